@@ -1,0 +1,19 @@
+//! One type for each kind of identifier, so that they cannot be mixed up.
+
+/// A thread of the trace: 0 is the program's first, and each new thread takes the next.
+/// Never reused within one trace (unlike the kernel's thread ids).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ThreadId(pub u32);
+
+/// An executable or library mapped into the program: an index into the module table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ModuleId(pub u32);
+
+/// A function whose calls are traced: an index into the function table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FunctionId(pub u32);
+
+/// A path through a superblock, from its entry to one of its exits: what a raw record
+/// names. See [`crate::superblock::Superblock`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct PathId(pub u32);

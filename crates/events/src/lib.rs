@@ -1,0 +1,21 @@
+//! The vocabulary in which observers speak to analyses, and the file that keeps it.
+//!
+//! An observer (the engine, the collector, the compiler's runtime) produces, for each
+//! thread, a stream of [raw records](raw); the [writer](file) packs them into
+//! a trace file; the reader turns them back into [`Access`]es and [`Event`]s, in the
+//! order of one thread or merged over all of them.
+//!
+//! **Invariant:** nothing here knows who observes or who analyses.
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod event;
+pub mod id;
+pub mod order;
+pub mod raw;
+pub mod superblock;
+
+pub use access::{Access, AccessFlags, AccessKind};
+pub use event::{Event, SyncOperation};
+pub use id::{FunctionId, ModuleId, PathId, ThreadId};
+pub use order::Order;

@@ -1,0 +1,143 @@
+//! What is known of code before it runs: the accesses of each superblock, and how the
+//! words recorded at run time give their addresses.
+//!
+//! A superblock has one entry and several exits. A **path** is the run from the entry to
+//! one exit; its accesses are a prefix of the superblock's. At run time a path records a
+//! header that names it and a few words (see [`crate::raw`]); everything else is here,
+//! once for each piece of code.
+
+use crate::id::PathId;
+use crate::access::AccessKind;
+
+/// A superblock: a straight piece of code with one entry and one or more exits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Superblock {
+    /// Address of its first instruction.
+    pub pc: u64,
+    /// The paths' ids are `first_path`, `first_path + 1`, … in the order of `paths`.
+    pub first_path: PathId,
+    /// Its accessing instructions, in program order. Others are not listed.
+    pub instructions: Vec<AccessingInstruction>,
+    /// Its exits, in program order.
+    pub paths: Vec<Path>,
+}
+
+/// One way through a superblock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Path {
+    /// How many of the superblock's accessing instructions are on the path.
+    pub accessing: u16,
+    /// How many instructions the path executes, accessing or not.
+    pub executed: u16,
+    /// How many words a record of the path has.
+    pub words: u8,
+}
+
+/// An instruction that accesses memory.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccessingInstruction {
+    /// Its address.
+    pub pc: u64,
+    /// Whether it is atomic.
+    pub atomic: bool,
+    /// A word that holds the ticket it drew (order `ticket`).
+    pub ticket: Option<Slot>,
+    /// A word that holds 1 where the compare-and-swap succeeded and 0 where it failed.
+    pub cas_success: Option<Slot>,
+    /// Its memory operands: reads first, then writes. An operand that is read and written
+    /// stands twice.
+    pub operands: Vec<Operand>,
+}
+
+/// The index of a word in the record of a path, from 0.
+pub type Slot = u8;
+
+/// One memory operand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operand {
+    /// Read or write.
+    pub kind: AccessKind,
+    /// Bytes of one element (of the whole operand where the extent is `Plain`).
+    pub size: u32,
+    /// The address of its first (or only) element.
+    pub address: AddressSource,
+    /// How far it reaches.
+    pub extent: Extent,
+}
+
+/// Where an address comes from. All sums wrap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressSource {
+    /// Known from the code alone.
+    Absolute(u64),
+    /// A recorded word plus a constant.
+    Word {
+        /// Which word.
+        slot: Slot,
+        /// What to add to it.
+        add: i64,
+    },
+}
+
+/// How far a memory operand reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// `size` bytes at the address.
+    Plain,
+    /// A repeated string instruction: |`before` − `after`| elements of `size` bytes, the
+    /// first at the address, the next one above it, or below it where the word
+    /// `direction` holds a value less than the address word (the pointer after the
+    /// instruction). Decoded as one access for the whole range. No element: no access.
+    Repeat {
+        /// The word with the count register before.
+        before: Slot,
+        /// The word with the count register after.
+        after: Slot,
+        /// The word with the pointer register after.
+        pointer_after: Slot,
+    },
+    /// A gather or scatter: element i at address + index[i] × scale, wherever its mask is
+    /// set. Decoded as one access for each element, from the lowest.
+    Indexed {
+        /// The first of the words that hold the index register.
+        index: Slot,
+        /// Bytes of one index: 4 (signed) or 8.
+        index_size: u8,
+        /// 1, 2, 4 or 8.
+        scale: u8,
+        /// Number of elements.
+        count: u8,
+        /// Where the mask is.
+        mask: Mask,
+    },
+    /// A masked vector operand: element i at address + i × `size`, wherever its mask is set.
+    /// Decoded as one access for each run of adjacent elements.
+    Masked {
+        /// Number of elements.
+        count: u8,
+        /// Where the mask is.
+        mask: Mask,
+    },
+    /// Expand-load and compress-store: as many adjacent elements as the mask has bits set.
+    /// Decoded as one access.
+    Compressed {
+        /// Number of elements.
+        count: u8,
+        /// The word with the mask register: bit i for element i.
+        mask: Slot,
+    },
+}
+
+/// Where the mask of a vector operand is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mask {
+    /// Bit i of one word, for element i (AVX-512 mask registers).
+    Bits(Slot),
+    /// The top bit of element i of a vector register that starts at this word (AVX, AVX2).
+    Vector {
+        /// The first word.
+        slot: Slot,
+        /// Bytes of one mask element: 4 or 8.
+        size: u8,
+    },
+}
