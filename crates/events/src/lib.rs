@@ -10,12 +10,23 @@
 
 pub mod access;
 pub mod event;
+mod event_words;
+pub mod file;
 pub mod id;
 pub mod order;
 pub mod raw;
+mod sink;
+mod stream;
 pub mod superblock;
 
 pub use access::{Access, AccessFlags, AccessKind};
 pub use event::{Event, SyncOperation};
+pub use event_words::EventError;
+pub use file::{
+    Function, Merged, Module, Problem, ReadError, Summary, ThreadEncoder, ThreadInfo, ThreadReader,
+    Trace, TraceHeader, TraceWriter, WriteError,
+};
 pub use id::{FunctionId, ModuleId, PathId, ThreadId};
 pub use order::Order;
+pub use sink::Sink;
+pub use stream::StreamReader;

@@ -7,8 +7,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Order {
-    /// No order between threads: an accessing instruction's time is the number of
-    /// accessing instructions and events before it in its own thread. The negative control.
+    /// No order between threads: an accessing instruction's time is its number
+    /// among the accessing instructions and events of its own thread, from 1. The negative
+    /// control.
     None = 0,
     /// Tickets drawn from one counter at synchronisation (atomic instructions, futexes,
     /// thread start and end). Time is the last ticket that the thread drew.

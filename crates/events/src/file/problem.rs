@@ -1,0 +1,118 @@
+//! What can go wrong with a trace file.
+
+use std::path::PathBuf;
+
+use crate::id::ThreadId;
+
+/// A trace could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The file could not be created.
+    #[error("cannot create the trace file {path}")]
+    Create {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file could not be written. Everything after this offset is lost.
+    #[error("cannot write to the trace at offset {offset}; {dropped_words} words were dropped")]
+    Write {
+        /// How many bytes had been written before.
+        offset: u64,
+        /// How many words of raw stream were lost, here and later.
+        dropped_words: u64,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// A trace could not be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file could not be opened.
+    #[error("cannot open the trace file {path}")]
+    Open {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Reading failed.
+    #[error("cannot read the trace at offset {offset}")]
+    Read {
+        /// Where.
+        offset: u64,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The first bytes are not those of a trace.
+    #[error("this is not an Unspool trace")]
+    NotATrace,
+    /// The trace was written in a format that this version does not know.
+    #[error("the trace has format version {found}; this program reads version {known}")]
+    UnknownVersion {
+        /// The version in the file.
+        found: u32,
+        /// The version that this program knows.
+        known: u32,
+    },
+    /// The file header is damaged, so that nothing after it can be understood.
+    #[error("the header of the trace is damaged: {what}")]
+    DamagedHeader {
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+/// Something in a trace could not be read; the rest could.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// The trace has no index: its process was killed, or its end was cut off.
+    #[error("the trace has no end (its process was killed, or the file was cut off); its index was rebuilt")]
+    NoIndex,
+    /// Bytes that belong to no readable chunk.
+    #[error("{length} bytes at offset {offset} are damaged: {what}")]
+    Damaged {
+        /// Where they start.
+        offset: u64,
+        /// How many.
+        length: u64,
+        /// What is wrong with them.
+        what: &'static str,
+    },
+    /// Chunks of a thread are missing.
+    #[error("{chunks} chunks of thread {} are missing before time {time}", thread.0)]
+    MissingChunks {
+        /// Whose.
+        thread: ThreadId,
+        /// How many.
+        chunks: u64,
+        /// The thread's time where it continues.
+        time: u64,
+    },
+    /// Records name paths that no superblock of the trace has.
+    #[error("{records} records of thread {} name unknown code", thread.0)]
+    UnknownPath {
+        /// Whose.
+        thread: ThreadId,
+        /// How many records.
+        records: u64,
+    },
+    /// Records that contradict their superblock, or that this version does not know.
+    #[error("{records} records of thread {} cannot be understood", thread.0)]
+    BadRecord {
+        /// Whose.
+        thread: ThreadId,
+        /// How many records.
+        records: u64,
+    },
+    /// A thread appeared in a stream later than its time; its items were given late.
+    #[error("thread {} appeared at time {time}, after items with later times were given", thread.0)]
+    LateThread {
+        /// Which thread.
+        thread: ThreadId,
+        /// Its time when it appeared.
+        time: u64,
+    },
+}

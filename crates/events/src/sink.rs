@@ -1,0 +1,29 @@
+//! What receives the contents of a trace.
+
+use crate::access::Access;
+use crate::event::Event;
+use crate::id::ThreadId;
+
+/// An analysis, as the reader sees it: called with what happened, in the reader's order.
+///
+/// Every method has an empty default, so that an analysis names only what it needs.
+pub trait Sink {
+    /// Accesses of one thread that follow each other, in the order in which they happened.
+    /// Never empty. All accesses of one instruction are in one batch.
+    fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
+        let _ = (thread, batch);
+    }
+
+    /// Something else that happened in a thread.
+    fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
+        let _ = (thread, time, event);
+    }
+
+    /// The values that one instruction read and wrote. `accesses` are all accesses of the
+    /// instruction (the last ones given to [`Sink::accesses`] for this thread), and
+    /// `values[i]` holds the bytes of `accesses[i]`: what a read found, what a write left.
+    /// It is empty where no value was recorded.
+    fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
+        let _ = (thread, accesses, values);
+    }
+}
