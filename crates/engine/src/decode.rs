@@ -1,0 +1,594 @@
+//! Finds the parts of one x86-64 instruction: prefixes, opcode, operand bytes, and where
+//! control goes next.
+//!
+//! This is the part of decoding that every translated instruction needs, so it is driven by
+//! tables and allocates nothing. It knows the layout of all instructions and the meaning
+//! only of those that the engine cannot simply copy; operands are `iced-x86`'s business
+//! (see [`crate::operands`]).
+//!
+//! **Invariant:** layout depends on the bytes alone, never on the processor. Where makers
+//! of processors differ (operand-size prefixes on near branches) the kind is
+//! [`Kind::Unusual`].
+
+mod special;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use tables::{
+    ABSOLUTE_ADDRESS, IMMEDIATE_BYTES, IMMEDIATE_V, IMMEDIATE_Z, MODRM, PREFIX, REGISTERS_ONLY,
+    RELATIVE, SPECIAL, UNDEFINED,
+};
+
+/// The longest instruction that a processor accepts.
+pub const MAX_LENGTH: usize = 15;
+
+/// Why there is no instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The instruction goes on after the last byte given.
+    #[error("the instruction does not end within the bytes available")]
+    Truncated,
+    /// More than fifteen bytes: the processor raises a general-protection fault.
+    #[error("the instruction is longer than 15 bytes")]
+    TooLong,
+}
+
+/// One of the two segments whose base is not zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Segment {
+    /// FS.
+    Fs,
+    /// GS.
+    Gs,
+}
+
+/// What an instruction means to the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing special: may be copied once its operands are taken care of.
+    Plain,
+    /// A conditional jump to [`Instruction::target`].
+    Jcc {
+        /// The low four bits of the opcode.
+        condition: u8,
+    },
+    /// `loopne` (E0), `loope` (E1), `loop` (E2) or `jrcxz` (E3) to [`Instruction::target`].
+    /// With the address-size prefix they use ecx.
+    JrcxzOrLoop {
+        /// The opcode.
+        opcode: u8,
+    },
+    /// A jump to [`Instruction::target`].
+    JumpDirect,
+    /// A call of [`Instruction::target`].
+    CallDirect,
+    /// A near jump through the ModRM operand.
+    JumpIndirect,
+    /// A near call through the ModRM operand.
+    CallIndirect,
+    /// A near return.
+    Return {
+        /// Bytes popped in addition to the return address.
+        pop: u16,
+    },
+    /// A far jump, call or return, or an interrupt return.
+    FarTransfer,
+    /// `syscall`.
+    Syscall,
+    /// `sysenter`.
+    Sysenter,
+    /// `int imm8`.
+    Int {
+        /// The immediate.
+        vector: u8,
+    },
+    /// The one-byte breakpoint.
+    Int3,
+    /// `int1` (`icebp`).
+    Int1,
+    /// `ud0`, `ud1`, `ud2`: undefined on purpose.
+    Ud,
+    /// `hlt`.
+    Hlt,
+    /// `rdfsbase` or `rdgsbase`; 64 bits wide with REX.W, else 32.
+    ReadSegmentBase {
+        /// Whose base.
+        segment: Segment,
+        /// The number of the general register.
+        register: u8,
+    },
+    /// `wrfsbase` or `wrgsbase`; 64 bits wide with REX.W, else 32 (zero-extended).
+    WriteSegmentBase {
+        /// Whose base.
+        segment: Segment,
+        /// The number of the general register.
+        register: u8,
+    },
+    /// Loads the selector of FS or GS: `mov`, `pop`, `lfs`, `lgs`.
+    MoveToSegment(Segment),
+    /// Reads the selector of FS or GS: `mov`, `push`.
+    ReadSegment(Segment),
+    /// `xbegin`, whose abort handler is [`Instruction::target`].
+    Xbegin,
+    /// `xend`.
+    Xend,
+    /// `xabort`.
+    Xabort,
+    /// `xtest`.
+    Xtest,
+    /// `cpuid`.
+    Cpuid,
+    /// `rdtsc`.
+    Rdtsc,
+    /// `rdtscp`.
+    Rdtscp,
+    /// `xgetbv`.
+    Xgetbv,
+    /// A near branch whose operand-size prefix means different things to different makers
+    /// (Intel ignores it; AMD cuts the instruction pointer to 16 bits), or a return from a
+    /// user interrupt.
+    Unusual,
+    /// Not an instruction: the processor raises an invalid-opcode fault. The length is that
+    /// of the bytes recognised.
+    Invalid,
+}
+
+/// How the opcode and the registers' high bits are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// Legacy prefixes, perhaps REX.
+    Legacy,
+    /// C5 or C4.
+    Vex,
+    /// 62.
+    Evex,
+    /// 8F with a map number of 8 or more.
+    Xop,
+}
+
+/// The last repeat prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeat {
+    /// None.
+    None,
+    /// F3.
+    Rep,
+    /// F2.
+    Repne,
+}
+
+/// The layout of one instruction. Offsets are from its first byte; an offset of a part that
+/// it does not have is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instruction {
+    /// Where a direct branch goes; 0 for other kinds.
+    pub target: u64,
+    /// What it means to the engine.
+    pub kind: Kind,
+    /// Bytes.
+    pub length: u8,
+    /// The segment override in force, if it is FS or GS (others do nothing in 64-bit mode).
+    pub segment: Option<Segment>,
+    /// Where the override in force stands.
+    pub segment_offset: u8,
+    /// Whether 66 is among the prefixes.
+    pub operand_size_prefix: bool,
+    /// Whether 67 is among the prefixes.
+    pub address_size_prefix: bool,
+    /// Whether F0 is among the prefixes.
+    pub lock: bool,
+    /// The last of F2 and F3.
+    pub repeat: Repeat,
+    /// How the opcode is encoded.
+    pub encoding: Encoding,
+    /// The REX byte in force; 0 if none.
+    pub rex: u8,
+    /// W, R, X and B (bits 3 to 0) as REX would give them, in any encoding.
+    pub extension: u8,
+    /// Where REX, VEX, EVEX or XOP starts; where the opcode starts if there is none of them.
+    pub prefix_offset: u8,
+    /// The opcode map: 0 (one byte), 1 (0F), 2 (0F 38), 3 (0F 3A), or the number that VEX,
+    /// EVEX or XOP gives.
+    pub map: u8,
+    /// The opcode byte.
+    pub opcode: u8,
+    /// Where the opcode byte is (its last, after escapes).
+    pub opcode_offset: u8,
+    /// The ModRM byte; 0 if none.
+    pub modrm: u8,
+    /// Where ModRM is.
+    pub modrm_offset: u8,
+    /// The SIB byte; 0 if none.
+    pub sib: u8,
+    /// Where SIB is.
+    pub sib_offset: u8,
+    /// Where the displacement is; absolute addresses (`mov al, [moffs]`) count as such.
+    pub displacement_offset: u8,
+    /// 0, 1, 4 or 8 bytes.
+    pub displacement_size: u8,
+    /// Where the immediate is; branch displacements count as such.
+    pub immediate_offset: u8,
+    /// Bytes of immediate, of both together where there are two.
+    pub immediate_size: u8,
+    /// Whether the memory operand is relative to the next instruction.
+    pub rip_relative: bool,
+}
+
+impl Instruction {
+    /// REX.W or its equivalent.
+    #[must_use]
+    #[inline]
+    pub fn wide(&self) -> bool {
+        self.extension & 8 != 0
+    }
+
+    /// The ModRM `reg` field without extension: a register or the opcode's continuation.
+    #[must_use]
+    #[inline]
+    pub fn modrm_reg(&self) -> u8 {
+        self.modrm >> 3 & 7
+    }
+
+    /// Whether ModRM names a memory operand.
+    #[must_use]
+    #[inline]
+    pub fn has_memory_modrm(&self) -> bool {
+        self.modrm_offset != 0
+            && self.modrm < 0xc0
+            && !(self.encoding == Encoding::Legacy
+                && self.map == 1
+                && matches!(self.opcode, 0x20..=0x23))
+    }
+
+    /// Whether control may go elsewhere than to the next instruction, or the engine must act.
+    #[must_use]
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.kind == Kind::Plain
+    }
+}
+
+/// Takes apart the instruction at address `pc`, whose bytes start `bytes`.
+///
+/// Give fifteen bytes or more, or all that are mapped if they are fewer. Undefined
+/// instructions are decoded too, as [`Kind::Invalid`]; an instruction that some processor
+/// lacks, or that takes no `lock`, is not told from others: copied, it faults as it should.
+///
+/// # Errors
+/// [`DecodeError::Truncated`] if there are too few bytes, [`DecodeError::TooLong`] if the
+/// instruction has more than fifteen.
+#[inline]
+pub fn decode(bytes: &[u8], pc: u64) -> Result<Instruction, DecodeError> {
+    // Room behind the instruction makes every read unconditional: whatever is read from
+    // beyond the bytes given ends in a length that the check at the end refuses.
+    if let Some(window) = bytes.first_chunk::<WINDOW>() {
+        return decode_window(window, bytes.len(), pc);
+    }
+    let mut window = [0; WINDOW];
+    window[..bytes.len()].copy_from_slice(bytes);
+    decode_window(&window, bytes.len(), pc)
+}
+
+/// Takes apart the instruction at the start of `window`, of which `available` bytes count.
+fn decode_window(
+    window: &[u8; WINDOW],
+    available: usize,
+    pc: u64,
+) -> Result<Instruction, DecodeError> {
+    let mut reader = Reader { bytes: window, position: 0 };
+    let Some((first, prefixes)) = read_prefixes(&mut reader) else {
+        return Err(no_instruction(available));
+    };
+    let mut opcode = read_opcode(&mut reader, first, prefixes);
+    let kind = if opcode.attributes & (SPECIAL | UNDEFINED) == 0 {
+        Kind::Plain
+    } else {
+        special::examine(&mut opcode, &reader)
+    };
+    let Opcode { prefixes, encoding, map, byte, offset: opcode_offset, attributes } = opcode;
+
+    let address = read_modrm(&mut reader, attributes);
+    let mut displacement_size = address.displacement_size;
+    if attributes & ABSOLUTE_ADDRESS != 0 {
+        displacement_size = if prefixes.address_size { 4 } else { 8 };
+    }
+    let displacement_offset = reader.skip(displacement_size);
+    let immediate_size = immediate_size(attributes, prefixes);
+    let immediate_offset = reader.skip(immediate_size);
+    let target = if attributes & RELATIVE != 0 {
+        let displacement = reader.signed_at(immediate_offset, immediate_size);
+        pc.wrapping_add(reader.position as u64).wrapping_add(displacement as u64)
+    } else {
+        0
+    };
+    if reader.position > available.min(MAX_LENGTH) {
+        return Err(no_instruction(available));
+    }
+    Ok(Instruction {
+        target,
+        kind,
+        length: reader.position as u8,
+        segment: prefixes.segment,
+        segment_offset: prefixes.segment_offset,
+        operand_size_prefix: prefixes.operand_size,
+        address_size_prefix: prefixes.address_size,
+        lock: prefixes.lock,
+        repeat: prefixes.repeat,
+        encoding,
+        rex: prefixes.rex,
+        extension: prefixes.extension,
+        prefix_offset: prefixes.offset,
+        map,
+        opcode: byte,
+        opcode_offset,
+        modrm: address.modrm,
+        modrm_offset: address.modrm_offset,
+        sib: address.sib,
+        sib_offset: address.sib_offset,
+        displacement_offset,
+        displacement_size,
+        immediate_offset,
+        immediate_size,
+        rip_relative: address.rip_relative,
+    })
+}
+
+/// Why the instruction has no end within the bytes that count.
+#[cold]
+fn no_instruction(available: usize) -> DecodeError {
+    if available < MAX_LENGTH { DecodeError::Truncated } else { DecodeError::TooLong }
+}
+
+/// Room for fourteen prefixes and the longest rest: escapes, opcode, ModRM, SIB,
+/// displacement and immediate. A power of two, so that an index is masked cheaply.
+const WINDOW: usize = 32;
+
+/// The bytes, and how many of them have been read.
+struct Reader<'bytes> {
+    bytes: &'bytes [u8; WINDOW],
+    position: usize,
+}
+
+impl Reader<'_> {
+    /// The byte at the position, which stays.
+    #[inline(always)]
+    fn peek(&self) -> u8 {
+        self.bytes[self.position & (WINDOW - 1)]
+    }
+
+    /// The byte at the position, which moves on.
+    #[inline(always)]
+    fn next(&mut self) -> u8 {
+        let byte = self.peek();
+        self.position += 1;
+        byte
+    }
+
+    /// Moves on by `size` bytes; gives their offset, or 0 if there are none.
+    #[inline(always)]
+    fn skip(&mut self, size: u8) -> u8 {
+        let offset = if size == 0 { 0 } else { self.position as u8 };
+        self.position += usize::from(size);
+        offset
+    }
+
+    /// The signed number of `size` (1, 2 or 4) bytes at `offset`.
+    #[inline(always)]
+    fn signed_at(&self, offset: u8, size: u8) -> i64 {
+        let start = usize::from(offset).min(WINDOW - 4);
+        let at = |index: usize| self.bytes[(start + index) & (WINDOW - 1)];
+        let word = i32::from_le_bytes([at(0), at(1), at(2), at(3)]);
+        let unused_bits = 32 - 8 * u32::from(size);
+        i64::from(word.wrapping_shl(unused_bits) >> unused_bits)
+    }
+}
+
+/// What stands before the opcode.
+#[derive(Clone, Copy)]
+struct Prefixes {
+    segment: Option<Segment>,
+    segment_offset: u8,
+    operand_size: bool,
+    address_size: bool,
+    lock: bool,
+    repeat: Repeat,
+    rex: u8,
+    extension: u8,
+    offset: u8,
+}
+
+/// The opcode and what is known from it.
+#[derive(Clone, Copy)]
+struct Opcode {
+    prefixes: Prefixes,
+    encoding: Encoding,
+    map: u8,
+    byte: u8,
+    offset: u8,
+    attributes: u16,
+}
+
+/// Reads legacy prefixes and REX. Gives the byte after them too, or nothing if they fill a
+/// whole instruction.
+#[inline(always)]
+fn read_prefixes(reader: &mut Reader<'_>) -> Option<(u8, Prefixes)> {
+    // Most instructions have a REX prefix or none at all; that is not worth a branch.
+    let start = reader.bytes[0];
+    let has_rex = start & 0xf0 == 0x40;
+    let rex = if has_rex { start } else { 0 };
+    let position = usize::from(has_rex);
+    let first = reader.bytes[position];
+    reader.position = position + 1;
+    let prefixes = Prefixes {
+        segment: None,
+        segment_offset: 0,
+        operand_size: false,
+        address_size: false,
+        lock: false,
+        repeat: Repeat::None,
+        rex,
+        extension: rex & 0xf,
+        offset: 0,
+    };
+    if tables::ONE_BYTE[usize::from(first)] & PREFIX == 0 {
+        return Some((first, prefixes));
+    }
+    reader.position = 0;
+    read_many_prefixes(reader, prefixes)
+}
+
+/// Reads prefixes in any number and order.
+fn read_many_prefixes(
+    reader: &mut Reader<'_>,
+    mut prefixes: Prefixes,
+) -> Option<(u8, Prefixes)> {
+    prefixes.rex = 0;
+    loop {
+        let here = reader.position as u8;
+        let byte = reader.next();
+        if byte & 0xf0 == 0x40 {
+            prefixes.rex = byte;
+            continue;
+        }
+        if tables::ONE_BYTE[usize::from(byte)] & PREFIX == 0 {
+            prefixes.offset = here - u8::from(prefixes.rex != 0);
+            prefixes.extension = prefixes.rex & 0xf;
+            return Some((byte, prefixes));
+        }
+        if reader.position >= MAX_LENGTH {
+            return None;
+        }
+        // REX counts only directly before the opcode.
+        prefixes.rex = 0;
+        match byte {
+            0x64 | 0x65 => {
+                prefixes.segment = Some(if byte == 0x64 { Segment::Fs } else { Segment::Gs });
+                prefixes.segment_offset = here;
+            }
+            0x66 => prefixes.operand_size = true,
+            0x67 => prefixes.address_size = true,
+            0xf0 => prefixes.lock = true,
+            0xf2 => prefixes.repeat = Repeat::Repne,
+            0xf3 => prefixes.repeat = Repeat::Rep,
+            _ => {}
+        }
+    }
+}
+
+/// Reads escapes and the opcode, of which `first` is the first byte.
+#[inline(always)]
+fn read_opcode(reader: &mut Reader<'_>, first: u8, prefixes: Prefixes) -> Opcode {
+    let (map, byte, table) = match first {
+        0x0f => match reader.next() {
+            0x38 => (2, reader.next(), &tables::MODRM_ONLY),
+            0x3a => (3, reader.next(), &tables::MODRM_AND_BYTE),
+            byte => (1, byte, &tables::TWO_BYTE),
+        },
+        0xc4 | 0xc5 | 0x62 => return read_vector_opcode(reader, first, prefixes),
+        0x8f if reader.peek() & 0x1f >= 8 => return read_vector_opcode(reader, first, prefixes),
+        byte => (0, byte, &tables::ONE_BYTE),
+    };
+    Opcode {
+        prefixes,
+        encoding: Encoding::Legacy,
+        map,
+        byte,
+        offset: (reader.position - 1) as u8,
+        attributes: table[usize::from(byte)],
+    }
+}
+
+/// Reads the payload of VEX, EVEX or XOP, whose first byte is `first`, and the opcode.
+fn read_vector_opcode(reader: &mut Reader<'_>, first: u8, mut prefixes: Prefixes) -> Opcode {
+    let misplaced_prefix = prefixes.rex != 0
+        || prefixes.operand_size
+        || prefixes.lock
+        || prefixes.repeat != Repeat::None;
+    prefixes.rex = 0;
+    prefixes.offset = (reader.position - 1) as u8;
+    let payload = reader.next();
+    let (encoding, map, wide) = match first {
+        0xc5 => (Encoding::Vex, 1, 0),
+        0x62 => {
+            let second = reader.next();
+            reader.next();
+            // The bits that must be 0 and 1; other values are for processors to come.
+            let reserved_bits_hold = payload & 0x08 == 0 && second & 0x04 != 0;
+            (Encoding::Evex, if reserved_bits_hold { payload & 7 } else { 0 }, second >> 7)
+        }
+        0xc4 => (Encoding::Vex, payload & 0x1f, reader.next() >> 7),
+        _ => (Encoding::Xop, payload & 0x1f, reader.next() >> 7),
+    };
+    // R, X and B are stored inverted; the two-byte form has R alone.
+    let registers = if first == 0xc5 { (!payload >> 7) << 2 } else { !payload >> 5 };
+    prefixes.extension = wide << 3 | registers;
+    let byte = reader.next();
+    let table = match (encoding, map) {
+        (Encoding::Vex | Encoding::Evex, 1) => Some(&tables::VECTOR_TWO_BYTE),
+        (Encoding::Vex | Encoding::Evex, 2) | (Encoding::Evex, 5 | 6) | (Encoding::Xop, 9) => {
+            Some(&tables::MODRM_ONLY)
+        }
+        (Encoding::Vex | Encoding::Evex, 3) | (Encoding::Xop, 8) => Some(&tables::MODRM_AND_BYTE),
+        (Encoding::Xop, 10) => Some(&tables::MODRM_AND_DOUBLE_WORD),
+        _ => None,
+    };
+    let is_zero_upper = encoding == Encoding::Vex && map == 1 && byte == 0x77;
+    let mut attributes = match table {
+        Some(_) if is_zero_upper => 0,
+        Some(table) => table[usize::from(byte)],
+        None => UNDEFINED,
+    };
+    if misplaced_prefix {
+        attributes |= UNDEFINED;
+    }
+    let offset = (reader.position - 1) as u8;
+    Opcode { prefixes, encoding, map, byte, offset, attributes }
+}
+
+/// ModRM, SIB, and how long a displacement follows.
+struct Address {
+    modrm: u8,
+    modrm_offset: u8,
+    sib: u8,
+    sib_offset: u8,
+    displacement_size: u8,
+    rip_relative: bool,
+}
+
+/// Reads ModRM and SIB, where the opcode has them. Written without branches on the bytes,
+/// which no processor could predict.
+#[inline(always)]
+fn read_modrm(reader: &mut Reader<'_>, attributes: u16) -> Address {
+    let has_modrm = attributes & MODRM != 0;
+    let modrm = if has_modrm { reader.peek() } else { 0 };
+    let modrm_offset = reader.skip(u8::from(has_modrm));
+    let has_memory = has_modrm & (modrm < 0xc0) & (attributes & REGISTERS_ONLY == 0);
+    let has_sib = has_memory & (modrm & 7 == 4);
+    let sib = if has_sib { reader.peek() } else { 0 };
+    let sib_offset = reader.skip(u8::from(has_sib));
+    let base = if has_sib { sib & 7 } else { modrm & 7 };
+    let mode = modrm >> 6;
+    let has_no_base = has_memory & (mode == 0) & (base == 5);
+    let size = if (mode == 2) | has_no_base { 4 } else { mode & 1 };
+    Address {
+        modrm,
+        modrm_offset,
+        sib,
+        sib_offset,
+        displacement_size: if has_memory { size } else { 0 },
+        rip_relative: has_no_base & !has_sib,
+    }
+}
+
+/// Bytes of immediate.
+#[inline(always)]
+fn immediate_size(attributes: u16, prefixes: Prefixes) -> u8 {
+    let fixed = (attributes & IMMEDIATE_BYTES) as u8;
+    // REX.W wins over the operand-size prefix.
+    let is_wide = prefixes.extension & 8 != 0;
+    let by_operand_size = if prefixes.operand_size & !is_wide { 2 } else { 4 };
+    let sized = if attributes & IMMEDIATE_Z != 0 { by_operand_size } else { 0 };
+    let full = if attributes & IMMEDIATE_V != 0 && is_wide { 4 } else { 0 };
+    fixed + sized + full
+}
