@@ -16,7 +16,7 @@ mod tables;
 mod tests;
 
 use tables::{
-    ABSOLUTE_ADDRESS, IMMEDIATE_BYTES, IMMEDIATE_V, IMMEDIATE_Z, MODRM, PREFIX, REGISTERS_ONLY,
+    ABSOLUTE_ADDRESS, ESCAPE, IMMEDIATE_BYTES, IMMEDIATE_V, IMMEDIATE_Z, MODRM, PREFIX, REGISTERS_ONLY,
     RELATIVE, SPECIAL, UNDEFINED,
 };
 
@@ -160,14 +160,14 @@ pub enum Repeat {
 
 /// The layout of one instruction. Offsets are from its first byte; an offset of a part that
 /// it does not have is 0.
+// In this order the parts that most instructions lack are written by one store.
+#[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
     /// Where a direct branch goes; 0 for other kinds.
     pub target: u64,
     /// What it means to the engine.
     pub kind: Kind,
-    /// Bytes.
-    pub length: u8,
     /// The segment override in force, if it is FS or GS (others do nothing in 64-bit mode).
     pub segment: Option<Segment>,
     /// Where the override in force stands.
@@ -182,15 +182,17 @@ pub struct Instruction {
     pub repeat: Repeat,
     /// How the opcode is encoded.
     pub encoding: Encoding,
-    /// The REX byte in force; 0 if none.
-    pub rex: u8,
-    /// W, R, X and B (bits 3 to 0) as REX would give them, in any encoding.
-    pub extension: u8,
     /// Where REX, VEX, EVEX or XOP starts; where the opcode starts if there is none of them.
     pub prefix_offset: u8,
     /// The opcode map: 0 (one byte), 1 (0F), 2 (0F 38), 3 (0F 3A), or the number that VEX,
     /// EVEX or XOP gives.
     pub map: u8,
+    /// Bytes.
+    pub length: u8,
+    /// The REX byte in force; 0 if none.
+    pub rex: u8,
+    /// W, R, X and B (bits 3 to 0) as REX would give them, in any encoding.
+    pub extension: u8,
     /// The opcode byte.
     pub opcode: u8,
     /// Where the opcode byte is (its last, after escapes).
@@ -213,7 +215,28 @@ pub struct Instruction {
     pub immediate_size: u8,
     /// Whether the memory operand is relative to the next instruction.
     pub rip_relative: bool,
+    memory_modrm: bool,
 }
+
+/// An FS override is in force.
+const FLAG_FS: u16 = 1 << 0;
+/// A GS override is in force.
+const FLAG_GS: u16 = 1 << 1;
+const FLAG_OPERAND_SIZE: u16 = 1 << 2;
+const FLAG_ADDRESS_SIZE: u16 = 1 << 3;
+const FLAG_LOCK: u16 = 1 << 4;
+/// The last repeat prefix is F3.
+const FLAG_REP: u16 = 1 << 5;
+/// The last repeat prefix is F2.
+const FLAG_REPNE: u16 = 1 << 6;
+const FLAG_MODRM: u16 = 1 << 7;
+const FLAG_SIB: u16 = 1 << 8;
+/// ModRM names a memory operand.
+const FLAG_MEMORY: u16 = 1 << 9;
+const FLAG_RIP_RELATIVE: u16 = 1 << 10;
+const FLAG_VEX: u16 = 1 << 11;
+const FLAG_EVEX: u16 = 1 << 12;
+const FLAG_XOP: u16 = 1 << 13;
 
 impl Instruction {
     /// REX.W or its equivalent.
@@ -234,18 +257,7 @@ impl Instruction {
     #[must_use]
     #[inline]
     pub fn has_memory_modrm(&self) -> bool {
-        self.modrm_offset != 0
-            && self.modrm < 0xc0
-            && !(self.encoding == Encoding::Legacy
-                && self.map == 1
-                && matches!(self.opcode, 0x20..=0x23))
-    }
-
-    /// Whether control may go elsewhere than to the next instruction, or the engine must act.
-    #[must_use]
-    #[inline]
-    pub fn is_plain(&self) -> bool {
-        self.kind == Kind::Plain
+        self.memory_modrm
     }
 }
 
@@ -276,61 +288,118 @@ fn decode_window(
     available: usize,
     pc: u64,
 ) -> Result<Instruction, DecodeError> {
+    // Most instructions have no prefix but REX, and a one-byte opcode. They have their own copy
+    // of the code, in which everything else is known to be absent.
+    let has_rex = window[0] & 0xf0 == 0x40;
+    let rex = if has_rex { window[0] } else { 0 };
+    let position = usize::from(has_rex);
+    let byte = window[position];
+    let attributes = tables::ONE_BYTE[usize::from(byte)];
+    if attributes & (PREFIX | ESCAPE) != 0 {
+        return decode_in_general(window, available, pc);
+    }
+    let opcode = Opcode {
+        prefixes: Prefixes { rex, extension: rex & 0xf, ..Prefixes::NONE },
+        map: 0,
+        byte,
+        offset: position as u8,
+        attributes,
+    };
+    decode_operands(Reader { bytes: window, position: position + 1 }, opcode, available, pc)
+}
+
+/// Takes apart an instruction of any form.
+#[inline(never)]
+fn decode_in_general(
+    window: &[u8; WINDOW],
+    available: usize,
+    pc: u64,
+) -> Result<Instruction, DecodeError> {
     let mut reader = Reader { bytes: window, position: 0 };
     let Some((first, prefixes)) = read_prefixes(&mut reader) else {
         return Err(no_instruction(available));
     };
-    let mut opcode = read_opcode(&mut reader, first, prefixes);
-    let kind = if opcode.attributes & (SPECIAL | UNDEFINED) == 0 {
-        Kind::Plain
-    } else {
-        special::examine(&mut opcode, &reader)
-    };
-    let Opcode { prefixes, encoding, map, byte, offset: opcode_offset, attributes } = opcode;
+    let opcode = read_opcode(&mut reader, first, prefixes);
+    decode_operands(reader, opcode, available, pc)
+}
 
+/// Takes apart what follows the opcode, and puts everything together.
+#[inline(always)]
+fn decode_operands(
+    mut reader: Reader<'_>,
+    opcode: Opcode,
+    available: usize,
+    pc: u64,
+) -> Result<Instruction, DecodeError> {
+    let (kind, attributes) = if opcode.attributes & (SPECIAL | UNDEFINED) == 0 {
+        (Kind::Plain, opcode.attributes)
+    } else {
+        special::examine(opcode, &reader)
+    };
+    let prefixes = opcode.prefixes;
     let address = read_modrm(&mut reader, attributes);
     let mut displacement_size = address.displacement_size;
     if attributes & ABSOLUTE_ADDRESS != 0 {
-        displacement_size = if prefixes.address_size { 4 } else { 8 };
+        displacement_size = if prefixes.flags & FLAG_ADDRESS_SIZE != 0 { 4 } else { 8 };
     }
-    let displacement_offset = reader.skip(displacement_size);
     let immediate_size = immediate_size(attributes, prefixes);
-    let immediate_offset = reader.skip(immediate_size);
+    let displacement = reader.position;
+    reader.position += usize::from(displacement_size);
+    let immediate = reader.position;
+    reader.position += usize::from(immediate_size);
     let target = if attributes & RELATIVE != 0 {
-        let displacement = reader.signed_at(immediate_offset, immediate_size);
-        pc.wrapping_add(reader.position as u64).wrapping_add(displacement as u64)
+        let distance = reader.signed_at(immediate, immediate_size);
+        pc.wrapping_add(reader.position as u64).wrapping_add(distance as u64)
     } else {
         0
     };
     if reader.position > available.min(MAX_LENGTH) {
         return Err(no_instruction(available));
     }
+    let flags = prefixes.flags;
+    let has = |flag: u16| flags & flag != 0;
+    let address_has = |flag: u16| address.flags & flag != 0;
+    let offset_if = |present: bool, offset: usize| if present { offset as u8 } else { 0 };
     Ok(Instruction {
         target,
         kind,
         length: reader.position as u8,
-        segment: prefixes.segment,
+        segment: match flags & (FLAG_FS | FLAG_GS) {
+            FLAG_FS => Some(Segment::Fs),
+            FLAG_GS => Some(Segment::Gs),
+            _ => None,
+        },
         segment_offset: prefixes.segment_offset,
-        operand_size_prefix: prefixes.operand_size,
-        address_size_prefix: prefixes.address_size,
-        lock: prefixes.lock,
-        repeat: prefixes.repeat,
-        encoding,
+        operand_size_prefix: has(FLAG_OPERAND_SIZE),
+        address_size_prefix: has(FLAG_ADDRESS_SIZE),
+        lock: has(FLAG_LOCK),
+        repeat: match flags & (FLAG_REP | FLAG_REPNE) {
+            FLAG_REP => Repeat::Rep,
+            FLAG_REPNE => Repeat::Repne,
+            _ => Repeat::None,
+        },
+        encoding: match flags & (FLAG_VEX | FLAG_EVEX | FLAG_XOP) {
+            FLAG_VEX => Encoding::Vex,
+            FLAG_EVEX => Encoding::Evex,
+            FLAG_XOP => Encoding::Xop,
+            _ => Encoding::Legacy,
+        },
         rex: prefixes.rex,
         extension: prefixes.extension,
         prefix_offset: prefixes.offset,
-        map,
-        opcode: byte,
-        opcode_offset,
+        map: opcode.map,
+        opcode: opcode.byte,
+        opcode_offset: opcode.offset,
         modrm: address.modrm,
-        modrm_offset: address.modrm_offset,
+        modrm_offset: offset_if(address_has(FLAG_MODRM), usize::from(opcode.offset) + 1),
         sib: address.sib,
-        sib_offset: address.sib_offset,
-        displacement_offset,
+        sib_offset: offset_if(address_has(FLAG_SIB), usize::from(opcode.offset) + 2),
+        displacement_offset: offset_if(displacement_size != 0, displacement),
         displacement_size,
-        immediate_offset,
+        immediate_offset: offset_if(immediate_size != 0, immediate),
         immediate_size,
-        rip_relative: address.rip_relative,
+        rip_relative: address_has(FLAG_RIP_RELATIVE),
+        memory_modrm: address_has(FLAG_MEMORY),
     })
 }
 
@@ -365,19 +434,10 @@ impl Reader<'_> {
         byte
     }
 
-    /// Moves on by `size` bytes; gives their offset, or 0 if there are none.
-    #[inline(always)]
-    fn skip(&mut self, size: u8) -> u8 {
-        let offset = if size == 0 { 0 } else { self.position as u8 };
-        self.position += usize::from(size);
-        offset
-    }
-
     /// The signed number of `size` (1, 2 or 4) bytes at `offset`.
     #[inline(always)]
-    fn signed_at(&self, offset: u8, size: u8) -> i64 {
-        let start = usize::from(offset).min(WINDOW - 4);
-        let at = |index: usize| self.bytes[(start + index) & (WINDOW - 1)];
+    fn signed_at(&self, offset: usize, size: u8) -> i64 {
+        let at = |index: usize| self.bytes[(offset + index) & (WINDOW - 1)];
         let word = i32::from_le_bytes([at(0), at(1), at(2), at(3)]);
         let unused_bits = 32 - 8 * u32::from(size);
         i64::from(word.wrapping_shl(unused_bits) >> unused_bits)
@@ -387,63 +447,39 @@ impl Reader<'_> {
 /// What stands before the opcode.
 #[derive(Clone, Copy)]
 struct Prefixes {
-    segment: Option<Segment>,
+    flags: u16,
     segment_offset: u8,
-    operand_size: bool,
-    address_size: bool,
-    lock: bool,
-    repeat: Repeat,
     rex: u8,
     extension: u8,
     offset: u8,
+}
+
+impl Prefixes {
+    const NONE: Prefixes =
+        Prefixes { flags: 0, segment_offset: 0, rex: 0, extension: 0, offset: 0 };
+
+    /// Whether the operand size is 16 bits.
+    #[inline(always)]
+    fn is_narrow(self) -> bool {
+        self.flags & FLAG_OPERAND_SIZE != 0 && self.extension & 8 == 0
+    }
 }
 
 /// The opcode and what is known from it.
 #[derive(Clone, Copy)]
 struct Opcode {
     prefixes: Prefixes,
-    encoding: Encoding,
     map: u8,
     byte: u8,
     offset: u8,
     attributes: u16,
 }
 
-/// Reads legacy prefixes and REX. Gives the byte after them too, or nothing if they fill a
-/// whole instruction.
+/// Reads prefixes in any number and order. Gives the byte after them too, or nothing if they
+/// fill a whole instruction.
 #[inline(always)]
 fn read_prefixes(reader: &mut Reader<'_>) -> Option<(u8, Prefixes)> {
-    // Most instructions have a REX prefix or none at all; that is not worth a branch.
-    let start = reader.bytes[0];
-    let has_rex = start & 0xf0 == 0x40;
-    let rex = if has_rex { start } else { 0 };
-    let position = usize::from(has_rex);
-    let first = reader.bytes[position];
-    reader.position = position + 1;
-    let prefixes = Prefixes {
-        segment: None,
-        segment_offset: 0,
-        operand_size: false,
-        address_size: false,
-        lock: false,
-        repeat: Repeat::None,
-        rex,
-        extension: rex & 0xf,
-        offset: 0,
-    };
-    if tables::ONE_BYTE[usize::from(first)] & PREFIX == 0 {
-        return Some((first, prefixes));
-    }
-    reader.position = 0;
-    read_many_prefixes(reader, prefixes)
-}
-
-/// Reads prefixes in any number and order.
-fn read_many_prefixes(
-    reader: &mut Reader<'_>,
-    mut prefixes: Prefixes,
-) -> Option<(u8, Prefixes)> {
-    prefixes.rex = 0;
+    let mut prefixes = Prefixes::NONE;
     loop {
         let here = reader.position as u8;
         let byte = reader.next();
@@ -461,17 +497,19 @@ fn read_many_prefixes(
         }
         // REX counts only directly before the opcode.
         prefixes.rex = 0;
-        match byte {
-            0x64 | 0x65 => {
-                prefixes.segment = Some(if byte == 0x64 { Segment::Fs } else { Segment::Gs });
-                prefixes.segment_offset = here;
-            }
-            0x66 => prefixes.operand_size = true,
-            0x67 => prefixes.address_size = true,
-            0xf0 => prefixes.lock = true,
-            0xf2 => prefixes.repeat = Repeat::Repne,
-            0xf3 => prefixes.repeat = Repeat::Rep,
-            _ => {}
+        let (replaced, flag) = match byte {
+            0x64 => (FLAG_FS | FLAG_GS, FLAG_FS),
+            0x65 => (FLAG_FS | FLAG_GS, FLAG_GS),
+            0x66 => (0, FLAG_OPERAND_SIZE),
+            0x67 => (0, FLAG_ADDRESS_SIZE),
+            0xf0 => (0, FLAG_LOCK),
+            0xf2 => (FLAG_REP | FLAG_REPNE, FLAG_REPNE),
+            0xf3 => (FLAG_REP | FLAG_REPNE, FLAG_REP),
+            _ => (0, 0),
+        };
+        prefixes.flags = prefixes.flags & !replaced | flag;
+        if flag & (FLAG_FS | FLAG_GS) != 0 {
+            prefixes.segment_offset = here;
         }
     }
 }
@@ -491,7 +529,6 @@ fn read_opcode(reader: &mut Reader<'_>, first: u8, prefixes: Prefixes) -> Opcode
     };
     Opcode {
         prefixes,
-        encoding: Encoding::Legacy,
         map,
         byte,
         offset: (reader.position - 1) as u8,
@@ -501,39 +538,37 @@ fn read_opcode(reader: &mut Reader<'_>, first: u8, prefixes: Prefixes) -> Opcode
 
 /// Reads the payload of VEX, EVEX or XOP, whose first byte is `first`, and the opcode.
 fn read_vector_opcode(reader: &mut Reader<'_>, first: u8, mut prefixes: Prefixes) -> Opcode {
-    let misplaced_prefix = prefixes.rex != 0
-        || prefixes.operand_size
-        || prefixes.lock
-        || prefixes.repeat != Repeat::None;
+    let forbidden = FLAG_OPERAND_SIZE | FLAG_LOCK | FLAG_REP | FLAG_REPNE;
+    let misplaced_prefix = prefixes.rex != 0 || prefixes.flags & forbidden != 0;
     prefixes.rex = 0;
     prefixes.offset = (reader.position - 1) as u8;
     let payload = reader.next();
     let (encoding, map, wide) = match first {
-        0xc5 => (Encoding::Vex, 1, 0),
+        0xc5 => (FLAG_VEX, 1, 0),
         0x62 => {
             let second = reader.next();
             reader.next();
             // The bits that must be 0 and 1; other values are for processors to come.
             let reserved_bits_hold = payload & 0x08 == 0 && second & 0x04 != 0;
-            (Encoding::Evex, if reserved_bits_hold { payload & 7 } else { 0 }, second >> 7)
+            (FLAG_EVEX, if reserved_bits_hold { payload & 7 } else { 0 }, second >> 7)
         }
-        0xc4 => (Encoding::Vex, payload & 0x1f, reader.next() >> 7),
-        _ => (Encoding::Xop, payload & 0x1f, reader.next() >> 7),
+        0xc4 => (FLAG_VEX, payload & 0x1f, reader.next() >> 7),
+        _ => (FLAG_XOP, payload & 0x1f, reader.next() >> 7),
     };
     // R, X and B are stored inverted; the two-byte form has R alone.
     let registers = if first == 0xc5 { (!payload >> 7) << 2 } else { !payload >> 5 };
     prefixes.extension = wide << 3 | registers;
     let byte = reader.next();
     let table = match (encoding, map) {
-        (Encoding::Vex | Encoding::Evex, 1) => Some(&tables::VECTOR_TWO_BYTE),
-        (Encoding::Vex | Encoding::Evex, 2) | (Encoding::Evex, 5 | 6) | (Encoding::Xop, 9) => {
+        (FLAG_VEX | FLAG_EVEX, 1) => Some(&tables::VECTOR_TWO_BYTE),
+        (FLAG_VEX | FLAG_EVEX, 2) | (FLAG_EVEX, 5 | 6) | (FLAG_XOP, 9) => {
             Some(&tables::MODRM_ONLY)
         }
-        (Encoding::Vex | Encoding::Evex, 3) | (Encoding::Xop, 8) => Some(&tables::MODRM_AND_BYTE),
-        (Encoding::Xop, 10) => Some(&tables::MODRM_AND_DOUBLE_WORD),
+        (FLAG_VEX | FLAG_EVEX, 3) | (FLAG_XOP, 8) => Some(&tables::MODRM_AND_BYTE),
+        (FLAG_XOP, 10) => Some(&tables::MODRM_AND_DOUBLE_WORD),
         _ => None,
     };
-    let is_zero_upper = encoding == Encoding::Vex && map == 1 && byte == 0x77;
+    let is_zero_upper = encoding == FLAG_VEX && map == 1 && byte == 0x77;
     let mut attributes = match table {
         Some(_) if is_zero_upper => 0,
         Some(table) => table[usize::from(byte)],
@@ -543,17 +578,16 @@ fn read_vector_opcode(reader: &mut Reader<'_>, first: u8, mut prefixes: Prefixes
         attributes |= UNDEFINED;
     }
     let offset = (reader.position - 1) as u8;
-    Opcode { prefixes, encoding, map, byte, offset, attributes }
+    prefixes.flags |= encoding;
+    Opcode { prefixes, map, byte, offset, attributes }
 }
 
 /// ModRM, SIB, and how long a displacement follows.
 struct Address {
     modrm: u8,
-    modrm_offset: u8,
     sib: u8,
-    sib_offset: u8,
     displacement_size: u8,
-    rip_relative: bool,
+    flags: u16,
 }
 
 /// Reads ModRM and SIB, where the opcode has them. Written without branches on the bytes,
@@ -561,23 +595,27 @@ struct Address {
 #[inline(always)]
 fn read_modrm(reader: &mut Reader<'_>, attributes: u16) -> Address {
     let has_modrm = attributes & MODRM != 0;
-    let modrm = if has_modrm { reader.peek() } else { 0 };
-    let modrm_offset = reader.skip(u8::from(has_modrm));
-    let has_memory = has_modrm & (modrm < 0xc0) & (attributes & REGISTERS_ONLY == 0);
+    if !has_modrm {
+        return Address { modrm: 0, sib: 0, displacement_size: 0, flags: 0 };
+    }
+    let modrm = reader.next();
+    let mode = modrm >> 6;
+    let has_memory = (mode != 3) & (attributes & REGISTERS_ONLY == 0);
     let has_sib = has_memory & (modrm & 7 == 4);
     let sib = if has_sib { reader.peek() } else { 0 };
-    let sib_offset = reader.skip(u8::from(has_sib));
+    reader.position += usize::from(has_sib);
     let base = if has_sib { sib & 7 } else { modrm & 7 };
-    let mode = modrm >> 6;
-    let has_no_base = has_memory & (mode == 0) & (base == 5);
+    let has_no_base = (mode == 0) & (base == 5);
     let size = if (mode == 2) | has_no_base { 4 } else { mode & 1 };
+    let flag = |condition: bool, flag: u16| u16::from(condition) * flag;
     Address {
         modrm,
-        modrm_offset,
         sib,
-        sib_offset,
         displacement_size: if has_memory { size } else { 0 },
-        rip_relative: has_no_base & !has_sib,
+        flags: FLAG_MODRM
+            | flag(has_sib, FLAG_SIB)
+            | flag(has_memory, FLAG_MEMORY)
+            | flag(has_memory & has_no_base & !has_sib, FLAG_RIP_RELATIVE),
     }
 }
 
@@ -585,10 +623,11 @@ fn read_modrm(reader: &mut Reader<'_>, attributes: u16) -> Address {
 #[inline(always)]
 fn immediate_size(attributes: u16, prefixes: Prefixes) -> u8 {
     let fixed = (attributes & IMMEDIATE_BYTES) as u8;
+    if attributes & IMMEDIATE_Z == 0 {
+        return fixed;
+    }
     // REX.W wins over the operand-size prefix.
-    let is_wide = prefixes.extension & 8 != 0;
-    let by_operand_size = if prefixes.operand_size & !is_wide { 2 } else { 4 };
-    let sized = if attributes & IMMEDIATE_Z != 0 { by_operand_size } else { 0 };
-    let full = if attributes & IMMEDIATE_V != 0 && is_wide { 4 } else { 0 };
-    fixed + sized + full
+    let by_operand_size = if prefixes.is_narrow() { 2 } else { 4 };
+    let is_full = attributes & IMMEDIATE_V != 0 && prefixes.extension & 8 != 0;
+    fixed + if is_full { 8 } else { by_operand_size }
 }

@@ -1,23 +1,25 @@
 //! The opcodes whose kind or immediate the maps alone do not tell.
 
 use super::tables::{IMMEDIATE_Z, RELATIVE, UNDEFINED};
-use super::{Kind, Opcode, Reader, Repeat, Segment};
+use super::{FLAG_OPERAND_SIZE, FLAG_REP, FLAG_REPNE, Kind, Opcode, Reader, Segment};
 
-/// The kind of an instruction whose opcode has been read. Completes the opcode's attributes.
-pub(super) fn examine(opcode: &mut Opcode, reader: &Reader<'_>) -> Kind {
-    if opcode.attributes & UNDEFINED != 0 {
-        return Kind::Invalid;
-    }
-    match opcode.map {
-        0 => one_byte(opcode, reader),
-        _ => two_byte(opcode, reader),
-    }
+/// The kind of an instruction whose opcode has been read, and its completed attributes.
+#[inline(always)]
+pub(super) fn examine(opcode: Opcode, reader: &Reader<'_>) -> (Kind, u16) {
+    let mut attributes = opcode.attributes;
+    let kind = if attributes & UNDEFINED != 0 {
+        Kind::Invalid
+    } else if opcode.map == 0 {
+        one_byte(opcode, reader, &mut attributes)
+    } else {
+        two_byte(opcode, reader, &mut attributes)
+    };
+    (kind, attributes)
 }
 
 /// `kind`, unless the operand-size prefix makes this near branch differ between makers.
-fn near(opcode: &Opcode, kind: Kind) -> Kind {
-    let prefixes = opcode.prefixes;
-    if prefixes.operand_size && prefixes.extension & 8 == 0 { Kind::Unusual } else { kind }
+fn near(opcode: Opcode, kind: Kind) -> Kind {
+    if opcode.prefixes.is_narrow() { Kind::Unusual } else { kind }
 }
 
 /// The selector register that a ModRM `reg` field names, if it is FS or GS.
@@ -30,7 +32,8 @@ fn selector(reg: u8) -> Option<Segment> {
 }
 
 /// The one-byte opcodes.
-fn one_byte(opcode: &mut Opcode, reader: &Reader<'_>) -> Kind {
+#[inline(always)]
+fn one_byte(opcode: Opcode, reader: &Reader<'_>, attributes: &mut u16) -> Kind {
     let byte = opcode.byte;
     let next = reader.peek();
     let reg = next >> 3 & 7;
@@ -52,17 +55,17 @@ fn one_byte(opcode: &mut Opcode, reader: &Reader<'_>) -> Kind {
         0x8f if reg != 0 => Kind::Invalid,
         0x8f => Kind::Plain,
         0xc2 => {
-            opcode.attributes |= 2;
-            let pop = reader.signed_at(reader.position as u8, 2) as u16;
+            *attributes |= 2;
+            let pop = reader.signed_at(reader.position, 2) as u16;
             near(opcode, Kind::Return { pop })
         }
         0xc3 => near(opcode, Kind::Return { pop: 0 }),
         0xc6 | 0xc7 => {
-            opcode.attributes |= if byte == 0xc6 { 1 } else { IMMEDIATE_Z };
+            *attributes |= if byte == 0xc6 { 1 } else { IMMEDIATE_Z };
             match (byte, next) {
                 (0xc6, 0xf8) => Kind::Xabort,
                 (0xc7, 0xf8) => {
-                    opcode.attributes |= RELATIVE;
+                    *attributes |= RELATIVE;
                     Kind::Xbegin
                 }
                 _ if reg == 0 => Kind::Plain,
@@ -70,24 +73,24 @@ fn one_byte(opcode: &mut Opcode, reader: &Reader<'_>) -> Kind {
             }
         }
         0xc8 => {
-            opcode.attributes |= 3;
+            *attributes |= 3;
             Kind::Plain
         }
         0xca => {
-            opcode.attributes |= 2;
+            *attributes |= 2;
             Kind::FarTransfer
         }
         0xcb | 0xcf => Kind::FarTransfer,
         0xcc => Kind::Int3,
         0xcd => {
-            opcode.attributes |= 1;
+            *attributes |= 1;
             Kind::Int { vector: next }
         }
         0xf1 => Kind::Int1,
         0xf4 => Kind::Hlt,
         0xf6 | 0xf7 => {
             if reg < 2 {
-                opcode.attributes |= if byte == 0xf6 { 1 } else { IMMEDIATE_Z };
+                *attributes |= if byte == 0xf6 { 1 } else { IMMEDIATE_Z };
             }
             Kind::Plain
         }
@@ -104,7 +107,8 @@ fn one_byte(opcode: &mut Opcode, reader: &Reader<'_>) -> Kind {
 }
 
 /// The opcodes after 0F.
-fn two_byte(opcode: &mut Opcode, reader: &Reader<'_>) -> Kind {
+#[inline(always)]
+fn two_byte(opcode: Opcode, reader: &Reader<'_>, attributes: &mut u16) -> Kind {
     let byte = opcode.byte;
     let next = reader.peek();
     match byte {
@@ -115,8 +119,8 @@ fn two_byte(opcode: &mut Opcode, reader: &Reader<'_>) -> Kind {
         0x34 => Kind::Sysenter,
         0x78 => {
             // AMD's extrq and insertq hold two immediates; vmread holds none.
-            if opcode.prefixes.operand_size || opcode.prefixes.repeat == Repeat::Repne {
-                opcode.attributes |= 2;
+            if opcode.prefixes.flags & (FLAG_OPERAND_SIZE | FLAG_REPNE) != 0 {
+                *attributes |= 2;
             }
             Kind::Plain
         }
@@ -131,28 +135,28 @@ fn two_byte(opcode: &mut Opcode, reader: &Reader<'_>) -> Kind {
         0xb4 => Kind::MoveToSegment(Segment::Fs),
         0xb5 => Kind::MoveToSegment(Segment::Gs),
         _ => {
-            opcode.attributes |= UNDEFINED;
+            *attributes |= UNDEFINED;
             Kind::Invalid
         }
     }
 }
 
 /// 0F 01: what ModRM selects.
-fn system_group(modrm: u8, opcode: &Opcode) -> Kind {
-    let prefixed = opcode.prefixes.operand_size || opcode.prefixes.repeat != Repeat::None;
+fn system_group(modrm: u8, opcode: Opcode) -> Kind {
+    let prefixed = opcode.prefixes.flags & (FLAG_OPERAND_SIZE | FLAG_REP | FLAG_REPNE) != 0;
     match modrm {
         0xd0 if !prefixed => Kind::Xgetbv,
         0xd5 if !prefixed => Kind::Xend,
         0xd6 if !prefixed => Kind::Xtest,
-        0xec if opcode.prefixes.repeat == Repeat::Rep => Kind::Unusual,
+        0xec if opcode.prefixes.flags & FLAG_REP != 0 => Kind::Unusual,
         0xf9 => Kind::Rdtscp,
         _ => Kind::Plain,
     }
 }
 
 /// 0F AE: the accesses to segment bases are among fences and state saving.
-fn segment_base_group(modrm: u8, opcode: &Opcode) -> Kind {
-    if modrm < 0xc0 || opcode.prefixes.repeat != Repeat::Rep || modrm >= 0xe0 {
+fn segment_base_group(modrm: u8, opcode: Opcode) -> Kind {
+    if modrm < 0xc0 || opcode.prefixes.flags & FLAG_REP == 0 || modrm >= 0xe0 {
         return Kind::Plain;
     }
     let segment = if modrm & 0x08 == 0 { Segment::Fs } else { Segment::Gs };

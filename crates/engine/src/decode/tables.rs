@@ -21,6 +21,8 @@ pub(super) const REGISTERS_ONLY: u16 = 1 << 8;
 pub(super) const SPECIAL: u16 = 1 << 9;
 /// A legacy or REX prefix.
 pub(super) const PREFIX: u16 = 1 << 10;
+/// Another map or another encoding may follow.
+pub(super) const ESCAPE: u16 = 1 << 12;
 /// Not an instruction.
 pub(super) const UNDEFINED: u16 = 1 << 11;
 
@@ -41,8 +43,8 @@ const fn attributes(letter: u8) -> u16 {
         b'S' => SPECIAL,
         b'M' => MODRM | SPECIAL,
         b'p' => PREFIX,
-        // Escapes to other maps and encodings; the decoder sees to them before it looks here.
-        b'e' => SPECIAL,
+        b'e' => ESCAPE,
+        b'E' => ESCAPE | MODRM | SPECIAL,
         b'X' => UNDEFINED,
         b'x' => UNDEFINED | MODRM,
         _ => panic!("unknown letter in an opcode map"),
@@ -75,7 +77,7 @@ pub(super) static ONE_BYTE: [u16; 256] = map([
     b"................",
     b"XXemppppIzib....",
     b"jjjjjjjjjjjjjjjj",
-    b"bzXbmmmmmmmmMmMM",
+    b"bzXbmmmmmmmmMmME",
     b"..........X.....",
     b"oooo....iI......",
     b"iiiiiiiivvvvvvvv",
