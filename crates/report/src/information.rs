@@ -1,0 +1,156 @@
+//! What a trace holds, in numbers and names, for people and as JSON.
+
+mod gather;
+mod text;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// The version of the JSON form. It grows when a field changes its meaning or goes away;
+/// fields may be added without notice.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What a trace holds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Information {
+    /// Always `unspool-information`.
+    pub schema: &'static str,
+    /// [`SCHEMA_VERSION`].
+    pub version: u32,
+    /// The path of the program.
+    pub program: String,
+    /// Its arguments, its own name first.
+    pub arguments: Vec<String>,
+    /// The order that the times hold.
+    pub order: &'static str,
+    /// Bytes of memory whose order was kept as one.
+    pub granule: u32,
+    /// The options of the observer.
+    pub options: BTreeMap<String, String>,
+    /// The kernel's id of the process.
+    pub process: u32,
+    /// The observed process that started it.
+    pub parent_process: Option<u32>,
+    /// When the trace began, in nanoseconds since 1970 (UTC).
+    pub start_unix_ns: u64,
+    /// The version of Unspool that recorded it.
+    pub tool_version: String,
+    /// Whether the trace was finished, rather than cut off.
+    pub complete: bool,
+    /// What could not be read, in words.
+    pub problems: Vec<String>,
+    /// The totals.
+    pub totals: Totals,
+    /// What was counted by reading everything; nothing if only the index was read.
+    pub counts: Option<KindCounts>,
+    /// The threads.
+    pub threads: Vec<ThreadInformation>,
+    /// The modules.
+    pub modules: Vec<ModuleInformation>,
+    /// The traced functions.
+    pub functions: Vec<FunctionInformation>,
+}
+
+/// The totals of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Totals {
+    /// Threads.
+    pub threads: u64,
+    /// Accesses.
+    pub accesses: u64,
+    /// Executions of accessing instructions.
+    pub accessing_instructions: u64,
+    /// Executions of all instructions on recorded paths.
+    pub executed_instructions: u64,
+    /// Events.
+    pub events: u64,
+    /// Superblocks.
+    pub superblocks: u64,
+    /// Chunks.
+    pub chunks: u64,
+    /// Words that were recorded.
+    pub raw_words: u64,
+    /// Words that were lost.
+    pub dropped_words: u64,
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// Size of the file for each access; nothing where there are no accesses.
+    pub bytes_per_access: Option<f64>,
+}
+
+/// What was counted by reading everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct KindCounts {
+    /// Reads.
+    pub reads: u64,
+    /// Writes, also those of failed compare-and-swaps.
+    pub writes: u64,
+    /// Accesses by atomic instructions.
+    pub atomic_accesses: u64,
+    /// Compare-and-swaps that failed.
+    pub failed_compare_and_swaps: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Accesses with a recorded value.
+    pub values: u64,
+    /// Events by the name of their kind.
+    pub events: BTreeMap<&'static str, u64>,
+}
+
+/// One thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ThreadInformation {
+    /// Its number in the trace.
+    pub thread: u32,
+    /// The kernel's id, if everything was read.
+    pub os_thread: Option<u32>,
+    /// The program's number for it, if it has one and everything was read.
+    pub registered_number: Option<i64>,
+    /// The program's name for it.
+    pub name: Option<String>,
+    /// The time before its first item.
+    pub start_time: u64,
+    /// The time after its last item.
+    pub end_time: u64,
+    /// Whether its stream was finished, rather than cut off.
+    pub finished: bool,
+    /// Accesses.
+    pub accesses: u64,
+    /// Executions of accessing instructions.
+    pub accessing_instructions: u64,
+    /// Events.
+    pub events: u64,
+    /// Chunks.
+    pub chunks: u64,
+    /// Bytes in the file.
+    pub file_bytes: u64,
+}
+
+/// One module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModuleInformation {
+    /// Its number in the trace.
+    pub module: u32,
+    /// Its file.
+    pub path: String,
+    /// Where it was mapped, as `0x…`.
+    pub base: String,
+    /// Bytes of address space.
+    pub size: u64,
+    /// Its build-id in hexadecimal; empty where it has none.
+    pub build_id: String,
+}
+
+/// One traced function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FunctionInformation {
+    /// Its number in the trace.
+    pub function: u32,
+    /// Its name.
+    pub name: String,
+    /// Its first instruction, as `0x…`.
+    pub address: String,
+}

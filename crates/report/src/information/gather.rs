@@ -1,0 +1,190 @@
+//! Collects the information from a trace.
+
+use rustc_hash::FxHashMap;
+use unspool_events::{Access, AccessFlags, AccessKind, Event, Problem, Sink, ThreadId, ThreadInfo, Trace};
+
+use super::{
+    FunctionInformation, Information, KindCounts, ModuleInformation, SCHEMA_VERSION,
+    ThreadInformation, Totals,
+};
+use crate::buffered_output::push_bytes;
+use crate::event_row::kind_name;
+
+impl Information {
+    /// Reads all of the trace, so that kinds are counted and all damage is found.
+    #[must_use]
+    pub fn read_all(trace: &Trace) -> Information {
+        let mut counter = Counter::default();
+        let mut problems = trace.problems().to_vec();
+        for thread in trace.threads() {
+            for problem in trace.thread(thread.thread).deliver(&mut counter) {
+                // Damage that was found on opening is found again on reading.
+                if !problems.contains(&problem) {
+                    problems.push(problem);
+                }
+            }
+        }
+        Information::with(trace, &problems, Some(counter))
+    }
+
+    /// Reads only the header, the tables and the index.
+    #[must_use]
+    pub fn read_index(trace: &Trace) -> Information {
+        Information::with(trace, trace.problems(), None)
+    }
+
+    fn with(trace: &Trace, problems: &[Problem], counter: Option<Counter>) -> Information {
+        let header = trace.header();
+        let labels = counter.as_ref().map(|counter| &counter.labels);
+        let threads = trace.threads();
+        Information {
+            schema: "unspool-information",
+            version: SCHEMA_VERSION,
+            program: lossy(&header.program),
+            arguments: header.arguments.iter().map(|argument| lossy(argument)).collect(),
+            order: header.order.name(),
+            granule: header.granule,
+            options: header.options.iter().cloned().collect(),
+            process: header.process,
+            parent_process: header.parent_process,
+            start_unix_ns: header.start_unix_ns,
+            tool_version: header.tool_version.clone(),
+            complete: trace.is_complete(),
+            problems: problems.iter().map(ToString::to_string).collect(),
+            totals: totals(trace, &threads),
+            threads: threads
+                .iter()
+                .map(|info| thread_information(info, labels.and_then(|labels| labels.get(&info.thread))))
+                .collect(),
+            modules: trace
+                .modules()
+                .iter()
+                .map(|module| ModuleInformation {
+                    module: module.id.0,
+                    path: lossy(&module.path),
+                    base: format!("{:#x}", module.base),
+                    size: module.size,
+                    build_id: hexadecimal(&module.build_id),
+                })
+                .collect(),
+            functions: trace
+                .functions()
+                .iter()
+                .map(|function| FunctionInformation {
+                    function: function.id.0,
+                    name: function.name.clone(),
+                    address: format!("{:#x}", function.address),
+                })
+                .collect(),
+            counts: counter.map(|counter| counter.counts),
+        }
+    }
+}
+
+fn totals(trace: &Trace, threads: &[ThreadInfo]) -> Totals {
+    let summary = trace.summary();
+    Totals {
+        threads: summary.threads,
+        accesses: summary.accesses,
+        accessing_instructions: summary.instructions,
+        executed_instructions: summary.executed,
+        events: summary.events,
+        superblocks: summary.superblocks,
+        chunks: threads.iter().map(|thread| thread.chunks).sum(),
+        raw_words: summary.raw_words,
+        dropped_words: summary.dropped_words,
+        file_bytes: summary.file_bytes,
+        bytes_per_access: (summary.accesses > 0)
+            .then(|| summary.file_bytes as f64 / summary.accesses as f64),
+    }
+}
+
+fn thread_information(info: &ThreadInfo, label: Option<&Label>) -> ThreadInformation {
+    ThreadInformation {
+        thread: info.thread.0,
+        os_thread: label.and_then(|label| label.os_thread),
+        registered_number: label.and_then(|label| label.number),
+        name: label.and_then(|label| label.name.clone()),
+        start_time: info.start_time,
+        end_time: info.end_time,
+        finished: info.finished,
+        accesses: info.accesses,
+        accessing_instructions: info.instructions,
+        events: info.events,
+        chunks: info.chunks,
+        file_bytes: info.file_bytes,
+    }
+}
+
+/// What events say of a thread.
+#[derive(Debug, Default)]
+struct Label {
+    os_thread: Option<u32>,
+    number: Option<i64>,
+    name: Option<String>,
+}
+
+/// Counts everything.
+#[derive(Debug, Default)]
+struct Counter {
+    counts: KindCounts,
+    labels: FxHashMap<ThreadId, Label>,
+}
+
+impl Sink for Counter {
+    fn accesses(&mut self, _: ThreadId, batch: &[Access]) {
+        // Sums without branches, so that this keeps up with the decoder.
+        let mut writes = 0;
+        let mut atomics = 0;
+        let mut bytes_written = 0;
+        let mut bytes = 0;
+        let mut failed = 0;
+        for access in batch {
+            let write = u64::from(access.kind == AccessKind::Write);
+            let size = u64::from(access.size);
+            writes += write;
+            bytes_written += size * write;
+            bytes += size;
+            atomics += u64::from(access.flags.contains(AccessFlags::ATOMIC));
+            failed += u64::from(
+                access.flags.contains(AccessFlags::FAILED_CAS.with(AccessFlags::FIRST)),
+            );
+        }
+        let counts = &mut self.counts;
+        counts.writes += writes;
+        counts.reads += batch.len() as u64 - writes;
+        counts.bytes_written += bytes_written;
+        counts.bytes_read += bytes - bytes_written;
+        counts.atomic_accesses += atomics;
+        counts.failed_compare_and_swaps += failed;
+    }
+
+    fn event(&mut self, thread: ThreadId, _: u64, event: &Event) {
+        *self.counts.events.entry(kind_name(event)).or_default() += 1;
+        match event {
+            Event::ThreadStart { os_thread, .. } => {
+                self.labels.entry(thread).or_default().os_thread = Some(*os_thread);
+            }
+            Event::ThreadRegistered { number, name } => {
+                let label = self.labels.entry(thread).or_default();
+                label.number = Some(*number);
+                label.name = (!name.is_empty()).then(|| name.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn values(&mut self, _: ThreadId, _: &[Access], values: &[&[u8]]) {
+        self.counts.values += values.iter().filter(|value| !value.is_empty()).count() as u64;
+    }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = Vec::new();
+    push_bytes(&mut text, bytes);
+    lossy(&text)
+}

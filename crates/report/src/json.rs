@@ -1,0 +1,263 @@
+//! JSON lines: a header object, then one object for each access, value and event.
+//! `docs/exports.md` describes them.
+
+use std::io::Write;
+
+use unspool_events::{Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId, TraceHeader};
+
+use crate::buffered_output::{BufferedOutput, push_bytes, push_decimal, push_hexadecimal};
+use crate::event_row::{kind_name, sync_operation_name};
+use crate::{ExportError, Names};
+
+/// The version of the lines. It grows when a field changes its meaning or goes away; fields
+/// may be added without notice.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Writes JSON lines.
+///
+/// Addresses, program counters, registers and arguments are strings like `"0x7ffe12"`,
+/// because many JSON readers keep only 53 bits of a number.
+#[derive(Debug)]
+pub struct JsonExporter<W> {
+    output: BufferedOutput<W>,
+    names: Names,
+}
+
+impl<W: Write> JsonExporter<W> {
+    /// Writes to `output`, in large pieces; the header line first.
+    pub fn new(output: W, names: Names, header: &TraceHeader, modules: &[Module], functions: &[Function]) -> Self {
+        let mut output = BufferedOutput::new(output);
+        let line = header_line(header, modules, functions);
+        let text = output.text();
+        text.extend_from_slice(line.to_string().as_bytes());
+        text.push(b'\n');
+        JsonExporter { output, names }
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// The first error of the output, from whenever it happened.
+    pub fn finish(self) -> Result<(), ExportError> {
+        self.output.finish()
+    }
+}
+
+/// What was known when the trace began, and its tables.
+fn header_line(header: &TraceHeader, modules: &[Module], functions: &[Function]) -> serde_json::Value {
+    let hexadecimal = |bytes: &[u8]| {
+        let mut text = Vec::new();
+        push_bytes(&mut text, bytes);
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    serde_json::json!({
+        "schema": "unspool-trace",
+        "version": SCHEMA_VERSION,
+        "order": header.order.name(),
+        "granule": header.granule,
+        "program": lossy(&header.program),
+        "arguments": header.arguments.iter().map(|argument| lossy(argument)).collect::<Vec<_>>(),
+        "options": header.options.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "process": header.process,
+        "parent_process": header.parent_process,
+        "start_unix_ns": header.start_unix_ns,
+        "tool_version": header.tool_version,
+        "modules": modules.iter().map(|module| serde_json::json!({
+            "module": module.id.0,
+            "path": lossy(&module.path),
+            "base": format!("{:#x}", module.base),
+            "size": module.size,
+            "build_id": hexadecimal(&module.build_id),
+        })).collect::<Vec<_>>(),
+        "functions": functions.iter().map(|function| serde_json::json!({
+            "function": function.id.0,
+            "name": function.name,
+            "address": format!("{:#x}", function.address),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+impl<W: Write> Sink for JsonExporter<W> {
+    fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
+        for access in batch {
+            let text = self.output.text();
+            let kind = match access.kind {
+                AccessKind::Read => "read",
+                AccessKind::Write => "write",
+            };
+            push_access(text, thread, access, kind);
+            text.extend_from_slice(b"}\n");
+            self.output.pass_on();
+        }
+    }
+
+    fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
+        let mut object = Object::start(self.output.text(), time, thread, kind_name(event));
+        push_fields(&mut object, event, &self.names);
+        object.text.extend_from_slice(b"}\n");
+        self.output.pass_on();
+    }
+
+    fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
+        for (access, value) in accesses.iter().zip(values).filter(|(_, value)| !value.is_empty()) {
+            let text = self.output.text();
+            let kind = match access.kind {
+                AccessKind::Read => "read_value",
+                AccessKind::Write => "write_value",
+            };
+            push_access(text, thread, access, kind);
+            text.extend_from_slice(b",\"value\":\"");
+            push_bytes(text, value);
+            text.extend_from_slice(b"\"}\n");
+            self.output.pass_on();
+        }
+    }
+}
+
+/// An access, without its closing brace.
+fn push_access(text: &mut Vec<u8>, thread: ThreadId, access: &Access, kind: &str) {
+    let mut object = Object::start(text, access.time, thread, kind);
+    object.hexadecimal("pc", access.pc);
+    object.hexadecimal("address", access.address);
+    object.number("size", access.size);
+    for (name, flag) in [
+        ("atomic", AccessFlags::ATOMIC),
+        ("failed_cas", AccessFlags::FAILED_CAS),
+        ("first", AccessFlags::FIRST),
+    ] {
+        object.boolean(name, access.flags.contains(flag));
+    }
+}
+
+/// The fields that only this kind of event has.
+fn push_fields(object: &mut Object<'_>, event: &Event, names: &Names) {
+    match event {
+        Event::ThreadStart { os_thread, parent } => {
+            object.number("os_thread", *os_thread);
+            match parent {
+                Some(parent) => object.number("parent", parent.0),
+                None => object.null("parent"),
+            }
+        }
+        Event::ThreadRegistered { number, name } => {
+            object.number("number", *number);
+            object.string("name", name);
+        }
+        Event::ThreadPointer { address } => object.hexadecimal("address", *address),
+        Event::FunctionCall { function, stack_pointer, arguments } => {
+            object.number("function", function.0);
+            object.string("name", &names.function(*function));
+            object.hexadecimal("stack_pointer", *stack_pointer);
+            object.hexadecimals("arguments", arguments);
+        }
+        Event::FunctionReturn { function, stack_pointer, value } => {
+            object.number("function", function.0);
+            object.string("name", &names.function(*function));
+            object.hexadecimal("stack_pointer", *stack_pointer);
+            object.hexadecimal("value", *value);
+        }
+        Event::ContextChange { signal } => object.number("signal", *signal),
+        Event::Sync { operation, object: synchronised } => {
+            object.string("operation", sync_operation_name(*operation));
+            object.hexadecimal("object", *synchronised);
+        }
+        Event::SystemCallEntry { number, arguments } => {
+            object.number("number", *number);
+            object.hexadecimals("arguments", arguments);
+        }
+        Event::SystemCallExit { number, result } => {
+            object.number("number", *number);
+            object.number("result", *result);
+        }
+        Event::SystemMemory { write, address, size } => {
+            object.boolean("write", *write);
+            object.hexadecimal("address", *address);
+            object.number("size", *size);
+        }
+        Event::ModuleLoad { module } | Event::ModuleUnload { module } => {
+            object.number("module", module.0);
+            if let Some(module) = names.module(*module) {
+                object.string("path", &String::from_utf8_lossy(&module.path));
+            }
+        }
+        Event::Fork { child } => object.number("child", *child),
+        Event::Dropped { words, reason } => {
+            object.number("words", *words);
+            object.string("reason", reason);
+        }
+        Event::ThreadEnd
+        | Event::RegionStart
+        | Event::RegionEnd
+        | Event::ThreadSync
+        | Event::Exec => {}
+    }
+}
+
+/// An object that is being written.
+struct Object<'a> {
+    text: &'a mut Vec<u8>,
+}
+
+impl<'a> Object<'a> {
+    /// The opening brace and the fields that every line has.
+    fn start(text: &'a mut Vec<u8>, time: u64, thread: ThreadId, kind: &str) -> Object<'a> {
+        text.extend_from_slice(b"{\"time\":");
+        push_decimal(text, time);
+        text.extend_from_slice(b",\"thread\":");
+        push_decimal(text, thread.0);
+        text.extend_from_slice(b",\"kind\":\"");
+        text.extend_from_slice(kind.as_bytes());
+        text.push(b'"');
+        Object { text }
+    }
+
+    fn field(&mut self, name: &str) {
+        self.text.extend_from_slice(b",\"");
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_slice(b"\":");
+    }
+
+    fn number(&mut self, name: &str, value: impl itoa::Integer) {
+        self.field(name);
+        push_decimal(self.text, value);
+    }
+
+    fn hexadecimal(&mut self, name: &str, value: u64) {
+        self.field(name);
+        self.text.push(b'"');
+        push_hexadecimal(self.text, value);
+        self.text.push(b'"');
+    }
+
+    fn hexadecimals(&mut self, name: &str, values: &[u64]) {
+        self.field(name);
+        self.text.push(b'[');
+        for (index, value) in values.iter().enumerate() {
+            if index > 0 {
+                self.text.push(b',');
+            }
+            self.text.push(b'"');
+            push_hexadecimal(self.text, *value);
+            self.text.push(b'"');
+        }
+        self.text.push(b']');
+    }
+
+    fn boolean(&mut self, name: &str, value: bool) {
+        self.field(name);
+        self.text.extend_from_slice(if value { b"true" } else { b"false" });
+    }
+
+    fn null(&mut self, name: &str) {
+        self.field(name);
+        self.text.extend_from_slice(b"null");
+    }
+
+    fn string(&mut self, name: &str, value: &str) {
+        self.field(name);
+        // A Value prints itself as JSON, with everything escaped that must be.
+        let quoted = serde_json::Value::from(value).to_string();
+        self.text.extend_from_slice(quoted.as_bytes());
+    }
+}

@@ -1,0 +1,182 @@
+//! Parquet: a table of accesses, a table of events and, where values were recorded, a table
+//! of values. `docs/exports.md` describes the columns.
+
+mod columns;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use unspool_events::{Access, AccessFlags, AccessKind, Event, Sink, ThreadId};
+
+use crate::event_row::EventRow;
+use crate::{ExportError, Names};
+use columns::{
+    ACCESS_SCHEMA, AccessColumns, EVENT_SCHEMA, EventColumns, VALUE_SCHEMA, ValueColumns,
+};
+use table::TableWriter;
+
+/// Rows that are collected before they are written as one row group.
+const ROWS_IN_GROUP: usize = 1 << 20;
+
+/// The names of the tables' files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParquetPaths {
+    /// Accesses.
+    pub accesses: PathBuf,
+    /// Events.
+    pub events: PathBuf,
+    /// Values; the file is made only if the trace has any.
+    pub values: PathBuf,
+}
+
+impl ParquetPaths {
+    /// `PREFIX.accesses.parquet` and so on.
+    #[must_use]
+    pub fn with_prefix(prefix: &Path) -> ParquetPaths {
+        let with = |ending: &str| {
+            let mut name = prefix.as_os_str().to_owned();
+            name.push(ending);
+            PathBuf::from(name)
+        };
+        ParquetPaths {
+            accesses: with(".accesses.parquet"),
+            events: with(".events.parquet"),
+            values: with(".values.parquet"),
+        }
+    }
+}
+
+/// Writes the tables.
+#[derive(Debug)]
+pub struct ParquetExporter {
+    names: Names,
+    accesses: TableWriter,
+    access_columns: AccessColumns,
+    events: TableWriter,
+    event_columns: EventColumns,
+    values_path: PathBuf,
+    values: Option<TableWriter>,
+    value_columns: ValueColumns,
+    error: Option<ExportError>,
+}
+
+impl ParquetExporter {
+    /// Creates the files.
+    ///
+    /// # Errors
+    /// If one cannot be created.
+    pub fn create(paths: &ParquetPaths, names: Names) -> Result<ParquetExporter, ExportError> {
+        Ok(ParquetExporter {
+            names,
+            accesses: TableWriter::create(&paths.accesses, ACCESS_SCHEMA)?,
+            access_columns: AccessColumns::default(),
+            events: TableWriter::create(&paths.events, EVENT_SCHEMA)?,
+            event_columns: EventColumns::default(),
+            values_path: paths.values.clone(),
+            values: None,
+            value_columns: ValueColumns::default(),
+            error: None,
+        })
+    }
+
+    /// Writes what is left, and the ends of the files.
+    ///
+    /// # Errors
+    /// The first error of all.
+    pub fn finish(mut self) -> Result<(), ExportError> {
+        self.write_accesses();
+        self.write_events();
+        self.write_values();
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        self.accesses.finish()?;
+        self.events.finish()?;
+        self.values.map_or(Ok(()), TableWriter::finish)
+    }
+
+    fn write_accesses(&mut self) {
+        if self.error.is_none() && !self.access_columns.times.is_empty() {
+            self.error = self.accesses.write_group(&self.access_columns.columns()).err();
+        }
+        self.access_columns.clear();
+    }
+
+    fn write_events(&mut self) {
+        if self.error.is_none() && !self.event_columns.times.is_empty() {
+            self.error = self.events.write_group(&self.event_columns.columns()).err();
+        }
+        self.event_columns.clear();
+    }
+
+    fn write_values(&mut self) {
+        if self.error.is_none() && !self.value_columns.times.is_empty() {
+            self.error = self.try_write_values().err();
+        }
+        self.value_columns.clear();
+    }
+
+    fn try_write_values(&mut self) -> Result<(), ExportError> {
+        let table = match &mut self.values {
+            Some(table) => table,
+            None => self.values.insert(TableWriter::create(&self.values_path, VALUE_SCHEMA)?),
+        };
+        table.write_group(&self.value_columns.columns())
+    }
+}
+
+impl Sink for ParquetExporter {
+    fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
+        let columns = &mut self.access_columns;
+        for access in batch {
+            columns.times.push(access.time.cast_signed());
+            columns.threads.push(thread.0.cast_signed());
+            columns.pcs.push(access.pc.cast_signed());
+            columns.addresses.push(access.address.cast_signed());
+            columns.sizes.push(access.size.cast_signed());
+            columns.writes.push(access.kind == AccessKind::Write);
+            columns.atomics.push(access.flags.contains(AccessFlags::ATOMIC));
+            columns.failed_cas.push(access.flags.contains(AccessFlags::FAILED_CAS));
+            columns.firsts.push(access.flags.contains(AccessFlags::FIRST));
+        }
+        if columns.times.len() >= ROWS_IN_GROUP {
+            self.write_accesses();
+        }
+    }
+
+    fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
+        let row = EventRow::new(event, &self.names);
+        let columns = &mut self.event_columns;
+        columns.times.push(time.cast_signed());
+        columns.threads.push(thread.0.cast_signed());
+        columns.kinds.push(row.kind.into());
+        columns.numbers.push(row.number);
+        columns.addresses.push(row.address.map(u64::cast_signed));
+        columns.sizes.push(row.size.map(u64::cast_signed));
+        columns.names.push(row.name.as_deref().map(Into::into));
+        for (index, column) in columns.arguments.iter_mut().enumerate() {
+            column.push(row.argument_values().get(index).map(|value| value.cast_signed()));
+        }
+        if columns.times.len() >= ROWS_IN_GROUP {
+            self.write_events();
+        }
+    }
+
+    fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
+        let columns = &mut self.value_columns;
+        for (access, value) in accesses.iter().zip(values).filter(|(_, value)| !value.is_empty()) {
+            columns.times.push(access.time.cast_signed());
+            columns.threads.push(thread.0.cast_signed());
+            columns.pcs.push(access.pc.cast_signed());
+            columns.addresses.push(access.address.cast_signed());
+            columns.writes.push(access.kind == AccessKind::Write);
+            columns.values.push(value.to_vec().into());
+        }
+        if columns.times.len() >= ROWS_IN_GROUP {
+            self.write_values();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! The columns of each table, as they are collected. Parquet stores unsigned numbers in its
+//! signed types and notes in the schema what they are.
+
+use parquet::data_type::ByteArray;
+
+use super::table::Column;
+
+pub(super) const ACCESS_SCHEMA: &str = "message accesses {
+    required int64 time (integer(64, false));
+    required int32 thread (integer(32, false));
+    required int64 pc (integer(64, false));
+    required int64 address (integer(64, false));
+    required int32 size (integer(32, false));
+    required boolean write;
+    required boolean atomic;
+    required boolean failed_cas;
+    required boolean first;
+}";
+
+/// Rows of the table of accesses.
+#[derive(Debug, Default)]
+pub(super) struct AccessColumns {
+    pub(super) times: Vec<i64>,
+    pub(super) threads: Vec<i32>,
+    pub(super) pcs: Vec<i64>,
+    pub(super) addresses: Vec<i64>,
+    pub(super) sizes: Vec<i32>,
+    pub(super) writes: Vec<bool>,
+    pub(super) atomics: Vec<bool>,
+    pub(super) failed_cas: Vec<bool>,
+    pub(super) firsts: Vec<bool>,
+}
+
+impl AccessColumns {
+    /// In the order of the schema.
+    pub(super) fn columns(&self) -> Vec<Column<'_>> {
+        vec![
+            Column::Long(&self.times),
+            Column::Int(&self.threads),
+            Column::Long(&self.pcs),
+            Column::Long(&self.addresses),
+            Column::Int(&self.sizes),
+            Column::Boolean(&self.writes),
+            Column::Boolean(&self.atomics),
+            Column::Boolean(&self.failed_cas),
+            Column::Boolean(&self.firsts),
+        ]
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.times.clear();
+        self.threads.clear();
+        self.pcs.clear();
+        self.addresses.clear();
+        self.sizes.clear();
+        self.writes.clear();
+        self.atomics.clear();
+        self.failed_cas.clear();
+        self.firsts.clear();
+    }
+}
+
+pub(super) const EVENT_SCHEMA: &str = "message events {
+    required int64 time (integer(64, false));
+    required int32 thread (integer(32, false));
+    required binary kind (string);
+    optional int64 number;
+    optional int64 address (integer(64, false));
+    optional int64 size (integer(64, false));
+    optional binary name (string);
+    optional int64 argument0 (integer(64, false));
+    optional int64 argument1 (integer(64, false));
+    optional int64 argument2 (integer(64, false));
+    optional int64 argument3 (integer(64, false));
+    optional int64 argument4 (integer(64, false));
+    optional int64 argument5 (integer(64, false));
+}";
+
+/// Rows of the table of events.
+#[derive(Debug, Default)]
+pub(super) struct EventColumns {
+    pub(super) times: Vec<i64>,
+    pub(super) threads: Vec<i32>,
+    pub(super) kinds: Vec<ByteArray>,
+    pub(super) numbers: Vec<Option<i64>>,
+    pub(super) addresses: Vec<Option<i64>>,
+    pub(super) sizes: Vec<Option<i64>>,
+    pub(super) names: Vec<Option<ByteArray>>,
+    pub(super) arguments: [Vec<Option<i64>>; 6],
+}
+
+impl EventColumns {
+    /// In the order of the schema.
+    pub(super) fn columns(&self) -> Vec<Column<'_>> {
+        let mut columns = vec![
+            Column::Long(&self.times),
+            Column::Int(&self.threads),
+            Column::Bytes(&self.kinds),
+            Column::OptionalLong(&self.numbers),
+            Column::OptionalLong(&self.addresses),
+            Column::OptionalLong(&self.sizes),
+            Column::OptionalBytes(&self.names),
+        ];
+        columns.extend(self.arguments.iter().map(|column| Column::OptionalLong(column)));
+        columns
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.times.clear();
+        self.threads.clear();
+        self.kinds.clear();
+        self.numbers.clear();
+        self.addresses.clear();
+        self.sizes.clear();
+        self.names.clear();
+        self.arguments.iter_mut().for_each(Vec::clear);
+    }
+}
+
+pub(super) const VALUE_SCHEMA: &str = "message values {
+    required int64 time (integer(64, false));
+    required int32 thread (integer(32, false));
+    required int64 pc (integer(64, false));
+    required int64 address (integer(64, false));
+    required boolean write;
+    required binary value;
+}";
+
+/// Rows of the table of values.
+#[derive(Debug, Default)]
+pub(super) struct ValueColumns {
+    pub(super) times: Vec<i64>,
+    pub(super) threads: Vec<i32>,
+    pub(super) pcs: Vec<i64>,
+    pub(super) addresses: Vec<i64>,
+    pub(super) writes: Vec<bool>,
+    pub(super) values: Vec<ByteArray>,
+}
+
+impl ValueColumns {
+    /// In the order of the schema.
+    pub(super) fn columns(&self) -> Vec<Column<'_>> {
+        vec![
+            Column::Long(&self.times),
+            Column::Int(&self.threads),
+            Column::Long(&self.pcs),
+            Column::Long(&self.addresses),
+            Column::Boolean(&self.writes),
+            Column::Bytes(&self.values),
+        ]
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.times.clear();
+        self.threads.clear();
+        self.pcs.clear();
+        self.addresses.clear();
+        self.writes.clear();
+        self.values.clear();
+    }
+}
