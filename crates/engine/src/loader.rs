@@ -34,6 +34,7 @@ mod memory;
 mod resolve;
 mod script;
 mod stack;
+mod stack_region;
 #[cfg(test)]
 mod tests;
 

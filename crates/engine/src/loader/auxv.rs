@@ -59,7 +59,13 @@ pub(crate) fn own_auxv() -> io::Result<Vec<(u64, u64)>> {
     let mut words = [0_u64; 128];
     // SAFETY: the kernel writes at most as many bytes as the array has.
     let size = unsafe {
-        libc::prctl(PR_GET_AUXV, words.as_mut_ptr(), size_of_val(&words), 0_usize, 0_usize)
+        libc::prctl(
+            PR_GET_AUXV,
+            words.as_mut_ptr(),
+            size_of_val(&words),
+            0_usize,
+            0_usize,
+        )
     };
     if size > 0 {
         return Ok(pairs(&words));
@@ -83,7 +89,9 @@ fn pairs(words: &[u64]) -> Vec<(u64, u64)> {
 
 /// The platform's name, such as `x86_64`, if our own vector has it.
 pub(crate) fn own_platform(own: &[(u64, u64)]) -> Option<Vec<u8>> {
-    let &(_, address) = own.iter().find(|&&(key, address)| key == AT_PLATFORM && address != 0)?;
+    let &(_, address) = own
+        .iter()
+        .find(|&&(key, address)| key == AT_PLATFORM && address != 0)?;
     // SAFETY: the kernel put a terminated string there, at the top of our own stack, where
     // nothing changes it.
     let name = unsafe { CStr::from_ptr(address as *const libc::c_char) };
@@ -93,8 +101,14 @@ pub(crate) fn own_platform(own: &[(u64, u64)]) -> Option<Vec<u8>> {
 /// The program's vector, without its end.
 pub(crate) fn program_auxv(own: &[(u64, u64)], facts: &ProgramFacts) -> Vec<(u64, Value)> {
     // SAFETY: these four calls only return numbers.
-    let (uid, euid, gid, egid) =
-        unsafe { (libc::getuid(), libc::geteuid(), libc::getgid(), libc::getegid()) };
+    let (uid, euid, gid, egid) = unsafe {
+        (
+            libc::getuid(),
+            libc::geteuid(),
+            libc::getgid(),
+            libc::getegid(),
+        )
+    };
     let replaced = [
         (AT_SYSINFO_EHDR, Value::Number(facts.vdso.unwrap_or(0))),
         (AT_PHDR, Value::Number(facts.program_headers)),
@@ -113,8 +127,13 @@ pub(crate) fn program_auxv(own: &[(u64, u64)], facts: &ProgramFacts) -> Vec<(u64
         (AT_PLATFORM, Value::Platform),
     ];
     // A registration of restartable sequences is refused, so there is nothing to announce.
-    let mut dropped =
-        vec![AT_IGNORE, AT_EXECFD, AT_BASE_PLATFORM, AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN];
+    let mut dropped = vec![
+        AT_IGNORE,
+        AT_EXECFD,
+        AT_BASE_PLATFORM,
+        AT_RSEQ_FEATURE_SIZE,
+        AT_RSEQ_ALIGN,
+    ];
     if facts.vdso.is_none() {
         dropped.push(AT_SYSINFO_EHDR);
     }
@@ -122,7 +141,11 @@ pub(crate) fn program_auxv(own: &[(u64, u64)], facts: &ProgramFacts) -> Vec<(u64
     let mut entries: Vec<(u64, Value)> = own
         .iter()
         .filter(|(key, _)| !dropped.contains(key))
-        .map(|&(key, value)| replacement(key).copied().unwrap_or((key, Value::Number(value))))
+        .map(|&(key, value)| {
+            replacement(key)
+                .copied()
+                .unwrap_or((key, Value::Number(value)))
+        })
         .collect();
     for &(key, value) in &replaced {
         if !dropped.contains(&key) && !entries.iter().any(|&(other, _)| other == key) {

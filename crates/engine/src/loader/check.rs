@@ -46,14 +46,20 @@ pub enum Kind {
 pub fn check(path: &Path) -> Result<Kind, LoadError> {
     let chain = follow_scripts(path)?;
     let kind = match prepare(chain.program) {
-        Ok(prepared) => Kind::Elf64 { privileges: prepared.executable.privileges },
+        Ok(prepared) => Kind::Elf64 {
+            privileges: prepared.executable.privileges,
+        },
         Err(LoadError::Elf32 { architecture, .. }) => Kind::Elf32 { architecture },
         Err(error) => return Err(error),
     };
-    Ok(chain.scripts.iter().rev().fold(kind, |runs, (_, line)| Kind::Script {
-        interpreter: path_of(&line.interpreter),
-        runs: Box::new(runs),
-    }))
+    Ok(chain
+        .scripts
+        .iter()
+        .rev()
+        .fold(kind, |runs, (_, line)| Kind::Script {
+            interpreter: path_of(&line.interpreter),
+            runs: Box::new(runs),
+        }))
 }
 
 /// A file with the scripts that led to it.
@@ -71,7 +77,9 @@ pub(crate) fn follow_scripts(path: &Path) -> Result<ScriptChain, LoadError> {
     let mut program = Executable::open(path)?;
     while let Format::Script(line) = elf::recognise(program.head(), program.head_length()) {
         if scripts.len() == MAX_SCRIPTS {
-            return Err(LoadError::ScriptLoop { path: path.to_owned() });
+            return Err(LoadError::ScriptLoop {
+                path: path.to_owned(),
+            });
         }
         let interpreter = path_of(&line.interpreter);
         let script = program.path;
@@ -103,8 +111,8 @@ pub(crate) fn prepare(executable: Executable) -> Result<PreparedProgram, LoadErr
         Format::Unknown { looks_like } => return Err(LoadError::NotElf { path, looks_like }),
         Format::Script(_) => return Err(LoadError::ScriptLoop { path }),
     };
-    let program_headers = read_program_headers(&executable, &header)?
-        .map_err(|defect| defect.of_program(&path))?;
+    let program_headers =
+        read_program_headers(&executable, &header)?.map_err(|defect| defect.of_program(&path))?;
     let interpreter = program_headers
         .iter()
         .find(|segment| segment.kind == PT_INTERP)
@@ -112,8 +120,9 @@ pub(crate) fn prepare(executable: Executable) -> Result<PreparedProgram, LoadErr
         .transpose()?;
     let layout = plan_layout(&header, &program_headers, executable.size)
         .map_err(|defect| defect.of_program(&path))?;
-    let interpreter =
-        interpreter.map(|interpreter| prepare_interpreter(&path, &interpreter)).transpose()?;
+    let interpreter = interpreter
+        .map(|interpreter| prepare_interpreter(&path, &interpreter))
+        .transpose()?;
     Ok(PreparedProgram {
         executable,
         program_header_count: header.program_header_count,
@@ -130,7 +139,9 @@ fn read_program_headers(
     header: &FileHeader,
 ) -> Result<ProgramHeaders, LoadError> {
     if i64::try_from(header.program_headers_offset).is_err() {
-        return Ok(Err(Defect::Truncated("the program headers lie beyond its end".to_owned())));
+        return Ok(Err(Defect::Truncated(
+            "the program headers lie beyond its end".to_owned(),
+        )));
     }
     let table = executable.read(header.program_headers_offset, header.program_headers_size())?;
     Ok(elf::parse_program_headers(header, &table))
@@ -143,16 +154,24 @@ fn read_interpreter_path(
 ) -> Result<PathBuf, LoadError> {
     let bad = |defect: Defect| defect.of_program(&executable.path);
     if !(2..=MAX_INTERPRETER_PATH).contains(&size) || i64::try_from(offset).is_err() {
-        return Err(bad(Defect::Headers(format!("its loader's path has {size} bytes"))));
+        return Err(bad(Defect::Headers(format!(
+            "its loader's path has {size} bytes"
+        ))));
     }
     let bytes = executable.read(offset, size as usize)?;
     if bytes.len() as u64 != size {
-        return Err(bad(Defect::Truncated("its loader's path lies beyond its end".to_owned())));
+        return Err(bad(Defect::Truncated(
+            "its loader's path lies beyond its end".to_owned(),
+        )));
     }
     if bytes.last() != Some(&0) {
-        return Err(bad(Defect::Headers("its loader's path has no end".to_owned())));
+        return Err(bad(Defect::Headers(
+            "its loader's path has no end".to_owned(),
+        )));
     }
-    Ok(path_of(bytes.split(|&byte| byte == 0).next().unwrap_or_default()))
+    Ok(path_of(
+        bytes.split(|&byte| byte == 0).next().unwrap_or_default(),
+    ))
 }
 
 fn prepare_interpreter(
@@ -183,9 +202,10 @@ fn prepare_interpreter(
 
 fn open_interpreter(program: &Path, interpreter: &Path) -> Result<Executable, LoadError> {
     Executable::open(interpreter).map_err(|error| match error {
-        LoadError::NotFound { path } => {
-            LoadError::MissingInterpreter { path: program.to_owned(), interpreter: path }
-        }
+        LoadError::NotFound { path } => LoadError::MissingInterpreter {
+            path: program.to_owned(),
+            interpreter: path,
+        },
         other => other,
     })
 }

@@ -73,12 +73,16 @@ pub(crate) enum Format {
 pub(crate) fn recognise(head: &[u8; HEAD_SIZE], length: usize) -> Format {
     if script::is_script(head) {
         return script::parse_script_line(head).map_or(
-            Format::Unknown { looks_like: "a script without an interpreter in its #! line" },
+            Format::Unknown {
+                looks_like: "a script without an interpreter in its #! line",
+            },
             Format::Script,
         );
     }
     if !head.starts_with(b"\x7fELF") {
-        return Format::Unknown { looks_like: appearance(&head[..length.min(HEAD_SIZE)]) };
+        return Format::Unknown {
+            looks_like: appearance(&head[..length.min(HEAD_SIZE)]),
+        };
     }
     if length < FILE_HEADER_SIZE {
         return Format::Defective(Defect::Truncated(format!(
@@ -95,18 +99,40 @@ fn recognise_elf(head: &[u8; HEAD_SIZE]) -> Format {
     let entry_size = usize::from(u16_at(head, 54));
     match machine {
         EM_X86_64 if class_32 && entry_size != PROGRAM_HEADER_SIZE => {
-            return Format::Elf32 { architecture: "x32" };
+            return Format::Elf32 {
+                architecture: "x32",
+            };
         }
         EM_X86_64 => {}
-        3 if class_32 => return Format::Elf32 { architecture: "i386" },
-        _ => return Format::Foreign { architecture: machine_name(machine, head[5] == 2) },
+        3 if class_32 => {
+            return Format::Elf32 {
+                architecture: "i386",
+            };
+        }
+        _ => {
+            return Format::Foreign {
+                architecture: machine_name(machine, head[5] == 2),
+            };
+        }
     }
     let relocatable = match kind {
         2 => false,
         3 => true,
-        1 => return Format::Unknown { looks_like: "an object file, not linked yet" },
-        4 => return Format::Unknown { looks_like: "a core dump" },
-        _ => return Format::Unknown { looks_like: "an ELF file of unknown type" },
+        1 => {
+            return Format::Unknown {
+                looks_like: "an object file, not linked yet",
+            };
+        }
+        4 => {
+            return Format::Unknown {
+                looks_like: "a core dump",
+            };
+        }
+        _ => {
+            return Format::Unknown {
+                looks_like: "an ELF file of unknown type",
+            };
+        }
     };
     let header = FileHeader {
         relocatable,
@@ -136,7 +162,9 @@ pub(crate) fn parse_program_headers(
     table: &[u8],
 ) -> Result<Vec<ProgramHeader>, Defect> {
     if table.len() < header.program_headers_size() {
-        return Err(Defect::Truncated("the program headers lie beyond its end".to_owned()));
+        return Err(Defect::Truncated(
+            "the program headers lie beyond its end".to_owned(),
+        ));
     }
     Ok(table
         .chunks_exact(PROGRAM_HEADER_SIZE)
@@ -174,7 +202,11 @@ fn u64_at(bytes: &[u8], offset: usize) -> u64 {
 }
 
 fn machine_name(machine: u16, big_endian: bool) -> String {
-    let machine = if big_endian { machine.swap_bytes() } else { machine };
+    let machine = if big_endian {
+        machine.swap_bytes()
+    } else {
+        machine
+    };
     let name = match machine {
         2 | 18 | 43 => "SPARC",
         3 => "64-bit file for i386",
@@ -203,13 +235,19 @@ fn appearance(head: &[u8]) -> &'static str {
         (b"\xcf\xfa\xed\xfe", "a macOS program"),
         (b"!<arch>", "a static library"),
         (b"!<thin>", "a static library"),
-        (b"PK\x03\x04", "a zip archive, for instance a jar: run it with `java -jar`"),
+        (
+            b"PK\x03\x04",
+            "a zip archive, for instance a jar: run it with `java -jar`",
+        ),
         (b"\x1f\x8b", "a gzip archive"),
         (b"\xfd7zXZ", "an xz archive"),
         (b"\x28\xb5\x2f\xfd", "a zstd archive"),
         (b"BC\xc0\xde", "LLVM bitcode"),
         (b"\0asm", "a WebAssembly module"),
-        (b"\xef\xbb\xbf#!", "a script with a byte-order mark before its #! line"),
+        (
+            b"\xef\xbb\xbf#!",
+            "a script with a byte-order mark before its #! line",
+        ),
     ];
     if head.is_empty() {
         return "an empty file";

@@ -57,10 +57,14 @@ impl Executable {
             .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
             .open(path)
             .map_err(|source| match source.raw_os_error() {
-                Some(libc::EACCES) => LoadError::Unreadable { path: path.to_owned() },
+                Some(libc::EACCES) => LoadError::Unreadable {
+                    path: path.to_owned(),
+                },
                 _ => file_error(path, "open it", source),
             })?;
-        let metadata = file.metadata().map_err(|source| file_error(path, "examine it", source))?;
+        let metadata = file
+            .metadata()
+            .map_err(|source| file_error(path, "examine it", source))?;
         require_regular(path, &metadata)?;
         let mut head = [0; HEAD_SIZE];
         let head_length = read_up_to(&file, &mut head, 0)
@@ -72,7 +76,14 @@ impl Executable {
             file_capabilities: has_capabilities(&file),
         };
         let size = metadata.size();
-        Ok(Executable { path: path.to_owned(), file, size, privileges, head, head_length })
+        Ok(Executable {
+            path: path.to_owned(),
+            file,
+            size,
+            privileges,
+            head,
+            head_length,
+        })
     }
 
     /// The first bytes, filled up with zeros as the kernel does.
@@ -105,44 +116,62 @@ impl Executable {
 /// Whether the kernel would let this process execute the file, whatever is in it.
 pub(crate) fn check_permission(path: &Path) -> Result<(), LoadError> {
     let metadata = std::fs::metadata(path).map_err(|source| match source.raw_os_error() {
-        Some(libc::ENOENT) => LoadError::NotFound { path: path.to_owned() },
+        Some(libc::ENOENT) => LoadError::NotFound {
+            path: path.to_owned(),
+        },
         _ => file_error(path, "find it", source),
     })?;
     require_regular(path, &metadata)?;
-    let name = CString::new(path.as_os_str().as_bytes())
-        .map_err(|_| LoadError::NotFound { path: path.to_owned() })?;
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| LoadError::NotFound {
+        path: path.to_owned(),
+    })?;
     // SAFETY: `name` is a terminated string that outlives the call.
-    let result = unsafe {
-        libc::faccessat(libc::AT_FDCWD, name.as_ptr(), libc::X_OK, libc::AT_EACCESS)
-    };
+    let result =
+        unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), libc::X_OK, libc::AT_EACCESS) };
     if result == 0 {
         return Ok(());
     }
     let source = io::Error::last_os_error();
     match source.raw_os_error() {
-        Some(libc::EACCES) => Err(LoadError::NotExecutable { path: path.to_owned() }),
-        _ => Err(file_error(path, "find out whether it may be executed", source)),
+        Some(libc::EACCES) => Err(LoadError::NotExecutable {
+            path: path.to_owned(),
+        }),
+        _ => Err(file_error(
+            path,
+            "find out whether it may be executed",
+            source,
+        )),
     }
 }
 
 fn require_regular(path: &Path, metadata: &Metadata) -> Result<(), LoadError> {
     if metadata.is_dir() {
-        return Err(LoadError::IsDirectory { path: path.to_owned() });
+        return Err(LoadError::IsDirectory {
+            path: path.to_owned(),
+        });
     }
     if !metadata.is_file() {
-        return Err(LoadError::NotRegular { path: path.to_owned() });
+        return Err(LoadError::NotRegular {
+            path: path.to_owned(),
+        });
     }
     Ok(())
 }
 
 fn file_error(path: &Path, operation: &'static str, source: io::Error) -> LoadError {
-    LoadError::File { path: path.to_owned(), operation, source }
+    LoadError::File {
+        path: path.to_owned(),
+        operation,
+        source,
+    }
 }
 
 fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {
-        let Some(position) = offset.checked_add(length as u64) else { break };
+        let Some(position) = offset.checked_add(length as u64) else {
+            break;
+        };
         match file.read_at(&mut buffer[length..], position) {
             Ok(0) => break,
             Ok(count) => length += count,

@@ -128,13 +128,16 @@ impl Image {
                     .write(zero_from.wrapping_add(self.bias), &zeros[..length])
                     .map_err(failed("clear the end of a segment"))?;
             }
-            record(&mut self.segments, MappedSegment {
-                address,
-                size: piece.size,
-                protection: piece.protection,
-                file: piece.offset.map(|_| self.path.clone()),
-                offset: piece.offset.unwrap_or(0),
-            });
+            record(
+                &mut self.segments,
+                MappedSegment {
+                    address,
+                    size: piece.size,
+                    protection: piece.protection,
+                    file: piece.offset.map(|_| self.path.clone()),
+                    offset: piece.offset.unwrap_or(0),
+                },
+            );
         }
         Ok(())
     }
@@ -146,12 +149,25 @@ fn record(segments: &mut Vec<MappedSegment>, new: MappedSegment) {
     for old in segments.drain(..) {
         if old.address < new.address {
             let size = old.size.min(new.address - old.address);
-            remaining.push(MappedSegment { size, ..old.clone() });
+            remaining.push(MappedSegment {
+                size,
+                ..old.clone()
+            });
         }
         if old.end() > new.end() {
             let address = old.address.max(new.end());
-            let offset = old.offset + if old.file.is_some() { address - old.address } else { 0 };
-            remaining.push(MappedSegment { address, size: old.end() - address, offset, ..old });
+            let offset = old.offset
+                + if old.file.is_some() {
+                    address - old.address
+                } else {
+                    0
+                };
+            remaining.push(MappedSegment {
+                address,
+                size: old.end() - address,
+                offset,
+                ..old
+            });
         }
     }
     remaining.push(new);
@@ -162,7 +178,11 @@ fn record(segments: &mut Vec<MappedSegment>, new: MappedSegment) {
 fn reserve_fixed(path: &Path, layout: &Layout) -> Result<Vec<Reservation>, LoadError> {
     let reserve = |(start, end): (u64, u64)| {
         Reservation::at(start, end - start).map_err(|source| match source.raw_os_error() {
-            Some(libc::EEXIST) => LoadError::AddressInUse { path: path.to_owned(), start, end },
+            Some(libc::EEXIST) => LoadError::AddressInUse {
+                path: path.to_owned(),
+                start,
+                end,
+            },
             _ => LoadError::Map {
                 path: path.to_owned(),
                 operation: "take the addresses that the program is built for",
@@ -202,7 +222,11 @@ fn place(path: &Path, layout: &Layout, base: u64) -> Result<(u64, Reservation), 
 fn aligned_place(layout: &Layout, wanted: u64) -> Option<u64> {
     let mask = layout.alignment - 1;
     let place = (wanted & !mask).checked_add(layout.start & mask)?;
-    if place >= wanted { Some(place) } else { place.checked_add(layout.alignment) }
+    if place >= wanted {
+        Some(place)
+    } else {
+        place.checked_add(layout.alignment)
+    }
 }
 
 fn place_anywhere(layout: &Layout, size: u64) -> io::Result<(u64, Reservation)> {

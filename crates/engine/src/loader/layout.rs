@@ -60,8 +60,11 @@ impl Layout {
 
     /// The page ranges that the pieces occupy, in order and merged.
     pub(crate) fn occupied(&self) -> Vec<(u64, u64)> {
-        let mut parts: Vec<(u64, u64)> =
-            self.pieces.iter().map(|piece| (piece.address, piece.end())).collect();
+        let mut parts: Vec<(u64, u64)> = self
+            .pieces
+            .iter()
+            .map(|piece| (piece.address, piece.end()))
+            .collect();
         parts.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::new();
         for (start, end) in parts {
@@ -108,9 +111,14 @@ pub(crate) fn plan_layout(
         return Err(Defect::Segments("there is none".to_owned()));
     };
     if alignment >= ADDRESSES_END {
-        return Err(Defect::Segments(format!("an alignment of {alignment:#x} bytes")));
+        return Err(Defect::Segments(format!(
+            "an alignment of {alignment:#x} bytes"
+        )));
     }
-    let stack = program_headers.iter().rev().find(|segment| segment.kind == PT_GNU_STACK);
+    let stack = program_headers
+        .iter()
+        .rev()
+        .find(|segment| segment.kind == PT_GNU_STACK);
     Ok(Layout {
         relocatable: header.relocatable,
         entry: header.entry,
@@ -124,7 +132,9 @@ pub(crate) fn plan_layout(
                     && header.program_headers_offset - segment.offset < segment.file_size
             })
             .map(|segment| header.program_headers_offset - segment.offset + segment.address),
-        memory_end: segments.last().map_or(end, |last| last.address + last.memory_size),
+        memory_end: segments
+            .last()
+            .map_or(end, |last| last.address + last.memory_size),
         executable_stack: stack.is_some_and(|stack| stack.flags & PF_X != 0),
         pieces,
     })
@@ -132,7 +142,11 @@ pub(crate) fn plan_layout(
 
 fn check_segment(segment: &ProgramHeader, file_size: u64) -> Result<(), Defect> {
     let address = segment.address;
-    let fail = |reason: &str| Err(Defect::Segments(format!("the one at {address:#x} {reason}")));
+    let fail = |reason: &str| {
+        Err(Defect::Segments(format!(
+            "the one at {address:#x} {reason}"
+        )))
+    };
     if segment.file_size > segment.memory_size {
         return fail("has more bytes in the file than in memory");
     }
@@ -162,9 +176,11 @@ fn check_segment(segment: &ProgramHeader, file_size: u64) -> Result<(), Defect> 
 
 fn push_pieces(segment: &ProgramHeader, pieces: &mut Vec<Piece>) {
     let mut protection = 0;
-    for (flag, bit) in
-        [(PF_R, libc::PROT_READ), (PF_W, libc::PROT_WRITE), (PF_X, libc::PROT_EXEC)]
-    {
+    for (flag, bit) in [
+        (PF_R, libc::PROT_READ),
+        (PF_W, libc::PROT_WRITE),
+        (PF_X, libc::PROT_EXEC),
+    ] {
         if segment.flags & flag != 0 {
             protection |= bit;
         }

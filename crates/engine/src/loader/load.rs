@@ -12,18 +12,11 @@ use super::elf::PROGRAM_HEADER_SIZE;
 use super::error::LoadError;
 use super::executable::Privileges;
 use super::image::{Image, MappedSegment};
-use super::layout::{ADDRESSES_END, page_end, page_start};
+use super::layout::page_end;
 use super::memory::Reservation;
 use super::stack::{StackContents, TooLong};
+use super::stack_region::{map_stack, stack_limit};
 
-/// The stack's size where the limit is unlimited.
-const UNLIMITED_STACK: u64 = 1 << 30;
-/// A mapping of the limit's size that is refused is not tried below this size.
-const SMALLEST_STACK: u64 = 8 << 20;
-/// What the program can use at least, beyond what the stack starts with.
-const STACK_ROOM: u64 = 128 << 10;
-/// Pages below the stack that stay inaccessible, as many as the kernel keeps free.
-const STACK_GUARD: u64 = 1 << 20;
 /// The longest name of a thread, without its terminator.
 const COMMAND_NAME_SIZE: usize = 15;
 
@@ -124,7 +117,8 @@ pub fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
     let executed_name = string(path.as_os_str().as_bytes(), path)?;
     let prepared = check::prepare(chain.program)?;
 
-    let own_auxv = auxv::own_auxv().map_err(|source| system_error(path, "read its own auxiliary vector", source))?;
+    let own_auxv = auxv::own_auxv()
+        .map_err(|source| system_error(path, "read its own auxiliary vector", source))?;
     let platform = auxv::own_platform(&own_auxv);
     let mut contents = StackContents {
         arguments: &argv,
@@ -134,32 +128,30 @@ pub fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
         random: random_bytes().map_err(|source| system_error(path, "get random bytes", source))?,
         auxv: &[],
     };
-    let limit = stack_limit().map_err(|source| system_error(path, "read the stack limit", source))?;
+    let limit =
+        stack_limit().map_err(|source| system_error(path, "read the stack limit", source))?;
     let strings_size = contents
         .check_size(limit)
-        .map_err(|TooLong { size, limit }| LoadError::TooLong { path: path.clone(), size, limit })?;
+        .map_err(|TooLong { size, limit }| LoadError::TooLong {
+            path: path.clone(),
+            size,
+            limit,
+        })?;
 
     let program = Image::map(&prepared.executable, &prepared.layout, request.pie_base)?;
     let interpreter = match &prepared.interpreter {
-        Some((executable, layout)) => {
-            Some((Image::map(executable, layout, request.interp_base)?, layout.entry))
-        }
+        Some((executable, layout)) => Some((
+            Image::map(executable, layout, request.interp_base)?,
+            layout.entry,
+        )),
         None => None,
     };
     let (stack, stack_reservation) =
         map_stack(path, limit, strings_size, prepared.layout.executable_stack)?;
 
-    let program_entry = program.bias.wrapping_add(prepared.layout.entry);
-    let facts = ProgramFacts {
-        program_headers: program
-            .bias
-            .wrapping_add(prepared.layout.program_headers.unwrap_or(0)),
-        program_header_size: PROGRAM_HEADER_SIZE as u64,
-        program_header_count: u64::from(prepared.program_header_count),
-        interpreter_base: interpreter.as_ref().map_or(0, |(image, _)| image.bias),
-        entry: program_entry,
-        vdso: vdso_address(request.vdso, &own_auxv),
-    };
+    let interpreter_base = interpreter.as_ref().map(|(image, _)| image.bias);
+    let vdso = vdso_address(request.vdso, &own_auxv);
+    let facts = program_facts(&prepared, program.bias, interpreter_base, vdso);
     let entries = auxv::program_auxv(&own_auxv, &facts);
     contents.auxv = &entries;
     let initial = contents.build(stack.end);
@@ -168,17 +160,17 @@ pub fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
         .map_err(|source| system_error(path, "fill the stack", source))?;
 
     let loaded = LoadedProgram {
-        entry: interpreter
-            .as_ref()
-            .map_or(program_entry, |(image, entry)| image.bias.wrapping_add(*entry)),
-        program_entry,
+        entry: interpreter.as_ref().map_or(facts.entry, |(image, entry)| {
+            image.bias.wrapping_add(*entry)
+        }),
+        program_entry: facts.entry,
         stack_pointer: initial.pointer,
         stack,
         brk_start: page_end(program.bias.wrapping_add(prepared.layout.memory_end)),
         executable: program.path.clone(),
         interpreter: interpreter.as_ref().map(|(image, _)| image.path.clone()),
         program_base: program.bias,
-        interp_base: interpreter.as_ref().map(|(image, _)| image.bias),
+        interp_base: interpreter_base,
         segments: Vec::new(),
         executable_stack: prepared.layout.executable_stack,
         auxv: initial.auxv,
@@ -188,7 +180,31 @@ pub fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
         privileges: prepared.executable.privileges,
         argv: argv.clone(),
     };
-    keep_all(loaded, &prepared, program, interpreter.map(|(image, _)| image), stack_reservation)
+    keep_all(
+        loaded,
+        &prepared,
+        program,
+        interpreter.map(|(image, _)| image),
+        stack_reservation,
+    )
+}
+
+fn program_facts(
+    prepared: &PreparedProgram,
+    program_base: u64,
+    interpreter_base: Option<u64>,
+    vdso: Option<u64>,
+) -> ProgramFacts {
+    let layout = &prepared.layout;
+    ProgramFacts {
+        // Where no segment holds the headers, the kernel gives the base itself.
+        program_headers: program_base.wrapping_add(layout.program_headers.unwrap_or(0)),
+        program_header_size: PROGRAM_HEADER_SIZE as u64,
+        program_header_count: u64::from(prepared.program_header_count),
+        interpreter_base: interpreter_base.unwrap_or(0),
+        entry: program_base.wrapping_add(layout.entry),
+        vdso,
+    }
 }
 
 /// The last step, after which nothing is undone.
@@ -199,8 +215,7 @@ fn keep_all(
     interpreter: Option<Image>,
     stack: Reservation,
 ) -> Result<LoadedProgram, LoadError> {
-    let failed =
-        |source| system_error(&prepared.executable.path, "give unused pages back", source);
+    let failed = |source| system_error(&prepared.executable.path, "give unused pages back", source);
     loaded.segments = program.keep().map_err(failed)?;
     if let Some(interpreter) = interpreter {
         loaded.segments.extend(interpreter.keep().map_err(failed)?);
@@ -234,11 +249,18 @@ fn script_arguments(
 }
 
 fn string(bytes: &[u8], path: &Path) -> Result<CString, LoadError> {
-    CString::new(bytes).map_err(|_| LoadError::NotFound { path: path.to_owned() })
+    CString::new(bytes).map_err(|_| LoadError::NotFound {
+        path: path.to_owned(),
+    })
 }
 
 fn command_name(path: &Path) -> CString {
-    let name = path.as_os_str().as_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let name = path
+        .as_os_str()
+        .as_bytes()
+        .rsplit(|&byte| byte == b'/')
+        .next()
+        .unwrap_or_default();
     CString::new(&name[..name.len().min(COMMAND_NAME_SIZE)]).unwrap_or_default()
 }
 
@@ -253,48 +275,12 @@ fn vdso_address(vdso: Vdso, own_auxv: &[(u64, u64)]) -> Option<u64> {
     }
 }
 
-/// Maps a stack that the program can use, and the guard below it.
-fn map_stack(
-    path: &Path,
-    limit: u64,
-    strings_size: u64,
-    executable: bool,
-) -> Result<(Range<u64>, Reservation), LoadError> {
-    let smallest = page_end(strings_size + STACK_ROOM);
-    let wanted = if limit == libc::RLIM_INFINITY { UNLIMITED_STACK } else { limit };
-    let mut size = page_start(wanted.min(ADDRESSES_END)).max(smallest);
-    let reservation = loop {
-        match Reservation::anywhere(size + STACK_GUARD, libc::MAP_STACK) {
-            Ok(reservation) => break reservation,
-            Err(_) if size / 2 >= smallest.max(SMALLEST_STACK) => size = page_start(size / 2),
-            Err(source) => return Err(stack_error(path, size, source)),
-        }
-    };
-    let stack = reservation.start() + STACK_GUARD..reservation.end();
-    let mut protection = libc::PROT_READ | libc::PROT_WRITE;
-    if executable {
-        protection |= libc::PROT_EXEC;
-    }
-    reservation
-        .protect(stack.start, size, protection)
-        .map_err(|source| stack_error(path, size, source))?;
-    Ok((stack, reservation))
-}
-
-fn stack_error(path: &Path, size: u64, source: io::Error) -> LoadError {
-    let operation = "map its stack";
-    LoadError::Map { path: path.to_owned(), operation, address: 0, size, source }
-}
-
 fn system_error(path: &Path, operation: &'static str, source: io::Error) -> LoadError {
-    LoadError::System { path: path.to_owned(), operation, source }
-}
-
-fn stack_limit() -> io::Result<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel writes one structure, and that is what it gets.
-    let result = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
-    if result == 0 { Ok(limit.rlim_cur) } else { Err(io::Error::last_os_error()) }
+    LoadError::System {
+        path: path.to_owned(),
+        operation,
+        source,
+    }
 }
 
 fn random_bytes() -> io::Result<[u8; 16]> {
@@ -302,5 +288,9 @@ fn random_bytes() -> io::Result<[u8; 16]> {
     // SAFETY: the kernel writes at most as many bytes as the array has. Requests of up to
     // 256 bytes are answered whole.
     let count = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if count == 16 { Ok(bytes) } else { Err(io::Error::last_os_error()) }
+    if count == 16 {
+        Ok(bytes)
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

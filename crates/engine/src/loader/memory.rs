@@ -41,12 +41,24 @@ impl Reservation {
     fn new(start: u64, size: u64, flags: i32) -> io::Result<Reservation> {
         let length = usize::try_from(size).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: without MAP_FIXED, no existing mapping is replaced.
-        let address =
-            unsafe { libc::mmap(start as *mut libc::c_void, length, libc::PROT_NONE, flags, -1, 0) };
+        let address = unsafe {
+            libc::mmap(
+                start as *mut libc::c_void,
+                length,
+                libc::PROT_NONE,
+                flags,
+                -1,
+                0,
+            )
+        };
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Reservation { start: address as u64, size, kept: false })
+        Ok(Reservation {
+            start: address as u64,
+            size,
+            kept: false,
+        })
     }
 
     pub(crate) fn start(&self) -> u64 {
@@ -58,7 +70,10 @@ impl Reservation {
     }
 
     pub(crate) fn contains(&self, address: u64, size: u64) -> bool {
-        address >= self.start && address.checked_add(size).is_some_and(|end| end <= self.end())
+        address >= self.start
+            && address
+                .checked_add(size)
+                .is_some_and(|end| end <= self.end())
     }
 
     /// Maps part of a file, privately.
@@ -70,12 +85,26 @@ impl Reservation {
         file: &File,
         offset: u64,
     ) -> io::Result<()> {
-        self.map(address, size, protection, libc::MAP_PRIVATE, file.as_raw_fd(), offset)
+        self.map(
+            address,
+            size,
+            protection,
+            libc::MAP_PRIVATE,
+            file.as_raw_fd(),
+            offset,
+        )
     }
 
     /// Maps zeros.
     pub(crate) fn map_zeros(&self, address: u64, size: u64, protection: i32) -> io::Result<()> {
-        self.map(address, size, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        self.map(
+            address,
+            size,
+            protection,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
     }
 
     fn map(
@@ -88,14 +117,25 @@ impl Reservation {
         offset: u64,
     ) -> io::Result<()> {
         self.require(address, size)?;
-        let offset = i64::try_from(offset)
-            .map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
+        let offset =
+            i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
         let (pointer, length) = (address as *mut libc::c_void, size as usize);
         // SAFETY: replaces only pages of this reservation, to which nothing refers.
         let result = unsafe {
-            libc::mmap(pointer, length, protection, flags | libc::MAP_FIXED, file, offset)
+            libc::mmap(
+                pointer,
+                length,
+                protection,
+                flags | libc::MAP_FIXED,
+                file,
+                offset,
+            )
         };
-        if result == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+        if result == libc::MAP_FAILED {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
     }
 
     /// Changes the protection of pages.
@@ -104,7 +144,11 @@ impl Reservation {
         // SAFETY: changes only pages of this reservation, to which nothing refers.
         let result =
             unsafe { libc::mprotect(address as *mut libc::c_void, size as usize, protection) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
     }
 
     /// Writes bytes into pages that the caller has mapped writable, and whose file, if any,
@@ -164,5 +208,9 @@ impl Drop for Reservation {
 fn unmap(address: u64, size: u64) -> io::Result<()> {
     // SAFETY: by contract nothing refers to the pages.
     let result = unsafe { libc::munmap(address as *mut libc::c_void, size as usize) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

@@ -21,7 +21,9 @@ const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 pub fn resolve(program: &OsStr, path_env: Option<&OsStr>) -> Result<PathBuf, LoadError> {
     let name = program.as_bytes();
     if name.is_empty() {
-        return Err(LoadError::NotFound { path: PathBuf::new() });
+        return Err(LoadError::NotFound {
+            path: PathBuf::new(),
+        });
     }
     if name.contains(&b'/') {
         return Ok(PathBuf::from(program));

@@ -45,7 +45,10 @@ pub(crate) fn parse_script_line(head: &[u8; HEAD_SIZE]) -> Option<ScriptLine> {
         .filter(|&start| start < end)
         .map(|start| until_zero(&head[start..end]).to_vec());
     let interpreter = until_zero(&head[name..separator.unwrap_or(end).min(end)]).to_vec();
-    (!interpreter.is_empty()).then_some(ScriptLine { interpreter, argument })
+    (!interpreter.is_empty()).then_some(ScriptLine {
+        interpreter,
+        argument,
+    })
 }
 
 fn is_blank(byte: u8) -> bool {
@@ -77,14 +80,22 @@ mod tests {
             interpreter: interpreter.into(),
             argument: argument.map(Into::into),
         });
-        assert_eq!(parse_script_line(&head), expected, "{}", String::from_utf8_lossy(text));
+        assert_eq!(
+            parse_script_line(&head),
+            expected,
+            "{}",
+            String::from_utf8_lossy(text)
+        );
     }
 
     #[test]
     fn ordinary_lines() {
         check(b"#!/bin/sh\n", Some(("/bin/sh", None)));
         check(b"#! /bin/sh -e\nset\n", Some(("/bin/sh", Some("-e"))));
-        check(b"#!\t/usr/bin/env  -S a b \t\n", Some(("/usr/bin/env", Some("-S a b"))));
+        check(
+            b"#!\t/usr/bin/env  -S a b \t\n",
+            Some(("/usr/bin/env", Some("-S a b"))),
+        );
         check(b"#!/bin/sh", Some(("/bin/sh", None)));
         check(b"#!/bin/sh \n", Some(("/bin/sh", None)));
         check(b"#!/bin/sh\r\n", Some(("/bin/sh\r", None)));
@@ -111,7 +122,10 @@ mod tests {
     fn long_lines() {
         let mut cut_argument = b"#!/bin/sh ".to_vec();
         cut_argument.resize(400, b'x');
-        check(&cut_argument, Some(("/bin/sh", Some(&"x".repeat(HEAD_SIZE - 1 - 10)))));
+        check(
+            &cut_argument,
+            Some(("/bin/sh", Some(&"x".repeat(HEAD_SIZE - 1 - 10)))),
+        );
         let mut cut_name = b"#!/".to_vec();
         cut_name.resize(400, b'x');
         check(&cut_name, None);

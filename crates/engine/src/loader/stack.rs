@@ -58,16 +58,23 @@ impl StackContents<'_> {
     /// Whether the kernel would pass these strings on, given the stack's soft limit. Gives
     /// the bytes of strings and pointers.
     pub(crate) fn check_size(&self, stack_limit: u64) -> Result<u64, TooLong> {
-        let limit = (stack_limit / 4).min(NEVER_EXCEEDED).max(ALWAYS_ALLOWED);
+        let limit = (stack_limit / 4).clamp(ALWAYS_ALLOWED, NEVER_EXCEEDED);
         let mut size = 8 * (self.arguments.len().max(1) + self.environment.len()) as u64;
         for string in self.strings() {
             let length = string.to_bytes_with_nul().len() as u64;
             if length > MAX_STRING {
-                return Err(TooLong { size: length, limit: MAX_STRING });
+                return Err(TooLong {
+                    size: length,
+                    limit: MAX_STRING,
+                });
             }
             size = size.saturating_add(length);
         }
-        if size > limit { Err(TooLong { size, limit }) } else { Ok(size) }
+        if size > limit {
+            Err(TooLong { size, limit })
+        } else {
+            Ok(size)
+        }
     }
 
     /// In the order of rising addresses.
@@ -81,8 +88,10 @@ impl StackContents<'_> {
 
     /// Builds the stack that ends at `top`, which is divisible by 16.
     pub(crate) fn build(&self, top: u64) -> InitialStack {
-        let strings_size: usize =
-            self.strings().map(|string| string.to_bytes_with_nul().len()).sum();
+        let strings_size: usize = self
+            .strings()
+            .map(|string| string.to_bytes_with_nul().len())
+            .sum();
         let strings_start = top - 8 - strings_size as u64;
         let platform_size = self.platform.map_or(0, |name| name.len() + 1) as u64;
         let platform_address = (strings_start & !15) - platform_size;

@@ -33,7 +33,9 @@ impl CraftedElf {
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let mut bytes: Vec<u8> = (0..self.size).map(|index| (index % 251) as u8 + 1).collect();
+        let mut bytes: Vec<u8> = (0..self.size)
+            .map(|index| (index % 251) as u8 + 1)
+            .collect();
         let mut head = b"\x7fELF".to_vec();
         head.extend([self.class, 1, 1, 0]);
         head.extend([0; 8]);

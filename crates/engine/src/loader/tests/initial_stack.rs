@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 
@@ -28,7 +29,10 @@ fn parse(bytes: &[u8], pointer: u64) -> ParsedStack {
     };
     let string = |address: u64| {
         let rest = &bytes[(address - pointer) as usize..];
-        CStr::from_bytes_until_nul(rest).expect("a terminated string").to_bytes().to_vec()
+        CStr::from_bytes_until_nul(rest)
+            .expect("a terminated string")
+            .to_bytes()
+            .to_vec()
     };
     let mut next = pointer + 8;
     let mut end_of_strings = None;
@@ -53,25 +57,43 @@ fn parse(bytes: &[u8], pointer: u64) -> ParsedStack {
         auxv.push((word(next), word(next + 8)));
         next += 16;
     }
-    let value = |key| auxv.iter().find(|pair| pair.0 == key).expect("a complete vector").1;
+    let value = |key| {
+        auxv.iter()
+            .find(|pair| pair.0 == key)
+            .expect("a complete vector")
+            .1
+    };
     let executed_name = string(value(auxv::AT_EXECFN));
     assert_eq!(Some(value(auxv::AT_EXECFN)), end_of_strings);
     let strings_end = value(auxv::AT_EXECFN) + executed_name.len() as u64 + 1;
     let above_strings = bytes[(strings_end - pointer) as usize..].to_vec();
     let platform = string(value(auxv::AT_PLATFORM));
-    assert!(value(auxv::AT_RANDOM) >= next, "the random bytes lie above the vector");
-    ParsedStack { arguments, environment, auxv, executed_name, platform, above_strings }
+    assert!(
+        value(auxv::AT_RANDOM) >= next,
+        "the random bytes lie above the vector"
+    );
+    ParsedStack {
+        arguments,
+        environment,
+        auxv,
+        executed_name,
+        platform,
+        above_strings,
+    }
 }
 
 fn strings(texts: &[&str]) -> Vec<CString> {
-    texts.iter().map(|&text| CString::new(text).expect("no zero")).collect()
+    texts
+        .iter()
+        .map(|&text| CString::new(text).expect("no zero"))
+        .collect()
 }
 
 fn build(arguments: &[CString], environment: &[CString], auxv: &[(u64, Value)]) -> InitialStack {
     let contents = StackContents {
         arguments,
         environment,
-        executed_name: c"/bin/sleep",
+        executed_name: c"/bin/sh",
         platform: Some(b"x86_64"),
         random: [0xab; 16],
         auxv,
@@ -79,13 +101,30 @@ fn build(arguments: &[CString], environment: &[CString], auxv: &[(u64, Value)]) 
     contents.build(0x7000_0000_1000)
 }
 
+/// Tells that it runs, then waits.
+const SHELL_COMMAND: &str = "echo; read line";
+
 struct RealProcess(Child);
 
 impl RealProcess {
     fn start() -> RealProcess {
-        let mut command = Command::new("/bin/sleep");
-        command.arg("100").env_clear().env("A", "1").env("LONGER", "some value");
-        RealProcess(command.stdin(Stdio::null()).spawn().expect("every system can sleep"))
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", SHELL_COMMAND])
+            .env_clear()
+            .env("A", "1")
+            .env("LONGER", "some value");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("every system has a shell");
+        // A spawned process may not have its stack yet, but one that writes has.
+        let mut byte = [0];
+        child
+            .stdout
+            .as_mut()
+            .expect("a pipe")
+            .read_exact(&mut byte)
+            .expect("it writes");
+        RealProcess(child)
     }
 
     /// The stack pointer at the start, and the memory from there to the stack's end.
@@ -93,15 +132,23 @@ impl RealProcess {
         let file = |name: &str| format!("/proc/{}/{name}", self.0.id());
         let stat = std::fs::read_to_string(file("stat")).expect("a live process");
         let fields = stat.rsplit_once(')').expect("a known format").1;
-        let pointer = fields.split_whitespace().nth(25).expect("field 28, startstack");
+        let pointer = fields
+            .split_whitespace()
+            .nth(25)
+            .expect("field 28, startstack");
         let pointer: u64 = pointer.parse().expect("a number");
         let maps = std::fs::read_to_string(file("maps")).expect("a live process");
-        let line = maps.lines().find(|line| line.ends_with("[stack]")).expect("a stack");
+        let line = maps
+            .lines()
+            .find(|line| line.ends_with("[stack]"))
+            .expect("a stack");
         let end = &line[line.find('-').expect("a range") + 1..line.find(' ').expect("a range")];
         let end = u64::from_str_radix(end, 16).expect("a number");
         let mut bytes = vec![0; (end - pointer) as usize];
         let memory = File::open(file("mem")).expect("our own child");
-        memory.read_exact_at(&mut bytes, pointer).expect("its stack");
+        memory
+            .read_exact_at(&mut bytes, pointer)
+            .expect("its stack");
         (pointer, bytes)
     }
 }
@@ -118,7 +165,14 @@ fn the_stack_is_laid_out_as_the_kernel_does() {
     let real = RealProcess::start();
     let (pointer, bytes) = real.initial_stack();
     let kernels = parse(&bytes, pointer);
-    let value = |key| kernels.auxv.iter().find(|pair| pair.0 == key).expect("complete").1;
+    let value = |key| {
+        kernels
+            .auxv
+            .iter()
+            .find(|pair| pair.0 == key)
+            .expect("complete")
+            .1
+    };
 
     let facts = ProgramFacts {
         program_headers: value(auxv::AT_PHDR),
@@ -130,7 +184,7 @@ fn the_stack_is_laid_out_as_the_kernel_does() {
     };
     let own = auxv::own_auxv().expect("every process has one");
     let entries = auxv::program_auxv(&own, &facts);
-    let arguments = strings(&["/bin/sleep", "100"]);
+    let arguments = strings(&["/bin/sh", "-c", SHELL_COMMAND]);
     let environment = strings(&["A=1", "LONGER=some value"]);
     let initial = build(&arguments, &environment, &entries);
     let ours = parse(&initial.bytes, initial.pointer);
@@ -144,7 +198,16 @@ fn the_stack_is_laid_out_as_the_kernel_does() {
             .auxv
             .into_iter()
             .filter(|(key, _)| !rseq.contains(key))
-            .map(|(key, value)| (key, if points_into_stack.contains(&key) { 0 } else { value }))
+            .map(|(key, value)| {
+                (
+                    key,
+                    if points_into_stack.contains(&key) {
+                        0
+                    } else {
+                        value
+                    },
+                )
+            })
             .collect();
         ParsedStack { auxv, ..stack }
     };
@@ -184,7 +247,11 @@ fn without_a_vdso_none_is_announced() {
     };
     let own = [(auxv::AT_SYSINFO_EHDR, 77), (27, 28), (28, 32), (12345, 6)];
     let entries = auxv::program_auxv(&own, &facts);
-    assert!(!entries.iter().any(|&(key, _)| [auxv::AT_SYSINFO_EHDR, 27, 28].contains(&key)));
+    assert!(
+        !entries
+            .iter()
+            .any(|&(key, _)| [auxv::AT_SYSINFO_EHDR, 27, 28].contains(&key))
+    );
     assert_eq!(entries[0], (12345, Value::Number(6)));
     assert!(entries.contains(&(auxv::AT_PHNUM, Value::Number(3))));
 }
@@ -192,8 +259,10 @@ fn without_a_vdso_none_is_announced() {
 #[test]
 fn what_the_kernel_would_not_pass_is_refused() {
     let check = |sizes: &[usize], stack_limit: u64| {
-        let arguments: Vec<CString> =
-            sizes.iter().map(|&size| CString::new(vec![b'x'; size]).expect("no zero")).collect();
+        let arguments: Vec<CString> = sizes
+            .iter()
+            .map(|&size| CString::new(vec![b'x'; size]).expect("no zero"))
+            .collect();
         let contents = StackContents {
             arguments: &arguments,
             environment: &[],
@@ -208,7 +277,10 @@ fn what_the_kernel_would_not_pass_is_refused() {
     assert_eq!(check(&[131_071], 8 * megabyte), Ok(131_072 + 2 + 8));
     assert_eq!(
         check(&[131_072], 8 * megabyte),
-        Err(TooLong { size: 131_073, limit: 131_072 })
+        Err(TooLong {
+            size: 131_073,
+            limit: 131_072
+        })
     );
     assert!(check(&[100_000; 20], 8 * megabyte).is_ok());
     assert_eq!(
@@ -219,5 +291,8 @@ fn what_the_kernel_would_not_pass_is_refused() {
         check(&[100_000; 70], u64::MAX).map_err(|error| error.limit),
         Err(6 * megabyte)
     );
-    assert_eq!(check(&[60_000; 3], 4096).map_err(|error| error.limit), Err(131_072));
+    assert_eq!(
+        check(&[60_000; 3], 4096).map_err(|error| error.limit),
+        Err(131_072)
+    );
 }

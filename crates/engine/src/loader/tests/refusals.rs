@@ -16,8 +16,14 @@ fn expect_refusal(path: &Path, errno: i32, words: &str) {
     ] {
         let error = result.expect_err(words);
         let message = error.to_string();
-        assert!(message.contains(words), "{message:?} does not say {words:?}");
-        assert!(message.contains(&path.display().to_string()), "{message:?} names no file");
+        assert!(
+            message.contains(words),
+            "{message:?} does not say {words:?}"
+        );
+        assert!(
+            message.contains(&path.display().to_string()),
+            "{message:?} names no file"
+        );
         assert_eq!(error.errno(), errno, "{message}");
     }
 }
@@ -66,10 +72,17 @@ fn programs_for_other_processors() {
 fn programs_of_32_bits_are_checked_but_not_loaded() {
     let scratch = Scratch::new();
     for (machine, architecture) in [(3, "i386"), (62, "x32")] {
-        let elf =
-            CraftedElf { class: 1, machine, entry_size: 32, ..CraftedElf::two_segments() };
+        let elf = CraftedElf {
+            class: 1,
+            machine,
+            entry_size: 32,
+            ..CraftedElf::two_segments()
+        };
         let path = scratch.write("program", &elf.bytes(), 0o755);
-        assert_eq!(check(&path).expect("execve accepts it"), Kind::Elf32 { architecture });
+        assert_eq!(
+            check(&path).expect("execve accepts it"),
+            Kind::Elf32 { architecture }
+        );
         let error = load(&LoadRequest::new(path, Vec::new(), Vec::new())).expect_err("32 bits");
         assert_eq!(error.errno(), libc::ENOEXEC);
         assert!(error.to_string().contains(architecture), "{error}");
@@ -80,10 +93,18 @@ fn programs_of_32_bits_are_checked_but_not_loaded() {
 #[test]
 fn headers_that_contradict_themselves() {
     refuse(|elf| elf.size = 20, libc::ENOEXEC, "cut off");
-    refuse(|elf| elf.size = 100, libc::ENOEXEC, "program headers lie beyond");
+    refuse(
+        |elf| elf.size = 100,
+        libc::ENOEXEC,
+        "program headers lie beyond",
+    );
     refuse(|elf| elf.size = 0x1300, libc::ENOEXEC, "cut off");
     refuse(|elf| elf.entry_size = 55, libc::ENOEXEC, "of 55 bytes");
-    refuse(|elf| elf.program_headers.clear(), libc::ENOEXEC, "0 program headers");
+    refuse(
+        |elf| elf.program_headers.clear(),
+        libc::ENOEXEC,
+        "0 program headers",
+    );
     refuse(
         |elf| elf.program_headers = vec![ProgramHeader::default(); 1171],
         libc::ENOEXEC,
@@ -94,17 +115,45 @@ fn headers_that_contradict_themselves() {
 #[test]
 fn segments_that_cannot_be() {
     let changed = |index: usize, change: fn(&mut ProgramHeader), words: &str| {
-        refuse(|elf| change(&mut elf.program_headers[index]), libc::EINVAL, words);
+        refuse(
+            |elf| change(&mut elf.program_headers[index]),
+            libc::EINVAL,
+            words,
+        );
     };
-    changed(1, |segment| segment.memory_size = 0xff, "more bytes in the file");
-    changed(1, |segment| segment.address = u64::MAX - 0x10, "beyond the addresses");
-    changed(1, |segment| segment.memory_size = u64::MAX, "beyond the addresses");
-    changed(1, |segment| segment.address = ADDRESSES_END - 0x2000, "beyond the addresses");
+    changed(
+        1,
+        |segment| segment.memory_size = 0xff,
+        "more bytes in the file",
+    );
+    changed(
+        1,
+        |segment| segment.address = u64::MAX - 0x10,
+        "beyond the addresses",
+    );
+    changed(
+        1,
+        |segment| segment.memory_size = u64::MAX,
+        "beyond the addresses",
+    );
+    changed(
+        1,
+        |segment| segment.address = ADDRESSES_END - 0x2000,
+        "beyond the addresses",
+    );
     changed(1, |segment| segment.address += 1, "differ within a page");
-    changed(1, |segment| (segment.address, segment.offset) = (0x1200, 0x1200), "overlap");
+    changed(
+        1,
+        |segment| (segment.address, segment.offset) = (0x1200, 0x1200),
+        "overlap",
+    );
     changed(0, |segment| segment.alignment = 1 << 63, "an alignment of");
     refuse(
-        |elf| elf.program_headers.iter_mut().for_each(|segment| segment.kind = 0),
+        |elf| {
+            elf.program_headers
+                .iter_mut()
+                .for_each(|segment| segment.kind = 0)
+        },
         libc::EINVAL,
         "there is none",
     );
@@ -117,7 +166,10 @@ fn loaders_that_cannot_be_used() {
         let mut elf = CraftedElf::two_segments();
         let size = interpreter.len() as u64 + u64::from(!unterminated);
         let header = segment(0, 0x2000, 0x2000, size, size);
-        elf.program_headers.push(ProgramHeader { kind: PT_INTERP, ..header });
+        elf.program_headers.push(ProgramHeader {
+            kind: PT_INTERP,
+            ..header
+        });
         let mut bytes = elf.bytes();
         bytes[0x2000..0x2000 + interpreter.len()].copy_from_slice(interpreter.as_bytes());
         bytes[0x2000 + interpreter.len()] = 0;
@@ -127,13 +179,33 @@ fn loaders_that_cannot_be_used() {
         let name = interpreter.to_str().expect("a plain name");
         expect_refusal(&with_interpreter(name, false), errno, words);
     };
-    refuse(Path::new("/no/such/loader"), libc::ENOENT, "needs /no/such/loader, which does not");
+    refuse(
+        Path::new("/no/such/loader"),
+        libc::ENOENT,
+        "needs /no/such/loader, which does not",
+    );
     expect_refusal(&with_interpreter("/lib", true), libc::ENOEXEC, "has no end");
     expect_refusal(&with_interpreter("", false), libc::ENOEXEC, "has 1 bytes");
-    refuse(&scratch.write("text", b"text\n", 0o755), libc::ELIBBAD, "text without");
-    let foreign = CraftedElf { machine: 8, ..CraftedElf::two_segments() }.bytes();
-    refuse(&scratch.write("foreign", &foreign, 0o755), libc::ELIBBAD, "MIPS");
-    let cut = CraftedElf { size: 0x1300, ..CraftedElf::two_segments() }.bytes();
+    refuse(
+        &scratch.write("text", b"text\n", 0o755),
+        libc::ELIBBAD,
+        "text without",
+    );
+    let foreign = CraftedElf {
+        machine: 8,
+        ..CraftedElf::two_segments()
+    }
+    .bytes();
+    refuse(
+        &scratch.write("foreign", &foreign, 0o755),
+        libc::ELIBBAD,
+        "MIPS",
+    );
+    let cut = CraftedElf {
+        size: 0x1300,
+        ..CraftedElf::two_segments()
+    }
+    .bytes();
     refuse(&scratch.write("cut", &cut, 0o755), libc::ELIBBAD, "cut off");
 }
 
@@ -178,13 +250,19 @@ fn damaged_headers_never_panic() {
             };
         }
         let head: [u8; HEAD_SIZE] = bytes.as_slice().try_into().expect("cut to size");
-        let Format::Elf64(header) = elf::recognise(&head, HEAD_SIZE) else { continue };
+        let Format::Elf64(header) = elf::recognise(&head, HEAD_SIZE) else {
+            continue;
+        };
         let Some(table) = bytes.get(header.program_headers_offset.min(HEAD_SIZE as u64) as usize..)
         else {
             continue;
         };
-        let Ok(program_headers) = elf::parse_program_headers(&header, table) else { continue };
-        let Ok(layout) = plan_layout(&header, &program_headers, 0x4000) else { continue };
+        let Ok(program_headers) = elf::parse_program_headers(&header, table) else {
+            continue;
+        };
+        let Ok(layout) = plan_layout(&header, &program_headers, 0x4000) else {
+            continue;
+        };
         accepted += 1;
         assert!(layout.start < layout.end && layout.end <= ADDRESSES_END);
         assert!(layout.alignment.is_power_of_two());
