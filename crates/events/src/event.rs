@@ -18,6 +18,22 @@ pub enum SyncOperation {
     SystemCall = 4,
 }
 
+impl SyncOperation {
+    /// The inverse of `operation as u64`.
+    #[must_use]
+    pub fn from_u64(value: u64) -> Option<SyncOperation> {
+        [
+            SyncOperation::ThreadCreate,
+            SyncOperation::FutexWait,
+            SyncOperation::FutexWake,
+            SyncOperation::ThreadExit,
+            SyncOperation::SystemCall,
+        ]
+        .into_iter()
+        .find(|operation| *operation as u64 == value)
+    }
+}
+
 /// Something that happened in one thread, at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {

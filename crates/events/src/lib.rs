@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod bytes;
+mod codec;
 pub mod event;
 mod event_words;
 pub mod file;

@@ -43,8 +43,13 @@ impl Order {
     /// The inverse of `order as u8`.
     #[must_use]
     pub fn from_u8(value: u8) -> Option<Order> {
-        [Order::None, Order::Ticket, Order::LineAtomic, Order::Timestamp]
-            .into_iter()
-            .find(|order| *order as u8 == value)
+        [
+            Order::None,
+            Order::Ticket,
+            Order::LineAtomic,
+            Order::Timestamp,
+        ]
+        .into_iter()
+        .find(|order| *order as u8 == value)
     }
 }

@@ -55,9 +55,14 @@ impl SpecialKind {
     /// The inverse of `kind as u8`.
     #[must_use]
     pub fn from_u8(value: u8) -> Option<SpecialKind> {
-        [SpecialKind::Event, SpecialKind::Stamp, SpecialKind::Partial, SpecialKind::Values]
-            .into_iter()
-            .find(|kind| *kind as u8 == value)
+        [
+            SpecialKind::Event,
+            SpecialKind::Stamp,
+            SpecialKind::Partial,
+            SpecialKind::Values,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == value)
     }
 }
 

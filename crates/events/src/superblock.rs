@@ -6,8 +6,8 @@
 //! header that names it and a few words (see [`crate::raw`]); everything else is here,
 //! once for each piece of code.
 
-use crate::id::PathId;
 use crate::access::AccessKind;
+use crate::id::PathId;
 
 /// A superblock: a straight piece of code with one entry and one or more exits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

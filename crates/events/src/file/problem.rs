@@ -69,7 +69,9 @@ pub enum ReadError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The trace has no index: its process was killed, or its end was cut off.
-    #[error("the trace has no end (its process was killed, or the file was cut off); its index was rebuilt")]
+    #[error(
+        "the trace has no end (its process was killed, or the file was cut off); its index was rebuilt"
+    )]
     NoIndex,
     /// Bytes that belong to no readable chunk.
     #[error("{length} bytes at offset {offset} are damaged: {what}")]

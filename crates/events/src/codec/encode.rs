@@ -1,0 +1,275 @@
+//! Raw words in, packed bytes out.
+
+use rustc_hash::FxHashMap;
+
+use super::columns::{ColumnWriter, planes};
+use super::sections::SectionWriter;
+use super::sequence::{LATEST, NEW, SECOND, SequenceWriter, Successors};
+use super::{MAX_CHUNK_WORDS, meaningful, payload_words};
+use crate::bytes::{put_varint, zigzag};
+use crate::raw::PATH_IDS;
+
+/// Packs chunks, one after the other. Holds memory that one chunk after the other uses,
+/// and nothing of their contents.
+#[derive(Debug)]
+pub(crate) struct ChunkEncoder {
+    kinds: Kinds,
+    numbers_by_path: NumbersByPath,
+    /// The numbers of headers that are not those of paths, and of paths whose records have
+    /// different numbers of words.
+    other_numbers: FxHashMap<u64, u32>,
+    sequence: SequenceWriter,
+    /// For each record its number, and the position of its first word after the header.
+    records: Vec<(u32, u32)>,
+    /// The positions of `records`, sorted by number.
+    rows: Vec<u32>,
+    columns: ColumnWriter,
+    sections: SectionWriter,
+    scratch: Vec<u8>,
+}
+
+/// The distinct headers of a chunk, by number; number 0 stands before the first record.
+type Kinds = Vec<Kind>;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Kind {
+    header: u64,
+    successors: Successors,
+    count: u32,
+    /// Where its rows start in `rows`; while they are filled in, where the next one goes.
+    row: u32,
+}
+
+/// What one call of [`ChunkEncoder::encode`] packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EncodedRecords {
+    /// How many words, from the first on. The rest does not fit, or is no whole record.
+    pub(crate) words: usize,
+    /// How many records.
+    pub(crate) records: usize,
+}
+
+impl ChunkEncoder {
+    /// `level` is the level of the compressor: lower is faster, also below 0; none does
+    /// without it.
+    pub(crate) fn new(level: Option<i32>) -> Self {
+        ChunkEncoder {
+            kinds: Vec::new(),
+            numbers_by_path: NumbersByPath::default(),
+            other_numbers: FxHashMap::default(),
+            sequence: SequenceWriter::default(),
+            records: Vec::new(),
+            rows: Vec::new(),
+            columns: ColumnWriter::default(),
+            sections: SectionWriter::new(level),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Packs the whole records at the start of `words`, as many as a chunk may hold, and
+    /// appends the result to `packed`.
+    pub(crate) fn encode(&mut self, words: &[u64], packed: &mut Vec<u8>) -> EncodedRecords {
+        let words = &words[..words.len().min(MAX_CHUNK_WORDS)];
+        let consumed = self.number_records(words);
+        self.sort_rows();
+        self.columns.clear();
+        for kind in &self.kinds[1..] {
+            let rows = &self.rows[kind.row as usize..][..kind.count as usize];
+            self.columns.pack(words, rows, payload_words(kind.header));
+        }
+        self.put_sections(packed);
+        EncodedRecords {
+            words: consumed,
+            records: self.records.len(),
+        }
+    }
+
+    /// The distinct headers of the records packed last, each with the positions of its
+    /// records' first words after the header.
+    pub(crate) fn distinct(&self) -> impl Iterator<Item = (u64, &[u32])> {
+        self.kinds.iter().skip(1).map(|kind| {
+            (
+                kind.header,
+                &self.rows[kind.row as usize..][..kind.count as usize],
+            )
+        })
+    }
+
+    /// The records packed last: for each the index of its header in
+    /// [`ChunkEncoder::distinct`], and the position of its first word after the header.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.records
+            .iter()
+            .map(|&(number, row)| (number as usize - 1, row as usize))
+    }
+
+    /// Finds the records, and gives each its number. Returns how many words they have.
+    fn number_records(&mut self, words: &[u64]) -> usize {
+        self.kinds.clear();
+        self.kinds.push(Kind::default());
+        self.numbers_by_path.clear();
+        self.other_numbers.clear();
+        self.sequence.clear();
+        self.records.clear();
+        let mut previous = 0;
+        let mut position = 0;
+        while let Some(&header) = words.get(position) {
+            let header = meaningful(header);
+            let next = position + 1 + payload_words(header);
+            if next > words.len() {
+                break;
+            }
+            let number = self.number_record(previous, header);
+            self.kinds[number as usize].count += 1;
+            self.records.push((number, position as u32 + 1));
+            previous = number as usize;
+            position = next;
+        }
+        position
+    }
+
+    #[inline]
+    fn number_record(&mut self, previous: usize, header: u64) -> u32 {
+        let [latest, second] = self.kinds[previous].successors;
+        if self.kinds[latest as usize].header == header && latest != 0 {
+            self.sequence.push(LATEST);
+            return latest;
+        }
+        if self.kinds[second as usize].header == header && second != 0 {
+            self.sequence.push(SECOND);
+            self.kinds[previous].successors = [second, latest];
+            return second;
+        }
+        let number = self.look_up(header);
+        self.kinds[previous].successors = [number, latest];
+        number
+    }
+
+    fn look_up(&mut self, header: u64) -> u32 {
+        let new = self.kinds.len() as u32;
+        let known = self.numbers_by_path.slot(header);
+        let number = match known {
+            Some(slot) if *slot == 0 => {
+                *slot = new;
+                new
+            }
+            Some(slot) if self.kinds[*slot as usize].header == header => *slot,
+            _ => *self.other_numbers.entry(header).or_insert(new),
+        };
+        if number == new {
+            self.kinds.push(Kind {
+                header,
+                ..Kind::default()
+            });
+            self.sequence.push(NEW);
+        } else {
+            self.sequence.push_other(number);
+        }
+        number
+    }
+
+    /// A counting sort of the records' positions by number.
+    fn sort_rows(&mut self) {
+        let mut start = 0;
+        for kind in &mut self.kinds {
+            kind.row = start;
+            start += kind.count;
+        }
+        self.rows.resize(self.records.len(), 0);
+        for &(number, position) in &self.records {
+            let kind = &mut self.kinds[number as usize];
+            self.rows[kind.row as usize] = position;
+            kind.row += 1;
+        }
+        for kind in &mut self.kinds {
+            kind.row -= kind.count;
+        }
+    }
+
+    fn put_sections(&mut self, packed: &mut Vec<u8>) {
+        put_varint(packed, self.records.len() as u64);
+        put_varint(packed, self.kinds.len() as u64 - 1);
+        let scratch = &mut self.scratch;
+        scratch.clear();
+        let mut previous_path = 0;
+        for kind in &self.kinds[1..] {
+            put_header(scratch, kind.header, &mut previous_path);
+        }
+        self.sections.put(scratch, packed);
+        scratch.clear();
+        self.sequence.codes(scratch);
+        self.sections.put(scratch, packed);
+        self.sections.put(self.sequence.exceptions(), packed);
+        scratch.clear();
+        planes(&self.columns.first_rows, scratch);
+        self.sections.put(scratch, packed);
+        self.sections.put(&self.columns.control, packed);
+        self.sections.put(&self.columns.residuals, packed);
+    }
+}
+
+/// Appends a distinct header: of a path twice its id's zigzag-mapped distance from the
+/// path before, then its number of words; of a special record 1, then its header word.
+fn put_header(bytes: &mut Vec<u8>, header: u64, previous_path: &mut u64) {
+    if header >> 63 == 0 {
+        let path = header & u64::from(PATH_IDS - 1);
+        put_varint(bytes, zigzag(path.wrapping_sub(*previous_path)) << 1);
+        bytes.push(payload_words(header) as u8);
+        *previous_path = path;
+    } else {
+        bytes.push(1);
+        bytes.extend_from_slice(&header.to_le_bytes());
+    }
+}
+
+/// The numbers of path headers, by path id: a table in pages, so that it grows with the
+/// code that runs. It is cleared by moving on to the next generation.
+#[derive(Debug, Default)]
+struct NumbersByPath {
+    pages: Vec<Option<Box<Page>>>,
+    generation: u32,
+}
+
+#[derive(Debug)]
+struct Page {
+    generation: u32,
+    numbers: [u32; Page::LENGTH],
+}
+
+impl Page {
+    const LENGTH: usize = 256;
+}
+
+impl NumbersByPath {
+    fn clear(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        if self.generation == 0 {
+            self.pages.clear();
+        }
+    }
+
+    /// Where the number of this header's path stands, 0 if it has none yet; none if the
+    /// header is not a path's.
+    fn slot(&mut self, header: u64) -> Option<&mut u32> {
+        if header >> 63 != 0 {
+            return None;
+        }
+        let path = (header & u64::from(PATH_IDS - 1)) as usize;
+        let page_index = path / Page::LENGTH;
+        if page_index >= self.pages.len() {
+            self.pages.resize_with(page_index + 1, || None);
+        }
+        let generation = self.generation;
+        let page = self.pages[page_index].get_or_insert_with(|| {
+            Box::new(Page {
+                generation,
+                numbers: [0; Page::LENGTH],
+            })
+        });
+        if page.generation != generation {
+            page.generation = generation;
+            page.numbers.fill(0);
+        }
+        Some(&mut page.numbers[path % Page::LENGTH])
+    }
+}
