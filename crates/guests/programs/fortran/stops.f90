@@ -1,0 +1,7 @@
+! Ends with an error code and its message on standard error.
+! ending: exit 3
+program stops
+    implicit none
+    print *, 'before'
+    error stop 3
+end program
