@@ -1,4 +1,4 @@
-// vfork: the child borrows the parent's memory until it executes or exits, and the parent
+// The child of vfork borrows the parent's memory until it executes or exits, and the parent
 // waits so long; a failed exec is reported through that memory.
 // flags: -O2
 #include <errno.h>
