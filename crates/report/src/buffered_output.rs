@@ -22,7 +22,11 @@ pub(crate) struct BufferedOutput<W> {
 impl<W: Write> BufferedOutput<W> {
     pub(crate) fn new(output: W) -> Self {
         // The slack takes the line or the batch that crosses the mark.
-        BufferedOutput { output, text: Vec::with_capacity(2 * PASS_ON_BYTES), error: None }
+        BufferedOutput {
+            output,
+            text: Vec::with_capacity(2 * PASS_ON_BYTES),
+            error: None,
+        }
     }
 
     /// The text, to append to. Call [`BufferedOutput::pass_on`] between lines.
@@ -70,13 +74,20 @@ pub(crate) fn push_decimal(text: &mut Vec<u8>, value: impl itoa::Integer) {
 pub(crate) fn push_hexadecimal(text: &mut Vec<u8>, value: u64) {
     let digits = (16 - value.leading_zeros() as usize / 4).max(1);
     text.extend_from_slice(b"0x");
-    text.extend((0..digits).rev().map(|digit| HEXADECIMAL[(value >> (4 * digit) & 15) as usize]));
+    text.extend(
+        (0..digits)
+            .rev()
+            .map(|digit| HEXADECIMAL[(value >> (4 * digit) & 15) as usize]),
+    );
 }
 
 /// Appends bytes as hexadecimal digits, the byte at the lowest address first.
 pub(crate) fn push_bytes(text: &mut Vec<u8>, bytes: &[u8]) {
     text.extend(bytes.iter().flat_map(|byte| {
-        [HEXADECIMAL[usize::from(byte >> 4)], HEXADECIMAL[usize::from(byte & 15)]]
+        [
+            HEXADECIMAL[usize::from(byte >> 4)],
+            HEXADECIMAL[usize::from(byte & 15)],
+        ]
     }));
 }
 
@@ -88,12 +99,27 @@ mod tests {
 
     #[test]
     fn numbers_are_written_as_the_standard_library_writes_them() {
-        for value in [0, 1, 9, 15, 16, 255, 256, 4095, 4096, u64::MAX >> 1, u64::MAX] {
+        for value in [
+            0,
+            1,
+            9,
+            15,
+            16,
+            255,
+            256,
+            4095,
+            4096,
+            u64::MAX >> 1,
+            u64::MAX,
+        ] {
             let mut text = Vec::new();
             push_hexadecimal(&mut text, value);
             text.push(b' ');
             push_decimal(&mut text, value);
-            assert_eq!(String::from_utf8(text).unwrap(), format!("{value:#x} {value}"));
+            assert_eq!(
+                String::from_utf8(text).unwrap(),
+                format!("{value:#x} {value}")
+            );
         }
     }
 

@@ -10,7 +10,8 @@ use crate::event_row::EventRow;
 use crate::{ExportError, Names};
 
 /// The first line.
-const COLUMNS: &[u8] = b"time,thread,kind,pc,address,size,atomic,failed_cas,first,number,name,arguments\n";
+const COLUMNS: &[u8] =
+    b"time,thread,kind,pc,address,size,atomic,failed_cas,first,number,name,arguments\n";
 
 /// Writes CSV.
 #[derive(Debug)]
@@ -87,7 +88,11 @@ impl<W: Write> Sink for CsvExporter<W> {
     }
 
     fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
-        for (access, value) in accesses.iter().zip(values).filter(|(_, value)| !value.is_empty()) {
+        for (access, value) in accesses
+            .iter()
+            .zip(values)
+            .filter(|(_, value)| !value.is_empty())
+        {
             let kind = match access.kind {
                 AccessKind::Read => "read_value",
                 AccessKind::Write => "write_value",
@@ -115,8 +120,16 @@ fn push_access(text: &mut Vec<u8>, thread: ThreadId, access: &Access, kind: &str
     push_hexadecimal(text, access.address);
     text.push(b',');
     push_decimal(text, access.size);
-    for flag in [AccessFlags::ATOMIC, AccessFlags::FAILED_CAS, AccessFlags::FIRST] {
-        text.extend_from_slice(if access.flags.contains(flag) { b",1" } else { b",0" });
+    for flag in [
+        AccessFlags::ATOMIC,
+        AccessFlags::FAILED_CAS,
+        AccessFlags::FIRST,
+    ] {
+        text.extend_from_slice(if access.flags.contains(flag) {
+            b",1"
+        } else {
+            b",0"
+        });
     }
 }
 

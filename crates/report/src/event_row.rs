@@ -28,7 +28,10 @@ pub(crate) struct EventRow<'a> {
 impl<'a> EventRow<'a> {
     /// Lays an event out.
     pub(crate) fn new(event: &'a Event, names: &'a Names) -> EventRow<'a> {
-        let row = EventRow { kind: kind_name(event), ..EventRow::default() };
+        let row = EventRow {
+            kind: kind_name(event),
+            ..EventRow::default()
+        };
         match event {
             Event::ThreadStart { os_thread, parent } => {
                 let row = row.number(*os_thread);
@@ -36,12 +39,20 @@ impl<'a> EventRow<'a> {
             }
             Event::ThreadRegistered { number, name } => row.number(*number).name(name.as_str()),
             Event::ThreadPointer { address } => row.address(*address),
-            Event::FunctionCall { function, stack_pointer, arguments } => row
+            Event::FunctionCall {
+                function,
+                stack_pointer,
+                arguments,
+            } => row
                 .number(function.0)
                 .name(names.function(*function))
                 .address(*stack_pointer)
                 .arguments(arguments),
-            Event::FunctionReturn { function, stack_pointer, value } => row
+            Event::FunctionReturn {
+                function,
+                stack_pointer,
+                value,
+            } => row
                 .number(function.0)
                 .name(names.function(*function))
                 .address(*stack_pointer)
@@ -54,13 +65,20 @@ impl<'a> EventRow<'a> {
                 _ => row.address(*object),
             }
             .name(sync_operation_name(*operation)),
-            Event::SystemCallEntry { number, arguments } => row.number(*number).arguments(arguments),
+            Event::SystemCallEntry { number, arguments } => {
+                row.number(*number).arguments(arguments)
+            }
             Event::SystemCallExit { number, result } => {
                 row.number(*number).arguments(&[result.cast_unsigned()])
             }
-            Event::SystemMemory { write, address, size } => {
-                row.address(*address).size(*size).name(if *write { "write" } else { "read" })
-            }
+            Event::SystemMemory {
+                write,
+                address,
+                size,
+            } => row
+                .address(*address)
+                .size(*size)
+                .name(if *write { "write" } else { "read" }),
             Event::ModuleLoad { module } | Event::ModuleUnload { module } => {
                 let row = row.number(module.0);
                 match names.module(*module) {

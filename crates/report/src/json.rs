@@ -3,7 +3,9 @@
 
 use std::io::Write;
 
-use unspool_events::{Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId, TraceHeader};
+use unspool_events::{
+    Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId, TraceHeader,
+};
 
 use crate::buffered_output::{BufferedOutput, push_bytes, push_decimal, push_hexadecimal};
 use crate::event_row::{kind_name, sync_operation_name};
@@ -25,7 +27,13 @@ pub struct JsonExporter<W> {
 
 impl<W: Write> JsonExporter<W> {
     /// Writes to `output`, in large pieces; the header line first.
-    pub fn new(output: W, names: Names, header: &TraceHeader, modules: &[Module], functions: &[Function]) -> Self {
+    pub fn new(
+        output: W,
+        names: Names,
+        header: &TraceHeader,
+        modules: &[Module],
+        functions: &[Function],
+    ) -> Self {
         let mut output = BufferedOutput::new(output);
         let line = header_line(header, modules, functions);
         let text = output.text();
@@ -44,7 +52,11 @@ impl<W: Write> JsonExporter<W> {
 }
 
 /// What was known when the trace began, and its tables.
-fn header_line(header: &TraceHeader, modules: &[Module], functions: &[Function]) -> serde_json::Value {
+fn header_line(
+    header: &TraceHeader,
+    modules: &[Module],
+    functions: &[Function],
+) -> serde_json::Value {
     let hexadecimal = |bytes: &[u8]| {
         let mut text = Vec::new();
         push_bytes(&mut text, bytes);
@@ -100,7 +112,11 @@ impl<W: Write> Sink for JsonExporter<W> {
     }
 
     fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
-        for (access, value) in accesses.iter().zip(values).filter(|(_, value)| !value.is_empty()) {
+        for (access, value) in accesses
+            .iter()
+            .zip(values)
+            .filter(|(_, value)| !value.is_empty())
+        {
             let text = self.output.text();
             let kind = match access.kind {
                 AccessKind::Read => "read_value",
@@ -145,20 +161,31 @@ fn push_fields(object: &mut Object<'_>, event: &Event, names: &Names) {
             object.string("name", name);
         }
         Event::ThreadPointer { address } => object.hexadecimal("address", *address),
-        Event::FunctionCall { function, stack_pointer, arguments } => {
+        Event::FunctionCall {
+            function,
+            stack_pointer,
+            arguments,
+        } => {
             object.number("function", function.0);
             object.string("name", &names.function(*function));
             object.hexadecimal("stack_pointer", *stack_pointer);
             object.hexadecimals("arguments", arguments);
         }
-        Event::FunctionReturn { function, stack_pointer, value } => {
+        Event::FunctionReturn {
+            function,
+            stack_pointer,
+            value,
+        } => {
             object.number("function", function.0);
             object.string("name", &names.function(*function));
             object.hexadecimal("stack_pointer", *stack_pointer);
             object.hexadecimal("value", *value);
         }
         Event::ContextChange { signal } => object.number("signal", *signal),
-        Event::Sync { operation, object: synchronised } => {
+        Event::Sync {
+            operation,
+            object: synchronised,
+        } => {
             object.string("operation", sync_operation_name(*operation));
             object.hexadecimal("object", *synchronised);
         }
@@ -170,7 +197,11 @@ fn push_fields(object: &mut Object<'_>, event: &Event, names: &Names) {
             object.number("number", *number);
             object.number("result", *result);
         }
-        Event::SystemMemory { write, address, size } => {
+        Event::SystemMemory {
+            write,
+            address,
+            size,
+        } => {
             object.boolean("write", *write);
             object.hexadecimal("address", *address);
             object.number("size", *size);
@@ -246,7 +277,8 @@ impl<'a> Object<'a> {
 
     fn boolean(&mut self, name: &str, value: bool) {
         self.field(name);
-        self.text.extend_from_slice(if value { b"true" } else { b"false" });
+        self.text
+            .extend_from_slice(if value { b"true" } else { b"false" });
     }
 
     fn null(&mut self, name: &str) {

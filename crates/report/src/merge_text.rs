@@ -151,19 +151,26 @@ impl<W: Write> TextMerge<W> {
             self.summary.thread_syncs += 1;
             return;
         }
-        let kept = if self.keep_time { text } else { line.without_time };
+        let kept = if self.keep_time {
+            text
+        } else {
+            line.without_time
+        };
         let sequence = self.summary.lines;
         self.bytes_held += kept.len();
         if in_order && line.thread >= 0 {
             queue.push(line.time, sequence, kept);
         } else {
-            self.strays.push(Reverse((line.time, sequence, kept.into())));
+            self.strays
+                .push(Reverse((line.time, sequence, kept.into())));
         }
     }
 
     fn unreadable(&mut self) {
         self.summary.unreadable_lines += 1;
-        self.summary.first_unreadable_line.get_or_insert(self.summary.lines);
+        self.summary
+            .first_unreadable_line
+            .get_or_insert(self.summary.lines);
     }
 
     /// The queue of a thread, made at its first line.
@@ -206,8 +213,13 @@ impl<W: Write> TextMerge<W> {
             .map(|((time, sequence), index)| Reverse((time, sequence, index)))
             .collect();
         loop {
-            let head = heads.peek().map(|Reverse((time, sequence, _))| (*time, *sequence));
-            let stray = self.strays.peek().map(|Reverse((time, sequence, _))| (*time, *sequence));
+            let head = heads
+                .peek()
+                .map(|Reverse((time, sequence, _))| (*time, *sequence));
+            let stray = self
+                .strays
+                .peek()
+                .map(|Reverse((time, sequence, _))| (*time, *sequence));
             let (next, stray_is_next) = match (head, stray) {
                 (None, None) => break,
                 (Some(head), None) => (head, false),
@@ -236,8 +248,13 @@ impl<W: Write> TextMerge<W> {
         stray: Option<(u64, u64)>,
         limit: u64,
     ) -> Result<(), ExportError> {
-        let other = heads.peek().map(|Reverse((time, sequence, _))| (*time, *sequence));
-        let bound = [other, stray, Some((limit, u64::MAX))].into_iter().flatten().min();
+        let other = heads
+            .peek()
+            .map(|Reverse((time, sequence, _))| (*time, *sequence));
+        let bound = [other, stray, Some((limit, u64::MAX))]
+            .into_iter()
+            .flatten()
+            .min();
         let mut queue = std::mem::take(&mut self.threads[index]);
         while let Some(head) = queue.head().filter(|head| Some(*head) <= bound) {
             self.write_line(head.0, queue.head_text())?;

@@ -23,8 +23,14 @@ impl Names {
     #[must_use]
     pub fn of_trace(trace: &Trace) -> Names {
         let mut names = Names::new();
-        trace.functions().iter().for_each(|function| names.add_function(function));
-        trace.modules().iter().for_each(|module| names.add_module(module));
+        trace
+            .functions()
+            .iter()
+            .for_each(|function| names.add_function(function));
+        trace
+            .modules()
+            .iter()
+            .for_each(|module| names.add_module(module));
         names
     }
 

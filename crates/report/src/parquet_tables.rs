@@ -97,7 +97,10 @@ impl ParquetExporter {
 
     fn write_accesses(&mut self) {
         if self.error.is_none() && !self.access_columns.times.is_empty() {
-            self.error = self.accesses.write_group(&self.access_columns.columns()).err();
+            self.error = self
+                .accesses
+                .write_group(&self.access_columns.columns())
+                .err();
         }
         self.access_columns.clear();
     }
@@ -119,7 +122,9 @@ impl ParquetExporter {
     fn try_write_values(&mut self) -> Result<(), ExportError> {
         let table = match &mut self.values {
             Some(table) => table,
-            None => self.values.insert(TableWriter::create(&self.values_path, VALUE_SCHEMA)?),
+            None => self
+                .values
+                .insert(TableWriter::create(&self.values_path, VALUE_SCHEMA)?),
         };
         table.write_group(&self.value_columns.columns())
     }
@@ -135,9 +140,15 @@ impl Sink for ParquetExporter {
             columns.addresses.push(access.address.cast_signed());
             columns.sizes.push(access.size.cast_signed());
             columns.writes.push(access.kind == AccessKind::Write);
-            columns.atomics.push(access.flags.contains(AccessFlags::ATOMIC));
-            columns.failed_cas.push(access.flags.contains(AccessFlags::FAILED_CAS));
-            columns.firsts.push(access.flags.contains(AccessFlags::FIRST));
+            columns
+                .atomics
+                .push(access.flags.contains(AccessFlags::ATOMIC));
+            columns
+                .failed_cas
+                .push(access.flags.contains(AccessFlags::FAILED_CAS));
+            columns
+                .firsts
+                .push(access.flags.contains(AccessFlags::FIRST));
         }
         if columns.times.len() >= ROWS_IN_GROUP {
             self.write_accesses();
@@ -155,7 +166,11 @@ impl Sink for ParquetExporter {
         columns.sizes.push(row.size.map(u64::cast_signed));
         columns.names.push(row.name.as_deref().map(Into::into));
         for (index, column) in columns.arguments.iter_mut().enumerate() {
-            column.push(row.argument_values().get(index).map(|value| value.cast_signed()));
+            column.push(
+                row.argument_values()
+                    .get(index)
+                    .map(|value| value.cast_signed()),
+            );
         }
         if columns.times.len() >= ROWS_IN_GROUP {
             self.write_events();
@@ -164,7 +179,11 @@ impl Sink for ParquetExporter {
 
     fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
         let columns = &mut self.value_columns;
-        for (access, value) in accesses.iter().zip(values).filter(|(_, value)| !value.is_empty()) {
+        for (access, value) in accesses
+            .iter()
+            .zip(values)
+            .filter(|(_, value)| !value.is_empty())
+        {
             columns.times.push(access.time.cast_signed());
             columns.threads.push(thread.0.cast_signed());
             columns.pcs.push(access.pc.cast_signed());

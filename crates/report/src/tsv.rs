@@ -33,7 +33,12 @@ impl TsvOptions {
     /// With times and `thread_sync` lines, and as the trace was recorded otherwise.
     #[must_use]
     pub fn of_trace(header: &TraceHeader) -> TsvOptions {
-        let on = |name: &str| header.options.iter().any(|(key, value)| key == name && value == "true");
+        let on = |name: &str| {
+            header
+                .options
+                .iter()
+                .any(|(key, value)| key == name && value == "true")
+        };
         TsvOptions {
             times: true,
             thread_syncs: true,
@@ -114,7 +119,10 @@ impl<W: Write> TsvExporter<W> {
     /// Adds a name as a column: a tab or newline in it would break the line.
     fn push_name(text: &mut Vec<u8>, name: &str) {
         text.push(b'\t');
-        text.extend(name.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte }));
+        text.extend(
+            name.bytes()
+                .map(|byte| if byte.is_ascii_control() { b' ' } else { byte }),
+        );
     }
 }
 
@@ -142,12 +150,20 @@ impl<W: Write> Sink for TsvExporter<W> {
             Event::ThreadEnd if !registered_only || self.registered.contains_key(&thread) => {
                 self.whole_line(thread, time, "tf");
             }
-            Event::FunctionCall { function, stack_pointer, arguments: [first, second, third] } => {
+            Event::FunctionCall {
+                function,
+                stack_pointer,
+                arguments: [first, second, third],
+            } => {
                 self.start_line(thread, time, "fc");
                 Self::push_name(self.output.text(), &self.names.function(*function));
                 self.end_line(&[*stack_pointer, *first, *second, *third]);
             }
-            Event::FunctionReturn { function, stack_pointer, value } => {
+            Event::FunctionReturn {
+                function,
+                stack_pointer,
+                value,
+            } => {
                 self.start_line(thread, time, "fr");
                 Self::push_name(self.output.text(), &self.names.function(*function));
                 self.end_line(&[*stack_pointer, *value]);
@@ -166,8 +182,15 @@ impl<W: Write> Sink for TsvExporter<W> {
 
 /// The `m` lines of one instruction.
 fn push_instruction(text: &mut Vec<u8>, start: &[u8], options: TsvOptions, accesses: &[Access]) {
-    let not_written = if options.failed_cas { AccessFlags::default() } else { AccessFlags::FAILED_CAS };
-    let mut reads = accesses.iter().filter(|access| access.kind == AccessKind::Read).peekable();
+    let not_written = if options.failed_cas {
+        AccessFlags::default()
+    } else {
+        AccessFlags::FAILED_CAS
+    };
+    let mut reads = accesses
+        .iter()
+        .filter(|access| access.kind == AccessKind::Read)
+        .peekable();
     let mut writes = accesses
         .iter()
         .filter(|access| access.kind == AccessKind::Write)

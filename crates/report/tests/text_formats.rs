@@ -10,7 +10,9 @@ use unspool_events::{
 use unspool_report::{CsvExporter, JsonExporter, Names, TsvExporter, TsvOptions};
 
 fn check(name: &str, written: &[u8]) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
     let written = String::from_utf8(written.to_vec()).unwrap();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &written).unwrap();
@@ -21,7 +23,14 @@ fn check(name: &str, written: &[u8]) {
 
 /// One access; `flags` besides FIRST.
 fn access(time: u64, kind: AccessKind, address: u64, size: u32, flags: AccessFlags) -> Access {
-    Access { time, pc: 0x40_1000 + time, address, size, kind, flags }
+    Access {
+        time,
+        pc: 0x40_1000 + time,
+        address,
+        size,
+        kind,
+        flags,
+    }
 }
 
 const READ: AccessKind = AccessKind::Read;
@@ -31,15 +40,44 @@ const FIRST: AccessFlags = AccessFlags::FIRST;
 
 fn start(sink: &mut impl Sink) {
     let main = ThreadId(0);
-    sink.event(main, 1, &Event::ThreadStart { os_thread: 4711, parent: None });
-    sink.event(main, 2, &Event::ModuleLoad { module: ModuleId(0) });
-    sink.event(main, 3, &Event::ThreadPointer { address: 0x7f00_1234_5000 });
-    sink.event(main, 4, &Event::ThreadRegistered { number: 12, name: "main, \"the\" first\n".into() });
+    sink.event(
+        main,
+        1,
+        &Event::ThreadStart {
+            os_thread: 4711,
+            parent: None,
+        },
+    );
+    sink.event(
+        main,
+        2,
+        &Event::ModuleLoad {
+            module: ModuleId(0),
+        },
+    );
+    sink.event(
+        main,
+        3,
+        &Event::ThreadPointer {
+            address: 0x7f00_1234_5000,
+        },
+    );
+    sink.event(
+        main,
+        4,
+        &Event::ThreadRegistered {
+            number: 12,
+            name: "main, \"the\" first\n".into(),
+        },
+    );
     sink.event(main, 5, &Event::RegionStart);
     sink.accesses(main, &accesses());
     sink.values(
         main,
-        &[access(8, READ, 0x1000, 4, FIRST), access(8, WRITE, 0x1000, 4, NEXT)],
+        &[
+            access(8, READ, 0x1000, 4, FIRST),
+            access(8, WRITE, 0x1000, 4, NEXT),
+        ],
         &[&[0x01, 0xff, 0, 0], &[]],
     );
 }
@@ -78,10 +116,23 @@ fn rest(sink: &mut impl Sink) {
         main_time += 1;
         sink.event(main, main_time, &event);
     };
-    event(Event::SystemCallEntry { number: 56, arguments: [1, 2, 3, 4, 5, u64::MAX] });
-    event(Event::SystemMemory { write: true, address: 0x8000, size: 4 });
-    event(Event::Sync { operation: SyncOperation::ThreadCreate, object: 1 });
-    event(Event::SystemCallExit { number: 56, result: -11 });
+    event(Event::SystemCallEntry {
+        number: 56,
+        arguments: [1, 2, 3, 4, 5, u64::MAX],
+    });
+    event(Event::SystemMemory {
+        write: true,
+        address: 0x8000,
+        size: 4,
+    });
+    event(Event::Sync {
+        operation: SyncOperation::ThreadCreate,
+        object: 1,
+    });
+    event(Event::SystemCallExit {
+        number: 56,
+        result: -11,
+    });
     event(Event::FunctionCall {
         function: FunctionId(0),
         stack_pointer: 0x7ffe_0000_0008,
@@ -92,25 +143,63 @@ fn rest(sink: &mut impl Sink) {
         stack_pointer: 0x7ffe_0000_0008,
         value: 0xdead_beef,
     });
-    event(Event::FunctionCall { function: FunctionId(9), stack_pointer: 8, arguments: [0; 3] });
+    event(Event::FunctionCall {
+        function: FunctionId(9),
+        stack_pointer: 8,
+        arguments: [0; 3],
+    });
     event(Event::ContextChange { signal: 10 });
     event(Event::ThreadSync);
     event(Event::Fork { child: 4712 });
-    event(Event::Dropped { words: 12, reason: "the disk is \"full\"".into() });
-    event(Event::ModuleUnload { module: ModuleId(0) });
+    event(Event::Dropped {
+        words: 12,
+        reason: "the disk is \"full\"".into(),
+    });
+    event(Event::ModuleUnload {
+        module: ModuleId(0),
+    });
     event(Event::RegionEnd);
     event(Event::Exec);
     event(Event::ThreadEnd);
-    sink.event(second, 18, &Event::ThreadStart { os_thread: 4713, parent: Some(main) });
-    sink.event(second, 19, &Event::FunctionCall {
-        function: FunctionId(0),
-        stack_pointer: 16,
-        arguments: [1, 2, 3],
-    });
-    for operation in [SyncOperation::FutexWait, SyncOperation::FutexWake, SyncOperation::ThreadExit] {
-        sink.event(second, 20, &Event::Sync { operation, object: 0x9000 });
+    sink.event(
+        second,
+        18,
+        &Event::ThreadStart {
+            os_thread: 4713,
+            parent: Some(main),
+        },
+    );
+    sink.event(
+        second,
+        19,
+        &Event::FunctionCall {
+            function: FunctionId(0),
+            stack_pointer: 16,
+            arguments: [1, 2, 3],
+        },
+    );
+    for operation in [
+        SyncOperation::FutexWait,
+        SyncOperation::FutexWake,
+        SyncOperation::ThreadExit,
+    ] {
+        sink.event(
+            second,
+            20,
+            &Event::Sync {
+                operation,
+                object: 0x9000,
+            },
+        );
     }
-    sink.event(second, 21, &Event::Sync { operation: SyncOperation::SystemCall, object: 324 });
+    sink.event(
+        second,
+        21,
+        &Event::Sync {
+            operation: SyncOperation::SystemCall,
+            object: 324,
+        },
+    );
     sink.event(second, 22, &Event::ThreadEnd);
 }
 
@@ -129,7 +218,9 @@ fn tables() -> (Vec<Module>, Vec<Function>, Names) {
     }];
     let mut names = Names::new();
     modules.iter().for_each(|module| names.add_module(module));
-    functions.iter().for_each(|function| names.add_function(function));
+    functions
+        .iter()
+        .for_each(|function| names.add_function(function));
     (modules, functions, names)
 }
 
@@ -139,7 +230,10 @@ fn header(options: &[(&str, &str)]) -> TraceHeader {
         granule: 64,
         program: b"/usr/bin/sort".to_vec(),
         arguments: vec![b"sort".to_vec(), b"\"\xfe".to_vec()],
-        options: options.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+        options: options
+            .iter()
+            .map(|(name, value)| ((*name).into(), (*value).into()))
+            .collect(),
         process: 4711,
         parent_process: None,
         start_unix_ns: 1_700_000_000_000_000_000,
@@ -195,7 +289,10 @@ fn json_lines() {
     start(&mut exporter);
     rest(&mut exporter);
     exporter.finish().unwrap();
-    for line in output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+    for line in output
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+    {
         serde_json::from_slice::<serde_json::Value>(line).unwrap();
     }
     check("all.jsonl", &output);

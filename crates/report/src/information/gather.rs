@@ -1,7 +1,9 @@
 //! Collects the information from a trace.
 
 use rustc_hash::FxHashMap;
-use unspool_events::{Access, AccessFlags, AccessKind, Event, Problem, Sink, ThreadId, ThreadInfo, Trace};
+use unspool_events::{
+    Access, AccessFlags, AccessKind, Event, Problem, Sink, ThreadId, ThreadInfo, Trace,
+};
 
 use super::{
     FunctionInformation, Information, KindCounts, ModuleInformation, SCHEMA_VERSION,
@@ -41,7 +43,11 @@ impl Information {
             schema: "unspool-information",
             version: SCHEMA_VERSION,
             program: lossy(&header.program),
-            arguments: header.arguments.iter().map(|argument| lossy(argument)).collect(),
+            arguments: header
+                .arguments
+                .iter()
+                .map(|argument| lossy(argument))
+                .collect(),
             order: header.order.name(),
             granule: header.granule,
             options: header.options.iter().cloned().collect(),
@@ -54,7 +60,9 @@ impl Information {
             totals: totals(trace, &threads),
             threads: threads
                 .iter()
-                .map(|info| thread_information(info, labels.and_then(|labels| labels.get(&info.thread))))
+                .map(|info| {
+                    thread_information(info, labels.and_then(|labels| labels.get(&info.thread)))
+                })
                 .collect(),
             modules: trace
                 .modules()
@@ -147,7 +155,9 @@ impl Sink for Counter {
             bytes += size;
             atomics += u64::from(access.flags.contains(AccessFlags::ATOMIC));
             failed += u64::from(
-                access.flags.contains(AccessFlags::FAILED_CAS.with(AccessFlags::FIRST)),
+                access
+                    .flags
+                    .contains(AccessFlags::FAILED_CAS.with(AccessFlags::FIRST)),
             );
         }
         let counts = &mut self.counts;

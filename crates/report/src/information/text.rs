@@ -19,7 +19,11 @@ impl Display for Information {
             writeln!(out, "\nmodules")?;
         }
         for module in &self.modules {
-            writeln!(out, "  {:<16} {:>10}  {}", module.base, module.size, module.path)?;
+            writeln!(
+                out,
+                "  {:<16} {:>10}  {}",
+                module.base, module.size, module.path
+            )?;
         }
         if !self.functions.is_empty() {
             writeln!(out, "\ntraced functions")?;
@@ -36,17 +40,33 @@ impl Information {
         line(out, "program", &self.program)?;
         line(out, "arguments", self.arguments.join(" "))?;
         match self.parent_process {
-            Some(parent) => line(out, "process", format_args!("{} (child of {parent})", self.process))?,
+            Some(parent) => line(
+                out,
+                "process",
+                format_args!("{} (child of {parent})", self.process),
+            )?,
             None => line(out, "process", self.process)?,
         }
         match self.granule {
             0 => line(out, "order", self.order)?,
-            granule => line(out, "order", format_args!("{} (granule {granule} bytes)", self.order))?,
+            granule => line(
+                out,
+                "order",
+                format_args!("{} (granule {granule} bytes)", self.order),
+            )?,
         }
         for (name, value) in &self.options {
-            line(out, "option", format_args!("{name} = {}", value.replace('\n', ", ")))?;
+            line(
+                out,
+                "option",
+                format_args!("{name} = {}", value.replace('\n', ", ")),
+            )?;
         }
-        line(out, "recorded by", format_args!("unspool {}", self.tool_version))?;
+        line(
+            out,
+            "recorded by",
+            format_args!("unspool {}", self.tool_version),
+        )?;
         let state = match (self.complete, self.problems.is_empty()) {
             (true, true) => "whole",
             (true, false) => "damaged",
@@ -85,7 +105,11 @@ fn write_totals(out: &mut Formatter<'_>, totals: &Totals) -> Result {
             "file",
             format_args!("{} bytes, {ratio:.3} an access", grouped(totals.file_bytes)),
         ),
-        None => line(out, "file", format_args!("{} bytes", grouped(totals.file_bytes))),
+        None => line(
+            out,
+            "file",
+            format_args!("{} bytes", grouped(totals.file_bytes)),
+        ),
     }
 }
 
@@ -94,15 +118,27 @@ fn write_counts(out: &mut Formatter<'_>, counts: &KindCounts) -> Result {
     line(
         out,
         "reads",
-        format_args!("{} ({} bytes)", grouped(counts.reads), grouped(counts.bytes_read)),
+        format_args!(
+            "{} ({} bytes)",
+            grouped(counts.reads),
+            grouped(counts.bytes_read)
+        ),
     )?;
     line(
         out,
         "writes",
-        format_args!("{} ({} bytes)", grouped(counts.writes), grouped(counts.bytes_written)),
+        format_args!(
+            "{} ({} bytes)",
+            grouped(counts.writes),
+            grouped(counts.bytes_written)
+        ),
     )?;
     line(out, "atomic", grouped(counts.atomic_accesses))?;
-    line(out, "failed swaps", grouped(counts.failed_compare_and_swaps))?;
+    line(
+        out,
+        "failed swaps",
+        grouped(counts.failed_compare_and_swaps),
+    )?;
     if counts.values > 0 {
         line(out, "values", grouped(counts.values))?;
     }
@@ -159,7 +195,12 @@ mod tests {
 
     #[test]
     fn digits_are_grouped_from_the_right() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
             assert_eq!(grouped(number), text);
         }
     }

@@ -37,7 +37,12 @@ impl<'a> Line<'a> {
             b"" => return None,
             _ => Role::Content,
         };
-        Some(Line { time, thread: if negative { -thread } else { thread }, role, without_time })
+        Some(Line {
+            time,
+            thread: if negative { -thread } else { thread },
+            role,
+            without_time,
+        })
     }
 }
 

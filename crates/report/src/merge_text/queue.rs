@@ -30,7 +30,11 @@ const COMPACT_BYTES: usize = 64 << 10;
 impl ThreadQueue {
     /// Adds a line; its time is not before that of the previous one.
     pub(super) fn push(&mut self, time: u64, sequence: u64, text: &[u8]) {
-        self.lines.push_back(WaitingLine { time, sequence, length: text.len() });
+        self.lines.push_back(WaitingLine {
+            time,
+            sequence,
+            length: text.len(),
+        });
         self.text.extend_from_slice(text);
     }
 

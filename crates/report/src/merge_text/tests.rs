@@ -24,14 +24,23 @@ fn threads_are_interleaved_by_time_and_syncs_are_omitted() {
     let (kept, summary) = merge(text, true);
     assert_eq!(kept.lines().next(), Some("1\t0\ttr"));
     assert_eq!(kept.lines().count(), 6);
-    assert_eq!((summary.lines, summary.thread_syncs, summary.late_lines), (7, 1, 0));
+    assert_eq!(
+        (summary.lines, summary.thread_syncs, summary.late_lines),
+        (7, 1, 0)
+    );
 }
 
 #[test]
 fn damage_is_counted_and_the_rest_is_merged() {
-    let (text, summary) = merge("2\t0\ttr\nrubbish\n\n1\t1\ttr\n18446744073709551616\t0\tm\n7\t0\n3\t0\ttf", false);
+    let (text, summary) = merge(
+        "2\t0\ttr\nrubbish\n\n1\t1\ttr\n18446744073709551616\t0\tm\n7\t0\n3\t0\ttf",
+        false,
+    );
     assert_eq!(text, "1\ttr\n0\ttr\n0\ttf\n");
-    assert_eq!((summary.unreadable_lines, summary.first_unreadable_line), (4, Some(2)));
+    assert_eq!(
+        (summary.unreadable_lines, summary.first_unreadable_line),
+        (4, Some(2))
+    );
 }
 
 #[test]
@@ -69,7 +78,10 @@ fn memory_is_bounded_by_the_distance_of_the_clocks() {
     let mut output = Vec::new();
     let summary = merge_text(text.as_bytes(), &mut output, false).unwrap();
     assert_eq!(summary.late_lines, 0);
-    assert!(text.len() > 8_000_000 && summary.most_bytes_held < 200_000, "{summary:?}");
+    assert!(
+        text.len() > 8_000_000 && summary.most_bytes_held < 200_000,
+        "{summary:?}"
+    );
 }
 
 /// A source that gives one piece at each read.
@@ -77,7 +89,9 @@ struct InPieces<'a>(Vec<&'a [u8]>);
 
 impl Read for InPieces<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let Some(piece) = self.0.pop() else { return Ok(0) };
+        let Some(piece) = self.0.pop() else {
+            return Ok(0);
+        };
         let taken = piece.len().min(buffer.len());
         buffer[..taken].copy_from_slice(&piece[..taken]);
         if taken < piece.len() {

@@ -101,7 +101,11 @@ impl EventColumns {
             Column::OptionalLong(&self.sizes),
             Column::OptionalBytes(&self.names),
         ];
-        columns.extend(self.arguments.iter().map(|column| Column::OptionalLong(column)));
+        columns.extend(
+            self.arguments
+                .iter()
+                .map(|column| Column::OptionalLong(column)),
+        );
         columns
     }
 

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::data_type::{
-    BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type,
-};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
@@ -36,35 +34,55 @@ pub(super) struct TableWriter {
 
 impl std::fmt::Debug for TableWriter {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("TableWriter").field("path", &self.path).finish_non_exhaustive()
+        formatter
+            .debug_struct("TableWriter")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
 impl TableWriter {
     /// Creates the file.
     pub(super) fn create(path: &Path, schema: &str) -> Result<TableWriter, ExportError> {
-        let failed = |source| ExportError::Table { path: path.to_owned(), source };
-        let file = File::create(path)
-            .map_err(|source| ExportError::Create { path: path.to_owned(), source })?;
+        let failed = |source| ExportError::Table {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::create(path).map_err(|source| ExportError::Create {
+            path: path.to_owned(),
+            source,
+        })?;
         let schema = Arc::new(parse_message_type(schema).map_err(failed)?);
-        let writer = SerializedFileWriter::new(BufWriter::new(file), schema, Arc::new(properties()))
-            .map_err(failed)?;
-        Ok(TableWriter { path: path.to_owned(), writer })
+        let writer =
+            SerializedFileWriter::new(BufWriter::new(file), schema, Arc::new(properties()))
+                .map_err(failed)?;
+        Ok(TableWriter {
+            path: path.to_owned(),
+            writer,
+        })
     }
 
     /// Writes one row group. The columns stand in the order of the schema and have the same
     /// number of rows.
     pub(super) fn write_group(&mut self, columns: &[Column<'_>]) -> Result<(), ExportError> {
         self.try_write_group(columns)
-            .map_err(|source| ExportError::Table { path: self.path.clone(), source })
+            .map_err(|source| ExportError::Table {
+                path: self.path.clone(),
+                source,
+            })
     }
 
     /// Writes the end of the file.
     pub(super) fn finish(self) -> Result<(), ExportError> {
         let TableWriter { path, writer } = self;
-        let failed = |source| ExportError::Table { path: path.clone(), source };
+        let failed = |source| ExportError::Table {
+            path: path.clone(),
+            source,
+        };
         let buffered = writer.into_inner().map_err(failed)?;
-        buffered.into_inner().map_err(|error| ExportError::Write(error.into_error()))?;
+        buffered
+            .into_inner()
+            .map_err(|error| ExportError::Write(error.into_error()))?;
         Ok(())
     }
 
@@ -115,7 +133,10 @@ fn write_optional_column<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, BufWriter<File>>,
     values: &[Option<T::T>],
 ) -> Result<(), ParquetError> {
-    let present: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+    let present: Vec<i16> = values
+        .iter()
+        .map(|value| i16::from(value.is_some()))
+        .collect();
     let values: Vec<T::T> = values.iter().flatten().cloned().collect();
     write_column::<T>(group, &values, Some(&present))
 }

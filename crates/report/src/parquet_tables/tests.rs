@@ -10,7 +10,11 @@ use super::*;
 /// All rows of a table, as the library prints them.
 fn rows(path: &Path) -> Vec<String> {
     let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
-    reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect()
+    reader
+        .get_row_iter(None)
+        .unwrap()
+        .map(|row| row.unwrap().to_string())
+        .collect()
 }
 
 fn access(time: u64) -> Access {
@@ -19,7 +23,11 @@ fn access(time: u64) -> Access {
         pc: u64::MAX - 1,
         address: 0x7fff_0000_0000 + time,
         size: 8,
-        kind: if time.is_multiple_of(2) { AccessKind::Read } else { AccessKind::Write },
+        kind: if time.is_multiple_of(2) {
+            AccessKind::Read
+        } else {
+            AccessKind::Write
+        },
         flags: AccessFlags::FIRST.with(AccessFlags::ATOMIC),
     }
 }
@@ -29,7 +37,10 @@ fn every_field_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let paths = ParquetPaths::with_prefix(&folder.path().join("t.unspool"));
     let mut exporter = ParquetExporter::create(&paths, Names::new()).unwrap();
-    let start = Event::ThreadStart { os_thread: 77, parent: Some(ThreadId(3)) };
+    let start = Event::ThreadStart {
+        os_thread: 77,
+        parent: Some(ThreadId(3)),
+    };
     exporter.event(ThreadId(4), 1, &start);
     exporter.accesses(ThreadId(4), &[access(2), access(3)]);
     exporter.values(ThreadId(4), &[access(3)], &[&[0, 1, 255]]);
@@ -39,7 +50,10 @@ fn every_field_comes_back() {
         arguments: [1, 2, u64::MAX],
     };
     exporter.event(ThreadId(4), 4, &call);
-    let wait = Event::Sync { operation: SyncOperation::FutexWait, object: 16 };
+    let wait = Event::Sync {
+        operation: SyncOperation::FutexWait,
+        object: 16,
+    };
     exporter.event(ThreadId(4), 5, &wait);
     exporter.finish().unwrap();
 
@@ -52,7 +66,8 @@ fn every_field_comes_back() {
              write: true, atomic: true, failed_cas: false, first: true}",
         ]
     );
-    let none = "argument1: null, argument2: null, argument3: null, argument4: null, argument5: null}";
+    let none =
+        "argument1: null, argument2: null, argument3: null, argument4: null, argument5: null}";
     assert_eq!(
         rows(&paths.events),
         [
@@ -71,7 +86,11 @@ fn every_field_comes_back() {
         ]
     );
     assert_eq!(rows(&paths.values).len(), 1);
-    assert!(rows(&paths.values)[0].contains("value: [0, 1, 255]"), "{:?}", rows(&paths.values));
+    assert!(
+        rows(&paths.values)[0].contains("value: [0, 1, 255]"),
+        "{:?}",
+        rows(&paths.values)
+    );
 }
 
 #[test]
@@ -89,12 +108,20 @@ fn rows_survive_the_boundary_between_groups() {
     assert_eq!(reader.num_row_groups(), 2);
     let counted = usize::try_from(reader.metadata().file_metadata().num_rows()).unwrap();
     assert_eq!(counted, batches * batch.len());
-    assert!(!paths.values.exists(), "no value was given, so no table of values is made");
+    assert!(
+        !paths.values.exists(),
+        "no value was given, so no table of values is made"
+    );
 }
 
 #[test]
 fn an_output_that_cannot_be_created_is_named() {
     let paths = ParquetPaths::with_prefix(Path::new("/proc/no/such/folder/t"));
     let error = ParquetExporter::create(&paths, Names::new()).unwrap_err();
-    assert!(error.to_string().contains("/proc/no/such/folder/t.accesses.parquet"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("/proc/no/such/folder/t.accesses.parquet"),
+        "{error}"
+    );
 }
