@@ -1,0 +1,66 @@
+//! What was typed. [`crate::plan`] says what it means.
+
+mod observing;
+mod reading;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use observing::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
+pub(crate) use reading::{
+    ExportArguments, FormatChoice, InfoArguments, MergeArguments, ReplayIncrementsArguments,
+    VerifyArguments,
+};
+
+use crate::exit_status;
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "unspool",
+    version,
+    about = "Shows what a parallel program on Linux x86-64 really does, without recompiling it",
+    after_help = exit_status::HELP,
+    subcommand_required = true,
+    arg_required_else_help = true,
+)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a program under the translator without recording anything
+    Run(RunArguments),
+    /// Record a program's memory accesses, in the order in which they happened
+    Trace(TraceArguments),
+    /// Convert a trace to text, CSV, JSON lines or Parquet
+    Export(ExportArguments),
+    /// Put a trace that is still being written, or a text trace, in order of time
+    Merge(MergeArguments),
+    /// Say what a trace contains, and whether it is whole
+    Info(InfoArguments),
+    /// Check that a trace recorded with --verify has the order that really happened
+    Verify(VerifyArguments),
+    /// Recount, from the order of a trace, what each thread saw of a shared counter
+    ReplayIncrements(ReplayIncrementsArguments),
+    /// Print a script that completes this command's arguments in a shell
+    Completions {
+        /// For which shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages
+    ManualPages {
+        /// Into which directory; it is made where it does not exist
+        #[arg(value_name = "DIRECTORY")]
+        directory: PathBuf,
+    },
+}
+
+#[cfg(test)]
+mod tests;

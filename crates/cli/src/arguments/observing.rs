@@ -1,0 +1,106 @@
+//! What was typed for the commands that run a program.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// `unspool run`
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// The program and its arguments
+    ///
+    /// Options end at the program's name: what follows belongs to the program. A name
+    /// without a slash is looked for in PATH.
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// `unspool trace`
+#[derive(Debug, Args)]
+pub(crate) struct TraceArguments {
+    /// Where to write the trace: a file, a FIFO, or - for standard output
+    ///
+    /// Without it, the program's name with ".unspool" added, in the current directory.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "discard")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Record everything and keep nothing, to measure what recording costs
+    #[arg(long)]
+    pub(crate) discard: bool,
+
+    /// Which order between threads to record
+    #[arg(long, value_enum, default_value_t = OrderChoice::LineAtomic)]
+    pub(crate) order: OrderChoice,
+
+    /// Record only threads that registered themselves (unspool_register_thread)
+    #[arg(long)]
+    pub(crate) registered_only: bool,
+
+    /// Record calls and returns of the functions that this file names, one in each line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) functions: Option<PathBuf>,
+
+    /// Record accesses only between the start and the end of a region of interest
+    #[arg(long)]
+    pub(crate) roi: bool,
+
+    /// Bytes in each unit of ownership of the line-atomic order: a power of two
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    pub(crate) granule: u32,
+
+    /// Number of locks for lines that many threads want at once; 1 serialises all of them
+    #[arg(long, value_name = "N")]
+    pub(crate) locks: Option<u32>,
+
+    /// Accesses that a thread may buffer before it must write
+    #[arg(long, value_name = "N")]
+    pub(crate) buffer: Option<u32>,
+
+    /// How far the clocks of threads may drift apart before the slower ones are moved forward
+    ///
+    /// A smaller distance lets a merge run in less memory.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_skew: Option<u64>,
+
+    /// Let exports show failed compare-and-swaps as writes, as the hardware performs them
+    #[arg(long)]
+    pub(crate) failed_cas: bool,
+
+    /// Record the values of all accesses too, so that `unspool verify` can check the order
+    #[arg(long)]
+    pub(crate) verify: bool,
+
+    /// What to do with the processes that the program starts
+    #[arg(long, value_enum, default_value_t = ChildrenChoice::Follow)]
+    pub(crate) children: ChildrenChoice,
+
+    /// The program and its arguments
+    ///
+    /// Options end at the program's name: what follows belongs to the program. A name
+    /// without a slash is looked for in PATH.
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// The values of `--order`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OrderChoice {
+    /// None between threads: each thread's own order only
+    None,
+    /// Tickets at synchronisation: cheap, enough to tell what happened before what
+    Ticket,
+    /// Exact, for every two accesses to the same memory
+    LineAtomic,
+    /// The processor's clock, at synchronisation and buffer boundaries
+    Timestamp,
+}
+
+/// The values of `--children`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ChildrenChoice {
+    /// Trace them too, each into a file of its own
+    Follow,
+    /// Let them run natively
+    Leave,
+}

@@ -1,0 +1,123 @@
+//! What was typed for the commands that read a trace.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// `unspool export`
+#[derive(Debug, Args)]
+pub(crate) struct ExportArguments {
+    /// The trace
+    #[arg(value_name = "FILE")]
+    pub(crate) input: PathBuf,
+
+    /// What to convert it to
+    #[arg(long, value_enum)]
+    pub(crate) format: FormatChoice,
+
+    /// Where to write; without it, or with -, to standard output
+    ///
+    /// Parquet makes two files, OUT.accesses.parquet and OUT.events.parquet; without this
+    /// option OUT is the trace's name.
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Write all threads together in order of time, instead of as the file holds them
+    #[arg(long)]
+    pub(crate) ordered: bool,
+
+    /// Leave the times out (tsv only; the order then is the only thing that tells)
+    #[arg(long, requires = "ordered")]
+    pub(crate) without_time: bool,
+}
+
+/// The values of `--format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatChoice {
+    /// The text format of atomic-memory-trace
+    Tsv,
+    /// One line for each access and event, with the same columns in each
+    Csv,
+    /// One JSON object in each line
+    Json,
+    /// Two Parquet tables: accesses and events
+    Parquet,
+    /// Nothing: decode everything, to measure how fast that is
+    None,
+}
+
+/// `unspool merge`
+#[derive(Debug, Args)]
+pub(crate) struct MergeArguments {
+    /// The trace, binary or text with times; without it, or with -, standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+
+    /// Keep the times, which are otherwise left out
+    #[arg(long)]
+    pub(crate) keep_time: bool,
+
+    /// Where to write; without it, or with -, to standard output
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// `unspool info`
+#[derive(Debug, Args)]
+pub(crate) struct InfoArguments {
+    /// The trace
+    #[arg(value_name = "FILE")]
+    pub(crate) input: PathBuf,
+
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Read only the index, not the contents: events are not counted by kind
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+/// `unspool verify`
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// The trace, recorded with --verify
+    #[arg(value_name = "FILE")]
+    pub(crate) input: PathBuf,
+
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// How many mismatches to show; all of them are counted
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) show: usize,
+}
+
+/// `unspool replay-increments`
+#[derive(Debug, Args)]
+pub(crate) struct ReplayIncrementsArguments {
+    /// The trace
+    #[arg(value_name = "FILE")]
+    pub(crate) input: PathBuf,
+
+    /// The counter's address, in decimal or as 0x…
+    #[arg(long, value_parser = parse_address)]
+    pub(crate) address: u64,
+
+    /// The counter's value before its first increment
+    #[arg(long, value_name = "VALUE", default_value_t = 0)]
+    pub(crate) start: u64,
+
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// An address as people write it.
+fn parse_address(text: &str) -> Result<u64, std::num::ParseIntError> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    }
+}

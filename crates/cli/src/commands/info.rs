@@ -1,0 +1,26 @@
+//! `unspool info`
+
+use std::io::Write;
+
+use unspool_report::Information;
+
+use super::opened;
+use crate::arguments::InfoArguments;
+use crate::exit_status;
+use crate::failure::Failure;
+
+/// Says what a trace holds. Damage is part of the answer, not a failure.
+pub(crate) fn info(typed: &InfoArguments) -> Result<u8, Failure> {
+    let trace = opened::open(&typed.input)?;
+    let information = match typed.quick {
+        true => Information::read_index(&trace),
+        false => Information::read_all(&trace),
+    };
+    let mut text = match typed.json {
+        true => serde_json::to_string_pretty(&information)?,
+        false => information.to_string(),
+    };
+    text.push('\n');
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(exit_status::SUCCESS)
+}

@@ -1,0 +1,36 @@
+//! Every exit status of the command, in one place.
+//!
+//! `run` and `trace` end as the program that they observe ends: with its status, or by its
+//! signal. Their own failures use the numbers that `env(1)` and `nohup(1)` use, which
+//! programs rarely return themselves.
+
+/// The command did what was asked.
+pub(crate) const SUCCESS: u8 = 0;
+
+/// The command ran to its end and its answer is no: `verify` found values that the trace's
+/// order does not explain.
+pub(crate) const ANSWER_IS_NO: u8 = 1;
+
+/// The command ran to its end, but parts of the trace were damaged and have been left out.
+/// What was left out stands on standard error.
+pub(crate) const INPUT_DAMAGED: u8 = 2;
+
+/// Unspool itself failed: wrong usage, an unreadable input, an output that cannot be written.
+pub(crate) const FAILED: u8 = 125;
+
+/// The program exists but cannot be run.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+
+/// There is no such program.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// What `unspool help` says about them.
+pub(crate) const HELP: &str = "\
+Exit status:
+  run and trace end as the program ends. Otherwise:
+  0    success
+  1    the answer is no (verify: the order does not explain the values)
+  2    parts of the trace are damaged and were left out
+  125  unspool itself failed
+  126  the program cannot be run
+  127  there is no such program";

@@ -1,0 +1,8 @@
+//! What the arguments mean, once they have been checked. The rest of the command works on
+//! these types alone.
+
+mod observing;
+mod reading;
+
+pub(crate) use observing::{Children, ObservedProgram, TraceDestination, TracePlan};
+pub(crate) use reading::{Destination, ExportFormat, ExportPlan, Input, MergePlan};

@@ -1,0 +1,227 @@
+//! What is to be run, and what is to be recorded of it.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use unspool_events::Order;
+
+use crate::arguments::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
+use crate::failure::Failure;
+
+/// A program to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ObservedProgram {
+    /// As it was typed: with a slash a path, without one a name to look for in PATH.
+    pub(crate) program: OsString,
+    /// What follows it, without the program itself.
+    pub(crate) arguments: Vec<OsString>,
+}
+
+impl ObservedProgram {
+    /// Splits the typed words, of which there is at least one.
+    fn new(words: Vec<OsString>) -> Result<ObservedProgram, Failure> {
+        let mut words = words.into_iter();
+        let program = words.next().unwrap_or_default();
+        if program.is_empty() {
+            return Err(Failure::new("the program's name is empty")
+                .with_status(crate::exit_status::NOT_FOUND));
+        }
+        Ok(ObservedProgram { program, arguments: words.collect() })
+    }
+}
+
+impl TryFrom<RunArguments> for ObservedProgram {
+    type Error = Failure;
+
+    fn try_from(typed: RunArguments) -> Result<ObservedProgram, Failure> {
+        ObservedProgram::new(typed.program)
+    }
+}
+
+/// Where a trace goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TraceDestination {
+    /// Nowhere.
+    Discard,
+    /// Standard output, which the program may be writing to as well.
+    StandardOutput,
+    /// This file or FIFO.
+    File(PathBuf),
+}
+
+/// What to do with child processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Children {
+    /// Trace them.
+    Follow,
+    /// Let them run natively.
+    Leave,
+}
+
+/// A trace to be recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TracePlan {
+    /// What to run.
+    pub(crate) observed: ObservedProgram,
+    /// Where the trace goes.
+    pub(crate) destination: TraceDestination,
+    /// The order between threads.
+    pub(crate) order: Order,
+    /// Only threads that registered themselves are recorded.
+    pub(crate) registered_only: bool,
+    /// Names of the functions whose calls and returns are recorded.
+    pub(crate) functions: Vec<String>,
+    /// Only regions of interest are recorded.
+    pub(crate) region_only: bool,
+    /// Bytes in a unit of ownership; a power of two from 8 to 4096.
+    pub(crate) granule: u32,
+    /// Number of locks for contended lines; the engine's choice where none was given.
+    pub(crate) locks: Option<u32>,
+    /// Accesses in a thread's buffer; the engine's choice where none was given.
+    pub(crate) buffer: Option<u32>,
+    /// The greatest distance of clocks; the engine's choice where none was given.
+    pub(crate) max_skew: Option<u64>,
+    /// Failed compare-and-swaps count as writes in exports.
+    pub(crate) failed_cas: bool,
+    /// Values are recorded too.
+    pub(crate) verify: bool,
+    /// What happens to child processes.
+    pub(crate) children: Children,
+}
+
+/// What the trace is called that nobody named.
+const EXTENSION: &str = ".unspool";
+
+impl TryFrom<TraceArguments> for TracePlan {
+    type Error = Failure;
+
+    fn try_from(typed: TraceArguments) -> Result<TracePlan, Failure> {
+        let observed = ObservedProgram::new(typed.program)?;
+        let destination = match (typed.discard, typed.output) {
+            (true, _) => TraceDestination::Discard,
+            (false, Some(path)) if path == Path::new("-") => to_standard_output()?,
+            (false, Some(path)) => TraceDestination::File(path),
+            (false, None) => TraceDestination::File(default_output(&observed)?),
+        };
+        check_granule(typed.granule)?;
+        check_positive("--locks", typed.locks.map(u64::from))?;
+        check_positive("--buffer", typed.buffer.map(u64::from))?;
+        check_positive("--max-skew", typed.max_skew)?;
+        Ok(TracePlan {
+            observed,
+            destination,
+            order: match typed.order {
+                OrderChoice::None => Order::None,
+                OrderChoice::Ticket => Order::Ticket,
+                OrderChoice::LineAtomic => Order::LineAtomic,
+                OrderChoice::Timestamp => Order::Timestamp,
+            },
+            registered_only: typed.registered_only,
+            functions: typed.functions.as_deref().map(read_functions).transpose()?.unwrap_or_default(),
+            region_only: typed.roi,
+            granule: typed.granule,
+            locks: typed.locks,
+            buffer: typed.buffer,
+            max_skew: typed.max_skew,
+            failed_cas: typed.failed_cas,
+            verify: typed.verify,
+            children: match typed.children {
+                ChildrenChoice::Follow => Children::Follow,
+                ChildrenChoice::Leave => Children::Leave,
+            },
+        })
+    }
+}
+
+impl TracePlan {
+    /// The options as the trace's header keeps them: what exporters and analyses must know
+    /// of how the trace was made, and what a reader wants to see of it.
+    pub(crate) fn header_options(&self) -> Vec<(String, String)> {
+        let mut options = Vec::new();
+        let mut add = |name: &str, value: String| options.push((name.to_owned(), value));
+        for (name, on) in [
+            ("registered-only", self.registered_only),
+            ("roi", self.region_only),
+            ("failed-cas", self.failed_cas),
+            ("verify", self.verify),
+        ] {
+            if on {
+                add(name, "true".to_owned());
+            }
+        }
+        for (name, value) in [
+            ("locks", self.locks.map(u64::from)),
+            ("buffer", self.buffer.map(u64::from)),
+            ("max-skew", self.max_skew),
+        ] {
+            if let Some(value) = value {
+                add(name, value.to_string());
+            }
+        }
+        if !self.functions.is_empty() {
+            add("functions", self.functions.join("\n"));
+        }
+        if self.children == Children::Leave {
+            add("children", "leave".to_owned());
+        }
+        options
+    }
+}
+
+/// Refuses to fill a terminal with a binary trace.
+fn to_standard_output() -> Result<TraceDestination, Failure> {
+    if std::io::stdout().is_terminal() {
+        return Err(Failure::new("a trace is binary: it will not be written to a terminal")
+            .with_help("name a file with -o FILE, or pipe it: unspool trace -o - PROGRAM | unspool merge"));
+    }
+    Ok(TraceDestination::StandardOutput)
+}
+
+/// The program's name with the extension, in the current directory.
+fn default_output(observed: &ObservedProgram) -> Result<PathBuf, Failure> {
+    let mut name = Path::new(&observed.program)
+        .file_name()
+        .ok_or_else(|| {
+            Failure::new(format!("{} is not a program", observed.program.display()))
+                .with_status(crate::exit_status::NOT_EXECUTABLE)
+        })?
+        .to_owned();
+    name.push(EXTENSION);
+    Ok(PathBuf::from(name))
+}
+
+/// Ownership units are found by shifting an address, and are at least a word.
+fn check_granule(granule: u32) -> Result<(), Failure> {
+    if granule.is_power_of_two() && (8..=4096).contains(&granule) {
+        return Ok(());
+    }
+    Err(Failure::new(format!("--granule {granule} is not a power of two from 8 to 4096"))
+        .with_help("leave --granule out to use the processor's cache line of 64 bytes"))
+}
+
+/// Numbers of things that there must be at least one of.
+fn check_positive(option: &str, value: Option<u64>) -> Result<(), Failure> {
+    if value == Some(0) {
+        return Err(Failure::new(format!("{option} must be at least 1")));
+    }
+    Ok(())
+}
+
+/// The names in a function file: one in each line; empty lines and lines that start with
+/// `#` are skipped.
+fn read_functions(path: &Path) -> Result<Vec<String>, Failure> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the function names in {}", path.display()))?;
+    let names: Vec<String> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect();
+    if names.is_empty() {
+        return Err(Failure::new(format!("{} names no function", path.display())));
+    }
+    Ok(names)
+}

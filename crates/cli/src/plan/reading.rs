@@ -1,0 +1,161 @@
+//! What is to be read, and where the result goes.
+
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::arguments::{ExportArguments, FormatChoice, MergeArguments};
+use crate::failure::Failure;
+
+/// Where a text or binary result goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// Standard output.
+    StandardOutput,
+    /// This file.
+    File(PathBuf),
+}
+
+impl Destination {
+    /// What `-o` means.
+    fn new(typed: Option<PathBuf>) -> Destination {
+        match typed {
+            Some(path) if path != Path::new("-") => Destination::File(path),
+            _ => Destination::StandardOutput,
+        }
+    }
+
+    /// Opens it. The file is unbuffered: whoever writes brings a large buffer.
+    pub(crate) fn open(&self) -> Result<File, Failure> {
+        match self {
+            Destination::StandardOutput => Ok(io::stdout()
+                .as_fd()
+                .try_clone_to_owned()
+                .map(File::from)
+                .context("cannot write to standard output")?),
+            Destination::File(path) => Ok(File::create(path)
+                .with_context(|| format!("cannot create {}", path.display()))?),
+        }
+    }
+}
+
+/// Where a stream comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// Standard input.
+    StandardInput,
+    /// This file or FIFO.
+    File(PathBuf),
+}
+
+impl Input {
+    /// Opens it, unbuffered.
+    pub(crate) fn open(&self) -> Result<File, Failure> {
+        match self {
+            Input::StandardInput if io::stdin().is_terminal() => {
+                Err(Failure::new("standard input is a terminal, not a trace")
+                    .with_help("unspool merge FILE"))
+            }
+            Input::StandardInput => Ok(io::stdin()
+                .as_fd()
+                .try_clone_to_owned()
+                .map(File::from)
+                .context("cannot read standard input")?),
+            Input::File(path) => {
+                Ok(File::open(path).with_context(|| format!("cannot open {}", path.display()))?)
+            }
+        }
+    }
+}
+
+/// An export format, with what only this format needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ExportFormat {
+    /// The text format, with or without times.
+    Tsv {
+        /// Whether each line starts with its time.
+        times: bool,
+    },
+    /// CSV.
+    Csv,
+    /// JSON lines.
+    Json,
+    /// Two Parquet files, the names of which start so.
+    Parquet {
+        /// The part of the names before `.accesses.parquet` and `.events.parquet`.
+        prefix: PathBuf,
+    },
+    /// Nothing is written.
+    None,
+}
+
+/// A trace to be converted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ExportPlan {
+    /// The trace.
+    pub(crate) input: PathBuf,
+    /// The format.
+    pub(crate) format: ExportFormat,
+    /// Where it goes (not for Parquet).
+    pub(crate) destination: Destination,
+    /// Whether the threads are merged in order of time.
+    pub(crate) ordered: bool,
+}
+
+impl TryFrom<ExportArguments> for ExportPlan {
+    type Error = Failure;
+
+    fn try_from(typed: ExportArguments) -> Result<ExportPlan, Failure> {
+        if typed.without_time && typed.format != FormatChoice::Tsv {
+            return Err(Failure::new("--without-time is for --format tsv only")
+                .with_help("choose columns where the file is read, or use --format tsv"));
+        }
+        let format = match typed.format {
+            FormatChoice::Tsv => ExportFormat::Tsv { times: !typed.without_time },
+            FormatChoice::Csv => ExportFormat::Csv,
+            FormatChoice::Json => ExportFormat::Json,
+            FormatChoice::None => ExportFormat::None,
+            FormatChoice::Parquet => {
+                if typed.output.as_deref() == Some(Path::new("-")) {
+                    return Err(Failure::new("Parquet makes two files, so it cannot go to standard output")
+                        .with_help("name them with -o OUT: OUT.accesses.parquet and OUT.events.parquet"));
+                }
+                let prefix = typed.output.clone().unwrap_or_else(|| typed.input.clone());
+                ExportFormat::Parquet { prefix }
+            }
+        };
+        Ok(ExportPlan {
+            input: typed.input,
+            format,
+            destination: Destination::new(typed.output),
+            ordered: typed.ordered,
+        })
+    }
+}
+
+/// A stream to be put in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MergePlan {
+    /// Where the trace comes from.
+    pub(crate) input: Input,
+    /// Where the ordered text goes.
+    pub(crate) destination: Destination,
+    /// Whether each line keeps its time.
+    pub(crate) keep_time: bool,
+}
+
+impl From<MergeArguments> for MergePlan {
+    fn from(typed: MergeArguments) -> MergePlan {
+        MergePlan {
+            input: match typed.input {
+                Some(path) if path != Path::new("-") => Input::File(path),
+                _ => Input::StandardInput,
+            },
+            destination: Destination::new(typed.output),
+            keep_time: typed.keep_time,
+        }
+    }
+}
