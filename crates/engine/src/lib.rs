@@ -1,1 +1,33 @@
-//! unspool engine
+//! The engine: runs an unmodified program translated, inside this process.
+//!
+//! [`start::run`] loads a program beside the engine, translates it from its first
+//! instruction into the code cache, and ends as the program ends. The program never runs
+//! untranslated.
+//!
+//! You supply a [`plan::Plan`] and a [`start::Program`]. This crate is not for analysing
+//! what it observes: it writes [`unspool_events`] and knows nothing of their readers.
+
+pub mod cache;
+pub mod code_pages;
+pub mod decode;
+pub mod dispatch;
+pub mod emit;
+pub mod exit;
+pub mod finish;
+pub mod gates;
+pub mod guarded;
+pub mod layout;
+pub mod loader;
+pub mod plan;
+pub mod process;
+pub mod regions;
+pub mod signals;
+pub mod slots;
+pub mod start;
+pub mod syscalls;
+pub mod thread;
+pub mod trace;
+pub mod translate;
+
+pub use plan::{Plan, TracePlan};
+pub use start::{Program, StartError, continuation, environment, run};

@@ -1,0 +1,547 @@
+//! The code cache: translated fragments, the links between them, and the way back from a
+//! cache address to the program.
+//!
+//! A **fragment** is the translation of a contiguous piece of program code. It has one or
+//! more **entries** (program addresses at which it can be entered with the program's
+//! state in place) and **exits**. Exits to an entry are linked: their jump is patched to
+//! go there directly. Indirect branches go through the branch table, whose entries point
+//! to **thunks**, which reload the register that the branch had borrowed (rcx).
+//!
+//! Hot code grows from the start of the cache, stubs and thunks grow from its middle.
+
+use rustc_hash::FxHashMap;
+
+use crate::emit::{Emitter, Gpr, gpr};
+use crate::exit::{self, ExitKind};
+use crate::gates::{GATES_SIZE, Gates};
+use crate::layout::{BRANCH_TABLE, CACHE_BASE, CACHE_SIZE, LIBRARY_END};
+use crate::slots::offset;
+
+/// Bytes that must be free in either half before a fragment is begun.
+const FRAGMENT_ROOM: u64 = 256 << 10;
+const PAGE_SHIFT: u64 = 12;
+
+/// A program address at which translated code can be entered.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// The program address.
+    pub pc: u64,
+    /// The code, to be entered with all program state in place.
+    pub cache: u32,
+    /// The code to be entered with the trace registers loaded (see [`Warmth`]); 0 if none.
+    pub warm: u32,
+    /// Which trace registers `warm` expects.
+    pub warmth: Warmth,
+    /// The thunk for indirect branches; 0 if none yet.
+    pub thunk: u32,
+    /// The first linked exit: its index plus 1.
+    incoming: u32,
+}
+
+/// Which registers hold the trace buffer's position and serve as scratch: code that leaves
+/// with one pair loaded may be linked to code that expects the same pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Warmth {
+    /// The pair: buffer register in the low four bits, scratch register in the next four;
+    /// 0 for none (rax never serves).
+    pub pair: u8,
+}
+
+/// An exit of a fragment.
+#[derive(Debug, Clone, Copy)]
+pub struct Exit {
+    /// The program address to go on at.
+    pub target: u64,
+    /// What it is for.
+    pub kind: ExitKind,
+    /// The 32-bit field of the jump that leaves with trace registers loaded, or the only
+    /// jump where there are none; 0 if it cannot be linked.
+    pub field: u32,
+    /// The 32-bit field of the jump after the trace registers have been put back; 0 if none.
+    pub cold_field: u32,
+    /// Where `field` points while not linked.
+    pub stub: u32,
+    /// Where `cold_field` points while not linked.
+    pub cold_stub: u32,
+    /// Which trace registers are loaded at `field`.
+    pub warmth: Warmth,
+    /// For the trace: which check or service this is.
+    pub detail: u32,
+    /// The next exit linked to the same entry: its index plus 1.
+    next_incoming: u32,
+}
+
+/// A contiguous piece of translated code.
+#[derive(Debug, Clone, Copy)]
+pub struct Fragment {
+    /// First cache address.
+    pub start: u32,
+    /// End of its hot code.
+    pub end: u32,
+    /// Program address of its first instruction.
+    pub pc: u64,
+    /// Program bytes.
+    pub length: u32,
+    /// Where its boundaries start.
+    boundaries: u32,
+    /// Where its loans start, and how many there are.
+    loans: u32,
+    loan_count: u16,
+    /// Its trace description, plus 1; 0 if none.
+    pub trace: u32,
+    /// Whether it may still be entered.
+    pub live: bool,
+}
+
+/// While the cache address is in `start..end` (offsets in the fragment), the program's
+/// `register` is in spill slot `slot`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loan {
+    /// First offset.
+    pub start: u16,
+    /// End offset.
+    pub end: u16,
+    /// The borrowed register.
+    pub register: Gpr,
+    /// Where its program value is.
+    pub slot: u8,
+}
+
+/// Where a cache address lies in the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The fragment.
+    pub fragment: u32,
+    /// The program's instruction.
+    pub pc: u64,
+    /// Bytes of that instruction.
+    pub length: u8,
+    /// Its index in the fragment.
+    pub index: u32,
+    /// Whether the cache address is the first of the instruction's translation.
+    pub boundary: bool,
+    /// Whether the address is before the first instruction (a prologue).
+    pub prologue: bool,
+}
+
+/// Everything that is known of one fragment once its code has been emitted.
+#[derive(Debug, Default)]
+pub struct Draft {
+    /// Program address of the first instruction.
+    pub pc: u64,
+    /// Bytes of hot code before the first instruction's translation.
+    pub prologue: u32,
+    /// (program bytes, cache bytes) of each instruction.
+    pub boundaries: Vec<(u8, u32)>,
+    /// Borrowed registers.
+    pub loans: Vec<Loan>,
+    /// Exits, in order; `field` and `cold_field` already emitted with any target.
+    pub exits: Vec<Exit>,
+    /// Entries: (program address, cache address, thunk or 0, warm address or 0).
+    pub entries: Vec<(u64, u32, u32, u32)>,
+    /// What `warm` addresses expect.
+    pub warmth: Warmth,
+    /// Trace description, plus 1.
+    pub trace: u32,
+}
+
+impl Exit {
+    /// An exit that is a single patchable jump.
+    #[must_use]
+    pub fn new(kind: ExitKind, target: u64, field: u64) -> Exit {
+        Exit {
+            target,
+            kind,
+            field: field as u32,
+            cold_field: 0,
+            stub: 0,
+            cold_stub: 0,
+            warmth: Warmth::default(),
+            detail: 0,
+            next_incoming: 0,
+        }
+    }
+}
+
+/// The code cache of the process.
+pub struct Cache {
+    /// The gates.
+    pub gates: Gates,
+    slots: i32,
+    hot: u64,
+    cold: u64,
+    entries: Vec<Entry>,
+    by_pc: FxHashMap<u64, u32>,
+    exits: Vec<Exit>,
+    fragments: Vec<Fragment>,
+    boundaries: Vec<u8>,
+    loans: Vec<Loan>,
+    by_page: FxHashMap<u64, Vec<u32>>,
+    /// Program bytes translated so far.
+    pub translated_bytes: u64,
+    /// Program instructions translated so far.
+    pub translated_instructions: u64,
+}
+
+/// No room is left in the code cache.
+#[derive(Debug, thiserror::Error)]
+#[error("the code cache ({} MiB) is full", CACHE_SIZE >> 20)]
+pub struct CacheFull;
+
+const MIDDLE: u64 = CACHE_BASE + CACHE_SIZE / 2;
+
+impl Cache {
+    /// A cache that holds the gates only. [`crate::layout::reserve`] must have been called.
+    #[must_use]
+    pub fn new(slots: i32, emit_gates: impl FnOnce(&mut Emitter) -> Gates) -> Cache {
+        // SAFETY: the range is reserved for the cache, and nothing else writes it yet.
+        let mut code = unsafe {
+            Emitter::new(CACHE_BASE as *mut u8, (CACHE_BASE + GATES_SIZE) as *mut u8, slots)
+        };
+        Cache {
+            gates: emit_gates(&mut code),
+            slots,
+            hot: CACHE_BASE + GATES_SIZE,
+            cold: MIDDLE,
+            entries: Vec::new(),
+            by_pc: FxHashMap::default(),
+            exits: Vec::new(),
+            fragments: Vec::new(),
+            boundaries: Vec::new(),
+            loans: Vec::new(),
+            by_page: FxHashMap::default(),
+            translated_bytes: 0,
+            translated_instructions: 0,
+        }
+    }
+
+    /// Bytes of machine code emitted so far.
+    #[must_use]
+    pub fn emitted_bytes(&self) -> u64 {
+        self.hot - CACHE_BASE + (self.cold - MIDDLE)
+    }
+
+    /// An emitter for the hot code of a new fragment.
+    ///
+    /// # Errors
+    /// If there may be too little room.
+    pub fn begin(&self) -> Result<Emitter, CacheFull> {
+        if MIDDLE - self.hot < FRAGMENT_ROOM || CACHE_BASE + CACHE_SIZE - self.cold < FRAGMENT_ROOM {
+            return Err(CacheFull);
+        }
+        // SAFETY: the rest of the hot half is free, and the cache is locked while a fragment is made.
+        Ok(unsafe { Emitter::new(self.hot as *mut u8, MIDDLE as *mut u8, self.slots) })
+    }
+
+    /// An emitter for stubs; give it back to [`Cache::end_cold`].
+    pub fn begin_cold(&self) -> Emitter {
+        // SAFETY: as for `begin`.
+        unsafe {
+            Emitter::new(self.cold as *mut u8, (CACHE_BASE + CACHE_SIZE) as *mut u8, self.slots)
+        }
+    }
+
+    /// Keeps what was emitted into the cold half.
+    pub fn end_cold(&mut self, code: &Emitter) {
+        self.cold = code.here();
+    }
+
+    /// The id that the next exit of a draft will have, given its index there.
+    #[must_use]
+    pub fn exit_id(&self, index_in_draft: usize) -> u32 {
+        exit::FIRST + (self.exits.len() + index_in_draft) as u32
+    }
+
+    /// The entry for a program address.
+    #[must_use]
+    pub fn entry(&self, pc: u64) -> Option<&Entry> {
+        self.by_pc.get(&pc).map(|&index| &self.entries[index as usize])
+    }
+
+    /// The exit with an id from `slots.exit`.
+    #[must_use]
+    pub fn exit(&self, id: u32) -> &Exit {
+        &self.exits[(id - exit::FIRST) as usize]
+    }
+
+    /// Makes a finished draft part of the cache: emits its stubs, links its exits, and
+    /// publishes its entries.
+    pub fn commit(&mut self, code: &Emitter, draft: Draft) {
+        let start = self.hot as u32;
+        self.hot = code.here().next_multiple_of(16).min(MIDDLE);
+        let fragment = self.fragments.len() as u32;
+        let length: u32 = draft.boundaries.iter().map(|&(bytes, _)| u32::from(bytes)).sum();
+        self.fragments.push(Fragment {
+            start,
+            end: code.here() as u32,
+            pc: draft.pc,
+            length,
+            boundaries: self.boundaries.len() as u32,
+            loans: self.loans.len() as u32,
+            loan_count: draft.loans.len() as u16,
+            trace: draft.trace,
+            live: true,
+        });
+        self.translated_bytes += u64::from(length);
+        self.translated_instructions += draft.boundaries.len() as u64;
+        self.push_boundaries(&draft);
+        self.loans.extend_from_slice(&draft.loans);
+        for page in draft.pc >> PAGE_SHIFT..=(draft.pc + u64::from(length.max(1)) - 1) >> PAGE_SHIFT {
+            self.by_page.entry(page).or_default().push(fragment);
+        }
+        for &(pc, cache, thunk, warm) in &draft.entries {
+            let index = self.entries.len() as u32;
+            self.entries.push(Entry { pc, cache, warm, warmth: draft.warmth, thunk, incoming: 0 });
+            self.by_pc.insert(pc, index);
+            if thunk != 0 {
+                set_branch_table(pc, u64::from(thunk));
+            }
+        }
+        self.commit_exits(draft.exits);
+    }
+
+    fn push_boundaries(&mut self, draft: &Draft) {
+        self.push_length(draft.prologue);
+        for &(program, cache) in &draft.boundaries {
+            self.boundaries.push(program);
+            self.push_length(cache);
+        }
+        self.boundaries.push(0);
+    }
+
+    fn push_length(&mut self, length: u32) {
+        match u8::try_from(length) {
+            Ok(byte) if byte < 255 => self.boundaries.push(byte),
+            _ => {
+                self.boundaries.push(255);
+                let wide = u16::try_from(length).expect("an instruction's translation is below 64 KiB");
+                self.boundaries.extend_from_slice(&wide.to_le_bytes());
+            }
+        }
+    }
+
+    fn commit_exits(&mut self, exits: Vec<Exit>) {
+        let mut cold = self.begin_cold();
+        for mut exit in exits {
+            let id = self.exit_id(0);
+            if exit.cold_field != 0 {
+                exit.cold_stub = cold.here() as u32;
+                cold.leave(id, self.gates.exit);
+                patch(exit.cold_field, exit.cold_stub);
+            } else if exit.field != 0 {
+                exit.stub = cold.here() as u32;
+                cold.leave(id, self.gates.exit);
+                patch(exit.field, exit.stub);
+            }
+            let index = self.exits.len();
+            self.exits.push(exit);
+            if exit.kind == ExitKind::Direct {
+                self.link(index as u32);
+            }
+        }
+        self.end_cold(&cold);
+    }
+
+    /// Links an exit to the entry for its target, if there is one. Returns that entry.
+    pub fn link_exit(&mut self, id: u32) -> Option<Entry> {
+        let index = id - exit::FIRST;
+        if self.exits[index as usize].kind == ExitKind::Direct {
+            self.link(index);
+        }
+        self.entry(self.exits[index as usize].target).copied()
+    }
+
+    fn link(&mut self, index: u32) {
+        let exit = self.exits[index as usize];
+        let Some(&entry_index) = self.by_pc.get(&exit.target) else { return };
+        let entry = &mut self.entries[entry_index as usize];
+        if exit.cold_field != 0 {
+            patch(exit.cold_field, entry.cache);
+            if entry.warm != 0 && entry.warmth == exit.warmth {
+                patch(exit.field, entry.warm);
+            }
+        } else if exit.field != 0 {
+            patch(exit.field, entry.cache);
+        } else {
+            return;
+        }
+        self.exits[index as usize].next_incoming = entry.incoming;
+        entry.incoming = index + 1;
+    }
+
+    /// The code at which an indirect branch to `entry` arrives; makes it on first use.
+    pub fn thunk(&mut self, pc: u64) {
+        let Some(&index) = self.by_pc.get(&pc) else { return };
+        if self.entries[index as usize].thunk == 0 {
+            let mut cold = self.begin_cold();
+            let thunk = cold.here();
+            cold.load_slot(gpr::RCX, offset::spill(0));
+            cold.jump(u64::from(self.entries[index as usize].cache));
+            self.end_cold(&cold);
+            self.entries[index as usize].thunk = thunk as u32;
+        }
+        set_branch_table(pc, u64::from(self.entries[index as usize].thunk));
+    }
+
+    /// The fragment that holds a cache address.
+    #[must_use]
+    pub fn fragment_at(&self, address: u64) -> Option<u32> {
+        let address = u32::try_from(address).ok()?;
+        let after = self.fragments.partition_point(|fragment| fragment.start <= address);
+        let index = after.checked_sub(1)?;
+        (address < self.fragments[index].end).then_some(index as u32)
+    }
+
+    /// A fragment by its index.
+    #[must_use]
+    pub fn fragment(&self, index: u32) -> &Fragment {
+        &self.fragments[index as usize]
+    }
+
+    /// Where a cache address lies in the program; `None` outside fragments' hot code.
+    #[must_use]
+    pub fn position(&self, address: u64) -> Option<Position> {
+        let index = self.fragment_at(address)?;
+        let fragment = self.fragments[index as usize];
+        let wanted = address as u32 - fragment.start;
+        let mut bytes = self.boundaries[fragment.boundaries as usize..].iter().copied();
+        let mut at = read_length(&mut bytes);
+        let mut pc = fragment.pc;
+        let prologue = wanted < at;
+        let mut number = 0;
+        loop {
+            let length = bytes.next()?;
+            if length == 0 {
+                return None;
+            }
+            let cache_length = read_length(&mut bytes);
+            if prologue || wanted < at + cache_length {
+                return Some(Position {
+                    fragment: index,
+                    pc,
+                    length,
+                    index: number,
+                    boundary: wanted == at || (prologue && wanted == 0),
+                    prologue,
+                });
+            }
+            at += cache_length;
+            pc += u64::from(length);
+            number += 1;
+        }
+    }
+
+    /// The registers that are on loan at a cache address of a fragment.
+    pub fn loans_at(&self, fragment: u32, address: u64) -> impl Iterator<Item = Loan> + '_ {
+        let fragment = self.fragments[fragment as usize];
+        let offset = address as u32 - fragment.start;
+        let first = fragment.loans as usize;
+        self.loans[first..first + usize::from(fragment.loan_count)]
+            .iter()
+            .copied()
+            .filter(move |loan| (u32::from(loan.start)..u32::from(loan.end)).contains(&offset))
+    }
+
+    /// Makes all translations of code in a range of program addresses unreachable. Threads
+    /// that are inside one leave it at their next exit.
+    ///
+    /// Returns whether there were any.
+    pub fn invalidate(&mut self, range: std::ops::Range<u64>) -> bool {
+        if range.is_empty() {
+            return false;
+        }
+        let first = range.start >> PAGE_SHIFT;
+        let last = (range.end - 1) >> PAGE_SHIFT;
+        let pages: Vec<u64> = if last - first < self.by_page.len() as u64 {
+            (first..=last).filter(|page| self.by_page.contains_key(page)).collect()
+        } else {
+            self.by_page.keys().copied().filter(|page| (first..=last).contains(page)).collect()
+        };
+        let mut stale: Vec<u32> = Vec::new();
+        for page in pages {
+            let Some(fragments) = self.by_page.get_mut(&page) else { continue };
+            let all = &self.fragments;
+            fragments.retain(|&index| {
+                let fragment = &all[index as usize];
+                let end = fragment.pc + u64::from(fragment.length);
+                let hit = fragment.pc < range.end && range.start < end;
+                if hit && fragment.live {
+                    stale.push(index);
+                }
+                !hit
+            });
+        }
+        stale.sort_unstable();
+        stale.dedup();
+        for &index in &stale {
+            self.retire(index);
+        }
+        !stale.is_empty()
+    }
+
+    fn retire(&mut self, index: u32) {
+        let fragment = self.fragments[index as usize];
+        self.fragments[index as usize].live = false;
+        for pc in fragment.pc..fragment.pc + u64::from(fragment.length.max(1)) {
+            let Some(&entry_index) = self.by_pc.get(&pc) else { continue };
+            let entry = self.entries[entry_index as usize];
+            if !(fragment.start..=fragment.end).contains(&entry.cache) {
+                continue;
+            }
+            self.by_pc.remove(&pc);
+            set_branch_table(pc, 0);
+            self.unlink_incoming(entry_index);
+            // Whoever still gets here (a thread between table and thunk) leaves at once.
+            if entry.thunk != 0 {
+                // SAFETY: a one-byte store of code that stays mapped; int3 is seen whole.
+                unsafe { std::ptr::write_volatile(entry.thunk as usize as *mut u8, 0xcc) };
+            }
+        }
+    }
+
+    fn unlink_incoming(&mut self, entry_index: u32) {
+        let mut next = std::mem::take(&mut self.entries[entry_index as usize].incoming);
+        while next != 0 {
+            let exit = &mut self.exits[next as usize - 1];
+            next = std::mem::take(&mut exit.next_incoming);
+            if exit.cold_field != 0 {
+                patch(exit.cold_field, exit.cold_stub);
+                patch(exit.field, exit.stub);
+            } else {
+                patch(exit.field, exit.stub);
+            }
+        }
+    }
+
+    /// The program address whose (now stale) thunk stands at a cache address.
+    #[must_use]
+    pub fn stale_thunk(&self, address: u64) -> Option<u64> {
+        self.entries.iter().find(|entry| u64::from(entry.thunk) == address && address != 0).map(|e| e.pc)
+    }
+}
+
+fn read_length(bytes: &mut impl Iterator<Item = u8>) -> u32 {
+    match bytes.next() {
+        Some(255) => {
+            let low = bytes.next().unwrap_or(0);
+            let high = bytes.next().unwrap_or(0);
+            u32::from(u16::from_le_bytes([low, high]))
+        }
+        byte => u32::from(byte.unwrap_or(0)),
+    }
+}
+
+/// Points the 32-bit field of a jump to `target`, atomically with respect to threads that run it.
+fn patch(field: u32, target: u32) {
+    let distance = target.wrapping_sub(field + 4);
+    // SAFETY: the field belongs to a jump of the cache and does not cross a cache line, so
+    // the store is seen whole.
+    unsafe { std::ptr::write_volatile(field as usize as *mut u32, distance) };
+}
+
+fn set_branch_table(pc: u64, code: u64) {
+    if pc < LIBRARY_END {
+        // SAFETY: the table is mapped and has an entry for each address below LIBRARY_END.
+        unsafe { std::ptr::write_volatile((BRANCH_TABLE + pc * 8) as *mut u64, code) };
+    }
+}

@@ -1,0 +1,150 @@
+//! The loop in which a thread alternates between the cache and the engine.
+
+use crate::cache::CacheFull;
+use crate::exit::{self, ExitKind};
+use crate::process::{Code, Process};
+use crate::signals::deliver;
+use crate::syscalls;
+use crate::thread::Thread;
+use crate::translate::{self, Source};
+use crate::{code_pages, finish, trace};
+
+/// Runs the program's code in this thread, from the state in its slots, until the thread
+/// (or, after `vfork`, the child) ends. Returns its exit status.
+pub fn run(thread: &mut Thread) -> i32 {
+    let process = Process::get();
+    let mut entry = Some(enter_at(process, thread));
+    loop {
+        // SAFETY: the slots belong to this thread.
+        let pending = unsafe { (*thread.slots).pending != 0 };
+        if pending {
+            if process.is_ending() && !thread.in_vfork {
+                finish::park(thread);
+            }
+            deliver::deliver(thread);
+            entry = None;
+        }
+        if let Some(status) = thread.exit_status.take() {
+            return status;
+        }
+        let target = entry.take().unwrap_or_else(|| enter_at(process, thread));
+        // SAFETY: `target` is the translation of the program counter, or the place in the
+        // cache at which the state in the slots was taken.
+        unsafe {
+            (*thread.slots).target = target;
+            process.gates.enter();
+        }
+        entry = leave(process, thread);
+    }
+}
+
+/// Handles the exit that was just taken. Returns where to enter again, if that is known.
+fn leave(process: &'static Process, thread: &mut Thread) -> Option<u64> {
+    // SAFETY: the slots belong to this thread.
+    let id = unsafe { (*thread.slots).exit as u32 };
+    match id {
+        exit::PENDING | exit::INTERRUPTED => None,
+        exit::INDIRECT => Some(after_indirect(process, thread)),
+        exit::BUFFER_FULL => {
+            trace::empty_buffer(thread);
+            // SAFETY: the slots belong to this thread.
+            let target = unsafe { (*thread.slots).target };
+            crate::signals::set_kernel_mask(thread.mask);
+            Some(target)
+        }
+        _ => leave_fragment(process, thread, id),
+    }
+}
+
+fn leave_fragment(process: &'static Process, thread: &mut Thread, id: u32) -> Option<u64> {
+    let mut code = process.code();
+    let exit = *code.cache.exit(id);
+    thread.set_pc(exit.target);
+    match exit.kind {
+        ExitKind::Direct => {
+            if let Some(entry) = code.cache.link_exit(id) {
+                return Some(u64::from(entry.cache));
+            }
+            let target = translate_at(process, &mut code, exit.target);
+            code.cache.link_exit(id);
+            Some(target)
+        }
+        ExitKind::SystemCall => {
+            drop(code);
+            syscalls::system_call(process, thread);
+            None
+        }
+        ExitKind::Service => {
+            drop(code);
+            trace::service(thread, &exit)
+        }
+        ExitKind::Annotation => {
+            drop(code);
+            trace::annotation(thread);
+            None
+        }
+        ExitKind::Function => {
+            drop(code);
+            trace::function(thread, &exit);
+            None
+        }
+        ExitKind::Emulate => {
+            drop(code);
+            finish::unsupported_instruction(thread, exit.target)
+        }
+        ExitKind::Unfetchable => {
+            let executable = code.regions.executable_length(exit.target) != 0;
+            drop(code);
+            // Mapped but unreadable: the file behind the mapping is too short.
+            let (signal, reason) = if executable {
+                (libc::SIGBUS, libc::BUS_ADRERR)
+            } else {
+                (libc::SIGSEGV, SEGV_MAPERR)
+            };
+            thread.signal = Some(deliver::synthetic_fault(signal, reason, exit.target));
+            deliver::deliver(thread);
+            None
+        }
+    }
+}
+
+const SEGV_MAPERR: i32 = 1;
+
+fn after_indirect(process: &'static Process, thread: &mut Thread) -> u64 {
+    let mut code = process.code();
+    let pc = thread.pc();
+    let entry = match code.cache.entry(pc) {
+        Some(entry) => u64::from(entry.cache),
+        None => translate_at(process, &mut code, pc),
+    };
+    code.cache.thunk(pc);
+    entry
+}
+
+/// Where to enter the cache for the program counter.
+fn enter_at(process: &'static Process, thread: &mut Thread) -> u64 {
+    let mut code = process.code();
+    let pc = thread.pc();
+    match code.cache.entry(pc) {
+        Some(entry) => u64::from(entry.cache),
+        None => translate_at(process, &mut code, pc),
+    }
+}
+
+fn translate_at(process: &'static Process, code: &mut Code, pc: u64) -> u64 {
+    code_pages::watch(code, pc);
+    let Code { cache, regions, .. } = code;
+    let source = Source { regions, vdso: process.vdso };
+    let result = match &process.trace {
+        None => translate::plain::translate(cache, &source, pc),
+        Some(tracer) => trace::translate(tracer, cache, &source, pc),
+    };
+    if let Err(CacheFull) = result {
+        finish::fatal(&format!(
+            "{CacheFull}: {} instructions were translated\n\
+             help: run less code under observation, for instance with --children=leave",
+            cache.translated_instructions
+        ));
+    }
+    u64::from(cache.entry(pc).expect("a translation has an entry at its first instruction").cache)
+}

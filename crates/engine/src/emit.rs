@@ -1,0 +1,246 @@
+//! A byte emitter for the few instructions that the engine adds to copied code.
+//!
+//! All of them leave the flags alone unless their name says otherwise.
+
+use crate::slots::offset;
+
+/// The number of a general-purpose register, as in ModRM (0 = rax … 15 = r15).
+pub type Gpr = u8;
+
+/// Numbers of the registers that are named in emitted code.
+pub(crate) mod gpr {
+    use super::Gpr;
+    pub(crate) const RAX: Gpr = 0;
+    pub(crate) const RCX: Gpr = 1;
+    pub(crate) const RDX: Gpr = 2;
+    pub(crate) const RBX: Gpr = 3;
+    pub(crate) const RSP: Gpr = 4;
+    pub(crate) const RBP: Gpr = 5;
+    pub(crate) const RSI: Gpr = 6;
+    pub(crate) const RDI: Gpr = 7;
+}
+
+/// Writes machine code at a cursor in memory.
+///
+/// The memory must be writable up to `limit`; running past it panics, so callers check
+/// the room for a whole fragment first.
+pub struct Emitter {
+    cursor: *mut u8,
+    limit: *mut u8,
+    /// Displacement of the slots from FS.
+    slots: i32,
+}
+
+impl Emitter {
+    /// Starts at `cursor`.
+    ///
+    /// # Safety
+    /// `cursor..limit` must be writable memory that nothing else writes meanwhile.
+    pub unsafe fn new(cursor: *mut u8, limit: *mut u8, slots: i32) -> Emitter {
+        Emitter { cursor, limit, slots }
+    }
+
+    /// The address of the next byte.
+    #[inline]
+    pub fn here(&self) -> u64 {
+        self.cursor as u64
+    }
+
+    /// Bytes left.
+    pub fn room(&self) -> usize {
+        self.limit as usize - self.cursor as usize
+    }
+
+    /// Appends bytes.
+    #[inline]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.room(), "the caller reserved room for the fragment");
+        // SAFETY: the range was checked against the limit; `new` promises that it is ours.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.cursor, bytes.len());
+            self.cursor = self.cursor.add(bytes.len());
+        }
+    }
+
+    /// Appends a 32-bit immediate.
+    #[inline]
+    pub fn imm32(&mut self, value: i32) {
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// Overwrites a 32-bit field that was emitted before.
+    pub fn patch32(&mut self, at: u64, value: i32) {
+        assert!(at + 4 <= self.here());
+        // SAFETY: the field lies in what this emitter has written.
+        unsafe { std::ptr::write_unaligned(at as *mut i32, value) };
+    }
+
+    fn slot_operand(&mut self, opcode: u8, register: Gpr, slot: i32) {
+        let rex = 0x48 | (register >> 3) << 2;
+        let modrm = 0x04 | (register & 7) << 3;
+        self.bytes(&[0x64, rex, opcode, modrm, 0x25]);
+        self.imm32(self.slots + slot);
+    }
+
+    /// `mov fs:[slot], register`
+    pub fn store_slot(&mut self, slot: i32, register: Gpr) {
+        self.slot_operand(0x89, register, slot);
+    }
+
+    /// `mov register, fs:[slot]`
+    pub fn load_slot(&mut self, register: Gpr, slot: i32) {
+        self.slot_operand(0x8b, register, slot);
+    }
+
+    /// `mov dword fs:[slot], imm32`
+    pub fn store_slot_imm32(&mut self, slot: i32, value: u32) {
+        self.bytes(&[0x64, 0xc7, 0x04, 0x25]);
+        self.imm32(self.slots + slot);
+        self.imm32(value as i32);
+    }
+
+    /// An instruction `opcode /extension` on a slot, for instance `push`, `pop`, `jmp`, `xrstor`.
+    pub fn on_slot(&mut self, opcode: &[u8], extension: u8, slot: i32) {
+        self.bytes(&[0x64]);
+        self.bytes(opcode);
+        self.bytes(&[0x04 | extension << 3, 0x25]);
+        self.imm32(self.slots + slot);
+    }
+
+    /// `cmp dword fs:[slot], 0`; sets the flags.
+    pub fn compare_slot_zero(&mut self, slot: i32) {
+        self.on_slot(&[0x83], 7, slot);
+        self.bytes(&[0]);
+    }
+
+    /// `mov register, imm64`, in its shortest form.
+    pub fn load_immediate(&mut self, register: Gpr, value: u64) {
+        if u32::try_from(value).is_ok() {
+            if register >= 8 {
+                self.bytes(&[0x41]);
+            }
+            self.bytes(&[0xb8 | register & 7]);
+            self.imm32(value as u32 as i32);
+        } else {
+            self.bytes(&[0x48 | register >> 3, 0xb8 | register & 7]);
+            self.bytes(&value.to_le_bytes());
+        }
+    }
+
+    /// A ModRM operand `[base + displacement]` with a 64-bit `opcode`.
+    pub fn on_memory(&mut self, opcode: &[u8], register: Gpr, base: Gpr, displacement: i32) {
+        self.bytes(&[0x48 | (register >> 3) << 2 | base >> 3]);
+        self.bytes(opcode);
+        let fields = (register & 7) << 3 | base & 7;
+        let short = i8::try_from(displacement).ok();
+        let with_base_rbp = base & 7 == 5;
+        match short {
+            Some(0) if !with_base_rbp => self.modrm_base(fields, base, &[]),
+            Some(byte) => self.modrm_base(0x40 | fields, base, &byte.to_le_bytes()),
+            None => self.modrm_base(0x80 | fields, base, &displacement.to_le_bytes()),
+        }
+    }
+
+    fn modrm_base(&mut self, modrm: u8, base: Gpr, displacement: &[u8]) {
+        self.bytes(&[modrm]);
+        if base & 7 == 4 {
+            self.bytes(&[0x24]);
+        }
+        self.bytes(displacement);
+    }
+
+    /// `mov [base + displacement], register`
+    pub fn store(&mut self, base: Gpr, displacement: i32, register: Gpr) {
+        self.on_memory(&[0x89], register, base, displacement);
+    }
+
+    /// `mov register, [base + displacement]`
+    pub fn load(&mut self, register: Gpr, base: Gpr, displacement: i32) {
+        self.on_memory(&[0x8b], register, base, displacement);
+    }
+
+    /// `mov qword [base + displacement], imm32` (sign-extended)
+    pub fn store_immediate(&mut self, base: Gpr, displacement: i32, value: i32) {
+        self.on_memory(&[0xc7], 0, base, displacement);
+        self.imm32(value);
+    }
+
+    /// `lea register, [base + displacement]`
+    pub fn lea(&mut self, register: Gpr, base: Gpr, displacement: i32) {
+        self.on_memory(&[0x8d], register, base, displacement);
+    }
+
+    /// `mov to, from` (64 bits)
+    pub fn copy(&mut self, to: Gpr, from: Gpr) {
+        self.bytes(&[0x48 | (from >> 3) << 2 | to >> 3, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);
+    }
+
+    /// `jmp rel32` to a known address.
+    pub fn jump(&mut self, target: u64) {
+        self.bytes(&[0xe9]);
+        self.relative(target);
+    }
+
+    /// `jcc rel32` to a known address; `condition` is the low nibble of the opcode.
+    pub fn jump_if(&mut self, condition: u8, target: u64) {
+        self.bytes(&[0x0f, 0x80 | condition]);
+        self.relative(target);
+    }
+
+    fn relative(&mut self, target: u64) {
+        let distance = target.wrapping_sub(self.here() + 4) as i64;
+        self.imm32(i32::try_from(distance).expect("cache addresses lie within 2 GiB of each other"));
+    }
+
+    /// A `jmp` (or, with a condition, `jcc`) whose 32-bit field can be patched while other
+    /// threads run it: the field does not cross a cache line. Returns the field's address.
+    pub fn patchable_jump(&mut self, condition: Option<u8>, target: u64) -> u64 {
+        let opcode_length = if condition.is_some() { 2 } else { 1 };
+        let field = self.here() + opcode_length;
+        let line_offset = field % 64;
+        if line_offset > 60 {
+            self.nops(64 - line_offset as usize);
+        }
+        match condition {
+            Some(condition) => self.jump_if(condition, target),
+            None => self.jump(target),
+        }
+        self.here() - 4
+    }
+
+    /// Instructions that do nothing, `count` bytes long.
+    pub fn nops(&mut self, count: usize) {
+        const NOPS: [&[u8]; 5] =
+            [&[], &[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00], &[0x0f, 0x1f, 0x40, 0x00]];
+        let mut left = count;
+        while left > 0 {
+            let length = left.min(4);
+            self.bytes(NOPS[length]);
+            left -= length;
+        }
+    }
+
+    /// `push imm64`: pushes a return address of the program.
+    pub fn push_immediate(&mut self, value: u64) {
+        self.bytes(&[0x68]);
+        self.imm32(value as u32 as i32);
+        let sign_extended = value as u32 as i32 as i64 as u64;
+        if sign_extended != value {
+            // mov dword [rsp + 4], high half
+            self.bytes(&[0xc7, 0x44, 0x24, 0x04]);
+            self.imm32((value >> 32) as u32 as i32);
+        }
+    }
+
+    /// `jmp [rcx * 8 + table]`
+    pub fn jump_through_table(&mut self, table: u64) {
+        self.bytes(&[0xff, 0x24, 0xcd]);
+        self.imm32(i32::try_from(table).expect("the branch table starts below 2 GiB"));
+    }
+
+    /// Leaves the cache: names the exit and jumps to the exit gate.
+    pub fn leave(&mut self, exit: u32, gate: u64) {
+        self.store_slot_imm32(offset::EXIT, exit);
+        self.jump(gate);
+    }
+}

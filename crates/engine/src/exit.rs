@@ -1,0 +1,35 @@
+//! Why the cache was left.
+
+/// Nothing happened yet, or something is pending: look before entering again.
+pub const PENDING: u32 = 0;
+/// An indirect branch went to an address that has no translation; it is in `slots.pc`.
+pub const INDIRECT: u32 = 1;
+/// A signal handler took the state at a boundary between instructions; it is in the slots.
+pub const INTERRUPTED: u32 = 2;
+/// The trace buffer is full; the thread goes on at `slots.target`.
+pub const BUFFER_FULL: u32 = 3;
+/// Exits of fragments are numbered from here.
+pub const FIRST: u32 = 16;
+
+/// An exit of a fragment, by index into the table of exits plus [`FIRST`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExitId(pub u32);
+
+/// What an exit of a fragment is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitKind {
+    /// A direct branch to a program address; can be linked.
+    Direct,
+    /// The instruction before the target is a system call.
+    SystemCall,
+    /// The instruction at the target cannot be copied and is executed by the engine.
+    Emulate,
+    /// The instruction at the target cannot be fetched or decoded.
+    Unfetchable,
+    /// A marker of the annotation interface precedes the target.
+    Annotation,
+    /// A traced function is entered or left at the target.
+    Function,
+    /// A call into the engine in the middle of a fragment, which then goes on.
+    Service,
+}

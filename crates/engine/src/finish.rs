@@ -1,0 +1,139 @@
+//! How the process ends: in order, by a signal, or because the engine cannot go on.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::process::Process;
+use crate::signals::{self, STOP, bit};
+use crate::thread::Thread;
+
+/// Exit status of a process that ends because the engine failed.
+pub const ENGINE_FAILURE: i32 = 125;
+
+/// Marks the engine's own STOP signals.
+const STOP_REQUEST: u64 = 0x756e_7370_6f6f_6c21;
+
+/// Says what is wrong and ends the process.
+pub fn fatal(message: &str) -> ! {
+    eprintln!("error: {message}");
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(ENGINE_FAILURE) }
+}
+
+/// A fault inside the engine itself: never passed off as the program's.
+pub fn engine_fault(signal: i32, pc: u64, address: u64) {
+    let base = crate::start::engine_base();
+    let pid = std::process::id();
+    eprintln!(
+        "error: the engine itself failed: signal {signal} at {pc:#x} (engine + {:#x}), address {address:#x}, process {pid}\n\
+         help: this is a defect of unspool, not of the program; please report it with the line above",
+        pc.wrapping_sub(base)
+    );
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(ENGINE_FAILURE) }
+}
+
+/// An instruction that the engine cannot run.
+pub fn unsupported_instruction(thread: &mut Thread, pc: u64) -> ! {
+    let mut bytes = [0; 15];
+    let readable = (0..=15).rev().find(|&count| crate::guarded::read(pc, &mut bytes[..count])).unwrap_or(0);
+    let text = disassemble(&bytes[..readable], pc);
+    before_death(thread);
+    fatal(&format!(
+        "the program's instruction `{text}` at {pc:#x} cannot be run under observation\n\
+         help: instructions that load the FS or GS selector, use GS-relative memory or transfer control \
+         between segments are not supported; run the program without unspool"
+    ))
+}
+
+fn disassemble(bytes: &[u8], pc: u64) -> String {
+    use iced_x86::Formatter;
+    let mut decoder = iced_x86::Decoder::with_ip(64, bytes, pc, iced_x86::DecoderOptions::NONE);
+    let mut text = String::new();
+    iced_x86::GasFormatter::new().format(&decoder.decode(), &mut text);
+    text
+}
+
+/// Whether a STOP signal is the engine's own.
+#[must_use]
+pub fn is_stop_request(info: &[u64; 16]) -> bool {
+    info[3] == STOP_REQUEST
+}
+
+/// `exit_group`: all threads stop, what they recorded is kept, and the process ends.
+pub fn end_process(thread: &mut Thread, status: i32) -> ! {
+    if !thread.in_vfork {
+        before_death(thread);
+    }
+    // SAFETY: ends the process; nothing of the engine's needs a destructor.
+    unsafe {
+        libc::syscall(libc::SYS_exit_group, status);
+        libc::_exit(status)
+    }
+}
+
+/// Brings the trace to its end: the process is about to die, or to become another program.
+pub fn before_death(thread: &mut Thread) {
+    let process = Process::get();
+    if process.trace.is_none() || thread.in_vfork {
+        return;
+    }
+    signals::block_all();
+    if process.ending.swap(thread.tid as usize, Ordering::AcqRel) != 0 {
+        // Another thread is already ending the process.
+        park(thread);
+    }
+    stop_others(process, thread);
+    crate::trace::finish(process, thread);
+}
+
+/// Waits until all other threads have parked, for a bounded time.
+fn stop_others(process: &Process, thread: &mut Thread) {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let waiting = {
+            let threads = process.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            threads.iter().map(|handle| handle.tid).filter(|&tid| tid != thread.tid).collect::<Vec<_>>()
+        };
+        if waiting.is_empty() || Instant::now() > deadline {
+            return;
+        }
+        for tid in waiting {
+            request_stop(tid);
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn request_stop(tid: i32) {
+    let mut info = [0_u64; 16];
+    info[0] = STOP as u64;
+    info[1] = u64::from(libc::SI_QUEUE as u32);
+    info[3] = STOP_REQUEST;
+    // SAFETY: `info` is a siginfo of 128 bytes for a queued signal to our own process.
+    unsafe {
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), tid, STOP, info.as_ptr());
+    }
+}
+
+/// The process is ending: this thread keeps what it recorded and waits for the end.
+pub fn park(thread: &mut Thread) -> ! {
+    signals::block_all();
+    crate::trace::thread_parks(thread);
+    leave_list(Process::get(), thread.tid);
+    let mask = !bit(libc::SIGKILL);
+    loop {
+        // SAFETY: waits without touching anything.
+        unsafe {
+            libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, 0usize, 8usize);
+            libc::pause();
+        }
+    }
+}
+
+/// Takes a thread off the list of threads that run program code.
+pub fn leave_list(process: &Process, tid: i32) {
+    let mut threads = process.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    threads.retain(|handle| handle.tid != tid);
+}

@@ -1,0 +1,263 @@
+//! The code through which a thread enters and leaves the cache.
+//!
+//! The gates are emitted at start, because they name slots by their displacement from FS.
+//! They save and restore the whole program state: general registers, flags, and the vector
+//! state that engine code could touch (SSE, AVX, AVX-512; the engine never uses x87, masks
+//! of protection keys, or tiles). Vector state goes through the XSAVE family, which keeps
+//! parts that the program does not use in their initial state, so that nobody pays for
+//! dirty upper vector halves.
+
+use crate::emit::{Emitter, Gpr, gpr};
+use crate::exit;
+use crate::layout;
+use crate::slots::{Slots, offset};
+
+/// Addresses of the gates, all in the code cache.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Gates {
+    /// `extern "C" fn()`: enters the cache at `slots.target`; returns when it is left.
+    pub enter: u64,
+    /// From the first instruction at which `enter` may be diverted to `bail` …
+    pub enter_start: u64,
+    /// … to its end.
+    pub enter_end: u64,
+    /// Ends `enter` with [`exit::PENDING`]; needs nothing but FS.
+    pub bail: u64,
+    /// Leaves the cache; all program registers are live.
+    pub exit: u64,
+    /// End of the exit gate: code from `exit` to here always leaves.
+    pub exit_end: u64,
+    /// Leaves the cache; a signal handler has put registers and flags into the slots.
+    pub exit_saved: u64,
+    /// Leaves the cache because the branch table knows nothing of the target in rcx.
+    pub miss: u64,
+    /// `extern "C" fn(number, *const [u64; 6]) -> i64`: a system call that a signal can prevent.
+    pub system_call: u64,
+    /// From here …
+    pub system_call_start: u64,
+    /// … to here (the `syscall` instruction, inclusive) a signal diverts to `system_call_interrupted`.
+    pub system_call_instruction: u64,
+    /// Returns [`RESTART`].
+    pub system_call_interrupted: u64,
+}
+
+/// What the system-call gate returns when a signal came before the call was made, or when the
+/// kernel would restart the call after the handler.
+pub const RESTART: i64 = -512;
+
+/// How the vector state is saved on this processor.
+#[derive(Debug, Clone, Copy)]
+pub struct VectorState {
+    /// State components to save, as in XCR0.
+    pub mask: u32,
+    /// Whether XSAVEC exists.
+    pub compact: bool,
+    /// Whether AVX is usable.
+    pub avx: bool,
+}
+
+impl VectorState {
+    /// Asks the processor. `None`: no XSAVE at all.
+    #[must_use]
+    pub fn detect() -> Option<VectorState> {
+        use std::arch::x86_64::{__cpuid, __cpuid_count};
+        const OSXSAVE: u32 = 1 << 27;
+        // SSE, AVX, and the three components of AVX-512.
+        const WANTED: u32 = 0b1110_0110;
+        if __cpuid(1).ecx & OSXSAVE == 0 {
+            return None;
+        }
+        // SAFETY: OSXSAVE says that xgetbv is usable.
+        let enabled = unsafe { xcr0() };
+        Some(VectorState {
+            mask: enabled & WANTED,
+            compact: __cpuid_count(0xd, 1).eax & 2 != 0,
+            avx: enabled & 4 != 0,
+        })
+    }
+}
+
+/// # Safety
+/// The processor must support XSAVE.
+unsafe fn xcr0() -> u32 {
+    let low: u32;
+    // SAFETY: the caller knows that XSAVE, and so xgetbv, exists.
+    unsafe {
+        std::arch::asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") _, options(nomem, nostack));
+    }
+    low
+}
+
+const CALLEE_SAVED: [Gpr; 6] = [gpr::RBX, gpr::RBP, 12, 13, 14, 15];
+
+fn push(code: &mut Emitter, register: Gpr) {
+    if register >= 8 {
+        code.bytes(&[0x41]);
+    }
+    code.bytes(&[0x50 | register & 7]);
+}
+
+fn pop(code: &mut Emitter, register: Gpr) {
+    if register >= 8 {
+        code.bytes(&[0x41]);
+    }
+    code.bytes(&[0x58 | register & 7]);
+}
+
+/// Flags as compiled code expects them.
+fn reset_flags(code: &mut Emitter) {
+    code.bytes(&[0x68]); // push 0x202
+    code.imm32(0x202);
+    code.bytes(&[0x9d]); // popfq
+}
+
+fn return_to_engine(code: &mut Emitter) {
+    for &register in CALLEE_SAVED.iter().rev() {
+        pop(code, register);
+    }
+    code.bytes(&[0xc3]);
+}
+
+impl Gates {
+    /// Emits all gates.
+    #[must_use]
+    pub fn emit(code: &mut Emitter, vectors: VectorState) -> Gates {
+        let mut gates = Gates::default();
+        let control_word = code.here();
+        code.imm32(0x1f80); // the default MXCSR
+        code.nops(12);
+        gates.emit_enter(code, vectors);
+        gates.emit_exit(code, vectors, control_word);
+        gates.emit_system_call(code);
+        gates
+    }
+
+    fn emit_enter(&mut self, code: &mut Emitter, vectors: VectorState) {
+        self.enter = code.here();
+        for register in CALLEE_SAVED {
+            push(code, register);
+        }
+        code.store_slot(offset::HOST_STACK, gpr::RSP);
+        self.enter_start = code.here();
+        code.compare_slot_zero(offset::PENDING);
+        code.bytes(&[0x0f, 0x85]); // jne bail
+        let bail_field = code.here();
+        code.imm32(0);
+        code.load_immediate(gpr::RAX, u64::from(vectors.mask));
+        code.load_immediate(gpr::RDX, 0);
+        code.on_slot(&[0x48, 0x0f, 0xae], 5, offset::VECTORS); // xrstor64
+        code.on_slot(&[0xff], 6, offset::FLAGS); // push
+        code.bytes(&[0x9d]); // popfq
+        for register in 0..16 {
+            if register != gpr::RSP {
+                code.load_slot(register, offset::register(register));
+            }
+        }
+        code.load_slot(gpr::RSP, offset::register(gpr::RSP));
+        code.on_slot(&[0xff], 4, offset::TARGET); // jmp
+        self.enter_end = code.here();
+
+        self.bail = code.here();
+        code.patch32(bail_field, (self.bail - (bail_field + 4)) as i32);
+        code.load_slot(gpr::RSP, offset::HOST_STACK);
+        code.store_slot_imm32(offset::EXIT, exit::PENDING);
+        reset_flags(code);
+        return_to_engine(code);
+    }
+
+    fn emit_exit(&mut self, code: &mut Emitter, vectors: VectorState, control_word: u64) {
+        // The miss gate falls into the exit gate.
+        self.miss = code.here();
+        code.store_slot(std::mem::offset_of!(Slots, pc) as i32, gpr::RCX);
+        code.load_slot(gpr::RCX, offset::spill(0));
+        code.store_slot_imm32(offset::EXIT, exit::INDIRECT);
+        self.exit = code.here();
+        for register in 0..16 {
+            code.store_slot(offset::register(register), register);
+        }
+        code.load_slot(gpr::RSP, offset::HOST_STACK);
+        code.bytes(&[0x9c]); // pushfq
+        code.on_slot(&[0x8f], 0, offset::FLAGS); // pop
+        self.exit_saved = code.here();
+        code.load_immediate(gpr::RAX, u64::from(vectors.mask));
+        code.load_immediate(gpr::RDX, 0);
+        if vectors.compact {
+            code.on_slot(&[0x48, 0x0f, 0xc7], 4, offset::VECTORS); // xsavec64
+        } else {
+            code.on_slot(&[0x48, 0x0f, 0xae], 4, offset::VECTORS); // xsave64
+        }
+        reset_flags(code);
+        if vectors.avx {
+            code.bytes(&[0xc5, 0xf8, 0x77]); // vzeroupper
+        }
+        code.bytes(&[0x0f, 0xae, 0x14, 0x25]); // ldmxcsr [absolute]
+        code.imm32(control_word as i32);
+        return_to_engine(code);
+        self.exit_end = code.here();
+    }
+
+    fn emit_system_call(&mut self, code: &mut Emitter) {
+        const ARGUMENTS: [(Gpr, i32); 6] =
+            [(gpr::RDI, 0), (gpr::RDX, 16), (10, 24), (8, 32), (9, 40), (gpr::RSI, 8)];
+        self.system_call = code.here();
+        code.copy(gpr::RAX, gpr::RDI);
+        for (register, displacement) in ARGUMENTS {
+            code.load(register, gpr::RSI, displacement);
+        }
+        self.system_call_start = code.here();
+        code.compare_slot_zero(offset::PENDING);
+        code.bytes(&[0x75, 0x03]); // jne over syscall and ret
+        self.system_call_instruction = code.here();
+        code.bytes(&[0x0f, 0x05, 0xc3]);
+        self.system_call_interrupted = code.here();
+        code.bytes(&[0x48, 0xc7, 0xc0]); // mov rax, imm32
+        code.imm32(RESTART as i32);
+        code.bytes(&[0xc3]);
+    }
+
+    /// Enters the cache at `slots.target` with the state in the slots.
+    ///
+    /// # Safety
+    /// The target must be an entry of the cache that fits the program counter, and all
+    /// that runs from there until the exit must be translated code.
+    #[inline]
+    pub unsafe fn enter(&self) {
+        // SAFETY: the gate follows the C calling convention.
+        let gate: extern "C" fn() = unsafe { std::mem::transmute(self.enter as usize) };
+        gate();
+    }
+
+    /// Makes a system call on behalf of the program.
+    ///
+    /// # Safety
+    /// The call must be one that leaves engine memory alone, returns here and in this thread.
+    #[inline]
+    pub unsafe fn call_kernel(&self, number: u64, arguments: &[u64; 6]) -> i64 {
+        // SAFETY: the gate follows the C calling convention.
+        let gate: extern "C" fn(u64, *const [u64; 6]) -> i64 =
+            unsafe { std::mem::transmute(self.system_call as usize) };
+        gate(number, arguments)
+    }
+}
+
+/// Prepares the vector state of a new thread: everything initial.
+pub fn initialise_vectors(slots: *mut Slots, vectors: VectorState) {
+    const HEADER: usize = 512;
+    let compaction = if vectors.compact { 1 << 63 | u64::from(vectors.mask) } else { 0 };
+    // SAFETY: the slots belong to this thread and hold an area of 4096 bytes.
+    unsafe {
+        let area = (&raw mut (*slots).vectors).cast::<u8>();
+        area.write_bytes(0, 4096);
+        area.add(24).cast::<u32>().write(0x1f80);
+        area.add(HEADER + 8).cast::<u64>().write(compaction);
+    }
+}
+
+/// The end of the gates must stay below this many bytes from the start of the cache.
+pub(crate) const GATES_SIZE: u64 = 4096;
+
+/// Whether an address lies in the code cache or the gates.
+#[must_use]
+pub fn in_cache(address: u64) -> bool {
+    (layout::CACHE_BASE..layout::CACHE_BASE + layout::CACHE_SIZE).contains(&address)
+}

@@ -1,0 +1,67 @@
+//! Where things lie in the address space that engine and program share.
+//!
+//! Program code, the code cache and the branch table lie below 2 GiB, so that RIP-relative
+//! operands of copied instructions keep fitting in 32 bits, return addresses fit an
+//! immediate, and the branch table is reached by an absolute displacement:
+//!
+//! | from | to | what |
+//! |---|---|---|
+//! | `0x0001_0000` | `0x1000_0000` | non-PIE programs, at the addresses they ask for |
+//! | `0x1000_0000` | `0x2000_0000` | the PIE program |
+//! | `0x2000_0000` | `0x5000_0000` | the interpreter, libraries, just-in-time code |
+//! | `0x5000_0000` | `0x7000_0000` | the code cache |
+//! | `0x7000_0000` | `0x2_f000_0000` | the branch table: 8 bytes for each address below the cache |
+//!
+//! Everything else (stacks, heaps, anonymous memory) stays where the kernel puts it.
+
+use std::io;
+
+/// Where a position-independent program is put.
+pub const PROGRAM_BASE: u64 = 0x1000_0000;
+/// Where the interpreter and the libraries are put.
+pub const LIBRARY_BASE: u64 = 0x2000_0000;
+/// The end of the area for program code.
+pub const LIBRARY_END: u64 = 0x5000_0000;
+/// Where the code cache starts.
+pub const CACHE_BASE: u64 = 0x5000_0000;
+/// Bytes of address space for the code cache.
+pub const CACHE_SIZE: u64 = 0x2000_0000;
+/// Where the branch table starts: entry i, 8 bytes, belongs to program address i.
+pub const BRANCH_TABLE: u64 = 0x7000_0000;
+/// Bytes of address space for the branch table.
+pub const BRANCH_TABLE_SIZE: u64 = LIBRARY_END * 8;
+/// Where the program break of a program starts (it grows upwards, alone in its terabyte).
+pub const BREAK_BASE: u64 = 0x2000_0000_0000;
+
+/// Reserves the code cache and the branch table.
+///
+/// # Errors
+/// The kernel's, for instance where `ulimit -v` is below what the reservation needs.
+pub fn reserve() -> io::Result<()> {
+    map_fixed(CACHE_BASE, CACHE_SIZE, libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC)?;
+    map_fixed(BRANCH_TABLE, BRANCH_TABLE_SIZE, libc::PROT_READ | libc::PROT_WRITE)
+}
+
+/// Maps zeroed private memory, backed on first use, at exactly `address`.
+pub(crate) fn map_fixed(address: u64, size: u64, protection: i32) -> io::Result<()> {
+    // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping.
+    let mapped = unsafe {
+        libc::mmap(
+            address as *mut libc::c_void,
+            size as usize,
+            protection,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE,
+            -1,
+            0,
+        )
+    };
+    if mapped == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    if mapped as u64 != address {
+        return Err(io::Error::from_raw_os_error(libc::EEXIST));
+    }
+    // SAFETY: the range was just mapped by us. Core dumps need not hold it; a failure only makes them larger.
+    unsafe { libc::madvise(mapped, size as usize, libc::MADV_DONTDUMP) };
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! Which general registers and flags an instruction uses: what liveness needs.
+
+use iced_x86::{
+    Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind,
+    Register,
+};
+
+/// The general registers and flags that an instruction uses.
+///
+/// Registers are bits by their hardware numbers (rax is bit 0, rcx 1, rdx 2, rbx 3, rsp 4, …
+/// r15 15), flags stand where RFLAGS has them ([`CARRY`](Self::CARRY) and so on). Implicit
+/// uses are included; what the kernel does in a system call is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RegisterUse {
+    /// Registers of which any part may be read.
+    pub read: u16,
+    /// Registers of which any part may be written.
+    pub written: u16,
+    /// Registers that are written whole in any case: their old value is dead before the
+    /// instruction unless it reads them too.
+    pub overwritten: u16,
+    /// Flags that may be read.
+    pub flags_read: u16,
+    /// Flags that may change, be it to an undefined value.
+    pub flags_written: u16,
+    /// Flags that change in any case: their old value is dead before the instruction unless
+    /// it reads them too. A flag left undefined counts where processors do set it.
+    pub flags_overwritten: u16,
+}
+
+impl RegisterUse {
+    /// CF.
+    pub const CARRY: u16 = 1 << 0;
+    /// PF.
+    pub const PARITY: u16 = 1 << 2;
+    /// AF.
+    pub const AUXILIARY: u16 = 1 << 4;
+    /// ZF.
+    pub const ZERO: u16 = 1 << 6;
+    /// SF.
+    pub const SIGN: u16 = 1 << 7;
+    /// DF.
+    pub const DIRECTION: u16 = 1 << 10;
+    /// OF.
+    pub const OVERFLOW: u16 = 1 << 11;
+    /// The six flags that arithmetic sets.
+    pub const STATUS: u16 = RegisterUse::CARRY
+        | RegisterUse::PARITY
+        | RegisterUse::AUXILIARY
+        | RegisterUse::ZERO
+        | RegisterUse::SIGN
+        | RegisterUse::OVERFLOW;
+}
+
+/// What `instruction` does to registers and flags.
+pub fn register_use(
+    instruction: &Instruction,
+    info: &mut InstructionInfoFactory,
+) -> RegisterUse {
+    let mut result = RegisterUse::default();
+    let only_registers = InstructionInfoOptions::NO_MEMORY_USAGE;
+    for used in info.info_options(instruction, only_registers).used_registers() {
+        let register = used.register();
+        let (Some(bit), access) = (general_register_bit(register), used.access()) else {
+            continue;
+        };
+        match access {
+            OpAccess::None | OpAccess::NoMemAccess => {}
+            OpAccess::Read | OpAccess::CondRead => result.read |= bit,
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => {
+                result.read |= bit;
+                result.written |= bit;
+            }
+            OpAccess::CondWrite => result.written |= bit,
+            OpAccess::Write => {
+                result.written |= bit;
+                // Writing 32 bits clears the upper half; writing fewer keeps the rest.
+                if register.size() >= 4 {
+                    result.overwritten |= bit;
+                }
+            }
+        }
+    }
+    add_flags(instruction, &mut result);
+    result
+}
+
+/// The bit of the general register of which `register` is a part.
+fn general_register_bit(register: Register) -> Option<u16> {
+    let full = register.full_register();
+    (full.is_gpr64()).then(|| 1 << full.number())
+}
+
+/// Fills in the flags.
+fn add_flags(instruction: &Instruction, result: &mut RegisterUse) {
+    result.flags_read = as_in_rflags(instruction.rflags_read());
+    result.flags_written = as_in_rflags(instruction.rflags_modified());
+    if flags_may_stay(instruction) {
+        return;
+    }
+    let defined =
+        instruction.rflags_written() | instruction.rflags_cleared() | instruction.rflags_set();
+    result.flags_overwritten = as_in_rflags(defined);
+    let undefined = as_in_rflags(instruction.rflags_undefined());
+    result.flags_overwritten |= if keeps_undefined_flags(instruction.mnemonic()) {
+        // Nothing but pushf and lahf can see AF, and no program relies on an undefined one.
+        undefined & RegisterUse::AUXILIARY
+    } else {
+        undefined
+    };
+}
+
+/// Instructions that leave all flags as they were for some values of their operands.
+fn flags_may_stay(instruction: &Instruction) -> bool {
+    match instruction.mnemonic() {
+        Mnemonic::Shl
+        | Mnemonic::Sal
+        | Mnemonic::Shr
+        | Mnemonic::Sar
+        | Mnemonic::Rol
+        | Mnemonic::Ror
+        | Mnemonic::Rcl
+        | Mnemonic::Rcr => instruction.op1_kind() == OpKind::Register,
+        Mnemonic::Shld | Mnemonic::Shrd => instruction.op2_kind() == OpKind::Register,
+        Mnemonic::Cmpsb
+        | Mnemonic::Cmpsw
+        | Mnemonic::Cmpsd
+        | Mnemonic::Cmpsq
+        | Mnemonic::Scasb
+        | Mnemonic::Scasw
+        | Mnemonic::Scasd
+        | Mnemonic::Scasq => instruction.has_rep_prefix() || instruction.has_repne_prefix(),
+        _ => false,
+    }
+}
+
+/// Instructions after which some processors leave undefined flags unchanged.
+fn keeps_undefined_flags(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Bt
+            | Mnemonic::Bts
+            | Mnemonic::Btr
+            | Mnemonic::Btc
+            | Mnemonic::Bsf
+            | Mnemonic::Bsr
+            | Mnemonic::Lzcnt
+            | Mnemonic::Tzcnt
+            | Mnemonic::Div
+            | Mnemonic::Idiv
+            | Mnemonic::Rol
+            | Mnemonic::Ror
+            | Mnemonic::Rcl
+            | Mnemonic::Rcr
+            | Mnemonic::Shld
+            | Mnemonic::Shrd
+    )
+}
+
+/// iced's flag bits, moved to where RFLAGS has them.
+fn as_in_rflags(bits: u32) -> u16 {
+    RFLAGS_OF[bits as usize & 0x7f]
+}
+
+/// For each set of iced's seven lowest flag bits, the same set as in RFLAGS.
+static RFLAGS_OF: [u16; 128] = {
+    use iced_x86::RflagsBits;
+    let pairs = [
+        (RflagsBits::OF, RegisterUse::OVERFLOW),
+        (RflagsBits::SF, RegisterUse::SIGN),
+        (RflagsBits::ZF, RegisterUse::ZERO),
+        (RflagsBits::AF, RegisterUse::AUXILIARY),
+        (RflagsBits::CF, RegisterUse::CARRY),
+        (RflagsBits::PF, RegisterUse::PARITY),
+        (RflagsBits::DF, RegisterUse::DIRECTION),
+    ];
+    let mut table = [0; 128];
+    let mut set = 0;
+    while set < 128 {
+        let mut index = 0;
+        while index < pairs.len() {
+            if set as u32 & pairs[index].0 != 0 {
+                table[set] |= pairs[index].1;
+            }
+            index += 1;
+        }
+        set += 1;
+    }
+    table
+};

@@ -1,0 +1,193 @@
+//! What the user asked the engine to do, in a form that survives `execve`.
+
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use unspool_events::Order;
+
+/// How a program is to be run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// What to trace; `None` runs the program without instrumentation.
+    pub trace: Option<TracePlan>,
+    /// Whether children are let go: a process that the program starts runs natively.
+    pub leave_children: bool,
+}
+
+/// How a memory trace is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracePlan {
+    /// Where to write it; `None` counts and discards.
+    pub output: Option<PathBuf>,
+    /// The order between threads.
+    pub order: Order,
+    /// Trace only threads that registered.
+    pub registered_only: bool,
+    /// Names of functions whose calls are traced.
+    pub functions: Vec<String>,
+    /// Trace accesses only inside regions of interest.
+    pub regions_only: bool,
+    /// Bytes of a line, a power of two.
+    pub granule: u32,
+    /// Number of owner entries; 0 for one a line.
+    pub locks: u64,
+    /// Accesses that a thread keeps before it writes them.
+    pub buffer: u64,
+    /// How far clocks may diverge; 0 for no bound.
+    pub max_skew: u64,
+    /// Count failed compare-and-swaps as writes.
+    pub failed_cas: bool,
+    /// Record values.
+    pub verify: bool,
+    /// Whether this process was forked or executed by an observed one.
+    pub child: bool,
+    /// Say at the end what was recorded.
+    pub summary: bool,
+    /// Show a progress line.
+    pub progress: bool,
+}
+
+impl Default for TracePlan {
+    fn default() -> TracePlan {
+        TracePlan {
+            output: None,
+            order: Order::LineAtomic,
+            registered_only: false,
+            functions: Vec::new(),
+            regions_only: false,
+            granule: 64,
+            locks: 0,
+            buffer: 1 << 16,
+            max_skew: 0,
+            failed_cas: false,
+            verify: false,
+            child: false,
+            summary: true,
+            progress: false,
+        }
+    }
+}
+
+/// The first argument of an engine that was started by an observed process's `execve`.
+pub const CONTINUE: &str = "--unspool-continue";
+
+impl Plan {
+    /// The plan as one argument.
+    #[must_use]
+    pub fn encode(&self) -> CString {
+        let mut fields: Vec<Vec<u8>> = vec![vec![b'0' + u8::from(self.leave_children)]];
+        if let Some(trace) = &self.trace {
+            let output = trace.output.as_ref().map(|path| path.as_os_str().as_bytes().to_vec());
+            let flags = u32::from(trace.registered_only)
+                | u32::from(trace.regions_only) << 1
+                | u32::from(trace.failed_cas) << 2
+                | u32::from(trace.verify) << 3
+                | u32::from(trace.summary) << 4
+                | u32::from(trace.progress) << 5;
+            fields.push(vec![b'0' + u8::from(output.is_some())]);
+            fields.push(output.unwrap_or_default());
+            let numbers = [
+                trace.order as u64,
+                u64::from(flags),
+                u64::from(trace.granule),
+                trace.locks,
+                trace.buffer,
+                trace.max_skew,
+            ];
+            fields.extend(numbers.iter().map(|number| number.to_string().into_bytes()));
+            fields.extend(trace.functions.iter().map(|name| name.clone().into_bytes()));
+        }
+        let text = fields.iter().map(|field| escape(field)).collect::<Vec<_>>().join(&b',');
+        CString::new(text).expect("escaping leaves no NUL")
+    }
+
+    /// The inverse of [`Plan::encode`]; the process that decodes is a child.
+    #[must_use]
+    pub fn decode(text: &[u8]) -> Option<Plan> {
+        let mut fields = text.split(|&byte| byte == b',').map(unescape);
+        let leave_children = fields.next()?? == b"1";
+        let Some(has_output) = fields.next() else {
+            return Some(Plan { trace: None, leave_children });
+        };
+        let has_output = has_output? == b"1";
+        let output = PathBuf::from(OsString::from_vec(fields.next()??));
+        let mut number = || -> Option<u64> { String::from_utf8(fields.next()??).ok()?.parse().ok() };
+        let order = Order::from_u8(u8::try_from(number()?).ok()?)?;
+        let flags = number()?;
+        let granule = u32::try_from(number()?).ok()?;
+        let (locks, buffer, max_skew) = (number()?, number()?, number()?);
+        let functions = fields
+            .map(|name| String::from_utf8(name?).ok())
+            .collect::<Option<Vec<String>>>()?;
+        let trace = TracePlan {
+            output: has_output.then_some(output),
+            order,
+            registered_only: flags & 1 != 0,
+            functions,
+            regions_only: flags & 2 != 0,
+            granule,
+            locks,
+            buffer,
+            max_skew,
+            failed_cas: flags & 4 != 0,
+            verify: flags & 8 != 0,
+            child: true,
+            summary: flags & 16 != 0,
+            progress: flags & 32 != 0,
+        };
+        Some(Plan { trace: Some(trace), leave_children })
+    }
+}
+
+fn escape(field: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for &byte in field {
+        match byte {
+            b',' | b'%' => text.extend_from_slice(format!("%{byte:02x}").as_bytes()),
+            _ => text.push(byte),
+        }
+    }
+    text
+}
+
+fn unescape(field: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut rest = field;
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte == b'%' {
+            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &after[2..];
+        } else {
+            bytes.push(byte);
+            rest = after;
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_survive_encoding() {
+        let trace = TracePlan {
+            output: Some("/tmp/a,b%c d".into()),
+            order: Order::Ticket,
+            functions: vec!["atomic_trace::start_roi".into(), "f,g".into()],
+            verify: true,
+            child: true,
+            ..TracePlan::default()
+        };
+        for plan in [
+            Plan::default(),
+            Plan { trace: None, leave_children: true },
+            Plan { trace: Some(trace), leave_children: false },
+        ] {
+            assert_eq!(Plan::decode(plan.encode().as_bytes()), Some(plan));
+        }
+        assert_eq!(Plan::decode(b"0,1,x,9,0,0,0,0,0"), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! What all threads of the process share.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::cache::Cache;
+use crate::gates::{Gates, VectorState};
+use crate::plan::Plan;
+use crate::regions::Regions;
+use crate::signals::actions::Actions;
+use crate::thread::Thread;
+use crate::trace::Tracer;
+use crate::translate::Vdso;
+
+/// Translations and the map of what they come from: changed together, under one lock.
+pub struct Code {
+    /// The code cache.
+    pub cache: Cache,
+    /// The program's address space.
+    pub regions: Regions,
+    /// Pages that are writable for the program but write-protected because they were translated.
+    pub watched_pages: std::collections::BTreeSet<u64>,
+}
+
+/// The state of the process.
+pub struct Process {
+    /// Translations.
+    code: Mutex<Code>,
+    /// The gates; they never move.
+    pub gates: Gates,
+    facts: Facts,
+}
+
+/// What does not belong to translations.
+pub struct Facts {
+    /// How vector state is saved.
+    pub vectors: VectorState,
+    /// What the user asked for.
+    pub plan: Plan,
+    /// The program's executable, as `/proc/self/exe` should show it.
+    pub executable: PathBuf,
+    /// The vDSO as the program sees it.
+    pub vdso: Vdso,
+    /// Whether the kernel lets user code write the GS base.
+    pub fsgsbase: bool,
+    /// The program break: its start and its current end.
+    pub program_break: Mutex<(u64, u64)>,
+    /// What signals do.
+    pub actions: Arc<Actions>,
+    /// All threads that run program code.
+    pub threads: Mutex<Vec<ThreadHandle>>,
+    /// How many threads there are.
+    pub thread_count: AtomicUsize,
+    /// Threads created so far: the next one's number.
+    pub next_thread: AtomicU64,
+    /// Set when the process is ending: threads park at their next exit.
+    pub ending: AtomicUsize,
+    /// Set in a process that was forked by an observed one.
+    pub forked: AtomicUsize,
+    /// The exit status of the first thread, which is the process's when the last thread ends.
+    pub first_status: AtomicU64,
+    /// The trace, if one is made.
+    pub trace: Option<Tracer>,
+}
+
+impl std::ops::Deref for Process {
+    type Target = Facts;
+
+    fn deref(&self) -> &Facts {
+        &self.facts
+    }
+}
+
+/// How the process finds one of its threads.
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadHandle {
+    /// The kernel's id.
+    pub tid: i32,
+    /// Its state; valid while the handle is listed.
+    pub thread: *mut Thread,
+}
+
+// SAFETY: the pointer is used only under the lock of the list, while its thread is alive.
+unsafe impl Send for ThreadHandle {}
+
+static PROCESS: OnceLock<Process> = OnceLock::new();
+
+impl Process {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(code: Code, gates: Gates, facts: Facts) -> Process {
+        Process { code: Mutex::new(code), gates, facts }
+    }
+
+    /// Files of the engine's that the program must not close.
+    #[must_use]
+    pub fn protected_files(&self) -> Vec<i32> {
+        self.trace.as_ref().map_or_else(Vec::new, Tracer::files)
+    }
+
+    /// The process. Panics before [`Process::install`].
+    #[must_use]
+    #[inline]
+    pub fn get() -> &'static Process {
+        PROCESS.get().expect("the process is installed before any program code runs")
+    }
+
+    /// The process, once there is one.
+    #[must_use]
+    pub fn try_get() -> Option<&'static Process> {
+        PROCESS.get()
+    }
+
+    /// Makes this the process.
+    ///
+    /// # Panics
+    /// If there is one already.
+    pub fn install(process: Process) -> &'static Process {
+        assert!(PROCESS.set(process).is_ok(), "there is one process");
+        Process::get()
+    }
+
+    /// Locks the translations.
+    pub fn code(&self) -> MutexGuard<'_, Code> {
+        self.code.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Process {
+    /// Whether the process is ending.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire) != 0
+    }
+}

@@ -1,0 +1,49 @@
+//! Signals: the program's handlers run translated, with the context that the program would
+//! have seen without the engine.
+//!
+//! The kernel keeps the program's mask and dispositions, so that blocking, pending, waiting
+//! and `signalfd` work by themselves; only the handler is always the engine's. It takes at
+//! most one signal from the kernel, notes it in the [`Thread`](crate::thread::Thread), blocks the rest,
+//! and brings the thread out of the cache at a boundary between two program instructions:
+//! at once if it stands at one, else after single-stepping the few instructions to the
+//! next. [`deliver`] then builds the program's signal frame.
+
+pub mod actions;
+pub mod deliver;
+pub mod frame;
+pub mod handler;
+
+/// Signals that the hardware raises at an instruction. The engine never blocks them: a
+/// blocked one would kill the process inside the engine.
+pub const SYNCHRONOUS: u64 = bit(libc::SIGSEGV)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGFPE)
+    | bit(libc::SIGILL)
+    | bit(libc::SIGTRAP);
+
+/// The signal by which the engine stops its own threads.
+pub const STOP: i32 = 64;
+
+/// The mask bit of a signal.
+#[must_use]
+pub const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Sets the kernel's mask for this thread to what fits the program's mask.
+pub fn set_kernel_mask(program_mask: u64) {
+    let mask = program_mask & !SYNCHRONOUS & !bit(STOP);
+    // SAFETY: the mask is 8 bytes, as the call says.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, 0usize, 8usize);
+    }
+}
+
+/// Blocks all signals but the synchronous ones.
+pub fn block_all() {
+    let mask = !SYNCHRONOUS;
+    // SAFETY: the mask is 8 bytes, as the call says.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, 0usize, 8usize);
+    }
+}

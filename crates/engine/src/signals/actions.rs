@@ -1,0 +1,197 @@
+//! What the program wants signals to do.
+
+use std::sync::Mutex;
+
+use super::{SYNCHRONOUS, STOP, bit, handler};
+
+/// The kernel's `struct sigaction` for x86-64.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Action {
+    /// `SIG_DFL`, `SIG_IGN`, or a program address.
+    pub handler: u64,
+    /// `SA_*`.
+    pub flags: u64,
+    /// Where the handler returns to.
+    pub restorer: u64,
+    /// Signals blocked while the handler runs.
+    pub mask: u64,
+}
+
+/// The default action.
+pub const DEFAULT: u64 = 0;
+/// The signal is dropped.
+pub const IGNORE: u64 = 1;
+
+const SA_RESTORER: u64 = 0x0400_0000;
+
+/// The program's dispositions, for all threads of the process.
+#[derive(Debug)]
+pub struct Actions {
+    table: Mutex<[Action; 65]>,
+    /// Whether signals that end the process are caught, so that the trace can be finished.
+    catch_fatal: bool,
+}
+
+impl Actions {
+    /// Takes over the dispositions that the process was started with, and installs the
+    /// engine's handler for synchronous faults.
+    #[must_use]
+    pub fn inherit(catch_fatal: bool) -> Actions {
+        let mut table = [Action::default(); 65];
+        for signal in 1..=64 {
+            let mut action = kernel_action(signal);
+            if signal == libc::SIGPIPE {
+                action.handler = inherited_sigpipe();
+            }
+            // Whatever handler is there belongs to the engine's own runtime.
+            let ignored = action.handler == IGNORE;
+            table[signal as usize].handler = if ignored { IGNORE } else { DEFAULT };
+        }
+        let actions = Actions { table: Mutex::new(table), catch_fatal };
+        for signal in 1..=64 {
+            actions.install(signal, &table[signal as usize]);
+        }
+        actions
+    }
+
+    /// A copy for a child that has its own dispositions but its parent's memory.
+    #[must_use]
+    pub fn duplicate(&self) -> Actions {
+        Actions { table: Mutex::new(*self.lock()), catch_fatal: self.catch_fatal }
+    }
+
+    /// Keeps other threads from changing dispositions, for a fork.
+    pub fn freeze(&self) -> impl Drop + '_ {
+        self.lock()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, [Action; 65]> {
+        self.table.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The disposition of a signal.
+    #[must_use]
+    pub fn get(&self, signal: i32) -> Action {
+        self.lock()[signal as usize]
+    }
+
+    /// Sets the disposition of a signal. Returns the old one.
+    pub fn set(&self, signal: i32, action: Action) -> Action {
+        let old = std::mem::replace(&mut self.lock()[signal as usize], action);
+        self.install(signal, &action);
+        old
+    }
+
+    /// Tells the kernel.
+    fn install(&self, signal: i32, action: &Action) {
+        if signal == libc::SIGKILL || signal == libc::SIGSTOP {
+            return;
+        }
+        let synchronous = bit(signal) & SYNCHRONOUS != 0 || signal == STOP;
+        let caught = match action.handler {
+            DEFAULT => synchronous || self.catch_fatal && ends_process(signal),
+            IGNORE => synchronous,
+            _ => true,
+        };
+        let kept = libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT;
+        let mut kernel = Action { flags: action.flags & kept as u64, ..Action::default() };
+        if caught {
+            kernel.handler = handler::handle as *const () as u64;
+            kernel.flags |= libc::SA_SIGINFO as u64 | libc::SA_ONSTACK as u64 | SA_RESTORER;
+            kernel.restorer = unspool_signal_return as *const () as u64;
+            kernel.mask = !SYNCHRONOUS;
+        } else {
+            kernel.handler = action.handler;
+        }
+        set_kernel_action(signal, &kernel);
+    }
+}
+
+/// Whether the default action of a signal is to end the process.
+#[must_use]
+pub fn ends_process(signal: i32) -> bool {
+    !matches!(
+        signal,
+        libc::SIGCHLD
+            | libc::SIGCONT
+            | libc::SIGURG
+            | libc::SIGWINCH
+            | libc::SIGSTOP
+            | libc::SIGTSTP
+            | libc::SIGTTIN
+            | libc::SIGTTOU
+    )
+}
+
+/// Restores the default action in the kernel, so that the next such signal ends the process.
+pub fn reset(signal: i32) {
+    set_kernel_action(signal, &Action::default());
+}
+
+/// Gives the kernel the dispositions that the program's next image inherits.
+pub fn prepare_exec(actions: &Actions) {
+    for signal in 1..=64 {
+        let handler = actions.get(signal).handler;
+        if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+            let inherited = if handler == IGNORE { IGNORE } else { DEFAULT };
+            set_kernel_action(signal, &Action { handler: inherited, ..Action::default() });
+        }
+    }
+}
+
+/// Undoes [`prepare_exec`] when the `execve` failed.
+pub fn undo_exec(actions: &Actions) {
+    for signal in 1..=64 {
+        let action = actions.get(signal);
+        actions.install(signal, &action);
+    }
+}
+
+fn kernel_action(signal: i32) -> Action {
+    let mut action = Action::default();
+    // SAFETY: `action` has the kernel's layout.
+    unsafe {
+        let none = std::ptr::null::<Action>();
+        libc::syscall(libc::SYS_rt_sigaction, signal, none, &raw mut action, 8usize);
+    }
+    action
+}
+
+fn set_kernel_action(signal: i32, action: &Action) {
+    // SAFETY: `action` has the kernel's layout; handlers installed are the engine's.
+    unsafe {
+        let none = std::ptr::null_mut::<Action>();
+        libc::syscall(libc::SYS_rt_sigaction, signal, &raw const *action, none, 8usize);
+    }
+}
+
+std::arch::global_asm!(
+    ".globl unspool_signal_return",
+    ".hidden unspool_signal_return",
+    ".type unspool_signal_return, @function",
+    "unspool_signal_return:",
+    "mov eax, 15",
+    "syscall",
+);
+
+unsafe extern "C" {
+    fn unspool_signal_return();
+}
+
+/// Rust's runtime ignores SIGPIPE before `main`; this remembers what it was before.
+static SIGPIPE_AT_START: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+extern "C" fn remember_sigpipe() {
+    let handler = kernel_action(libc::SIGPIPE).handler;
+    SIGPIPE_AT_START.store(handler, std::sync::atomic::Ordering::Relaxed);
+}
+
+#[used]
+// SAFETY: `.init_array` holds pointers to C functions that run before `main`.
+#[unsafe(link_section = ".init_array")]
+static REMEMBER_SIGPIPE: extern "C" fn() = remember_sigpipe;
+
+fn inherited_sigpipe() -> u64 {
+    SIGPIPE_AT_START.load(std::sync::atomic::Ordering::Relaxed)
+}

@@ -1,0 +1,161 @@
+//! Giving a signal to the program: its handler, or the default action.
+
+use super::actions::{self, Action, DEFAULT, IGNORE};
+use super::frame::{FRAME_SIZE, Frame, FullState, vectors};
+use super::{SYNCHRONOUS, bit, set_kernel_mask};
+use crate::emit::gpr;
+use crate::guarded;
+use crate::thread::{PendingSignal, Thread};
+
+const SS_ONSTACK: i32 = 1;
+const SS_AUTODISARM: i32 = i32::MIN;
+const RED_ZONE: u64 = 128;
+const SA_RESTORER: u64 = 0x0400_0000;
+
+/// Gives the thread's pending signal to the program. The thread is out of the cache and its
+/// state in the slots is exact.
+pub fn deliver(thread: &mut Thread) {
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).pending = 0 };
+    let Some(signal) = thread.signal.take() else {
+        set_kernel_mask(thread.mask);
+        return;
+    };
+    let action = thread.actions.get(signal.number);
+    let forced = signal.fault.is_some();
+    let blocked = thread.mask & bit(signal.number) != 0;
+    match action.handler {
+        _ if forced && blocked => die(thread, signal.number),
+        IGNORE if !forced => set_kernel_mask(thread.mask),
+        DEFAULT | IGNORE => {
+            if forced || actions::ends_process(signal.number) {
+                die(thread, signal.number);
+            }
+            set_kernel_mask(thread.mask);
+        }
+        _ => call_handler(thread, &signal, &action),
+    }
+}
+
+/// Ends the process by a signal, as its default action does, after the trace is safe.
+pub fn die(thread: &mut Thread, signal: i32) -> ! {
+    crate::finish::before_death(thread);
+    actions::reset(signal);
+    let mask = !bit(signal);
+    // SAFETY: the mask is 8 bytes; the thread and process ids are this thread's.
+    unsafe {
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal);
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, 0usize, 8usize);
+        // Only a signal that the kernel holds back (the process is init of a namespace) gets here.
+        libc::_exit(128 + signal)
+    }
+}
+
+fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
+    crate::trace::context_change(thread, signal.number);
+    let stack_pointer = thread.register(gpr::RSP);
+    let alternate = thread.alternate_stack;
+    let on_alternate = on_alternate_stack(thread, stack_pointer);
+    let enabled = alternate.flags & libc::SS_DISABLE == 0 && alternate.size != 0;
+    let wants_alternate = action.flags & libc::SA_ONSTACK as u64 != 0;
+    let mut top = stack_pointer - RED_ZONE;
+    if wants_alternate && enabled && !on_alternate {
+        top = alternate.base + alternate.size;
+    }
+    // SAFETY: the slots belong to this thread, which is out of the cache.
+    let mut frame = Frame::capture(unsafe { &*thread.slots });
+    let mut state = FullState::capture(thread.slots, vectors());
+    let fp_state = top.wrapping_sub(state.frame_size()) & !63;
+    let address = (fp_state.wrapping_sub(FRAME_SIZE) & !15).wrapping_sub(8);
+    let flags = match (enabled, on_alternate) {
+        (false, _) => libc::SS_DISABLE,
+        (true, true) => SS_ONSTACK,
+        (true, false) => alternate.flags & SS_AUTODISARM,
+    };
+    frame.restorer = action.restorer;
+    frame.stack = [alternate.base, u64::from(flags as u32), alternate.size];
+    frame.mask = thread.mask;
+    frame.info = signal.info;
+    frame.set_fp_state(fp_state);
+    if let Some(fault) = signal.fault {
+        frame.set_fault(fault);
+    }
+    let written = action.flags & SA_RESTORER != 0
+        && state.write(fp_state)
+        && guarded::write(address, &frame.to_bytes());
+    if !written {
+        // The kernel, too, kills a process whose frame cannot be written.
+        die(thread, libc::SIGSEGV);
+    }
+    if alternate.flags & SS_AUTODISARM != 0 && wants_alternate {
+        thread.alternate_stack = crate::thread::AlternateStack { base: 0, flags: libc::SS_DISABLE, size: 0 };
+    }
+    FullState::initial().install(thread.slots, vectors());
+    enter_handler(thread, signal, action, address);
+}
+
+fn enter_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action, address: u64) {
+    const INFO: u64 = std::mem::offset_of!(Frame, info) as u64;
+    const CONTEXT: u64 = std::mem::offset_of!(Frame, context_flags) as u64;
+    // DF, TF and RF are clear in a handler.
+    const CLEARED: u64 = 0x400 | 0x100 | 0x1_0000;
+    thread.set_register(gpr::RAX, 0);
+    thread.set_register(gpr::RDI, signal.number as u64);
+    thread.set_register(gpr::RSI, address + INFO);
+    thread.set_register(gpr::RDX, address + CONTEXT);
+    thread.set_register(gpr::RSP, address);
+    thread.set_pc(action.handler);
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).flags &= !CLEARED };
+    thread.mask |= action.mask;
+    if action.flags & libc::SA_NODEFER as u64 == 0 {
+        thread.mask |= bit(signal.number);
+    }
+    if action.flags & libc::SA_RESETHAND as u64 != 0 {
+        thread.actions.set(signal.number, Action { handler: DEFAULT, ..*action });
+    }
+    set_kernel_mask(thread.mask);
+}
+
+/// Whether a stack pointer lies on the program's alternate stack.
+#[must_use]
+pub fn on_alternate_stack(thread: &Thread, stack_pointer: u64) -> bool {
+    let stack = thread.alternate_stack;
+    stack.flags & SS_AUTODISARM == 0
+        && stack_pointer > stack.base
+        && stack_pointer - stack.base <= stack.size
+}
+
+/// `rt_sigreturn`: the program's state becomes what the frame says.
+pub fn return_from_handler(thread: &mut Thread) {
+    let address = thread.register(gpr::RSP).wrapping_sub(8);
+    let Some(frame) = Frame::read(address) else { die(thread, libc::SIGSEGV) };
+    // SAFETY: the slots belong to this thread, which is out of the cache.
+    frame.restore(unsafe { &mut *thread.slots });
+    let state = match frame.fp_state() {
+        0 => Some(FullState::initial()),
+        state => FullState::read(state),
+    };
+    let Some(mut state) = state else { die(thread, libc::SIGSEGV) };
+    state.install(thread.slots, vectors());
+    thread.mask = frame.mask & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
+    let [base, flags, size] = frame.stack;
+    thread.alternate_stack = crate::thread::AlternateStack {
+        base,
+        flags: flags as i32 & !SS_ONSTACK,
+        size,
+    };
+    set_kernel_mask(thread.mask);
+}
+
+/// A fault of the program as if the processor had raised it at the current program counter.
+#[must_use]
+pub fn synthetic_fault(signal: i32, code: i32, address: u64) -> PendingSignal {
+    let mut info = [0; 16];
+    info[0] = signal as u64;
+    info[1] = u64::from(code as u32);
+    info[2] = address;
+    debug_assert!(bit(signal) & SYNCHRONOUS != 0);
+    // An instruction fetch in user mode that found no page: what a jump to nowhere raises.
+    PendingSignal { number: signal, info, fault: Some([0x14, 14, address]) }
+}

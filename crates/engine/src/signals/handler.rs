@@ -1,0 +1,273 @@
+//! The one signal handler that the kernel knows.
+
+use super::{SYNCHRONOUS, STOP, bit};
+use crate::cache::Position;
+use crate::emit::gpr;
+use crate::exit;
+use crate::gates::{self, Gates};
+use crate::guarded;
+use crate::layout::BRANCH_TABLE;
+use crate::process::Process;
+use crate::thread::{PendingSignal, Thread};
+
+const TRAP_FLAG: i64 = 0x100;
+
+/// `jmp [rcx * 8 + BRANCH_TABLE]`, as the emitter writes it.
+const TABLE_JUMP: [u8; 7] = {
+    let table = (BRANCH_TABLE as u32).to_le_bytes();
+    [0xff, 0x24, 0xcd, table[0], table[1], table[2], table[3]]
+};
+
+/// The interrupted state, as the kernel passes it.
+struct Context<'a> {
+    registers: &'a mut [i64; 23],
+    mask: &'a mut u64,
+}
+
+impl Context<'_> {
+    fn pc(&self) -> u64 {
+        self.registers[libc::REG_RIP as usize] as u64
+    }
+
+    fn set_pc(&mut self, pc: u64) {
+        self.registers[libc::REG_RIP as usize] = pc as i64;
+    }
+
+    fn set_trap_flag(&mut self, on: bool) {
+        let flags = &mut self.registers[libc::REG_EFL as usize];
+        *flags = if on { *flags | TRAP_FLAG } else { *flags & !TRAP_FLAG };
+    }
+
+    /// A general register by its number.
+    fn general(&self, number: u8) -> u64 {
+        const ORDER: [i32; 16] = [
+            libc::REG_RAX,
+            libc::REG_RCX,
+            libc::REG_RDX,
+            libc::REG_RBX,
+            libc::REG_RSP,
+            libc::REG_RBP,
+            libc::REG_RSI,
+            libc::REG_RDI,
+            libc::REG_R8,
+            libc::REG_R9,
+            libc::REG_R10,
+            libc::REG_R11,
+            libc::REG_R12,
+            libc::REG_R13,
+            libc::REG_R14,
+            libc::REG_R15,
+        ];
+        self.registers[ORDER[usize::from(number)] as usize] as u64
+    }
+
+    /// No further asynchronous signal until the program has had this one.
+    fn hold_signals(&mut self) {
+        *self.mask = !SYNCHRONOUS;
+    }
+}
+
+/// Handles every signal that reaches the process.
+///
+/// # Safety
+/// Called by the kernel only.
+pub unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: errno is this thread's; the handler must leave it as it was.
+    let errno = unsafe { *libc::__errno_location() };
+    // SAFETY: the kernel passes a siginfo of 128 bytes and a ucontext.
+    let (mut context, info) = unsafe {
+        let context = context.cast::<libc::ucontext_t>();
+        let registers = &mut *(&raw mut (*context).uc_mcontext.gregs).cast::<[i64; 23]>();
+        let mask = &mut *(&raw mut (*context).uc_sigmask).cast::<u64>();
+        (Context { registers, mask }, info.cast::<[u64; 16]>().read())
+    };
+    let thread = Thread::current();
+    if thread.is_null() {
+        engine_fault_unless_recoverable(signal, &info, &mut context);
+    } else {
+        // SAFETY: the pointer is this thread's own, and what it points to outlives the thread's
+        // program code. The handler and the interrupted code do not use the same fields at once.
+        let thread = unsafe { &mut *thread };
+        let raised_by_kernel = (info[1] as u32 as i32) > 0;
+        if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
+            synchronous(thread, signal, &info, &mut context);
+        } else if signal == STOP && crate::finish::is_stop_request(&info) {
+            take_out(thread, &mut context);
+        } else {
+            asynchronous(thread, signal, &info, &mut context);
+        }
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut Context) {
+    if let Some(pc) = guarded::recover(context.pc()) {
+        context.set_pc(pc);
+    } else if bit(signal) & SYNCHRONOUS != 0 && (info[1] as u32 as i32) > 0 {
+        crate::finish::engine_fault(signal, context.pc(), info[2]);
+    }
+}
+
+fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut Context) {
+    let pc = context.pc();
+    let process = Process::get();
+    if signal == libc::SIGTRAP && thread.stepping {
+        step(thread, context);
+        return;
+    }
+    let is_memory_fault = signal == libc::SIGSEGV || signal == libc::SIGBUS;
+    if is_memory_fault && crate::code_pages::handle_write(process, info[2], context.registers) {
+        return;
+    }
+    // An empty entry of the branch table: the jump went to address 0.
+    let table_miss = signal == libc::SIGSEGV && (pc == 0 || gates::in_cache(pc) && at_table_jump(pc));
+    if table_miss {
+        context.set_pc(process.gates.miss);
+        return;
+    }
+    if !gates::in_cache(pc) {
+        engine_fault_unless_recoverable(signal, info, context);
+        return;
+    }
+    if is_memory_fault && crate::trace::buffer_fault(thread, info[2]) {
+        // The buffer's guard page: leave, empty the buffer, and come back to this instruction.
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*thread.slots).target = pc };
+        save_raw(thread, context);
+        leave(thread, &process.gates, exit::BUFFER_FULL, context);
+        return;
+    }
+    program_fault(thread, signal, info, context);
+}
+
+fn at_table_jump(pc: u64) -> bool {
+    let mut bytes = [0; TABLE_JUMP.len()];
+    guarded::read(pc, &mut bytes) && bytes == TABLE_JUMP
+}
+
+/// A fault at a translated instruction: the program gets it with the context of the original.
+fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut Context) {
+    let process = Process::get();
+    let pc = context.pc();
+    let code = process.code();
+    let after_trap = signal == libc::SIGTRAP && code.cache.position(pc - 1).is_some();
+    let at = if after_trap { pc - 1 } else { pc };
+    if let Some(target) = (signal == libc::SIGTRAP).then(|| code.cache.stale_thunk(at)).flatten() {
+        drop(code);
+        debug_assert_eq!(target, context.general(gpr::RCX));
+        context.set_pc(process.gates.miss);
+        return;
+    }
+    let Some(position) = code.cache.position(at) else {
+        drop(code);
+        crate::finish::engine_fault(signal, pc, info[2]);
+        return;
+    };
+    save_program(thread, &code.cache, at, position, context);
+    drop(code);
+    let mut info = *info;
+    if after_trap {
+        thread.set_pc(position.pc + u64::from(position.length));
+    } else if matches!(signal, libc::SIGILL | libc::SIGFPE | libc::SIGTRAP) {
+        info[2] = position.pc;
+    }
+    let registers = &context.registers;
+    let fault = [libc::REG_ERR, libc::REG_TRAPNO, libc::REG_CR2].map(|index| registers[index as usize] as u64);
+    thread.signal = Some(PendingSignal { number: signal, info, fault: Some(fault) });
+    leave(thread, &process.gates, exit::INTERRUPTED, context);
+}
+
+fn asynchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut Context) {
+    thread.signal = Some(PendingSignal { number: signal, info: *info, fault: None });
+    context.hold_signals();
+    take_out(thread, context);
+}
+
+/// Brings the thread out of the cache, or sees to it that it does not go in.
+fn take_out(thread: &mut Thread, context: &mut Context) {
+    let gates = &Process::get().gates;
+    let pc = context.pc();
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).pending = 1 };
+    if (gates.system_call_start..=gates.system_call_instruction).contains(&pc) {
+        context.set_pc(gates.system_call_interrupted);
+    } else if (gates.enter_start..gates.enter_end).contains(&pc) {
+        context.set_pc(gates.bail);
+    } else if in_translated_code(gates, pc) {
+        context.hold_signals();
+        leave_or_step(thread, context);
+    }
+}
+
+fn in_translated_code(gates: &Gates, pc: u64) -> bool {
+    gates::in_cache(pc) && pc >= crate::layout::CACHE_BASE + gates::GATES_SIZE || (gates.miss..gates.exit).contains(&pc)
+}
+
+/// One instruction of the cache has been executed since the last look.
+fn step(thread: &mut Thread, context: &mut Context) {
+    let gates = &Process::get().gates;
+    if in_translated_code(gates, context.pc()) {
+        leave_or_step(thread, context);
+    } else {
+        // The thread reached the exit gate by itself: what is pending will be seen.
+        thread.stepping = false;
+        context.set_trap_flag(false);
+    }
+}
+
+fn leave_or_step(thread: &mut Thread, context: &mut Context) {
+    let process = Process::get();
+    let pc = context.pc();
+    let code = process.code();
+    let position = code.cache.position(pc).filter(|position| position.boundary);
+    if let Some(position) = position {
+        save_program(thread, &code.cache, pc, position, context);
+        drop(code);
+        thread.stepping = false;
+        context.set_trap_flag(false);
+        leave(thread, &process.gates, exit::INTERRUPTED, context);
+    } else {
+        drop(code);
+        thread.stepping = true;
+        context.set_trap_flag(true);
+    }
+}
+
+/// Puts the registers into the slots as they are, borrowed or not.
+fn save_raw(thread: &mut Thread, context: &Context) {
+    for register in 0..16 {
+        thread.set_register(register, context.general(register));
+    }
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).flags = (context.registers[libc::REG_EFL as usize] & !TRAP_FLAG) as u64 };
+}
+
+/// Puts the program's state at a position of the cache into the slots.
+fn save_program(
+    thread: &mut Thread,
+    cache: &crate::cache::Cache,
+    at: u64,
+    position: Position,
+    context: &Context,
+) {
+    save_raw(thread, context);
+    crate::trace::leave_midway(thread, cache, at, position);
+    for loan in cache.loans_at(position.fragment, at) {
+        // SAFETY: the slots belong to this thread.
+        let value = unsafe { (*thread.slots).spills[usize::from(loan.slot)] };
+        thread.set_register(loan.register, value);
+    }
+    thread.set_pc(position.pc);
+}
+
+/// Makes the interrupted thread go on at the exit gate, whose state is already in the slots.
+fn leave(thread: &mut Thread, gates: &Gates, why: u32, context: &mut Context) {
+    // SAFETY: the slots belong to this thread.
+    unsafe {
+        (*thread.slots).exit = u64::from(why);
+        context.registers[libc::REG_RSP as usize] = (*thread.slots).host_stack as i64;
+    }
+    context.set_pc(gates.exit_saved);
+    context.hold_signals();
+}

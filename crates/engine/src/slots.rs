@@ -1,0 +1,116 @@
+//! The state of one thread that translated code reaches by a fixed displacement from FS.
+//!
+//! The engine keeps FS for itself. [`Slots`] is a thread-local without initialiser or
+//! destructor, so it lies in the static TLS block of the executable, at the same
+//! displacement from FS in every thread: code in the cache addresses a slot as
+//! `fs:[displacement + offset]`.
+
+use std::cell::UnsafeCell;
+use std::mem::offset_of;
+
+/// The program's registers while its thread is outside the code cache, and the words
+/// through which cache and engine talk.
+#[repr(C, align(64))]
+pub struct Slots {
+    /// rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 … r15.
+    pub registers: [u64; 16],
+    /// The status flags.
+    pub flags: u64,
+    /// Program counter of the program.
+    pub pc: u64,
+    /// Where translated code keeps program registers that it borrows.
+    pub spills: [u64; 6],
+    /// Why the cache was left: an [`crate::exit::ExitId`].
+    pub exit: u64,
+    /// The cache address at which to enter.
+    pub target: u64,
+    /// The engine's stack pointer while in the cache.
+    pub host_stack: u64,
+    /// Not zero: leave (or do not enter) the cache, something is pending.
+    pub pending: u64,
+    /// Next free word of the trace buffer.
+    pub buffer: u64,
+    /// Line-atomic order: the word that marks lines as exclusive to this thread.
+    pub owner_word: u64,
+    /// Line-atomic order: not zero when another thread wants an answer.
+    pub poll: u64,
+    /// The program's FS base (it lives in GS; this is a copy for the engine).
+    pub program_fs: u64,
+    /// 1 while the thread is inside translated code or a gate.
+    pub in_cache: u64,
+    /// Padding up to the alignment of `vectors`.
+    pub reserved: [u64; 4],
+    /// The program's vector state outside the cache, in XSAVE format.
+    pub vectors: Vectors,
+}
+
+/// An XSAVE area.
+#[repr(C, align(64))]
+pub struct Vectors(pub [u8; 4096]);
+
+struct SlotsCell(UnsafeCell<Slots>);
+
+thread_local! {
+    static SLOTS: SlotsCell = const {
+        SlotsCell(UnsafeCell::new(Slots {
+            registers: [0; 16],
+            flags: 0x202,
+            pc: 0,
+            spills: [0; 6],
+            exit: 0,
+            target: 0,
+            host_stack: 0,
+            pending: 0,
+            buffer: 0,
+            owner_word: 0,
+            poll: 0,
+            program_fs: 0,
+            in_cache: 0,
+            reserved: [0; 4],
+            vectors: Vectors([0; 4096]),
+        }))
+    };
+}
+
+/// The slots of this thread. Signal handlers and the cache write them too: use them
+/// through the pointer, one access at a time, and keep no reference.
+#[must_use]
+#[inline]
+pub fn slots() -> *mut Slots {
+    SLOTS.with(|slots| slots.0.get())
+}
+
+/// The displacement of [`Slots`] from FS, the same in every thread.
+#[must_use]
+pub fn displacement() -> i32 {
+    let base: u64;
+    // SAFETY: the x86-64 ABI keeps the thread pointer's own value at fs:0.
+    unsafe { std::arch::asm!("mov {}, fs:0", out(reg) base, options(nostack, readonly)) };
+    i32::try_from((slots() as u64).wrapping_sub(base) as i64)
+        .expect("static TLS lies within 2 GiB of the thread pointer")
+}
+
+/// Byte offsets of slots, for code that is emitted.
+pub(crate) mod offset {
+    use super::{Slots, offset_of};
+    pub(crate) const FLAGS: i32 = offset_of!(Slots, flags) as i32;
+    pub(crate) const EXIT: i32 = offset_of!(Slots, exit) as i32;
+    pub(crate) const TARGET: i32 = offset_of!(Slots, target) as i32;
+    pub(crate) const HOST_STACK: i32 = offset_of!(Slots, host_stack) as i32;
+    pub(crate) const PENDING: i32 = offset_of!(Slots, pending) as i32;
+    pub(crate) const BUFFER: i32 = offset_of!(Slots, buffer) as i32;
+    pub(crate) const OWNER_WORD: i32 = offset_of!(Slots, owner_word) as i32;
+    pub(crate) const POLL: i32 = offset_of!(Slots, poll) as i32;
+    pub(crate) const PROGRAM_FS: i32 = offset_of!(Slots, program_fs) as i32;
+    pub(crate) const VECTORS: i32 = offset_of!(Slots, vectors) as i32;
+
+    /// Of a saved program register.
+    pub(crate) const fn register(number: u8) -> i32 {
+        number as i32 * 8
+    }
+
+    /// Of a spill slot.
+    pub(crate) const fn spill(number: u8) -> i32 {
+        offset_of!(Slots, spills) as i32 + number as i32 * 8
+    }
+}

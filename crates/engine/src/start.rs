@@ -1,0 +1,280 @@
+//! From the command line to the program's first instruction, and from its last one to the end.
+
+use std::ffi::CString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::cache::Cache;
+use crate::gates::{self, Gates, VectorState};
+use crate::layout;
+use crate::loader::{self, LoadError, LoadRequest, LoadedProgram};
+use crate::plan::{self, Plan};
+use crate::process::{Code, Process};
+use crate::regions::Regions;
+use crate::signals::actions::Actions;
+use crate::syscalls::{announce_end, list_thread, set_program_fs};
+use crate::thread::Thread;
+use crate::translate::Vdso;
+use crate::{dispatch, emit::gpr, finish, slots, trace};
+
+/// Bytes of engine stack of a thread; touched pages only cost memory.
+pub const THREAD_STACK: usize = 1 << 20;
+
+/// Why a program cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// It cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The processor is too old.
+    #[error("this processor (or kernel) has no XSAVE, without which vector registers cannot be kept apart")]
+    NoXsave,
+    /// Address space for the cache is not to be had.
+    #[error("cannot reserve {} GiB of address space for translated code", (layout::CACHE_SIZE + layout::BRANCH_TABLE_SIZE) >> 30)]
+    Reserve(#[source] std::io::Error),
+    /// The trace cannot be written.
+    #[error("cannot write the trace to {path}")]
+    Trace {
+        /// Where to.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A program to run.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its arguments; the first is its name.
+    pub arguments: Vec<CString>,
+    /// Its environment, as `NAME=value`.
+    pub environment: Vec<CString>,
+}
+
+/// Runs a program in this process, which ends as the program ends.
+///
+/// # Errors
+/// If the program cannot be started.
+pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, StartError> {
+    let vectors = VectorState::detect().ok_or(StartError::NoXsave)?;
+    layout::reserve().map_err(StartError::Reserve)?;
+    let vdso = copy_vdso();
+    let mut request =
+        LoadRequest::new(program.path.clone(), program.arguments.clone(), program.environment.clone());
+    request.pie_base = layout::PROGRAM_BASE;
+    request.interp_base = layout::LIBRARY_BASE;
+    request.vdso = if vdso.size == 0 { loader::Vdso::Ours } else { loader::Vdso::At(vdso.start) };
+    let loaded = loader::load(&request)?;
+    let tracer = trace::Tracer::start(&plan, program, &loaded)?;
+    let process = install(plan, &loaded, vdso, vectors, tracer);
+    name_thread(&loaded);
+
+    let _stack = SignalStack::install();
+    let mask = inherited_mask();
+    let mut thread = Thread::new(0, mask, Arc::clone(&process.actions));
+    gates::initialise_vectors(thread.slots, vectors);
+    thread.set_register(gpr::RSP, loaded.stack_pointer);
+    thread.set_pc(loaded.entry);
+    // SAFETY: x87 belongs to the program, which starts with its initial state.
+    unsafe { std::arch::asm!("fninit", options(nostack, nomem)) };
+    Thread::set_current(&raw mut thread);
+    list_thread(process, &mut thread);
+    trace::thread_starts(&mut thread, None);
+    set_program_fs(process, &mut thread, 0);
+    crate::signals::set_kernel_mask(mask);
+    let status = dispatch::run(&mut thread);
+    end_thread(process, &mut thread, status);
+    // The first thread ends alone: the process goes on until the last one ends.
+    // SAFETY: this thread has nothing left to do.
+    unsafe {
+        libc::syscall(libc::SYS_exit, status);
+        libc::_exit(status)
+    }
+}
+
+fn install(
+    plan: Plan,
+    loaded: &LoadedProgram,
+    vdso: Vdso,
+    vectors: VectorState,
+    trace: Option<trace::Tracer>,
+) -> &'static Process {
+    const HWCAP2_FSGSBASE: u64 = 2;
+    let cache = Cache::new(slots::displacement(), |code| Gates::emit(code, vectors));
+    let gates = cache.gates;
+    let mut regions = Regions::default();
+    for segment in &loaded.segments {
+        let range = segment.address..segment.address + segment.size;
+        regions.insert(range, segment.protection as i32, segment.file.is_some());
+    }
+    let stack_protection = libc::PROT_READ
+        | libc::PROT_WRITE
+        | if loaded.executable_stack { libc::PROT_EXEC } else { 0 };
+    regions.insert(loaded.stack.clone(), stack_protection, false);
+    if vdso.size != 0 {
+        regions.insert(vdso.start..vdso.start + vdso.size, libc::PROT_READ | libc::PROT_EXEC, true);
+    }
+    let catch_fatal = trace.is_some();
+    // SAFETY: getauxval has no preconditions.
+    let fsgsbase = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
+    Process::install(Process::new(
+        Code { cache, regions, watched_pages: std::collections::BTreeSet::new() },
+        gates,
+        crate::process::Facts {
+            vectors,
+            plan,
+            executable: loaded.executable.clone(),
+            vdso,
+            fsgsbase,
+            program_break: Mutex::new((layout::BREAK_BASE, layout::BREAK_BASE)),
+            actions: Arc::new(Actions::inherit(catch_fatal)),
+            threads: Mutex::new(Vec::new()),
+            thread_count: AtomicUsize::new(1),
+            next_thread: AtomicU64::new(1),
+            ending: AtomicUsize::new(0),
+            forked: AtomicUsize::new(0),
+            first_status: AtomicU64::new(0),
+            trace,
+        },
+    ))
+}
+
+/// Ends a thread of the program. Returns only if others go on.
+pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
+    crate::signals::block_all();
+    if thread.number == 0 {
+        process.first_status.store(status as u32 as u64, Ordering::Release);
+    }
+    announce_end(process, thread);
+    if process.thread_count.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let status = process.first_status.load(Ordering::Acquire) as i32;
+        finish::end_process(thread, status);
+    }
+    trace::thread_ends(thread);
+    finish::leave_list(process, thread.tid);
+    Thread::set_current(std::ptr::null_mut());
+}
+
+/// Copies the kernel's vDSO below 2 GiB, where indirect branches reach it directly.
+fn copy_vdso() -> Vdso {
+    let Some((start, size)) = find_vdso() else { return Vdso::default() };
+    let copy = layout::LIBRARY_END - 0x10_0000;
+    if layout::map_fixed(copy, size, libc::PROT_READ | libc::PROT_WRITE).is_err() {
+        return Vdso::default();
+    }
+    // SAFETY: the kernel maps the vDSO readable; the copy was just mapped.
+    unsafe {
+        std::ptr::copy_nonoverlapping(start as *const u8, copy as *mut u8, size as usize);
+        libc::mprotect(copy as *mut libc::c_void, size as usize, libc::PROT_READ | libc::PROT_EXEC);
+    }
+    Vdso { start: copy, size, bias: start.wrapping_sub(copy) }
+}
+
+fn find_vdso() -> Option<(u64, u64)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    Some((start, end - start))
+}
+
+fn name_thread(loaded: &LoadedProgram) {
+    // SAFETY: the name is a C string.
+    unsafe { libc::prctl(libc::PR_SET_NAME, loaded.command_name.as_ptr()) };
+}
+
+fn inherited_mask() -> u64 {
+    let mut mask = 0_u64;
+    // SAFETY: the mask is 8 bytes.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, 0usize, &raw mut mask, 8usize);
+    }
+    mask
+}
+
+/// Where the engine is loaded, for reports of its own failures.
+#[must_use]
+pub fn engine_base() -> u64 {
+    unsafe extern "C" {
+        static __ehdr_start: u8;
+    }
+    (&raw const __ehdr_start) as u64
+}
+
+/// The stack on which the engine's signal handler runs in this thread.
+pub struct SignalStack {
+    base: *mut libc::c_void,
+}
+
+const SIGNAL_STACK_SIZE: usize = 128 << 10;
+
+impl SignalStack {
+    /// Maps one and tells the kernel.
+    ///
+    /// # Panics
+    /// If there is no memory.
+    #[must_use]
+    pub fn install() -> SignalStack {
+        // SAFETY: a new private mapping, used as this thread's signal stack until dropped.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                SIGNAL_STACK_SIZE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK,
+                -1,
+                0,
+            )
+        };
+        assert!(base != libc::MAP_FAILED, "no memory for a signal stack");
+        let stack = libc::stack_t { ss_sp: base, ss_flags: 0, ss_size: SIGNAL_STACK_SIZE };
+        // SAFETY: the stack was just mapped.
+        unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
+        SignalStack { base }
+    }
+}
+
+impl Drop for SignalStack {
+    fn drop(&mut self) {
+        let stack = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+        // SAFETY: signals are blocked when a thread ends, so nothing runs on the stack.
+        unsafe {
+            libc::sigaltstack(&raw const stack, std::ptr::null_mut());
+            libc::munmap(self.base, SIGNAL_STACK_SIZE);
+        }
+    }
+}
+
+/// If this process was started by an observed program's `execve`: what to run, and how.
+/// `arguments` are all of this process's arguments.
+#[must_use]
+pub fn continuation(arguments: &[std::ffi::OsString]) -> Option<(Plan, Program)> {
+    use std::os::unix::ffi::OsStrExt;
+    if arguments.get(1)? != plan::CONTINUE {
+        return None;
+    }
+    let plan = Plan::decode(arguments.get(2)?.as_bytes())?;
+    let path = PathBuf::from(arguments.get(3)?);
+    let arguments =
+        arguments[4..].iter().map(|text| CString::new(text.as_bytes())).collect::<Result<_, _>>().ok()?;
+    Some((plan, Program { path, arguments, environment: environment() }))
+}
+
+/// The environment of this process, as it is.
+#[must_use]
+pub fn environment() -> Vec<CString> {
+    use std::os::unix::ffi::OsStrExt;
+    std::env::vars_os()
+        .filter_map(|(name, value)| {
+            let mut text = name.as_bytes().to_vec();
+            text.push(b'=');
+            text.extend_from_slice(value.as_bytes());
+            CString::new(text).ok()
+        })
+        .collect()
+}

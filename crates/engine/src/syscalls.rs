@@ -1,0 +1,135 @@
+//! System calls. Most are the kernel's business and pass through; here are those that
+//! touch what engine and program share: memory, threads, signals, the executable's name.
+
+mod files;
+mod memory;
+mod processes;
+mod signals;
+mod threads;
+
+use crate::emit::gpr;
+use crate::gates::RESTART;
+use crate::process::Process;
+use crate::thread::Thread;
+use crate::{code_pages, trace};
+
+pub(crate) use processes::list as list_thread;
+pub(crate) use threads::{announce_end, set_program_fs};
+
+/// Bytes of the `syscall` instruction.
+const SYSCALL_LENGTH: u64 = 2;
+
+/// What becomes of a system call.
+pub(crate) enum Outcome {
+    /// It returned this.
+    Return(i64),
+    /// It set the program's registers itself.
+    RegistersSet,
+}
+
+/// One system call of the program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call {
+    /// Its number.
+    pub(crate) number: u64,
+    /// rdi, rsi, rdx, r10, r8, r9.
+    pub(crate) arguments: [u64; 6],
+}
+
+/// Executes the system call at the end of which the thread stands.
+pub fn system_call(process: &'static Process, thread: &mut Thread) {
+    let call = Call {
+        number: thread.register(gpr::RAX),
+        arguments: [gpr::RDI, gpr::RSI, gpr::RDX, 10, 8, 9].map(|number| thread.register(number)),
+    };
+    // What the processor does on `syscall`.
+    // SAFETY: the slots belong to this thread.
+    let flags = unsafe { (*thread.slots).flags };
+    thread.set_register(gpr::RCX, thread.pc());
+    thread.set_register(11, flags);
+    trace::system_call_entry(thread, &call);
+    let outcome = dispatch(process, thread, &call);
+    if let Outcome::Return(result) = outcome {
+        if result == RESTART {
+            // A signal came first: after its handler the call is made again.
+            thread.set_pc(thread.pc() - SYSCALL_LENGTH);
+            trace::system_call_exit(thread, &call, -i64::from(libc::EINTR));
+            return;
+        }
+        thread.set_register(gpr::RAX, result as u64);
+        trace::system_call_exit(thread, &call, result);
+    }
+}
+
+fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome {
+    use Outcome::Return;
+    let Ok(number) = i64::try_from(call.number) else { return Return(-i64::from(libc::ENOSYS)) };
+    match number {
+        libc::SYS_mmap => Return(memory::map(process, call)),
+        libc::SYS_munmap => Return(memory::unmap(process, call)),
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect => Return(memory::protect(process, call)),
+        libc::SYS_mremap => Return(memory::remap(process, call)),
+        libc::SYS_brk => Return(memory::set_break(process, call)),
+        libc::SYS_shmat => Return(memory::attach(process, call)),
+        libc::SYS_shmdt => Return(memory::detach(process, call)),
+        libc::SYS_exit => threads::exit(thread, call),
+        libc::SYS_exit_group => crate::finish::end_process(thread, call.arguments[0] as i32),
+        libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
+            Return(processes::clone(process, thread, call))
+        }
+        libc::SYS_execve | libc::SYS_execveat => Return(processes::execute(process, thread, call)),
+        libc::SYS_arch_prctl => Return(threads::arch_prctl(process, thread, call)),
+        libc::SYS_set_tid_address => {
+            thread.clear_tid = call.arguments[0];
+            Return(i64::from(thread.tid))
+        }
+        libc::SYS_set_robust_list => {
+            thread.robust_list = call.arguments[0];
+            Return(pass(process, call))
+        }
+        // glibc does without where the kernel lacks it; the engine's own threads use it.
+        SYS_RSEQ => Return(-i64::from(libc::ENOSYS)),
+        libc::SYS_prctl => Return(threads::prctl(process, call)),
+        libc::SYS_rt_sigaction => Return(signals::set_action(thread, call)),
+        libc::SYS_rt_sigprocmask => Return(signals::set_mask(thread, call)),
+        libc::SYS_sigaltstack => Return(signals::set_alternate_stack(thread, call)),
+        libc::SYS_rt_sigreturn => {
+            crate::signals::deliver::return_from_handler(thread);
+            Outcome::RegistersSet
+        }
+        libc::SYS_rt_sigsuspend => Return(signals::suspend(process, call)),
+        libc::SYS_close => Return(files::close(process, call)),
+        libc::SYS_close_range => Return(files::close_range(process, call)),
+        libc::SYS_dup2 | libc::SYS_dup3 => Return(files::duplicate(process, call)),
+        libc::SYS_readlink
+        | libc::SYS_readlinkat
+        | libc::SYS_open
+        | libc::SYS_openat
+        | libc::SYS_stat
+        | libc::SYS_newfstatat
+        | libc::SYS_statx
+        | libc::SYS_access
+        | libc::SYS_faccessat => Return(files::by_path(process, call)),
+        _ => Return(pass(process, call)),
+    }
+}
+
+const SYS_RSEQ: i64 = 334;
+
+/// Lets the kernel do it.
+pub(crate) fn pass(process: &Process, call: &Call) -> i64 {
+    // SAFETY: the call is the program's own, on the program's memory; calls that could
+    // touch the engine are handled before.
+    let result = unsafe { process.gates.call_kernel(call.number, &call.arguments) };
+    if result == -i64::from(libc::EFAULT) && release_watched_pages(process) {
+        // The kernel could not write to a page that only the engine had write-protected.
+        // SAFETY: as above.
+        return unsafe { process.gates.call_kernel(call.number, &call.arguments) };
+    }
+    result
+}
+
+fn release_watched_pages(process: &Process) -> bool {
+    let mut code = process.code();
+    code_pages::release(&mut code, 0..u64::MAX)
+}

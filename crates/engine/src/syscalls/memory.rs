@@ -1,0 +1,218 @@
+//! Memory: the kernel does the work, the engine keeps track, steers code below 2 GiB and
+//! forgets translations of what is gone.
+
+use std::ops::Range;
+
+use super::Call;
+use crate::code_pages;
+use crate::layout::{BRANCH_TABLE, BRANCH_TABLE_SIZE, CACHE_BASE, LIBRARY_BASE, LIBRARY_END};
+use crate::process::{Code, Process};
+
+const PAGE: u64 = 4096;
+/// The largest mapping that is steered below 2 GiB.
+const LARGEST_CODE: u64 = 400 << 20;
+const MAP_DENYWRITE: u64 = 0x800;
+
+fn whole_pages(address: u64, size: u64) -> Range<u64> {
+    let start = address & !(PAGE - 1);
+    start..address.saturating_add(size).saturating_add(PAGE - 1) & !(PAGE - 1)
+}
+
+/// Whether a range meets what the engine has reserved.
+fn meets_engine(range: &Range<u64>) -> bool {
+    range.start < BRANCH_TABLE + BRANCH_TABLE_SIZE && CACHE_BASE < range.end
+}
+
+fn kernel(process: &Process, number: i64, arguments: [u64; 6]) -> i64 {
+    // SAFETY: the ranges were checked not to meet the engine's.
+    unsafe { process.gates.call_kernel(number as u64, &arguments) }
+}
+
+fn succeeded(result: i64) -> bool {
+    !(-4095..0).contains(&result)
+}
+
+/// `mmap`.
+pub(super) fn map(process: &Process, call: &Call) -> i64 {
+    let [address, size, protection, flags, file, offset] = call.arguments;
+    let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u64 != 0;
+    let private_file = flags & libc::MAP_PRIVATE as u64 != 0 && flags & libc::MAP_ANONYMOUS as u64 == 0;
+    let mut code = process.code();
+    let mut hint = address;
+    if fixed {
+        let range = whole_pages(address, size);
+        if meets_engine(&range) {
+            eprintln!(
+                "unspool: the program asks for memory at {address:#x}, which observation needs for itself; it gets none"
+            );
+            return -i64::from(libc::ENOMEM);
+        }
+        if flags & libc::MAP_FIXED as u64 != 0 {
+            code_pages::forget(&mut code, range);
+        }
+    } else if address == 0 && belongs_low(size, protection, flags) {
+        let pages = whole_pages(0, size).end;
+        hint = code.regions.find_gap(pages, LIBRARY_BASE..LIBRARY_END).unwrap_or(0);
+    }
+    let result = kernel(process, libc::SYS_mmap, [hint, size, protection, flags, file, offset]);
+    if succeeded(result) {
+        let range = whole_pages(result as u64, size);
+        code_pages::forget(&mut code, range.clone());
+        code.regions.insert(range, protection as i32, private_file);
+    }
+    result
+}
+
+/// Whether a mapping whose place is free will hold code: what is executable, what a dynamic
+/// loader maps from a library, and the reservation that it makes for one with large alignment.
+fn belongs_low(size: u64, protection: u64, flags: u64) -> bool {
+    let anonymous = flags & libc::MAP_ANONYMOUS as u64 != 0;
+    let private = flags & libc::MAP_PRIVATE as u64 != 0;
+    let for_library = !anonymous && private && flags & MAP_DENYWRITE != 0;
+    let reservation = anonymous
+        && private
+        && protection == libc::PROT_NONE as u64
+        && flags & libc::MAP_NORESERVE as u64 == 0
+        && size <= 64 << 20;
+    let executable = protection & libc::PROT_EXEC as u64 != 0;
+    size != 0 && size <= LARGEST_CODE && (executable || for_library || reservation)
+}
+
+/// `munmap`.
+pub(super) fn unmap(process: &Process, call: &Call) -> i64 {
+    let [address, size, ..] = call.arguments;
+    let range = whole_pages(address, size);
+    if meets_engine(&range) {
+        return -i64::from(libc::EINVAL);
+    }
+    let mut code = process.code();
+    let result = kernel(process, libc::SYS_munmap, call.arguments);
+    if succeeded(result) {
+        gone(&mut code, range);
+    }
+    result
+}
+
+fn gone(code: &mut Code, range: Range<u64>) {
+    code_pages::forget(code, range.clone());
+    code.regions.remove(range);
+}
+
+/// `mprotect` and `pkey_mprotect`.
+pub(super) fn protect(process: &Process, call: &Call) -> i64 {
+    let [address, size, protection, ..] = call.arguments;
+    let range = whole_pages(address, size);
+    if meets_engine(&range) {
+        return -i64::from(libc::ENOMEM);
+    }
+    let mut code = process.code();
+    let result = kernel(process, call.number as i64, call.arguments);
+    if succeeded(result) {
+        code_pages::forget(&mut code, range.clone());
+        code.regions.protect(range, protection as i32);
+    }
+    result
+}
+
+/// `mremap`.
+pub(super) fn remap(process: &Process, call: &Call) -> i64 {
+    let [old, old_size, new_size, flags, new, _] = call.arguments;
+    let fixed = flags & libc::MREMAP_FIXED as u64 != 0;
+    if meets_engine(&whole_pages(old, old_size)) || fixed && meets_engine(&whole_pages(new, new_size)) {
+        return -i64::from(libc::EFAULT);
+    }
+    let mut code = process.code();
+    let known = code.regions.find(old).map(|(_, region)| region);
+    code_pages::release(&mut code, whole_pages(old, old_size.max(1)));
+    let result = kernel(process, libc::SYS_mremap, call.arguments);
+    if succeeded(result) {
+        let keep_old = flags & libc::MREMAP_DONTUNMAP as u64 != 0 || old_size == 0;
+        if !keep_old {
+            gone(&mut code, whole_pages(old, old_size));
+        }
+        let range = whole_pages(result as u64, new_size);
+        code_pages::forget(&mut code, range.clone());
+        if let Some(region) = known {
+            code.regions.insert(range, region.protection, region.private_file);
+        }
+    }
+    result
+}
+
+/// `brk`. The kernel's own break belongs to the engine's heap.
+pub(super) fn set_break(process: &Process, call: &Call) -> i64 {
+    let mut program_break = process.program_break.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (start, current) = *program_break;
+    let wanted = call.arguments[0];
+    if wanted < start {
+        return current as i64;
+    }
+    let old_end = whole_pages(start, current - start).end;
+    let new_end = whole_pages(start, wanted - start).end;
+    let mut code = process.code();
+    if new_end > old_end {
+        if exceeds_data_limit(wanted - start) {
+            return current as i64;
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let arguments =
+            [old_end, new_end - old_end, protection as u64, flags as u64, u64::MAX, 0];
+        if kernel(process, libc::SYS_mmap, arguments) != old_end as i64 {
+            return current as i64;
+        }
+        code.regions.insert(old_end..new_end, protection, false);
+    } else if new_end < old_end {
+        if !succeeded(kernel(process, libc::SYS_munmap, [new_end, old_end - new_end, 0, 0, 0, 0])) {
+            return current as i64;
+        }
+        gone(&mut code, new_end..old_end);
+    }
+    program_break.1 = wanted;
+    wanted as i64
+}
+
+fn exceeds_data_limit(size: u64) -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_DATA, &raw mut limit) } == 0;
+    known && limit.rlim_cur != libc::RLIM_INFINITY && size > limit.rlim_cur
+}
+
+/// `shmat`.
+pub(super) fn attach(process: &Process, call: &Call) -> i64 {
+    const SHM_RDONLY: u64 = 0o10000;
+    const SHM_EXEC: u64 = 0o100000;
+    let mut code = process.code();
+    let result = kernel(process, libc::SYS_shmat, call.arguments);
+    if succeeded(result) {
+        let mut facts: libc::shmid_ds = unsafe_zeroed();
+        // SAFETY: `facts` is writable.
+        let known = unsafe { libc::shmctl(call.arguments[0] as i32, libc::IPC_STAT, &raw mut facts) } == 0;
+        let size = if known { facts.shm_segsz as u64 } else { PAGE };
+        let write = if call.arguments[2] & SHM_RDONLY == 0 { libc::PROT_WRITE } else { 0 };
+        let execute = if call.arguments[2] & SHM_EXEC != 0 { libc::PROT_EXEC } else { 0 };
+        let range = whole_pages(result as u64, size);
+        code_pages::forget(&mut code, range.clone());
+        code.regions.insert(range, libc::PROT_READ | write | execute, false);
+    }
+    result
+}
+
+fn unsafe_zeroed() -> libc::shmid_ds {
+    // SAFETY: all fields are integers.
+    unsafe { std::mem::zeroed() }
+}
+
+/// `shmdt`.
+pub(super) fn detach(process: &Process, call: &Call) -> i64 {
+    let mut code = process.code();
+    let result = kernel(process, libc::SYS_shmdt, call.arguments);
+    if succeeded(result) {
+        let found = code.regions.find(call.arguments[0]);
+        if let Some((start, region)) = found {
+            gone(&mut code, start..region.end);
+        }
+    }
+    result
+}

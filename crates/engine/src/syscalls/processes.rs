@@ -1,0 +1,422 @@
+//! New threads and processes, and new programs.
+
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::threads::set_program_fs;
+use super::{Call, files};
+use crate::emit::gpr;
+use crate::loader::{self, Kind};
+use crate::process::{Process, ThreadHandle};
+use crate::signals::{actions, set_kernel_mask};
+use crate::slots::{Slots, slots};
+use crate::thread::Thread;
+use crate::{dispatch, guarded, plan, start, trace};
+
+const FAULT: i64 = -(libc::EFAULT as i64);
+const INVALID: i64 = -(libc::EINVAL as i64);
+
+/// What `clone` was asked for, whatever form it was asked in.
+#[derive(Debug, Clone, Copy, Default)]
+struct Request {
+    flags: u64,
+    /// Stack pointer of the child; 0 for the parent's.
+    stack: u64,
+    parent_tid: u64,
+    child_tid: u64,
+    pid_file: u64,
+    tls: u64,
+    exit_signal: u64,
+}
+
+impl Request {
+    fn has(&self, flag: i32) -> bool {
+        self.flags & flag as u32 as u64 != 0
+    }
+
+    fn read(call: &Call) -> Result<Request, i64> {
+        const SIGNAL_MASK: u64 = 0xff;
+        const OLDEST_SIZE: u64 = 64;
+        let [first, second, third, fourth, fifth, _] = call.arguments;
+        match call.number as i64 {
+            libc::SYS_fork => Ok(Request { exit_signal: libc::SIGCHLD as u64, ..Request::default() }),
+            libc::SYS_vfork => Ok(Request {
+                flags: (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
+                exit_signal: libc::SIGCHLD as u64,
+                ..Request::default()
+            }),
+            libc::SYS_clone => Ok(Request {
+                flags: first & !SIGNAL_MASK,
+                stack: second,
+                parent_tid: third,
+                child_tid: fourth,
+                pid_file: third,
+                tls: fifth,
+                exit_signal: first & SIGNAL_MASK,
+            }),
+            _ => {
+                if second < OLDEST_SIZE {
+                    return Err(INVALID);
+                }
+                let mut words = [0; 11];
+                for (index, word) in words.iter_mut().enumerate() {
+                    let at = index as u64 * 8;
+                    if at < second {
+                        *word = guarded::read_word(first + at).ok_or(FAULT)?;
+                    }
+                }
+                let [flags, pid_file, child_tid, parent_tid, exit_signal, stack, size, tls, _, set_tid_size, _] = words;
+                if set_tid_size != 0 {
+                    return Err(-i64::from(libc::EPERM));
+                }
+                let stack = if stack == 0 { 0 } else { stack.wrapping_add(size) };
+                Ok(Request { flags, stack, parent_tid, child_tid, pid_file, tls, exit_signal })
+            }
+        }
+    }
+}
+
+/// `clone`, `clone3`, `fork` and `vfork`.
+pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call) -> i64 {
+    let request = match Request::read(call) {
+        Ok(request) => request,
+        Err(error) => return error,
+    };
+    match (request.has(libc::CLONE_VM), request.has(libc::CLONE_THREAD), request.has(libc::CLONE_VFORK)) {
+        (true, true, _) => new_thread(process, thread, &request),
+        (true, false, true) => vfork(thread, &request),
+        (false, false, _) => fork(process, thread, &request),
+        (true, false, false) => {
+            eprintln!(
+                "unspool: the program asks for a process that shares its memory for good (clone flags {:#x}); \
+                 this is not supported under observation",
+                request.flags
+            );
+            -i64::from(libc::ENOSYS)
+        }
+        (false, true, _) => INVALID,
+    }
+}
+
+/// What a new thread starts with.
+struct Seed {
+    registers: [u64; 16],
+    flags: u64,
+    pc: u64,
+    vectors: crate::signals::frame::FullState,
+    fs: u64,
+    mask: u64,
+    number: u32,
+    request: Request,
+    actions: Arc<actions::Actions>,
+    parent: u32,
+}
+
+// SAFETY: plain data.
+unsafe impl Send for Seed {}
+
+fn new_thread(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
+    let number = process.next_thread.fetch_add(1, Ordering::Relaxed) as u32;
+    // SAFETY: the slots belong to this thread, which is out of the cache.
+    let own: &Slots = unsafe { &*thread.slots };
+    let mut registers = own.registers;
+    registers[usize::from(gpr::RAX)] = 0;
+    if request.stack != 0 {
+        registers[usize::from(gpr::RSP)] = request.stack;
+    }
+    let seed = Seed {
+        registers,
+        flags: own.flags,
+        pc: own.pc,
+        vectors: crate::signals::frame::FullState::capture(thread.slots, process.vectors),
+        fs: if request.has(libc::CLONE_SETTLS) { request.tls } else { own.program_fs },
+        mask: thread.mask,
+        number,
+        request: *request,
+        actions: Arc::clone(&thread.actions),
+        parent: thread.number,
+    };
+    trace::thread_created(thread, number);
+    process.thread_count.fetch_add(1, Ordering::AcqRel);
+    let (announce, announced) = std::sync::mpsc::sync_channel(1);
+    // The new thread must not take signals before it is ready for them.
+    crate::signals::block_all();
+    let spawned = std::thread::Builder::new()
+        .stack_size(start::THREAD_STACK)
+        .spawn(move || run_thread(process, seed, &announce));
+    let result = match spawned {
+        Ok(_detached) => announced.recv().map_or(-i64::from(libc::EAGAIN), i64::from),
+        Err(error) => {
+            process.thread_count.fetch_sub(1, Ordering::AcqRel);
+            -i64::from(error.raw_os_error().unwrap_or(libc::EAGAIN))
+        }
+    };
+    set_kernel_mask(thread.mask);
+    result
+}
+
+fn run_thread(process: &'static Process, mut seed: Seed, announce: &std::sync::mpsc::SyncSender<i32>) {
+    let _stack = start::SignalStack::install();
+    let mut thread = Thread::new(seed.number, seed.mask, Arc::clone(&seed.actions));
+    crate::gates::initialise_vectors(thread.slots, process.vectors);
+    // SAFETY: the slots belong to this thread.
+    unsafe {
+        (*thread.slots).registers = seed.registers;
+        (*thread.slots).flags = seed.flags;
+        (*thread.slots).pc = seed.pc;
+    }
+    let request = seed.request;
+    if request.has(libc::CLONE_CHILD_CLEARTID) {
+        thread.clear_tid = request.child_tid;
+    }
+    for (flag, place) in
+        [(libc::CLONE_PARENT_SETTID, request.parent_tid), (libc::CLONE_CHILD_SETTID, request.child_tid)]
+    {
+        if request.has(flag) {
+            let _ = guarded::write(place, &thread.tid.to_le_bytes());
+        }
+    }
+    seed.vectors.install(thread.slots, process.vectors);
+    Thread::set_current(&raw mut thread);
+    list(process, &mut thread);
+    trace::thread_starts(&mut thread, Some(seed.parent));
+    set_program_fs(process, &mut thread, seed.fs);
+    // The parent may be gone by now; nobody waits then.
+    let _ = announce.send(thread.tid);
+    set_kernel_mask(thread.mask);
+    let status = dispatch::run(&mut thread);
+    start::end_thread(process, &mut thread, status);
+}
+
+/// Puts a thread on the list of threads that run program code.
+pub(crate) fn list(process: &Process, thread: &mut Thread) {
+    let handle = ThreadHandle { tid: thread.tid, thread };
+    process.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(handle);
+}
+
+/// A child with a copy of the memory. Locks are held meanwhile, so that the child finds what
+/// they protect whole.
+fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
+    crate::signals::block_all();
+    let tracing = trace::before_fork(thread);
+    let child = {
+        let _code = process.code();
+        let _break = process.program_break.lock();
+        let mut threads = process.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _actions = thread.actions.freeze();
+        let child = fork_raw(request);
+        if child == 0 {
+            // SAFETY: gettid has no preconditions.
+            thread.tid = unsafe { libc::gettid() };
+            threads.clear();
+        }
+        child
+    };
+    if child == 0 {
+        process.thread_count.store(1, Ordering::Release);
+        process.forked.store(1, Ordering::Release);
+        list(process, thread);
+        thread.robust_list = 0;
+        thread.clear_tid = if request.has(libc::CLONE_CHILD_CLEARTID) { request.child_tid } else { 0 };
+        if request.has(libc::CLONE_CHILD_SETTID) {
+            let _ = guarded::write(request.child_tid, &thread.tid.to_le_bytes());
+        }
+        if request.stack != 0 {
+            thread.set_register(gpr::RSP, request.stack);
+        }
+        if request.has(libc::CLONE_SETTLS) {
+            set_program_fs(process, thread, request.tls);
+        }
+    } else if child > 0 && request.has(libc::CLONE_PARENT_SETTID) {
+        let _ = guarded::write(request.parent_tid, &(child as i32).to_le_bytes());
+    }
+    trace::after_fork(thread, tracing, child);
+    set_kernel_mask(thread.mask);
+    child
+}
+
+fn fork_raw(request: &Request) -> i64 {
+    let handled = (libc::CLONE_CHILD_CLEARTID
+        | libc::CLONE_CHILD_SETTID
+        | libc::CLONE_PARENT_SETTID
+        | libc::CLONE_SETTLS) as u64;
+    let other_flags = request.flags & !handled;
+    if other_flags == 0 && request.exit_signal == libc::SIGCHLD as u64 {
+        // The C library's fork also keeps the engine's allocator usable in the child.
+        // SAFETY: the engine's locks are held, the C library takes its own.
+        let child = unsafe { libc::fork() };
+        return if child < 0 { -i64::from(errno()) } else { i64::from(child) };
+    }
+    // SAFETY: a copy of the address space; the stack continues.
+    let child = unsafe {
+        libc::syscall(libc::SYS_clone, other_flags | request.exit_signal, 0, request.pid_file, 0, 0)
+    };
+    if child < 0 { -i64::from(errno()) } else { child }
+}
+
+fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN)
+}
+
+/// What a child between `vfork` and `execve` is given.
+struct VforkChild {
+    thread: *const Thread,
+    stack: u64,
+}
+
+/// A child that shares the memory while its parent's thread waits: a real one, so that
+/// `posix_spawn` sees its child's errors. It runs on an engine stack of its own, with the
+/// waiting thread's thread-local state.
+fn vfork(thread: &mut Thread, request: &Request) -> i64 {
+    const STACK: usize = 256 << 10;
+    // SAFETY: the slots belong to this thread; they are plain data.
+    let saved: Box<Slots> = unsafe { Box::new(std::ptr::read(thread.slots)) };
+    let mut stack: Vec<u128> = vec![0; STACK / 16];
+    let mut child = VforkChild { thread, stack: request.stack };
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | request.exit_signal as i32;
+    crate::signals::block_all();
+    // SAFETY: the child runs on `stack`, which outlives it or its use of this memory, because
+    // the kernel keeps this thread waiting until then.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr().add(stack.len());
+        libc::clone(run_vfork_child, top.cast(), flags, (&raw mut child).cast())
+    };
+    let result = if pid < 0 { -i64::from(errno()) } else { i64::from(pid) };
+    // SAFETY: as above; the child has left this memory.
+    unsafe { std::ptr::write(thread.slots, *saved) };
+    Thread::set_current(thread);
+    if result > 0 && request.has(libc::CLONE_PARENT_SETTID) {
+        let _ = guarded::write(request.parent_tid, &(result as i32).to_le_bytes());
+    }
+    trace::forked(thread, result);
+    set_kernel_mask(thread.mask);
+    result
+}
+
+extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
+    // SAFETY: `vfork` passes a `VforkChild` that lives while its thread waits.
+    let (parent, stack) = unsafe {
+        let child = &*argument.cast::<VforkChild>();
+        (&*child.thread, child.stack)
+    };
+    let actions = Arc::new(parent.actions.duplicate());
+    let mut thread = Thread::new(parent.number, parent.mask, actions);
+    thread.in_vfork = true;
+    thread.alternate_stack = parent.alternate_stack;
+    debug_assert_eq!(thread.slots, slots());
+    Thread::set_current(&raw mut thread);
+    thread.set_register(gpr::RAX, 0);
+    if stack != 0 {
+        thread.set_register(gpr::RSP, stack);
+    }
+    set_kernel_mask(thread.mask);
+    dispatch::run(&mut thread)
+}
+
+/// `execve` and `execveat`.
+pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
+    let (path, arguments, environment) = match read_execute(process, call) {
+        Ok(request) => request,
+        Err(error) => return error,
+    };
+    let kind = match loader::check(&path) {
+        Ok(kind) => kind,
+        Err(error) => return -i64::from(error.errno()),
+    };
+    let is_child = thread.in_vfork || process.forked.load(Ordering::Acquire) != 0;
+    let native = runs_natively(&kind) || process.plan.leave_children && is_child;
+    let Ok(program) = CString::new(path.as_os_str().as_bytes()) else { return INVALID };
+    let (file, arguments) = if native {
+        (program, arguments)
+    } else {
+        let mut own = vec![c"unspool".to_owned(), CString::new(plan::CONTINUE).expect("no NUL")];
+        own.push(process.plan.encode());
+        own.push(program);
+        own.extend(arguments);
+        (c"/proc/self/exe".to_owned(), own)
+    };
+    if !thread.in_vfork {
+        trace::event(thread, &unspool_events::Event::Exec);
+        crate::finish::before_death(thread);
+    }
+    actions::prepare_exec(&thread.actions);
+    exec_mask(thread.mask);
+    let pointers = |strings: &[CString]| {
+        let mut list: Vec<*const libc::c_char> = strings.iter().map(|string| string.as_ptr()).collect();
+        list.push(std::ptr::null());
+        list
+    };
+    let (argv, envp) = (pointers(&arguments), pointers(&environment));
+    // SAFETY: the lists end with null and their strings live until the call returns.
+    unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+    let error = errno();
+    actions::undo_exec(&thread.actions);
+    set_kernel_mask(thread.mask);
+    -i64::from(error)
+}
+
+fn exec_mask(mask: u64) {
+    // SAFETY: the mask is 8 bytes.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, 0usize, 8usize);
+    }
+}
+
+fn runs_natively(kind: &Kind) -> bool {
+    match kind {
+        Kind::Elf64 { .. } => false,
+        Kind::Elf32 { .. } => true,
+        Kind::Script { runs, .. } => runs_natively(runs),
+    }
+}
+
+type ExecuteRequest = (PathBuf, Vec<CString>, Vec<CString>);
+
+fn read_execute(process: &Process, call: &Call) -> Result<ExecuteRequest, i64> {
+    const LONGEST_PATH: usize = 4096;
+    let by_directory = call.number as i64 == libc::SYS_execveat;
+    let place = usize::from(by_directory);
+    let name_at = call.arguments[place];
+    let name = guarded::read_string(name_at, LONGEST_PATH).ok_or(FAULT)?;
+    if name.len() == LONGEST_PATH {
+        return Err(-i64::from(libc::ENAMETOOLONG));
+    }
+    let mut path = PathBuf::from(OsString::from_vec(name));
+    if files::names_own_executable(name_at) {
+        path.clone_from(&process.executable);
+    } else if by_directory && !path.is_absolute() && call.arguments[0] as i32 != libc::AT_FDCWD {
+        let directory = format!("/proc/self/fd/{}", call.arguments[0] as i32);
+        let empty = path.as_os_str().is_empty();
+        path = if empty { PathBuf::from(directory) } else { Path::new(&directory).join(path) };
+    }
+    if path.as_os_str().is_empty() {
+        return Err(-i64::from(libc::ENOENT));
+    }
+    let arguments = read_strings(call.arguments[place + 1])?;
+    let environment = read_strings(call.arguments[place + 2])?;
+    Ok((path, arguments, environment))
+}
+
+fn read_strings(list: u64) -> Result<Vec<CString>, i64> {
+    const LONGEST: usize = 128 << 10;
+    const MOST: u64 = 1 << 20;
+    let mut strings = Vec::new();
+    if list == 0 {
+        return Ok(strings);
+    }
+    for index in 0..MOST {
+        let pointer = guarded::read_word(list + index * 8).ok_or(FAULT)?;
+        if pointer == 0 {
+            return Ok(strings);
+        }
+        let text = guarded::read_string(pointer, LONGEST).ok_or(FAULT)?;
+        if text.len() == LONGEST {
+            return Err(-i64::from(libc::E2BIG));
+        }
+        strings.push(CString::new(text).map_err(|_| INVALID)?);
+    }
+    Err(-i64::from(libc::E2BIG))
+}

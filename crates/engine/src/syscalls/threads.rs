@@ -1,0 +1,134 @@
+//! System calls about the calling thread.
+
+use super::{Call, Outcome, pass};
+use crate::guarded;
+use crate::process::Process;
+use crate::thread::Thread;
+
+const ARCH_SET_GS: u64 = 0x1001;
+const ARCH_SET_FS: u64 = 0x1002;
+const ARCH_GET_FS: u64 = 0x1003;
+const ARCH_GET_GS: u64 = 0x1004;
+/// Shadow stacks: the cache's returns would not match them.
+const ARCH_SHADOW_STACK: std::ops::RangeInclusive<u64> = 0x5001..=0x5005;
+const INVALID: i64 = -(libc::EINVAL as i64);
+
+/// `arch_prctl`: the program's FS base lives in GS.
+pub(super) fn arch_prctl(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
+    let [code, address, ..] = call.arguments;
+    match code {
+        ARCH_SET_FS if address >> 47 != 0 => -i64::from(libc::EPERM),
+        ARCH_SET_FS => {
+            set_program_fs(process, thread, address);
+            0
+        }
+        ARCH_GET_FS => {
+            // SAFETY: the slots belong to this thread.
+            let base = unsafe { (*thread.slots).program_fs };
+            if guarded::write(address, &base.to_le_bytes()) { 0 } else { -i64::from(libc::EFAULT) }
+        }
+        // Nothing that uses it gets through translation.
+        ARCH_SET_GS => 0,
+        ARCH_GET_GS => {
+            if guarded::write(address, &[0; 8]) { 0 } else { -i64::from(libc::EFAULT) }
+        }
+        _ if ARCH_SHADOW_STACK.contains(&code) => INVALID,
+        _ => pass(process, call),
+    }
+}
+
+/// Sets the program's FS base of this thread.
+pub(crate) fn set_program_fs(process: &Process, thread: &mut Thread, address: u64) {
+    // SAFETY: GS belongs to the program; the slots to this thread.
+    unsafe {
+        (*thread.slots).program_fs = address;
+        if process.fsgsbase {
+            std::arch::asm!("wrgsbase {}", in(reg) address, options(nostack, nomem));
+        } else {
+            libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, address);
+        }
+    }
+    crate::trace::thread_pointer_changed(thread, address);
+}
+
+/// `prctl`.
+pub(super) fn prctl(process: &Process, call: &Call) -> i64 {
+    const PR_SET_MM: u64 = 35;
+    const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+    match call.arguments[0] {
+        // These would describe or stop the engine instead of the program.
+        PR_SET_MM => -i64::from(libc::EPERM),
+        PR_SET_SYSCALL_USER_DISPATCH => INVALID,
+        _ => pass(process, call),
+    }
+}
+
+/// `exit`: this thread ends.
+pub(super) fn exit(thread: &mut Thread, call: &Call) -> Outcome {
+    thread.exit_status = Some(call.arguments[0] as i32);
+    Outcome::RegistersSet
+}
+
+/// Announces the end of a thread as the kernel does: robust futexes first, then the
+/// clear-tid word. After that the program may free the thread's stack.
+pub(crate) fn announce_end(process: &Process, thread: &mut Thread) {
+    release_robust_list(process, thread);
+    let word = std::mem::take(&mut thread.clear_tid);
+    if word != 0 && guarded::write(word, &[0; 4]) {
+        wake(process, word, 1);
+    }
+}
+
+fn wake(process: &Process, word: u64, count: u64) {
+    let arguments = [word, libc::FUTEX_WAKE as u64, count, 0, 0, 0];
+    // SAFETY: waking has no effect on memory.
+    unsafe { process.gates.call_kernel(libc::SYS_futex as u64, &arguments) };
+}
+
+/// Walks the program's list of robust futexes (`kernel/futex/core.c`, `exit_robust_list`).
+fn release_robust_list(process: &Process, thread: &mut Thread) {
+    const LONGEST: usize = 2048;
+    const PRIORITY_INHERITANCE: u64 = 1;
+    let head = std::mem::take(&mut thread.robust_list);
+    if head == 0 {
+        return;
+    }
+    // From here on the kernel must not walk it again.
+    // SAFETY: an empty list has no effect on memory.
+    unsafe { libc::syscall(libc::SYS_set_robust_list, std::ptr::null::<u8>(), 24usize) };
+    let words = (guarded::read_word(head), guarded::read_word(head + 8), guarded::read_word(head + 16));
+    let (Some(mut entry), Some(offset), Some(pending)) = words else { return };
+    for _ in 0..LONGEST {
+        if entry & !PRIORITY_INHERITANCE == head {
+            break;
+        }
+        let Some(next) = guarded::read_word(entry & !PRIORITY_INHERITANCE) else { break };
+        if entry != pending {
+            release_robust(process, thread, (entry & !PRIORITY_INHERITANCE).wrapping_add(offset));
+        }
+        entry = next;
+    }
+    if pending & !PRIORITY_INHERITANCE != 0 {
+        release_robust(process, thread, (pending & !PRIORITY_INHERITANCE).wrapping_add(offset));
+    }
+}
+
+fn release_robust(process: &Process, thread: &Thread, word: u64) {
+    const OWNER: u32 = 0x3fff_ffff;
+    const WAITERS: u32 = 0x8000_0000;
+    const OWNER_DIED: u32 = 0x4000_0000;
+    let mut bytes = [0; 4];
+    if word % 4 != 0 || !guarded::read(word, &mut bytes) {
+        return;
+    }
+    // SAFETY: the word is mapped (it was just read), aligned, and shared by design.
+    let futex = unsafe { std::sync::atomic::AtomicU32::from_ptr(word as *mut u32) };
+    let result = futex.fetch_update(
+        std::sync::atomic::Ordering::SeqCst,
+        std::sync::atomic::Ordering::SeqCst,
+        |value| (value & OWNER == thread.tid as u32).then_some(value & WAITERS | OWNER_DIED),
+    );
+    if result.is_ok_and(|old| old & WAITERS != 0) {
+        wake(process, word, 1);
+    }
+}

@@ -1,0 +1,129 @@
+//! The engine's side of one program thread.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use crate::signals::actions::Actions;
+use crate::slots::{Slots, slots};
+
+/// A signal that has been taken from the kernel and not yet been given to the program.
+#[derive(Clone, Copy)]
+pub struct PendingSignal {
+    /// Its number.
+    pub number: i32,
+    /// The kernel's `siginfo`, 128 bytes.
+    pub info: [u64; 16],
+    /// For faults: error code, trap number and CR2 of the signal context.
+    pub fault: Option<[u64; 3]>,
+}
+
+/// The program's alternate signal stack (`stack_t`).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AlternateStack {
+    /// Lowest address.
+    pub base: u64,
+    /// `SS_DISABLE`, `SS_AUTODISARM`.
+    pub flags: i32,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// What the engine keeps for one program thread. It lives on the thread's own stack; only
+/// that thread (and its signal handlers) use it.
+pub struct Thread {
+    /// The registers and everything that emitted code touches.
+    pub slots: *mut Slots,
+    /// The kernel's thread id.
+    pub tid: i32,
+    /// The number of the thread: 0 for the first.
+    pub number: u32,
+    /// Where to announce the thread's end (`set_tid_address`, `CLONE_CHILD_CLEARTID`).
+    pub clear_tid: u64,
+    /// The program's robust futex list.
+    pub robust_list: u64,
+    /// The program's signal mask.
+    pub mask: u64,
+    /// Where the program's handlers run, if they ask for it.
+    pub alternate_stack: AlternateStack,
+    /// The signal that was taken from the kernel. Further ones wait there meanwhile.
+    pub signal: Option<PendingSignal>,
+    /// Whether the thread is being single-stepped to a boundary between instructions.
+    pub stepping: bool,
+    /// What signals do in this process.
+    pub actions: Arc<Actions>,
+    /// Whether this is a child that shares its parent's memory until `execve` or exit.
+    pub in_vfork: bool,
+    /// Set by `exit`.
+    pub exit_status: Option<i32>,
+    /// What an observer keeps for this thread.
+    pub trace: Option<Box<crate::trace::ThreadTrace>>,
+}
+
+thread_local! {
+    static CURRENT: Cell<*mut Thread> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+impl Thread {
+    /// A thread in its initial state.
+    #[must_use]
+    pub fn new(number: u32, mask: u64, actions: Arc<Actions>) -> Thread {
+        Thread {
+            slots: slots(),
+            // SAFETY: gettid has no preconditions.
+            tid: unsafe { libc::gettid() },
+            number,
+            clear_tid: 0,
+            robust_list: 0,
+            mask,
+            alternate_stack: AlternateStack { flags: libc::SS_DISABLE, ..AlternateStack::default() },
+            signal: None,
+            stepping: false,
+            actions,
+            in_vfork: false,
+            exit_status: None,
+            trace: None,
+        }
+    }
+
+    /// Makes `thread` the one that signal handlers on this thread find.
+    pub fn set_current(thread: *mut Thread) {
+        CURRENT.with(|current| current.set(thread));
+    }
+
+    /// The thread that runs here; null in threads that run no program code.
+    #[must_use]
+    #[inline]
+    pub fn current() -> *mut Thread {
+        CURRENT.with(Cell::get)
+    }
+
+    /// A general register of the program.
+    #[must_use]
+    #[inline]
+    pub fn register(&self, number: u8) -> u64 {
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*self.slots).registers[usize::from(number)] }
+    }
+
+    /// Sets a general register of the program.
+    #[inline]
+    pub fn set_register(&mut self, number: u8, value: u64) {
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*self.slots).registers[usize::from(number)] = value }
+    }
+
+    /// The program counter.
+    #[must_use]
+    #[inline]
+    pub fn pc(&self) -> u64 {
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*self.slots).pc }
+    }
+
+    /// Sets the program counter.
+    #[inline]
+    pub fn set_pc(&mut self, pc: u64) {
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*self.slots).pc = pc }
+    }
+}

@@ -1,0 +1,57 @@
+//! From program code to fragments.
+//!
+//! [`plain`] makes fragments without instrumentation; [`copy`] holds what every kind of
+//! translation needs: copying one instruction so that it does at its new address what it
+//! did at its old one, and the control transfers.
+
+pub mod copy;
+pub mod plain;
+
+use crate::regions::Regions;
+
+/// Where program code comes from.
+pub struct Source<'a> {
+    /// What is mapped.
+    pub regions: &'a Regions,
+    /// The copy of the kernel's vDSO that the program sees.
+    pub vdso: Vdso,
+}
+
+/// The vDSO is shown to the program at an address below 2 GiB; its data stays where the
+/// kernel put it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Vdso {
+    /// Where the copy is.
+    pub start: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// What to add to an address relative to the copy to get the original one.
+    pub bias: u64,
+}
+
+impl Vdso {
+    /// Where a RIP-relative operand of an instruction at `pc` really points.
+    #[must_use]
+    pub fn resolve(&self, pc: u64, address: u64) -> u64 {
+        let copy = self.start..self.start + self.size;
+        if copy.contains(&pc) && !copy.contains(&address) {
+            address.wrapping_add(self.bias)
+        } else {
+            address
+        }
+    }
+}
+
+impl Source<'_> {
+    /// How many bytes of code can be fetched at `pc`, up to the end of its mapping.
+    #[must_use]
+    pub fn fetchable(&self, pc: u64) -> u64 {
+        self.regions.executable_length(pc)
+    }
+
+    /// Whether code at `pc` can change only by a system call.
+    #[must_use]
+    pub fn is_stable(&self, pc: u64) -> bool {
+        self.regions.find(pc).is_some_and(|(_, region)| region.protection & libc::PROT_WRITE == 0)
+    }
+}

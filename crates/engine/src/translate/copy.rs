@@ -1,0 +1,293 @@
+//! Copying single instructions, and control transfers.
+
+use iced_x86::{Encoder, Instruction as Decoded, InstructionInfoFactory, OpKind, Register};
+
+use super::Vdso;
+use crate::cache::{Draft, Exit, Loan};
+use crate::decode::{Encoding, Instruction, Segment};
+use crate::emit::{Emitter, Gpr, gpr};
+use crate::exit::ExitKind;
+use crate::layout::BRANCH_TABLE;
+use crate::slots::offset;
+
+/// The spill slot of rcx in indirect branches.
+const TARGET_SPILL: u8 = 0;
+/// The spill slot of the register that stands in for a far RIP-relative base.
+const BASE_SPILL: u8 = 1;
+
+/// A fragment in the making.
+pub struct Builder {
+    /// Its hot code.
+    pub code: Emitter,
+    /// Its description.
+    pub draft: Draft,
+    /// Where its code starts in the cache.
+    pub start: u64,
+    /// The vDSO as the program sees it.
+    pub vdso: Vdso,
+}
+
+/// An instruction that the engine does not know how to copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Uncopyable;
+
+impl Builder {
+    /// Starts a fragment at program address `pc`.
+    #[must_use]
+    pub fn new(code: Emitter, pc: u64, vdso: Vdso) -> Builder {
+        let start = code.here();
+        Builder { code, draft: Draft { pc, ..Draft::default() }, start, vdso }
+    }
+
+    /// Offset of the next byte in the fragment.
+    #[must_use]
+    pub fn offset(&self) -> u16 {
+        u16::try_from(self.code.here() - self.start).expect("fragments are below 64 KiB")
+    }
+
+    /// Emits the instruction so that it has its old effect at its new place.
+    ///
+    /// # Errors
+    /// If it names memory through GS, which belongs to the engine.
+    pub fn copy(&mut self, instruction: &Instruction, bytes: &[u8], pc: u64) -> Result<(), Uncopyable> {
+        if instruction.segment == Some(Segment::Gs) && has_memory_operand(instruction) {
+            return Err(Uncopyable);
+        }
+        if instruction.rip_relative {
+            return self.copy_rip_relative(instruction, bytes, pc);
+        }
+        let at = self.code.here();
+        self.code.bytes(&bytes[..usize::from(instruction.length)]);
+        if instruction.segment == Some(Segment::Fs) {
+            self.patch_byte(at + u64::from(instruction.segment_offset), 0x65);
+        }
+        Ok(())
+    }
+
+    fn patch_byte(&mut self, at: u64, value: u8) {
+        assert!((self.start..self.code.here()).contains(&at));
+        // SAFETY: the byte lies in what this builder has emitted.
+        unsafe { (at as *mut u8).write(value) };
+    }
+
+    fn copy_rip_relative(
+        &mut self,
+        instruction: &Instruction,
+        bytes: &[u8],
+        pc: u64,
+    ) -> Result<(), Uncopyable> {
+        let target = self.rip_target(instruction, bytes, pc);
+        let next = self.code.here() + u64::from(instruction.length);
+        let distance = target.wrapping_sub(next) as i64;
+        let Ok(displacement) = i32::try_from(distance) else {
+            return self.copy_far(bytes, pc, target);
+        };
+        if instruction.address_size_prefix {
+            return self.copy_far(bytes, pc, target);
+        }
+        let at = self.code.here();
+        self.code.bytes(&bytes[..usize::from(instruction.length)]);
+        self.code.patch32(at + u64::from(instruction.displacement_offset), displacement);
+        if instruction.segment == Some(Segment::Fs) {
+            self.patch_byte(at + u64::from(instruction.segment_offset), 0x65);
+        }
+        Ok(())
+    }
+
+    /// The address that a RIP-relative operand names.
+    #[must_use]
+    pub fn rip_target(&self, instruction: &Instruction, bytes: &[u8], pc: u64) -> u64 {
+        let at = usize::from(instruction.displacement_offset);
+        let field: [u8; 4] = bytes[at..at + 4].try_into().expect("a RIP-relative field has four bytes");
+        let displacement = i64::from(i32::from_le_bytes(field));
+        let target = pc
+            .wrapping_add(u64::from(instruction.length))
+            .wrapping_add(displacement as u64);
+        let target = if instruction.address_size_prefix { target & 0xffff_ffff } else { target };
+        self.vdso.resolve(pc, target)
+    }
+
+    /// Emits an instruction whose RIP-relative operand is out of reach, with a borrowed
+    /// register as its base.
+    fn copy_far(&mut self, bytes: &[u8], pc: u64, target: u64) -> Result<(), Uncopyable> {
+        let mut decoder = iced_x86::Decoder::with_ip(64, bytes, pc, iced_x86::DecoderOptions::NONE);
+        let mut decoded = decoder.decode();
+        let base = unused_register(&decoded).ok_or(Uncopyable)?;
+        rebase(&mut decoded, base);
+        let mut encoder = Encoder::new(64);
+        encoder.encode(&decoded, pc).map_err(|_| Uncopyable)?;
+        let encoded = encoder.take_buffer();
+        self.code.store_slot(offset::spill(BASE_SPILL), base);
+        let start = self.offset();
+        self.code.load_immediate(base, target);
+        self.code.bytes(&encoded);
+        self.draft.loans.push(Loan { start, end: self.offset(), register: base, slot: BASE_SPILL });
+        self.code.load_slot(base, offset::spill(BASE_SPILL));
+        Ok(())
+    }
+
+    /// Emits an exit by a patchable jump (conditional or not).
+    pub fn exit_jump(&mut self, condition: Option<u8>, kind: ExitKind, target: u64) {
+        let here = self.code.here();
+        let field = self.code.patchable_jump(condition, here);
+        self.draft.exits.push(Exit::new(kind, target, field));
+    }
+
+    /// Emits `loop`, `loope`, `loopne` or `jrcxz`: only their short forms exist.
+    pub fn short_branch(&mut self, instruction: &Instruction, target: u64) {
+        if instruction.address_size_prefix {
+            self.code.bytes(&[0x67]);
+        }
+        self.code.bytes(&[instruction.opcode, 2]); // taken: over the next jump
+        self.code.bytes(&[0xeb, 0]);
+        let over = self.code.here();
+        self.exit_jump(None, ExitKind::Direct, target);
+        let length = (self.code.here() - over) as u8;
+        self.patch_byte(over - 1, length);
+    }
+
+    /// Emits the target of an indirect branch into rcx, whose program value goes to its slot.
+    pub fn indirect_target(
+        &mut self,
+        instruction: &Instruction,
+        bytes: &[u8],
+        pc: u64,
+    ) -> Result<(), Uncopyable> {
+        if instruction.segment == Some(Segment::Gs) && instruction.has_memory_modrm() {
+            return Err(Uncopyable);
+        }
+        self.code.store_slot(offset::spill(TARGET_SPILL), gpr::RCX);
+        if instruction.rip_relative {
+            let address = self.rip_target(instruction, bytes, pc);
+            self.load_absolute(instruction.segment, address);
+            return Ok(());
+        }
+        if instruction.segment == Some(Segment::Fs) {
+            self.code.bytes(&[0x65]);
+        }
+        if instruction.address_size_prefix {
+            self.code.bytes(&[0x67]);
+        }
+        // mov rcx, r/m64
+        self.code.bytes(&[0x48 | instruction.extension & 3, 0x8b, instruction.modrm & 0xc7 | 0x08]);
+        let rest = usize::from(instruction.modrm_offset) + 1..usize::from(instruction.length);
+        self.code.bytes(&bytes[rest]);
+        Ok(())
+    }
+
+    fn load_absolute(&mut self, segment: Option<Segment>, address: u64) {
+        if segment == Some(Segment::Fs) {
+            self.code.bytes(&[0x65]);
+        }
+        match i32::try_from(address as i64) {
+            Ok(displacement) => {
+                self.code.bytes(&[0x48, 0x8b, 0x0c, 0x25]);
+                self.code.imm32(displacement);
+            }
+            Err(_) => {
+                // A prefix belongs to the load, not to the immediate.
+                self.code.load_immediate(gpr::RCX, address);
+                self.code.bytes(&[0x48, 0x8b, 0x09]);
+            }
+        }
+    }
+
+    /// Marks rcx as borrowed from here to the end of what is emitted until `loan_end`.
+    #[must_use]
+    pub fn target_loan(&self) -> Loan {
+        Loan { start: self.offset(), end: 0, register: gpr::RCX, slot: TARGET_SPILL }
+    }
+
+    /// Ends a loan here.
+    pub fn end_loan(&mut self, loan: Loan) {
+        let end = self.offset();
+        self.draft.loans.push(Loan { end, ..loan });
+    }
+
+    /// Emits the return address (already in rcx: a program address) and the branch.
+    pub fn jump_indirect(&mut self) {
+        self.code.jump_through_table(BRANCH_TABLE);
+    }
+
+    /// Emits `ret`: rcx to its slot, the return address to rcx, and the branch.
+    pub fn return_branch(&mut self, pop: u16) {
+        self.code.store_slot(offset::spill(TARGET_SPILL), gpr::RCX);
+        self.code.bytes(&[0x59]); // pop rcx
+        if pop != 0 {
+            self.code.lea(gpr::RSP, gpr::RSP, i32::from(pop));
+        }
+        self.jump_indirect();
+    }
+
+    /// Emits the landing place of returns and other indirect branches: rcx comes back from
+    /// its slot. Returns its address.
+    pub fn landing(&mut self) -> u64 {
+        let here = self.code.here();
+        self.code.load_slot(gpr::RCX, offset::spill(TARGET_SPILL));
+        here
+    }
+
+    /// Emits `rdfsbase`/`wrfsbase`, which act on GS here. `false`: not handled (32-bit forms of writes).
+    pub fn segment_base(&mut self, instruction: &Instruction, bytes: &[u8], write: Option<Gpr>) -> bool {
+        if let Some(register) = write {
+            if !instruction.wide() {
+                return false;
+            }
+            self.code.store_slot(offset::PROGRAM_FS, register);
+        }
+        let at = self.code.here();
+        self.code.bytes(&bytes[..usize::from(instruction.length)]);
+        // /0 → /1 and /2 → /3: from FS to GS.
+        self.patch_byte(at + u64::from(instruction.modrm_offset), instruction.modrm | 0x08);
+        true
+    }
+}
+
+/// Whether a segment override would matter.
+fn has_memory_operand(instruction: &Instruction) -> bool {
+    let implicit = instruction.encoding == Encoding::Legacy
+        && instruction.map == 0
+        && matches!(instruction.opcode, 0xa0..=0xa7 | 0xac | 0xad | 0x6e | 0x6f | 0xd7);
+    let lea = instruction.map == 0 && instruction.opcode == 0x8d;
+    let nop = instruction.map == 1 && matches!(instruction.opcode, 0x18..=0x1f);
+    implicit || instruction.has_memory_modrm() && !lea && !nop
+}
+
+fn unused_register(decoded: &Decoded) -> Option<Gpr> {
+    const CANDIDATES: [(Register, Gpr); 6] = [
+        (Register::RAX, 0),
+        (Register::RCX, 1),
+        (Register::RDX, 2),
+        (Register::RBX, 3),
+        (Register::RSI, 6),
+        (Register::RDI, 7),
+    ];
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info(decoded);
+    CANDIDATES
+        .into_iter()
+        .find(|&(register, _)| {
+            !info.used_registers().iter().any(|used| used.register().full_register() == register)
+        })
+        .map(|(_, number)| number)
+}
+
+fn rebase(decoded: &mut Decoded, base: Gpr) {
+    const NAMES: [Register; 8] = [
+        Register::RAX,
+        Register::RCX,
+        Register::RDX,
+        Register::RBX,
+        Register::RSP,
+        Register::RBP,
+        Register::RSI,
+        Register::RDI,
+    ];
+    decoded.set_memory_base(NAMES[usize::from(base)]);
+    decoded.set_memory_displacement64(0);
+    decoded.set_memory_displ_size(0);
+    if decoded.segment_prefix() == Register::FS {
+        decoded.set_segment_prefix(Register::GS);
+    }
+    debug_assert!((0..decoded.op_count()).any(|operand| decoded.op_kind(operand) == OpKind::Memory));
+}

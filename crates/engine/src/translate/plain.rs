@@ -1,0 +1,245 @@
+//! Translation without instrumentation.
+//!
+//! A fragment runs on behind conditional branches and, in code that cannot change by
+//! itself, behind direct calls, so that likely continuations are found translated and lie
+//! next to each other. Every basic block begins with all program state in place, so each
+//! is an entry of its own and no block need be translated twice.
+
+use super::copy::Builder;
+use super::Source;
+use crate::cache::{Cache, CacheFull, Exit};
+use crate::decode::{DecodeError, Instruction, Kind, Segment, decode};
+use crate::exit::ExitKind;
+use crate::guarded;
+
+/// Instructions after which a fragment ends at the next block boundary.
+const SOFT_LIMIT: usize = 96;
+/// Instructions after which a fragment ends anywhere.
+const HARD_LIMIT: usize = 256;
+/// The annotation marker: `nopl 0x554E5350(%rax,%rax,1)`.
+pub(crate) const MARKER: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0x50, 0x53, 0x4e, 0x55];
+
+/// What follows an instruction.
+enum Next {
+    /// The next instruction, in the same basic block.
+    Instruction,
+    /// A new basic block, whose landing place has been emitted if it has one.
+    Block { landing: u64 },
+    /// Nothing.
+    End,
+}
+
+/// Translates the code at `pc` and makes it part of the cache.
+///
+/// # Errors
+/// If the cache is full.
+pub fn translate(cache: &mut Cache, source: &Source, pc: u64) -> Result<(), CacheFull> {
+    let mut builder = Builder::new(cache.begin()?, pc, source.vdso);
+    let mut translation = Translation { cache, source, builder: &mut builder, pc, fetchable: 0 };
+    translation.run();
+    cache.commit(&builder.code, builder.draft);
+    Ok(())
+}
+
+struct Translation<'a> {
+    cache: &'a Cache,
+    source: &'a Source<'a>,
+    builder: &'a mut Builder,
+    pc: u64,
+    /// End of the code that is known to be readable.
+    fetchable: u64,
+}
+
+impl Translation<'_> {
+    fn run(&mut self) {
+        self.begin_block(0);
+        loop {
+            let before = self.builder.code.here();
+            let Some((instruction, window)) = self.fetch() else { return };
+            let next = self.instruction(&instruction, &window);
+            let emitted = (self.builder.code.here() - before) as u32;
+            // A landing place counts as the end of the call before it.
+            self.builder.draft.boundaries.push((instruction.length, emitted));
+            let count = self.builder.draft.boundaries.len();
+            self.pc += u64::from(instruction.length);
+            match next {
+                Next::End => return,
+                Next::Instruction if count < HARD_LIMIT => {}
+                Next::Instruction => {
+                    self.builder.exit_jump(None, ExitKind::Direct, self.pc);
+                    return;
+                }
+                Next::Block { landing } => {
+                    if count >= SOFT_LIMIT || self.cache.entry(self.pc).is_some() {
+                        self.builder.exit_jump(None, ExitKind::Direct, self.pc);
+                        return;
+                    }
+                    self.begin_block(landing);
+                }
+            }
+        }
+    }
+
+    fn begin_block(&mut self, landing: u64) {
+        let here = self.builder.code.here() as u32;
+        self.builder.draft.entries.push((self.pc, here, landing as u32, 0));
+    }
+
+    /// The instruction at the current address; emits the exit that explains why there is none.
+    fn fetch(&mut self) -> Option<(Instruction, [u8; 16])> {
+        let mut window = [0; 16];
+        if self.pc + 16 > self.fetchable {
+            // Look again: the next mapping may continue the code.
+            self.fetchable = self.pc + self.source.fetchable(self.pc);
+        }
+        let available = (self.fetchable - self.pc).min(16) as usize;
+        let readable = available != 0 && guarded::read(self.pc, &mut window[..available]);
+        if !readable {
+            self.builder.exit_jump(None, ExitKind::Unfetchable, self.pc);
+            return None;
+        }
+        match decode(&window[..available], self.pc) {
+            Ok(instruction) => Some((instruction, window)),
+            Err(DecodeError::Truncated | DecodeError::TooLong) => {
+                self.builder.exit_jump(None, ExitKind::Unfetchable, self.pc);
+                None
+            }
+        }
+    }
+
+    fn instruction(&mut self, instruction: &Instruction, window: &[u8; 16]) -> Next {
+        let next_pc = self.pc + u64::from(instruction.length);
+        match instruction.kind {
+            Kind::Plain => self.plain(instruction, window),
+            Kind::Jcc { condition } => {
+                self.builder.exit_jump(Some(condition), ExitKind::Direct, instruction.target);
+                Next::Block { landing: 0 }
+            }
+            Kind::JrcxzOrLoop { .. } => {
+                self.builder.short_branch(instruction, instruction.target);
+                Next::Block { landing: 0 }
+            }
+            Kind::JumpDirect => {
+                self.builder.exit_jump(None, ExitKind::Direct, instruction.target);
+                Next::End
+            }
+            Kind::CallDirect => {
+                self.builder.code.push_immediate(next_pc);
+                self.builder.exit_jump(None, ExitKind::Direct, instruction.target);
+                self.after_call(next_pc)
+            }
+            Kind::JumpIndirect => {
+                if self.builder.indirect_target(instruction, window, self.pc).is_err() {
+                    return self.emulate();
+                }
+                self.builder.jump_indirect();
+                Next::End
+            }
+            Kind::CallIndirect => self.call_indirect(instruction, window, next_pc),
+            Kind::Return { pop } => {
+                self.builder.return_branch(pop);
+                Next::End
+            }
+            Kind::Syscall => {
+                let id = self.cache.exit_id(self.builder.draft.exits.len());
+                let gate = self.cache.gates.exit;
+                self.builder.code.leave(id, gate);
+                self.builder.draft.exits.push(Exit::new(ExitKind::SystemCall, next_pc, 0));
+                self.after_system_call(next_pc)
+            }
+            Kind::Xbegin => {
+                // A transaction may always abort: this one does, for no particular reason.
+                self.builder.code.load_immediate(crate::emit::gpr::RAX, 0);
+                self.builder.exit_jump(None, ExitKind::Direct, instruction.target);
+                Next::End
+            }
+            Kind::ReadSegmentBase { segment: Segment::Fs, .. } => {
+                self.builder.segment_base(instruction, window, None);
+                Next::Instruction
+            }
+            Kind::WriteSegmentBase { segment: Segment::Fs, register } => {
+                if self.builder.segment_base(instruction, window, Some(register)) {
+                    Next::Instruction
+                } else {
+                    self.emulate()
+                }
+            }
+            Kind::ReadSegmentBase { .. }
+            | Kind::WriteSegmentBase { .. }
+            | Kind::MoveToSegment(_)
+            | Kind::FarTransfer
+            | Kind::Unusual
+            | Kind::Sysenter => self.emulate(),
+            Kind::Int { vector } if vector != 3 => self.emulate(),
+            // These fault or trap when copied, as they do in place.
+            Kind::Int { .. }
+            | Kind::Int3
+            | Kind::Int1
+            | Kind::Ud
+            | Kind::Hlt
+            | Kind::Invalid
+            | Kind::Xabort
+            | Kind::Xend => {
+                self.copy(instruction, window);
+                self.builder.exit_jump(None, ExitKind::Direct, next_pc);
+                Next::End
+            }
+            Kind::ReadSegment(_) | Kind::Xtest | Kind::Cpuid | Kind::Rdtsc | Kind::Rdtscp | Kind::Xgetbv => {
+                self.copy(instruction, window);
+                Next::Instruction
+            }
+        }
+    }
+
+    fn plain(&mut self, instruction: &Instruction, window: &[u8; 16]) -> Next {
+        if window[..8] == MARKER {
+            let next = self.pc + u64::from(instruction.length);
+            let id = self.cache.exit_id(self.builder.draft.exits.len());
+            let gate = self.cache.gates.exit;
+            self.builder.code.leave(id, gate);
+            self.builder.draft.exits.push(Exit::new(ExitKind::Annotation, next, 0));
+            return Next::End;
+        }
+        if self.builder.copy(instruction, window, self.pc).is_err() {
+            return self.emulate();
+        }
+        Next::Instruction
+    }
+
+    fn copy(&mut self, instruction: &Instruction, window: &[u8; 16]) {
+        let length = usize::from(instruction.length);
+        self.builder.code.bytes(&window[..length]);
+    }
+
+    fn call_indirect(&mut self, instruction: &Instruction, window: &[u8; 16], next_pc: u64) -> Next {
+        if self.builder.indirect_target(instruction, window, self.pc).is_err() {
+            return self.emulate();
+        }
+        let loan = self.builder.target_loan();
+        self.builder.code.push_immediate(next_pc);
+        self.builder.end_loan(loan);
+        self.builder.jump_indirect();
+        self.after_call(next_pc)
+    }
+
+    /// Goes on behind a call where the bytes there are surely code that stays.
+    fn after_call(&mut self, next_pc: u64) -> Next {
+        let worthwhile = self.builder.draft.boundaries.len() + 1 < SOFT_LIMIT;
+        if !worthwhile || !self.source.is_stable(next_pc) || self.cache.entry(next_pc).is_some() {
+            return Next::End;
+        }
+        Next::Block { landing: self.builder.landing() }
+    }
+
+    fn after_system_call(&mut self, next_pc: u64) -> Next {
+        if !self.source.is_stable(next_pc) || self.cache.entry(next_pc).is_some() {
+            return Next::End;
+        }
+        Next::Block { landing: 0 }
+    }
+
+    fn emulate(&mut self) -> Next {
+        self.builder.exit_jump(None, ExitKind::Emulate, self.pc);
+        Next::End
+    }
+}
