@@ -1,0 +1,298 @@
+//! What was measured, as it is judged, printed and saved.
+
+use serde::Serialize;
+
+use super::catalogue::{Program, Sharing};
+use super::limits::Verdict;
+use super::machine::Machine;
+use super::memory::TreePeaks;
+use super::process::Usage;
+use super::statistics::{geometric_mean, median, relative_spread};
+use super::trace_file::TraceFacts;
+use super::variant::{Mode, Variant};
+
+/// The version of the JSON form: grows when a field changes its meaning or goes away.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// Everything that one `cargo xtask bench` found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Results {
+    /// Always `unspool-bench`.
+    pub(crate) schema: &'static str,
+    /// [`SCHEMA_VERSION`].
+    pub(crate) version: u32,
+    /// Where and when.
+    pub(crate) machine: Machine,
+    /// How often each program ran in each mode.
+    pub(crate) runs: u32,
+    /// Whether the sizes were the small ones.
+    pub(crate) small: bool,
+    /// What else a reader should know.
+    pub(crate) notes: Vec<String>,
+    /// The programs, in the catalogue's order.
+    pub(crate) programs: Vec<ProgramResult>,
+    /// The limits, and whether they hold.
+    pub(crate) verdicts: Vec<Verdict>,
+}
+
+/// One program.
+#[derive(Debug, Serialize)]
+pub(crate) struct ProgramResult {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// How much its threads share.
+    #[serde(serialize_with = "serialize_sharing")]
+    pub(crate) sharing: Sharing,
+    /// Why it was not measured, if it was not.
+    pub(crate) skipped: Option<String>,
+    /// One entry for each variant; the first is native.
+    pub(crate) columns: Vec<ColumnResult>,
+}
+
+/// One program in one variant.
+#[derive(Debug, Serialize)]
+pub(crate) struct ColumnResult {
+    /// The variant's label.
+    pub(crate) label: String,
+    /// The variant.
+    #[serde(skip)]
+    pub(crate) variant: Variant,
+    /// User and system time of each run.
+    pub(crate) cpu_s: Vec<f64>,
+    /// Wall time of each run.
+    pub(crate) wall_s: Vec<f64>,
+    /// Peak of the largest process, of each run.
+    pub(crate) largest_process_bytes: Vec<u64>,
+    /// Median CPU time over native's.
+    pub(crate) cpu_ratio: Option<f64>,
+    /// Median wall time over native's.
+    pub(crate) wall_ratio: Option<f64>,
+    /// Median peak of the largest process less native's.
+    pub(crate) memory_over_native_bytes: Option<i64>,
+    /// With `--compare`: the median, over rounds, of this build's CPU time over the other's.
+    pub(crate) ratio_to_other_build: Option<f64>,
+    /// What its last trace held.
+    pub(crate) trace: Option<TraceFacts>,
+    /// Memory of the whole tree, with `--memory`.
+    pub(crate) peaks: Option<TreePeaks>,
+    /// What went wrong. Runs before it still count.
+    pub(crate) problems: Vec<String>,
+}
+
+fn serialize_sharing<S: serde::Serializer>(
+    sharing: &Sharing,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match sharing {
+        Sharing::Alone => "alone",
+        Sharing::Little => "little",
+        Sharing::Much => "much",
+    })
+}
+
+impl ProgramResult {
+    /// A program that cannot be measured.
+    pub(crate) fn skipped(program: &Program, reason: String) -> ProgramResult {
+        ProgramResult {
+            name: program.name,
+            sharing: program.sharing,
+            skipped: Some(reason),
+            columns: Vec::new(),
+        }
+    }
+
+    /// The column of a mode, by the build under test.
+    pub(crate) fn column(&self, mode: Mode) -> Option<&ColumnResult> {
+        self.columns
+            .iter()
+            .find(|column| column.variant.mode == mode && !column.variant.is_other_build)
+    }
+
+    /// Fills in what follows from the runs.
+    pub(crate) fn derive_ratios(&mut self) {
+        let Some(native) = self.column(Mode::Native) else {
+            return;
+        };
+        let native_cpu = median(&native.cpu_s);
+        let native_wall = median(&native.wall_s);
+        let native_peak = native.median_peak();
+        let paired: Vec<Option<f64>> = self
+            .columns
+            .iter()
+            .map(|column| self.paired_ratio(column))
+            .collect();
+        for (column, paired) in self.columns.iter_mut().zip(paired) {
+            let over = |values: &[f64], native: Option<f64>| Some(median(values)? / native?);
+            column.cpu_ratio = over(&column.cpu_s, native_cpu);
+            column.wall_ratio = over(&column.wall_s, native_wall);
+            column.memory_over_native_bytes = column
+                .median_peak()
+                .zip(native_peak)
+                .map(|(peak, native)| (peak - native).round() as i64);
+            column.ratio_to_other_build = paired;
+        }
+    }
+
+    /// Both builds ran next to each other in every round, so that what slowed the machine
+    /// down in one round slowed down both.
+    fn paired_ratio(&self, column: &ColumnResult) -> Option<f64> {
+        if column.variant.is_other_build {
+            return None;
+        }
+        let other = self.columns.iter().find(|other| {
+            other.variant.is_other_build && other.variant.mode == column.variant.mode
+        })?;
+        let ratios: Vec<f64> = column
+            .cpu_s
+            .iter()
+            .zip(&other.cpu_s)
+            .map(|(this, other)| this / other)
+            .collect();
+        median(&ratios)
+    }
+}
+
+impl ColumnResult {
+    /// A column without runs.
+    pub(crate) fn new(variant: Variant) -> ColumnResult {
+        ColumnResult {
+            label: variant.label(),
+            variant,
+            cpu_s: Vec::new(),
+            wall_s: Vec::new(),
+            largest_process_bytes: Vec::new(),
+            cpu_ratio: None,
+            wall_ratio: None,
+            memory_over_native_bytes: None,
+            ratio_to_other_build: None,
+            trace: None,
+            peaks: None,
+            problems: Vec::new(),
+        }
+    }
+
+    /// Adds a run.
+    pub(crate) fn add_run(&mut self, usage: Usage) {
+        self.cpu_s.push(usage.cpu_s);
+        self.wall_s.push(usage.wall_s);
+        self.largest_process_bytes.push(usage.largest_process_bytes);
+    }
+
+    /// How far its CPU times lie apart, relative to their median.
+    pub(crate) fn spread(&self) -> Option<f64> {
+        relative_spread(&self.cpu_s)
+    }
+
+    fn median_peak(&self) -> Option<f64> {
+        let peaks: Vec<f64> = self
+            .largest_process_bytes
+            .iter()
+            .map(|bytes| *bytes as f64)
+            .collect();
+        median(&peaks)
+    }
+}
+
+/// Geometric mean, least and greatest of ratios, with the programs that have these.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RatioSummary {
+    /// Geometric mean.
+    pub(crate) mean: f64,
+    /// The least.
+    pub(crate) least: (f64, &'static str),
+    /// The greatest.
+    pub(crate) greatest: (f64, &'static str),
+}
+
+impl RatioSummary {
+    /// Sums up one value of every program that has it.
+    pub(crate) fn of(
+        programs: &[ProgramResult],
+        value: impl Fn(&ProgramResult) -> Option<f64>,
+    ) -> Option<RatioSummary> {
+        let values: Vec<(f64, &'static str)> = programs
+            .iter()
+            .filter_map(|program| Some((value(program)?, program.name)))
+            .collect();
+        let bare: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
+        Some(RatioSummary {
+            mean: geometric_mean(&bare)?,
+            least: *values.iter().min_by(|a, b| a.0.total_cmp(&b.0))?,
+            greatest: *values.iter().max_by(|a, b| a.0.total_cmp(&b.0))?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(mode: Mode, is_other_build: bool, cpu_s: &[f64]) -> ColumnResult {
+        let mut column = ColumnResult::new(Variant {
+            mode,
+            unspool: "/u".into(),
+            is_other_build,
+        });
+        for &cpu_s in cpu_s {
+            let bytes = (cpu_s * 1e6) as u64;
+            column.add_run(Usage {
+                cpu_s,
+                wall_s: cpu_s / 2.0,
+                largest_process_bytes: bytes,
+            });
+        }
+        column
+    }
+
+    fn program(columns: Vec<ColumnResult>) -> ProgramResult {
+        let mut result = ProgramResult {
+            name: "p",
+            sharing: Sharing::Alone,
+            skipped: None,
+            columns,
+        };
+        result.derive_ratios();
+        result
+    }
+
+    #[test]
+    fn ratios_are_of_medians() {
+        let result = program(vec![
+            column(Mode::Native, false, &[1.0, 9.0, 2.0]),
+            column(Mode::Run, false, &[3.0, 2.0, 8.0]),
+            column(Mode::TicketFile, false, &[]),
+        ]);
+        let run = result.column(Mode::Run).unwrap();
+        assert_eq!(run.cpu_ratio, Some(1.5));
+        assert_eq!(run.wall_ratio, Some(1.5));
+        assert_eq!(run.memory_over_native_bytes, Some(1_000_000));
+        assert_eq!(result.column(Mode::TicketFile).unwrap().cpu_ratio, None);
+    }
+
+    #[test]
+    fn builds_are_compared_round_by_round() {
+        let result = program(vec![
+            column(Mode::Native, false, &[1.0]),
+            column(Mode::Run, false, &[1.0, 10.0, 2.0]),
+            column(Mode::Run, true, &[2.0, 20.0, 2.0]),
+        ]);
+        assert_eq!(result.columns[1].ratio_to_other_build, Some(0.5));
+        assert_eq!(result.columns[2].ratio_to_other_build, None);
+    }
+
+    #[test]
+    fn summaries_name_the_extremes() {
+        let mut slow = program(vec![column(Mode::Native, false, &[4.0])]);
+        slow.name = "slow";
+        let fast = program(vec![column(Mode::Native, false, &[1.0])]);
+        let summary = RatioSummary::of(&[slow, fast], |program| {
+            program.columns[0].cpu_s.first().copied()
+        });
+        let expected = RatioSummary {
+            mean: 2.0,
+            least: (1.0, "p"),
+            greatest: (4.0, "slow"),
+        };
+        assert_eq!(summary, Some(expected));
+    }
+}
