@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
         .with_context(|| format!("cannot make {}", places.data.display()))?;
     process::adopt_orphans().context("cannot become the parent of orphans")?;
 
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = machine::busy_note().into_iter().collect();
     let variants = variants(&options, &root, &mut notes)?;
     let results = Results {
         schema: "unspool-bench",

@@ -183,9 +183,9 @@ pub(crate) const PROGRAMS: &[Program] = &[
         "xz",
         &[
             Fixed("-T2"),
-            Fixed("--block-size=1MiB"),
+            Fixed("--block-size=512KiB"),
             Fixed("-c"),
-            Generated(Input::Text, 5, 2),
+            Generated(Input::Text, 3, 1),
         ],
     ),
     installed(
@@ -201,9 +201,9 @@ pub(crate) const PROGRAMS: &[Program] = &[
         &[
             Fixed("-19"),
             Fixed("-T2"),
-            Fixed("-B1MiB"),
+            Fixed("-B512KiB"),
             Fixed("-c"),
-            Generated(Input::Text, 5, 2),
+            Generated(Input::Text, 3, 1),
         ],
     ),
     installed_elsewhere(

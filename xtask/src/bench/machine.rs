@@ -4,6 +4,9 @@ use std::process::Command;
 
 use serde::Serialize;
 
+/// Load from which on others take so much of a processor that figures suffer.
+const BUSY_LOAD: f64 = 0.5;
+
 /// What a reader needs to judge the figures.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Machine {
@@ -77,6 +80,14 @@ impl Machine {
         let machine = machine.trim_matches('-');
         format!("{}-{machine}-{}.md", self.date, self.processors)
     }
+}
+
+/// A warning, where the machine has other things to do than to measure.
+pub(crate) fn busy_note() -> Option<String> {
+    let averages = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let load: f64 = averages.split_whitespace().next()?.parse().ok()?;
+    (load >= BUSY_LOAD)
+        .then(|| format!("the machine was busy at the start: load average {load:.2} over a minute"))
 }
 
 fn value_of<'text>(text: &'text str, key: &str) -> Option<&'text str> {
