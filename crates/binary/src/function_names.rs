@@ -1,0 +1,126 @@
+//! The functions that a user names, found in modules.
+
+use rustc_hash::FxHashMap;
+
+use crate::demangle::spellings;
+use crate::function::Function;
+use crate::module::Module;
+
+/// Names of functions, as users write them.
+///
+/// A name is a symbol (`_ZN2ns1fEi`, `malloc`), a name as the source has it
+/// (`ns::f(int)`), or that without the argument list (`ns::f`), which stands for all
+/// overloads. Without template arguments it stands for all instances. Copies that
+/// compilers specialise (`f.constprop.0`) are found by the name of the original.
+#[derive(Debug, Clone, Default)]
+pub struct FunctionNames {
+    names: Vec<String>,
+    by_name: FxHashMap<String, usize>,
+    /// What the symbol of each name must contain; none if any symbol may do.
+    required: Option<Vec<String>>,
+}
+
+/// A function that was asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct FoundFunction<'names, 'module> {
+    /// The name as it was asked for.
+    pub asked: &'names str,
+    /// The function.
+    pub function: Function<'module>,
+}
+
+impl FunctionNames {
+    /// Reads a list: one name on a line; blank lines and those that start with `#` are left
+    /// out.
+    #[must_use]
+    pub fn parse(list: &str) -> FunctionNames {
+        let lines = list.lines().map(str::trim);
+        FunctionNames::new(lines.filter(|line| !line.is_empty() && !line.starts_with('#')))
+    }
+
+    /// Takes single names.
+    pub fn new<'name>(names: impl IntoIterator<Item = &'name str>) -> FunctionNames {
+        let mut result = FunctionNames {
+            required: Some(Vec::new()),
+            ..FunctionNames::default()
+        };
+        for name in names {
+            let number = result.names.len();
+            if result.by_name.insert(name.to_owned(), number).is_some() {
+                continue;
+            }
+            result.names.push(name.to_owned());
+            result.required = result
+                .required
+                .zip(required_part(name))
+                .map(|(mut all, part)| {
+                    all.push(part.to_owned());
+                    all
+                });
+        }
+        // The names keep their first number where one is repeated.
+        result.by_name = result
+            .names
+            .iter()
+            .enumerate()
+            .map(|(number, name)| (name.clone(), number))
+            .collect();
+        result
+    }
+
+    /// The names, in the order given.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// All functions of the module that have one of the names, by address.
+    #[must_use]
+    pub fn find_in<'names, 'module>(
+        &'names self,
+        module: &'module Module,
+    ) -> Vec<FoundFunction<'names, 'module>> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        module
+            .functions()
+            .filter_map(|function| {
+                let asked = self.matching(function.symbol())?;
+                Some(FoundFunction { asked, function })
+            })
+            .collect()
+    }
+
+    fn matching(&self, symbol: &[u8]) -> Option<&str> {
+        // To demangle is dear, and hardly any symbol of a large module is asked for.
+        if let Some(required) = &self.required {
+            let mut parts = required.iter().map(String::as_bytes);
+            if !parts.any(|part| memchr::memmem::find(symbol, part).is_some()) {
+                return None;
+            }
+        }
+        spellings(symbol)
+            .iter()
+            .find_map(|spelling| self.by_name.get(spelling))
+            .map(|&number| self.names[number].as_str())
+    }
+}
+
+/// A part of the name that occurs in every symbol that stands for it: the identifier at its
+/// end, which mangling keeps as it is. None where that is not certain: for operators,
+/// destructors, and what C++ abbreviates in `std`.
+fn required_part(name: &str) -> Option<&str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':';
+    if !name.bytes().all(plain) || name.starts_with("std::") {
+        return None;
+    }
+    let last = name.rsplit("::").next().unwrap_or(name);
+    let abbreviated = last.is_empty() || last.starts_with("operator");
+    (!abbreviated).then_some(last)
+}

@@ -1,0 +1,265 @@
+//! A program or library file, read.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use object::LittleEndian;
+use object::elf::{EM_X86_64, PF_X, PT_LOAD, ProgramHeader64};
+use object::read::ReadCache;
+use object::read::elf::{FileHeader, ProgramHeader, SectionTable};
+
+use crate::address::{FileAddress, FileOffset, LoadBias, RuntimeAddress};
+use crate::debug_file::debug_file_path;
+use crate::error::{ModuleError, Problem, noted};
+use crate::function::{Function, FunctionTable, FunctionTableBuilder};
+use crate::notes;
+use crate::segments::{Segment, Segments};
+use crate::symbols::{self, Data, Header, Source};
+
+/// A program or library.
+#[derive(Debug)]
+pub struct Module {
+    path: PathBuf,
+    build_id: Option<Vec<u8>>,
+    entry: FileAddress,
+    segments: Segments,
+    functions: FunctionTable,
+    problems: Vec<Problem>,
+}
+
+impl Module {
+    /// Reads a file, and the separate file with its symbols if they were split off and are
+    /// installed.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or is not ELF for x86-64. Damage beyond the first
+    /// headers is no error: see [`Module::problems`].
+    pub fn open(path: &Path) -> Result<Module, ModuleError> {
+        let source = Source::File(open_file(path)?);
+        let mut contents = Contents::read(path, source, None)?;
+        if !contents.has_full_symbols
+            && let Some(debug_path) = contents.build_id.as_deref().and_then(debug_file_path)
+            && let Ok(file) = open_file(&debug_path)
+        {
+            contents.add_debug_file(&debug_path, file);
+        }
+        Ok(contents.finish(path))
+    }
+
+    /// Reads a module from memory, such as the vdso. The path only names it.
+    ///
+    /// # Errors
+    /// As [`Module::open`].
+    pub fn from_bytes(path: &Path, bytes: Vec<u8>) -> Result<Module, ModuleError> {
+        let source = Source::Bytes(std::io::Cursor::new(bytes));
+        Ok(Contents::read(path, source, None)?.finish(path))
+    }
+
+    /// The path that it was opened by.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The identifier that the linker gave it, if any.
+    #[must_use]
+    pub fn build_id(&self) -> Option<&[u8]> {
+        self.build_id.as_deref()
+    }
+
+    /// Where execution starts; 0 if nowhere.
+    #[must_use]
+    pub fn entry(&self) -> FileAddress {
+        self.entry
+    }
+
+    /// What could not be read.
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// The addresses from its first segment to the end of its last; none without segments.
+    #[must_use]
+    pub fn span(&self) -> Option<(FileAddress, FileAddress)> {
+        self.segments.span()
+    }
+
+    /// All functions by address; several where they have several names.
+    pub fn functions(&self) -> impl Iterator<Item = Function<'_>> {
+        self.functions.iter()
+    }
+
+    /// The innermost function that holds the address, by the best of its names, and how far
+    /// into it the address is.
+    #[must_use]
+    pub fn function_at(&self, address: FileAddress) -> Option<(Function<'_>, u64)> {
+        let function = self.functions.at(address.0)?;
+        Some((function, address.0 - function.address().0))
+    }
+
+    /// The address at which a byte of the file is loaded, if it is.
+    #[must_use]
+    pub fn address_of(&self, offset: FileOffset) -> Option<FileAddress> {
+        self.segments.address_of(offset)
+    }
+
+    /// Where in the file the byte at an address comes from, if it does.
+    #[must_use]
+    pub fn offset_of(&self, address: FileAddress) -> Option<FileOffset> {
+        self.segments.offset_of(address)
+    }
+
+    /// The bias of the module in a program that has mapped the file's page at `offset` to
+    /// `address`; none if no segment contains that page.
+    #[must_use]
+    pub fn bias_of_mapping(
+        &self,
+        address: RuntimeAddress,
+        offset: FileOffset,
+        executable: bool,
+    ) -> Option<LoadBias> {
+        self.segments.bias_of_mapping(address, offset, executable)
+    }
+}
+
+/// A module that is still being read.
+struct Contents {
+    build_id: Option<Vec<u8>>,
+    entry: FileAddress,
+    segments: Segments,
+    functions: FunctionTableBuilder,
+    has_full_symbols: bool,
+    problems: Vec<Problem>,
+}
+
+impl Contents {
+    /// Reads a file. Separate debug files have program headers without contents, so that
+    /// the module's own segments must be given for them.
+    fn read(
+        path: &Path,
+        source: Source,
+        own_segments: Option<&Segments>,
+    ) -> Result<Contents, ModuleError> {
+        let cache = ReadCache::new(source);
+        let data: Data<'_> = &cache;
+        let header = parse_header(path, data)?;
+        let mut problems = Vec::new();
+        let program_headers = noted(
+            header.program_headers(LittleEndian, data),
+            "program headers",
+            &mut problems,
+        )
+        .unwrap_or_default();
+        let segments = match own_segments {
+            Some(segments) => segments.clone(),
+            None => read_segments(program_headers, &mut problems),
+        };
+        let sections: SectionTable<'_, Header, Data<'_>> = noted(
+            header.sections(LittleEndian, data),
+            "sections",
+            &mut problems,
+        )
+        .unwrap_or_default();
+        let build_id = notes::build_id(data, program_headers, &sections, &mut problems);
+        let mut functions = FunctionTableBuilder::default();
+        let has_full_symbols = symbols::read_functions(
+            data,
+            program_headers,
+            &sections,
+            &segments,
+            &mut functions,
+            &mut problems,
+        );
+        let entry = FileAddress(header.e_entry(LittleEndian));
+        Ok(Contents {
+            build_id,
+            entry,
+            segments,
+            functions,
+            has_full_symbols,
+            problems,
+        })
+    }
+
+    fn add_debug_file(&mut self, path: &Path, file: File) {
+        let debug = Contents::read(path, Source::File(file), Some(&self.segments));
+        match debug {
+            Ok(debug) if debug.build_id == self.build_id => {
+                self.functions.append(debug.functions);
+                self.problems.extend(debug.problems);
+            }
+            Ok(_) => self.problems.push(Problem {
+                part: "debug file",
+                reason: format!("{} belongs to another build", path.display()),
+            }),
+            Err(error) => {
+                self.problems.push(Problem {
+                    part: "debug file",
+                    reason: error.to_string(),
+                });
+            }
+        }
+    }
+
+    fn finish(self, path: &Path) -> Module {
+        Module {
+            path: path.to_owned(),
+            build_id: self.build_id,
+            entry: self.entry,
+            functions: self.functions.build(&self.segments),
+            segments: self.segments,
+            problems: self.problems,
+        }
+    }
+}
+
+fn open_file(path: &Path) -> Result<File, ModuleError> {
+    File::open(path).map_err(|source| ModuleError::Open {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn parse_header<'data>(path: &Path, data: Data<'data>) -> Result<&'data Header, ModuleError> {
+    let header = Header::parse(data).map_err(|error| ModuleError::NotElf {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let readable = header.is_class_64()
+        && header.is_little_endian()
+        && header.e_machine(LittleEndian) == EM_X86_64;
+    if readable {
+        Ok(header)
+    } else {
+        Err(ModuleError::OtherMachine {
+            path: path.to_owned(),
+        })
+    }
+}
+
+fn read_segments(
+    program_headers: &[ProgramHeader64<LittleEndian>],
+    problems: &mut Vec<Problem>,
+) -> Segments {
+    let all = program_headers
+        .iter()
+        .filter(|header| header.p_type(LittleEndian) == PT_LOAD)
+        .map(|header| Segment {
+            offset: header.p_offset(LittleEndian),
+            address: header.p_vaddr(LittleEndian),
+            file_size: header.p_filesz(LittleEndian),
+            memory_size: header.p_memsz(LittleEndian),
+            executable: header.p_flags(LittleEndian) & PF_X != 0,
+        })
+        .collect();
+    let (segments, refused) = Segments::new(all);
+    if refused > 0 {
+        let reason = format!("{refused} segments have impossible sizes");
+        problems.push(Problem {
+            part: "program headers",
+            reason,
+        });
+    }
+    segments
+}
