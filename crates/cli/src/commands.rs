@@ -5,6 +5,7 @@ pub(crate) mod info;
 pub(crate) mod manual;
 pub(crate) mod merge;
 pub(crate) mod observe;
-pub(crate) mod opened;
+mod opened;
 pub(crate) mod replay_increments;
+mod standard_output;
 pub(crate) mod verify;

@@ -64,7 +64,11 @@ impl Failure {
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Failure {
-        Failure { status: exit_status::FAILED, error: error.into(), help: None }
+        Failure {
+            status: exit_status::FAILED,
+            error: error.into(),
+            help: None,
+        }
     }
 }
 
@@ -81,7 +85,11 @@ const PLAIN: &str = "\x1b[0m";
 
 /// One line that starts with a label, coloured where a person reads it.
 fn labelled(label: &str, colour: &str, text: &impl Display) -> String {
-    if coloured() { format!("{colour}{label}{PLAIN} {text}\n") } else { format!("{label} {text}\n") }
+    if coloured() {
+        format!("{colour}{label}{PLAIN} {text}\n")
+    } else {
+        format!("{label} {text}\n")
+    }
 }
 
 /// Whether to colour standard error: <https://no-color.org>.

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 /// `unspool run`
 #[derive(Debug, Args)]
+#[command(override_usage = "unspool run [--] PROGRAM [ARGUMENT]...")]
 pub(crate) struct RunArguments {
     /// The program and its arguments
     ///
@@ -18,6 +19,7 @@ pub(crate) struct RunArguments {
 
 /// `unspool trace`
 #[derive(Debug, Args)]
+#[command(override_usage = "unspool trace [OPTIONS] [--] PROGRAM [ARGUMENT]...")]
 pub(crate) struct TraceArguments {
     /// Where to write the trace: a file, a FIFO, or - for standard output
     ///

@@ -56,9 +56,15 @@ fn options_end_at_the_program() {
         assert_eq!(plan.arguments, expected, "{line}");
     }
     let plan = trace_plan("trace --roi sort --roi -o x --order none").unwrap();
-    assert_eq!(plan.observed.arguments, ["--roi", "-o", "x", "--order", "none"]);
+    assert_eq!(
+        plan.observed.arguments,
+        ["--roi", "-o", "x", "--order", "none"]
+    );
     assert_eq!((plan.region_only, plan.order), (true, Order::LineAtomic));
-    assert_eq!(plan.destination, TraceDestination::File("sort.unspool".into()));
+    assert_eq!(
+        plan.destination,
+        TraceDestination::File("sort.unspool".into())
+    );
 }
 
 #[test]
@@ -114,8 +120,11 @@ fn the_header_keeps_the_options_that_readers_need() {
     ))
     .unwrap();
     assert_eq!(plan.functions, ["push", "queue::pop"]);
-    let options: Vec<String> =
-        plan.header_options().iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let options: Vec<String> = plan
+        .header_options()
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
     assert_eq!(
         options,
         [
@@ -133,8 +142,14 @@ fn the_header_keeps_the_options_that_readers_need() {
 #[test]
 fn the_output_is_named_after_the_program() {
     for (line, destination) in [
-        ("trace /usr/bin/sort", TraceDestination::File("sort.unspool".into())),
-        ("trace -o /tmp/t sort", TraceDestination::File("/tmp/t".into())),
+        (
+            "trace /usr/bin/sort",
+            TraceDestination::File("sort.unspool".into()),
+        ),
+        (
+            "trace -o /tmp/t sort",
+            TraceDestination::File("/tmp/t".into()),
+        ),
         ("trace --discard sort", TraceDestination::Discard),
     ] {
         assert_eq!(trace_plan(line).unwrap().destination, destination, "{line}");
@@ -144,16 +159,26 @@ fn the_output_is_named_after_the_program() {
 #[test]
 fn exports_and_merges_know_where_they_go() {
     let plan = export_plan("export x.unspool --format parquet").unwrap();
-    assert_eq!(plan.format, ExportFormat::Parquet { prefix: "x.unspool".into() });
+    assert_eq!(
+        plan.format,
+        ExportFormat::Parquet {
+            prefix: "x.unspool".into()
+        }
+    );
     let plan = export_plan("export x --format tsv --ordered --without-time -o y").unwrap();
     assert_eq!(plan.format, ExportFormat::Tsv { times: false });
-    assert_eq!((plan.ordered, plan.destination), (true, Destination::File("y".into())));
+    assert_eq!(
+        (plan.ordered, plan.destination),
+        (true, Destination::File("y".into()))
+    );
     for (line, input) in [
         ("merge", Input::StandardInput),
         ("merge -", Input::StandardInput),
         ("merge --keep-time pipe", Input::File("pipe".into())),
     ] {
-        let Ok(Command::Merge(typed)) = parse(line) else { panic!("{line}") };
+        let Ok(Command::Merge(typed)) = parse(line) else {
+            panic!("{line}")
+        };
         assert_eq!(MergePlan::from(typed).input, input, "{line}");
     }
 }
@@ -162,7 +187,9 @@ fn exports_and_merges_know_where_they_go() {
 fn addresses_are_decimal_or_hexadecimal() {
     for (text, address) in [("16", 16), ("0x10", 16), ("0XfF", 255)] {
         let line = format!("replay-increments x --address {text}");
-        let Ok(Command::ReplayIncrements(typed)) = parse(&line) else { panic!("{line}") };
+        let Ok(Command::ReplayIncrements(typed)) = parse(&line) else {
+            panic!("{line}")
+        };
         assert_eq!(typed.address, address, "{line}");
     }
 }

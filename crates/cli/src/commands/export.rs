@@ -15,7 +15,10 @@ pub(crate) fn export(plan: &ExportPlan) -> Result<u8, Failure> {
     let names = Names::of_trace(&trace);
     let problems = match &plan.format {
         ExportFormat::Tsv { times } => {
-            let options = TsvOptions { times: *times, ..TsvOptions::of_trace(trace.header()) };
+            let options = TsvOptions {
+                times: *times,
+                ..TsvOptions::of_trace(trace.header())
+            };
             let mut exporter = TsvExporter::new(plan.destination.open()?, names, options);
             let problems = deliver(&trace, plan.ordered, &mut exporter);
             exporter.finish()?;
@@ -56,5 +59,9 @@ fn deliver(trace: &Trace, ordered: bool, sink: &mut impl Sink) -> Vec<Problem> {
     if ordered {
         return trace.merged().deliver(sink);
     }
-    trace.threads().iter().flat_map(|info| trace.thread(info.thread).deliver(sink)).collect()
+    trace
+        .threads()
+        .iter()
+        .flat_map(|info| trace.thread(info.thread).deliver(sink))
+        .collect()
 }

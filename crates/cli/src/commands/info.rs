@@ -1,10 +1,9 @@
 //! `unspool info`
 
-use std::io::Write;
-
 use unspool_report::Information;
 
 use super::opened;
+use super::standard_output::print_result;
 use crate::arguments::InfoArguments;
 use crate::exit_status;
 use crate::failure::Failure;
@@ -21,6 +20,6 @@ pub(crate) fn info(typed: &InfoArguments) -> Result<u8, Failure> {
         false => information.to_string(),
     };
     text.push('\n');
-    std::io::stdout().write_all(text.as_bytes())?;
+    print_result(text.as_bytes())?;
     Ok(exit_status::SUCCESS)
 }

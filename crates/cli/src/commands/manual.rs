@@ -1,12 +1,12 @@
 //! Completions and manual pages, generated from the arguments.
 
-use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
+use super::standard_output::print_result;
 use crate::arguments::Arguments;
 use crate::exit_status;
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 pub(crate) fn completions(shell: Shell) -> Result<u8, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "unspool", &mut script);
-    std::io::stdout().write_all(&script)?;
+    print_result(&script)?;
     Ok(exit_status::SUCCESS)
 }
 

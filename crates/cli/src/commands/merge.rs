@@ -23,7 +23,11 @@ pub(crate) fn merge(plan: &MergePlan) -> Result<u8, Failure> {
     let is_text = start.first().is_none_or(|byte| byte.is_ascii_digit());
     let input = Cursor::new(start).chain(input);
     if is_text {
-        let summary = merge_text(input, BufWriter::with_capacity(OUTPUT_BYTES, output), plan.keep_time)?;
+        let summary = merge_text(
+            input,
+            BufWriter::with_capacity(OUTPUT_BYTES, output),
+            plan.keep_time,
+        )?;
         Ok(report_text(&summary))
     } else {
         merge_binary(input, output, plan.keep_time)
@@ -55,7 +59,9 @@ fn report_text(summary: &TextMergeSummary) -> u8 {
     let mut status = exit_status::SUCCESS;
     if let Some(first) = summary.first_unreadable_line {
         let lines = summary.unreadable_lines;
-        warn(format_args!("{lines} lines are no trace with times, the first of them line {first}: left out"));
+        warn(format_args!(
+            "{lines} lines are no trace with times, the first of them line {first}: left out"
+        ));
         status = exit_status::INPUT_DAMAGED;
     }
     if summary.late_lines > 0 {

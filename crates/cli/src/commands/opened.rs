@@ -52,6 +52,12 @@ pub(crate) fn report_problems(on_opening: &[Problem], on_reading: &[Problem]) ->
     if problems.len() > SHOWN_PROBLEMS {
         warn(format_args!("and {} more", problems.len() - SHOWN_PROBLEMS));
     }
-    let damaged = problems.iter().any(|problem| !matches!(problem, Problem::NoIndex));
-    if damaged { exit_status::INPUT_DAMAGED } else { exit_status::SUCCESS }
+    let damaged = problems
+        .iter()
+        .any(|problem| !matches!(problem, Problem::NoIndex));
+    if damaged {
+        exit_status::INPUT_DAMAGED
+    } else {
+        exit_status::SUCCESS
+    }
 }

@@ -1,10 +1,9 @@
 //! `unspool replay-increments`
 
-use std::io::Write;
-
 use unspool_analyses::{IncrementReplay, IncrementReport};
 
 use super::opened;
+use super::standard_output::print_result;
 use crate::arguments::ReplayIncrementsArguments;
 use crate::exit_status;
 use crate::failure::{Failure, warn};
@@ -25,10 +24,17 @@ pub(crate) fn replay(typed: &ReplayIncrementsArguments) -> Result<u8, Failure> {
             report.overlapping_accesses
         ));
     }
-    let text = if typed.json { as_json(&report)? } else { as_text(&report) };
-    std::io::stdout().write_all(text.as_bytes())?;
+    let text = if typed.json {
+        as_json(&report)?
+    } else {
+        as_text(&report)
+    };
+    print_result(text.as_bytes())?;
     if report.threads.is_empty() {
-        warn(format_args!("no access to {:#x} was recorded", typed.address));
+        warn(format_args!(
+            "no access to {:#x} was recorded",
+            typed.address
+        ));
         return Ok(exit_status::ANSWER_IS_NO);
     }
     Ok(damage)
@@ -45,8 +51,9 @@ fn as_json(report: &IncrementReport) -> Result<String, Failure> {
 fn as_text(report: &IncrementReport) -> String {
     let mut text = "thread\tregistered\tincrements\teven\tfailed\treads\n".to_owned();
     for thread in &report.threads {
-        let registered =
-            thread.registered_number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let registered = thread
+            .registered_number
+            .map_or_else(|| "-".to_owned(), |number| number.to_string());
         text += &format!(
             "{}\t{registered}\t{}\t{}\t{}\t{}\n",
             thread.thread, thread.increments, thread.even_values, thread.failed_swaps, thread.reads,

@@ -1,11 +1,10 @@
 //! `unspool verify`
 
-use std::io::Write;
-
 use unspool_analyses::ValueCheck;
 use unspool_analyses::values::{Mismatch, ValueReport};
 
 use super::opened;
+use super::standard_output::print_result;
 use crate::arguments::VerifyArguments;
 use crate::exit_status;
 use crate::failure::Failure;
@@ -22,15 +21,21 @@ pub(crate) fn verify(typed: &VerifyArguments) -> Result<u8, Failure> {
     let damage = opened::report_problems(trace.problems(), &problems);
     if report.accesses_with_value == 0 {
         let path = typed.input.display();
-        return Err(Failure::new(format!("{path} holds no values, so there is nothing to check"))
-            .with_help(format!("unspool trace --verify -o {path} PROGRAM")));
+        return Err(Failure::new(format!(
+            "{path} holds no values, so there is nothing to check"
+        ))
+        .with_help(format!("unspool trace --verify -o {path} PROGRAM")));
     }
     let text = match typed.json {
         true => as_json(&report, trace.header().order.name(), typed.show)?,
         false => as_text(&report, trace.header().order.name(), typed.show),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(if report.passed() { damage } else { exit_status::ANSWER_IS_NO })
+    print_result(text.as_bytes())?;
+    Ok(if report.passed() {
+        damage
+    } else {
+        exit_status::ANSWER_IS_NO
+    })
 }
 
 fn as_json(report: &ValueReport, order: &str, show: usize) -> Result<String, Failure> {
@@ -77,7 +82,12 @@ fn as_text(report: &ValueReport, order: &str, show: usize) -> String {
 }
 
 fn mismatch_line(mismatch: &Mismatch) -> String {
-    let bytes = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let bytes = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
     format!(
         "time {}, thread {}, instruction {:#x}: read {} from {:#x}, expected {}{}\n",
         mismatch.time,

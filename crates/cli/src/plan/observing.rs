@@ -28,7 +28,10 @@ impl ObservedProgram {
             return Err(Failure::new("the program's name is empty")
                 .with_status(crate::exit_status::NOT_FOUND));
         }
-        Ok(ObservedProgram { program, arguments: words.collect() })
+        Ok(ObservedProgram {
+            program,
+            arguments: words.collect(),
+        })
     }
 }
 
@@ -119,7 +122,12 @@ impl TryFrom<TraceArguments> for TracePlan {
                 OrderChoice::Timestamp => Order::Timestamp,
             },
             registered_only: typed.registered_only,
-            functions: typed.functions.as_deref().map(read_functions).transpose()?.unwrap_or_default(),
+            functions: typed
+                .functions
+                .as_deref()
+                .map(read_functions)
+                .transpose()?
+                .unwrap_or_default(),
             region_only: typed.roi,
             granule: typed.granule,
             locks: typed.locks,
@@ -173,8 +181,11 @@ impl TracePlan {
 /// Refuses to fill a terminal with a binary trace.
 fn to_standard_output() -> Result<TraceDestination, Failure> {
     if std::io::stdout().is_terminal() {
-        return Err(Failure::new("a trace is binary: it will not be written to a terminal")
-            .with_help("name a file with -o FILE, or pipe it: unspool trace -o - PROGRAM | unspool merge"));
+        return Err(
+            Failure::new("a trace is binary: it will not be written to a terminal").with_help(
+                "name a file with -o FILE, or pipe it: unspool trace -o - PROGRAM | unspool merge",
+            ),
+        );
     }
     Ok(TraceDestination::StandardOutput)
 }
@@ -197,8 +208,10 @@ fn check_granule(granule: u32) -> Result<(), Failure> {
     if granule.is_power_of_two() && (8..=4096).contains(&granule) {
         return Ok(());
     }
-    Err(Failure::new(format!("--granule {granule} is not a power of two from 8 to 4096"))
-        .with_help("leave --granule out to use the processor's cache line of 64 bytes"))
+    Err(Failure::new(format!(
+        "--granule {granule} is not a power of two from 8 to 4096"
+    ))
+    .with_help("leave --granule out to use the processor's cache line of 64 bytes"))
 }
 
 /// Numbers of things that there must be at least one of.
@@ -221,7 +234,10 @@ fn read_functions(path: &Path) -> Result<Vec<String>, Failure> {
         .map(str::to_owned)
         .collect();
     if names.is_empty() {
-        return Err(Failure::new(format!("{} names no function", path.display())));
+        return Err(Failure::new(format!(
+            "{} names no function",
+            path.display()
+        )));
     }
     Ok(names)
 }

@@ -36,8 +36,10 @@ impl Destination {
                 .try_clone_to_owned()
                 .map(File::from)
                 .context("cannot write to standard output")?),
-            Destination::File(path) => Ok(File::create(path)
-                .with_context(|| format!("cannot create {}", path.display()))?),
+            Destination::File(path) => {
+                Ok(File::create(path)
+                    .with_context(|| format!("cannot create {}", path.display()))?)
+            }
         }
     }
 }
@@ -114,14 +116,20 @@ impl TryFrom<ExportArguments> for ExportPlan {
                 .with_help("choose columns where the file is read, or use --format tsv"));
         }
         let format = match typed.format {
-            FormatChoice::Tsv => ExportFormat::Tsv { times: !typed.without_time },
+            FormatChoice::Tsv => ExportFormat::Tsv {
+                times: !typed.without_time,
+            },
             FormatChoice::Csv => ExportFormat::Csv,
             FormatChoice::Json => ExportFormat::Json,
             FormatChoice::None => ExportFormat::None,
             FormatChoice::Parquet => {
                 if typed.output.as_deref() == Some(Path::new("-")) {
-                    return Err(Failure::new("Parquet makes two files, so it cannot go to standard output")
-                        .with_help("name them with -o OUT: OUT.accesses.parquet and OUT.events.parquet"));
+                    return Err(Failure::new(
+                        "Parquet makes two files, so it cannot go to standard output",
+                    )
+                    .with_help(
+                        "name them with -o OUT: OUT.accesses.parquet and OUT.events.parquet",
+                    ));
                 }
                 let prefix = typed.output.clone().unwrap_or_else(|| typed.input.clone());
                 ExportFormat::Parquet { prefix }
