@@ -16,8 +16,8 @@ mod tables;
 mod tests;
 
 use tables::{
-    ABSOLUTE_ADDRESS, ESCAPE, IMMEDIATE_BYTES, IMMEDIATE_V, IMMEDIATE_Z, MODRM, PREFIX, REGISTERS_ONLY,
-    RELATIVE, SPECIAL, UNDEFINED,
+    ABSOLUTE_ADDRESS, ESCAPE, IMMEDIATE_BYTES, IMMEDIATE_V, IMMEDIATE_Z, MODRM, PREFIX,
+    REGISTERS_ONLY, RELATIVE, SPECIAL, UNDEFINED,
 };
 
 /// The longest instruction that a processor accepts.
@@ -561,9 +561,7 @@ fn read_vector_opcode(reader: &mut Reader<'_>, first: u8, mut prefixes: Prefixes
     let byte = reader.next();
     let table = match (encoding, map) {
         (FLAG_VEX | FLAG_EVEX, 1) => Some(&tables::VECTOR_TWO_BYTE),
-        (FLAG_VEX | FLAG_EVEX, 2) | (FLAG_EVEX, 5 | 6) | (FLAG_XOP, 9) => {
-            Some(&tables::MODRM_ONLY)
-        }
+        (FLAG_VEX | FLAG_EVEX, 2) | (FLAG_EVEX, 5 | 6) | (FLAG_XOP, 9) => Some(&tables::MODRM_ONLY),
         (FLAG_VEX | FLAG_EVEX, 3) | (FLAG_XOP, 8) => Some(&tables::MODRM_AND_BYTE),
         (FLAG_XOP, 10) => Some(&tables::MODRM_AND_DOUBLE_WORD),
         _ => None,

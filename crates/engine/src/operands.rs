@@ -15,17 +15,17 @@ mod tests;
 mod vector;
 
 use iced_x86::{
-    Code, CodeSize, Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess,
-    Register, UsedMemory,
+    Code, CodeSize, Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, Register,
+    UsedMemory,
 };
 use unspool_events::AccessKind;
 
 use crate::decode::Segment;
 pub use registers::{RegisterUse, register_use};
 
-/// One operand in memory. Its address is that of `segment`, plus `base` + `index` × `scale`
-/// + `displacement`, where that sum is cut to 32 bits if `address_size_32`; `shape` may add
-/// to it.
+/// One operand in memory. Its address is the sum of `base`, `index` × `scale` and
+/// `displacement`, cut to 32 bits if `address_size_32`, plus the base of `segment`; `shape`
+/// may add to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryOperand {
     /// Whether it is read or written; what is read and written is listed twice.
@@ -299,10 +299,10 @@ fn refine(
         return;
     }
     match instruction.mnemonic() {
-        Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc => {
-            if instruction.op1_register() != Register::None {
-                operand.shape = Shape::BitString { number: instruction.op1_register() };
-            }
+        Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
+            if instruction.op1_register() != Register::None =>
+        {
+            operand.shape = Shape::BitString { number: instruction.op1_register() };
         }
         Mnemonic::Maskmovq
         | Mnemonic::Maskmovdqu

@@ -43,10 +43,7 @@ fn expected_kind(iced: &iced_x86::Instruction) -> Kind {
         Mnemonic::Jrcxz | Mnemonic::Jecxz => Kind::JrcxzOrLoop { opcode: 0xe3 },
         Mnemonic::Ret if iced.op_count() == 0 => Kind::Return { pop: 0 },
         Mnemonic::Ret => Kind::Return { pop: iced.immediate16() },
-        Mnemonic::Retf
-        | Mnemonic::Iret
-        | Mnemonic::Iretd
-        | Mnemonic::Iretq => Kind::FarTransfer,
+        Mnemonic::Retf | Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq => Kind::FarTransfer,
         Mnemonic::Uiret => Kind::Unusual,
         Mnemonic::Syscall => Kind::Syscall,
         Mnemonic::Sysenter => Kind::Sysenter,

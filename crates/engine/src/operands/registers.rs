@@ -8,7 +8,7 @@ use iced_x86::{
 /// The general registers and flags that an instruction uses.
 ///
 /// Registers are bits by their hardware numbers (rax is bit 0, rcx 1, rdx 2, rbx 3, rsp 4, …
-/// r15 15), flags stand where RFLAGS has them ([`CARRY`](Self::CARRY) and so on). Implicit
+/// r15 15); flags stand where RFLAGS has them ([`CARRY`](Self::CARRY) and so on). Implicit
 /// uses are included; what the kernel does in a system call is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RegisterUse {
@@ -53,10 +53,7 @@ impl RegisterUse {
 }
 
 /// What `instruction` does to registers and flags.
-pub fn register_use(
-    instruction: &Instruction,
-    info: &mut InstructionInfoFactory,
-) -> RegisterUse {
+pub fn register_use(instruction: &Instruction, info: &mut InstructionInfoFactory) -> RegisterUse {
     let mut result = RegisterUse::default();
     let only_registers = InstructionInfoOptions::NO_MEMORY_USAGE;
     for used in info.info_options(instruction, only_registers).used_registers() {

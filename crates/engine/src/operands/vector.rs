@@ -81,10 +81,8 @@ pub(super) fn refine_vector_masked(instruction: &Instruction, operand: &mut Memo
     };
     let count = (operand.size / element) as u8;
     operand.size = element;
-    operand.shape = Shape::Masked {
-        count,
-        mask: ElementMask::Vector { register, size: element as u8 },
-    };
+    operand.shape =
+        Shape::Masked { count, mask: ElementMask::Vector { register, size: element as u8 } };
 }
 
 /// Expansion and compression.
@@ -162,11 +160,94 @@ fn mask_element_size(instruction: &Instruction, memory: &UsedMemory) -> u32 {
 fn reads_whole(instruction: &Instruction) -> bool {
     use Mnemonic as M;
     match instruction.mnemonic() {
-        M::Vpsllw | M::Vpslld | M::Vpsllq | M::Vpsraw | M::Vpsrad | M::Vpsraq | M::Vpsrlw
-        | M::Vpsrld | M::Vpsrlq => {
+        M::Vpsllw
+        | M::Vpslld
+        | M::Vpsllq
+        | M::Vpsraw
+        | M::Vpsrad
+        | M::Vpsraq
+        | M::Vpsrlw
+        | M::Vpsrld
+        | M::Vpsrlq => {
             // With the count in memory, always; else it is the data that is there.
             memory_operand_index(instruction) == Some(2)
         }
+        // They move elements across the operand or combine several.
+        M::V4fmaddps
+        | M::V4fmaddss
+        | M::V4fnmaddps
+        | M::V4fnmaddss
+        | M::Valignd
+        | M::Valignq
+        | M::Vcvtne2ps2bf16
+        | M::Vdbpsadbw
+        | M::Vgf2p8affineinvqb
+        | M::Vgf2p8affineqb
+        | M::Vinsertf32x4
+        | M::Vinsertf32x8
+        | M::Vinsertf64x2
+        | M::Vinsertf64x4
+        | M::Vinserti32x4
+        | M::Vinserti32x8
+        | M::Vinserti64x2
+        | M::Vinserti64x4
+        | M::Vmovddup
+        | M::Vmovshdup
+        | M::Vmovsldup
+        | M::Vp4dpwssd
+        | M::Vp4dpwssds
+        | M::Vpackssdw
+        | M::Vpacksswb
+        | M::Vpackusdw
+        | M::Vpackuswb
+        | M::Vpalignr
+        | M::Vpconflictd
+        | M::Vpconflictq
+        | M::Vpermb
+        | M::Vpermd
+        | M::Vpermi2b
+        | M::Vpermi2d
+        | M::Vpermi2pd
+        | M::Vpermi2ps
+        | M::Vpermi2q
+        | M::Vpermi2w
+        | M::Vpermilpd
+        | M::Vpermilps
+        | M::Vpermpd
+        | M::Vpermps
+        | M::Vpermq
+        | M::Vpermt2b
+        | M::Vpermt2d
+        | M::Vpermt2pd
+        | M::Vpermt2ps
+        | M::Vpermt2q
+        | M::Vpermt2w
+        | M::Vpermw
+        | M::Vpmaddubsw
+        | M::Vpmaddwd
+        | M::Vpmultishiftqb
+        | M::Vpshufb
+        | M::Vpshufd
+        | M::Vpshufhw
+        | M::Vpshuflw
+        | M::Vpunpckhbw
+        | M::Vpunpckhdq
+        | M::Vpunpckhqdq
+        | M::Vpunpckhwd
+        | M::Vpunpcklbw
+        | M::Vpunpckldq
+        | M::Vpunpcklqdq
+        | M::Vpunpcklwd
+        | M::Vshuff32x4
+        | M::Vshuff64x2
+        | M::Vshufi32x4
+        | M::Vshufi64x2
+        | M::Vshufpd
+        | M::Vshufps
+        | M::Vunpckhpd
+        | M::Vunpckhps
+        | M::Vunpcklpd
+        | M::Vunpcklps => true,
         _ => false,
     }
 }
