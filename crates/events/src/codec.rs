@@ -27,12 +27,36 @@ mod sequence;
 mod tests;
 
 pub(crate) use decode::{DecodedChunk, decode_chunk};
-pub(crate) use encode::{ChunkEncoder, EncodedRecords};
+pub(crate) use encode::{ChunkEncoder, EncodedRecords, Portion};
 
-use crate::bytes::Malformed;
+use crate::bytes::{ByteReader, Malformed};
 
 /// The most words that a chunk may hold. A reader refuses chunks that claim more.
 pub(crate) const MAX_CHUNK_WORDS: usize = 1 << 22;
+
+/// The compression level of tables.
+const TABLE_LEVEL: i32 = 1;
+
+/// The most bytes that the table of one chunk may have.
+const MAX_TABLE_BYTES: usize = 1 << 28;
+
+/// Packs bytes that are not records.
+pub(crate) fn pack_bytes(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    sections::SectionWriter::new(Some(TABLE_LEVEL)).put(bytes, &mut packed);
+    packed
+}
+
+/// Unpacks what [`pack_bytes`] packed.
+pub(crate) fn unpack_bytes(packed: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let mut packed = ByteReader::new(packed);
+    let bytes = sections::read_section(&mut packed, MAX_TABLE_BYTES)?;
+    if packed.remaining() == 0 {
+        Ok(bytes.into_owned())
+    } else {
+        Err(Malformed)
+    }
+}
 
 /// How many words follow this header word.
 #[inline]

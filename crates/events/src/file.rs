@@ -3,18 +3,28 @@
 //!
 //! `docs/format.md` draws the file byte by byte.
 
+mod chunk;
+mod contents;
+mod definitions;
 mod header;
+mod index;
+mod output;
 mod problem;
+mod read;
+mod recovery;
 mod summary;
 mod table;
+mod tally;
+mod thread_decoder;
 mod thread_encoder;
 mod trace;
 mod writer;
 
 pub use header::TraceHeader;
 pub use problem::{Problem, ReadError, WriteError};
+pub use read::{Merged, ThreadReader};
 pub use summary::{Summary, ThreadInfo};
 pub use table::{Function, Module};
 pub use thread_encoder::ThreadEncoder;
-pub use trace::{Merged, ThreadReader, Trace};
+pub use trace::Trace;
 pub use writer::TraceWriter;

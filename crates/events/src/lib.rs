@@ -9,13 +9,18 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod batch;
 mod bytes;
+mod clock;
 mod codec;
 pub mod event;
 mod event_words;
+mod expand;
 pub mod file;
 pub mod id;
+mod operand;
 pub mod order;
+mod paths;
 pub mod raw;
 mod sink;
 mod stream;

@@ -32,17 +32,17 @@ impl DecodedChunk {
         self.kinds.iter().map(|kind| kind.header)
     }
 
-    /// Takes the next record: the index of its header in [`DecodedChunk::distinct`], its
-    /// header, and its words.
+    /// Takes the next record: the index of its header in [`DecodedChunk::distinct`], and its
+    /// words.
     #[inline]
-    pub(crate) fn next_record(&mut self) -> Option<(usize, u64, &[u64])> {
+    pub(crate) fn next_record(&mut self) -> Option<(usize, &[u64])> {
         let &number = self.sequence.get(self.taken)?;
         let index = number as usize - 1;
         self.taken += 1;
         let kind = &mut self.kinds[index];
         let words = &self.tables[kind.next..][..kind.words];
         kind.next += kind.words;
-        Some((index, kind.header, words))
+        Some((index, words))
     }
 }
 

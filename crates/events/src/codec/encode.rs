@@ -7,7 +7,7 @@ use super::sections::SectionWriter;
 use super::sequence::{LATEST, NEW, SECOND, SequenceWriter, Successors};
 use super::{MAX_CHUNK_WORDS, meaningful, payload_words};
 use crate::bytes::{put_varint, zigzag};
-use crate::raw::PATH_IDS;
+use crate::raw::{PATH_IDS, SpecialKind};
 
 /// Packs chunks, one after the other. Holds memory that one chunk after the other uses,
 /// and nothing of their contents.
@@ -43,10 +43,22 @@ struct Kind {
 /// What one call of [`ChunkEncoder::encode`] packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EncodedRecords {
-    /// How many words, from the first on. The rest does not fit, or is no whole record.
+    /// How many words, from the first on.
     pub(crate) words: usize,
     /// How many records.
     pub(crate) records: usize,
+    /// How many words after these are stamps and values, held back because the record that
+    /// they belong to is not there yet.
+    pub(crate) held_back: usize,
+}
+
+/// Which records to pack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Portion {
+    /// Stop after the record that reaches this number of words.
+    pub(crate) wanted_words: usize,
+    /// Whether to hold back stamps and values at the end.
+    pub(crate) hold_back: bool,
 }
 
 impl ChunkEncoder {
@@ -66,11 +78,24 @@ impl ChunkEncoder {
         }
     }
 
-    /// Packs the whole records at the start of `words`, as many as a chunk may hold, and
-    /// appends the result to `packed`.
-    pub(crate) fn encode(&mut self, words: &[u64], packed: &mut Vec<u8>) -> EncodedRecords {
+    /// Packs the whole records at the start of `words`, as many as a chunk may hold or the
+    /// portion says, and appends the result to `packed`.
+    pub(crate) fn encode(
+        &mut self,
+        words: &[u64],
+        portion: Portion,
+        packed: &mut Vec<u8>,
+    ) -> EncodedRecords {
         let words = &words[..words.len().min(MAX_CHUNK_WORDS)];
-        let consumed = self.number_records(words);
+        let (whole, unannotated) = self.number_records(words, portion.wanted_words);
+        let consumed = if portion.hold_back {
+            unannotated
+        } else {
+            whole
+        };
+        if consumed < whole {
+            self.number_records(&words[..consumed], consumed);
+        }
         self.sort_rows();
         self.columns.clear();
         for kind in &self.kinds[1..] {
@@ -81,6 +106,7 @@ impl ChunkEncoder {
         EncodedRecords {
             words: consumed,
             records: self.records.len(),
+            held_back: whole - consumed,
         }
     }
 
@@ -103,8 +129,9 @@ impl ChunkEncoder {
             .map(|&(number, row)| (number as usize - 1, row as usize))
     }
 
-    /// Finds the records, and gives each its number. Returns how many words they have.
-    fn number_records(&mut self, words: &[u64]) -> usize {
+    /// Finds the records, and gives each its number. Returns how many words they have, with
+    /// and without the stamps and values at the end.
+    fn number_records(&mut self, words: &[u64], wanted: usize) -> (usize, usize) {
         self.kinds.clear();
         self.kinds.push(Kind::default());
         self.numbers_by_path.clear();
@@ -113,7 +140,10 @@ impl ChunkEncoder {
         self.records.clear();
         let mut previous = 0;
         let mut position = 0;
-        while let Some(&header) = words.get(position) {
+        let mut unannotated = 0;
+        while let Some(&header) = words.get(position)
+            && position < wanted
+        {
             let header = meaningful(header);
             let next = position + 1 + payload_words(header);
             if next > words.len() {
@@ -124,8 +154,11 @@ impl ChunkEncoder {
             self.records.push((number, position as u32 + 1));
             previous = number as usize;
             position = next;
+            if !is_annotation(header) {
+                unannotated = next;
+            }
         }
-        position
+        (position, unannotated)
     }
 
     #[inline]
@@ -206,6 +239,14 @@ impl ChunkEncoder {
         self.sections.put(&self.columns.control, packed);
         self.sections.put(&self.columns.residuals, packed);
     }
+}
+
+/// Whether a record belongs to the next one.
+#[inline]
+fn is_annotation(header: u64) -> bool {
+    const STAMP: u64 = 1 << 7 | SpecialKind::Stamp as u64;
+    const VALUES: u64 = 1 << 7 | SpecialKind::Values as u64;
+    matches!(header >> 56, STAMP | VALUES)
 }
 
 /// Appends a distinct header: of a path twice its id's zigzag-mapped distance from the

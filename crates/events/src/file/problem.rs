@@ -68,11 +68,13 @@ pub enum ReadError {
 /// Something in a trace could not be read; the rest could.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The trace has no index: its process was killed, or its end was cut off.
-    #[error(
-        "the trace has no end (its process was killed, or the file was cut off); its index was rebuilt"
-    )]
-    NoIndex,
+    /// The trace has no readable index: its process was killed, or its end was cut off or
+    /// damaged. The index was rebuilt.
+    #[error("the trace was not finished, or {what}; its index was rebuilt")]
+    NoIndex {
+        /// What is wrong with the end of the file.
+        what: &'static str,
+    },
     /// Bytes that belong to no readable chunk.
     #[error("{length} bytes at offset {offset} are damaged: {what}")]
     Damaged {
@@ -92,6 +94,18 @@ pub enum Problem {
         chunks: u64,
         /// The thread's time where it continues.
         time: u64,
+    },
+    /// A chunk of a thread is there, but cannot be read.
+    #[error("a chunk of thread {} from time {time} on, with {words} words, is lost: {what}", thread.0)]
+    LostChunk {
+        /// Whose.
+        thread: ThreadId,
+        /// The thread's time before it.
+        time: u64,
+        /// How many words of raw stream it had.
+        words: u64,
+        /// What is wrong with it.
+        what: &'static str,
     },
     /// Records name paths that no superblock of the trace has.
     #[error("{records} records of thread {} name unknown code", thread.0)]

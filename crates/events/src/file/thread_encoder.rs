@@ -1,27 +1,127 @@
 //! Packs the raw stream of one thread into chunks.
 
+use std::sync::{Arc, PoisonError};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::chunk::{ChunkHeader, ChunkKind};
+use super::tally::tally;
+use super::writer::Shared;
+use crate::codec::{EncodedRecords, Portion};
+use crate::id::ThreadId;
+
 /// Takes the raw stream of one thread. Belongs to the thread that it observes.
 ///
 /// Dropping it without [`ThreadEncoder::finish`] writes nothing.
 #[derive(Debug)]
-pub struct ThreadEncoder {}
+pub struct ThreadEncoder {
+    shared: Arc<Shared>,
+    thread: ThreadId,
+    /// Words that are not in a chunk yet.
+    words: Vec<u64>,
+    /// The thread's time before the first of them.
+    time: u64,
+    /// The number of the next chunk.
+    sequence: u64,
+    packed: Vec<u8>,
+}
 
 impl ThreadEncoder {
+    pub(super) fn new(shared: Arc<Shared>, thread: ThreadId) -> ThreadEncoder {
+        ThreadEncoder {
+            shared,
+            thread,
+            words: Vec::new(),
+            time: 0,
+            sequence: 0,
+            packed: Vec::new(),
+        }
+    }
+
     /// Appends whole raw records (see [`crate::raw`]). A stamp or values record may come
     /// in an earlier call than the record it belongs to.
     pub fn append(&mut self, words: &[u64]) {
-        let _ = words;
-        todo!()
+        if self.shared.discards() {
+            self.shared.discard(words.len());
+        } else if self.shared.is_closed() {
+            self.shared.count_dropped(words.len());
+        } else {
+            self.words.extend_from_slice(words);
+            if self.words.len() > self.shared.chunk_words {
+                self.write_chunks(self.shared.chunk_words, false);
+            }
+        }
     }
 
     /// Ends the chunk and writes it, so that a reader of the file or pipe sees everything
-    /// appended so far.
+    /// appended so far. (Stamps and values wait for the record that they belong to.)
     pub fn flush(&mut self) {
-        todo!()
+        if !self.words.is_empty() {
+            self.write_chunks(0, false);
+        }
     }
 
     /// Writes what is left, and marks the thread's stream as finished.
-    pub fn finish(self) {
-        todo!()
+    pub fn finish(mut self) {
+        if !self.shared.discards() {
+            self.write_chunks(0, true);
+        }
+    }
+
+    /// Writes chunks until at most `keep` words are left; if this is the `end`, at least
+    /// one chunk, which says so.
+    fn write_chunks(&mut self, keep: usize, end: bool) {
+        let words = std::mem::take(&mut self.words);
+        let mut rest = &words[..];
+        while rest.len() > keep || end {
+            let (encoded, last) = self.write_chunk(rest, end);
+            rest = &rest[encoded.words..];
+            if encoded.words == 0 || last {
+                // Half a record is not what was asked for, and cannot be understood.
+                self.shared.count_dropped(rest.len() - encoded.held_back);
+                rest = &rest[..encoded.held_back];
+                break;
+            }
+        }
+        let written = words.len() - rest.len();
+        let kept = rest.len();
+        self.words = words;
+        self.words.copy_within(written.., 0);
+        self.words.truncate(kept);
+    }
+
+    /// Packs and writes one chunk. Returns what went into it, and whether it was the last.
+    fn write_chunk(&mut self, words: &[u64], end: bool) -> (EncodedRecords, bool) {
+        let shared = Arc::clone(&self.shared);
+        let mut encoder = shared.take_encoder();
+        self.packed.clear();
+        let portion = Portion {
+            wanted_words: shared.chunk_words,
+            hold_back: !end,
+        };
+        let encoded = encoder.encode(words, portion, &mut self.packed);
+        let last = end && (encoded.words == 0 || encoded.words == words.len());
+        if encoded.words > 0 || last {
+            let paths = shared.paths.read().unwrap_or_else(PoisonError::into_inner);
+            let (counts, end_time) =
+                tally(&encoder, encoded, words, &paths, shared.order, self.time);
+            drop(paths);
+            let header = ChunkHeader {
+                kind: Some(ChunkKind::Records),
+                last_of_thread: last,
+                thread: self.thread,
+                sequence: self.sequence,
+                start_time: self.time,
+                end_time,
+                counts,
+                payload_bytes: self.packed.len() as u64,
+                payload_checksum: xxh3_64(&self.packed),
+            };
+            shared.write_records(&header, &self.packed);
+            self.sequence += 1;
+            self.time = end_time;
+        }
+        shared.return_encoder(encoder);
+        (encoded, last)
     }
 }

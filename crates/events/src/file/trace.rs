@@ -1,15 +1,32 @@
 //! Reads a trace file.
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::{Function, Module, Problem, ReadError, Summary, ThreadInfo, TraceHeader};
+use super::chunk::ChunkKind;
+use super::contents::{Contents, find_contents};
+use super::header::FIXED_BYTES;
+use super::index::{IndexEntry, Totals};
+use super::{
+    Function, Merged, Module, Problem, ReadError, Summary, ThreadInfo, ThreadReader, TraceHeader,
+};
 use crate::id::ThreadId;
-use crate::sink::Sink;
+use crate::paths::PathTable;
 use crate::superblock::Superblock;
 
 /// A trace file, open for reading. Threads may share it.
 #[derive(Debug)]
-pub struct Trace {}
+pub struct Trace {
+    file: File,
+    header: TraceHeader,
+    contents: Contents,
+    /// The chunks with records, by thread.
+    chunks: BTreeMap<ThreadId, Vec<IndexEntry>>,
+    totals: Totals,
+    file_bytes: u64,
+}
 
 impl Trace {
     /// Opens a trace, and rebuilds its index where that is missing.
@@ -18,96 +35,142 @@ impl Trace {
     /// If the file is no trace, has an unknown version, or cannot be read at all. Damage
     /// after the header is no error: see [`Trace::problems`].
     pub fn open(path: &Path) -> Result<Trace, ReadError> {
-        let _ = path;
-        todo!()
+        let open_error = |source| ReadError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(open_error)?;
+        let file_bytes = file.metadata().map_err(open_error)?.len();
+        let (header, header_bytes) = read_header(&file, file_bytes)?;
+        let mut contents = find_contents(&file, header_bytes, file_bytes);
+        let mut totals = Totals::default();
+        let mut chunks: BTreeMap<ThreadId, Vec<IndexEntry>> = BTreeMap::new();
+        for entry in std::mem::take(&mut contents.chunks) {
+            totals.add(&entry.header);
+            if entry.header.kind == Some(ChunkKind::Records) {
+                chunks.entry(entry.header.thread).or_default().push(entry);
+            }
+        }
+        for chunks in chunks.values_mut() {
+            chunks.sort_by_key(|entry| entry.header.sequence);
+        }
+        Ok(Trace {
+            file,
+            header,
+            contents,
+            chunks,
+            totals,
+            file_bytes,
+        })
     }
 
-    /// What could not be read.
+    /// What could not be read while the trace was opened. Damage inside chunks is noticed,
+    /// and reported, by those who read them.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
-        todo!()
+        &self.contents.problems
     }
 
     /// What was known when the trace began.
     #[must_use]
     pub fn header(&self) -> &TraceHeader {
-        todo!()
+        &self.header
     }
 
     /// The threads, by id.
     #[must_use]
     pub fn threads(&self) -> Vec<ThreadInfo> {
-        todo!()
+        self.totals.threads()
     }
 
     /// The modules, in the order of their definition.
     #[must_use]
     pub fn modules(&self) -> &[Module] {
-        todo!()
+        &self.contents.modules
     }
 
     /// The traced functions, in the order of their definition.
     #[must_use]
     pub fn functions(&self) -> &[Function] {
-        todo!()
+        &self.contents.functions
     }
 
     /// The superblocks, in the order of their definition.
     #[must_use]
     pub fn superblocks(&self) -> &[Superblock] {
-        todo!()
+        &self.contents.superblocks
     }
 
     /// The totals. Of an incomplete trace: of what can be read.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        todo!()
+        let end = &self.contents.end;
+        Summary {
+            dropped_words: end.map_or(0, |end| end.dropped_words),
+            superblocks: self.contents.superblocks.len() as u64,
+            file_bytes: self.file_bytes,
+            ..self.totals.summary()
+        }
     }
 
     /// Whether the trace was finished, rather than cut off.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        todo!()
+        self.contents.end.is_some()
     }
 
     /// The stream of one thread, in program order. Empty where there is no such thread.
     #[must_use]
     pub fn thread(&self, thread: ThreadId) -> ThreadReader<'_> {
-        let _ = thread;
-        todo!()
+        ThreadReader::new(self, thread)
     }
 
     /// All threads, in the order (time, thread, position in the thread).
     #[must_use]
     pub fn merged(&self) -> Merged<'_> {
-        todo!()
+        Merged::new(self)
+    }
+
+    /// The paths of all superblocks.
+    pub(super) fn paths(&self) -> &PathTable {
+        &self.contents.paths
+    }
+
+    /// The chunks with records of a thread, in order.
+    pub(super) fn chunks_of(&self, thread: ThreadId) -> &[IndexEntry] {
+        self.chunks.get(&thread).map_or(&[], |chunks| chunks)
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
     }
 }
 
-/// Reads the stream of one thread.
-#[derive(Debug)]
-pub struct ThreadReader<'trace> {
-    _trace: &'trace Trace,
-}
-
-impl ThreadReader<'_> {
-    /// Gives everything to the sink, and returns what could not be read.
-    pub fn deliver(self, sink: &mut impl Sink) -> Vec<Problem> {
-        let _ = sink;
-        todo!()
+/// Reads the file header, and returns its length, too.
+fn read_header(file: &File, file_bytes: u64) -> Result<(TraceHeader, u64), ReadError> {
+    let read = |bytes: &mut [u8], offset| {
+        file.read_exact_at(bytes, offset)
+            .map_err(|source| match source.kind() {
+                std::io::ErrorKind::UnexpectedEof => ReadError::DamagedHeader {
+                    what: "it is cut off",
+                },
+                _ => ReadError::Read { offset, source },
+            })
+    };
+    let mut fixed = [0; FIXED_BYTES];
+    if file_bytes < 8 {
+        return Err(ReadError::NotATrace);
     }
-}
-
-/// Reads all threads in the order of time.
-#[derive(Debug)]
-pub struct Merged<'trace> {
-    _trace: &'trace Trace,
-}
-
-impl Merged<'_> {
-    /// Gives everything to the sink, and returns what could not be read.
-    pub fn deliver(self, sink: &mut impl Sink) -> Vec<Problem> {
-        let _ = sink;
-        todo!()
+    read(&mut fixed, 0)?;
+    let (length, checksum) = TraceHeader::fields_length(&fixed)?;
+    let end = FIXED_BYTES as u64 + length as u64;
+    if end > file_bytes {
+        return Err(ReadError::DamagedHeader {
+            what: "it is cut off",
+        });
     }
+    let mut fields = vec![0; length];
+    read(&mut fields, FIXED_BYTES as u64)?;
+    Ok((TraceHeader::from_fields(&fields, checksum)?, end))
 }

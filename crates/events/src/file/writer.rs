@@ -2,17 +2,69 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use super::chunk::{ChunkHeader, ChunkKind};
+use super::definitions::Definition;
+use super::output::Output;
 use super::{Function, Module, Summary, ThreadEncoder, TraceHeader, WriteError};
+use crate::codec::ChunkEncoder;
 use crate::id::ThreadId;
+use crate::order::Order;
+use crate::paths::PathTable;
 use crate::superblock::Superblock;
 
+/// How many words of raw stream a chunk has, unless it is flushed earlier. With more, the
+/// first rows of the tables weigh less; with fewer, the chunk stays in the processor's
+/// second-level cache while it is packed.
+const CHUNK_WORDS: usize = 1 << 17;
+
+/// The compressor's level, lower is faster. See `docs/format.md` for what it costs.
+const COMPRESSION_LEVEL: i32 = -5;
+
 /// Writes a trace. Clones write to the same trace.
+///
+/// It never seeks, so that the trace may go into a pipe. Writing never fails visibly before
+/// [`TraceWriter::finish`]: after an error everything is counted and dropped, and the
+/// observed program runs on. (A process that writes to a pipe must ignore `SIGPIPE`, as
+/// Rust programs do, or the end of the reader is its own end.)
 ///
 /// Dropping it without [`TraceWriter::finish`] writes nothing: a forked child drops its
 /// parent's.
 #[derive(Debug, Clone)]
-pub struct TraceWriter {}
+pub struct TraceWriter {
+    shared: Arc<Shared>,
+}
+
+/// What the writer and all its encoders share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) order: Order,
+    pub(crate) chunk_words: usize,
+    /// None where the trace is discarded.
+    output: Option<Mutex<Output>>,
+    /// Set once nothing more can be written: after an error, and after the end.
+    closed: AtomicBool,
+    /// Words that were given to a discarding writer.
+    discarded_words: AtomicU64,
+    dropped_words: AtomicU64,
+    /// The superblocks, for counting what records mean.
+    pub(crate) paths: RwLock<PathTable>,
+    /// Definitions that are not in the file yet.
+    definitions: Mutex<Pending>,
+    /// Encoders that no thread uses at the moment.
+    encoders: Mutex<Vec<ChunkEncoder>>,
+}
+
+/// Definitions as bytes.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    superblocks: Vec<u8>,
+    superblock_count: u64,
+    modules: Vec<u8>,
+    functions: Vec<u8>,
+}
 
 impl TraceWriter {
     /// Creates the file, or empties it where it exists.
@@ -20,55 +72,100 @@ impl TraceWriter {
     /// # Errors
     /// If the file cannot be created or its header cannot be written.
     pub fn create(path: &Path, header: &TraceHeader) -> Result<TraceWriter, WriteError> {
-        let _ = (path, header);
-        todo!()
+        let file = File::create(path).map_err(|source| WriteError::Create {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::from_file(file, header)
     }
 
-    /// Writes to a file, pipe or socket that is open already, from its present position.
+    /// Writes to a file, pipe or socket that is open already, from its present position. It
+    /// must be in blocking mode.
     ///
     /// # Errors
     /// If the header cannot be written.
     pub fn from_file(file: File, header: &TraceHeader) -> Result<TraceWriter, WriteError> {
-        let _ = (file, header);
-        todo!()
+        Self::with_chunk_words(file, header, CHUNK_WORDS)
     }
 
-    /// Counts the words it is given, and forgets them.
+    /// Like [`TraceWriter::from_file`], with chunks of about `chunk_words` words of raw
+    /// stream instead of 131,072.
+    ///
+    /// # Errors
+    /// If the header cannot be written.
+    pub fn with_chunk_words(
+        file: File,
+        header: &TraceHeader,
+        chunk_words: usize,
+    ) -> Result<TraceWriter, WriteError> {
+        let output = Output::start(file, &header.to_bytes())?;
+        Ok(Self::new(header, Some(output), chunk_words))
+    }
+
+    /// Counts the words it is given, and forgets them. Its summary has no other count.
     #[must_use]
     pub fn discarding(header: &TraceHeader) -> TraceWriter {
-        let _ = header;
-        todo!()
+        Self::new(header, None, CHUNK_WORDS)
+    }
+
+    fn new(header: &TraceHeader, output: Option<Output>, chunk_words: usize) -> TraceWriter {
+        let shared = Shared {
+            order: header.order,
+            chunk_words: chunk_words.clamp(1, crate::codec::MAX_CHUNK_WORDS),
+            output: output.map(Mutex::new),
+            closed: AtomicBool::new(false),
+            discarded_words: AtomicU64::new(0),
+            dropped_words: AtomicU64::new(0),
+            paths: RwLock::new(PathTable::default()),
+            definitions: Mutex::new(Pending::default()),
+            encoders: Mutex::new(Vec::new()),
+        };
+        TraceWriter {
+            shared: Arc::new(shared),
+        }
     }
 
     /// Adds a superblock. Call it before the first record of one of its paths is appended.
     pub fn define_superblock(&self, superblock: &Superblock) {
-        let _ = superblock;
-        todo!()
+        let mut pending = lock(&self.shared.definitions);
+        pending.superblock_count += 1;
+        if self.shared.output.is_some() {
+            superblock.put(&mut pending.superblocks);
+            drop(pending);
+            let mut paths = self
+                .shared
+                .paths
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            paths.add(superblock);
+        }
     }
 
     /// Adds a module.
     pub fn define_module(&self, module: &Module) {
-        let _ = module;
-        todo!()
+        if self.shared.output.is_some() {
+            module.put(&mut lock(&self.shared.definitions).modules);
+        }
     }
 
     /// Adds a traced function.
     pub fn define_function(&self, function: &Function) {
-        let _ = function;
-        todo!()
+        if self.shared.output.is_some() {
+            function.put(&mut lock(&self.shared.definitions).functions);
+        }
     }
 
     /// The encoder of one thread. Ask once for each thread.
     #[must_use]
     pub fn thread(&self, thread: ThreadId) -> ThreadEncoder {
-        let _ = thread;
-        todo!()
+        ThreadEncoder::new(Arc::clone(&self.shared), thread)
     }
 
     /// Counts words that the observer lost before they reached an encoder.
     pub fn count_dropped(&self, words: u64) {
-        let _ = words;
-        todo!()
+        self.shared
+            .dropped_words
+            .fetch_add(words, Ordering::Relaxed);
     }
 
     /// Writes the index and the end of the file. What is appended later is dropped.
@@ -76,6 +173,88 @@ impl TraceWriter {
     /// # Errors
     /// If anything could not be written since the trace began.
     pub fn finish(&self) -> Result<Summary, WriteError> {
-        todo!()
+        let shared = &*self.shared;
+        let superblocks = lock(&shared.definitions).superblock_count;
+        let Some(output) = &shared.output else {
+            let raw_words = shared.discarded_words.load(Ordering::Relaxed);
+            let dropped_words = shared.dropped_words.load(Ordering::Relaxed);
+            return Ok(Summary {
+                raw_words,
+                dropped_words,
+                superblocks,
+                ..Summary::default()
+            });
+        };
+        let mut output = lock(output);
+        shared.write_definitions(&mut output);
+        shared.closed.store(true, Ordering::Relaxed);
+        output.finish(shared.dropped_words.load(Ordering::Relaxed), superblocks)
     }
+}
+
+impl Shared {
+    /// Whether words are only counted.
+    pub(super) fn discards(&self) -> bool {
+        self.output.is_none()
+    }
+
+    /// Counts discarded words.
+    pub(super) fn discard(&self, words: usize) {
+        self.discarded_words
+            .fetch_add(words as u64, Ordering::Relaxed);
+    }
+
+    /// Counts lost words.
+    pub(super) fn count_dropped(&self, words: usize) {
+        self.dropped_words
+            .fetch_add(words as u64, Ordering::Relaxed);
+    }
+
+    /// Whether nothing can be written any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Writes a chunk of records, and before it the definitions that it may need.
+    pub(super) fn write_records(&self, header: &ChunkHeader, payload: &[u8]) {
+        let Some(output) = &self.output else { return };
+        let mut output = lock(output);
+        if self.is_closed() {
+            self.count_dropped(header.counts.words as usize);
+            return;
+        }
+        self.write_definitions(&mut output);
+        output.write_chunk(header, payload);
+        if output.has_failed() {
+            self.closed.store(true, Ordering::Relaxed);
+            self.count_dropped(header.counts.words as usize);
+        }
+    }
+
+    fn write_definitions(&self, output: &mut Output) {
+        let mut pending = lock(&self.definitions);
+        let superblocks = std::mem::take(&mut pending.superblocks);
+        let modules = std::mem::take(&mut pending.modules);
+        let functions = std::mem::take(&mut pending.functions);
+        drop(pending);
+        output.write_table(ChunkKind::Modules, &modules);
+        output.write_table(ChunkKind::Functions, &functions);
+        output.write_table(ChunkKind::Superblocks, &superblocks);
+    }
+
+    /// Takes an encoder that is free, or makes one.
+    pub(super) fn take_encoder(&self) -> ChunkEncoder {
+        let free = lock(&self.encoders).pop();
+        free.unwrap_or_else(|| ChunkEncoder::new(Some(COMPRESSION_LEVEL)))
+    }
+
+    /// Gives an encoder back.
+    pub(super) fn return_encoder(&self, encoder: ChunkEncoder) {
+        lock(&self.encoders).push(encoder);
+    }
+}
+
+/// A panic elsewhere does not stop the writer.
+fn lock<Value>(mutex: &Mutex<Value>) -> MutexGuard<'_, Value> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,0 +1,158 @@
+//! A stretch of one thread's stream, expanded, and its way to a sink.
+
+use std::ops::Range;
+
+use crate::access::Access;
+use crate::event::Event;
+use crate::id::ThreadId;
+use crate::sink::Sink;
+
+/// Accesses of one thread, and what happened between them.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// The accesses.
+    pub(crate) accesses: Vec<Access>,
+    marks: Vec<Mark>,
+    /// The values of all marks.
+    value_bytes: Vec<u8>,
+    /// For each access with a place in a values mark: which of `value_bytes` are its.
+    value_ranges: Vec<Range<usize>>,
+    next_access: usize,
+    next_mark: usize,
+}
+
+/// Something that is no access.
+#[derive(Debug)]
+struct Mark {
+    /// How many accesses come before it.
+    after: usize,
+    time: u64,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Event(Event),
+    /// The values of the accesses from this one on, up to the mark, and which of
+    /// `value_ranges` are theirs.
+    Values {
+        first_access: usize,
+        ranges: Range<usize>,
+    },
+}
+
+/// A place in the merged order: items before it may be given.
+pub(crate) type Limit = (u64, ThreadId);
+
+impl Batch {
+    /// Empties it, but keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.accesses.clear();
+        self.marks.clear();
+        self.value_bytes.clear();
+        self.value_ranges.clear();
+        self.next_access = 0;
+        self.next_mark = 0;
+    }
+
+    /// How many items it holds, given or not.
+    pub(crate) fn items(&self) -> usize {
+        self.accesses.len() + self.marks.len()
+    }
+
+    /// Appends an event.
+    pub(crate) fn push_event(&mut self, time: u64, event: Event) {
+        self.marks.push(Mark {
+            after: self.accesses.len(),
+            time,
+            what: What::Event(event),
+        });
+    }
+
+    /// Appends the values of the accesses from `first_access` to the last. `sizes` has the
+    /// bytes of each, 0 where no value was recorded; each value starts at a whole word.
+    pub(crate) fn push_values(
+        &mut self,
+        time: u64,
+        first_access: usize,
+        sizes: &[usize],
+        words: &[u64],
+    ) {
+        let mut start = self.value_bytes.len();
+        self.value_bytes
+            .extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        let end = self.value_bytes.len();
+        let first_range = self.value_ranges.len();
+        for &size in sizes {
+            let next = (start + size.next_multiple_of(8)).min(end);
+            self.value_ranges.push(start..(start + size).min(end));
+            start = next;
+        }
+        let ranges = first_range..self.value_ranges.len();
+        let what = What::Values {
+            first_access,
+            ranges,
+        };
+        self.marks.push(Mark {
+            after: self.accesses.len(),
+            time,
+            what,
+        });
+    }
+
+    /// The time of the next item to be given, if there is one.
+    pub(crate) fn next_time(&self) -> Option<u64> {
+        match self.marks.get(self.next_mark) {
+            Some(mark) if mark.after == self.next_access => Some(mark.time),
+            _ => self
+                .accesses
+                .get(self.next_access)
+                .map(|access| access.time),
+        }
+    }
+
+    /// Gives items to the sink, as long as they come before the limit.
+    pub(crate) fn deliver(&mut self, thread: ThreadId, limit: Option<Limit>, sink: &mut impl Sink) {
+        let in_time = |time: u64| limit.is_none_or(|limit| (time, thread) < limit);
+        loop {
+            let mark = self.marks.get(self.next_mark);
+            let end = mark.map_or(self.accesses.len(), |mark| mark.after);
+            if self.next_access < end {
+                let candidates = &self.accesses[self.next_access..end];
+                let given = match limit {
+                    None => candidates.len(),
+                    Some(_) => candidates
+                        .iter()
+                        .take_while(|access| in_time(access.time))
+                        .count(),
+                };
+                if given == 0 {
+                    return;
+                }
+                sink.accesses(thread, &candidates[..given]);
+                self.next_access += given;
+            } else if let Some(mark) = mark.filter(|mark| in_time(mark.time)) {
+                self.deliver_mark(thread, mark, sink);
+                self.next_mark += 1;
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn deliver_mark(&self, thread: ThreadId, mark: &Mark, sink: &mut impl Sink) {
+        match &mark.what {
+            What::Event(event) => sink.event(thread, mark.time, event),
+            What::Values {
+                first_access,
+                ranges,
+            } => {
+                let values: Vec<&[u8]> = self.value_ranges[ranges.clone()]
+                    .iter()
+                    .map(|range| &self.value_bytes[range.clone()])
+                    .collect();
+                sink.values(thread, &self.accesses[*first_access..mark.after], &values);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! From the raw records of one thread to accesses and events with times.
+
+use std::ops::Range;
+
+use crate::batch::Batch;
+use crate::clock::Clock;
+use crate::event::Event;
+use crate::file::Problem;
+use crate::id::{PathId, ThreadId};
+use crate::operand::{count_accesses, expand_instruction};
+use crate::order::Order;
+use crate::paths::{KnownPath, PathTable};
+use crate::raw::{Header, SpecialKind};
+use crate::superblock::Extent;
+
+/// Expands the records of one thread, in order.
+#[derive(Debug)]
+pub(crate) struct Expander {
+    clock: Clock,
+    /// Values for the next record: number of the instruction, which of `value_words`.
+    values: Vec<(u64, Range<usize>)>,
+    value_words: Vec<u64>,
+    unknown_paths: u64,
+    bad_records: u64,
+}
+
+/// What the header of a record says, with its path looked up: what records with the same
+/// header share.
+#[derive(Debug, Clone)]
+pub(crate) enum RecordKind {
+    /// A path, or the first instructions of one.
+    Path {
+        /// The path.
+        path: KnownPath,
+        /// How many of its accessing instructions were completed.
+        instructions: usize,
+    },
+    /// An event with this tag.
+    Event(u64),
+    /// A stamp for this instruction of the next record.
+    Stamp(u64),
+    /// Values of this instruction of the next record.
+    Values(u64),
+    /// No superblock has the path.
+    UnknownPath,
+    /// This version does not know the kind, or it contradicts its superblock.
+    Unknown,
+}
+
+impl RecordKind {
+    /// Looks up what a header means.
+    pub(crate) fn new(header: u64, paths: &PathTable) -> RecordKind {
+        match Header::decode(header) {
+            Header::Path { path, .. } => {
+                paths
+                    .get(path)
+                    .map_or(RecordKind::UnknownPath, |path| RecordKind::Path {
+                        path: path.clone(),
+                        instructions: path.accessing,
+                    })
+            }
+            Header::Special {
+                kind: Some(kind),
+                argument,
+                ..
+            } => match kind {
+                SpecialKind::Event => RecordKind::Event(argument),
+                SpecialKind::Stamp => RecordKind::Stamp(argument),
+                SpecialKind::Values => RecordKind::Values(argument),
+                SpecialKind::Partial => {
+                    let instructions = (argument >> 24) as usize;
+                    match paths.get(PathId(argument as u32 & 0xff_ffff)) {
+                        None => RecordKind::UnknownPath,
+                        Some(path) if instructions > path.code.instructions().len() => {
+                            RecordKind::Unknown
+                        }
+                        Some(path) => RecordKind::Path {
+                            path: path.clone(),
+                            instructions,
+                        },
+                    }
+                }
+            },
+            Header::Special { kind: None, .. } => RecordKind::Unknown,
+        }
+    }
+}
+
+impl Expander {
+    /// Starts a thread at time 0.
+    pub(crate) fn new(order: Order) -> Expander {
+        Expander {
+            clock: Clock::new(order, 0),
+            values: Vec::new(),
+            value_words: Vec::new(),
+            unknown_paths: 0,
+            bad_records: 0,
+        }
+    }
+
+    /// Continues at another place, where the thread's time is this.
+    pub(crate) fn restart(&mut self, time: u64) {
+        self.clock.reset(time);
+        self.forget_values();
+    }
+
+    /// The thread's time.
+    pub(crate) fn time(&self) -> u64 {
+        self.clock.time()
+    }
+
+    /// Appends what a record means to the batch.
+    #[inline]
+    pub(crate) fn expand(&mut self, kind: &RecordKind, words: &[u64], batch: &mut Batch) {
+        match kind {
+            RecordKind::Path { path, instructions } => {
+                self.expand_path(path, *instructions, words, batch);
+            }
+            RecordKind::Event(tag) => {
+                let time = self.clock.event();
+                self.forget_values();
+                match Event::decode(*tag, words) {
+                    Ok(event) => batch.push_event(time, event),
+                    Err(_) => self.bad_records += 1,
+                }
+            }
+            RecordKind::Stamp(instruction) => match words {
+                [time] => self.clock.stamp(*instruction, *time),
+                _ => self.bad_records += 1,
+            },
+            RecordKind::Values(instruction) => {
+                let start = self.value_words.len();
+                self.value_words.extend_from_slice(words);
+                self.values
+                    .push((*instruction, start..self.value_words.len()));
+            }
+            RecordKind::UnknownPath => {
+                self.unknown_paths += 1;
+                self.clock.end_of_path(0);
+                self.forget_values();
+            }
+            RecordKind::Unknown => self.bad_records += 1,
+        }
+    }
+
+    #[inline]
+    fn expand_path(&mut self, path: &KnownPath, count: usize, words: &[u64], batch: &mut Batch) {
+        let code = &*path.code;
+        let careful = self.clock.has_stamps() || !self.values.is_empty();
+        let mut complete = true;
+        for (index, instruction) in code.instructions()[..count].iter().enumerate() {
+            let time = self.clock.instruction(index, instruction.ticket_in(words));
+            let first_access = batch.accesses.len();
+            if complete {
+                complete =
+                    expand_instruction(code, instruction, words, time, &mut batch.accesses).is_ok();
+                if careful && complete && !self.values.is_empty() {
+                    self.attach_values(path, index, words, first_access, time, batch);
+                }
+            }
+        }
+        self.clock.end_of_path(count);
+        if careful {
+            self.forget_values();
+        }
+        self.bad_records += u64::from(!complete);
+    }
+
+    /// Gives the accesses of instruction `index`, the last ones of the batch, their values.
+    fn attach_values(
+        &mut self,
+        path: &KnownPath,
+        index: usize,
+        words: &[u64],
+        first_access: usize,
+        time: u64,
+        batch: &mut Batch,
+    ) {
+        let Some((_, values)) = self
+            .values
+            .iter()
+            .find(|(instruction, _)| *instruction == index as u64)
+        else {
+            return;
+        };
+        let mut sizes = Vec::new();
+        for operand in path.code.operands(&path.code.instructions()[index]) {
+            if operand.extent == Extent::Plain {
+                sizes.push(operand.size as usize);
+            } else {
+                let accesses = count_accesses(operand, words).unwrap_or(0);
+                sizes.resize(sizes.len() + accesses, 0);
+            }
+        }
+        let values = &self.value_words[values.clone()];
+        batch.push_values(time, first_access, &sizes, values);
+    }
+
+    fn forget_values(&mut self) {
+        self.values.clear();
+        self.value_words.clear();
+    }
+
+    /// What could not be understood so far.
+    pub(crate) fn problems(&self, thread: ThreadId) -> impl Iterator<Item = Problem> {
+        let unknown = Problem::UnknownPath {
+            thread,
+            records: self.unknown_paths,
+        };
+        let bad = Problem::BadRecord {
+            thread,
+            records: self.bad_records,
+        };
+        let unknown = (self.unknown_paths > 0).then_some(unknown);
+        unknown
+            .into_iter()
+            .chain((self.bad_records > 0).then_some(bad))
+    }
+}

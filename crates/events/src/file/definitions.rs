@@ -1,0 +1,273 @@
+//! Modules, functions and superblocks as bytes, and back.
+
+use super::{Function, Module};
+use crate::access::AccessKind;
+use crate::bytes::{ByteReader, Malformed, put_bytes, put_varint, unzigzag, zigzag};
+use crate::id::{FunctionId, ModuleId, PathId};
+use crate::superblock::{
+    AccessingInstruction, AddressSource, Extent, Mask, Operand, Path, Slot, Superblock,
+};
+
+/// Something that a table chunk lists.
+pub(crate) trait Definition: Sized {
+    /// Appends it.
+    fn put(&self, bytes: &mut Vec<u8>);
+    /// Reads it.
+    fn read(bytes: &mut ByteReader<'_>) -> Result<Self, Malformed>;
+}
+
+/// Reads all definitions of a table chunk.
+pub(crate) fn read_all<Item: Definition>(bytes: &[u8]) -> Result<Vec<Item>, Malformed> {
+    let mut bytes = ByteReader::new(bytes);
+    let mut items = Vec::new();
+    while bytes.remaining() > 0 {
+        items.push(Item::read(&mut bytes)?);
+    }
+    Ok(items)
+}
+
+impl Definition for Module {
+    fn put(&self, bytes: &mut Vec<u8>) {
+        put_varint(bytes, u64::from(self.id.0));
+        put_bytes(bytes, &self.path);
+        put_varint(bytes, self.base);
+        put_varint(bytes, self.size);
+        put_bytes(bytes, &self.build_id);
+    }
+
+    fn read(bytes: &mut ByteReader<'_>) -> Result<Module, Malformed> {
+        Ok(Module {
+            id: ModuleId(bytes.number()?),
+            path: bytes.bytes()?.to_vec(),
+            base: bytes.varint()?,
+            size: bytes.varint()?,
+            build_id: bytes.bytes()?.to_vec(),
+        })
+    }
+}
+
+impl Definition for Function {
+    fn put(&self, bytes: &mut Vec<u8>) {
+        put_varint(bytes, u64::from(self.id.0));
+        put_bytes(bytes, self.name.as_bytes());
+        put_varint(bytes, self.address);
+    }
+
+    fn read(bytes: &mut ByteReader<'_>) -> Result<Function, Malformed> {
+        Ok(Function {
+            id: FunctionId(bytes.number()?),
+            name: bytes.text()?,
+            address: bytes.varint()?,
+        })
+    }
+}
+
+impl Definition for Superblock {
+    fn put(&self, bytes: &mut Vec<u8>) {
+        put_varint(bytes, self.pc);
+        put_varint(bytes, u64::from(self.first_path.0));
+        put_varint(bytes, self.paths.len() as u64);
+        for path in &self.paths {
+            put_varint(bytes, u64::from(path.accessing));
+            put_varint(bytes, u64::from(path.executed));
+            bytes.push(path.words);
+        }
+        put_varint(bytes, self.instructions.len() as u64);
+        let mut previous_pc = self.pc;
+        for instruction in &self.instructions {
+            put_varint(bytes, zigzag(instruction.pc.wrapping_sub(previous_pc)));
+            previous_pc = instruction.pc;
+            put_instruction(instruction, bytes);
+        }
+    }
+
+    fn read(bytes: &mut ByteReader<'_>) -> Result<Superblock, Malformed> {
+        let pc = bytes.varint()?;
+        let first_path = PathId(bytes.number()?);
+        let mut paths = Vec::new();
+        for _ in 0..bytes.varint()? {
+            paths.push(Path {
+                accessing: bytes.number()?,
+                executed: bytes.number()?,
+                words: bytes.byte()?,
+            });
+        }
+        let mut instructions = Vec::new();
+        let mut previous_pc = pc;
+        for _ in 0..bytes.varint()? {
+            previous_pc = previous_pc.wrapping_add(unzigzag(bytes.varint()?));
+            instructions.push(read_instruction(previous_pc, bytes)?);
+        }
+        Ok(Superblock {
+            pc,
+            first_path,
+            instructions,
+            paths,
+        })
+    }
+}
+
+const ATOMIC: u8 = 1;
+const TICKET: u8 = 2;
+const CAS_SUCCESS: u8 = 4;
+
+fn put_instruction(instruction: &AccessingInstruction, bytes: &mut Vec<u8>) {
+    let flag = |set, bit| if set { bit } else { 0 };
+    bytes.push(
+        flag(instruction.atomic, ATOMIC)
+            | flag(instruction.ticket.is_some(), TICKET)
+            | flag(instruction.cas_success.is_some(), CAS_SUCCESS),
+    );
+    bytes.extend(instruction.ticket);
+    bytes.extend(instruction.cas_success);
+    put_varint(bytes, instruction.operands.len() as u64);
+    for operand in &instruction.operands {
+        put_operand(operand, bytes);
+    }
+}
+
+fn read_instruction(
+    pc: u64,
+    bytes: &mut ByteReader<'_>,
+) -> Result<AccessingInstruction, Malformed> {
+    let flags = bytes.byte()?;
+    if flags & !(ATOMIC | TICKET | CAS_SUCCESS) != 0 {
+        return Err(Malformed);
+    }
+    let mut slot = |bit| -> Result<Option<Slot>, Malformed> {
+        if flags & bit == 0 {
+            Ok(None)
+        } else {
+            bytes.byte().map(Some)
+        }
+    };
+    let ticket = slot(TICKET)?;
+    let cas_success = slot(CAS_SUCCESS)?;
+    let mut operands = Vec::new();
+    for _ in 0..bytes.varint()? {
+        operands.push(read_operand(bytes)?);
+    }
+    Ok(AccessingInstruction {
+        pc,
+        atomic: flags & ATOMIC != 0,
+        ticket,
+        cas_success,
+        operands,
+    })
+}
+
+const WRITE: u8 = 1;
+const FROM_WORD: u8 = 2;
+const EXTENT_SHIFT: u8 = 2;
+
+fn put_operand(operand: &Operand, bytes: &mut Vec<u8>) {
+    let extent = match operand.extent {
+        Extent::Plain => 0,
+        Extent::Repeat { .. } => 1,
+        Extent::Indexed { .. } => 2,
+        Extent::Masked { .. } => 3,
+        Extent::Compressed { .. } => 4,
+    };
+    let source = match operand.address {
+        AddressSource::Absolute(_) => 0,
+        AddressSource::Word { .. } => FROM_WORD,
+    };
+    bytes.push(operand.kind as u8 | source | extent << EXTENT_SHIFT);
+    put_varint(bytes, u64::from(operand.size));
+    match operand.address {
+        AddressSource::Absolute(address) => put_varint(bytes, address),
+        AddressSource::Word { slot, add } => {
+            bytes.push(slot);
+            put_varint(bytes, zigzag(add as u64));
+        }
+    }
+    match operand.extent {
+        Extent::Plain => {}
+        Extent::Repeat {
+            before,
+            after,
+            pointer_after,
+        } => {
+            bytes.extend([before, after, pointer_after]);
+        }
+        Extent::Indexed {
+            index,
+            index_size,
+            scale,
+            count,
+            mask,
+        } => {
+            bytes.extend([index, index_size, scale, count]);
+            put_mask(mask, bytes);
+        }
+        Extent::Masked { count, mask } => {
+            bytes.push(count);
+            put_mask(mask, bytes);
+        }
+        Extent::Compressed { count, mask } => bytes.extend([count, mask]),
+    }
+}
+
+fn read_operand(bytes: &mut ByteReader<'_>) -> Result<Operand, Malformed> {
+    let form = bytes.byte()?;
+    let kind = if form & WRITE != 0 {
+        AccessKind::Write
+    } else {
+        AccessKind::Read
+    };
+    let size = bytes.number()?;
+    let address = if form & FROM_WORD != 0 {
+        AddressSource::Word {
+            slot: bytes.byte()?,
+            add: unzigzag(bytes.varint()?) as i64,
+        }
+    } else {
+        AddressSource::Absolute(bytes.varint()?)
+    };
+    let extent = match form >> EXTENT_SHIFT {
+        0 => Extent::Plain,
+        1 => Extent::Repeat {
+            before: bytes.byte()?,
+            after: bytes.byte()?,
+            pointer_after: bytes.byte()?,
+        },
+        2 => Extent::Indexed {
+            index: bytes.byte()?,
+            index_size: bytes.byte()?,
+            scale: bytes.byte()?,
+            count: bytes.byte()?,
+            mask: read_mask(bytes)?,
+        },
+        3 => Extent::Masked {
+            count: bytes.byte()?,
+            mask: read_mask(bytes)?,
+        },
+        4 => Extent::Compressed {
+            count: bytes.byte()?,
+            mask: bytes.byte()?,
+        },
+        _ => return Err(Malformed),
+    };
+    Ok(Operand {
+        kind,
+        size,
+        address,
+        extent,
+    })
+}
+
+/// A mask is two bytes: its word, and the size of its elements; 0 for single bits.
+fn put_mask(mask: Mask, bytes: &mut Vec<u8>) {
+    match mask {
+        Mask::Bits(slot) => bytes.extend([slot, 0]),
+        Mask::Vector { slot, size } => bytes.extend([slot, size]),
+    }
+}
+
+fn read_mask(bytes: &mut ByteReader<'_>) -> Result<Mask, Malformed> {
+    let slot = bytes.byte()?;
+    Ok(match bytes.byte()? {
+        0 => Mask::Bits(slot),
+        size => Mask::Vector { slot, size },
+    })
+}

@@ -1,0 +1,159 @@
+//! The file itself: chunks, one after the other, and the end.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use super::chunk::{ChunkHeader, ChunkKind};
+use super::index::{End, IndexWriter, Totals};
+use super::{Summary, WriteError};
+use crate::codec::pack_bytes;
+
+/// The last bytes of a finished file, after the offset of the end chunk.
+pub(crate) const TRAILER_MAGIC: [u8; 8] = *b"\xd1UnspEnd";
+
+/// Bytes of the trailer.
+pub(crate) const TRAILER_BYTES: usize = 16;
+
+/// An open file, and what is known of its contents.
+#[derive(Debug)]
+pub(super) struct Output {
+    /// None once an error has occurred.
+    file: Option<File>,
+    error: Option<io::Error>,
+    offset: u64,
+    index: IndexWriter,
+    totals: Totals,
+    /// The numbers of table chunks.
+    sequence: u64,
+    /// What `finish` returned.
+    summary: Option<Summary>,
+}
+
+impl Output {
+    /// Writes the file header.
+    pub(super) fn start(file: File, header: &[u8]) -> Result<Output, WriteError> {
+        let mut output = Output {
+            file: Some(file),
+            error: None,
+            offset: 0,
+            index: IndexWriter::default(),
+            totals: Totals::default(),
+            sequence: 0,
+            summary: None,
+        };
+        output.write(header);
+        match output.error.take() {
+            None => Ok(output),
+            Some(source) => Err(WriteError::Write {
+                offset: 0,
+                dropped_words: 0,
+                source,
+            }),
+        }
+    }
+
+    /// Whether something could not be written; then nothing more is.
+    pub(super) fn has_failed(&self) -> bool {
+        self.file.is_none()
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let Some(file) = &mut self.file else { return };
+        match file.write_all(bytes) {
+            Ok(()) => self.offset += bytes.len() as u64,
+            Err(error) => {
+                self.error = Some(error);
+                self.file = None;
+            }
+        }
+    }
+
+    /// Writes a chunk and notes it in the index.
+    pub(super) fn write_chunk(&mut self, header: &ChunkHeader, payload: &[u8]) {
+        let offset = self.offset;
+        self.write(&header.to_bytes());
+        self.write(payload);
+        if !self.has_failed() {
+            self.index.push(offset, header);
+            self.totals.add(header);
+        }
+    }
+
+    /// Writes a table, unless it is empty.
+    pub(super) fn write_table(&mut self, kind: ChunkKind, table: &[u8]) {
+        if !table.is_empty() && !self.has_failed() {
+            let payload = pack_bytes(table);
+            let header = ChunkHeader::of_table(kind, self.sequence, &payload);
+            self.sequence += 1;
+            self.write_chunk(&header, &payload);
+        }
+    }
+
+    /// Writes the index and the end. Called again, it only reports again.
+    pub(super) fn finish(
+        &mut self,
+        dropped_words: u64,
+        superblocks: u64,
+    ) -> Result<Summary, WriteError> {
+        if self.summary.is_none() && !self.has_failed() {
+            self.write_end(dropped_words, superblocks);
+            let file_bytes = self.offset;
+            let totals = self.totals.summary();
+            self.summary = Some(Summary {
+                dropped_words,
+                superblocks,
+                file_bytes,
+                ..totals
+            });
+        }
+        match (&self.error, self.summary) {
+            (None, Some(summary)) => Ok(Summary {
+                dropped_words,
+                ..summary
+            }),
+            (error, _) => Err(WriteError::Write {
+                offset: self.offset,
+                dropped_words,
+                source: copy_of(error.as_ref()),
+            }),
+        }
+    }
+
+    fn write_end(&mut self, dropped_words: u64, superblocks: u64) {
+        let index_offset = self.offset;
+        let parts = self.index.take_parts();
+        for (sequence, part) in (0..).zip(&parts) {
+            let payload = pack_bytes(part);
+            let header = ChunkHeader::of_table(ChunkKind::Index, sequence, &payload);
+            self.write(&header.to_bytes());
+            self.write(&payload);
+        }
+        let end_offset = self.offset;
+        let index_parts = parts.len() as u64;
+        let payload = End {
+            index_offset,
+            index_parts,
+            dropped_words,
+            superblocks,
+        }
+        .to_bytes();
+        let header = ChunkHeader::of_table(ChunkKind::End, 0, &payload);
+        self.write(&header.to_bytes());
+        self.write(&payload);
+        let mut trailer = [0; TRAILER_BYTES];
+        trailer[..8].copy_from_slice(&end_offset.to_le_bytes());
+        trailer[8..].copy_from_slice(&TRAILER_MAGIC);
+        self.write(&trailer);
+    }
+}
+
+/// Errors cannot be cloned; their meaning can.
+fn copy_of(error: Option<&io::Error>) -> io::Error {
+    match error {
+        None => io::Error::other("the trace was closed"),
+        Some(error) => match error.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(error.kind(), error.to_string()),
+        },
+    }
+}

@@ -1,0 +1,127 @@
+//! Reads the records of a trace: of one thread, or of all threads in the order of time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::contents::read_chunk;
+use super::index::IndexEntry;
+use super::thread_decoder::ThreadDecoder;
+use super::{Problem, Trace};
+use crate::id::ThreadId;
+use crate::sink::Sink;
+
+/// Reads the stream of one thread.
+#[derive(Debug)]
+pub struct ThreadReader<'trace> {
+    trace: &'trace Trace,
+    chunks: std::slice::Iter<'trace, IndexEntry>,
+    decoder: ThreadDecoder,
+}
+
+impl<'trace> ThreadReader<'trace> {
+    pub(super) fn new(trace: &'trace Trace, thread: ThreadId) -> Self {
+        let chunks = trace.chunks_of(thread).iter();
+        let decoder = ThreadDecoder::new(thread, trace.header().order, 0);
+        ThreadReader {
+            trace,
+            chunks,
+            decoder,
+        }
+    }
+
+    /// Leaves out what happened before the chunk in which the thread reached this time: a
+    /// quick way to the neighbourhood of a moment.
+    #[must_use]
+    pub fn from_time(self, time: u64) -> ThreadReader<'trace> {
+        let Self {
+            trace,
+            chunks,
+            decoder,
+        } = self;
+        let chunks = chunks.as_slice();
+        let early = chunks
+            .iter()
+            .take_while(|entry| entry.header.end_time < time)
+            .count();
+        let chunks = &chunks[early..];
+        let sequence = chunks.first().map_or(0, |entry| entry.header.sequence);
+        let decoder = ThreadDecoder::new(decoder.thread(), trace.header().order, sequence);
+        ThreadReader {
+            trace,
+            chunks: chunks.iter(),
+            decoder,
+        }
+    }
+
+    /// Gives everything to the sink, and returns what could not be read.
+    pub fn deliver(mut self, sink: &mut impl Sink) -> Vec<Problem> {
+        while self.fill() {
+            self.decoder.deliver(None, sink);
+        }
+        self.decoder.into_problems()
+    }
+
+    /// Decodes more, if everything decoded was delivered. Returns whether there is more.
+    fn fill(&mut self) -> bool {
+        while !self.decoder.fill() {
+            let Some(entry) = self.chunks.next() else {
+                return false;
+            };
+            match read_chunk(self.trace.file(), entry.offset) {
+                Ok((header, payload)) if header.describes_same(&entry.header) => {
+                    self.decoder.load(&header, &payload, self.trace.paths());
+                }
+                Ok(_) => self
+                    .decoder
+                    .lose(&entry.header, "another chunk is in its place"),
+                Err(what) => self.decoder.lose(&entry.header, what),
+            }
+        }
+        true
+    }
+}
+
+/// Reads all threads in the order (time, thread, position in the thread), with one unpacked
+/// chunk per thread in memory.
+#[derive(Debug)]
+pub struct Merged<'trace> {
+    readers: Vec<ThreadReader<'trace>>,
+}
+
+impl<'trace> Merged<'trace> {
+    pub(super) fn new(trace: &'trace Trace) -> Self {
+        let readers = trace
+            .threads()
+            .iter()
+            .map(|info| trace.thread(info.thread))
+            .collect();
+        Merged { readers }
+    }
+
+    /// Gives everything to the sink, and returns what could not be read.
+    pub fn deliver(mut self, sink: &mut impl Sink) -> Vec<Problem> {
+        let mut next = BinaryHeap::new();
+        for (index, reader) in self.readers.iter_mut().enumerate() {
+            // A thread's first chunk is read when its time has come.
+            let first = reader.chunks.as_slice().first();
+            next.extend(first.map(|entry| Reverse((entry.header.start_time, index))));
+        }
+        // The readers are sorted by thread, so their indices stand for the threads.
+        while let Some(Reverse((_, index))) = next.pop() {
+            let limit = next.peek().map(|Reverse((time, other))| (*time, *other));
+            let limit = limit.map(|(time, other)| (time, self.readers[other].decoder.thread()));
+            let reader = &mut self.readers[index];
+            while reader.fill() {
+                reader.decoder.deliver(limit, sink);
+                if let Some(time) = reader.decoder.next_time() {
+                    next.push(Reverse((time, index)));
+                    break;
+                }
+            }
+        }
+        self.readers
+            .into_iter()
+            .flat_map(|reader| reader.decoder.into_problems())
+            .collect()
+    }
+}

@@ -1,0 +1,105 @@
+//! Counts what is in packed records, and how far they move their thread's time.
+
+use super::chunk::Counts;
+use crate::clock::Clock;
+use crate::codec::{ChunkEncoder, EncodedRecords, payload_words};
+use crate::expand::RecordKind;
+use crate::operand::expand_instruction;
+use crate::order::Order;
+use crate::paths::{KnownPath, PathTable};
+
+/// Counts the records that the encoder packed last, from `words`, and gives the thread's
+/// time after them.
+pub(crate) fn tally(
+    encoder: &ChunkEncoder,
+    encoded: EncodedRecords,
+    words: &[u64],
+    paths: &PathTable,
+    order: Order,
+    start_time: u64,
+) -> (Counts, u64) {
+    let kinds: Vec<RecordKind> = encoder
+        .distinct()
+        .map(|(header, _)| RecordKind::new(header, paths))
+        .collect();
+    let mut counts = Counts {
+        words: encoded.words as u64,
+        ..Counts::default()
+    };
+    let mut has_stamps = false;
+    let mut has_tickets = false;
+    for (kind, (header, rows)) in kinds.iter().zip(encoder.distinct()) {
+        let records = rows.len() as u64;
+        match kind {
+            RecordKind::Path { path, instructions } => {
+                counts.instructions += *instructions as u64 * records;
+                if header >> 63 == 0 {
+                    counts.executed += path.executed * records;
+                }
+                counts.accesses += match path.code.fixed_accesses(*instructions) {
+                    Some(accesses) => accesses * records,
+                    None => {
+                        let columns = payload_words(header);
+                        let rows = rows.iter().map(|&row| &words[row as usize..][..columns]);
+                        rows.map(|row| count_accesses(path, *instructions, row))
+                            .sum()
+                    }
+                };
+                has_tickets |= path.code.has_tickets();
+            }
+            RecordKind::Event(_) => counts.events += records,
+            RecordKind::Stamp(_) => has_stamps = true,
+            _ => {}
+        }
+    }
+    let mut clock = Clock::new(order, start_time);
+    if has_stamps || has_tickets {
+        keep_time(encoder, words, &kinds, &mut clock);
+    } else {
+        clock.pass(counts.instructions + counts.events);
+    }
+    (counts, clock.time())
+}
+
+/// The accesses of one record.
+fn count_accesses(path: &KnownPath, instructions: usize, words: &[u64]) -> u64 {
+    let mut accesses = Vec::new();
+    for instruction in &path.code.instructions()[..instructions] {
+        if expand_instruction(&path.code, instruction, words, 0, &mut accesses).is_err() {
+            break;
+        }
+    }
+    accesses.len() as u64
+}
+
+/// Moves the clock over every record in turn.
+fn keep_time(encoder: &ChunkEncoder, words: &[u64], kinds: &[RecordKind], clock: &mut Clock) {
+    for (index, row) in encoder.records() {
+        let (header, kind) = (words[row - 1], &kinds[index]);
+        let words = &words[row..][..payload_words(header)];
+        match kind {
+            RecordKind::Path { path, instructions } => {
+                if clock.has_stamps() || path.code.has_tickets() {
+                    for (i, instruction) in
+                        path.code.instructions()[..*instructions].iter().enumerate()
+                    {
+                        clock.instruction(i, instruction.ticket_in(words));
+                    }
+                    clock.end_of_path(*instructions);
+                } else {
+                    clock.pass(*instructions as u64);
+                }
+            }
+            RecordKind::Event(_) => {
+                clock.event();
+            }
+            RecordKind::Stamp(instruction) => {
+                if let [time] = words {
+                    clock.stamp(*instruction, *time);
+                }
+            }
+            RecordKind::UnknownPath => clock.end_of_path(0),
+            RecordKind::Values(_) | RecordKind::Unknown => {}
+        }
+    }
+}

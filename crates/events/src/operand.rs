@@ -1,0 +1,226 @@
+//! From an operand and the words of a record to accesses.
+
+use crate::access::{Access, AccessFlags, AccessKind};
+use crate::paths::{Code, Instruction};
+use crate::superblock::{AddressSource, Extent, Mask, Operand, Slot};
+
+/// A record has fewer words than its code needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MissingWord;
+
+/// Appends the accesses of one execution of an instruction.
+#[inline]
+pub(crate) fn expand_instruction(
+    code: &Code,
+    instruction: &Instruction,
+    words: &[u64],
+    time: u64,
+    accesses: &mut Vec<Access>,
+) -> Result<(), MissingWord> {
+    let mut flags = AccessFlags::FIRST;
+    if instruction.atomic {
+        flags = flags.with(AccessFlags::ATOMIC);
+    }
+    if let Some(slot) = instruction.cas_success
+        && word(words, slot)? == 0
+    {
+        flags = flags.with(AccessFlags::FAILED_CAS);
+    }
+    let pc = instruction.pc;
+    for operand in code.operands(instruction) {
+        let address = address(operand, words)?;
+        let kind = operand.kind;
+        if operand.extent == Extent::Plain {
+            accesses.push(Access {
+                time,
+                pc,
+                address,
+                size: operand.size,
+                kind,
+                flags,
+            });
+            flags.0 &= !AccessFlags::FIRST.0;
+        } else {
+            let mut pieces = Pieces {
+                time,
+                pc,
+                kind,
+                flags,
+                accesses,
+            };
+            expand_extent(operand, address, words, &mut pieces)?;
+            flags = pieces.flags;
+        }
+    }
+    Ok(())
+}
+
+/// How many accesses one execution of an operand makes.
+pub(crate) fn count_accesses(operand: &Operand, words: &[u64]) -> Result<usize, MissingWord> {
+    let mut accesses = Vec::new();
+    let (kind, flags) = (operand.kind, AccessFlags::default());
+    let mut pieces = Pieces {
+        time: 0,
+        pc: 0,
+        kind,
+        flags,
+        accesses: &mut accesses,
+    };
+    expand_extent(operand, address(operand, words)?, words, &mut pieces)?;
+    Ok(accesses.len())
+}
+
+#[inline]
+fn word(words: &[u64], slot: Slot) -> Result<u64, MissingWord> {
+    words.get(usize::from(slot)).copied().ok_or(MissingWord)
+}
+
+#[inline]
+fn address(operand: &Operand, words: &[u64]) -> Result<u64, MissingWord> {
+    match operand.address {
+        AddressSource::Absolute(address) => Ok(address),
+        AddressSource::Word { slot, add } => Ok(word(words, slot)?.wrapping_add_signed(add)),
+    }
+}
+
+/// Where the accesses of one operand go.
+struct Pieces<'a> {
+    time: u64,
+    pc: u64,
+    kind: AccessKind,
+    flags: AccessFlags,
+    accesses: &'a mut Vec<Access>,
+}
+
+impl Pieces<'_> {
+    /// Appends an access, unless it has no bytes. Sizes that do not fit are cut.
+    fn push(&mut self, address: u64, size: u64) {
+        if size == 0 {
+            return;
+        }
+        let Pieces {
+            time,
+            pc,
+            kind,
+            flags,
+            ..
+        } = *self;
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        self.accesses.push(Access {
+            time,
+            pc,
+            address,
+            size,
+            kind,
+            flags,
+        });
+        self.flags.0 &= !AccessFlags::FIRST.0;
+    }
+}
+
+#[cold]
+fn expand_extent(
+    operand: &Operand,
+    address: u64,
+    words: &[u64],
+    pieces: &mut Pieces<'_>,
+) -> Result<(), MissingWord> {
+    let size = u64::from(operand.size);
+    match operand.extent {
+        Extent::Plain => pieces.push(address, size),
+        Extent::Repeat {
+            before,
+            after,
+            pointer_after,
+        } => {
+            let bytes = word(words, before)?
+                .abs_diff(word(words, after)?)
+                .saturating_mul(size);
+            let pointer_before = match operand.address {
+                AddressSource::Absolute(address) => address,
+                AddressSource::Word { slot, .. } => word(words, slot)?,
+            };
+            let downwards = word(words, pointer_after)? < pointer_before;
+            let below = if downwards {
+                bytes.saturating_sub(size)
+            } else {
+                0
+            };
+            pieces.push(address.wrapping_sub(below), bytes);
+        }
+        Extent::Indexed {
+            index,
+            index_size,
+            scale,
+            count,
+            mask,
+        } => {
+            for element in 0..count {
+                if is_set(mask, element, words)? {
+                    let offset = element_of(words, index, index_size, element)?;
+                    let offset = offset.wrapping_mul(u64::from(scale));
+                    pieces.push(address.wrapping_add(offset), size);
+                }
+            }
+        }
+        Extent::Masked { count, mask } => {
+            let mut run = 0;
+            for element in 0..count {
+                if is_set(mask, element, words)? {
+                    run += 1;
+                } else {
+                    pieces.push(
+                        address.wrapping_add((u64::from(element) - run) * size),
+                        run * size,
+                    );
+                    run = 0;
+                }
+            }
+            pieces.push(
+                address.wrapping_add((u64::from(count) - run) * size),
+                run * size,
+            );
+        }
+        Extent::Compressed { count, mask } => {
+            let bits = word(words, mask)? & low_bits(count);
+            pieces.push(address, u64::from(bits.count_ones()) * size);
+        }
+    }
+    Ok(())
+}
+
+/// The lowest `count` bits.
+fn low_bits(count: u8) -> u64 {
+    1_u64
+        .checked_shl(u32::from(count))
+        .map_or(u64::MAX, |bit| bit - 1)
+}
+
+fn is_set(mask: Mask, element: u8, words: &[u64]) -> Result<bool, MissingWord> {
+    Ok(match mask {
+        Mask::Bits(slot) => {
+            word(words, slot)?
+                .checked_shr(u32::from(element))
+                .unwrap_or(0)
+                & 1
+                == 1
+        }
+        Mask::Vector { slot, size } => element_of(words, slot, size, element)? >> 63 == 1,
+    })
+}
+
+/// An element of a register whose words start at `first`, sign-extended. Elements have 4
+/// bytes or 8.
+fn element_of(words: &[u64], first: Slot, size: u8, element: u8) -> Result<u64, MissingWord> {
+    let (first, element) = (usize::from(first), usize::from(element));
+    let at = |index: usize| words.get(first + index).copied().ok_or(MissingWord);
+    if size == 4 {
+        let word = at(element / 2)?;
+        Ok((word >> (element % 2 * 32)) as u32 as i32 as u64)
+    } else {
+        at(element)
+    }
+}
+
+#[cfg(test)]
+mod tests;
