@@ -1,0 +1,44 @@
+//! The calls.
+
+use core::ffi::{CStr, c_char};
+
+use crate::operation::Operation;
+
+/// Gives the calling thread a number, by which the trace names it from now on, and a name
+/// for people, which may be empty.
+#[inline(always)]
+pub fn register_thread(number: i64, name: &CStr) {
+    mark(Operation::RegisterThread, number, name.as_ptr());
+}
+
+/// Begins a region of interest, for all threads.
+#[inline(always)]
+pub fn start_region() {
+    mark(Operation::StartRegion, 0, core::ptr::null());
+}
+
+/// Ends the region of interest, for all threads.
+#[inline(always)]
+pub fn end_region() {
+    mark(Operation::EndRegion, 0, core::ptr::null());
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn mark(operation: Operation, first: i64, second: *const c_char) {
+    // SAFETY: the instruction does nothing. That it may read memory, as the compiler must
+    // assume, keeps accesses on their side of the mark.
+    unsafe {
+        core::arch::asm!(
+            ".byte 0x0f, 0x1f, 0x84, 0x00, 0x50, 0x53, 0x4e, 0x55",
+            in("rdi") operation as u64,
+            in("rsi") first,
+            in("rdx") second,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn mark(_operation: Operation, _first: i64, _second: *const c_char) {}
