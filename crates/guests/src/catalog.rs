@@ -25,7 +25,9 @@ pub fn guests() -> Vec<Guest> {
             if Language::of(&source).is_none() {
                 continue;
             }
-            let relative = source.strip_prefix(&folder).expect("the file was found there");
+            let relative = source
+                .strip_prefix(&folder)
+                .expect("the file was found there");
             let name = relative.with_extension("").display().to_string();
             let text = std::fs::read_to_string(&source)
                 .unwrap_or_else(|problem| panic!("{}: {problem}", source.display()));

@@ -103,8 +103,8 @@ impl Guest {
     /// # Errors
     /// A sentence that says which setting is wrong.
     pub fn parse(name: &str, source: &Path, text: &str) -> Result<Guest, String> {
-        let language =
-            Language::of(source).ok_or_else(|| format!("{}: no known language", source.display()))?;
+        let language = Language::of(source)
+            .ok_or_else(|| format!("{}: no known language", source.display()))?;
         let mut guest = Guest {
             name: name.to_owned(),
             source: source.to_owned(),
@@ -131,7 +131,9 @@ impl Guest {
                 !in_sentence && key.chars().all(|letter| letter.is_ascii_lowercase())
             });
             if let Some((key, value)) = setting {
-                guest.set(key, value.trim()).map_err(|problem| format!("{name}: {problem}"))?;
+                guest
+                    .set(key, value.trim())
+                    .map_err(|problem| format!("{name}: {problem}"))?;
                 continue;
             }
             in_sentence = !line.ends_with('.');
@@ -140,7 +142,9 @@ impl Guest {
             }
         }
         if guest.summary.is_empty() {
-            return Err(format!("{name}: the first comment must say what the guest does"));
+            return Err(format!(
+                "{name}: the first comment must say what the guest does"
+            ));
         }
         Ok(guest)
     }
@@ -150,7 +154,11 @@ impl Guest {
             "flags" => self.flags = words(value),
             "libraries" => self.libraries = words(value),
             "arguments" => self.arguments = words(value),
-            "needs" => self.requirements = list(value).map(Requirement::parse).collect::<Result<_, _>>()?,
+            "needs" => {
+                self.requirements = list(value)
+                    .map(Requirement::parse)
+                    .collect::<Result<_, _>>()?
+            }
             "variants" => self.variants = list(value).map(str::to_owned).collect(),
             "compare" => {
                 self.comparison = match value {
@@ -161,7 +169,9 @@ impl Guest {
             }
             "ending" => {
                 let (kind, number) = value.split_once(' ').ok_or("`ending` takes two words")?;
-                let number = number.parse().map_err(|_| format!("`ending: {value}`: not a number"))?;
+                let number = number
+                    .parse()
+                    .map_err(|_| format!("`ending: {value}`: not a number"))?;
                 self.ending = match kind {
                     "exit" => Ending::Exited(number),
                     "signal" => Ending::Signalled(number),
@@ -169,12 +179,17 @@ impl Guest {
                 }
             }
             "limit" => {
-                let seconds = value.parse().map_err(|_| format!("`limit: {value}`: not a number"))?;
+                let seconds = value
+                    .parse()
+                    .map_err(|_| format!("`limit: {value}`: not a number"))?;
                 self.limit = Duration::from_secs(seconds);
             }
             "plugins" => {
                 let folder = self.source.parent().unwrap_or(Path::new("."));
-                self.plugins = words(value).into_iter().map(|file| folder.join(file)).collect();
+                self.plugins = words(value)
+                    .into_iter()
+                    .map(|file| folder.join(file))
+                    .collect();
             }
             "trace" => self.traced = value != "no",
             _ => return Err(format!("unknown setting `{key}`")),
@@ -215,9 +230,21 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        assert!(parse("// A guest.\n// flasg: -O1\n").unwrap_err().contains("flasg"));
-        assert!(parse("// A guest.\n// compare: all\n").unwrap_err().contains("all"));
-        assert!(parse("// A guest.\n// ending: signal nine\n").unwrap_err().contains("nine"));
+        assert!(
+            parse("// A guest.\n// flasg: -O1\n")
+                .unwrap_err()
+                .contains("flasg")
+        );
+        assert!(
+            parse("// A guest.\n// compare: all\n")
+                .unwrap_err()
+                .contains("all")
+        );
+        assert!(
+            parse("// A guest.\n// ending: signal nine\n")
+                .unwrap_err()
+                .contains("nine")
+        );
         assert!(parse("int main;\n").unwrap_err().contains("first comment"));
     }
 }

@@ -80,14 +80,19 @@ impl Invocation {
     /// Appends arguments.
     #[must_use]
     pub fn arguments<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
-        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self.arguments.extend(
+            arguments
+                .into_iter()
+                .map(|argument| argument.as_ref().to_owned()),
+        );
         self
     }
 
     /// Sets a variable of the environment.
     #[must_use]
     pub fn variable(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
-        self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self.environment
+            .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
@@ -126,7 +131,11 @@ impl Invocation {
     /// If the program cannot be started or its output cannot be kept.
     pub fn run(&self, scratch: &Path) -> io::Result<Outcome> {
         static RUNS: AtomicU64 = AtomicU64::new(0);
-        let run = format!("{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
+        let run = format!(
+            "{}-{}",
+            std::process::id(),
+            RUNS.fetch_add(1, Ordering::Relaxed)
+        );
         let stdout = scratch.join(format!("stdout-{run}"));
         let stderr = scratch.join(format!("stderr-{run}"));
         let mut command = Command::new(&self.program);
@@ -145,8 +154,11 @@ impl Invocation {
         }
         let mut child = command.spawn()?;
         let ending = self.wait(&mut child)?;
-        let outcome =
-            Outcome { ending, stdout: std::fs::read(&stdout)?, stderr: std::fs::read(&stderr)? };
+        let outcome = Outcome {
+            ending,
+            stdout: std::fs::read(&stdout)?,
+            stderr: std::fs::read(&stderr)?,
+        };
         std::fs::remove_file(stdout)?;
         std::fs::remove_file(stderr)?;
         Ok(outcome)
@@ -244,7 +256,10 @@ mod tests {
         let sleeper = outcome.stdout_text().trim().to_owned();
         std::thread::sleep(Duration::from_millis(100));
         let state = std::fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
-        assert!(state.is_empty() || state.contains(") Z "), "still there: {state}");
+        assert!(
+            state.is_empty() || state.contains(") Z "),
+            "still there: {state}"
+        );
     }
 
     #[test]

@@ -40,9 +40,9 @@ impl Requirement {
                     .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == feature));
                 (!present).then(|| format!("this processor has no {feature}"))
             }
-            Requirement::Program(program) => {
-                find_program(program).is_none().then(|| format!("{program} is not installed"))
-            }
+            Requirement::Program(program) => find_program(program)
+                .is_none()
+                .then(|| format!("{program} is not installed")),
             Requirement::File(file) => {
                 (!file.exists()).then(|| format!("there is no {}", file.display()))
             }
@@ -70,8 +70,16 @@ mod tests {
         assert_eq!(missing("program sh"), None);
         assert_eq!(missing("file /proc/self/maps"), None);
         assert!(missing("cpu abacus").unwrap().contains("abacus"));
-        assert!(missing("program no-such-program").unwrap().contains("no-such-program"));
-        assert!(missing("file /no/such/file").unwrap().contains("/no/such/file"));
+        assert!(
+            missing("program no-such-program")
+                .unwrap()
+                .contains("no-such-program")
+        );
+        assert!(
+            missing("file /no/such/file")
+                .unwrap()
+                .contains("/no/such/file")
+        );
         assert!(Requirement::parse("luck").is_err());
     }
 }

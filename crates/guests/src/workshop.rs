@@ -32,6 +32,9 @@ pub enum BuildError {
     },
 }
 
+/// What examples are built for, whatever the configuration says.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
 type Slot = Arc<OnceLock<Result<PathBuf, BuildError>>>;
 
 /// Builds guests into one folder. May be used by many threads at once.
@@ -45,7 +48,10 @@ impl Workshop {
     /// A workshop that leaves the guests in `folder`, which need not exist.
     #[must_use]
     pub fn new(folder: &Path) -> Workshop {
-        Workshop { folder: folder.to_owned(), built: Mutex::new(HashMap::new()) }
+        Workshop {
+            folder: folder.to_owned(),
+            built: Mutex::new(HashMap::new()),
+        }
     }
 
     /// The path of the built guest. `variant` is one of the names in [`Guest::variants`],
@@ -70,7 +76,10 @@ impl Workshop {
                 require_libomp(&mut compiler(guest.language, variant)?)?;
             }
             command.args(&guest.flags).args(variant_flags(variant));
-            command.arg("-o").arg(self.unfinished(&name)).arg(&guest.source);
+            command
+                .arg("-o")
+                .arg(self.unfinished(&name))
+                .arg(&guest.source);
             command.args(&guest.libraries);
             self.compile(&name, &guest.source, command)
         })
@@ -82,7 +91,10 @@ impl Workshop {
         self.once(&name, || {
             let language = Language::of(source).unwrap_or(Language::C);
             let mut command = compiler(language, "")?;
-            command.args(["-O2", "-shared", "-fPIC", "-o"]).arg(self.unfinished(&name)).arg(source);
+            command
+                .args(["-O2", "-shared", "-fPIC", "-o"])
+                .arg(self.unfinished(&name))
+                .arg(source);
             self.compile(&name, source, command)
         })
     }
@@ -98,8 +110,16 @@ impl Workshop {
             let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
             let mut command = Command::new(cargo);
             command
-                .args(["build", "--quiet", "--release", "--example", name, "--manifest-path"])
-                .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
+                .args([
+                    "build",
+                    "--quiet",
+                    "--release",
+                    "--example",
+                    name,
+                    "--target",
+                    TARGET,
+                ])
+                .current_dir(env!("CARGO_MANIFEST_DIR"))
                 .arg("--target-dir")
                 .arg(&folder)
                 // The workspace's own flags make static programs.
@@ -111,10 +131,12 @@ impl Workshop {
             })?;
             if !output.status.success() {
                 let output = String::from_utf8_lossy(&output.stderr).into_owned();
-                return Err(BuildError::Refused { command: line, output });
+                return Err(BuildError::Refused {
+                    command: line,
+                    output,
+                });
             }
-            let target = std::env::consts::ARCH;
-            Ok(folder.join(format!("{target}-unknown-linux-gnu/release/examples")).join(name))
+            Ok(folder.join(TARGET).join("release/examples").join(name))
         })
     }
 
@@ -143,7 +165,10 @@ impl Workshop {
     ) -> Result<PathBuf, BuildError> {
         let trouble = |path: &Path| {
             let path = path.to_owned();
-            move |problem: std::io::Error| BuildError::Folder { path, problem: problem.to_string() }
+            move |problem: std::io::Error| BuildError::Folder {
+                path,
+                problem: problem.to_string(),
+            }
         };
         let finished = self.folder.join(name);
         let unfinished = self.unfinished(name);
@@ -152,7 +177,11 @@ impl Workshop {
         // The recipe is the source's time and the command; as long as it is the same, so is
         // the guest.
         let line = format!("{command:?}").replace(&unfinished.display().to_string(), name);
-        let changed = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
+        let changed = |path: &Path| {
+            std::fs::metadata(path)
+                .and_then(|file| file.modified())
+                .ok()
+        };
         let header = catalog::programs_folder().join("expect.h");
         let recipe = format!("{line}\n{:?}\n{:?}\n", changed(source), changed(&header));
         let recipe_file = self.folder.join(format!("{name}.recipe"));
@@ -164,7 +193,10 @@ impl Workshop {
         let output = command.output().map_err(trouble(source))?;
         if !output.status.success() {
             let output = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(BuildError::Refused { command: line, output });
+            return Err(BuildError::Refused {
+                command: line,
+                output,
+            });
         }
         std::fs::rename(&unfinished, &finished).map_err(trouble(&finished))?;
         std::fs::write(&recipe_file, recipe).map_err(trouble(&recipe_file))?;
@@ -199,16 +231,21 @@ fn compiler(language: Language, variant: &str) -> Result<Command, BuildError> {
         }
     }
     // The cache of a pinned toolchain or of cargo's flags must not reach a guest.
-    command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    command
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
     Ok(command)
 }
 
-/// Debian packages LLVM's OpenMP apart from clang, which tells where it would take it from.
+/// Debian packages LLVM's OpenMP apart from clang, so that only linking tells.
 fn require_libomp(clang: &mut Command) -> Result<(), BuildError> {
-    let answer = clang.arg("-print-file-name=libomp.so").output().map(|output| output.stdout);
-    match answer {
-        Ok(path) if path.starts_with(b"/") => Ok(()),
-        _ => Err(BuildError::NoCompiler("libomp, clang's OpenMP runtime,".to_owned())),
+    let empty = catalog::programs_folder().join("openmp/parts/nothing.c");
+    clang.args(["-fopenmp", "-o", "/dev/null"]).arg(empty);
+    match clang.output() {
+        Ok(output) if output.status.success() => Ok(()),
+        _ => Err(BuildError::NoCompiler(
+            "libomp, clang's OpenMP runtime,".to_owned(),
+        )),
     }
 }
 
@@ -245,7 +282,9 @@ mod tests {
             return;
         };
         let time = std::fs::metadata(&path).unwrap().modified().unwrap();
-        let again = Workshop::new(&folder.join("built")).build(&right, "").unwrap();
+        let again = Workshop::new(&folder.join("built"))
+            .build(&right, "")
+            .unwrap();
         assert_eq!(std::fs::metadata(again).unwrap().modified().unwrap(), time);
 
         let wrong = guest("wrong", "// Does not compile.\nint main(void) { return }\n");

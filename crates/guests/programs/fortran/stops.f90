@@ -1,4 +1,5 @@
 ! Ends with an error code and its message on standard error.
+! flags: -O2 -fno-backtrace
 ! ending: exit 3
 program stops
     implicit none

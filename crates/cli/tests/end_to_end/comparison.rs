@@ -1,0 +1,63 @@
+//! A native and an observed run, compared.
+
+use unspool_guests::{Comparison, Ending, Invocation, Outcome};
+
+use crate::observer::{Verdict, shorten, wrong};
+
+/// Whether the observed run differs from the native one in what must be equal.
+pub(crate) fn compare(
+    comparison: Comparison,
+    (native_run, native): (&Invocation, &Outcome),
+    (observed_run, observed): (&Invocation, &Outcome),
+) -> Result<(), Verdict> {
+    if native.ending == Ending::TimedOut {
+        return Err(wrong("the native run must not hang", native_run, native));
+    }
+    let mut differences = Vec::new();
+    if native.ending != observed.ending {
+        differences.push(format!(
+            "ending: {:?}, not {:?}",
+            observed.ending, native.ending
+        ));
+    }
+    if comparison == Comparison::Output {
+        differences.extend(difference("stdout", &native.stdout, &observed.stdout));
+        differences.extend(difference("stderr", &native.stderr, &observed.stderr));
+    } else if native.ending != observed.ending {
+        differences.push(format!("its stderr: {}", shorten(&observed.stderr_text())));
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Verdict::Wrong(format!(
+        "the observed run differs\n{}\nreplay: {}\nnatively: {}",
+        differences.join("\n"),
+        observed_run.command_line(),
+        native_run.command_line(),
+    )))
+}
+
+/// The first line in which two texts differ.
+fn difference(what: &str, native: &[u8], observed: &[u8]) -> Option<String> {
+    if native == observed {
+        return None;
+    }
+    let native = String::from_utf8_lossy(native);
+    let observed = String::from_utf8_lossy(observed);
+    let mut line = 0;
+    let (mut ours, mut theirs) = (observed.lines(), native.lines());
+    loop {
+        line += 1;
+        match (ours.next(), theirs.next()) {
+            (Some(our), Some(their)) if our == their => {}
+            (None, None) => return Some(format!("{what} differs in its line ends")),
+            (our, their) => {
+                return Some(format!(
+                    "{what}, line {line}: {}, not {}",
+                    our.map_or("missing".to_owned(), |text| format!("`{}`", shorten(text))),
+                    their.map_or("nothing".to_owned(), |text| format!("`{}`", shorten(text))),
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Every guest, translated and traced: it must do what it does natively.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use libtest_mimic::Trial;
+use unspool_guests::{BuildError, Comparison, Ending, Guest};
+
+use crate::comparison::compare;
+use crate::observer::{
+    Verdict, WORKSHOP, natively, require, run, run_well, traced, translated, trial, unspool, wrong,
+};
+use crate::scratch::Scratch;
+
+/// One test for each guest, each of its builds, and each way of observing it.
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for guest in unspool_guests::guests() {
+        let guest = Arc::new(guest);
+        let builds = std::iter::once(String::new()).chain(guest.variants.clone());
+        for variant in builds {
+            let ending = if variant.is_empty() {
+                String::new()
+            } else {
+                format!("::{variant}")
+            };
+            let (observed, build) = (Arc::clone(&guest), variant.clone());
+            trials.push(trial(
+                format!("guest::run::{}{ending}", guest.name),
+                move |scratch| translate(scratch, &observed, &build),
+            ));
+            if guest.traced {
+                let observed = Arc::clone(&guest);
+                trials.push(trial(
+                    format!("guest::trace::{}{ending}", guest.name),
+                    move |scratch| trace(scratch, &observed, &variant),
+                ));
+            }
+        }
+    }
+    trials.push(trial(
+        "guest::run::rust/parallel_sums".to_owned(),
+        |scratch| {
+            let program = WORKSHOP
+                .build_example("parallel_sums")
+                .map_err(cannot_build)?;
+            let native_run = natively(scratch, &[&program]);
+            let native = run_well(scratch, &native_run)?;
+            let observed_run = translated(scratch, &[&program]);
+            let observed = run(scratch, &observed_run)?;
+            compare(
+                Comparison::Output,
+                (&native_run, &native),
+                (&observed_run, &observed),
+            )
+        },
+    ));
+    trials
+}
+
+/// The guest's program, or why there is none.
+pub(crate) fn build(guest: &Guest, variant: &str) -> Result<PathBuf, Verdict> {
+    require(&guest.requirements)?;
+    WORKSHOP.build(guest, variant).map_err(cannot_build)
+}
+
+fn cannot_build(problem: BuildError) -> Verdict {
+    match problem {
+        BuildError::NoCompiler(_) => Verdict::CannotTell(problem.to_string()),
+        BuildError::Refused { .. } | BuildError::Folder { .. } => {
+            Verdict::Wrong(problem.to_string())
+        }
+    }
+}
+
+fn command(guest: &Guest, variant: &str) -> Result<Vec<OsString>, Verdict> {
+    let mut command = vec![build(guest, variant)?.into_os_string()];
+    command.extend(guest.arguments.iter().map(OsString::from));
+    Ok(command)
+}
+
+fn translate(scratch: &Scratch, guest: &Guest, variant: &str) -> Result<(), Verdict> {
+    let command = command(guest, variant)?;
+    let native_run = natively(scratch, &command).limit(guest.limit);
+    let native = run(scratch, &native_run)?;
+    if native.ending != guest.ending {
+        return Err(wrong(
+            &format!("natively: {:?}", guest.ending),
+            &native_run,
+            &native,
+        ));
+    }
+    scratch.start_over()?;
+    let observed_run = translated(scratch, &command).limit(guest.limit);
+    let observed = run(scratch, &observed_run)?;
+    compare(
+        guest.comparison,
+        (&native_run, &native),
+        (&observed_run, &observed),
+    )
+}
+
+/// Traces the guest with all values; every value that it read must be explained by the
+/// trace's order.
+fn trace(scratch: &Scratch, guest: &Guest, variant: &str) -> Result<(), Verdict> {
+    let command = command(guest, variant)?;
+    let native_run = natively(scratch, &command).limit(guest.limit);
+    let native = run(scratch, &native_run)?;
+    scratch.start_over()?;
+    let file = scratch.path().join("trace.unspool");
+    let options = ["--order", "line-atomic", "--verify"];
+    let observed_run = traced(scratch, &options, &file, &command).limit(guest.limit);
+    let observed = run(scratch, &observed_run)?;
+    compare(
+        guest.comparison,
+        (&native_run, &native),
+        (&observed_run, &observed),
+    )?;
+    if guest.ending == Ending::Signalled(9) {
+        // What a killed process leaves is tested where files are; here the run counts.
+        return Ok(());
+    }
+    run_well(
+        scratch,
+        &unspool(scratch, &["verify".as_ref(), file.as_os_str()]),
+    )?;
+    Ok(())
+}

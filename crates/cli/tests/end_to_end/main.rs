@@ -1,0 +1,27 @@
+//! The real command on real programs.
+//!
+//! `UNSPOOL=/path/to/unspool` tests another build of it. A failing test prints the commands
+//! that replay it and keeps the folder it ran in; a test for which the machine lacks
+//! something is reported as ignored, with the reason.
+
+mod bad_input;
+mod comparison;
+mod guest_programs;
+mod observer;
+mod order;
+mod programs;
+mod scratch;
+mod trace_files;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials: Vec<Trial> = Vec::new();
+    trials.extend(guest_programs::trials());
+    trials.extend(programs::trials());
+    trials.extend(order::trials());
+    trials.extend(bad_input::trials());
+    trials.extend(trace_files::trials());
+    libtest_mimic::run(&arguments, trials).exit();
+}

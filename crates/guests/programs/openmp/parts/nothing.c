@@ -1,0 +1,5 @@
+// Links with whatever its compiler adds, and needs nothing.
+
+int main(void) {
+    return 0;
+}
