@@ -98,7 +98,7 @@ impl StackContents<'_> {
         let random_address = platform_address - 16;
         let words_before_auxv = 1 + self.arguments.len() + 1 + self.environment.len() + 1;
         let words = words_before_auxv + 2 * (self.auxv.len() + 1);
-        // One step of at least a word's room, then down to a boundary, as the kernel does.
+        // The kernel rounds both the start of the words' room and its end.
         let pointer = ((random_address & !15) - 8 * words as u64) & !15;
 
         let mut bytes = vec![0; (top - pointer) as usize];

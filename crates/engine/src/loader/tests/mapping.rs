@@ -95,10 +95,11 @@ fn protections_and_gaps_are_the_programs() {
 #[test]
 fn code_goes_below_two_gibibytes_at_its_alignment() {
     let mut elf = CraftedElf::two_segments();
-    elf.program_headers[0].alignment = 1 << 21;
+    // Coarser than the steps in which places are tried.
+    elf.program_headers[0].alignment = 1 << 26;
     for _ in 0..3 {
         let loaded = load_crafted(&elf);
-        assert_eq!(loaded.program_base % (1 << 21), 0);
+        assert_eq!(loaded.program_base % (1 << 26), 0);
         assert!(loaded.program_base >= 0x1000_0000 && loaded.brk_start < 0x8000_0000);
     }
 }
