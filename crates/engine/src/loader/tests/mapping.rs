@@ -66,6 +66,7 @@ fn protections_and_gaps_are_the_programs() {
     assert_eq!(permissions_at(base).as_deref(), Some("r-xp"));
     assert_eq!(permissions_at(base + 0x3000).as_deref(), Some("rw-p"));
     assert_eq!(permissions_at(base + 0x4000).as_deref(), Some("rw-p"));
+    assert_eq!(permissions_at(base + 0x2000), None, "the gap is free again");
     let expected = [
         (base, 0x2000, libc::PROT_READ | libc::PROT_EXEC, Some(0)),
         (
