@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::access::Access;
-use crate::event::Event;
+use crate::event::{Event, SyncOperation};
 use crate::id::ThreadId;
 use crate::sink::Sink;
 
@@ -111,8 +111,14 @@ impl Batch {
         }
     }
 
-    /// Gives items to the sink, as long as they come before the limit.
-    pub(crate) fn deliver(&mut self, thread: ThreadId, limit: Option<Limit>, sink: &mut impl Sink) {
+    /// Gives items to the sink, as long as they come before the limit. Stops early after
+    /// the creation of a thread, and returns which: its items may have to come next.
+    pub(crate) fn deliver(
+        &mut self,
+        thread: ThreadId,
+        limit: Option<Limit>,
+        sink: &mut impl Sink,
+    ) -> Option<ThreadId> {
         let in_time = |time: u64| limit.is_none_or(|limit| (time, thread) < limit);
         loop {
             let mark = self.marks.get(self.next_mark);
@@ -127,15 +133,21 @@ impl Batch {
                         .count(),
                 };
                 if given == 0 {
-                    return;
+                    return None;
                 }
                 sink.accesses(thread, &candidates[..given]);
                 self.next_access += given;
-            } else if let Some(mark) = mark.filter(|mark| in_time(mark.time)) {
+            } else {
+                let mark = mark.filter(|mark| in_time(mark.time))?;
                 self.deliver_mark(thread, mark, sink);
                 self.next_mark += 1;
-            } else {
-                return;
+                if let What::Event(Event::Sync {
+                    operation: SyncOperation::ThreadCreate,
+                    object,
+                }) = mark.what
+                {
+                    return Some(ThreadId(object as u32));
+                }
             }
         }
     }

@@ -104,11 +104,6 @@ impl Expander {
         self.forget_values();
     }
 
-    /// The thread's time.
-    pub(crate) fn time(&self) -> u64 {
-        self.clock.time()
-    }
-
     /// Appends what a record means to the batch.
     #[inline]
     pub(crate) fn expand(&mut self, kind: &RecordKind, words: &[u64], batch: &mut Batch) {
@@ -176,6 +171,9 @@ impl Expander {
         time: u64,
         batch: &mut Batch,
     ) {
+        if first_access == batch.accesses.len() {
+            return;
+        }
         let Some((_, values)) = self
             .values
             .iter()

@@ -3,28 +3,29 @@
 //!
 //! `docs/format.md` draws the file byte by byte.
 
-mod chunk;
+pub(crate) mod chunk;
 mod contents;
 mod definitions;
-mod header;
-mod index;
+pub(crate) mod header;
+pub(crate) mod index;
+mod modules;
 mod output;
 mod problem;
 mod read;
 mod recovery;
 mod summary;
-mod table;
+pub(crate) mod tables;
 mod tally;
-mod thread_decoder;
+pub(crate) mod thread_decoder;
 mod thread_encoder;
 mod trace;
 mod writer;
 
 pub use header::TraceHeader;
+pub use modules::{Function, Module};
 pub use problem::{Problem, ReadError, WriteError};
 pub use read::{Merged, ThreadReader};
 pub use summary::{Summary, ThreadInfo};
-pub use table::{Function, Module};
 pub use thread_encoder::ThreadEncoder;
 pub use trace::Trace;
 pub use writer::TraceWriter;

@@ -2,12 +2,23 @@
 
 use crate::access::Access;
 use crate::event::Event;
+use crate::file::{Function, Module};
 use crate::id::ThreadId;
 
 /// An analysis, as the reader sees it: called with what happened, in the reader's order.
 ///
 /// Every method has an empty default, so that an analysis names only what it needs.
 pub trait Sink {
+    /// A module of the program, before the first event that names it.
+    fn module(&mut self, module: &Module) {
+        let _ = module;
+    }
+
+    /// A traced function, before the first event that names it.
+    fn function(&mut self, function: &Function) {
+        let _ = function;
+    }
+
     /// Accesses of one thread that follow each other, in the order in which they happened.
     /// Never empty. All accesses of one instruction are in one batch.
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
@@ -22,7 +33,7 @@ pub trait Sink {
     /// The values that one instruction read and wrote. `accesses` are all accesses of the
     /// instruction (the last ones given to [`Sink::accesses`] for this thread), and
     /// `values[i]` holds the bytes of `accesses[i]`: what a read found, what a write left.
-    /// It is empty where no value was recorded.
+    /// It is empty where no value was recorded. `accesses` is never empty.
     fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
         let _ = (thread, accesses, values);
     }

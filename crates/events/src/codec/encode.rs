@@ -55,7 +55,7 @@ pub(crate) struct EncodedRecords {
 /// Which records to pack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portion {
-    /// Stop after the record that reaches this number of words.
+    /// Stop after the record, stamps and values aside, that reaches this number of words.
     pub(crate) wanted_words: usize,
     /// Whether to hold back stamps and values at the end.
     pub(crate) hold_back: bool,
@@ -142,7 +142,7 @@ impl ChunkEncoder {
         let mut position = 0;
         let mut unannotated = 0;
         while let Some(&header) = words.get(position)
-            && position < wanted
+            && unannotated < wanted
         {
             let header = meaningful(header);
             let next = position + 1 + payload_words(header);

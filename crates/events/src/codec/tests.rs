@@ -133,9 +133,9 @@ fn stamps_wait_for_their_record() {
     for (hold_back, wanted_words, expected, held_back) in [
         (true, 100, 4, 4),
         (false, 100, 8, 0),
-        (true, 2, 1, 2),
-        (true, 4, 4, 0),
-        (false, 2, 3, 0),
+        (true, 1, 1, 0),
+        (true, 2, 4, 0),
+        (false, 2, 4, 0),
     ] {
         let encoded = encoder.encode(
             &words,

@@ -3,15 +3,13 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use super::Problem;
 use super::chunk::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind};
-use super::definitions::{Definition, read_all};
 use super::index::{End, IndexEntry, read_part};
 use super::output::{TRAILER_BYTES, TRAILER_MAGIC};
 use super::recovery::find_chunks;
-use super::{Function, Module, Problem};
+use super::tables::Tables;
 use crate::codec::unpack_bytes;
-use crate::paths::PathTable;
-use crate::superblock::Superblock;
 
 /// The contents of a file, without the records.
 #[derive(Debug, Default)]
@@ -20,15 +18,12 @@ pub(super) struct Contents {
     pub(super) chunks: Vec<IndexEntry>,
     /// The end chunk of a finished file.
     pub(super) end: Option<End>,
-    pub(super) modules: Vec<Module>,
-    pub(super) functions: Vec<Function>,
-    pub(super) superblocks: Vec<Superblock>,
-    pub(super) paths: PathTable,
+    pub(super) tables: Tables,
     pub(super) problems: Vec<Problem>,
 }
 
 /// Why a chunk cannot be read.
-pub(super) type Damage = &'static str;
+pub(crate) type Damage = &'static str;
 
 /// Finds what is in a file, whose first chunk starts at `start`.
 pub(super) fn find_contents(file: &File, start: u64, file_bytes: u64) -> Contents {
@@ -117,14 +112,15 @@ fn read_index(file: &File, start: u64, file_bytes: u64) -> Result<(End, Vec<Inde
 
 impl Contents {
     fn read_tables(&mut self, file: &File) {
-        for entry in std::mem::take(&mut self.chunks) {
-            let read = match entry.header.kind {
-                Some(ChunkKind::Modules) => append_table(file, &entry, &mut self.modules),
-                Some(ChunkKind::Functions) => append_table(file, &entry, &mut self.functions),
-                Some(ChunkKind::Superblocks) => append_table(file, &entry, &mut self.superblocks),
-                _ => Ok(()),
+        for entry in &self.chunks {
+            let Some(ChunkKind::Modules | ChunkKind::Functions | ChunkKind::Superblocks) =
+                entry.header.kind
+            else {
+                continue;
             };
-            if let Err(what) = read {
+            let read = read_chunk(file, entry.offset);
+            let added = read.and_then(|(header, payload)| self.tables.add(header.kind, &payload));
+            if let Err(what) = added {
                 let (offset, length) = (entry.offset, entry.header.chunk_bytes());
                 self.problems.push(Problem::Damaged {
                     offset,
@@ -132,21 +128,6 @@ impl Contents {
                     what,
                 });
             }
-            self.chunks.push(entry);
-        }
-        for superblock in &self.superblocks {
-            self.paths.add(superblock);
         }
     }
-}
-
-fn append_table<Item: Definition>(
-    file: &File,
-    entry: &IndexEntry,
-    items: &mut Vec<Item>,
-) -> Result<(), Damage> {
-    let (_, payload) = read_chunk(file, entry.offset)?;
-    let table = unpack_bytes(&payload).map_err(|_| "its table cannot be unpacked")?;
-    items.extend(read_all(&table).map_err(|_| "its table is malformed")?);
-    Ok(())
 }

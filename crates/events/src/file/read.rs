@@ -56,7 +56,7 @@ impl<'trace> ThreadReader<'trace> {
     /// Gives everything to the sink, and returns what could not be read.
     pub fn deliver(mut self, sink: &mut impl Sink) -> Vec<Problem> {
         while self.fill() {
-            self.decoder.deliver(None, sink);
+            while self.decoder.deliver(None, sink).is_some() {}
         }
         self.decoder.into_problems()
     }
@@ -85,6 +85,7 @@ impl<'trace> ThreadReader<'trace> {
 /// chunk per thread in memory.
 #[derive(Debug)]
 pub struct Merged<'trace> {
+    trace: &'trace Trace,
     readers: Vec<ThreadReader<'trace>>,
 }
 
@@ -95,11 +96,19 @@ impl<'trace> Merged<'trace> {
             .iter()
             .map(|info| trace.thread(info.thread))
             .collect();
-        Merged { readers }
+        Merged { trace, readers }
     }
 
     /// Gives everything to the sink, and returns what could not be read.
     pub fn deliver(mut self, sink: &mut impl Sink) -> Vec<Problem> {
+        self.trace
+            .modules()
+            .iter()
+            .for_each(|module| sink.module(module));
+        self.trace
+            .functions()
+            .iter()
+            .for_each(|function| sink.function(function));
         let mut next = BinaryHeap::new();
         for (index, reader) in self.readers.iter_mut().enumerate() {
             // A thread's first chunk is read when its time has come.
@@ -112,7 +121,7 @@ impl<'trace> Merged<'trace> {
             let limit = limit.map(|(time, other)| (time, self.readers[other].decoder.thread()));
             let reader = &mut self.readers[index];
             while reader.fill() {
-                reader.decoder.deliver(limit, sink);
+                while reader.decoder.deliver(limit, sink).is_some() {}
                 if let Some(time) = reader.decoder.next_time() {
                     next.push(Reverse((time, index)));
                     break;

@@ -47,11 +47,6 @@ impl ThreadDecoder {
         self.thread
     }
 
-    /// The thread's time after all items decoded so far.
-    pub(crate) fn time(&self) -> u64 {
-        self.expander.time()
-    }
-
     /// The time of the next item, if one is decoded.
     pub(crate) fn next_time(&self) -> Option<u64> {
         self.batch.next_time()
@@ -128,9 +123,14 @@ impl ThreadDecoder {
         self.batch.next_time().is_some()
     }
 
-    /// Gives decoded items to the sink, as long as they come before the limit.
-    pub(crate) fn deliver(&mut self, limit: Option<Limit>, sink: &mut impl Sink) {
-        self.batch.deliver(self.thread, limit, sink);
+    /// Gives decoded items to the sink, as long as they come before the limit. Stops early
+    /// after the creation of a thread, and returns which.
+    pub(crate) fn deliver(
+        &mut self,
+        limit: Option<Limit>,
+        sink: &mut impl Sink,
+    ) -> Option<ThreadId> {
+        self.batch.deliver(self.thread, limit, sink)
     }
 
     /// What could not be read.

@@ -9,6 +9,8 @@ use super::tally::tally;
 use super::writer::Shared;
 use crate::codec::{EncodedRecords, Portion};
 use crate::id::ThreadId;
+use crate::order::Order;
+use crate::raw::{Header, SpecialKind};
 
 /// Takes the raw stream of one thread. Belongs to the thread that it observes.
 ///
@@ -95,6 +97,9 @@ impl ThreadEncoder {
         let shared = Arc::clone(&self.shared);
         let mut encoder = shared.take_encoder();
         self.packed.clear();
+        if self.sequence == 0 {
+            self.time = start_time(words, shared.order);
+        }
         let portion = Portion {
             wanted_words: shared.chunk_words,
             hold_back: !end,
@@ -123,5 +128,21 @@ impl ThreadEncoder {
         }
         shared.return_encoder(encoder);
         (encoded, last)
+    }
+}
+
+/// The time before the first record of a thread: just before the first stamp, if the stream
+/// starts with one, so that a reader knows when the thread becomes interesting.
+fn start_time(words: &[u64], order: Order) -> u64 {
+    let Some((&header, &[time, ..])) = words.split_first() else {
+        return 0;
+    };
+    match Header::decode(header) {
+        Header::Special {
+            kind: Some(SpecialKind::Stamp),
+            argument: 0,
+            words: 1,
+        } => time.saturating_sub(u64::from(order.advances_by_itself())),
+        _ => 0,
     }
 }

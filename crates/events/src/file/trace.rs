@@ -86,19 +86,19 @@ impl Trace {
     /// The modules, in the order of their definition.
     #[must_use]
     pub fn modules(&self) -> &[Module] {
-        &self.contents.modules
+        &self.contents.tables.modules
     }
 
     /// The traced functions, in the order of their definition.
     #[must_use]
     pub fn functions(&self) -> &[Function] {
-        &self.contents.functions
+        &self.contents.tables.functions
     }
 
     /// The superblocks, in the order of their definition.
     #[must_use]
     pub fn superblocks(&self) -> &[Superblock] {
-        &self.contents.superblocks
+        &self.contents.tables.superblocks
     }
 
     /// The totals. Of an incomplete trace: of what can be read.
@@ -107,7 +107,7 @@ impl Trace {
         let end = &self.contents.end;
         Summary {
             dropped_words: end.map_or(0, |end| end.dropped_words),
-            superblocks: self.contents.superblocks.len() as u64,
+            superblocks: self.contents.tables.superblocks.len() as u64,
             file_bytes: self.file_bytes,
             ..self.totals.summary()
         }
@@ -133,7 +133,7 @@ impl Trace {
 
     /// The paths of all superblocks.
     pub(super) fn paths(&self) -> &PathTable {
-        &self.contents.paths
+        &self.contents.tables.paths
     }
 
     /// The chunks with records of a thread, in order.

@@ -1,4 +1,4 @@
-//! The tables that a trace carries besides its superblocks: modules and traced functions.
+//! The modules and traced functions that events name.
 
 use crate::id::{FunctionId, ModuleId};
 

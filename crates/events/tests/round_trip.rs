@@ -1,0 +1,163 @@
+//! What is written comes back, from a file and from a pipe.
+
+mod model;
+
+use std::fs::File;
+use std::thread;
+
+use model::*;
+use proptest::prelude::*;
+use unspool_events::*;
+
+/// Writes a program's threads in turns, with flushes now and then.
+fn write(program: &Program, writer: &TraceWriter, flush_every: usize) -> Summary {
+    let modelled: Vec<Modelled> = (0..program.threads.len())
+        .map(|i| program.model(i))
+        .collect();
+    let mut encoders: Vec<ThreadEncoder> = (0..)
+        .zip(&modelled)
+        .map(|(i, _)| writer.thread(ThreadId(i)))
+        .collect();
+    let longest = modelled
+        .iter()
+        .map(|thread| thread.cuts.len())
+        .max()
+        .unwrap_or(0);
+    for superblock in &program.superblocks {
+        writer.define_superblock(superblock);
+    }
+    for step in 0..longest {
+        for (thread, encoder) in modelled.iter().zip(&mut encoders) {
+            let Some(&start) = thread.cuts.get(step) else {
+                continue;
+            };
+            let end = thread
+                .cuts
+                .get(step + 1)
+                .copied()
+                .unwrap_or(thread.words.len());
+            encoder.append(&thread.words[start..end]);
+            if step % flush_every == 0 {
+                encoder.flush();
+            }
+        }
+    }
+    encoders.into_iter().for_each(ThreadEncoder::finish);
+    writer.finish().expect("the file can be written")
+}
+
+fn check_summary(program: &Program, summary: &Summary) {
+    let modelled: Vec<Modelled> = (0..program.threads.len())
+        .map(|i| program.model(i))
+        .collect();
+    let sum = |field: fn(&Modelled) -> u64| modelled.iter().map(field).sum::<u64>();
+    assert_eq!(summary.threads, modelled.len() as u64);
+    assert_eq!(summary.accesses, sum(Modelled::accesses));
+    assert_eq!(summary.instructions, sum(|thread| thread.instructions));
+    assert_eq!(summary.events, sum(|thread| thread.events));
+    assert_eq!(summary.raw_words, sum(|thread| thread.words.len() as u64));
+    assert_eq!(summary.dropped_words, 0);
+}
+
+/// Sorts all items by (time, thread), stably: the naive merge.
+fn sorted(program: &Program) -> Vec<(ThreadId, Item)> {
+    let mut items: Vec<(ThreadId, u64, Item)> = Vec::new();
+    for i in 0..program.threads.len() {
+        for item in program.model(i).items {
+            items.push((ThreadId(i as u32), item.time(), item));
+        }
+    }
+    items.sort_by_key(|(thread, time, _)| (*time, *thread));
+    items
+        .into_iter()
+        .map(|(thread, _, item)| (thread, item))
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn through_a_file(program in any_program(4), chunk_words in 1..400_usize, flush_every in 1..30_usize) {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("trace");
+        let file = File::create(&path).expect("a file");
+        let writer = TraceWriter::with_chunk_words(file, &header(program.order), chunk_words)
+            .expect("a trace");
+        let summary = write(&program, &writer, flush_every);
+        check_summary(&program, &summary);
+
+        let trace = Trace::open(&path).expect("a readable trace");
+        prop_assert_eq!(trace.problems(), &[]);
+        prop_assert!(trace.is_complete());
+        prop_assert_eq!(trace.header(), &header(program.order));
+        prop_assert_eq!(trace.superblocks(), &program.superblocks[..]);
+        prop_assert_eq!(trace.summary(), summary);
+        for info in trace.threads() {
+            let modelled = program.model(info.thread.0 as usize);
+            prop_assert!(info.finished);
+            prop_assert_eq!(info.end_time, modelled.time);
+            prop_assert_eq!(info.accesses, modelled.accesses());
+            let mut recorder = Recorder::default();
+            prop_assert_eq!(trace.thread(info.thread).deliver(&mut recorder), vec![]);
+            prop_assert_eq!(recorder.of(info.thread), modelled.items);
+        }
+
+        let mut recorder = Recorder::default();
+        prop_assert_eq!(trace.merged().deliver(&mut recorder), vec![]);
+        prop_assert_eq!(recorder.items, sorted(&program));
+    }
+
+    #[test]
+    fn through_a_pipe(program in any_program(4), chunk_words in 1..400_usize, flush_every in 1..30_usize) {
+        let (reader, sender) = std::io::pipe().expect("a pipe");
+        let file = File::from(std::os::fd::OwnedFd::from(sender));
+        let (recorder, summary, problems, written) = thread::scope(|scope| {
+            let reading = scope.spawn(|| {
+                let reader = StreamReader::new(reader).expect("a readable trace");
+                assert_eq!(reader.header(), &header(program.order));
+                let mut recorder = Recorder::default();
+                let (summary, problems) = reader.deliver(&mut recorder);
+                (recorder, summary, problems)
+            });
+            let writer = TraceWriter::with_chunk_words(file, &header(program.order), chunk_words)
+                .expect("a trace");
+            let written = write(&program, &writer, flush_every);
+            drop(writer);
+            let (recorder, summary, problems) = reading.join().expect("no panic");
+            (recorder, summary, problems, written)
+        });
+        prop_assert_eq!(summary, written);
+        // Threads that appear without having been created may be late; nothing else is wrong.
+        let late = |problem: &Problem| matches!(problem, Problem::LateThread { .. });
+        prop_assert!(problems.iter().all(late));
+        for i in 0..program.threads.len() {
+            prop_assert_eq!(recorder.of(ThreadId(i as u32)), program.model(i).items);
+        }
+    }
+}
+
+#[test]
+fn the_naive_merge_notices_a_wrong_order() {
+    // A negative control: two threads, whose items do not stand one after the other.
+    let event = |stamp| Step::Event(Event::RegionStart, Some(stamp));
+    let program = Program {
+        order: Order::LineAtomic,
+        superblocks: Vec::new(),
+        threads: vec![vec![event(10), event(20)], vec![event(15), event(20)]],
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("trace");
+    let writer = TraceWriter::create(&path, &header(program.order)).expect("a trace");
+    write(&program, &writer, 1);
+    let trace = Trace::open(&path).expect("a readable trace");
+    let mut merged = Recorder::default();
+    trace.merged().deliver(&mut merged);
+    let mut one_after_the_other = Recorder::default();
+    trace.thread(ThreadId(0)).deliver(&mut one_after_the_other);
+    trace.thread(ThreadId(1)).deliver(&mut one_after_the_other);
+    assert_eq!(merged.items, sorted(&program));
+    assert_ne!(one_after_the_other.items, sorted(&program));
+    let order: Vec<u32> = merged.items.iter().map(|(thread, _)| thread.0).collect();
+    assert_eq!(order, [0, 1, 0, 1]);
+}
