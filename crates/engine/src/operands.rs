@@ -10,6 +10,7 @@
 //! tables, page tables), and privileged instructions beyond what iced says of them.
 
 mod registers;
+mod simple;
 #[cfg(test)]
 mod tests;
 mod vector;
@@ -179,10 +180,38 @@ pub fn memory_operands(
     out: &mut Vec<MemoryOperand>,
 ) -> InstructionFacts {
     out.clear();
-    let mut facts = facts_of(instruction);
-    if accesses_nothing(instruction) {
+    let facts = facts_of(instruction);
+    if accesses_nothing(instruction) || simple_operands(instruction, out).is_some() {
         return facts;
     }
+    looked_up_operands(instruction, info, state_sizes, facts, out)
+}
+
+/// Lists the operands of a simple instruction; nothing happens if it is not simple.
+fn simple_operands(instruction: &Instruction, out: &mut Vec<MemoryOperand>) -> Option<()> {
+    let simple = simple::simple_use(instruction)?;
+    if let Some(kind) = simple.stack {
+        out.push(simple::stack_operand(kind));
+    } else if let Some(index) = vector::memory_operand_index(instruction) {
+        let access = simple.operands[index as usize];
+        let operand = simple::named_operand(instruction)?;
+        for kind in [AccessKind::Read, AccessKind::Write] {
+            if does(access, kind) {
+                out.push(MemoryOperand { kind, ..operand });
+            }
+        }
+    }
+    Some(())
+}
+
+/// Lists the operands that iced's tables give.
+fn looked_up_operands(
+    instruction: &Instruction,
+    info: &mut InstructionInfoFactory,
+    state_sizes: ExtendedStateSizes,
+    mut facts: InstructionFacts,
+    out: &mut Vec<MemoryOperand>,
+) -> InstructionFacts {
     let only_memory = iced_x86::InstructionInfoOptions::NO_REGISTER_USAGE;
     let used = info.info_options(instruction, only_memory).used_memory();
     for kind in [AccessKind::Read, AccessKind::Write] {

@@ -5,6 +5,9 @@ use iced_x86::{
     Register,
 };
 
+use super::simple::{SimpleUse, simple_use};
+use super::vector::memory_operand_index;
+
 /// The general registers and flags that an instruction uses.
 ///
 /// Registers are bits by their hardware numbers (rax is bit 0, rcx 1, rdx 2, rbx 3, rsp 4, …
@@ -55,31 +58,71 @@ impl RegisterUse {
 /// What `instruction` does to registers and flags.
 pub fn register_use(instruction: &Instruction, info: &mut InstructionInfoFactory) -> RegisterUse {
     let mut result = RegisterUse::default();
+    match simple_use(instruction) {
+        Some(simple) => add_simple(instruction, simple, &mut result),
+        None => add_looked_up(instruction, info, &mut result),
+    }
+    add_flags(instruction, &mut result);
+    result
+}
+
+/// Fills in the registers of a simple instruction.
+fn add_simple(instruction: &Instruction, simple: SimpleUse, result: &mut RegisterUse) {
+    for (index, access) in simple.operands.into_iter().enumerate() {
+        if instruction.op_kind(index as u32) == OpKind::Register {
+            result.add(instruction.op_register(index as u32), access);
+        }
+        if index + 1 == instruction.op_count() as usize {
+            break;
+        }
+    }
+    if simple.stack.is_some() {
+        result.add(Register::RSP, OpAccess::ReadWrite);
+    }
+    if memory_operand_index(instruction).is_some() {
+        result.add(instruction.memory_base(), OpAccess::Read);
+        result.add(instruction.memory_index(), OpAccess::Read);
+    }
+}
+
+/// Fills in the registers that iced's tables give.
+fn add_looked_up(
+    instruction: &Instruction,
+    info: &mut InstructionInfoFactory,
+    result: &mut RegisterUse,
+) {
     let only_registers = InstructionInfoOptions::NO_MEMORY_USAGE;
     for used in info.info_options(instruction, only_registers).used_registers() {
-        let register = used.register();
-        let (Some(bit), access) = (general_register_bit(register), used.access()) else {
-            continue;
+        result.add(used.register(), used.access());
+    }
+}
+
+impl RegisterUse {
+    /// Adds one use of a register, if it is (part of) a general one.
+    fn add(&mut self, register: Register, access: OpAccess) {
+        let Some(bit) = general_register_bit(register) else {
+            return;
         };
         match access {
             OpAccess::None | OpAccess::NoMemAccess => {}
-            OpAccess::Read | OpAccess::CondRead => result.read |= bit,
-            OpAccess::ReadWrite | OpAccess::ReadCondWrite => {
-                result.read |= bit;
-                result.written |= bit;
+            OpAccess::Read | OpAccess::CondRead => self.read |= bit,
+            OpAccess::CondWrite => self.written |= bit,
+            OpAccess::ReadCondWrite => {
+                self.read |= bit;
+                self.written |= bit;
             }
-            OpAccess::CondWrite => result.written |= bit,
-            OpAccess::Write => {
-                result.written |= bit;
+            OpAccess::Write | OpAccess::ReadWrite => {
+                if access == OpAccess::ReadWrite {
+                    self.read |= bit;
+                }
+                self.written |= bit;
                 // Writing 32 bits clears the upper half; writing fewer keeps the rest.
                 if register.size() >= 4 {
-                    result.overwritten |= bit;
+                    self.overwritten |= bit;
                 }
             }
         }
     }
-    add_flags(instruction, &mut result);
-    result
 }
 
 /// The bit of the general register of which `register` is a part.
@@ -185,3 +228,17 @@ static RFLAGS_OF: [u16; 128] = {
     }
     table
 };
+
+/// The registers of a simple instruction, by the shortcut and by iced's tables.
+#[cfg(test)]
+pub(super) fn both_ways(
+    instruction: &Instruction,
+    info: &mut InstructionInfoFactory,
+) -> (RegisterUse, RegisterUse) {
+    let (mut quick, mut slow) = (RegisterUse::default(), RegisterUse::default());
+    if let Some(simple) = simple_use(instruction) {
+        add_simple(instruction, simple, &mut quick);
+    }
+    add_looked_up(instruction, info, &mut slow);
+    (quick, slow)
+}

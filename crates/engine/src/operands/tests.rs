@@ -225,10 +225,10 @@ fn registers() {
     check(&[0x01, 0xc8], RAX | RCX, RAX, RAX);
     // cmove rax, rcx may write nothing.
     check(&[0x48, 0x0f, 0x44, 0xc1], RCX, RAX, 0);
-    check(&[0x50], RAX | RSP, RSP, 0);
-    check(&[0x48, 0xf7, 0xe1], RAX | RCX, RAX | RDX, RDX);
+    check(&[0x50], RAX | RSP, RSP, RSP);
+    check(&[0x48, 0xf7, 0xe1], RAX | RCX, RAX | RDX, RAX | RDX);
     check(&[0xf3, 0xa4], RCX | RSI | RDI, RCX | RSI | RDI, 0);
-    check(&[0x41, 0xff, 0xd7], 1 << 15 | RSP, RSP, 0);
+    check(&[0x41, 0xff, 0xd7], 1 << 15 | RSP, RSP, RSP);
     check(&[0x8b, 0x04, 0x8a], RCX | RDX, RAX, RAX);
 }
 
@@ -257,4 +257,50 @@ fn flags() {
     check(&[0xf3, 0xa6], Use::DIRECTION, all, 0);
     check(&[0xa6], Use::DIRECTION, all, all);
     check(&[0x8b, 0xc1], 0, 0, 0);
+}
+
+/// Every form of the one-byte opcodes and of a part of the others, with each prefix.
+fn for_each_common_form(mut each: impl FnMut(&Instruction)) {
+    let prefixes: [&[u8]; 8] = [&[], &[0x66], &[0x48], &[0x41], &[0x4f], &[0x67], &[0x64], &[0xf3]];
+    let escapes: [&[u8]; 2] = [&[], &[0x0f]];
+    for prefix in prefixes {
+        for escape in escapes {
+            for opcode in 0..=255u8 {
+                for modrm in 0..=255u8 {
+                    let mut bytes = [0x24; 15];
+                    let head = [prefix, escape, &[opcode, modrm]].concat();
+                    bytes[..head.len()].copy_from_slice(&head);
+                    let instruction =
+                        Decoder::with_ip(64, &bytes, 0x1000, DecoderOptions::NONE).decode();
+                    if !instruction.is_invalid() {
+                        each(&instruction);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_shortcut_agrees_with_the_tables() {
+    let mut info = InstructionInfoFactory::new();
+    let (mut short, mut long) = (Vec::new(), Vec::new());
+    let mut compared = 0;
+    for_each_common_form(|instruction| {
+        short.clear();
+        long.clear();
+        let facts = super::facts_of(instruction);
+        if super::simple_operands(instruction, &mut short).is_some()
+            && !super::accesses_nothing(instruction)
+        {
+            super::looked_up_operands(instruction, &mut info, STATE_SIZES, facts, &mut long);
+            assert_eq!(short, long, "{instruction:?} {:?}", instruction.code());
+            compared += 1;
+        }
+        if super::simple::simple_use(instruction).is_some() {
+            let (quick, slow) = super::registers::both_ways(instruction, &mut info);
+            assert_eq!(quick, slow, "{instruction:?} {:?}", instruction.code());
+        }
+    });
+    assert!(compared > 100_000, "only {compared} forms were compared");
 }
