@@ -5,6 +5,9 @@
 //! was never written under observation is learned when it is first read. What the kernel
 //! writes, maps and unmaps is forgotten, and shared mappings, which other processes may
 //! write, are not checked.
+//!
+//! The threads of a trace that was cut off end at different times. After the first of these
+//! ends writes are missing, and so nothing is checked any more.
 
 mod memory;
 mod ranges;
@@ -13,7 +16,7 @@ mod system_calls;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Module, Sink, SyncOperation, ThreadId,
+    Access, AccessFlags, AccessKind, Event, Module, Sink, SyncOperation, ThreadId, ThreadInfo,
 };
 
 use memory::ShadowMemory;
@@ -27,8 +30,10 @@ const MISMATCHES_KEPT: usize = 1 << 16;
 const CLOCK_PAGES_BYTES: u64 = 16 * 4096;
 
 /// Replays values. Takes the events in order of time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ValueCheck {
+    /// Until when nothing is missing.
+    complete_until: u64,
     memory: ShadowMemory,
     /// Memory that others write: it is never checked.
     foreign: Ranges,
@@ -57,6 +62,8 @@ pub struct ValueReport {
     pub bytes_not_checked: u64,
     /// Bytes that a system call wrote or unmapped.
     pub bytes_forgotten: u64,
+    /// Accesses after the time until which the trace is complete.
+    pub accesses_not_checked: u64,
     /// Reads that found something else than the order explains.
     pub mismatch_count: u64,
     /// Reads that did too, while a system call was writing there.
@@ -93,17 +100,30 @@ pub struct Mismatch {
 }
 
 impl ValueCheck {
-    /// Starts with nothing known. The modules tell where the kernel's clock pages are.
+    /// Starts with nothing known. The modules tell where the kernel's clock pages are; the
+    /// threads, until when the trace is complete.
     #[must_use]
-    pub fn new(modules: &[Module]) -> ValueCheck {
-        let mut check = ValueCheck::default();
+    pub fn new(modules: &[Module], threads: &[ThreadInfo]) -> ValueCheck {
+        let cut_off = threads.iter().filter(|thread| !thread.finished);
+        let mut foreign = Ranges::default();
         for module in modules.iter().filter(|module| module.path == b"[vdso]") {
-            check.foreign.add(
+            foreign.add(
                 module.base.saturating_sub(CLOCK_PAGES_BYTES),
                 CLOCK_PAGES_BYTES,
             );
         }
-        check
+        ValueCheck {
+            complete_until: cut_off
+                .map(|thread| thread.end_time)
+                .min()
+                .unwrap_or(u64::MAX),
+            memory: ShadowMemory::default(),
+            foreign,
+            calls: FxHashMap::default(),
+            call_history: CallHistory::default(),
+            waiting: None,
+            report: ValueReport::default(),
+        }
     }
 
     /// What came of it.
@@ -236,6 +256,9 @@ fn overlap(first: u64, first_size: u64, second: u64, second_size: u64) -> bool {
 impl Sink for ValueCheck {
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         self.settle_waiting();
+        let checked = batch.partition_point(|access| access.time <= self.complete_until);
+        self.report.accesses_not_checked += (batch.len() - checked) as u64;
+        let batch = &batch[..checked];
         let last_instruction = batch
             .iter()
             .rposition(|access| access.flags.contains(AccessFlags::FIRST))
@@ -290,6 +313,12 @@ impl Sink for ValueCheck {
     }
 
     fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
+        if accesses
+            .first()
+            .is_some_and(|access| access.time > self.complete_until)
+        {
+            return;
+        }
         match &self.waiting {
             Some((waiting, _)) if *waiting == thread => self.waiting = None,
             _ => self.settle_waiting(),

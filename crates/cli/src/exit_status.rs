@@ -11,8 +11,8 @@ pub(crate) const SUCCESS: u8 = 0;
 /// order does not explain.
 pub(crate) const ANSWER_IS_NO: u8 = 1;
 
-/// The command ran to its end, but parts of the trace were damaged and have been left out.
-/// What was left out stands on standard error.
+/// The command ran to its end, but parts of the trace are damaged or missing (also the end
+/// of a trace whose program was killed). What was left out stands on standard error.
 pub(crate) const INPUT_DAMAGED: u8 = 2;
 
 /// Unspool itself failed: wrong usage, an unreadable input, an output that cannot be written.
@@ -30,7 +30,7 @@ Exit status:
   run and trace end as the program ends. Otherwise:
   0    success
   1    the answer is no (verify: the order does not explain the values)
-  2    parts of the trace are damaged and were left out
+  2    parts of the trace are damaged or missing, and were left out
   125  unspool itself failed
   126  the program cannot be run
   127  there is no such program";

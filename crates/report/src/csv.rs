@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use unspool_events::{Access, AccessFlags, AccessKind, Event, Sink, ThreadId};
+use unspool_events::{Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId};
 
 use crate::buffered_output::{BufferedOutput, push_bytes, push_decimal, push_hexadecimal};
 use crate::event_row::EventRow;
@@ -38,6 +38,14 @@ impl<W: Write> CsvExporter<W> {
 }
 
 impl<W: Write> Sink for CsvExporter<W> {
+    fn module(&mut self, module: &Module) {
+        self.names.add_module(module);
+    }
+
+    fn function(&mut self, function: &Function) {
+        self.names.add_function(function);
+    }
+
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         for access in batch {
             let kind = match access.kind {

@@ -91,6 +91,14 @@ fn header_line(
 }
 
 impl<W: Write> Sink for JsonExporter<W> {
+    fn module(&mut self, module: &Module) {
+        self.names.add_module(module);
+    }
+
+    fn function(&mut self, function: &Function) {
+        self.names.add_function(function);
+    }
+
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         for access in batch {
             let text = self.output.text();

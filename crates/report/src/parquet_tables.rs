@@ -6,7 +6,7 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-use unspool_events::{Access, AccessFlags, AccessKind, Event, Sink, ThreadId};
+use unspool_events::{Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId};
 
 use crate::event_row::EventRow;
 use crate::{ExportError, Names};
@@ -131,6 +131,14 @@ impl ParquetExporter {
 }
 
 impl Sink for ParquetExporter {
+    fn module(&mut self, module: &Module) {
+        self.names.add_module(module);
+    }
+
+    fn function(&mut self, function: &Function) {
+        self.names.add_function(function);
+    }
+
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         let columns = &mut self.access_columns;
         for access in batch {

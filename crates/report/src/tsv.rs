@@ -8,7 +8,9 @@
 use std::io::Write;
 
 use rustc_hash::FxHashMap;
-use unspool_events::{Access, AccessFlags, AccessKind, Event, Sink, ThreadId, TraceHeader};
+use unspool_events::{
+    Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId, TraceHeader,
+};
 
 use crate::buffered_output::{BufferedOutput, push_decimal};
 use crate::instructions::instructions;
@@ -127,6 +129,14 @@ impl<W: Write> TsvExporter<W> {
 }
 
 impl<W: Write> Sink for TsvExporter<W> {
+    fn module(&mut self, module: &Module) {
+        self.names.add_module(module);
+    }
+
+    fn function(&mut self, function: &Function) {
+        self.names.add_function(function);
+    }
+
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         // Almost every line of a trace starts with the same thread and kind.
         let mut start = Vec::with_capacity(32);

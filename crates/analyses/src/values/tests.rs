@@ -50,7 +50,7 @@ fn the_right_order_passes_and_each_wrong_one_fails() {
     // Two threads hand a byte to one another; each step is (thread, read, written).
     let steps = [(0, 0, 1), (1, 1, 2), (0, 2, 3), (1, 3, 4)];
     let passes = |order: [usize; 4]| {
-        let mut check = ValueCheck::new(&[]);
+        let mut check = ValueCheck::new(&[], &[]);
         write(&mut check, 0, 0x1000, &[0]);
         for (thread, seen, written) in order.map(|index| steps[index]) {
             read(&mut check, thread, 0x1000, &[seen]);
@@ -66,7 +66,7 @@ fn the_right_order_passes_and_each_wrong_one_fails() {
 
 #[test]
 fn a_mismatch_says_where_and_what_and_is_not_repeated() {
-    let mut check = ValueCheck::new(&[]);
+    let mut check = ValueCheck::new(&[], &[]);
     write(&mut check, 0, 0x1ffe, &[1, 2]);
     read(&mut check, 3, 0x1ffe, &[1, 7, 8, 9]);
     read(&mut check, 3, 0x1ffe, &[1, 7, 8, 9]);
@@ -92,7 +92,7 @@ fn a_mismatch_says_where_and_what_and_is_not_repeated() {
 
 #[test]
 fn an_instruction_that_reads_and_writes_is_checked_before_it_writes() {
-    let mut check = ValueCheck::new(&[]);
+    let mut check = ValueCheck::new(&[], &[]);
     write(&mut check, 0, 0x1000, &[5]);
     let reading = access(AccessKind::Read, 0x1000, &[5]);
     let writing = Access {
@@ -113,7 +113,7 @@ fn an_instruction_that_reads_and_writes_is_checked_before_it_writes() {
 #[test]
 fn writes_without_a_value_are_forgotten_and_counted() {
     for ended_by_event in [false, true] {
-        let mut check = ValueCheck::new(&[]);
+        let mut check = ValueCheck::new(&[], &[]);
         write(&mut check, 0, 0x1000, &[5]);
         check.accesses(ThreadId(0), &[access(AccessKind::Write, 0x1000, &[6])]);
         if ended_by_event {
@@ -132,7 +132,7 @@ fn writes_without_a_value_are_forgotten_and_counted() {
 #[test]
 fn what_the_kernel_does_to_memory_is_forgotten() {
     let forgets = |act: fn(&mut ValueCheck)| {
-        let mut check = ValueCheck::new(&[]);
+        let mut check = ValueCheck::new(&[], &[]);
         write(&mut check, 0, 0x3000, &[5]);
         act(&mut check);
         read(&mut check, 0, 0x3000, &[6]);
@@ -199,7 +199,7 @@ fn what_the_kernel_does_to_memory_is_forgotten() {
         operation: SyncOperation::ThreadExit,
         object: 0x3000,
     };
-    let mut check = ValueCheck::new(&[]);
+    let mut check = ValueCheck::new(&[], &[]);
     write(&mut check, 0, 0x3000, &[5, 0, 0, 0]);
     check.event(ThreadId(0), 0, &exit);
     read(&mut check, 1, 0x3000, &[0; 4]);
@@ -209,7 +209,7 @@ fn what_the_kernel_does_to_memory_is_forgotten() {
 #[test]
 fn what_others_saw_while_the_kernel_wrote_is_explained() {
     let run = |written_at: u64| {
-        let mut check = ValueCheck::new(&[]);
+        let mut check = ValueCheck::new(&[], &[]);
         write(&mut check, 0, 0x3000, &[5]);
         enter(&mut check, 0, 0, [3, written_at, 1, 0, 0, 0]);
         read(&mut check, 1, 0x3000, &[6]);
@@ -233,7 +233,7 @@ fn what_others_saw_while_the_kernel_wrote_is_explained() {
 
 #[test]
 fn memory_that_other_processes_write_is_not_checked() {
-    let mut check = ValueCheck::new(&[]);
+    let mut check = ValueCheck::new(&[], &[]);
     enter(&mut check, 0, 9, [0, 4096, 3, 0x21, 0, 0]);
     leave(&mut check, 0, 9, 0x8000);
     write(&mut check, 0, 0x8000, &[1]);
@@ -244,8 +244,37 @@ fn memory_that_other_processes_write_is_not_checked() {
     read(&mut check, 0, 0x21000, &[2]);
     let report = check.finish();
     assert!(report.passed() && report.bytes_not_checked == 4);
-    let mut check = ValueCheck::new(&[]);
+    let mut check = ValueCheck::new(&[], &[]);
     write(&mut check, 0, 0x8000, &[1]);
     read(&mut check, 0, 0x8000, &[2]);
     assert!(!check.finish().passed());
+}
+
+#[test]
+fn nothing_is_checked_after_the_first_thread_was_cut_off() {
+    let thread = |thread, end_time, finished| ThreadInfo {
+        thread: ThreadId(thread),
+        chunks: 1,
+        start_time: 0,
+        end_time,
+        accesses: 0,
+        instructions: 0,
+        events: 0,
+        raw_words: 0,
+        file_bytes: 0,
+        finished,
+    };
+    // The test's accesses all have time 9.
+    for (threads, passes) in [
+        (vec![thread(0, 20, false), thread(1, 8, false)], true),
+        (vec![thread(0, 20, false), thread(1, 9, false)], false),
+        (vec![thread(0, 20, false), thread(1, 8, true)], false),
+    ] {
+        let mut check = ValueCheck::new(&[], &threads);
+        write(&mut check, 0, 0x1000, &[1]);
+        read(&mut check, 0, 0x1000, &[2]);
+        let report = check.finish();
+        assert_eq!(report.passed(), passes);
+        assert_eq!(report.accesses_not_checked, if passes { 2 } else { 0 });
+    }
 }

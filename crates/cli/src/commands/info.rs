@@ -8,7 +8,7 @@ use crate::arguments::InfoArguments;
 use crate::exit_status;
 use crate::failure::Failure;
 
-/// Says what a trace holds. Damage is part of the answer, not a failure.
+/// Says what a trace holds, damage included.
 pub(crate) fn info(typed: &InfoArguments) -> Result<u8, Failure> {
     let trace = opened::open(&typed.input)?;
     let information = match typed.quick {
@@ -21,5 +21,8 @@ pub(crate) fn info(typed: &InfoArguments) -> Result<u8, Failure> {
     };
     text.push('\n');
     print_result(text.as_bytes())?;
-    Ok(exit_status::SUCCESS)
+    Ok(match information.problems.is_empty() {
+        true => exit_status::SUCCESS,
+        false => exit_status::INPUT_DAMAGED,
+    })
 }

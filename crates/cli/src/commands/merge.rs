@@ -17,7 +17,7 @@ const OUTPUT_BYTES: usize = 256 << 10;
 /// Puts a stream in order.
 pub(crate) fn merge(plan: &MergePlan) -> Result<u8, Failure> {
     let mut input = plan.input.open()?;
-    let start = first_byte(&mut input).context("cannot read the trace")?;
+    let start = first_byte(&mut input).with_context(|| format!("cannot read {}", plan.input))?;
     let output = plan.destination.open()?;
     // A text trace starts with the time of its first line.
     let is_text = start.first().is_none_or(|byte| byte.is_ascii_digit());
@@ -30,12 +30,17 @@ pub(crate) fn merge(plan: &MergePlan) -> Result<u8, Failure> {
         )?;
         Ok(report_text(&summary))
     } else {
-        merge_binary(input, output, plan.keep_time)
+        let reader =
+            StreamReader::new(input).with_context(|| format!("cannot use {}", plan.input))?;
+        merge_binary(reader, output, plan.keep_time)
     }
 }
 
-fn merge_binary(input: impl Read, output: impl Write, keep_time: bool) -> Result<u8, Failure> {
-    let reader = StreamReader::new(input)?;
+fn merge_binary(
+    reader: StreamReader<impl Read>,
+    output: impl Write,
+    keep_time: bool,
+) -> Result<u8, Failure> {
     let options = TsvOptions {
         times: keep_time,
         thread_syncs: false,

@@ -12,7 +12,7 @@ use crate::failure::{Failure, warn};
 const SHOWN_PROBLEMS: usize = 20;
 
 /// Opens a trace file.
-pub(crate) fn open(path: &Path) -> Result<Trace, Failure> {
+pub(super) fn open(path: &Path) -> Result<Trace, Failure> {
     Trace::open(path).map_err(|error| {
         let help = match &error {
             ReadError::NotATrace => Some(format!(
@@ -37,9 +37,7 @@ pub(crate) fn open(path: &Path) -> Result<Trace, Failure> {
 }
 
 /// Shows what could not be read, on opening and on reading; returns the exit status for it.
-///
-/// A trace without its end is not damage: it is what a killed program leaves.
-pub(crate) fn report_problems(on_opening: &[Problem], on_reading: &[Problem]) -> u8 {
+pub(super) fn report_problems(on_opening: &[Problem], on_reading: &[Problem]) -> u8 {
     let mut problems: Vec<&Problem> = Vec::new();
     for problem in on_opening.iter().chain(on_reading) {
         if !problems.contains(&problem) {
@@ -52,12 +50,8 @@ pub(crate) fn report_problems(on_opening: &[Problem], on_reading: &[Problem]) ->
     if problems.len() > SHOWN_PROBLEMS {
         warn(format_args!("and {} more", problems.len() - SHOWN_PROBLEMS));
     }
-    let damaged = problems
-        .iter()
-        .any(|problem| !matches!(problem, Problem::NoIndex));
-    if damaged {
-        exit_status::INPUT_DAMAGED
-    } else {
-        exit_status::SUCCESS
+    match problems.is_empty() {
+        true => exit_status::SUCCESS,
+        false => exit_status::INPUT_DAMAGED,
     }
 }

@@ -15,7 +15,7 @@ const SCHEMA_VERSION: u32 = 1;
 /// Checks that the order of a trace explains the values in it.
 pub(crate) fn verify(typed: &VerifyArguments) -> Result<u8, Failure> {
     let trace = opened::open(&typed.input)?;
-    let mut check = ValueCheck::new(trace.modules());
+    let mut check = ValueCheck::new(trace.modules(), &trace.threads());
     let problems = trace.merged().deliver(&mut check);
     let report = check.finish();
     let damage = opened::report_problems(trace.problems(), &problems);
@@ -72,6 +72,12 @@ fn as_text(report: &ValueReport, order: &str, show: usize) -> String {
         text += &format!(
             "{} reads found what a system call was writing meanwhile\n",
             report.explained_by_system_calls
+        );
+    }
+    if report.accesses_not_checked > 0 {
+        text += &format!(
+            "{} accesses not checked: they follow the time at which a thread was cut off\n",
+            report.accesses_not_checked
         );
     }
     text += &match report.mismatch_count {

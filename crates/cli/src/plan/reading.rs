@@ -53,6 +53,15 @@ pub(crate) enum Input {
     File(PathBuf),
 }
 
+impl std::fmt::Display for Input {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Input::StandardInput => formatter.write_str("standard input"),
+            Input::File(path) => path.display().fmt(formatter),
+        }
+    }
+}
+
 impl Input {
     /// Opens it, unbuffered.
     pub(crate) fn open(&self) -> Result<File, Failure> {
@@ -67,7 +76,7 @@ impl Input {
                 .map(File::from)
                 .context("cannot read standard input")?),
             Input::File(path) => {
-                Ok(File::open(path).with_context(|| format!("cannot open {}", path.display()))?)
+                Ok(File::open(path).with_context(|| format!("cannot open {self}"))?)
             }
         }
     }
