@@ -35,6 +35,10 @@ extern "C" fn main(_argument_count: c_int, _arguments: *const *const u8) -> c_in
 }
 
 fn run() -> c_int {
+    let words: Vec<_> = std::env::args_os().collect();
+    if let Some(failure) = commands::observe::continue_observed(&words) {
+        return failure.report();
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return show_usage(&error),

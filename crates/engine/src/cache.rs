@@ -42,9 +42,9 @@ pub struct Entry {
 /// with one pair loaded may be linked to code that expects the same pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Warmth {
-    /// The pair: buffer register in the low four bits, scratch register in the next four;
+    /// The registers: that of the buffer in the low four bits, then those for scratch;
     /// 0 for none (rax never serves).
-    pub pair: u8,
+    pub registers: u16,
 }
 
 /// An exit of a fragment.
@@ -325,6 +325,7 @@ impl Cache {
         for mut exit in exits {
             let id = self.exit_id(0);
             if exit.cold_field != 0 {
+                // `stub` is already known: the code that puts the registers back.
                 exit.cold_stub = cold.here() as u32;
                 cold.leave(id, self.gates.exit);
                 patch(exit.cold_field, exit.cold_stub);
@@ -477,6 +478,20 @@ impl Cache {
             self.retire(index);
         }
         !stale.is_empty()
+    }
+
+    /// Makes all translations unreachable. Only for a process with a single thread that is out
+    /// of the cache: a forked child.
+    pub fn clear(&mut self) {
+        for entry in &self.entries {
+            set_branch_table(entry.pc, 0);
+        }
+        self.entries.clear();
+        self.by_pc.clear();
+        self.by_page.clear();
+        for fragment in &mut self.fragments {
+            fragment.live = false;
+        }
     }
 
     fn retire(&mut self, index: u32) {

@@ -21,6 +21,7 @@ pub fn run(thread: &mut Thread) -> i32 {
             if process.is_ending() && !thread.in_vfork {
                 finish::park(thread);
             }
+            trace::interrupted(thread);
             deliver::deliver(thread);
             entry = None;
         }
@@ -85,8 +86,8 @@ fn leave_fragment(process: &'static Process, thread: &mut Thread, id: u32) -> Op
         }
         ExitKind::Function => {
             drop(code);
-            trace::function(thread, &exit);
-            None
+            trace::function(thread, exit.target);
+            Some(u64::from(exit.stub))
         }
         ExitKind::Emulate => {
             drop(code);

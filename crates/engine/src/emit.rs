@@ -244,3 +244,47 @@ impl Emitter {
         self.jump(gate);
     }
 }
+
+/// `[base + index × scale + displacement]`, with either register missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// The base register.
+    pub base: Option<Gpr>,
+    /// The index register and 1, 2, 4 or 8.
+    pub index: Option<(Gpr, u8)>,
+    /// The constant part.
+    pub displacement: i32,
+}
+
+impl Emitter {
+    /// `lea to, address`; with `narrow` the address is cut to 32 bits.
+    pub fn lea_address(&mut self, to: Gpr, address: Address, narrow: bool) {
+        if narrow {
+            self.bytes(&[0x67]);
+        }
+        let index = address.index.map_or(4, |(index, _)| index);
+        let base = address.base.unwrap_or(5);
+        let rex = 0x48 | (to >> 3) << 2 | (index >> 3) << 1 | base >> 3;
+        let scale = address.index.map_or(0, |(_, scale)| scale.trailing_zeros() as u8);
+        let sib = scale << 6 | (index & 7) << 3 | base & 7;
+        let mode = if address.base.is_some() { 0x80 } else { 0 };
+        self.bytes(&[rex, 0x8d, mode | (to & 7) << 3 | 4, sib]);
+        self.imm32(address.displacement);
+    }
+
+    /// `mov qword [base + displacement], register` for a 32-bit register, zero-extended: through
+    /// `scratch`, which is overwritten.
+    pub fn zero_extend(&mut self, to: Gpr, from: Gpr) {
+        let rex = 0x40 | (from >> 3) << 2 | to >> 3;
+        self.bytes(&[rex, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);
+    }
+
+    /// `setz byte [base + displacement]`
+    pub fn store_zero_flag(&mut self, base: Gpr, displacement: i32) {
+        self.bytes(&[0x40 | base >> 3, 0x0f, 0x94, 0x80 | base & 7]);
+        if base & 7 == 4 {
+            self.bytes(&[0x24]);
+        }
+        self.imm32(displacement);
+    }
+}

@@ -117,6 +117,15 @@ fn request_stop(tid: i32) {
     }
 }
 
+/// Brings all other threads that run translated code out of it for a moment.
+pub fn interrupt_others(thread: &Thread) {
+    let process = Process::get();
+    let threads = process.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for handle in threads.iter().filter(|handle| handle.tid != thread.tid) {
+        request_stop(handle.tid);
+    }
+}
+
 /// The process is ending: this thread keeps what it recorded and waits for the end.
 pub fn park(thread: &mut Thread) -> ! {
     signals::block_all();

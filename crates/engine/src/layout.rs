@@ -10,7 +10,9 @@
 //! | `0x1000_0000` | `0x2000_0000` | the PIE program |
 //! | `0x2000_0000` | `0x5000_0000` | the interpreter, libraries, just-in-time code |
 //! | `0x5000_0000` | `0x7000_0000` | the code cache |
-//! | `0x7000_0000` | `0x2_f000_0000` | the branch table: 8 bytes for each address below the cache |
+//! | `0x7000_0000` | `0x7500_0000` | the owner words of the lines below the cache (line-atomic order) |
+//! | `0x7500_0000` | `0x2_f500_0000` | the branch table: 8 bytes for each address below the cache |
+//! | `0x2_f500_0000` | `0x1000_7000_0000` at most | the owner words of all other lines (line-atomic order) |
 //!
 //! Everything else (stacks, heaps, anonymous memory) stays where the kernel puts it.
 
@@ -27,9 +29,11 @@ pub const CACHE_BASE: u64 = 0x5000_0000;
 /// Bytes of address space for the code cache.
 pub const CACHE_SIZE: u64 = 0x2000_0000;
 /// Where the branch table starts: entry i, 8 bytes, belongs to program address i.
-pub const BRANCH_TABLE: u64 = 0x7000_0000;
+pub const BRANCH_TABLE: u64 = 0x7500_0000;
 /// Bytes of address space for the branch table.
 pub const BRANCH_TABLE_SIZE: u64 = LIBRARY_END * 8;
+/// Where the owner words start: word i, 4 bytes, belongs to line i.
+pub const OWNER_WORDS: u64 = 0x7000_0000;
 /// Where the program break of a program starts (it grows upwards, alone in its terabyte).
 pub const BREAK_BASE: u64 = 0x2000_0000_0000;
 

@@ -19,7 +19,7 @@ pub struct Slots {
     /// Program counter of the program.
     pub pc: u64,
     /// Where translated code keeps program registers that it borrows.
-    pub spills: [u64; 6],
+    pub spills: [u64; 8],
     /// Why the cache was left: an [`crate::exit::ExitId`].
     pub exit: u64,
     /// The cache address at which to enter.
@@ -39,7 +39,7 @@ pub struct Slots {
     /// 1 while the thread is inside translated code or a gate.
     pub in_cache: u64,
     /// Padding up to the alignment of `vectors`.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 2],
     /// The program's vector state outside the cache, in XSAVE format.
     pub vectors: Vectors,
 }
@@ -56,7 +56,7 @@ thread_local! {
             registers: [0; 16],
             flags: 0x202,
             pc: 0,
-            spills: [0; 6],
+            spills: [0; 8],
             exit: 0,
             target: 0,
             host_stack: 0,
@@ -66,7 +66,7 @@ thread_local! {
             poll: 0,
             program_fs: 0,
             in_cache: 0,
-            reserved: [0; 4],
+            reserved: [0; 2],
             vectors: Vectors([0; 4096]),
         }))
     };

@@ -55,8 +55,9 @@ pub struct Thread {
     pub in_vfork: bool,
     /// Set by `exit`.
     pub exit_status: Option<i32>,
-    /// What an observer keeps for this thread.
-    pub trace: Option<Box<crate::trace::ThreadTrace>>,
+    /// The trace of this thread; null if there is none. A child between `vfork` and
+    /// `execve` uses its parent's.
+    pub trace: *mut crate::trace::ThreadTrace,
 }
 
 thread_local! {
@@ -81,7 +82,7 @@ impl Thread {
             actions,
             in_vfork: false,
             exit_status: None,
-            trace: None,
+            trace: std::ptr::null_mut(),
         }
     }
 

@@ -1,41 +1,374 @@
-//! Memory traces.
+//! Memory traces: what the engine inserts writes raw records into a buffer of each thread;
+//! here they become a trace file.
+//!
+//! [`Tracer`] belongs to the process, [`ThreadTrace`] to a thread. Both speak only the
+//! vocabulary of [`unspool_events`].
 
-use crate::cache::{Cache, CacheFull, Exit, Position};
-use crate::plan::Plan;
-use crate::process::Process;
+mod buffer;
+mod functions;
+mod hooks;
+mod ownership;
+mod summary;
+mod thread_trace;
+mod values;
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use unspool_events::superblock::Superblock;
+use unspool_events::{Order, PathId, TraceHeader, TraceWriter};
+
+use crate::cache::{Cache, CacheFull};
+use crate::layout;
+use crate::loader::LoadedProgram;
+use crate::operands::ExtendedStateSizes;
+use crate::plan::{Plan, TracePlan};
 use crate::start::{Program, StartError};
-use crate::thread::Thread;
 use crate::translate::Source;
-use crate::syscalls::Call;
+use crate::translate::traced::Borrowed;
 
-/// What the trace keeps for one thread.
-pub struct ThreadTrace {}
-/// tracer
-pub struct Tracer {}
-impl Tracer {
-    /// Starts.
-    pub fn start(_plan: &Plan, _program: &Program, _loaded: &crate::loader::LoadedProgram) -> Result<Option<Tracer>, StartError> { Ok(None) }
-    /// files
-    pub fn files(&self) -> Vec<i32> { Vec::new() }
+pub(crate) use buffer::{buffer_fault, empty_buffer, leave_midway};
+pub(crate) use functions::function;
+pub(crate) use hooks::{
+    after_fork, annotation, before_fork, context_change, event, finish, forked, interrupted, service,
+    system_call_entry, system_call_exit, thread_created, thread_ends, thread_parks,
+    thread_pointer_changed, thread_starts,
+};
+pub use thread_trace::ThreadTrace;
+
+/// The trace of a process.
+pub struct Tracer {
+    plan: TracePlan,
+    header: TraceHeader,
+    /// How large the operands of `xsave` and its kin are.
+    pub state_sizes: ExtendedStateSizes,
+    writer: Mutex<TraceWriter>,
+    /// The descriptor of the file; -1 for none.
+    file: AtomicI32,
+    next_path: AtomicU32,
+    fragments: Mutex<Vec<FragmentTrace>>,
+    value_services: Mutex<Vec<values::ValueService>>,
+    tickets: Tickets,
+    functions: functions::Functions,
+    modules: Mutex<u32>,
+    /// Whether a region of interest is active.
+    in_region: AtomicBool,
+    /// The greatest time that any thread has shown to all others.
+    latest_time: AtomicU64,
+    ownership: ownership::Ownership,
+    started: Mutex<Instant>,
 }
 
-pub(crate) fn context_change(_thread: &mut Thread, _signal: i32) {}
-pub(crate) fn buffer_fault(_thread: &mut Thread, _address: u64) -> bool { false }
-pub(crate) fn leave_midway(_thread: &mut Thread, _cache: &Cache, _at: u64, _position: Position) {}
-pub(crate) fn empty_buffer(_thread: &mut Thread) {}
-pub(crate) fn service(_thread: &mut Thread, _exit: &Exit) -> Option<u64> { None }
-pub(crate) fn annotation(_thread: &mut Thread) {}
-pub(crate) fn function(_thread: &mut Thread, _exit: &Exit) {}
-pub(crate) fn translate(_t: &Tracer, _cache: &mut Cache, _source: &Source, _pc: u64) -> Result<(), CacheFull> { Ok(()) }
-pub(crate) fn finish(_process: &Process, _thread: &mut Thread) {}
-pub(crate) fn thread_parks(_thread: &mut Thread) {}
-pub(crate) fn system_call_entry(_thread: &mut Thread, _call: &Call) {}
-pub(crate) fn system_call_exit(_thread: &mut Thread, _call: &Call, _result: i64) {}
-pub(crate) fn thread_pointer_changed(_thread: &mut Thread, _address: u64) {}
-pub(crate) fn thread_created(_thread: &mut Thread, _number: u32) {}
-pub(crate) fn thread_starts(_thread: &mut Thread, _parent: Option<u32>) {}
-pub(crate) fn thread_ends(_thread: &mut Thread) {}
-pub(crate) fn before_fork(_thread: &mut Thread) {}
-pub(crate) fn after_fork(_thread: &mut Thread, _t: (), _child: i64) {}
-pub(crate) fn forked(_thread: &mut Thread, _child: i64) {}
-pub(crate) fn event(_thread: &mut Thread, _event: &unspool_events::Event) {}
+/// What is known of a fragment of a traced program.
+#[derive(Debug)]
+pub struct FragmentTrace {
+    /// The id of its first path.
+    pub(crate) first_path: PathId,
+    /// The registers that it borrows.
+    pub(crate) borrowed: Borrowed,
+    /// For each instruction: (words, accessing instructions) recorded before it.
+    pub(crate) progress: Vec<(u8, u8)>,
+    /// Where in the cache the record of its last path is closed before its last
+    /// instruction; 0 if it is not.
+    pub(crate) closed: u32,
+}
+
+/// The counter from which tickets are drawn, and the locks under which atomic instructions
+/// draw them. Below 2 GiB, so that emitted code names them directly.
+#[derive(Debug, Clone, Copy)]
+pub struct Tickets {
+    /// Address of the counter: tickets drawn so far.
+    pub counter: u64,
+    /// Address of the locks, 8 bytes each.
+    pub locks: u64,
+    /// Their number, a power of two.
+    pub lock_count: u64,
+}
+
+impl Tickets {
+    const LOCKS: u64 = 1 << 12;
+
+    fn reserve() -> std::io::Result<Tickets> {
+        let counter = layout::LIBRARY_END - 0x20_0000;
+        layout::map_fixed(counter, 4096 + Tickets::LOCKS * 8, libc::PROT_READ | libc::PROT_WRITE)?;
+        Ok(Tickets { counter, locks: counter + 4096, lock_count: Tickets::LOCKS })
+    }
+
+    fn counter(&self) -> &'static AtomicU64 {
+        // SAFETY: the counter is mapped for the life of the process and only used atomically.
+        unsafe { AtomicU64::from_ptr(self.counter as *mut u64) }
+    }
+
+    /// Draws a ticket: 1, 2, 3, …
+    fn draw(&self) -> u64 {
+        self.counter().fetch_add(1, Ordering::SeqCst) + 1
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Tracer {
+    /// Starts the trace that the plan asks for, if any.
+    ///
+    /// # Errors
+    /// If its file cannot be created.
+    pub fn start(
+        plan: &Plan,
+        program: &Program,
+        loaded: &LoadedProgram,
+    ) -> Result<Option<Tracer>, StartError> {
+        let Some(plan) = &plan.trace else { return Ok(None) };
+        let header = header(plan, program, loaded);
+        let (writer, file) = open(plan, &header, plan.child)?;
+        let ownership = ownership::Ownership::reserve(plan).map_err(StartError::Reserve)?;
+        let tracer = Tracer {
+            plan: plan.clone(),
+            header,
+            state_sizes: ExtendedStateSizes::of_this_processor(),
+            writer: Mutex::new(writer),
+            file: AtomicI32::new(file),
+            next_path: AtomicU32::new(0),
+            fragments: Mutex::new(Vec::new()),
+            value_services: Mutex::new(Vec::new()),
+            tickets: Tickets::reserve().map_err(StartError::Reserve)?,
+            functions: functions::Functions::new(&plan.functions),
+            modules: Mutex::new(0),
+            in_region: AtomicBool::new(false),
+            latest_time: AtomicU64::new(0),
+            ownership,
+            started: Mutex::new(Instant::now()),
+        };
+        for segment in &loaded.segments {
+            if let Some(file) = &segment.file {
+                tracer.module_mapped(file, segment.address, segment.offset, segment.size, segment.protection as i32);
+            }
+        }
+        Ok(Some(tracer))
+    }
+
+    /// Files that the program must not close.
+    #[must_use]
+    pub fn files(&self) -> Vec<i32> {
+        let file = self.file.load(Ordering::Relaxed);
+        if file < 0 { Vec::new() } else { vec![file] }
+    }
+
+    /// The order between threads.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.plan.order
+    }
+
+    /// Whether values are recorded.
+    #[must_use]
+    pub fn records_values(&self) -> bool {
+        self.plan.verify
+    }
+
+    /// Where tickets are drawn.
+    #[must_use]
+    pub fn tickets(&self) -> Tickets {
+        self.tickets
+    }
+
+    pub(crate) fn ownership(&self) -> &ownership::Ownership {
+        &self.ownership
+    }
+
+    /// The id that the next superblock's first path has. Called under the lock of the cache.
+    pub(crate) fn next_path(&self) -> PathId {
+        PathId(self.next_path.load(Ordering::Relaxed))
+    }
+
+    /// Makes a superblock known. Called under the lock of the cache, before its code can run.
+    pub(crate) fn define(&self, superblock: &Superblock) {
+        let used = self.next_path.fetch_add(superblock.paths.len() as u32, Ordering::Relaxed);
+        if used + superblock.paths.len() as u32 + 1024 > unspool_events::raw::PATH_IDS {
+            crate::finish::fatal(
+                "the program has more code paths than a trace can name\n\
+                 help: trace less of it, for instance with --children=leave",
+            );
+        }
+        lock(&self.writer).define_superblock(superblock);
+    }
+
+    /// Keeps what is known of a fragment. Returns its index plus 1.
+    pub(crate) fn add_fragment(&self, fragment: FragmentTrace) -> u32 {
+        let mut fragments = lock(&self.fragments);
+        fragments.push(fragment);
+        fragments.len() as u32
+    }
+
+    /// Calls `use_it` with what is known of a fragment (its index plus 1).
+    pub(crate) fn with_fragment<T>(&self, trace: u32, use_it: impl FnOnce(&FragmentTrace) -> T) -> T {
+        use_it(&lock(&self.fragments)[trace as usize - 1])
+    }
+
+    /// Whether the traced functions want to see control reach an address.
+    pub(crate) fn is_function(&self, pc: u64) -> bool {
+        self.functions.is_hooked(pc)
+    }
+
+    /// A file was mapped: its module is recorded once, when its code is.
+    pub(crate) fn module_mapped(&self, path: &Path, address: u64, offset: u64, size: u64, protection: i32) {
+        if protection & libc::PROT_EXEC == 0 {
+            return;
+        }
+        let Ok(module) = unspool_binary::Module::open(path) else { return };
+        let writer = lock(&self.writer).clone();
+        {
+            let mut modules = lock(&self.modules);
+            writer.define_module(&unspool_events::Module {
+                id: unspool_events::ModuleId(*modules),
+                path: path.as_os_str().as_bytes().to_vec(),
+                base: address.wrapping_sub(offset),
+                size: size + offset,
+                build_id: module.build_id().unwrap_or_default().to_vec(),
+            });
+            *modules += 1;
+        }
+        self.functions.find_in(&module, address, offset, &writer);
+    }
+
+    /// Replaces the file, in a forked child.
+    fn start_child(&self) {
+        let mut plan = self.plan.clone();
+        plan.child = true;
+        let header = TraceHeader {
+            process: std::process::id(),
+            parent_process: Some(self.header.process),
+            start_unix_ns: now_unix_ns(),
+            ..self.header.clone()
+        };
+        self.next_path.store(0, Ordering::Relaxed);
+        lock(&self.fragments).clear();
+        lock(&self.value_services).clear();
+        *lock(&self.modules) = 0;
+        *lock(&self.started) = Instant::now();
+        match open(&plan, &header, true) {
+            Ok((writer, file)) => {
+                *lock(&self.writer) = writer;
+                self.file.store(file, Ordering::Relaxed);
+            }
+            Err(error) => {
+                eprintln!("unspool: this child process is not recorded: {error}");
+                *lock(&self.writer) = TraceWriter::discarding(&header);
+                self.file.store(-1, Ordering::Relaxed);
+            }
+        }
+        for (path, address, offset, size) in mapped_code() {
+            self.module_mapped(&path, address, offset, size, libc::PROT_EXEC);
+        }
+    }
+}
+
+/// The executable file mappings of this process that belong to the program.
+fn mapped_code() -> Vec<(PathBuf, u64, u64, u64)> {
+    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return Vec::new() };
+    let own = std::fs::read_link("/proc/self/exe").ok();
+    maps.lines()
+        .filter_map(|line| {
+            let mut fields = line.split_whitespace();
+            let (start, end) = fields.next()?.split_once('-')?;
+            let executable = fields.next()?.contains('x');
+            let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
+            let path = PathBuf::from(fields.nth(2)?);
+            let start = u64::from_str_radix(start, 16).ok()?;
+            let end = u64::from_str_radix(end, 16).ok()?;
+            let wanted = executable && path.is_absolute() && Some(&path) != own.as_ref();
+            wanted.then_some((path, start, offset, end - start))
+        })
+        .collect()
+}
+
+fn now_unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}
+
+fn header(plan: &TracePlan, program: &Program, loaded: &LoadedProgram) -> TraceHeader {
+    let option = |name: &str, value: &dyn std::fmt::Display| (name.to_owned(), value.to_string());
+    TraceHeader {
+        order: plan.order,
+        granule: if plan.order == Order::LineAtomic { plan.granule } else { 0 },
+        program: loaded.executable.as_os_str().as_bytes().to_vec(),
+        arguments: program.arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
+        options: vec![
+            option("registered-only", &plan.registered_only),
+            option("roi", &plan.regions_only),
+            option("failed-cas", &plan.failed_cas),
+            option("verify", &plan.verify),
+            option("locks", &plan.locks),
+            option("buffer", &plan.buffer),
+            option("max-skew", &plan.max_skew),
+        ],
+        process: std::process::id(),
+        parent_process: plan.child.then(std::os::unix::process::parent_id),
+        start_unix_ns: now_unix_ns(),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// Opens the trace's file out of the way of the program's own descriptors.
+fn open(plan: &TracePlan, header: &TraceHeader, child: bool) -> Result<(TraceWriter, i32), StartError> {
+    const OUT_OF_THE_WAY: i32 = 200;
+    let Some(output) = &plan.output else { return Ok((TraceWriter::discarding(header), -1)) };
+    let (file, path) = if child { create_for_child(output) } else { (create(output), output.clone()) };
+    let failed = |source| StartError::Trace { path: path.clone(), source };
+    let file = file.map_err(failed)?;
+    // SAFETY: duplicates a descriptor that we own.
+    let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
+    let file = if high < 0 {
+        file
+    } else {
+        // SAFETY: the descriptor is new and ours.
+        unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(high) }
+    };
+    let number = file.as_raw_fd();
+    let writer = TraceWriter::from_file(file, header)
+        .map_err(|error| failed(std::io::Error::other(error)))?;
+    Ok((writer, number))
+}
+
+fn create(path: &Path) -> std::io::Result<File> {
+    if path == Path::new("-") {
+        return File::options().write(true).open("/dev/stdout");
+    }
+    File::create(path)
+}
+
+/// Each child has a file of its own: `name.PID.ext`, then `name.PID.2.ext`, …
+fn create_for_child(output: &Path) -> (std::io::Result<File>, PathBuf) {
+    let stem = output.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let extension = output.extension().map(|text| format!(".{}", text.to_string_lossy())).unwrap_or_default();
+    let is_plain = output.metadata().map_or(true, |facts| facts.is_file());
+    if output == Path::new("-") || !is_plain {
+        let reason = "children need a plain file beside which theirs can be put";
+        return (Err(std::io::Error::other(reason)), output.to_owned());
+    }
+    let process = std::process::id();
+    for number in 1.. {
+        let suffix = if number == 1 { String::new() } else { format!(".{number}") };
+        let path = output.with_file_name(format!("{stem}.{process}{suffix}{extension}"));
+        match File::options().write(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            result => return (result, path),
+        }
+    }
+    unreachable!("the loop ends by returning")
+}
+
+pub(crate) fn translate(
+    tracer: &Tracer,
+    cache: &mut Cache,
+    source: &Source,
+    pc: u64,
+) -> Result<(), CacheFull> {
+    crate::translate::traced::translate(tracer, cache, source, pc)
+}

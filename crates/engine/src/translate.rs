@@ -1,11 +1,16 @@
 //! From program code to fragments.
 //!
-//! [`plain`] makes fragments without instrumentation; [`copy`] holds what every kind of
+//! [`plain`] makes fragments without instrumentation, [`traced`] those that record a memory
+//! trace ([`record`]: the words, [`ownership`]: the checks of line-atomic order); [`copy`] holds what every kind of
 //! translation needs: copying one instruction so that it does at its new address what it
 //! did at its old one, and the control transfers.
 
+pub mod addresses;
 pub mod copy;
+pub mod ownership;
 pub mod plain;
+pub mod record;
+pub mod traced;
 
 use crate::regions::Regions;
 

@@ -1,21 +1,103 @@
 //! `unspool run` and `unspool trace`: where the engine is called.
 
+use std::ffi::{CString, OsStr, OsString};
+use std::io::IsTerminal;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use unspool_engine::loader::{self, LoadError};
+use unspool_engine::{Plan, Program, StartError};
+
+use crate::exit_status;
 use crate::failure::Failure;
-use crate::plan::{ObservedProgram, TracePlan};
+use crate::plan::{Children, ObservedProgram, TraceDestination, TracePlan};
+
+/// Accesses that a thread keeps where nothing was said.
+const DEFAULT_BUFFER: u64 = 1 << 15;
 
 /// Runs the program under the translator. Does not return once the program has started.
 pub(crate) fn run(plan: &ObservedProgram) -> Result<u8, Failure> {
-    Err(no_engine(plan))
+    observe(Plan::default(), plan)
 }
 
 /// Runs the program under the translator and records it.
 pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
-    Err(no_engine(&plan.observed))
+    let output = match &plan.destination {
+        TraceDestination::Discard => None,
+        TraceDestination::StandardOutput => Some(PathBuf::from("-")),
+        // Children write beside it, wherever the program has gone meanwhile.
+        TraceDestination::File(path) => {
+            Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+        }
+    };
+    let trace = unspool_engine::TracePlan {
+        output,
+        order: plan.order,
+        registered_only: plan.registered_only,
+        functions: plan.functions.clone(),
+        regions_only: plan.region_only,
+        granule: plan.granule,
+        locks: plan.locks.map_or(0, u64::from),
+        buffer: plan.buffer.map_or(DEFAULT_BUFFER, u64::from),
+        max_skew: plan.max_skew.unwrap_or(0),
+        failed_cas: plan.failed_cas,
+        verify: plan.verify,
+        child: false,
+        summary: true,
+        progress: std::io::stderr().is_terminal(),
+    };
+    let leave_children = plan.children == Children::Leave;
+    observe(
+        Plan {
+            trace: Some(trace),
+            leave_children,
+        },
+        &plan.observed,
+    )
 }
 
-fn no_engine(plan: &ObservedProgram) -> Failure {
-    Failure::new(format!(
-        "cannot run {}: this build of unspool has no engine",
-        plan.program.display()
-    ))
+/// Goes on with a program that an observed one executed, if that is what this process is for.
+pub(crate) fn continue_observed(arguments: &[OsString]) -> Option<Failure> {
+    let (plan, program) = unspool_engine::continuation(arguments)?;
+    Some(start(plan, &program))
+}
+
+fn observe(plan: Plan, observed: &ObservedProgram) -> Result<u8, Failure> {
+    let path = loader::resolve(&observed.program, std::env::var_os("PATH").as_deref())
+        .map_err(|error| not_loaded(&error))?;
+    let words = std::iter::once(&observed.program).chain(&observed.arguments);
+    let arguments = words.map(|word| c_string(word)).collect::<Result<_, _>>()?;
+    let program = Program {
+        path,
+        arguments,
+        environment: unspool_engine::environment(),
+    };
+    Err(start(plan, &program))
+}
+
+/// Returns only if the program could not be started.
+fn start(plan: Plan, program: &Program) -> Failure {
+    let Err(error) = unspool_engine::run(plan, program);
+    match error {
+        StartError::Load(error) => not_loaded(&error),
+        error => Failure::from(anyhow::Error::from(error)),
+    }
+}
+
+fn not_loaded(error: &LoadError) -> Failure {
+    let status = match error.errno() {
+        libc::ENOENT => exit_status::NOT_FOUND,
+        _ => exit_status::NOT_EXECUTABLE,
+    };
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!("\ncaused by: {cause}"));
+        source = cause.source();
+    }
+    Failure::new(text).with_status(status)
+}
+
+fn c_string(word: &OsStr) -> Result<CString, Failure> {
+    CString::new(word.as_bytes()).map_err(|_| Failure::new("an argument contains a NUL byte"))
 }

@@ -201,7 +201,7 @@ pub(crate) fn list(process: &Process, thread: &mut Thread) {
 /// they protect whole.
 fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
     crate::signals::block_all();
-    let tracing = trace::before_fork(thread);
+    trace::before_fork(thread);
     let child = {
         let _code = process.code();
         let _break = process.program_break.lock();
@@ -233,7 +233,7 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
     } else if child > 0 && request.has(libc::CLONE_PARENT_SETTID) {
         let _ = guarded::write(request.parent_tid, &(child as i32).to_le_bytes());
     }
-    trace::after_fork(thread, tracing, child);
+    trace::after_fork(thread, child);
     set_kernel_mask(thread.mask);
     child
 }
@@ -273,7 +273,7 @@ struct VforkChild {
 fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     const STACK: usize = 256 << 10;
     // SAFETY: the slots belong to this thread; they are plain data.
-    let saved: Box<Slots> = unsafe { Box::new(std::ptr::read(thread.slots)) };
+    let mut saved: Box<Slots> = unsafe { Box::new(std::ptr::read(thread.slots)) };
     let mut stack: Vec<u128> = vec![0; STACK / 16];
     let mut child = VforkChild { thread, stack: request.stack };
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | request.exit_signal as i32;
@@ -285,8 +285,11 @@ fn vfork(thread: &mut Thread, request: &Request) -> i64 {
         libc::clone(run_vfork_child, top.cast(), flags, (&raw mut child).cast())
     };
     let result = if pid < 0 { -i64::from(errno()) } else { i64::from(pid) };
-    // SAFETY: as above; the child has left this memory.
-    unsafe { std::ptr::write(thread.slots, *saved) };
+    // SAFETY: as above; the child has left this memory. What it recorded stays.
+    unsafe {
+        saved.buffer = (*thread.slots).buffer;
+        std::ptr::write(thread.slots, *saved);
+    }
     Thread::set_current(thread);
     if result > 0 && request.has(libc::CLONE_PARENT_SETTID) {
         let _ = guarded::write(request.parent_tid, &(result as i32).to_le_bytes());
@@ -305,6 +308,7 @@ extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     let actions = Arc::new(parent.actions.duplicate());
     let mut thread = Thread::new(parent.number, parent.mask, actions);
     thread.in_vfork = true;
+    thread.trace = parent.trace;
     thread.alternate_stack = parent.alternate_stack;
     debug_assert_eq!(thread.slots, slots());
     Thread::set_current(&raw mut thread);

@@ -1,0 +1,99 @@
+//! The trace buffer: when it is full, and when a path is left midway.
+
+use unspool_events::raw::{SpecialKind, special_header};
+
+
+use crate::cache::{Cache, Position};
+use crate::process::Process;
+use crate::slots::offset;
+use crate::thread::Thread;
+use crate::translate::record::LOCK_SPILL;
+
+const WORD: u64 = 8;
+const PAGE: u64 = 4096;
+
+/// Whether a fault is the buffer's guard page.
+pub(crate) fn buffer_fault(thread: &mut Thread, address: u64) -> bool {
+    // SAFETY: the trace belongs to this thread, or to its parent that waits.
+    unsafe { thread.trace.as_ref() }.is_some_and(|trace| (trace.end..trace.end + PAGE).contains(&address))
+}
+
+/// The buffer is full in the middle of a fragment: what is complete goes to the encoder, the
+/// record in the making moves to the start.
+pub(crate) fn empty_buffer(thread: &mut Thread) {
+    let process = Process::get();
+    let Some(tracer) = &process.trace else { return };
+    // SAFETY: the slots belong to this thread, the trace too (or to its parent that waits).
+    let (target, trace) = unsafe { ((*thread.slots).target, &mut *thread.trace) };
+    let fragment = {
+        let code = process.code();
+        let Some(fragment) = code.cache.fragment_at(target) else {
+            crate::finish::fatal("the trace buffer overflowed outside translated code");
+        };
+        code.cache.fragment(fragment).trace
+    };
+    let register = tracer.with_fragment(fragment, |fragment| fragment.borrowed.buffer);
+    let start = thread.register(register);
+    trace.count_time(start);
+    trace.hand_over(start);
+    let rest = (trace.end - start) as usize;
+    // SAFETY: both ranges lie in the buffer.
+    unsafe { std::ptr::copy(start as *const u8, trace.base as *mut u8, rest) };
+    trace.clock.counted = trace.base;
+    thread.set_register(register, trace.base);
+    tracer.keep_close(thread);
+}
+
+/// A fragment is left between two of its instructions: what it recorded becomes a partial
+/// record. The registers in the slots are those of the cache, loans not yet returned.
+pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
+    let Some(tracer) = Process::try_get().and_then(|process| process.trace.as_ref()) else { return };
+    let fragment = cache.fragment(position.fragment).trace;
+    if fragment == 0 || thread.trace.is_null() || position.prologue {
+        return;
+    }
+    release_lock(thread);
+    tracer.with_fragment(fragment, |fragment| {
+        if fragment.closed != 0 && at >= u64::from(fragment.closed) {
+            return;
+        }
+        let register = fragment.borrowed.buffer;
+        let (words, accessing) = fragment.progress[position.index as usize];
+        let start = thread.register(register);
+        let mut end = start;
+        if accessing != 0 {
+            let argument = u64::from(fragment.first_path.0) | u64::from(accessing) << 24;
+            let header = special_header(SpecialKind::Partial, argument, usize::from(words));
+            // SAFETY: the record lies in this thread's buffer: its words have been written, and
+            // its header's place lies before them (or, without words, is checked below).
+            unsafe {
+                let trace = &mut *thread.trace;
+                if words == 0 && start + WORD > trace.end {
+                    trace.count_time(start);
+                    trace.hand_over(start);
+                    trace.clock.counted = trace.base;
+                    (trace.base as *mut u64).write(header);
+                    end = trace.base + WORD;
+                } else {
+                    (start as *mut u64).write(header);
+                    end = start + WORD * (u64::from(words) + 1);
+                }
+            }
+        }
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*thread.slots).buffer = end };
+    });
+}
+
+/// An atomic instruction faulted under its ticket lock.
+fn release_lock(thread: &mut Thread) {
+    let place = offset::spill(LOCK_SPILL) as usize / WORD as usize;
+    // SAFETY: the slots are words, and the lock, if one is held, is this thread's.
+    unsafe {
+        let slot = thread.slots.cast::<u64>().add(place);
+        let held = std::mem::take(&mut *slot);
+        if held != 0 {
+            (held as *mut u64).write_volatile(0);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What the engine tells the trace.
+
+use std::sync::atomic::Ordering;
+
+use unspool_events::{Event, SyncOperation, ThreadId};
+
+use super::thread_trace::ThreadTrace;
+use super::{Tracer, lock, summary, values};
+use crate::cache::Exit;
+use crate::effects::{Completeness, memory_effects};
+use crate::emit::gpr;
+use crate::guarded;
+use crate::process::Process;
+use crate::syscalls::Call;
+use crate::thread::Thread;
+
+fn tracer() -> Option<&'static Tracer> {
+    Process::try_get()?.trace.as_ref()
+}
+
+/// The tracer and the thread's trace, if there is one.
+fn of(thread: &mut Thread) -> Option<(&'static Tracer, &'static mut ThreadTrace)> {
+    // SAFETY: the trace belongs to this thread, or to its parent that waits; the reference
+    // does not outlive the hook.
+    let trace = unsafe { thread.trace.as_mut() }?;
+    Some((tracer()?, trace))
+}
+
+/// Adds an event to the thread's trace.
+pub(crate) fn event(thread: &mut Thread, event: &Event) {
+    if let Some((tracer, trace)) = of(thread) {
+        trace.event(tracer, event);
+    }
+}
+
+/// The thread is about to run its first instruction.
+pub(crate) fn thread_starts(thread: &mut Thread, parent: Option<u32>) {
+    let Some(tracer) = tracer() else { return };
+    let trace = ThreadTrace::new(tracer, ThreadId(thread.number), thread.slots);
+    thread.trace = Box::into_raw(trace);
+    tracer.adopt(thread);
+    let start = Event::ThreadStart { os_thread: thread.tid as u32, parent: parent.map(ThreadId) };
+    event(thread, &start);
+    if tracer.plan.verify {
+        // SAFETY: the slots belong to this thread.
+        let address = unsafe { (*thread.slots).program_fs };
+        event(thread, &Event::ThreadPointer { address });
+    }
+}
+
+/// The thread has run its last instruction.
+pub(crate) fn thread_ends(thread: &mut Thread) {
+    if thread.trace.is_null() {
+        return;
+    }
+    event(thread, &Event::ThreadEnd);
+    conclude(thread);
+}
+
+/// Gives everything to the file and frees the thread's trace.
+fn conclude(thread: &mut Thread) {
+    let Some((tracer, trace)) = of(thread) else { return };
+    trace.empty();
+    tracer.release(thread);
+    if let Some(encoder) = trace.encoder.take() {
+        encoder.finish();
+    }
+    // SAFETY: the pointer came from a box, and nobody else has it.
+    drop(unsafe { Box::from_raw(std::mem::replace(&mut thread.trace, std::ptr::null_mut())) });
+}
+
+/// The thread stops for good because the process ends.
+pub(crate) fn thread_parks(thread: &mut Thread) {
+    if !thread.in_vfork {
+        conclude(thread);
+    }
+}
+
+/// The process ends: the file gets its index, the user a summary.
+pub(crate) fn finish(process: &Process, thread: &mut Thread) {
+    let Some(tracer) = &process.trace else { return };
+    event(thread, &Event::ThreadEnd);
+    conclude(thread);
+    let result = lock(&tracer.writer).finish();
+    summary::report(tracer, result);
+}
+
+/// A signal handler is about to run.
+pub(crate) fn context_change(thread: &mut Thread, signal: i32) {
+    event(thread, &Event::ContextChange { signal: signal as u32 });
+}
+
+/// The program's FS base changed.
+pub(crate) fn thread_pointer_changed(thread: &mut Thread, address: u64) {
+    event(thread, &Event::ThreadPointer { address });
+}
+
+/// The thread is about to create another one.
+pub(crate) fn thread_created(thread: &mut Thread, number: u32) {
+    let create = Event::Sync { operation: SyncOperation::ThreadCreate, object: u64::from(number) };
+    event(thread, &create);
+}
+
+/// A system call begins.
+pub(crate) fn system_call_entry(thread: &mut Thread, call: &Call) {
+    let Some((tracer, trace)) = of(thread) else { return };
+    let entry = Event::SystemCallEntry { number: call.number as u32, arguments: call.arguments };
+    trace.event(tracer, &entry);
+    if let Some(operation @ SyncOperation::FutexWake) = futex(call) {
+        trace.event(tracer, &Event::Sync { operation, object: call.arguments[0] });
+    }
+    tracer.enter_safe(thread);
+}
+
+/// A system call ended.
+pub(crate) fn system_call_exit(thread: &mut Thread, call: &Call, result: i64) {
+    if of(thread).is_none() {
+        return;
+    }
+    let Some(tracer) = tracer() else { return };
+    tracer.leave_safe(thread);
+    let Some((tracer, trace)) = of(thread) else { return };
+    if let Some(operation @ SyncOperation::FutexWait) = futex(call) {
+        trace.event(tracer, &Event::Sync { operation, object: call.arguments[0] });
+    }
+    let mut effects = Vec::new();
+    let completeness = memory_effects(call.number, call.arguments, result, &guarded::read, &mut effects);
+    if completeness == Completeness::Unknown {
+        // Whatever the arguments point to may have been written: said as one access to everything.
+        let everything = Event::SystemMemory { write: true, address: 0, size: u64::MAX };
+        trace.event(tracer, &everything);
+    }
+    for effect in effects {
+        let memory = Event::SystemMemory { write: effect.write, address: effect.address, size: effect.size };
+        trace.event(tracer, &memory);
+    }
+    trace.event(tracer, &Event::SystemCallExit { number: call.number as u32, result });
+    trace.set_recording(tracer.should_record(trace.registered));
+    mapped_file(tracer, call, result);
+}
+
+fn futex(call: &Call) -> Option<SyncOperation> {
+    const COMMAND: u64 = 0x7f;
+    if call.number as i64 != libc::SYS_futex {
+        return None;
+    }
+    match (call.arguments[1] & COMMAND) as i32 {
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI => Some(SyncOperation::FutexWait),
+        libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET | libc::FUTEX_WAKE_OP | libc::FUTEX_UNLOCK_PI => {
+            Some(SyncOperation::FutexWake)
+        }
+        _ => None,
+    }
+}
+
+/// Code that was mapped from a file is a module.
+fn mapped_file(tracer: &Tracer, call: &Call, result: i64) {
+    let [_, size, protection, flags, file, offset] = call.arguments;
+    let mapped = call.number as i64 == libc::SYS_mmap && result > 0;
+    let executable = protection & libc::PROT_EXEC as u64 != 0;
+    if mapped && executable && flags & libc::MAP_ANONYMOUS as u64 == 0 {
+        if let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{}", file as i32)) {
+            tracer.module_mapped(&path, result as u64, offset, size, protection as i32);
+        }
+    }
+}
+
+/// The marker of the annotation interface was executed.
+pub(crate) fn annotation(thread: &mut Thread) {
+    const REGISTER_THREAD: u64 = 1;
+    const START_REGION: u64 = 2;
+    const END_REGION: u64 = 3;
+    const LONGEST_NAME: usize = 256;
+    let [operation, first, second] = [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
+    let Some((tracer, trace)) = of(thread) else { return };
+    match operation {
+        REGISTER_THREAD => {
+            let name = guarded::read_string(second, LONGEST_NAME).unwrap_or_default();
+            let name = String::from_utf8_lossy(&name).into_owned();
+            trace.event(tracer, &Event::ThreadRegistered { number: first as i64, name });
+            trace.registered = true;
+        }
+        START_REGION | END_REGION => {
+            let starts = operation == START_REGION;
+            if !starts {
+                trace.event(tracer, &Event::RegionEnd);
+            }
+            tracer.in_region.store(starts, Ordering::Release);
+            if starts {
+                trace.event(tracer, &Event::RegionStart);
+            }
+            if tracer.plan.regions_only {
+                crate::finish::interrupt_others(thread);
+            }
+        }
+        _ => {}
+    }
+    trace.set_recording(tracer.should_record(trace.registered));
+}
+
+/// Code in the middle of a fragment calls the engine. Returns where it goes on.
+pub(crate) fn service(thread: &mut Thread, exit: &Exit) -> Option<u64> {
+    let tracer = tracer()?;
+    if exit.detail & super::ownership::SERVICE_BIT != 0 {
+        return super::ownership::serve(tracer, thread, exit);
+    }
+    values::serve(tracer, thread, exit.detail);
+    Some(u64::from(exit.stub))
+}
+
+/// The thread comes out of the cache because somebody asked for it.
+pub(crate) fn interrupted(thread: &mut Thread) {
+    if let Some((tracer, trace)) = of(thread) {
+        trace.set_recording(tracer.should_record(trace.registered));
+    }
+}
+
+/// The process is about to fork.
+pub(crate) fn before_fork(thread: &mut Thread) {
+    if let Some((_, trace)) = of(thread) {
+        trace.empty();
+    }
+}
+
+/// The process has forked; in the child `child` is 0.
+pub(crate) fn after_fork(thread: &mut Thread, child: i64) {
+    if child != 0 {
+        forked(thread, child);
+        return;
+    }
+    let Some(tracer) = tracer() else { return };
+    if thread.trace.is_null() {
+        return;
+    }
+    // The parent's records are the parent's: they are dropped unwritten.
+    // SAFETY: the pointer came from a box, and nobody else in this process has it.
+    drop(unsafe { Box::from_raw(std::mem::replace(&mut thread.trace, std::ptr::null_mut())) });
+    tracer.start_child();
+    tracer.forget_others();
+    Process::get().code().cache.clear();
+    thread_starts(thread, None);
+    // SAFETY: the slots belong to this thread.
+    let address = unsafe { (*thread.slots).program_fs };
+    event(thread, &Event::ThreadPointer { address });
+}
+
+/// A child process was started.
+pub(crate) fn forked(thread: &mut Thread, child: i64) {
+    if child > 0 {
+        event(thread, &Event::Fork { child: child as u32 });
+    }
+}

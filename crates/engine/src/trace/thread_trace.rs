@@ -1,0 +1,184 @@
+//! The trace of one thread.
+
+use unspool_events::{Event, Order, ThreadEncoder, ThreadId};
+
+use super::{Tracer, functions, lock};
+use crate::slots::Slots;
+
+const WORD: u64 = 8;
+const PAGE: u64 = 4096;
+/// Words in a page.
+const PAGE_WORDS: u64 = PAGE / WORD;
+
+/// What the trace keeps for one thread.
+pub struct ThreadTrace {
+    pub(super) encoder: Option<ThreadEncoder>,
+    pub(super) slots: *mut Slots,
+    /// The first word of the buffer.
+    pub(super) base: u64,
+    /// Its end, where the guard page is.
+    pub(super) end: u64,
+    /// Whether accesses are recorded at the moment.
+    pub(super) recording: bool,
+    /// Whether the thread has registered.
+    pub(super) registered: bool,
+    /// Calls of traced functions that have not returned.
+    pub(super) frames: Vec<functions::Frame>,
+    /// In verify mode: the values read by the instruction that is being executed.
+    pub(super) values: Vec<u64>,
+    /// In line-atomic order: the thread's time at the start of the buffer's contents, and
+    /// how far the contents have been counted.
+    pub(super) clock: super::ownership::Clock,
+}
+
+impl ThreadTrace {
+    /// Starts the trace of a thread.
+    pub(super) fn new(tracer: &Tracer, thread: ThreadId, slots: *mut Slots) -> Box<ThreadTrace> {
+        let words = tracer.plan.buffer.max(PAGE_WORDS).next_multiple_of(PAGE_WORDS);
+        let size = words * WORD;
+        // SAFETY: a new private mapping with its last page inaccessible.
+        let base = unsafe {
+            let base = libc::mmap(
+                std::ptr::null_mut(),
+                (size + PAGE) as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            );
+            if base == libc::MAP_FAILED {
+                crate::finish::fatal(&format!(
+                    "no memory for a trace buffer of {size} bytes\nhelp: ask for a smaller one with --buffer"
+                ));
+            }
+            libc::mprotect(base.byte_add(size as usize), PAGE as usize, libc::PROT_NONE);
+            base as u64
+        };
+        let encoder = lock(&tracer.writer).thread(thread);
+        let mut trace = Box::new(ThreadTrace {
+            encoder: Some(encoder),
+            slots,
+            base,
+            end: base + size,
+            recording: tracer.should_record(false),
+            registered: false,
+            frames: Vec::new(),
+            values: Vec::new(),
+            clock: super::ownership::Clock::default(),
+        });
+        trace.set_position(base);
+        trace
+    }
+
+    /// Where the next word goes, while the thread is out of the cache.
+    pub(super) fn position(&self) -> u64 {
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*self.slots).buffer }
+    }
+
+    pub(super) fn set_position(&mut self, position: u64) {
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*self.slots).buffer = position };
+    }
+
+    /// The records from the start of the buffer up to `end`.
+    pub(super) fn records(&self, end: u64) -> &[u64] {
+        debug_assert!((self.base..=self.end).contains(&end));
+        // SAFETY: the range is mapped and written by this thread only.
+        unsafe { std::slice::from_raw_parts(self.base as *const u64, ((end - self.base) / WORD) as usize) }
+    }
+
+    /// Gives the records up to `end` to the encoder, or drops them if they are not wanted.
+    pub(super) fn hand_over(&mut self, end: u64) {
+        if !self.recording {
+            return;
+        }
+        // SAFETY: the range is mapped and written by this thread only; the encoder does not touch it.
+        let records = unsafe {
+            std::slice::from_raw_parts(self.base as *const u64, ((end - self.base) / WORD) as usize)
+        };
+        if let Some(encoder) = &mut self.encoder {
+            encoder.append(records);
+        }
+    }
+
+    /// Empties the buffer, while the thread is out of the cache.
+    pub(super) fn empty(&mut self) {
+        let position = self.position();
+        self.count_time(position);
+        self.hand_over(position);
+        self.set_position(self.base);
+        self.clock.counted = self.base;
+    }
+
+    /// Adds whole special records.
+    pub(super) fn append(&mut self, words: &[u64]) {
+        if !self.recording {
+            // Paths are not wanted, but this is.
+            self.empty();
+            if let Some(encoder) = &mut self.encoder {
+                encoder.append(words);
+            }
+            return;
+        }
+        let size = words.len() as u64 * WORD;
+        if self.position() + size > self.end {
+            self.empty();
+        }
+        if size > self.end - self.base {
+            if let Some(encoder) = &mut self.encoder {
+                encoder.append(words);
+            }
+            return;
+        }
+        let position = self.position();
+        // SAFETY: the range was checked to lie in the buffer.
+        unsafe { std::ptr::copy_nonoverlapping(words.as_ptr(), position as *mut u64, words.len()) };
+        self.set_position(position + size);
+    }
+
+    /// Adds an event, stamped where the order stamps events.
+    pub(super) fn event(&mut self, tracer: &Tracer, event: &Event) {
+        let mut words = Vec::new();
+        if let Some(time) = tracer.event_time() {
+            words.push(unspool_events::raw::special_header(unspool_events::raw::SpecialKind::Stamp, 0, 1));
+            words.push(time);
+        }
+        event.encode(&mut words);
+        self.append(&words);
+    }
+
+    /// Starts or stops recording accesses.
+    pub(super) fn set_recording(&mut self, recording: bool) {
+        if recording != self.recording {
+            self.empty();
+            self.recording = recording;
+        }
+    }
+}
+
+impl Drop for ThreadTrace {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours; nothing points into it once the thread has ended.
+        unsafe { libc::munmap(self.base as *mut libc::c_void, (self.end - self.base + PAGE) as usize) };
+    }
+}
+
+impl Tracer {
+    /// Whether a thread's accesses are wanted.
+    pub(super) fn should_record(&self, registered: bool) -> bool {
+        let region = !self.plan.regions_only || self.in_region.load(std::sync::atomic::Ordering::Acquire);
+        let thread = !self.plan.registered_only || registered;
+        region && thread
+    }
+
+    /// The time that an event gets, in orders whose times do not advance by themselves.
+    pub(super) fn event_time(&self) -> Option<u64> {
+        match self.plan.order {
+            Order::None | Order::LineAtomic => None,
+            Order::Ticket => Some(self.tickets.draw()),
+            // SAFETY: reads a counter.
+            Order::Timestamp => Some(unsafe { std::arch::x86_64::_rdtsc() }),
+        }
+    }
+}

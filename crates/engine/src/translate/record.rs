@@ -1,0 +1,468 @@
+//! The words of a path record: what is stored into the trace buffer before and after each
+//! accessing instruction.
+
+use iced_x86::{Code, Encoder, Instruction as Decoded, MemoryOperand as EncodedMemory, Register};
+use unspool_events::Order;
+use unspool_events::superblock::{AccessingInstruction, AddressSource, Extent, Mask, Operand, Slot};
+
+use super::addresses::{THREAD_POINTER, wide_register};
+use super::traced::{Item, Translation};
+use crate::decode::{Kind, Segment};
+use crate::emit::{Address, Gpr, gpr};
+use crate::operands::{ElementMask, InstructionFacts, MemoryOperand, Shape};
+use crate::slots::offset;
+
+/// The spill slots for saving flags: rax, and the flags themselves.
+const RAX_SPILL: u8 = 5;
+const FLAGS_SPILL: u8 = 6;
+/// The spill slot of the address of a held ticket lock.
+pub(crate) const LOCK_SPILL: u8 = 7;
+
+/// What is stored after an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// A general register.
+    Register(Gpr),
+    /// Its lower half.
+    Half(Gpr),
+    /// ZF.
+    ZeroFlag,
+}
+
+/// How many words an instruction records at most.
+#[must_use]
+pub fn word_bound(operands: &[MemoryOperand], facts: InstructionFacts) -> usize {
+    let extra = usize::from(facts.atomic) + usize::from(facts.compare_exchange);
+    operands.iter().map(|operand| operand_bound(operand)).sum::<usize>() + extra
+}
+
+fn operand_bound(operand: &MemoryOperand) -> usize {
+    let mask_words = |mask: ElementMask| match mask {
+        ElementMask::Bits(_) => 1,
+        ElementMask::Vector { register, .. } => register.size() / 8,
+    };
+    1 + match operand.shape {
+        Shape::Plain | Shape::BitString { .. } | Shape::AlignedDown | Shape::Tile { .. } => 0,
+        Shape::Repeat { .. } => 3,
+        Shape::Indexed { index, mask, .. } => index.size() / 8 + mask_words(mask),
+        Shape::Masked { mask, .. } | Shape::AnyOf { mask, .. } => mask_words(mask),
+        Shape::Compressed { .. } => 1,
+    }
+}
+
+/// Emits what is stored before the instruction, and describes its operands.
+pub(crate) fn before(translation: &mut Translation, item: &Item, described: &mut AccessingInstruction) {
+    for operand in &item.operands {
+        if let Some(operand) = describe(translation, item, operand) {
+            described.operands.push(operand);
+        }
+    }
+    if item.facts.compare_exchange {
+        let slot = translation.take_slot();
+        let buffer = translation.borrowed.buffer;
+        translation.builder.code.store_immediate(buffer, Translation::slot_offset(slot), 0);
+        described.cas_success = Some(slot);
+    }
+    if item.facts.atomic && translation.tracer.order() == Order::Ticket {
+        described.ticket = Some(draw_ticket(translation, item));
+    }
+    if translation.tracer.records_values() {
+        values_before(translation, item, described);
+    }
+}
+
+/// Emits what is stored after the instruction.
+pub(crate) fn after(translation: &mut Translation, item: &Item) {
+    if item.operands.is_empty() {
+        return;
+    }
+    let Some(described) = translation.superblock.instructions.last().cloned() else { return };
+    let mut stores: Vec<(Slot, After)> = Vec::new();
+    for (operand, source) in described.operands.iter().zip(&item.operands) {
+        if let (Extent::Repeat { after, pointer_after, .. }, Shape::Repeat { count, pointer }) =
+            (operand.extent, source.shape)
+        {
+            for (slot, register) in [(after, count), (pointer_after, pointer)] {
+                let number = register.full_register().number() as Gpr;
+                let what = if register.is_gpr64() { After::Register(number) } else { After::Half(number) };
+                if !stores.contains(&(slot, what)) {
+                    stores.push((slot, what));
+                }
+            }
+        }
+    }
+    if let Some(slot) = described.cas_success {
+        stores.push((slot, After::ZeroFlag));
+    }
+    let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
+    for (slot, what) in stores {
+        let at = Translation::slot_offset(slot);
+        match what {
+            After::Register(register) => translation.builder.code.store(buffer, at, register),
+            After::Half(register) => {
+                translation.builder.code.zero_extend(scratch, register);
+                translation.builder.code.store(buffer, at, scratch);
+            }
+            After::ZeroFlag => translation.builder.code.store_zero_flag(buffer, at),
+        }
+    }
+    if described.ticket.is_some() {
+        release_ticket_lock(translation);
+    }
+    if translation.tracer.records_values() {
+        let detail = translation.tracer.add_value_service(translation.superblock.instructions.len() - 1, &described, true, None);
+        translation.service(detail, item.pc);
+    }
+}
+
+/// In verify mode: the values that are read are taken before the instruction, and with them,
+/// for instructions after which control is elsewhere, those that are written.
+fn values_before(translation: &mut Translation, item: &Item, described: &AccessingInstruction) {
+    let next_pc = item.pc + u64::from(item.layout.length);
+    let pushed = match item.layout.kind {
+        Kind::CallDirect | Kind::CallIndirect => Some(next_pc),
+        Kind::Return { .. } | Kind::JumpIndirect => Some(0),
+        _ => None,
+    };
+    let ordinal = translation.superblock.instructions.len();
+    let detail = translation.tracer.add_value_service(ordinal, described, false, pushed);
+    translation.service(detail, item.pc);
+}
+
+/// Describes one operand, and emits the stores of what its address needs.
+fn describe(translation: &mut Translation, item: &Item, operand: &MemoryOperand) -> Option<Operand> {
+    if operand.size == 0 || operand.segment == Some(Segment::Gs) || matches!(operand.shape, Shape::Tile { .. }) {
+        return None;
+    }
+    let address = match operand.shape {
+        Shape::BitString { number } => bit_string_address(translation, item, operand, number),
+        Shape::AlignedDown => aligned_address(translation, item, operand),
+        _ => plain_address(translation, operand),
+    };
+    let extent = match operand.shape {
+        Shape::Plain | Shape::BitString { .. } | Shape::AlignedDown | Shape::Tile { .. } => Extent::Plain,
+        Shape::Repeat { count, .. } => {
+            let before = store_register(translation, count);
+            Extent::Repeat { before, after: translation.take_slot(), pointer_after: translation.take_slot() }
+        }
+        Shape::Indexed { index, index_size, count, mask } => {
+            let index = store_vector(translation, index);
+            Extent::Indexed { index, index_size, scale: operand.scale, count, mask: store_mask(translation, mask) }
+        }
+        Shape::Masked { count, mask } => Extent::Masked { count, mask: store_mask(translation, mask) },
+        Shape::AnyOf { count: 1, mask } => Extent::Masked { count: 1, mask: store_mask(translation, mask) },
+        // One access for several mask bits: recorded as made. It is not if all bits are clear.
+        Shape::AnyOf { .. } => Extent::Plain,
+        Shape::Compressed { count, mask } => {
+            let Mask::Bits(mask) = store_mask(translation, ElementMask::Bits(mask)) else { return None };
+            Extent::Compressed { count, mask }
+        }
+    };
+    Some(Operand { kind: operand.kind, size: operand.size, address, extent })
+}
+
+fn plain_address(translation: &mut Translation, operand: &MemoryOperand) -> AddressSource {
+    let nothing = operand.base == Register::None && scalar_index(operand).is_none();
+    if nothing && operand.segment.is_none() {
+        let address = operand.displacement as u64;
+        return AddressSource::Absolute(if operand.address_size_32 { address & 0xffff_ffff } else { address });
+    }
+    if nothing {
+        return thread_pointer_address(translation, operand.displacement);
+    }
+    let base = wide_register(operand.base);
+    let index = scalar_index(operand).and_then(|(index, scale)| Some((wide_register(index)?, scale)));
+    let regular = operand.segment.is_none()
+        && !operand.address_size_32
+        && base.is_some() == (operand.base != Register::None)
+        && index.is_some() == scalar_index(operand).is_some();
+    let symbolic = if regular { translation.values.address(base, index) } else { None };
+    if let Some((slot, add)) = symbolic.and_then(|symbolic| translation.values.recorded(symbolic)) {
+        return AddressSource::Word { slot, add: add.wrapping_add(operand.displacement) };
+    }
+    let slot = translation.take_slot();
+    let buffer = translation.borrowed.buffer;
+    let at = Translation::slot_offset(slot);
+    if let (Some(symbolic), Some(base), None) = (symbolic, base, index) {
+        translation.builder.code.store(buffer, at, base as Gpr);
+        translation.values.record(symbolic, slot);
+        return AddressSource::Word { slot, add: operand.displacement };
+    }
+    if let Some(symbolic) = symbolic {
+        // The displacement stays out of the word, so that neighbours can use it.
+        let bare = MemoryOperand { displacement: 0, ..*operand };
+        effective_address(translation, &bare);
+        translation.builder.code.store(buffer, at, translation.borrowed.scratch);
+        translation.values.record(symbolic, slot);
+        return AddressSource::Word { slot, add: operand.displacement };
+    }
+    effective_address(translation, operand);
+    translation.builder.code.store(buffer, at, translation.borrowed.scratch);
+    AddressSource::Word { slot, add: 0 }
+}
+
+/// The general register that is added to the base, if any (not the vector of a gather).
+fn scalar_index(operand: &MemoryOperand) -> Option<(Register, u8)> {
+    let vector = operand.index.is_vector_register();
+    (operand.index != Register::None && !vector).then_some((operand.index, operand.scale))
+}
+
+fn thread_pointer_address(translation: &mut Translation, displacement: i64) -> AddressSource {
+    let symbolic = translation.values.address(Some(THREAD_POINTER), None).expect("it has a base");
+    if let Some((slot, add)) = translation.values.recorded(symbolic) {
+        return AddressSource::Word { slot, add: add.wrapping_add(displacement) };
+    }
+    let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
+    let slot = translation.take_slot();
+    translation.builder.code.load_slot(scratch, offset::PROGRAM_FS);
+    translation.builder.code.store(buffer, Translation::slot_offset(slot), scratch);
+    translation.values.record(symbolic, slot);
+    AddressSource::Word { slot, add: displacement }
+}
+
+/// Emits the computation of an operand's address into the scratch register.
+pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryOperand) {
+    let scratch = translation.borrowed.scratch;
+    let code = &mut translation.builder.code;
+    let number = |register: Register| register.full_register().number() as Gpr;
+    let mut base = (operand.base != Register::None).then(|| number(operand.base));
+    let mut index = scalar_index(operand).map(|(index, scale)| (number(index), scale));
+    let displacement = operand.displacement as i32;
+    if operand.index == Register::AL {
+        // xlat: the index is one byte wide.
+        code.bytes(&[0x48 | (scratch >> 3) << 2, 0x0f, 0xb6, 0xc0 | (scratch & 7) << 3]);
+        index = Some((scratch, 1));
+    }
+    if operand.segment == Some(Segment::Fs) {
+        if operand.address_size_32 || index.is_some_and(|(index, _)| index == scratch) {
+            code.lea_address(scratch, Address { base, index, displacement }, operand.address_size_32);
+            // The sum with the segment base needs both in registers: by way of the stack of
+            // addressing modes, base first.
+            (base, index) = (Some(scratch), None);
+            code.store_slot(offset::spill(FLAGS_SPILL), scratch);
+            code.load_slot(scratch, offset::PROGRAM_FS);
+            add_slot(code, scratch, offset::spill(FLAGS_SPILL));
+            let _ = (base, index);
+            return;
+        }
+        code.load_slot(scratch, offset::PROGRAM_FS);
+        if let Some(base) = base {
+            let address = Address { base: Some(scratch), index: Some((base, 1)), displacement };
+            // rsp cannot be an index, but a base.
+            if base == gpr::RSP {
+                let swapped = Address { base: Some(base), index: Some((scratch, 1)), displacement };
+                code.lea_address(scratch, swapped, false);
+            } else {
+                code.lea_address(scratch, address, false);
+            }
+        } else {
+            code.lea_address(scratch, Address { base: Some(scratch), index: None, displacement }, false);
+        }
+        if let Some(index) = index {
+            let address = Address { base: Some(scratch), index: Some(index), displacement: 0 };
+            code.lea_address(scratch, address, false);
+        }
+        return;
+    }
+    if base.is_none() && index.is_none() {
+        code.load_immediate(scratch, operand.displacement as u64);
+        return;
+    }
+    if let (Some(base), None, false) = (base, index, operand.address_size_32) {
+        code.lea(scratch, base, displacement);
+    } else {
+        code.lea_address(scratch, Address { base, index, displacement }, operand.address_size_32);
+    }
+}
+
+/// `add register, fs:[slot]` without touching the flags: there is none, so the sum goes by
+/// way of `xadd`-free arithmetic: `lea` with the value loaded beside it.
+fn add_slot(code: &mut crate::emit::Emitter, register: Gpr, slot: i32) {
+    // Borrow rdx or rbx, whichever is not the scratch register itself.
+    let helper = if register == gpr::RDX { gpr::RBX } else { gpr::RDX };
+    code.store_slot(offset::spill(RAX_SPILL), helper);
+    code.load_slot(helper, slot);
+    let address = Address { base: Some(register), index: Some((helper, 1)), displacement: 0 };
+    code.lea_address(register, address, false);
+    code.load_slot(helper, offset::spill(RAX_SPILL));
+}
+
+fn store_register(translation: &mut Translation, register: Register) -> Slot {
+    let slot = translation.take_slot();
+    let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
+    let number = register.full_register().number() as Gpr;
+    let at = Translation::slot_offset(slot);
+    if register.is_gpr64() {
+        translation.builder.code.store(buffer, at, number);
+    } else {
+        translation.builder.code.zero_extend(scratch, number);
+        translation.builder.code.store(buffer, at, scratch);
+    }
+    slot
+}
+
+fn store_mask(translation: &mut Translation, mask: ElementMask) -> Mask {
+    match mask {
+        ElementMask::Bits(register) => {
+            let slot = translation.take_slot();
+            store_encoded(translation, Code::VEX_Kmovq_m64_kr, register, slot);
+            Mask::Bits(slot)
+        }
+        ElementMask::Vector { register, size } => Mask::Vector { slot: store_vector(translation, register), size },
+    }
+}
+
+fn store_vector(translation: &mut Translation, register: Register) -> Slot {
+    let words = register.size() / 8;
+    let slot = translation.words as Slot;
+    translation.words += words;
+    let high = register.is_vector_register() && register.number() >= 16;
+    let vex = std::arch::is_x86_feature_detected!("avx");
+    let code = match register.size() {
+        8 => Code::Movq_mmm64_mm,
+        16 if high => Code::EVEX_Vmovdqu64_xmmm128_k1z_xmm,
+        32 if high => Code::EVEX_Vmovdqu64_ymmm256_k1z_ymm,
+        16 if vex => Code::VEX_Vmovdqu_xmmm128_xmm,
+        16 => Code::Movdqu_xmmm128_xmm,
+        32 => Code::VEX_Vmovdqu_ymmm256_ymm,
+        _ => Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm,
+    };
+    store_encoded(translation, code, register, slot);
+    slot
+}
+
+const NAMES: [Register; 16] = [
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RBX,
+    Register::RSP,
+    Register::RBP,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
+
+fn store_encoded(translation: &mut Translation, code: Code, register: Register, slot: Slot) {
+    let base = NAMES[usize::from(translation.borrowed.buffer)];
+    let memory = EncodedMemory::with_base_displ(base, i64::from(Translation::slot_offset(slot)));
+    let store = Decoded::with2(code, memory, register).expect("the code takes a memory and a register");
+    let mut encoder = Encoder::new(64);
+    encoder.encode(&store, 0).expect("a store to base plus displacement can be encoded");
+    translation.builder.code.bytes(&encoder.take_buffer());
+}
+
+/// Emits code that may change the flags around something, saving them where they are live.
+pub(crate) fn with_flags(translation: &mut Translation, live: bool, emit: impl FnOnce(&mut Translation)) {
+    if live {
+        let code = &mut translation.builder.code;
+        code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
+        code.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
+        code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
+        code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
+    }
+    emit(translation);
+    if live {
+        let code = &mut translation.builder.code;
+        code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
+        code.load_slot(gpr::RAX, offset::spill(FLAGS_SPILL));
+        code.bytes(&[0x04, 0x7f, 0x9e]); // add al, 127 (sets OF); sahf
+        code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
+    }
+}
+
+/// A bit string's word: the bit number divided by the operand's bits, rounded down.
+fn bit_string_address(
+    translation: &mut Translation,
+    item: &Item,
+    operand: &MemoryOperand,
+    number: Register,
+) -> AddressSource {
+    let slot = translation.take_slot();
+    with_flags(translation, item.flags_live, |translation| {
+        let scratch = translation.borrowed.scratch;
+        let from = number.full_register().number() as Gpr;
+        // The word of the address itself holds the first part meanwhile.
+        let at = Translation::slot_offset(slot);
+        let buffer = translation.borrowed.buffer;
+        effective_address(translation, operand);
+        translation.builder.code.store(buffer, at, scratch);
+        let code = &mut translation.builder.code;
+        let rex = 0x48 | (scratch >> 3) << 2 | from >> 3;
+        let modrm = 0xc0 | (scratch & 7) << 3 | from & 7;
+        match operand.size {
+            2 => code.bytes(&[rex, 0x0f, 0xbf, modrm]), // movsx r64, r16
+            4 => code.bytes(&[rex, 0x63, modrm]),       // movsxd r64, r32
+            _ => code.bytes(&[rex, 0x8b, modrm]),
+        }
+        let bits = (operand.size * 8).trailing_zeros() as u8;
+        let bytes = operand.size.trailing_zeros() as u8;
+        let rex = 0x48 | scratch >> 3;
+        code.bytes(&[rex, 0xc1, 0xf8 | scratch & 7, bits]); // sar
+        code.bytes(&[rex, 0xc1, 0xe0 | scratch & 7, bytes]); // shl
+        code.on_memory(&[0x01], scratch, buffer, at); // add [word], scratch
+    });
+    AddressSource::Word { slot, add: 0 }
+}
+
+fn aligned_address(translation: &mut Translation, item: &Item, operand: &MemoryOperand) -> AddressSource {
+    let slot = translation.take_slot();
+    with_flags(translation, item.flags_live, |translation| {
+        let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
+        effective_address(translation, operand);
+        let code = &mut translation.builder.code;
+        code.bytes(&[0x48 | scratch >> 3, 0x81, 0xe0 | scratch & 7]); // and scratch, -size
+        code.imm32(-(operand.size as i32));
+        code.store(buffer, Translation::slot_offset(slot), scratch);
+    });
+    AddressSource::Word { slot, add: 0 }
+}
+
+/// Order `ticket`: takes the lock of the operand's line and draws a ticket under it, so that
+/// the tickets of atomic instructions on one line stand in the order of their effects.
+fn draw_ticket(translation: &mut Translation, item: &Item) -> Slot {
+    let slot = translation.take_slot();
+    let operand = item.operands[0];
+    let tickets = translation.tracer.tickets();
+    let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
+    with_flags(translation, item.flags_live, |translation| {
+        effective_address(translation, &operand);
+        let code = &mut translation.builder.code;
+        let rex = 0x48 | scratch >> 3;
+        code.bytes(&[rex, 0xc1, 0xe8 | scratch & 7, 6]); // shr scratch, 6
+        code.bytes(&[rex, 0x81, 0xe0 | scratch & 7]); // and scratch, locks - 1
+        code.imm32(tickets.lock_count as i32 - 1);
+        let locks = Address { base: None, index: Some((scratch, 8)), displacement: tickets.locks as i32 };
+        code.lea_address(scratch, locks, false);
+        code.store_slot(offset::spill(LOCK_SPILL), scratch);
+        let retry = code.here();
+        // lock bts qword [scratch], 0
+        code.bytes(&[0xf0]);
+        code.on_memory(&[0x0f, 0xba], 5, scratch, 0);
+        code.bytes(&[0]);
+        code.jump_if(2, retry); // jc
+        code.load_immediate(scratch, 1);
+        // lock xadd [counter], scratch
+        code.bytes(&[0xf0, 0x48 | (scratch >> 3) << 2, 0x0f, 0xc1, 0x04 | (scratch & 7) << 3, 0x25]);
+        code.imm32(tickets.counter as i32);
+        code.lea(scratch, scratch, 1);
+        code.store(buffer, Translation::slot_offset(slot), scratch);
+    });
+    slot
+}
+
+fn release_ticket_lock(translation: &mut Translation) {
+    let scratch = translation.borrowed.scratch;
+    let code = &mut translation.builder.code;
+    code.load_slot(scratch, offset::spill(LOCK_SPILL));
+    code.store_immediate(scratch, 0, 0);
+    code.store_slot_imm32(offset::spill(LOCK_SPILL), 0);
+    code.store_slot_imm32(offset::spill(LOCK_SPILL) + 4, 0);
+}

@@ -1,0 +1,511 @@
+//! Translation for memory traces.
+//!
+//! A fragment is one superblock. Three registers that its code does not touch are borrowed
+//! for its whole length: one holds the position in the trace buffer, one is scratch, one
+//! holds this thread's owner word (line-atomic order only). The program's values wait in
+//! spill slots. Code that
+//! goes from one fragment to another with the same borrowed registers leaves them as they
+//! are (the *warm* entry); otherwise they are put back first.
+//!
+//! A record's header is written at the exit, because only there is it known which path was
+//! taken. Nothing inserted changes the flags, except ownership checks, which go where the
+//! flags are dead or save them.
+
+use iced_x86::{InstructionInfoFactory, Register};
+use unspool_events::raw::{MAX_PATH_WORDS, path_header};
+use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
+use unspool_events::{Order, PathId};
+
+use super::addresses::Values;
+use super::copy::Builder;
+use super::plain::MARKER;
+use super::{Source, ownership, record};
+use crate::cache::{Cache, CacheFull, Exit, Loan, Warmth};
+use crate::decode::{Instruction, Kind, Segment, decode};
+use crate::emit::{Gpr, gpr};
+use crate::exit::ExitKind;
+use crate::guarded;
+use crate::operands::{InstructionFacts, MemoryOperand, RegisterUse, memory_operands, register_use};
+use crate::slots::offset;
+use crate::trace::{FragmentTrace, Tracer};
+
+/// The most instructions in a superblock.
+const LIMIT: usize = 64;
+/// The spill slots of the borrowed registers.
+pub(crate) const BORROWED_SPILLS: [u8; 3] = [2, 3, 4];
+/// Words that one instruction may need at most (a gather of sixteen with a vector mask).
+const MOST_WORDS: usize = 34;
+
+/// An instruction with all that is known of it.
+pub(crate) struct Item {
+    pub(crate) layout: Instruction,
+    pub(crate) bytes: [u8; 16],
+    pub(crate) pc: u64,
+    pub(crate) decoded: iced_x86::Instruction,
+    pub(crate) operands: Vec<MemoryOperand>,
+    pub(crate) facts: InstructionFacts,
+    pub(crate) uses: RegisterUse,
+    /// Whether the flags before the instruction may still be read.
+    pub(crate) flags_live: bool,
+}
+
+/// The borrowed registers of a superblock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Borrowed {
+    pub(crate) buffer: Gpr,
+    pub(crate) scratch: Gpr,
+    pub(crate) owner: Gpr,
+    /// How many of the three are really borrowed.
+    pub(crate) count: usize,
+}
+
+impl Borrowed {
+    fn warmth(self) -> Warmth {
+        let mut registers = u16::from(self.buffer) | u16::from(self.scratch) << 4;
+        if self.count > 2 {
+            registers |= u16::from(self.owner) << 8;
+        }
+        Warmth { registers }
+    }
+
+    fn all(self) -> impl Iterator<Item = (Gpr, u8)> {
+        [self.buffer, self.scratch, self.owner].into_iter().zip(BORROWED_SPILLS).take(self.count)
+    }
+}
+
+/// Registers in the order in which they are borrowed: those that compilers use last first.
+/// rax and rcx have other duties.
+const PREFERENCE: [Gpr; 13] = [
+    11,
+    10,
+    9,
+    8,
+    15,
+    14,
+    13,
+    12,
+    gpr::RBX,
+    gpr::RBP,
+    gpr::RDI,
+    gpr::RSI,
+    gpr::RDX,
+];
+
+fn borrow(touched: u16, count: usize) -> Option<Borrowed> {
+    let mut free = PREFERENCE.into_iter().filter(|&register| touched & 1 << register == 0);
+    let buffer = free.next()?;
+    let scratch = free.next()?;
+    let owner = if count > 2 { free.next()? } else { 0 };
+    Some(Borrowed { buffer, scratch, owner, count })
+}
+
+/// A path that leaves the superblock: code at its end that finishes the record.
+struct Leaving {
+    /// The field of the jump to it; 0 if the code before falls through into it.
+    field: u64,
+    path: usize,
+    words: usize,
+    target: u64,
+}
+
+/// Translates the superblock at `pc` and makes it part of the cache.
+///
+/// # Errors
+/// If the cache is full.
+pub fn translate(tracer: &Tracer, cache: &mut Cache, source: &Source, pc: u64) -> Result<(), CacheFull> {
+    let code = cache.begin()?;
+    let count = if tracer.order() == Order::LineAtomic { 3 } else { 2 };
+    let (items, end) = fetch(cache, source, pc, count, tracer);
+    let builder = Builder::new(code, pc, source.vdso);
+    let touched = items.iter().fold(0, |mask, item| mask | item.uses.read | item.uses.written);
+    let borrowed = borrow(touched, count).expect("one instruction leaves enough registers alone");
+    let mut translation = Translation {
+        tracer,
+        cache,
+        builder,
+        borrowed,
+        superblock: Superblock { pc, ..Superblock::default() },
+        values: Values::default(),
+        words: 0,
+        leaving: Vec::new(),
+        progress: Vec::with_capacity(items.len()),
+        closed: 0,
+    };
+    translation.run(&items, end);
+    let Translation { builder, superblock, progress, closed, .. } = translation;
+    let mut draft = builder.draft;
+    draft.warmth = borrowed.warmth();
+    let first_path = superblock.first_path;
+    tracer.define(&superblock);
+    draft.trace = tracer.add_fragment(FragmentTrace { first_path, borrowed, progress, closed });
+    cache.commit(&builder.code, draft);
+    Ok(())
+}
+
+/// Why a superblock ends behind its last instruction.
+enum End {
+    /// Its last instruction decides.
+    Transfer,
+    /// It is long enough; the code goes on here.
+    Continue(u64),
+    /// The next instruction cannot be fetched.
+    Unfetchable(u64),
+    /// The next instruction is a marker of the annotation interface.
+    Annotation(u64),
+}
+
+/// Decodes the instructions of the superblock at `pc`.
+fn fetch(cache: &Cache, source: &Source, pc: u64, count: usize, tracer: &Tracer) -> (Vec<Item>, End) {
+    let mut items: Vec<Item> = Vec::new();
+    let mut factory = InstructionInfoFactory::new();
+    let mut touched = 0;
+    let mut words = 0;
+    let mut at = pc;
+    let mut fetchable = 0;
+    let end = loop {
+        if !items.is_empty() && (items.len() >= LIMIT || cache.entry(at).is_some() || tracer.is_function(at)) {
+            break End::Continue(at);
+        }
+        let mut bytes = [0; 16];
+        if at + 16 > fetchable {
+            fetchable = at + source.fetchable(at);
+        }
+        let available = (fetchable - at).min(16) as usize;
+        if available == 0 || !guarded::read(at, &mut bytes[..available]) {
+            break End::Unfetchable(at);
+        }
+        let Ok(layout) = decode(&bytes[..available], at) else { break End::Unfetchable(at) };
+        if bytes[..8] == MARKER {
+            break End::Annotation(at + u64::from(layout.length));
+        }
+        let mut decoder = iced_x86::Decoder::with_ip(64, &bytes[..available], at, iced_x86::DecoderOptions::NONE);
+        let decoded = decoder.decode();
+        let mut operands = Vec::new();
+        let facts = memory_operands(&decoded, &mut factory, tracer.state_sizes, &mut operands);
+        for operand in &mut operands {
+            if operand.base == Register::None && operand.index == Register::None && layout.rip_relative {
+                operand.displacement = source.vdso.resolve(at, operand.displacement as u64) as i64;
+            }
+        }
+        let uses = register_use(&decoded, &mut factory);
+        let now_touched = touched | uses.read | uses.written;
+        let now_words = words + record::word_bound(&operands, facts);
+        let full = borrow(now_touched, count).is_none() || now_words + MOST_WORDS > MAX_PATH_WORDS;
+        if !items.is_empty() && full {
+            break End::Continue(at);
+        }
+        (touched, words) = (now_touched, now_words);
+        let transfer = !matches!(
+            layout.kind,
+            Kind::Plain
+                | Kind::Jcc { .. }
+                | Kind::JrcxzOrLoop { .. }
+                | Kind::ReadSegment(_)
+                | Kind::Xtest
+                | Kind::Cpuid
+                | Kind::Rdtsc
+                | Kind::Rdtscp
+                | Kind::Xgetbv
+                | Kind::ReadSegmentBase { segment: Segment::Fs, .. }
+        );
+        let next = at + u64::from(layout.length);
+        items.push(Item { layout, bytes, pc: at, decoded, operands, facts, uses, flags_live: true });
+        if transfer {
+            break End::Transfer;
+        }
+        at = next;
+    };
+    ownership::find_live_flags(&mut items);
+    (items, end)
+}
+
+pub(crate) struct Translation<'a> {
+    pub(crate) tracer: &'a Tracer,
+    cache: &'a Cache,
+    pub(crate) builder: Builder,
+    pub(crate) borrowed: Borrowed,
+    pub(crate) superblock: Superblock,
+    pub(crate) values: Values,
+    /// Words recorded so far.
+    pub(crate) words: usize,
+    leaving: Vec<Leaving>,
+    /// For each instruction: (words, accessing instructions) recorded before it.
+    progress: Vec<(u8, u8)>,
+    /// Where the record is closed before the last instruction is executed; 0 if it is not.
+    closed: u32,
+}
+
+impl Translation<'_> {
+    fn run(&mut self, items: &[Item], end: End) {
+        self.superblock.first_path = self.tracer.next_path();
+        self.prologue();
+        for (index, item) in items.iter().enumerate() {
+            let before = self.builder.code.here();
+            self.progress.push((self.words as u8, self.superblock.instructions.len() as u8));
+            if index == 0 {
+                ownership::poll(self, item);
+            }
+            ownership::check(self, items, index);
+            self.record(item);
+            self.execute(item, index);
+            let written = item.uses.written;
+            self.values.execute(&item.decoded, written);
+            let emitted = (self.builder.code.here() - before) as u32;
+            self.builder.draft.boundaries.push((item.layout.length, emitted));
+        }
+        let executed = items.len();
+        match end {
+            End::Transfer => {}
+            End::Continue(pc) => self.leave_here(executed, pc),
+            End::Unfetchable(pc) => self.leave_cold(executed, ExitKind::Unfetchable, pc),
+            End::Annotation(pc) => self.leave_cold(executed, ExitKind::Annotation, pc),
+        }
+        self.finish_paths();
+        self.end_loans();
+    }
+
+    /// The cold entry borrows the registers; the warm entry follows.
+    fn prologue(&mut self) {
+        let pc = self.superblock.pc;
+        let cold = self.builder.code.here();
+        if self.tracer.is_function(pc) {
+            self.service_cold(ExitKind::Function, pc);
+        }
+        for (register, slot) in self.borrowed.all() {
+            self.builder.code.store_slot(offset::spill(slot), register);
+            let start = self.builder.offset();
+            self.builder.draft.loans.push(Loan { start, end: u16::MAX, register, slot });
+            if register == self.borrowed.buffer {
+                self.builder.code.load_slot(register, offset::BUFFER);
+            } else if self.borrowed.count > 2 && register == self.borrowed.owner {
+                self.builder.code.load_slot(register, offset::OWNER_WORD);
+            }
+        }
+        let warm = self.builder.code.here();
+        self.builder.draft.prologue = (warm - cold) as u32;
+        let warm = if self.tracer.is_function(pc) { 0 } else { warm as u32 };
+        self.builder.draft.entries.push((pc, cold as u32, 0, warm));
+    }
+
+    fn end_loans(&mut self) {
+        let end = self.builder.offset();
+        for loan in &mut self.builder.draft.loans {
+            loan.end = loan.end.min(end);
+        }
+    }
+
+    /// A call into the engine with all program state in place; the code after it goes on.
+    fn service_cold(&mut self, kind: ExitKind, target: u64) {
+        let id = self.cache.exit_id(self.builder.draft.exits.len());
+        self.builder.code.leave(id, self.cache.gates.exit);
+        let mut exit = Exit::new(kind, target, 0);
+        exit.stub = self.builder.code.here() as u32;
+        self.builder.draft.exits.push(exit);
+    }
+
+    /// A call into the engine with registers on loan.
+    pub(crate) fn service(&mut self, detail: u32, target: u64) {
+        let id = self.cache.exit_id(self.builder.draft.exits.len());
+        self.builder.code.leave(id, self.cache.gates.exit);
+        let mut exit = Exit::new(ExitKind::Service, target, 0);
+        exit.stub = self.builder.code.here() as u32;
+        exit.detail = detail;
+        self.builder.draft.exits.push(exit);
+    }
+
+    /// Notes a path that ends behind the current instruction.
+    fn end_path(&mut self, executed: usize) -> usize {
+        let path = Path {
+            accessing: self.superblock.instructions.len() as u16,
+            executed: executed as u16,
+            words: self.words as u8,
+        };
+        self.superblock.paths.push(path);
+        self.superblock.paths.len() - 1
+    }
+
+    /// Writes the header of a path's record and moves on behind it.
+    fn close_record(&mut self, path: usize, words: usize) {
+        let id = PathId(self.superblock.first_path.0 + path as u32);
+        let header = path_header(id, words);
+        let buffer = self.borrowed.buffer;
+        self.builder.code.store_immediate(buffer, 0, header as i32);
+        self.builder.code.lea(buffer, buffer, 8 * (words as i32 + 1));
+    }
+
+    /// Puts the borrowed registers back.
+    fn give_back(&mut self) {
+        self.builder.code.store_slot(offset::BUFFER, self.borrowed.buffer);
+        let borrowed = self.borrowed;
+        for (register, slot) in borrowed.all() {
+            self.builder.code.load_slot(register, offset::spill(slot));
+        }
+    }
+
+    /// Leaves by falling through to here.
+    fn leave_here(&mut self, executed: usize, target: u64) {
+        let path = self.end_path(executed);
+        self.leaving.push(Leaving { field: 0, path, words: self.words, target });
+        self.finish_paths();
+    }
+
+    /// Leaves with the registers put back, for an exit that is not linked warm.
+    fn leave_cold(&mut self, executed: usize, kind: ExitKind, target: u64) {
+        let path = self.end_path(executed);
+        self.close_record(path, self.words);
+        self.give_back();
+        let id = self.cache.exit_id(self.builder.draft.exits.len());
+        self.builder.code.leave(id, self.cache.gates.exit);
+        self.builder.draft.exits.push(Exit::new(kind, target, 0));
+    }
+
+    /// Emits the ends of paths. The last one in the list that falls through comes first.
+    fn finish_paths(&mut self) {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        leaving.sort_by_key(|path| path.field != 0);
+        for path in leaving {
+            if path.field != 0 {
+                let here = self.builder.code.here();
+                self.builder.code.patch32(path.field, (here - (path.field + 4)) as i32);
+            }
+            self.close_record(path.path, path.words);
+            // Unlinked, the warm jump goes to the next instruction.
+            let here = self.builder.code.here();
+            let field = self.builder.code.patchable_jump(None, here);
+            let after = self.builder.code.here();
+            self.builder.code.patch32(field, 0);
+            self.give_back();
+            let here = self.builder.code.here();
+            let cold_field = self.builder.code.patchable_jump(None, here);
+            let mut exit = Exit::new(ExitKind::Direct, path.target, field);
+            exit.cold_field = cold_field as u32;
+            exit.stub = after as u32;
+            exit.warmth = self.borrowed.warmth();
+            self.builder.draft.exits.push(exit);
+        }
+    }
+
+    /// Emits the instruction itself and, for control transfers, the ends of paths.
+    fn execute(&mut self, item: &Item, index: usize) {
+        let Item { layout, bytes, pc, .. } = item;
+        let next_pc = pc + u64::from(layout.length);
+        let executed = index + 1;
+        match layout.kind {
+            Kind::Jcc { condition } => {
+                let path = self.end_path(executed);
+                self.builder.code.bytes(&[0x0f, 0x80 | condition]);
+                let field = self.builder.code.here();
+                self.builder.code.imm32(0);
+                self.leaving.push(Leaving { field, path, words: self.words, target: layout.target });
+            }
+            Kind::JrcxzOrLoop { .. } => {
+                let path = self.end_path(executed);
+                if layout.address_size_prefix {
+                    self.builder.code.bytes(&[0x67]);
+                }
+                // Taken: over the short jump.
+                self.builder.code.bytes(&[layout.opcode, 2, 0xeb, 5, 0xe9]);
+                let field = self.builder.code.here();
+                self.builder.code.imm32(0);
+                self.leaving.push(Leaving { field, path, words: self.words, target: layout.target });
+            }
+            Kind::JumpDirect => self.leave_here(executed, layout.target),
+            Kind::CallDirect => {
+                self.builder.code.push_immediate(next_pc);
+                self.leave_here(executed, layout.target);
+            }
+            Kind::JumpIndirect | Kind::CallIndirect | Kind::Return { .. } => {
+                self.leave_indirect(item, executed, next_pc);
+            }
+            Kind::Syscall => self.leave_cold(executed, ExitKind::SystemCall, next_pc),
+            Kind::Xbegin => {
+                self.builder.code.load_immediate(gpr::RAX, 0);
+                self.leave_here(executed, layout.target);
+            }
+            Kind::WriteSegmentBase { segment: Segment::Fs, register } => {
+                if self.builder.segment_base(layout, bytes, Some(register)) {
+                    self.leave_here(executed, next_pc);
+                } else {
+                    self.leave_cold(index, ExitKind::Emulate, *pc);
+                }
+            }
+            Kind::ReadSegmentBase { segment: Segment::Fs, .. } => {
+                self.builder.segment_base(layout, bytes, None);
+            }
+            Kind::Plain => {
+                if self.builder.copy(layout, bytes, *pc).is_err() {
+                    self.leave_cold(index, ExitKind::Emulate, *pc);
+                }
+                record::after(self, item);
+            }
+            Kind::ReadSegment(_) | Kind::Xtest | Kind::Cpuid | Kind::Rdtsc | Kind::Rdtscp | Kind::Xgetbv => {
+                self.builder.code.bytes(&bytes[..usize::from(layout.length)]);
+            }
+            Kind::Int3 | Kind::Int1 | Kind::Ud | Kind::Hlt | Kind::Invalid | Kind::Xabort | Kind::Xend => {
+                self.builder.code.bytes(&bytes[..usize::from(layout.length)]);
+                self.leave_here(executed, next_pc);
+            }
+            Kind::Int { vector: 3 } => {
+                self.builder.code.bytes(&bytes[..usize::from(layout.length)]);
+                self.leave_here(executed, next_pc);
+            }
+            _ => self.leave_cold(index, ExitKind::Emulate, *pc),
+        }
+    }
+
+    /// Indirect transfers: the record is finished and the registers put back before the
+    /// target is computed, so that its operand sees the program's values.
+    fn leave_indirect(&mut self, item: &Item, executed: usize, next_pc: u64) {
+        let Item { layout, bytes, pc, .. } = item;
+        let path = self.end_path(executed);
+        self.close_record(path, self.words);
+        self.give_back();
+        self.closed = self.builder.code.here() as u32;
+        match layout.kind {
+            Kind::Return { pop } => {
+                self.builder.return_branch(pop);
+                return;
+            }
+            Kind::CallIndirect => {
+                if self.builder.indirect_target(layout, bytes, *pc).is_ok() {
+                    let loan = self.builder.target_loan();
+                    self.builder.code.push_immediate(next_pc);
+                    self.builder.end_loan(loan);
+                    self.builder.jump_indirect();
+                    return;
+                }
+            }
+            _ => {
+                if self.builder.indirect_target(layout, bytes, *pc).is_ok() {
+                    self.builder.jump_indirect();
+                    return;
+                }
+            }
+        }
+        let id = self.cache.exit_id(self.builder.draft.exits.len());
+        self.builder.code.leave(id, self.cache.gates.exit);
+        self.builder.draft.exits.push(Exit::new(ExitKind::Emulate, *pc, 0));
+    }
+
+    /// Records what the instruction accesses.
+    fn record(&mut self, item: &Item) {
+        if item.operands.is_empty() {
+            return;
+        }
+        let mut described = AccessingInstruction { pc: item.pc, atomic: item.facts.atomic, ..AccessingInstruction::default() };
+        record::before(self, item, &mut described);
+        self.superblock.instructions.push(described);
+    }
+
+    /// Takes the next word of the record.
+    pub(crate) fn take_slot(&mut self) -> u8 {
+        let slot = self.words as u8;
+        self.words += 1;
+        slot
+    }
+
+    /// Where a word lies relative to the start of the record.
+    pub(crate) fn slot_offset(slot: u8) -> i32 {
+        8 * (i32::from(slot) + 1)
+    }
+}
