@@ -10,6 +10,7 @@ mod guest_programs;
 mod observer;
 mod order;
 mod programs;
+mod readme;
 mod scratch;
 mod trace_files;
 
@@ -23,5 +24,6 @@ fn main() {
     trials.extend(order::trials());
     trials.extend(bad_input::trials());
     trials.extend(trace_files::trials());
+    trials.extend(readme::trials());
     libtest_mimic::run(&arguments, trials).exit();
 }

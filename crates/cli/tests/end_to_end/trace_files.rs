@@ -31,7 +31,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             format!("trace_file::order::{order}"),
             move |scratch| {
                 let file = scratch.path().join("trace.unspool");
-                let command = ["sort", "--parallel=2", "/etc/services"];
+                let command = ["sort", "--parallel=2", "/etc/passwd"];
                 let native = run_well(scratch, &natively(scratch, &command))?;
                 let observed_run = traced(scratch, &["--order", order], &file, &command);
                 let observed = run_well(scratch, &observed_run)?;

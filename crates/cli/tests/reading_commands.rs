@@ -1,0 +1,359 @@
+//! The commands that read traces, run as users run them, on traces of a simulated machine.
+
+#[path = "../../report/tests/synthetic/mod.rs"]
+mod synthetic;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use synthetic::{FIRST_WORD, Recording, Truth, header, record, record_to};
+use unspool_events::{Order, TraceWriter};
+
+const ANSWER_IS_NO: i32 = 1;
+const INPUT_DAMAGED: i32 = 2;
+const FAILED: i32 = 125;
+
+fn unspool(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    unspool(arguments).output().unwrap()
+}
+
+/// Runs and expects success without a word on standard error.
+fn stdout_of(arguments: &[&str]) -> Vec<u8> {
+    let output = run(arguments);
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && talk.is_empty(),
+        "{arguments:?}: {talk}"
+    );
+    output.stdout
+}
+
+/// Expects a failure of the command itself, explained; returns the explanation.
+fn failure_of(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let talk = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(FAILED), "{arguments:?}: {talk}");
+    assert!(
+        talk.starts_with("error: ") && !talk.contains("panicked"),
+        "{arguments:?}: {talk}"
+    );
+    talk
+}
+
+fn recorded(recording: Recording) -> (tempfile::TempDir, PathBuf, Truth) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.unspool");
+    let truth = record(&path, recording);
+    (folder, path, truth)
+}
+
+#[test]
+fn a_merge_of_each_kind_of_input_gives_the_ordered_export() {
+    let (folder, path, _) = recorded(Recording::default());
+    let file = path.to_str().unwrap();
+    let export = ["export", file, "--format", "tsv", "--ordered"];
+    let with_times = String::from_utf8(stdout_of(&export)).unwrap();
+    let without_syncs: Vec<&str> = with_times
+        .lines()
+        .filter(|line| !line.ends_with("\tthread_sync"))
+        .collect();
+    assert!(without_syncs.len() > 3000 && without_syncs.len() < with_times.lines().count());
+    let times_cut: String = without_syncs
+        .iter()
+        .map(|line| line.split_once('\t').unwrap().1.to_owned() + "\n")
+        .collect();
+
+    let text = folder.path().join("t.tsv");
+    std::fs::write(&text, &with_times).unwrap();
+    for input in [file, text.to_str().unwrap()] {
+        assert_eq!(
+            String::from_utf8(stdout_of(&["merge", input])).unwrap(),
+            times_cut
+        );
+        let kept = String::from_utf8(stdout_of(&["merge", "--keep-time", input])).unwrap();
+        assert_eq!(kept.lines().collect::<Vec<_>>(), without_syncs);
+        let mut merge = unspool(&["merge"]);
+        let output = merge.stdin(File::open(input).unwrap()).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty());
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), times_cut);
+    }
+}
+
+#[test]
+fn a_trace_is_merged_while_it_is_written_into_a_pipe() {
+    let (_folder, path, _) = recorded(Recording::default());
+    let expected = stdout_of(&["merge", path.to_str().unwrap()]);
+    let mut merge = unspool(&["merge", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pipe = File::from(std::os::fd::OwnedFd::from(merge.stdin.take().unwrap()));
+    let recorder = std::thread::spawn(move || {
+        let recording = Recording::default();
+        record_to(
+            TraceWriter::from_file(pipe, &header(recording)).unwrap(),
+            recording,
+        );
+    });
+    let output = merge.wait_with_output().unwrap();
+    recorder.join().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.stdout == expected);
+}
+
+#[test]
+fn exports_go_to_files_too() {
+    let (folder, path, _) = recorded(Recording {
+        steps: 500,
+        ..Recording::default()
+    });
+    let file = path.to_str().unwrap();
+    let target = folder.path().join("out");
+    for format in ["tsv", "csv", "json"] {
+        let to_stdout = stdout_of(&["export", file, "--format", format]);
+        let written = stdout_of(&[
+            "export",
+            file,
+            "--format",
+            format,
+            "-o",
+            target.to_str().unwrap(),
+        ]);
+        assert!(written.is_empty() && to_stdout.len() > 5000);
+        assert!(std::fs::read(&target).unwrap() == to_stdout, "{format}");
+    }
+    assert!(stdout_of(&["export", file, "--format", "parquet"]).is_empty());
+    for table in ["accesses", "events"] {
+        let table = folder.path().join(format!("t.unspool.{table}.parquet"));
+        assert!(std::fs::read(table).unwrap().starts_with(b"PAR1"));
+    }
+    assert!(stdout_of(&["export", file, "--format", "none"]).is_empty());
+}
+
+#[test]
+fn verify_says_yes_and_no() {
+    let (_folder, path, _) = recorded(Recording {
+        values: true,
+        ..Recording::default()
+    });
+    let text = String::from_utf8(stdout_of(&["verify", path.to_str().unwrap()])).unwrap();
+    assert!(text.contains("passed"), "{text}");
+
+    let recording = Recording {
+        values: true,
+        order: Order::None,
+        ..Recording::default()
+    };
+    let (_folder, path, _) = recorded(recording);
+    let output = run(&["verify", "--show", "3", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(ANSWER_IS_NO));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.matches("expected").count(), 3, "{text}");
+    assert!(text.contains("failed"), "{text}");
+    let output = run(&["verify", "--json", "--show", "2", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(ANSWER_IS_NO));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&json["passed"], &json["order"]),
+        (&false.into(), &"none".into())
+    );
+    assert_eq!(json["mismatches"].as_array().unwrap().len(), 2);
+    assert!(json["mismatch_count"].as_u64().unwrap() > 100);
+
+    let (_folder, path, _) = recorded(Recording::default());
+    let talk = failure_of(&["verify", path.to_str().unwrap()]);
+    assert!(talk.contains("help: unspool trace --verify"), "{talk}");
+}
+
+#[test]
+fn increments_are_recounted() {
+    let (_folder, path, truth) = recorded(Recording::default());
+    let address = format!("{FIRST_WORD:#x}");
+    let arguments = [
+        "replay-increments",
+        path.to_str().unwrap(),
+        "--address",
+        &address,
+    ];
+    let text = String::from_utf8(stdout_of(&arguments)).unwrap();
+    for (thread, (increments, evens)) in truth.increments.iter().enumerate() {
+        let line = format!(
+            "\n{thread}\t-\t{increments}\t{evens}\t{}\t",
+            truth.failed_swaps[thread]
+        );
+        assert!(text.contains(&line), "{line} is not in {text}");
+    }
+    let output = run(&[
+        "replay-increments",
+        path.to_str().unwrap(),
+        "--address",
+        "16",
+    ]);
+    assert_eq!(output.status.code(), Some(ANSWER_IS_NO));
+}
+
+#[test]
+fn information_is_text_or_json() {
+    let (_folder, path, _) = recorded(Recording::default());
+    let text = String::from_utf8(stdout_of(&["info", path.to_str().unwrap()])).unwrap();
+    assert!(
+        text.contains("line-atomic") && text.contains("whole"),
+        "{text}"
+    );
+    let json = stdout_of(&["info", "--json", path.to_str().unwrap()]);
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["schema"], "unspool-information");
+    assert_eq!(json["counts"]["events"]["thread_start"], 4);
+    let quick = stdout_of(&["info", "--json", "--quick", path.to_str().unwrap()]);
+    let quick: serde_json::Value = serde_json::from_slice(&quick).unwrap();
+    assert_eq!(
+        (&quick["totals"], &quick["counts"]),
+        (&json["totals"], &serde_json::Value::Null)
+    );
+}
+
+#[test]
+fn damage_is_told_and_the_rest_is_used() {
+    let (folder, path, _) = recorded(Recording {
+        values: true,
+        ..Recording::default()
+    });
+    let bytes = std::fs::read(&path).unwrap();
+    let cut = folder.path().join("cut.unspool");
+    std::fs::write(&cut, &bytes[..bytes.len() * 3 / 4]).unwrap();
+    let cut = cut.to_str().unwrap();
+    for arguments in [
+        &["info", cut][..],
+        &["verify", cut],
+        &["merge", cut],
+        &["export", cut, "--format", "csv"],
+        &["replay-increments", cut, "--address", "0x7f0000001000"],
+    ] {
+        let output = run(arguments);
+        let talk = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            output.status.code(),
+            Some(INPUT_DAMAGED),
+            "{arguments:?}: {talk}"
+        );
+        let told = if arguments[0] == "info" {
+            &output.stdout
+        } else {
+            &output.stderr
+        };
+        assert!(
+            !told.is_empty() && output.stdout.len() > 100,
+            "{arguments:?}: {talk}"
+        );
+        assert!(!talk.contains("panicked"), "{talk}");
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let rubbish = folder.path().join("rubbish");
+    std::fs::write(
+        &rubbish,
+        "not a trace at all, but long enough to hold a header\n",
+    )
+    .unwrap();
+    let rubbish = rubbish.to_str().unwrap();
+    for input in [rubbish, "/no/such/file", "/"] {
+        for arguments in [
+            &["info", input][..],
+            &["verify", input],
+            &["export", input, "--format", "tsv"],
+            &["merge", input],
+        ] {
+            let talk = failure_of(arguments);
+            assert!(talk.contains(input), "{arguments:?}: {talk}");
+            assert!(!talk.contains('\x1b'), "colour outside a terminal: {talk}");
+        }
+    }
+    let (_folder, path, _) = recorded(Recording {
+        steps: 10,
+        ..Recording::default()
+    });
+    let file = path.to_str().unwrap();
+    failure_of(&[
+        "export",
+        file,
+        "--format",
+        "tsv",
+        "-o",
+        "/no/such/folder/out",
+    ]);
+    let full = failure_of(&["export", file, "--format", "csv", "-o", "/dev/full"]);
+    assert!(full.contains("caused by: No space left"), "{full}");
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let (_folder, path, _) = recorded(Recording {
+        steps: 50_000,
+        ..Recording::default()
+    });
+    let mut export = unspool(&["export", path.to_str().unwrap(), "--format", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut some = [0; 100];
+    export.stdout.take().unwrap().read_exact(&mut some).unwrap();
+    let output = export.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn late_and_unreadable_lines_are_told() {
+    let merge = |text: &str| {
+        let mut merge = unspool(&["merge"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        merge
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+        merge.wait_with_output().unwrap()
+    };
+    let output = merge("2\t0\ttr\nrubbish\n1\t1\ttr\n");
+    assert_eq!(output.status.code(), Some(INPUT_DAMAGED));
+    assert_eq!(output.stdout, b"1\ttr\n0\ttr\n");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("line 2"));
+    assert!(merge("").status.success());
+}
+
+#[test]
+fn the_manual_and_the_completions_are_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("man/man1");
+    stdout_of(&["manual-pages", target.to_str().unwrap()]);
+    for page in ["unspool.1", "unspool-trace.1", "unspool-export.1"] {
+        let text = std::fs::read_to_string(Path::new(&target).join(page)).unwrap();
+        assert!(text.contains(".TH"), "{page}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let script = String::from_utf8(stdout_of(&["completions", shell])).unwrap();
+        assert!(script.contains("registered-only"), "{shell}");
+    }
+}
