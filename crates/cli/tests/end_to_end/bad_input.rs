@@ -93,12 +93,6 @@ const REFUSED: &[(&str, Make, &[i32], &str)] = &[
         "foreign",
     ),
     (
-        "elf_big_endian",
-        |folder| elf(folder, "swapped", |bytes| bytes[5] = 2),
-        &[NOT_EXECUTABLE],
-        "swapped",
-    ),
-    (
         "elf_object",
         |folder| elf(folder, "object", |bytes| bytes[16] = 1),
         &[NOT_EXECUTABLE],

@@ -12,6 +12,7 @@ mod order;
 mod programs;
 mod readme;
 mod scratch;
+mod selection;
 mod trace_files;
 
 use libtest_mimic::{Arguments, Trial};
@@ -22,6 +23,7 @@ fn main() {
     trials.extend(guest_programs::trials());
     trials.extend(programs::trials());
     trials.extend(order::trials());
+    trials.extend(selection::trials());
     trials.extend(bad_input::trials());
     trials.extend(trace_files::trials());
     trials.extend(readme::trials());
