@@ -432,6 +432,29 @@ impl Cache {
         }
     }
 
+    /// The position of a program instruction in the fragment that holds a cache address.
+    #[must_use]
+    pub fn position_of_pc(&self, address: u64, wanted: u64) -> Option<Position> {
+        let index = self.fragment_at(address)?;
+        let fragment = self.fragments[index as usize];
+        let mut bytes = self.boundaries[fragment.boundaries as usize..].iter().copied();
+        read_length(&mut bytes);
+        let mut pc = fragment.pc;
+        for number in 0.. {
+            let length = bytes.next()?;
+            read_length(&mut bytes);
+            if length == 0 {
+                return None;
+            }
+            if pc == wanted {
+                let (boundary, prologue) = (true, false);
+                return Some(Position { fragment: index, pc, length, index: number, boundary, prologue });
+            }
+            pc += u64::from(length);
+        }
+        None
+    }
+
     /// The registers that are on loan at a cache address of a fragment.
     pub fn loans_at(&self, fragment: u32, address: u64) -> impl Iterator<Item = Loan> + '_ {
         let fragment = self.fragments[fragment as usize];

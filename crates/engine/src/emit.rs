@@ -113,6 +113,12 @@ impl Emitter {
         self.bytes(&[0]);
     }
 
+    /// `cmp register, dword fs:[slot]` (32 bits); sets the flags.
+    pub fn compare_register_slot(&mut self, register: Gpr, slot: i32) {
+        self.bytes(&[0x64, 0x40 | (register >> 3) << 2, 0x3b, 0x04 | (register & 7) << 3, 0x25]);
+        self.imm32(self.slots + slot);
+    }
+
     /// `mov register, imm64`, in its shortest form.
     pub fn load_immediate(&mut self, register: Gpr, value: u64) {
         if u32::try_from(value).is_ok() {
@@ -272,8 +278,7 @@ impl Emitter {
         self.imm32(address.displacement);
     }
 
-    /// `mov qword [base + displacement], register` for a 32-bit register, zero-extended: through
-    /// `scratch`, which is overwritten.
+    /// `mov to, from` (32 bits, zero-extended)
     pub fn zero_extend(&mut self, to: Gpr, from: Gpr) {
         let rex = 0x40 | (from >> 3) << 2 | to >> 3;
         self.bytes(&[rex, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);

@@ -13,9 +13,33 @@ pub const ENGINE_FAILURE: i32 = 125;
 /// Marks the engine's own STOP signals.
 const STOP_REQUEST: u64 = 0x756e_7370_6f6f_6c21;
 
+/// Where the engine speaks: a copy of standard error that the program cannot close.
+static VOICE: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(-1);
+
+/// Keeps a copy of standard error.
+pub fn keep_voice() {
+    const OUT_OF_THE_WAY: i32 = 200;
+    // SAFETY: duplicates a descriptor.
+    let copy = unsafe { libc::fcntl(2, libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
+    VOICE.store(copy, Ordering::Relaxed);
+}
+
+/// The descriptor of the copy; -1 if there is none.
+#[must_use]
+pub fn voice() -> i32 {
+    VOICE.load(Ordering::Relaxed)
+}
+
+/// Tells the user something.
+pub fn say(message: &str) {
+    let text = format!("{message}\n");
+    // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
+    unsafe { libc::write(voice(), text.as_ptr().cast(), text.len()) };
+}
+
 /// Says what is wrong and ends the process.
 pub fn fatal(message: &str) -> ! {
-    eprintln!("error: {message}");
+    say(&format!("error: {message}"));
     // SAFETY: ends the process.
     unsafe { libc::_exit(ENGINE_FAILURE) }
 }
@@ -24,11 +48,11 @@ pub fn fatal(message: &str) -> ! {
 pub fn engine_fault(signal: i32, pc: u64, address: u64) {
     let base = crate::start::engine_base();
     let pid = std::process::id();
-    eprintln!(
+    say(&format!(
         "error: the engine itself failed: signal {signal} at {pc:#x} (engine + {:#x}), address {address:#x}, process {pid}\n\
          help: this is a defect of unspool, not of the program; please report it with the line above",
         pc.wrapping_sub(base)
-    );
+    ));
     // SAFETY: ends the process.
     unsafe { libc::_exit(ENGINE_FAILURE) }
 }

@@ -12,7 +12,7 @@
 //! | `0x5000_0000` | `0x7000_0000` | the code cache |
 //! | `0x7000_0000` | `0x7500_0000` | the owner words of the lines below the cache (line-atomic order) |
 //! | `0x7500_0000` | `0x2_f500_0000` | the branch table: 8 bytes for each address below the cache |
-//! | `0x2_f500_0000` | `0x1000_7000_0000` at most | the owner words of all other lines (line-atomic order) |
+//! | `0x2_f500_0000` | `0x800_7000_1000` at most | the owner words of all other lines (line-atomic order) |
 //!
 //! Everything else (stacks, heaps, anonymous memory) stays where the kernel puts it.
 
@@ -34,6 +34,8 @@ pub const BRANCH_TABLE: u64 = 0x7500_0000;
 pub const BRANCH_TABLE_SIZE: u64 = LIBRARY_END * 8;
 /// Where the owner words start: word i, 4 bytes, belongs to line i.
 pub const OWNER_WORDS: u64 = 0x7000_0000;
+/// Where the owner words end for lines of 64 bytes.
+pub const OWNER_WORDS_END: u64 = OWNER_WORDS + (1 << 47 >> 6 << 2) + 4096;
 /// Where the program break of a program starts (it grows upwards, alone in its terabyte).
 pub const BREAK_BASE: u64 = 0x2000_0000_0000;
 

@@ -96,7 +96,9 @@ impl Process {
     /// Files of the engine's that the program must not close.
     #[must_use]
     pub fn protected_files(&self) -> Vec<i32> {
-        self.trace.as_ref().map_or_else(Vec::new, Tracer::files)
+        let mut files = self.trace.as_ref().map_or_else(Vec::new, Tracer::files);
+        files.push(crate::finish::voice());
+        files
     }
 
     /// The process. Panics before [`Process::install`].

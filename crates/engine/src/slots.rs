@@ -38,8 +38,10 @@ pub struct Slots {
     pub program_fs: u64,
     /// 1 while the thread is inside translated code or a gate.
     pub in_cache: u64,
+    /// Line-atomic order: read-shared words not below this one have been seen.
+    pub shared_seen: u64,
     /// Padding up to the alignment of `vectors`.
-    pub reserved: [u64; 2],
+    pub reserved: u64,
     /// The program's vector state outside the cache, in XSAVE format.
     pub vectors: Vectors,
 }
@@ -66,7 +68,8 @@ thread_local! {
             poll: 0,
             program_fs: 0,
             in_cache: 0,
-            reserved: [0; 2],
+            shared_seen: 0,
+            reserved: 0,
             vectors: Vectors([0; 4096]),
         }))
     };
@@ -101,6 +104,7 @@ pub(crate) mod offset {
     pub(crate) const BUFFER: i32 = offset_of!(Slots, buffer) as i32;
     pub(crate) const OWNER_WORD: i32 = offset_of!(Slots, owner_word) as i32;
     pub(crate) const POLL: i32 = offset_of!(Slots, poll) as i32;
+    pub(crate) const SHARED_SEEN: i32 = offset_of!(Slots, shared_seen) as i32;
     pub(crate) const PROGRAM_FS: i32 = offset_of!(Slots, program_fs) as i32;
     pub(crate) const VECTORS: i32 = offset_of!(Slots, vectors) as i32;
 

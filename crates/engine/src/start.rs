@@ -60,6 +60,7 @@ pub struct Program {
 /// # Errors
 /// If the program cannot be started.
 pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, StartError> {
+    finish::keep_voice();
     let vectors = VectorState::detect().ok_or(StartError::NoXsave)?;
     layout::reserve().map_err(StartError::Reserve)?;
     let vdso = copy_vdso();

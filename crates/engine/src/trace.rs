@@ -35,10 +35,11 @@ use crate::translate::traced::Borrowed;
 pub(crate) use buffer::{buffer_fault, empty_buffer, leave_midway};
 pub(crate) use functions::function;
 pub(crate) use hooks::{
-    after_fork, annotation, before_fork, context_change, event, finish, forked, interrupted, service,
+    after_fork, annotation, before_fork, context_change, event, finish, forked, interrupted, memory_written, service,
     system_call_entry, system_call_exit, thread_created, thread_ends, thread_parks,
-    thread_pointer_changed, thread_starts,
+    thread_pointer_changed, thread_starts, vfork_child_leaves, vfork_child_starts,
 };
+pub use ownership::LineLayout;
 pub use thread_trace::ThreadTrace;
 
 /// The trace of a process.
@@ -178,10 +179,6 @@ impl Tracer {
         self.tickets
     }
 
-    pub(crate) fn ownership(&self) -> &ownership::Ownership {
-        &self.ownership
-    }
-
     /// The id that the next superblock's first path has. Called under the lock of the cache.
     pub(crate) fn next_path(&self) -> PathId {
         PathId(self.next_path.load(Ordering::Relaxed))
@@ -196,6 +193,7 @@ impl Tracer {
                  help: trace less of it, for instance with --children=leave",
             );
         }
+        self.ownership.define_paths(used, &superblock.paths);
         lock(&self.writer).define_superblock(superblock);
     }
 
@@ -258,7 +256,7 @@ impl Tracer {
                 self.file.store(file, Ordering::Relaxed);
             }
             Err(error) => {
-                eprintln!("unspool: this child process is not recorded: {error}");
+                crate::finish::say(&format!("unspool: this child process is not recorded: {error}"));
                 *lock(&self.writer) = TraceWriter::discarding(&header);
                 self.file.store(-1, Ordering::Relaxed);
             }

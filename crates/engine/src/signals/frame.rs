@@ -306,6 +306,56 @@ fn reset_vectors(vectors: VectorState) {
     }
 }
 
+/// The value of vector register `number` (0 to 31) of a program that is out of the cache.
+#[must_use]
+pub fn vector_register(slots: *const Slots, number: usize) -> [u8; 64] {
+    let mut value = [0; 64];
+    if number < 16 {
+        copy_component(slots, 1, 160 + 16 * number, &mut value[..16]);
+        copy_component(slots, 2, 16 * number, &mut value[16..32]);
+        copy_component(slots, 6, 32 * number, &mut value[32..]);
+    } else {
+        copy_component(slots, 7, 64 * (number - 16), &mut value);
+    }
+    value
+}
+
+/// Copies from a component of the saved vector state; what is in its initial state is zero.
+fn copy_component(slots: *const Slots, component: u32, offset: usize, to: &mut [u8]) {
+    let vectors = vectors();
+    // SAFETY: the slots hold an XSAVE area, at least its header.
+    let present = unsafe { (&raw const (*slots).vectors).cast::<u8>().add(HEADER).cast::<u64>().read() };
+    if vectors.mask & 1 << component == 0 || present & 1 << component == 0 {
+        return;
+    }
+    let start = if component == 1 { 0 } else { component_offset(vectors, component) };
+    // SAFETY: the area holds all components of the mask.
+    unsafe {
+        let from = (&raw const (*slots).vectors).cast::<u8>().add(start + offset);
+        std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len());
+    }
+}
+
+fn component_offset(vectors: VectorState, component: u32) -> usize {
+    use std::arch::x86_64::__cpuid_count;
+    const ALIGNED: u32 = 2;
+    if !vectors.compact {
+        return __cpuid_count(0xd, component).ebx as usize;
+    }
+    let mut at = HEADER + 64;
+    for earlier in (2..=component).filter(|earlier| vectors.mask & 1 << earlier != 0) {
+        let facts = __cpuid_count(0xd, earlier);
+        if facts.ecx & ALIGNED != 0 {
+            at = at.next_multiple_of(64);
+        }
+        if earlier == component {
+            break;
+        }
+        at += facts.eax as usize;
+    }
+    at
+}
+
 /// The process's way of saving vectors.
 #[must_use]
 pub fn vectors() -> VectorState {

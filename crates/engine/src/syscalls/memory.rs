@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use super::Call;
 use crate::code_pages;
-use crate::layout::{BRANCH_TABLE, BRANCH_TABLE_SIZE, CACHE_BASE, LIBRARY_BASE, LIBRARY_END};
+use crate::layout::{BRANCH_TABLE, BRANCH_TABLE_SIZE, CACHE_BASE, LIBRARY_BASE, LIBRARY_END, OWNER_WORDS_END};
+use unspool_events::Order;
 use crate::process::{Code, Process};
 
 const PAGE: u64 = 4096;
@@ -20,7 +21,9 @@ fn whole_pages(address: u64, size: u64) -> Range<u64> {
 
 /// Whether a range meets what the engine has reserved.
 fn meets_engine(range: &Range<u64>) -> bool {
-    range.start < BRANCH_TABLE + BRANCH_TABLE_SIZE && CACHE_BASE < range.end
+    let line_atomic = Process::get().trace.as_ref().is_some_and(|trace| trace.order() == Order::LineAtomic);
+    let end = if line_atomic { OWNER_WORDS_END } else { BRANCH_TABLE + BRANCH_TABLE_SIZE };
+    range.start < end && CACHE_BASE < range.end
 }
 
 fn kernel(process: &Process, number: i64, arguments: [u64; 6]) -> i64 {
@@ -42,9 +45,9 @@ pub(super) fn map(process: &Process, call: &Call) -> i64 {
     if fixed {
         let range = whole_pages(address, size);
         if meets_engine(&range) {
-            eprintln!(
+            crate::finish::say(&format!(
                 "unspool: the program asks for memory at {address:#x}, which observation needs for itself; it gets none"
-            );
+            ));
             return -i64::from(libc::ENOMEM);
         }
         if flags & libc::MAP_FIXED as u64 != 0 {

@@ -90,11 +90,11 @@ pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call)
         (true, false, true) => vfork(thread, &request),
         (false, false, _) => fork(process, thread, &request),
         (true, false, false) => {
-            eprintln!(
+            crate::finish::say(&format!(
                 "unspool: the program asks for a process that shares its memory for good (clone flags {:#x}); \
                  this is not supported under observation",
                 request.flags
-            );
+            ));
             -i64::from(libc::ENOSYS)
         }
         (false, true, _) => INVALID,
@@ -316,8 +316,11 @@ extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     if stack != 0 {
         thread.set_register(gpr::RSP, stack);
     }
+    trace::vfork_child_starts(&mut thread);
     set_kernel_mask(thread.mask);
-    dispatch::run(&mut thread)
+    let status = dispatch::run(&mut thread);
+    trace::vfork_child_leaves(&mut thread);
+    status
 }
 
 /// `execve` and `execveat`.

@@ -75,6 +75,7 @@ pub(crate) fn announce_end(process: &Process, thread: &mut Thread) {
     release_robust_list(process, thread);
     let word = std::mem::take(&mut thread.clear_tid);
     if word != 0 && guarded::write(word, &[0; 4]) {
+        crate::trace::memory_written(thread, word, 4);
         wake(process, word, 1);
     }
 }

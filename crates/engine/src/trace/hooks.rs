@@ -38,7 +38,7 @@ pub(crate) fn thread_starts(thread: &mut Thread, parent: Option<u32>) {
     let Some(tracer) = tracer() else { return };
     let trace = ThreadTrace::new(tracer, ThreadId(thread.number), thread.slots);
     thread.trace = Box::into_raw(trace);
-    tracer.adopt(thread);
+    tracer.adopt(thread, parent);
     let start = Event::ThreadStart { os_thread: thread.tid as u32, parent: parent.map(ThreadId) };
     event(thread, &start);
     if tracer.plan.verify {
@@ -99,6 +99,29 @@ pub(crate) fn thread_pointer_changed(thread: &mut Thread, address: u64) {
 pub(crate) fn thread_created(thread: &mut Thread, number: u32) {
     let create = Event::Sync { operation: SyncOperation::ThreadCreate, object: u64::from(number) };
     event(thread, &create);
+    if let Some(tracer) = tracer() {
+        // The new thread's time begins after this event.
+        tracer.enter_safe(thread);
+    }
+}
+
+/// The engine wrote program memory on the kernel's behalf.
+pub(crate) fn memory_written(thread: &mut Thread, address: u64, size: u64) {
+    event(thread, &Event::SystemMemory { write: true, address, size });
+}
+
+/// A child that shares the memory begins to run code in its parent's place.
+pub(crate) fn vfork_child_starts(thread: &mut Thread) {
+    if let Some((tracer, _)) = of(thread) {
+        tracer.leave_safe(thread);
+    }
+}
+
+/// It is about to leave.
+pub(crate) fn vfork_child_leaves(thread: &mut Thread) {
+    if let Some((tracer, _)) = of(thread) {
+        tracer.enter_safe(thread);
+    }
 }
 
 /// A system call begins.
@@ -134,6 +157,9 @@ pub(crate) fn system_call_exit(thread: &mut Thread, call: &Call, result: i64) {
         let memory = Event::SystemMemory { write: effect.write, address: effect.address, size: effect.size };
         trace.event(tracer, &memory);
     }
+    for (address, size) in replaced_memory(call, result) {
+        trace.event(tracer, &Event::SystemMemory { write: true, address, size });
+    }
     trace.event(tracer, &Event::SystemCallExit { number: call.number as u32, result });
     trace.set_recording(tracer.should_record(trace.registered));
     mapped_file(tracer, call, result);
@@ -150,6 +176,20 @@ fn futex(call: &Call) -> Option<SyncOperation> {
             Some(SyncOperation::FutexWake)
         }
         _ => None,
+    }
+}
+
+/// Ranges whose contents a memory system call replaced.
+fn replaced_memory(call: &Call, result: i64) -> Vec<(u64, u64)> {
+    let [first, second, third, ..] = call.arguments;
+    if (-4095..0).contains(&result) {
+        return Vec::new();
+    }
+    match call.number as i64 {
+        libc::SYS_mmap => vec![(result as u64, second)],
+        libc::SYS_munmap | libc::SYS_madvise => vec![(first, second)],
+        libc::SYS_mremap => vec![(first, second), (result as u64, third)],
+        _ => Vec::new(),
     }
 }
 

@@ -15,11 +15,11 @@ pub(super) fn report(tracer: &Tracer, result: Result<Summary, WriteError>) {
                 text.push_str(&format!("\nunspool:   caused by: {cause}"));
                 source = cause.source();
             }
-            eprintln!("{text}");
+            crate::finish::say(&text);
         }
-        Ok(summary) if tracer.plan.summary => eprintln!("{}", describe(tracer, &summary)),
+        Ok(summary) if tracer.plan.summary => crate::finish::say(&describe(tracer, &summary)),
         Ok(summary) if summary.dropped_words != 0 => {
-            eprintln!("unspool: {} words of the trace were dropped", summary.dropped_words);
+            crate::finish::say(&format!("unspool: {} words of the trace were dropped", summary.dropped_words));
         }
         Ok(_) => {}
     }

@@ -20,6 +20,14 @@ pub struct Symbolic {
     offset: i64,
 }
 
+impl Symbolic {
+    /// `other` minus this one, where both rest on the same value.
+    #[must_use]
+    pub fn distance(self, other: Symbolic) -> Option<i64> {
+        (self.key == other.key).then(|| other.offset.wrapping_sub(self.offset))
+    }
+}
+
 /// The number of the pseudo-register that holds the program's FS base.
 pub const THREAD_POINTER: usize = 16;
 

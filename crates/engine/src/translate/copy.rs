@@ -64,7 +64,8 @@ impl Builder {
         Ok(())
     }
 
-    fn patch_byte(&mut self, at: u64, value: u8) {
+    /// Overwrites a byte that was emitted before.
+    pub fn patch_byte(&mut self, at: u64, value: u8) {
         assert!((self.start..self.code.here()).contains(&at));
         // SAFETY: the byte lies in what this builder has emitted.
         unsafe { (at as *mut u8).write(value) };

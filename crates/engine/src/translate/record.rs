@@ -14,7 +14,7 @@ use crate::slots::offset;
 
 /// The spill slots for saving flags: rax, and the flags themselves.
 const RAX_SPILL: u8 = 5;
-const FLAGS_SPILL: u8 = 6;
+pub(crate) const FLAGS_SPILL: u8 = 6;
 /// The spill slot of the address of a held ticket lock.
 pub(crate) const LOCK_SPILL: u8 = 7;
 

@@ -130,6 +130,7 @@ pub fn translate(tracer: &Tracer, cache: &mut Cache, source: &Source, pc: u64) -
         leaving: Vec::new(),
         progress: Vec::with_capacity(items.len()),
         closed: 0,
+        slow_checks: Vec::new(),
     };
     translation.run(&items, end);
     let Translation { builder, superblock, progress, closed, .. } = translation;
@@ -215,8 +216,41 @@ fn fetch(cache: &Cache, source: &Source, pc: u64, count: usize, tracer: &Tracer)
         }
         at = next;
     };
-    ownership::find_live_flags(&mut items);
+    let live_after = live_flags_after(source, &items, &end);
+    ownership::find_live_flags(&mut items, live_after);
     (items, end)
+}
+
+/// Which flags may be read after the superblock: those that the code to come reads before it
+/// overwrites them. Only code that is reached for certain is looked at.
+fn live_flags_after(source: &Source, items: &[Item], end: &End) -> u16 {
+    const FAR_ENOUGH: usize = 6;
+    let Some(last) = items.last() else { return RegisterUse::STATUS };
+    let mut at = match (end, last.layout.kind) {
+        (End::Continue(pc), _) => *pc,
+        (End::Transfer, Kind::JumpDirect | Kind::CallDirect) => last.layout.target,
+        _ => return RegisterUse::STATUS,
+    };
+    let mut unknown = RegisterUse::STATUS;
+    let mut live = 0;
+    let mut factory = InstructionInfoFactory::new();
+    for _ in 0..FAR_ENOUGH {
+        let mut bytes = [0; 16];
+        let available = source.fetchable(at).min(16) as usize;
+        if available == 0 || !guarded::read(at, &mut bytes[..available]) {
+            break;
+        }
+        let Ok(layout) = decode(&bytes[..available], at) else { break };
+        let mut decoder = iced_x86::Decoder::with_ip(64, &bytes[..available], at, iced_x86::DecoderOptions::NONE);
+        let uses = register_use(&decoder.decode(), &mut factory);
+        live |= uses.flags_read & unknown;
+        unknown &= !uses.flags_overwritten;
+        if unknown == 0 || layout.kind != Kind::Plain {
+            break;
+        }
+        at += u64::from(layout.length);
+    }
+    live | unknown
 }
 
 pub(crate) struct Translation<'a> {
@@ -233,19 +267,25 @@ pub(crate) struct Translation<'a> {
     progress: Vec<(u8, u8)>,
     /// Where the record is closed before the last instruction is executed; 0 if it is not.
     closed: u32,
+    /// Ownership checks whose slow parts are still to be emitted.
+    pub(crate) slow_checks: Vec<ownership::SlowCheck>,
 }
 
 impl Translation<'_> {
     fn run(&mut self, items: &[Item], end: End) {
         self.superblock.first_path = self.tracer.next_path();
         self.prologue();
+        let checks = match self.tracer.order() {
+            Order::LineAtomic => ownership::plan(items),
+            _ => vec![Vec::new(); items.len()],
+        };
         for (index, item) in items.iter().enumerate() {
             let before = self.builder.code.here();
             self.progress.push((self.words as u8, self.superblock.instructions.len() as u8));
             if index == 0 {
                 ownership::poll(self, item);
             }
-            ownership::check(self, items, index);
+            ownership::check(self, item, &checks[index]);
             self.record(item);
             self.execute(item, index);
             let written = item.uses.written;
@@ -261,6 +301,7 @@ impl Translation<'_> {
             End::Annotation(pc) => self.leave_cold(executed, ExitKind::Annotation, pc),
         }
         self.finish_paths();
+        ownership::finish(self);
         self.end_loans();
     }
 
