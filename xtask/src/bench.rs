@@ -227,7 +227,11 @@ fn check(results: &Results, complete: bool) -> anyhow::Result<()> {
     }
     for program in &results.programs {
         // A peer that fails is reported, but is nothing that this project could mend.
-        for column in program.columns.iter().filter(|column| !column.variant.mode.is_peer()) {
+        for column in program
+            .columns
+            .iter()
+            .filter(|column| !column.variant.mode.is_peer())
+        {
             for problem in &column.problems {
                 reasons.push(format!("{}, {}: {problem}", program.name, column.label));
             }

@@ -193,10 +193,10 @@ impl ColumnResult {
     }
 }
 
-/// Geometric mean, least and greatest of ratios, with the programs that have these.
+/// Mean, least and greatest of ratios, with the programs that have the latter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RatioSummary {
-    /// Geometric mean.
+    /// The geometric mean, or the ratio of the sums.
     pub(crate) mean: f64,
     /// The least.
     pub(crate) least: (f64, &'static str),
@@ -215,8 +215,29 @@ impl RatioSummary {
             .filter_map(|program| Some((value(program)?, program.name)))
             .collect();
         let bare: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
+        RatioSummary::with_mean(&values, geometric_mean(&bare)?)
+    }
+
+    /// Sums up one (numerator, denominator) of every program that has it: the mean is the
+    /// ratio of the sums, so that a program counts as much as there is of it.
+    pub(crate) fn together(
+        programs: &[ProgramResult],
+        value: impl Fn(&ProgramResult) -> Option<(f64, f64)>,
+    ) -> Option<RatioSummary> {
+        let (mut values, mut numerators, mut denominators) = (Vec::new(), 0.0, 0.0);
+        for program in programs {
+            if let Some((numerator, denominator)) = value(program) {
+                values.push((numerator / denominator, program.name));
+                numerators += numerator;
+                denominators += denominator;
+            }
+        }
+        RatioSummary::with_mean(&values, numerators / denominators)
+    }
+
+    fn with_mean(values: &[(f64, &'static str)], mean: f64) -> Option<RatioSummary> {
         Some(RatioSummary {
-            mean: geometric_mean(&bare)?,
+            mean,
             least: *values.iter().min_by(|a, b| a.0.total_cmp(&b.0))?,
             greatest: *values.iter().max_by(|a, b| a.0.total_cmp(&b.0))?,
         })
@@ -294,5 +315,23 @@ mod tests {
             greatest: (4.0, "slow"),
         };
         assert_eq!(summary, Some(expected));
+    }
+
+    #[test]
+    fn together_weighs_programs_by_their_size() {
+        let mut large = program(vec![column(Mode::Native, false, &[9.0])]);
+        large.name = "large";
+        let small = program(vec![column(Mode::Native, false, &[1.0])]);
+        let summary = RatioSummary::together(&[large, small], |program| {
+            let size = *program.columns[0].cpu_s.first()?;
+            Some((if size > 5.0 { size } else { 3.0 * size }, size))
+        });
+        let expected = RatioSummary {
+            mean: 1.2,
+            least: (1.0, "large"),
+            greatest: (3.0, "p"),
+        };
+        assert_eq!(summary, Some(expected));
+        assert_eq!(RatioSummary::together(&[], |_| Some((1.0, 1.0))), None);
     }
 }
