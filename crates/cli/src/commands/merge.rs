@@ -1,55 +1,69 @@
 //! `unspool merge`
 
-use std::io::{self, BufWriter, Cursor, Read, Write};
+use std::io::{self, BufWriter, Cursor, Read};
+use std::path::Path;
 
 use anyhow::Context;
-use unspool_events::StreamReader;
+use unspool_events::{StreamReader, TraceHeader};
 use unspool_report::{Names, TextMergeSummary, TsvExporter, TsvOptions, merge_text};
 
 use super::opened;
 use crate::exit_status;
 use crate::failure::{Failure, warn};
-use crate::plan::MergePlan;
+use crate::plan::{Input, MergePlan};
 
 /// Output of a text merge is passed on in pieces of this size.
 const OUTPUT_BYTES: usize = 256 << 10;
 
-/// Puts a stream in order.
+/// Puts a trace in order.
 pub(crate) fn merge(plan: &MergePlan) -> Result<u8, Failure> {
     let mut input = plan.input.open()?;
+    let is_file = input.metadata().is_ok_and(|metadata| metadata.is_file());
     let start = first_byte(&mut input).with_context(|| format!("cannot read {}", plan.input))?;
-    let output = plan.destination.open()?;
     // A text trace starts with the time of its first line.
     let is_text = start.first().is_none_or(|byte| byte.is_ascii_digit());
     let input = Cursor::new(start).chain(input);
-    if is_text {
-        let summary = merge_text(
-            input,
-            BufWriter::with_capacity(OUTPUT_BYTES, output),
-            plan.keep_time,
-        )?;
-        Ok(report_text(&summary))
-    } else {
-        let reader =
-            StreamReader::new(input).with_context(|| format!("cannot use {}", plan.input))?;
-        merge_binary(reader, output, plan.keep_time)
+    match &plan.input {
+        _ if is_text => merge_text_stream(input, plan),
+        // A whole file can be read better than a stream: what is damaged can be skipped,
+        // and all threads are known from the start.
+        Input::File(path) if is_file => merge_file(path, plan),
+        _ => merge_stream(input, plan),
     }
 }
 
-fn merge_binary(
-    reader: StreamReader<impl Read>,
-    output: impl Write,
-    keep_time: bool,
-) -> Result<u8, Failure> {
-    let options = TsvOptions {
-        times: keep_time,
-        thread_syncs: false,
-        ..TsvOptions::of_trace(reader.header())
-    };
-    let mut exporter = TsvExporter::new(output, Names::new(), options);
+fn merge_text_stream(input: impl Read, plan: &MergePlan) -> Result<u8, Failure> {
+    let output = BufWriter::with_capacity(OUTPUT_BYTES, plan.destination.open()?);
+    let summary = merge_text(input, output, plan.keep_time)?;
+    Ok(report_text(&summary))
+}
+
+fn merge_file(path: &Path, plan: &MergePlan) -> Result<u8, Failure> {
+    let trace = opened::open(path)?;
+    let options = options(trace.header(), plan);
+    let output = plan.destination.open()?;
+    let mut exporter = TsvExporter::new(output, Names::of_trace(&trace), options);
+    let problems = trace.merged().deliver(&mut exporter);
+    exporter.finish()?;
+    Ok(opened::report_problems(trace.problems(), &problems))
+}
+
+fn merge_stream(input: impl Read, plan: &MergePlan) -> Result<u8, Failure> {
+    let reader = StreamReader::new(input).with_context(|| format!("cannot use {}", plan.input))?;
+    let options = options(reader.header(), plan);
+    // Names come with the stream.
+    let mut exporter = TsvExporter::new(plan.destination.open()?, Names::new(), options);
     let (_, problems) = reader.deliver(&mut exporter);
     exporter.finish()?;
     Ok(opened::report_problems(&problems, &[]))
+}
+
+fn options(header: &TraceHeader, plan: &MergePlan) -> TsvOptions {
+    TsvOptions {
+        times: plan.keep_time,
+        thread_syncs: false,
+        ..TsvOptions::of_trace(header)
+    }
 }
 
 /// The first byte of the input, or none where it is empty.
