@@ -88,6 +88,9 @@ pub fn merge_text(
     Ok(merge.summary)
 }
 
+/// A line out of order: its time, its number in the input, its text.
+type Stray = (u64, u64, Box<[u8]>);
+
 /// A merge under way.
 struct TextMerge<W> {
     output: W,
@@ -97,7 +100,7 @@ struct TextMerge<W> {
     /// The thread of the previous line, which is mostly the thread of the next one.
     last_thread: Option<(i64, usize)>,
     /// Lines that do not continue their thread in order of time.
-    strays: BinaryHeap<Reverse<(u64, u64, Box<[u8]>)>>,
+    strays: BinaryHeap<Reverse<Stray>>,
     written_until: u64,
     skipping_line: bool,
     bytes_held: usize,
