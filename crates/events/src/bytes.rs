@@ -4,7 +4,7 @@
 //! zigzag-mapped first, so that small magnitudes stay short.
 
 /// Maps small magnitudes of either sign to small numbers.
-#[inline]
+#[inline(always)]
 pub(crate) fn zigzag(value: u64) -> u64 {
     (value << 1) ^ ((value as i64 >> 63) as u64)
 }

@@ -230,6 +230,11 @@ impl<Source: Read> StreamReader<Source> {
             }
             let limit = next.peek().map(|Reverse(limit)| *limit);
             let first = thread.decoder.next_time().unwrap_or(time);
+            if limit.is_some_and(|limit| (first, id) > limit) {
+                // Later than its chunk header promised.
+                next.push(Reverse((first, id)));
+                continue;
+            }
             if first < self.given_time && order != Order::None && !thread.late {
                 thread.late = true;
                 self.problems.push(Problem::LateThread {
@@ -237,13 +242,13 @@ impl<Source: Read> StreamReader<Source> {
                     time: first,
                 });
             }
+            self.given_time = self.given_time.max(first);
             let created = thread.decoder.deliver(limit, sink);
             if thread.decoder.next_time().is_none() {
                 // What is left of its chunk comes before what its queue promises.
                 thread.fill(&self.tables.paths);
             }
             next.extend(thread.next(id, step));
-            self.given_time = self.given_time.max(first);
             if let Some(child) = created.filter(|child| !self.threads.contains_key(child)) {
                 let thread = live_thread(&mut self.threads, child, order);
                 thread.reached = first;

@@ -45,6 +45,7 @@ impl ColumnWriter {
 
     /// Packs a table of `columns` columns. `rows` are the positions in `words` of the
     /// rows' first words; there is at least one.
+    #[inline(always)]
     pub(super) fn pack(&mut self, words: &[u64], rows: &[u32], columns: usize) {
         let Some(&first) = rows.first() else { return };
         self.first_rows
@@ -61,38 +62,45 @@ impl ColumnWriter {
         }
     }
 
+    #[inline(always)]
     fn pack_stretch(&mut self, words: &[u64], before: [usize; 2], rows: &[u32], columns: usize) {
         let count = rows.len();
-        let mut values: Values = [0; STRETCH];
-        let mut differences: Values = [0; STRETCH];
-        let mut neighbour: Values = [0; STRETCH];
-        let mut residuals: [Values; 3] = [[0; STRETCH]; 3];
+        let padded = count.next_multiple_of(LANES);
+        let mut values: Shifted = [0; STRETCH + LANES];
+        let mut both: [Shifted; 2] = [[0; STRETCH + LANES]; 2];
+        let (mut differences, mut neighbour) = {
+            let [a, b] = &mut both;
+            (a, b)
+        };
         for column in 0..columns {
-            for (value, &row) in values.iter_mut().zip(rows) {
+            let previous = words[before[1] + column];
+            values[0] = previous;
+            for (value, &row) in values[1..].iter_mut().zip(rows) {
                 *value = words[row as usize + column];
             }
-            let previous = words[before[1] + column];
-            let previous_difference = previous.wrapping_sub(words[before[0] + column]);
-            differences[0] = values[0].wrapping_sub(previous);
-            for i in 1..count {
-                differences[i] = values[i].wrapping_sub(values[i - 1]);
+            // Padding goes on as the last row did, so that it changes no residual's width.
+            let last_difference = values[count].wrapping_sub(values[count - 1]);
+            for i in count..padded {
+                values[i + 1] = values[i].wrapping_add(last_difference);
             }
-            let mut bits = [0; 3];
-            residuals[1][0] = zigzag(differences[0].wrapping_sub(previous_difference));
-            bits[1] = residuals[1][0];
-            for i in 0..count {
-                let residual = zigzag(differences[i]);
-                residuals[0][i] = residual;
-                bits[0] |= residual;
-                let residual = zigzag(differences[i].wrapping_sub(neighbour[i]));
-                residuals[2][i] = residual;
-                bits[2] |= residual;
+            differences[0] = previous.wrapping_sub(words[before[0] + column]);
+            let mut moved = 0;
+            let pairs = values[1..=padded].iter().zip(&values[..padded]);
+            for (difference, (value, previous)) in differences[1..=padded].iter_mut().zip(pairs) {
+                *difference = value.wrapping_sub(*previous);
+                moved |= *difference;
             }
-            for i in 1..count {
-                let residual = zigzag(differences[i].wrapping_sub(differences[i - 1]));
-                residuals[1][i] = residual;
-                bits[1] |= residual;
+            if moved == 0 {
+                self.control.push(0);
+                neighbour[..=padded].fill(0);
+                continue;
             }
+            let now = &differences[1..=padded];
+            let bits = [
+                all_bits(now, &ZEROS[..padded]),
+                all_bits(now, &differences[..padded]),
+                all_bits(now, &neighbour[1..=padded]),
+            ];
             let widths = bits.map(byte_width);
             let mut predictor = 0;
             if widths[1] < widths[predictor] {
@@ -103,16 +111,41 @@ impl ColumnWriter {
             }
             let width = widths[predictor];
             self.control.push(predictor as u8 * WIDTHS + width);
+            let predicted = match predictor {
+                0 => &ZEROS[..padded],
+                1 => &differences[..padded],
+                _ => &neighbour[1..=padded],
+            };
             for plane in 0..width {
-                self.residuals.extend(
-                    residuals[predictor][..count]
-                        .iter()
-                        .map(|&value| (value >> (8 * plane)) as u8),
-                );
+                let mut bytes = [0; STRETCH];
+                for (byte, (value, predicted)) in
+                    bytes[..padded].iter_mut().zip(now.iter().zip(predicted))
+                {
+                    *byte = (zigzag(value.wrapping_sub(*predicted)) >> (8 * plane)) as u8;
+                }
+                self.residuals.extend_from_slice(&bytes[..count]);
             }
             std::mem::swap(&mut neighbour, &mut differences);
         }
     }
+}
+
+/// How many values are computed at once.
+const LANES: usize = 8;
+
+/// Values of a stretch, after the one before it.
+type Shifted = [u64; STRETCH + LANES];
+
+static ZEROS: Values = [0; STRETCH];
+
+/// All bits that occur in residuals.
+#[inline(always)]
+fn all_bits(values: &[u64], predicted: &[u64]) -> u64 {
+    let residuals = values
+        .iter()
+        .zip(predicted)
+        .map(|(value, predicted)| zigzag(value.wrapping_sub(*predicted)));
+    residuals.fold(0, |bits, residual| bits | residual)
 }
 
 /// How many bytes the largest of some values takes, given all their bits or-ed together.

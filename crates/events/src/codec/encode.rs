@@ -98,10 +98,12 @@ impl ChunkEncoder {
         }
         self.sort_rows();
         self.columns.clear();
-        for kind in &self.kinds[1..] {
-            let rows = &self.rows[kind.row as usize..][..kind.count as usize];
-            self.columns.pack(words, rows, payload_words(kind.header));
-        }
+        pulp::Arch::new().dispatch(PackColumns {
+            columns: &mut self.columns,
+            kinds: &self.kinds,
+            rows: &self.rows,
+            words,
+        });
         self.put_sections(packed);
         EncodedRecords {
             words: consumed,
@@ -238,6 +240,28 @@ impl ChunkEncoder {
         self.sections.put(scratch, packed);
         self.sections.put(&self.columns.control, packed);
         self.sections.put(&self.columns.residuals, packed);
+    }
+}
+
+/// Packs all tables, with the widest vector instructions that the processor has.
+struct PackColumns<'a> {
+    columns: &'a mut ColumnWriter,
+    kinds: &'a [Kind],
+    rows: &'a [u32],
+    words: &'a [u64],
+}
+
+impl pulp::WithSimd for PackColumns<'_> {
+    type Output = ();
+
+    // Whatever is not inlined here is compiled for the oldest processor.
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        for kind in &self.kinds[1..] {
+            let rows = &self.rows[kind.row as usize..][..kind.count as usize];
+            self.columns
+                .pack(self.words, rows, payload_words(kind.header));
+        }
     }
 }
 

@@ -13,6 +13,12 @@ use crate::bytes::{ByteReader, put_varint};
 /// Sections shorter than this are not worth a compressor's time.
 const SHORTEST_COMPRESSED: usize = 64;
 
+/// How much of a section shows whether the rest is worth a compressor's time.
+const SAMPLE: usize = 4096;
+
+/// Sections shorter than this are compressed without a look at a sample.
+const SHORTEST_SAMPLED: usize = 8 * SAMPLE;
+
 /// Compresses sections; keeps the compressor's memory between them.
 pub(super) struct SectionWriter {
     compressor: Option<zstd::bulk::Compressor<'static>>,
@@ -41,14 +47,25 @@ impl SectionWriter {
         if section.len() < SHORTEST_COMPRESSED {
             return None;
         }
+        if section.len() >= SHORTEST_SAMPLED {
+            let sample = &section[section.len() / 2..][..SAMPLE];
+            if self.compressed_length(sample)? > SAMPLE / 8 * 7 {
+                return None;
+            }
+        }
+        let length = self.compressed_length(section)?;
+        (length < section.len()).then_some(&self.compressed[..length])
+    }
+
+    /// Compresses bytes into `compressed`; none if that fails.
+    fn compressed_length(&mut self, bytes: &[u8]) -> Option<usize> {
         self.compressed.clear();
         self.compressed
-            .reserve(zstd::zstd_safe::compress_bound(section.len()));
-        let compressor = self.compressor.as_mut()?;
-        let length = compressor
-            .compress_to_buffer(section, &mut self.compressed)
-            .ok()?;
-        (length < section.len()).then_some(&self.compressed[..length])
+            .reserve(zstd::zstd_safe::compress_bound(bytes.len()));
+        self.compressor
+            .as_mut()?
+            .compress_to_buffer(bytes, &mut self.compressed)
+            .ok()
     }
 }
 

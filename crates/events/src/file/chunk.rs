@@ -63,24 +63,6 @@ pub(crate) struct Counts {
     pub(crate) events: u64,
 }
 
-impl Counts {
-    /// Adds other counts to these.
-    pub(crate) fn add(&mut self, other: &Counts) {
-        let Counts {
-            words,
-            accesses,
-            instructions,
-            executed,
-            events,
-        } = other;
-        self.words = self.words.saturating_add(*words);
-        self.accesses = self.accesses.saturating_add(*accesses);
-        self.instructions = self.instructions.saturating_add(*instructions);
-        self.executed = self.executed.saturating_add(*executed);
-        self.events = self.events.saturating_add(*events);
-    }
-}
-
 /// The header of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkHeader {

@@ -1,7 +1,6 @@
 //! A second, naive reading of the raw stream, and random programs for both to read.
 //!
 //! The model knows `raw.rs` and `superblock.rs` only; it shares no code with the reader.
-#![allow(dead_code, reason = "each test uses its part of the model")]
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -11,14 +10,14 @@ use unspool_events::*;
 
 /// Something that a sink may be given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Item {
+pub(crate) enum Item {
     Access(Access),
     Event(u64, Event),
     Values(Vec<Access>, Vec<Vec<u8>>),
 }
 
 impl Item {
-    pub fn time(&self) -> u64 {
+    pub(crate) fn time(&self) -> u64 {
         match self {
             Item::Access(access) => access.time,
             Item::Event(time, _) => *time,
@@ -29,13 +28,13 @@ impl Item {
 
 /// Keeps what it is given, by thread and in total order.
 #[derive(Debug, Default)]
-pub struct Recorder {
-    pub items: Vec<(ThreadId, Item)>,
-    pub batches: usize,
+pub(crate) struct Recorder {
+    pub(crate) items: Vec<(ThreadId, Item)>,
+    pub(crate) batches: usize,
 }
 
 impl Recorder {
-    pub fn of(&self, thread: ThreadId) -> Vec<Item> {
+    pub(crate) fn of(&self, thread: ThreadId) -> Vec<Item> {
         let of_thread = self.items.iter().filter(|(owner, _)| *owner == thread);
         of_thread.map(|(_, item)| item.clone()).collect()
     }
@@ -66,7 +65,7 @@ impl Sink for Recorder {
 
 /// One record of a random thread.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub(crate) enum Step {
     /// A path, with the words of its record.
     Path {
         superblock: usize,
@@ -88,25 +87,25 @@ pub enum Step {
 /// Stamps and values before a record: how far each stamp is ahead of the time before it,
 /// and seeds of the values.
 #[derive(Debug, Clone, Default)]
-pub struct Notes {
-    pub stamps: Vec<(u64, u64)>,
-    pub values: Vec<(u64, u8)>,
+pub(crate) struct Notes {
+    pub(crate) stamps: Vec<(u64, u64)>,
+    pub(crate) values: Vec<(u64, u8)>,
 }
 
 /// What the model makes of a thread.
 #[derive(Debug, Default)]
-pub struct Modelled {
-    pub words: Vec<u64>,
+pub(crate) struct Modelled {
+    pub(crate) words: Vec<u64>,
     /// Where the records start that do not belong to the next one.
-    pub cuts: Vec<usize>,
-    pub items: Vec<Item>,
-    pub instructions: u64,
-    pub events: u64,
-    pub time: u64,
+    pub(crate) cuts: Vec<usize>,
+    pub(crate) items: Vec<Item>,
+    pub(crate) instructions: u64,
+    pub(crate) events: u64,
+    pub(crate) time: u64,
 }
 
 impl Modelled {
-    pub fn accesses(&self) -> u64 {
+    pub(crate) fn accesses(&self) -> u64 {
         self.items
             .iter()
             .filter(|item| matches!(item, Item::Access(_)))
@@ -115,7 +114,7 @@ impl Modelled {
 }
 
 /// Raw words and items of a thread that starts at time 0.
-pub fn model(order: Order, superblocks: &[Superblock], steps: &[Step]) -> Modelled {
+pub(crate) fn model(order: Order, superblocks: &[Superblock], steps: &[Step]) -> Modelled {
     let mut result = Modelled::default();
     for step in steps {
         result.cuts.push(result.words.len());
@@ -434,7 +433,7 @@ fn any_instruction() -> impl Strategy<Value = AccessingInstruction> {
 }
 
 /// Some superblocks with disjoint path ids.
-pub fn any_superblocks() -> impl Strategy<Value = Vec<Superblock>> {
+pub(crate) fn any_superblocks() -> impl Strategy<Value = Vec<Superblock>> {
     let one = (
         any::<u64>(),
         vec(any_instruction(), 0..6),
@@ -486,7 +485,7 @@ fn any_notes() -> impl Strategy<Value = Notes> {
 }
 
 /// An event that does not say that a thread was created.
-pub fn any_event() -> impl Strategy<Value = Event> {
+pub(crate) fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         (any::<u64>(), any::<bool>()).prop_map(|(object, wake)| Event::Sync {
             operation: if wake {
@@ -536,20 +535,20 @@ fn any_step(superblocks: Vec<Superblock>) -> impl Strategy<Value = Step> {
 
 /// A program: its superblocks, and the records of each of its threads.
 #[derive(Debug, Clone)]
-pub struct Program {
-    pub order: Order,
-    pub superblocks: Vec<Superblock>,
-    pub threads: Vec<Vec<Step>>,
+pub(crate) struct Program {
+    pub(crate) order: Order,
+    pub(crate) superblocks: Vec<Superblock>,
+    pub(crate) threads: Vec<Vec<Step>>,
 }
 
 impl Program {
-    pub fn model(&self, thread: usize) -> Modelled {
+    pub(crate) fn model(&self, thread: usize) -> Modelled {
         model(self.order, &self.superblocks, &self.threads[thread])
     }
 }
 
 /// Any program with up to `threads` threads.
-pub fn any_program(threads: usize) -> impl Strategy<Value = Program> {
+pub(crate) fn any_program(threads: usize) -> impl Strategy<Value = Program> {
     let order = (0..4_u8).prop_map(|order| Order::from_u8(order).expect("four orders"));
     (order, any_superblocks()).prop_flat_map(move |(order, superblocks)| {
         let steps = vec(any_step(superblocks.clone()), 0..60);
@@ -564,7 +563,7 @@ pub fn any_program(threads: usize) -> impl Strategy<Value = Program> {
 }
 
 /// A header for tests.
-pub fn header(order: Order) -> TraceHeader {
+pub(crate) fn header(order: Order) -> TraceHeader {
     TraceHeader {
         order,
         granule: 64,

@@ -1,16 +1,15 @@
 //! What is written comes back, from a file and from a pipe.
 
-mod model;
-
 use std::fs::File;
 use std::thread;
 
-use model::*;
 use proptest::prelude::*;
 use unspool_events::*;
 
+use crate::model::*;
+
 /// Writes a program's threads in turns, with flushes now and then.
-fn write(program: &Program, writer: &TraceWriter, flush_every: usize) -> Summary {
+pub(crate) fn write(program: &Program, writer: &TraceWriter, flush_every: usize) -> Summary {
     let modelled: Vec<Modelled> = (0..program.threads.len())
         .map(|i| program.model(i))
         .collect();
@@ -60,7 +59,7 @@ fn check_summary(program: &Program, summary: &Summary) {
 }
 
 /// Sorts all items by (time, thread), stably: the naive merge.
-fn sorted(program: &Program) -> Vec<(ThreadId, Item)> {
+pub(crate) fn sorted(program: &Program) -> Vec<(ThreadId, Item)> {
     let mut items: Vec<(ThreadId, u64, Item)> = Vec::new();
     for i in 0..program.threads.len() {
         for item in program.model(i).items {
