@@ -20,6 +20,7 @@ mod trace_file;
 mod variant;
 
 use std::ffi::OsString;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,6 +58,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
     };
     std::fs::create_dir_all(&places.data)
         .with_context(|| format!("cannot make {}", places.data.display()))?;
+    let _alone = lock(&places.data)?;
     process::adopt_orphans().context("cannot become the parent of orphans")?;
 
     let mut notes: Vec<String> = machine::busy_note().into_iter().collect();
@@ -101,6 +103,22 @@ fn workspace_root() -> anyhow::Result<PathBuf> {
     let root = own.parent().context("the workspace has no root")?;
     root.canonicalize()
         .with_context(|| format!("cannot find {}", root.display()))
+}
+
+/// Keeps a second measurement from starting: both would spoil each other's figures and
+/// files. Held until the file is closed.
+fn lock(data: &Path) -> anyhow::Result<File> {
+    let path = data.join("lock");
+    let file = File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            bail!("another measurement is running in {}", data.display())
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock {}", path.display()))
+        }
+    }
 }
 
 /// What to compare with native.

@@ -235,7 +235,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         &[
             Fixed("-batch"),
             Fixed(":memory:"),
-            GeneratedAfter(".read ", Input::SqlScript, 30, 8),
+            GeneratedAfter(".read ", Input::SqlScript, 30, 16),
         ],
     ),
     installed(
