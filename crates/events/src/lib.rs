@@ -1,11 +1,56 @@
 //! The vocabulary in which observers speak to analyses, and the file that keeps it.
 //!
 //! An observer (the engine, the collector, the compiler's runtime) produces, for each
-//! thread, a stream of [raw records](raw); the [writer](file) packs them into
-//! a trace file; the reader turns them back into [`Access`]es and [`Event`]s, in the
-//! order of one thread or merged over all of them.
+//! thread, a stream of [raw records](raw); a [`TraceWriter`] packs them into a trace file;
+//! a [`Trace`] turns them back into [`Access`]es and [`Event`]s, in the order of one thread
+//! or merged over all of them, and a [`StreamReader`] does so while they are still being
+//! written. `docs/format.md` draws the file.
+//!
+//! You supply raw records and superblocks when writing, and a [`Sink`] when reading. What
+//! records mean for locks, caches or loops is not known here.
 //!
 //! **Invariant:** nothing here knows who observes or who analyses.
+//!
+//! ```
+//! use unspool_events::*;
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("trace");
+//! let header = TraceHeader {
+//!     order: Order::None,
+//!     granule: 0,
+//!     program: b"/bin/true".to_vec(),
+//!     arguments: vec![b"true".to_vec()],
+//!     options: Vec::new(),
+//!     process: 1,
+//!     parent_process: None,
+//!     start_unix_ns: 0,
+//!     tool_version: "0.1.0".to_owned(),
+//! };
+//! let writer = TraceWriter::create(&path, &header)?;
+//! let mut thread = writer.thread(ThreadId(0));
+//! let mut words = Vec::new();
+//! Event::ThreadStart { os_thread: 1, parent: None }.encode(&mut words);
+//! Event::ThreadEnd.encode(&mut words);
+//! thread.append(&words);
+//! thread.finish();
+//! writer.finish()?;
+//!
+//! #[derive(Default)]
+//! struct Count(u64);
+//! impl Sink for Count {
+//!     fn event(&mut self, _: ThreadId, time: u64, _: &Event) {
+//!         self.0 += 1;
+//!         assert_eq!(time, self.0);
+//!     }
+//! }
+//! let trace = Trace::open(&path)?;
+//! let mut count = Count::default();
+//! let problems = trace.merged().deliver(&mut count);
+//! assert!(trace.problems().is_empty() && problems.is_empty());
+//! assert_eq!(count.0, 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod access;

@@ -96,7 +96,7 @@ pub enum Extent {
         /// The word with the pointer register after.
         pointer_after: Slot,
     },
-    /// A gather or scatter: element i at address + index[i] × scale, wherever its mask is
+    /// A gather or scatter: element i at address + `index[i]` × scale, wherever its mask is
     /// set. Decoded as one access for each element, from the lowest.
     Indexed {
         /// The first of the words that hold the index register.

@@ -43,8 +43,12 @@ fn any_word() -> impl Strategy<Value = u64> {
 
 /// A record: few different paths, some special records.
 fn any_record() -> impl Strategy<Value = Vec<u64>> {
-    let path = (0..6_u64, 0..5_usize)
-        .prop_map(|(path, words)| (path * path * path * 70_000 | (words as u64) << 24, words));
+    let path = (0..6_u64, 0..5_usize).prop_map(|(path, words)| {
+        (
+            (path * path * path * 70_000) | ((words as u64) << 24),
+            words,
+        )
+    });
     let special = (1..9_u64, 0..3_u64, 0..200_usize).prop_map(|(kind, argument, words)| {
         (
             1 << 63 | kind << 56 | (words as u64) << 40 | argument,
