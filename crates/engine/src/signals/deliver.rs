@@ -80,6 +80,7 @@ fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
     if let Some(fault) = signal.fault {
         frame.set_fault(fault);
     }
+    crate::trace::memory_written(thread, address, top.wrapping_sub(address));
     let written = action.flags & SA_RESTORER != 0
         && state.write(fp_state)
         && guarded::write(address, &frame.to_bytes());
@@ -87,7 +88,6 @@ fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
         // The kernel, too, kills a process whose frame cannot be written.
         die(thread, libc::SIGSEGV);
     }
-    crate::trace::memory_written(thread, address, top - address);
     if alternate.flags & SS_AUTODISARM != 0 && wants_alternate {
         thread.alternate_stack = crate::thread::AlternateStack { base: 0, flags: libc::SS_DISABLE, size: 0 };
     }

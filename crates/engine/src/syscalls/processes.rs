@@ -172,17 +172,18 @@ fn run_thread(process: &'static Process, mut seed: Seed, announce: &std::sync::m
     if request.has(libc::CLONE_CHILD_CLEARTID) {
         thread.clear_tid = request.child_tid;
     }
-    for (flag, place) in
-        [(libc::CLONE_PARENT_SETTID, request.parent_tid), (libc::CLONE_CHILD_SETTID, request.child_tid)]
-    {
-        if request.has(flag) {
-            let _ = guarded::write(place, &thread.tid.to_le_bytes());
-        }
-    }
     seed.vectors.install(thread.slots, process.vectors);
     Thread::set_current(&raw mut thread);
     list(process, &mut thread);
     trace::thread_starts(&mut thread, Some(seed.parent));
+    for (flag, place) in
+        [(libc::CLONE_PARENT_SETTID, request.parent_tid), (libc::CLONE_CHILD_SETTID, request.child_tid)]
+    {
+        if request.has(flag) {
+            trace::memory_written(&mut thread, place, 4);
+            let _ = guarded::write(place, &thread.tid.to_le_bytes());
+        }
+    }
     set_program_fs(process, &mut thread, seed.fs);
     // The parent may be gone by now; nobody waits then.
     let _ = announce.send(thread.tid);

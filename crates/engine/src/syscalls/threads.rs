@@ -74,8 +74,9 @@ pub(super) fn exit(thread: &mut Thread, call: &Call) -> Outcome {
 pub(crate) fn announce_end(process: &Process, thread: &mut Thread) {
     release_robust_list(process, thread);
     let word = std::mem::take(&mut thread.clear_tid);
-    if word != 0 && guarded::write(word, &[0; 4]) {
+    if word != 0 {
         crate::trace::memory_written(thread, word, 4);
+        let _ = guarded::write(word, &[0; 4]);
         wake(process, word, 1);
     }
 }

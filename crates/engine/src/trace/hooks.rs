@@ -105,9 +105,19 @@ pub(crate) fn thread_created(thread: &mut Thread, number: u32) {
     }
 }
 
-/// The engine wrote program memory on the kernel's behalf.
+/// The engine is about to write program memory on the kernel's behalf.
 pub(crate) fn memory_written(thread: &mut Thread, address: u64, size: u64) {
+    if let Some(tracer) = tracer() {
+        super::ownership::own(tracer, thread, address, size);
+    }
     event(thread, &Event::SystemMemory { write: true, address, size });
+}
+
+/// The thread runs no more program code, but is still to announce its end.
+pub(crate) fn thread_is_ending(thread: &mut Thread) {
+    if let Some((tracer, _)) = of(thread) {
+        tracer.leave_safe(thread);
+    }
 }
 
 /// A child that shares the memory begins to run code in its parent's place.
@@ -154,6 +164,9 @@ pub(crate) fn system_call_exit(thread: &mut Thread, call: &Call, result: i64) {
         trace.event(tracer, &everything);
     }
     for effect in effects {
+        if effect.write {
+            super::ownership::own(tracer, thread, effect.address, effect.size);
+        }
         let memory = Event::SystemMemory { write: effect.write, address: effect.address, size: effect.size };
         trace.event(tracer, &memory);
     }

@@ -14,6 +14,8 @@
 //! has passed a safe point since: it asks (the owner's `poll` slot) and waits until the
 //! owner's epoch moves, or finds the owner *safe*, which means out of translated code. The
 //! owner publishes its clock at every safe point, and the new owner's clock is set past it.
+//! (The clock bounds the times of all the thread's lines, those that it has acquired and
+//! not yet accessed included.)
 //! A thread that waits is itself safe, so there is no deadlock; if lines were taken from it
 //! meanwhile, it leaves its superblock and checks everything anew.
 
@@ -311,7 +313,7 @@ fn publish(tracer: &Tracer, thread: &mut Thread) {
     let position = trace.position();
     trace.count_time(position);
     let public = tracer.ownership.public(thread.number);
-    public.clock.store(trace.clock.time, Ordering::SeqCst);
+    public.clock.store(trace.clock.bound(), Ordering::SeqCst);
     public.state.fetch_or(SAFE, Ordering::SeqCst);
 }
 
@@ -345,7 +347,7 @@ impl ThreadTrace {
                             let time = unsafe { *((at + 8) as *const u64) };
                             self.clock.stamps.push((argument, time));
                         }
-                        Some(SpecialKind::Event) => self.clock.advance(1),
+                        Some(SpecialKind::Event) => self.clock.advance_to_event(),
                         Some(SpecialKind::Partial) => self.clock.advance(argument >> 24 & 0xffff),
                         _ => {}
                     }
@@ -384,14 +386,20 @@ impl ThreadTrace {
 
 impl Clock {
     /// `length` accessing instructions or events happen, with the stamps that wait for them.
+    /// Stamps beyond the last of them move the time afterwards, as a reader has it.
     fn advance(&mut self, length: u64) {
-        let mut done = 0;
-        for (ordinal, time) in self.stamps.drain(..) {
-            let before = ordinal.min(length.saturating_sub(1));
-            self.time = (self.time + (before + 1).saturating_sub(done)).max(time);
-            done = before + 1;
+        self.time = self.midway(length);
+        for (_, time) in self.stamps.drain(..).filter(|stamp| stamp.0 >= length) {
+            self.time = self.time.max(time);
         }
-        self.time += length.saturating_sub(done);
+    }
+
+    /// An event happens; all stamps are its own.
+    fn advance_to_event(&mut self) {
+        self.time += 1;
+        for (_, time) in self.stamps.drain(..) {
+            self.time = self.time.max(time);
+        }
     }
 
     /// The time after the first `length` accessing instructions of the record in the making.
@@ -404,6 +412,12 @@ impl Clock {
             }
         }
         time + length.saturating_sub(done)
+    }
+
+    /// A time not before that of any line of the thread's: stamps that wait count, because
+    /// their lines may be taken before they are accessed.
+    fn bound(&self) -> u64 {
+        self.stamps.iter().fold(self.time, |time, stamp| time.max(stamp.1))
     }
 
     /// The least time that accessing instruction `ordinal` has by its own stamp.
@@ -422,31 +436,51 @@ pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) -> Option
     let start = thread.register(register);
     trace.count_time(start);
     if exit.detail == POLL {
-        answer(tracer, thread, trace.clock.time);
+        answer(tracer, thread, trace.clock.bound());
         return Some(resume);
     }
     let site = lock(&tracer.ownership.sites)[(exit.detail & !SERVICE_BIT) as usize];
     let ordinal = site.ordinal as u64;
     let before = trace.clock.midway(ordinal);
-    let mut acquisition = Acquisition { tracer, thread, now: before, least: 0, lost: false, nowhere: false };
+    let mut acquisition = Acquisition { tracer, thread, now: before, bound: trace.clock.bound().max(before), least: 0, lost: false, nowhere: false };
     for (address, size, write) in extents(acquisition.thread, &site) {
         acquisition.acquire_range(address, size, write);
     }
     let Acquisition { least, lost, nowhere, .. } = acquisition;
-    let stamped = trace.clock.stamp_of(ordinal);
-    let natural = stamped.max(before + 1);
-    let mut start = start;
+    if lost {
+        leave_superblock(thread, resume - 1, &site);
+        // The instruction comes first in the next record.
+        trace.append(&[special_header(SpecialKind::Stamp, 0, 1), least]);
+        return None;
+    }
+    let natural = trace.clock.stamp_of(ordinal).max(before + 1);
     if least > natural {
         let record = [special_header(SpecialKind::Stamp, ordinal, 1), least];
-        start = trace.insert_before(start, &record);
+        let start = trace.insert_before(start, &record);
         thread.set_register(register, start);
         trace.count_time(start);
     }
-    if lost {
-        leave_superblock(thread, resume - 1, &site);
-        return None;
-    }
     Some(if nowhere { site.passed } else { resume })
+}
+
+/// Before the engine writes program memory on the kernel's behalf: takes the lines, so that
+/// whoever sees the values comes later. The thread is out of the cache; the next event gets
+/// its time.
+pub(super) fn own(tracer: &Tracer, thread: &mut Thread, address: u64, size: u64) {
+    if !tracer.ownership.is_on() || thread.trace.is_null() {
+        return;
+    }
+    // SAFETY: the trace belongs to this thread, or to its parent that waits.
+    let trace = unsafe { &mut *thread.trace };
+    let position = trace.position();
+    trace.count_time(position);
+    let now = trace.clock.time;
+    let mut acquisition = Acquisition { tracer, thread, now, bound: trace.clock.bound(), least: 0, lost: false, nowhere: false };
+    acquisition.acquire_range(address, size, true);
+    let least = acquisition.least;
+    if least > now + 1 {
+        trace.append(&[special_header(SpecialKind::Stamp, 0, 1), least]);
+    }
 }
 
 /// Lines of earlier checks are gone: the rest of the superblock is entered anew.
@@ -593,6 +627,8 @@ struct Acquisition<'a> {
     thread: &'a mut Thread,
     /// The thread's time before the instruction.
     now: u64,
+    /// No line of this thread's has a later time.
+    bound: u64,
     /// The least time that the instruction may have.
     least: u64,
     /// Whether lines were taken from the thread meanwhile.
@@ -733,7 +769,8 @@ impl Acquisition<'_> {
     fn wait_a_little(&mut self, patience: &mut u32) {
         const SPINS: u32 = 64;
         let public = self.tracer.ownership.public(self.thread.number);
-        public.clock.store(self.now, Ordering::SeqCst);
+        // A line acquired a moment ago has its last owner's time, not this thread's.
+        public.clock.store(self.bound.max(self.least), Ordering::SeqCst);
         let before = public.state.fetch_or(SAFE, Ordering::SeqCst);
         *patience += 1;
         if *patience > SPINS {
