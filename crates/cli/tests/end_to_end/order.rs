@@ -247,7 +247,7 @@ fn replay(scratch: &Scratch, file: &Path, counter: u64) -> Result<Counts, Verdic
             .map_err(|_| format!("no thread in `{line}`"))?;
         let (increments, evens) = counts.entry(thread).or_insert((0, 0));
         *increments += 1;
-        *evens += u64::from(value % 2 == 0);
+        *evens += u64::from(value.is_multiple_of(2));
         value += 1;
     }
     if counts.is_empty() {

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use unspool_guests::{Ending, Invocation, Outcome};
+use unspool_guests::{Comparison, Ending, Invocation, Outcome};
 
+use crate::comparison::compare;
 use crate::observer::{Verdict, natively, run, run_well, traced, trial, unspool, wrong};
 use crate::scratch::Scratch;
 
@@ -32,16 +33,12 @@ pub(crate) fn trials() -> Vec<Trial> {
             move |scratch| {
                 let file = scratch.path().join("trace.unspool");
                 let command = ["sort", "--parallel=2", "/etc/passwd"];
-                let native = run_well(scratch, &natively(scratch, &command))?;
+                let native_run = natively(scratch, &command);
+                let native = run_well(scratch, &native_run)?;
                 let observed_run = traced(scratch, &["--order", order], &file, &command);
                 let observed = run_well(scratch, &observed_run)?;
-                if observed != native {
-                    return Err(wrong(
-                        "the output must not change",
-                        &observed_run,
-                        &observed,
-                    ));
-                }
+                let native = (&native_run, &native);
+                compare(Comparison::Output, native, (&observed_run, &observed))?;
                 let information = run_well(scratch, &reading(scratch, &["info"], &file))?;
                 if !information.stdout_text().contains(order) {
                     return Err(Verdict::Wrong(format!(

@@ -3,15 +3,15 @@
 
 use super::{Case, PLAIN};
 
-/// Text with some order in it, a megabyte and a half.
-const TEXT: &str = "awk 'BEGIN { x = 3; for (i = 0; i < 90000; i++) { x = (x * 48271) % 2147483647; \
+/// Text with some order in it, half a megabyte.
+const TEXT: &str = "awk 'BEGIN { x = 3; for (i = 0; i < 30000; i++) { x = (x * 48271) % 2147483647; \
      printf \"%d the quick %d brown %s\\n\", i, x % 97, x % 3 ? \"fox\" : \"dog\" } }' > text";
 
 pub(crate) const CASES: &[Case] = &[
     Case {
         name: "xz_threads",
         prepare: TEXT,
-        command: &["xz", "-2", "-T2", "--block-size=400KiB", "-k", "text"],
+        command: &["xz", "-2", "-T2", "--block-size=200KiB", "-k", "text"],
         inspect: "cksum text.xz; xz -dc text.xz | cmp - text",
         traced: true,
         ..PLAIN
