@@ -142,7 +142,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         Much,
         "lockfree_queue.c",
         POSIX_THREADS,
-        &[Size("40000000", "8000000")],
+        &[Size("20000000", "6000000")],
     ),
     compiled(
         "exp_log",
