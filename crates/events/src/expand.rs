@@ -25,13 +25,14 @@ pub(crate) struct Expander {
 }
 
 /// What the header of a record says, with its path looked up: what records with the same
-/// header share.
+/// header share. Owns its path or borrows it: counting the references of paths would be a
+/// cost for observed threads.
 #[derive(Debug, Clone)]
-pub(crate) enum RecordKind {
+pub(crate) enum RecordKind<Known> {
     /// A path, or the first instructions of one.
     Path {
         /// The path.
-        path: KnownPath,
+        path: Known,
         /// How many of its accessing instructions were completed.
         instructions: usize,
     },
@@ -47,15 +48,15 @@ pub(crate) enum RecordKind {
     Unknown,
 }
 
-impl RecordKind {
+impl<'table> RecordKind<&'table KnownPath> {
     /// Looks up what a header means.
-    pub(crate) fn new(header: u64, paths: &PathTable) -> RecordKind {
+    pub(crate) fn new(header: u64, paths: &'table PathTable) -> Self {
         match Header::decode(header) {
             Header::Path { path, .. } => {
                 paths
                     .get(path)
                     .map_or(RecordKind::UnknownPath, |path| RecordKind::Path {
-                        path: path.clone(),
+                        path,
                         instructions: path.accessing,
                     })
             }
@@ -74,14 +75,28 @@ impl RecordKind {
                         Some(path) if instructions > path.code.instructions().len() => {
                             RecordKind::Unknown
                         }
-                        Some(path) => RecordKind::Path {
-                            path: path.clone(),
-                            instructions,
-                        },
+                        Some(path) => RecordKind::Path { path, instructions },
                     }
                 }
             },
             Header::Special { kind: None, .. } => RecordKind::Unknown,
+        }
+    }
+}
+
+impl RecordKind<&KnownPath> {
+    /// The same, without a borrowed path.
+    pub(crate) fn into_owned(self) -> RecordKind<KnownPath> {
+        match self {
+            RecordKind::Path { path, instructions } => RecordKind::Path {
+                path: path.clone(),
+                instructions,
+            },
+            RecordKind::Event(tag) => RecordKind::Event(tag),
+            RecordKind::Stamp(instruction) => RecordKind::Stamp(instruction),
+            RecordKind::Values(instruction) => RecordKind::Values(instruction),
+            RecordKind::UnknownPath => RecordKind::UnknownPath,
+            RecordKind::Unknown => RecordKind::Unknown,
         }
     }
 }
@@ -106,7 +121,12 @@ impl Expander {
 
     /// Appends what a record means to the batch.
     #[inline]
-    pub(crate) fn expand(&mut self, kind: &RecordKind, words: &[u64], batch: &mut Batch) {
+    pub(crate) fn expand(
+        &mut self,
+        kind: &RecordKind<KnownPath>,
+        words: &[u64],
+        batch: &mut Batch,
+    ) {
         match kind {
             RecordKind::Path { path, instructions } => {
                 self.expand_path(path, *instructions, words, batch);

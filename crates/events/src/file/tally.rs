@@ -18,7 +18,7 @@ pub(crate) fn tally(
     order: Order,
     start_time: u64,
 ) -> (Counts, u64) {
-    let kinds: Vec<RecordKind> = encoder
+    let kinds: Vec<RecordKind<&KnownPath>> = encoder
         .distinct()
         .map(|(header, _)| RecordKind::new(header, paths))
         .collect();
@@ -73,7 +73,12 @@ fn count_accesses(path: &KnownPath, instructions: usize, words: &[u64]) -> u64 {
 }
 
 /// Moves the clock over every record in turn.
-fn keep_time(encoder: &ChunkEncoder, words: &[u64], kinds: &[RecordKind], clock: &mut Clock) {
+fn keep_time(
+    encoder: &ChunkEncoder,
+    words: &[u64],
+    kinds: &[RecordKind<&KnownPath>],
+    clock: &mut Clock,
+) {
     for (index, row) in encoder.records() {
         let (header, kind) = (words[row - 1], &kinds[index]);
         let words = &words[row..][..payload_words(header)];

@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::expand::{Expander, RecordKind};
 use crate::id::ThreadId;
 use crate::order::Order;
-use crate::paths::PathTable;
+use crate::paths::{KnownPath, PathTable};
 use crate::sink::Sink;
 
 /// A batch is filled until it has this many items; then they go to the sink while they are
@@ -21,7 +21,7 @@ pub(crate) struct ThreadDecoder {
     thread: ThreadId,
     expander: Expander,
     chunk: DecodedChunk,
-    kinds: Vec<RecordKind>,
+    kinds: Vec<RecordKind<KnownPath>>,
     batch: Batch,
     /// The number of the chunk that should come next.
     sequence: u64,
@@ -65,7 +65,7 @@ impl ThreadDecoder {
                 self.kinds.extend(
                     chunk
                         .distinct()
-                        .map(|header| RecordKind::new(header, paths)),
+                        .map(|header| RecordKind::new(header, paths).into_owned()),
                 );
                 self.chunk = chunk;
             }
