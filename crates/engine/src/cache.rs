@@ -47,6 +47,14 @@ pub struct Warmth {
     pub registers: u16,
 }
 
+impl Warmth {
+    /// The register that holds the trace buffer's position.
+    #[must_use]
+    pub fn buffer_register(self) -> Gpr {
+        (self.registers & 15) as Gpr
+    }
+}
+
 /// An exit of a fragment.
 #[derive(Debug, Clone, Copy)]
 pub struct Exit {
@@ -92,6 +100,9 @@ pub struct Fragment {
     /// Whether it may still be entered.
     pub live: bool,
 }
+
+/// The number of the flags among borrowed registers: saved as `lahf` and `seto al` leave them.
+pub const FLAGS: Gpr = 16;
 
 /// While the cache address is in `start..end` (offsets in the fragment), the program's
 /// `register` is in spill slot `slot`.

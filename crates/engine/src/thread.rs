@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use crate::cache::{FLAGS, Loan};
 use crate::signals::actions::Actions;
 use crate::slots::{Slots, slots};
 
@@ -51,6 +52,8 @@ pub struct Thread {
     pub stepping: bool,
     /// What signals do in this process.
     pub actions: Arc<Actions>,
+    /// Whether the thread is writing the trace, so that a broken pipe is the trace's own.
+    pub writing: bool,
     /// Whether this is a child that shares its parent's memory until `execve` or exit.
     pub in_vfork: bool,
     /// Set by `exit`.
@@ -80,6 +83,7 @@ impl Thread {
             signal: None,
             stepping: false,
             actions,
+            writing: false,
             in_vfork: false,
             exit_status: None,
             trace: std::ptr::null_mut(),
@@ -111,6 +115,23 @@ impl Thread {
     pub fn set_register(&mut self, number: u8, value: u64) {
         // SAFETY: the slots belong to this thread.
         unsafe { (*self.slots).registers[usize::from(number)] = value }
+    }
+
+    /// Puts a borrowed register's program value, or the flags', where the program's state is.
+    pub fn return_loan(&mut self, loan: Loan) {
+        const LAHF: u64 = 0xd5;
+        const OVERFLOW: u64 = 0x800;
+        // SAFETY: the slots belong to this thread.
+        unsafe {
+            let value = (*self.slots).spills[usize::from(loan.slot)];
+            if loan.register != FLAGS {
+                self.set_register(loan.register, value);
+                return;
+            }
+            let overflow = if value & 1 != 0 { OVERFLOW } else { 0 };
+            let flags = (*self.slots).flags & !(LAHF | OVERFLOW);
+            (*self.slots).flags = flags | value >> 8 & LAHF | overflow;
+        }
     }
 
     /// The program counter.

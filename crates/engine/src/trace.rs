@@ -28,6 +28,7 @@ use crate::layout;
 use crate::loader::LoadedProgram;
 use crate::operands::ExtendedStateSizes;
 use crate::plan::{Plan, TracePlan};
+use crate::process::Process;
 use crate::start::{Program, StartError};
 use crate::translate::Source;
 use crate::translate::traced::Borrowed;
@@ -171,6 +172,11 @@ impl Tracer {
     #[must_use]
     pub fn records_values(&self) -> bool {
         self.plan.verify
+    }
+
+    /// Whether another observed process started this one.
+    fn is_child(&self) -> bool {
+        self.plan.child || Process::get().forked.load(Ordering::Relaxed) != 0
     }
 
     /// Where tickets are drawn.

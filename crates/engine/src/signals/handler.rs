@@ -179,6 +179,10 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
 }
 
 fn asynchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut Context) {
+    if signal == libc::SIGPIPE && thread.writing {
+        // The reader of the trace has gone; the write's own error says so.
+        return;
+    }
     thread.signal = Some(PendingSignal { number: signal, info: *info, fault: None });
     context.hold_signals();
     take_out(thread, context);
@@ -254,9 +258,7 @@ fn save_program(
     save_raw(thread, context);
     crate::trace::leave_midway(thread, cache, at, position);
     for loan in cache.loans_at(position.fragment, at) {
-        // SAFETY: the slots belong to this thread.
-        let value = unsafe { (*thread.slots).spills[usize::from(loan.slot)] };
-        thread.set_register(loan.register, value);
+        thread.return_loan(loan);
     }
     thread.set_pc(position.pc);
 }

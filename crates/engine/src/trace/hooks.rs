@@ -62,9 +62,11 @@ fn conclude(thread: &mut Thread) {
     let Some((tracer, trace)) = of(thread) else { return };
     trace.empty();
     tracer.release(thread);
+    thread.writing = true;
     if let Some(encoder) = trace.encoder.take() {
         encoder.finish();
     }
+    thread.writing = false;
     // SAFETY: the pointer came from a box, and nobody else has it.
     drop(unsafe { Box::from_raw(std::mem::replace(&mut thread.trace, std::ptr::null_mut())) });
 }
@@ -81,7 +83,9 @@ pub(crate) fn finish(process: &Process, thread: &mut Thread) {
     let Some(tracer) = &process.trace else { return };
     event(thread, &Event::ThreadEnd);
     conclude(thread);
+    thread.writing = true;
     let result = lock(&tracer.writer).finish();
+    thread.writing = false;
     summary::report(tracer, result);
 }
 
@@ -257,7 +261,7 @@ pub(crate) fn service(thread: &mut Thread, exit: &Exit) -> Option<u64> {
     if exit.detail & super::ownership::SERVICE_BIT != 0 {
         return super::ownership::serve(tracer, thread, exit);
     }
-    values::serve(tracer, thread, exit.detail);
+    values::serve(tracer, thread, exit);
     Some(u64::from(exit.stub))
 }
 

@@ -25,8 +25,8 @@ use unspool_events::raw::{Header, SpecialKind, special_header};
 use unspool_events::Event;
 
 use super::thread_trace::ThreadTrace;
-use super::{Tracer, lock, values};
-use crate::cache::Exit;
+use super::{Tracer, lock};
+use crate::cache::{Exit, FLAGS, Loan};
 use crate::layout;
 use crate::operands::{MemoryOperand, Shape};
 use crate::plan::TracePlan;
@@ -430,7 +430,7 @@ impl Clock {
 /// cache, or none if it has to leave the superblock.
 pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) -> Option<u64> {
     let resume = u64::from(exit.stub);
-    let register = values::buffer_register(tracer, thread)?;
+    let register = exit.warmth.buffer_register();
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
     let trace = unsafe { &mut *thread.trace };
     let start = thread.register(register);
@@ -489,28 +489,13 @@ fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite) {
     let position = code.cache.position_of_pc(at, site.pc).expect("the check belongs to the fragment");
     super::leave_midway(thread, &code.cache, 0, position);
     for loan in code.cache.loans_at(position.fragment, at) {
-        // SAFETY: the slots belong to this thread.
-        let value = unsafe { (*thread.slots).spills[usize::from(loan.slot)] };
-        thread.set_register(loan.register, value);
+        thread.return_loan(loan);
     }
     if site.flags_live {
-        restore_flags(thread);
+        let slot = crate::translate::record::FLAGS_SPILL;
+        thread.return_loan(Loan { start: 0, end: 0, register: FLAGS, slot });
     }
     thread.set_pc(site.pc);
-}
-
-/// The check was made with the program's flags in their spill slot: AH as `lahf` leaves it,
-/// AL the overflow flag.
-fn restore_flags(thread: &mut Thread) {
-    const LAHF: u64 = 0xd5;
-    const OVERFLOW: u64 = 0x800;
-    // SAFETY: the slots belong to this thread.
-    unsafe {
-        let saved = (*thread.slots).spills[usize::from(crate::translate::record::FLAGS_SPILL)];
-        let overflow = if saved & 1 != 0 { OVERFLOW } else { 0 };
-        let flags = (*thread.slots).flags & !(LAHF | OVERFLOW);
-        (*thread.slots).flags = flags | saved >> 8 & LAHF | overflow;
-    }
 }
 
 /// Passes a safe point.

@@ -17,7 +17,8 @@ pub(super) fn report(tracer: &Tracer, result: Result<Summary, WriteError>) {
             }
             crate::finish::say(&text);
         }
-        Ok(summary) if tracer.plan.summary => crate::finish::say(&describe(tracer, &summary)),
+        // What a child says could end up in a pipe that the program reads.
+        Ok(summary) if tracer.plan.summary && !tracer.is_child() => crate::finish::say(&describe(tracer, &summary)),
         Ok(summary) if summary.dropped_words != 0 => {
             crate::finish::say(&format!("unspool: {} words of the trace were dropped", summary.dropped_words));
         }

@@ -97,8 +97,23 @@ impl ThreadTrace {
         let records = unsafe {
             std::slice::from_raw_parts(self.base as *const u64, ((end - self.base) / WORD) as usize)
         };
-        if let Some(encoder) = &mut self.encoder {
-            encoder.append(records);
+        self.encode(records);
+    }
+
+    /// Gives words to the encoder.
+    fn encode(&mut self, words: &[u64]) {
+        let thread = crate::thread::Thread::current();
+        // SAFETY: the pointer is this thread's own; signal handlers read the flag.
+        unsafe {
+            if !thread.is_null() {
+                (*thread).writing = true;
+            }
+            if let Some(encoder) = &mut self.encoder {
+                encoder.append(words);
+            }
+            if !thread.is_null() {
+                (*thread).writing = false;
+            }
         }
     }
 
@@ -116,9 +131,7 @@ impl ThreadTrace {
         if !self.recording {
             // Paths are not wanted, but this is.
             self.empty();
-            if let Some(encoder) = &mut self.encoder {
-                encoder.append(words);
-            }
+            self.encode(words);
             return;
         }
         let size = words.len() as u64 * WORD;
@@ -126,9 +139,7 @@ impl ThreadTrace {
             self.empty();
         }
         if size > self.end - self.base {
-            if let Some(encoder) = &mut self.encoder {
-                encoder.append(words);
-            }
+            self.encode(words);
             return;
         }
         let position = self.position();

@@ -5,8 +5,8 @@ use unspool_events::raw::{SpecialKind, special_header};
 use unspool_events::superblock::{AccessingInstruction, AddressSource, Extent, Operand};
 
 use super::{Tracer, lock};
+use crate::cache::Exit;
 use crate::guarded;
-use crate::process::Process;
 use crate::thread::Thread;
 
 /// A place in the code where values are taken.
@@ -38,9 +38,9 @@ impl Tracer {
 
 /// Takes values: those read before the instruction, those written after it; then puts a
 /// values record before the record in the making.
-pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, number: u32) {
-    let service = lock(&tracer.value_services)[number as usize].clone();
-    let Some(register) = buffer_register(tracer, thread) else { return };
+pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) {
+    let service = lock(&tracer.value_services)[exit.detail as usize].clone();
+    let register = exit.warmth.buffer_register();
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
     let Some(trace) = (unsafe { thread.trace.as_mut() }) else { return };
     let start = thread.register(register);
@@ -70,18 +70,6 @@ pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, number: u32) {
     record.extend(payload);
     let moved = trace.insert_before(start, &record);
     thread.set_register(register, moved);
-}
-
-/// The register that holds the buffer's position in the fragment that called.
-pub(super) fn buffer_register(tracer: &Tracer, thread: &Thread) -> Option<u8> {
-    let process = Process::get();
-    let code = process.code();
-    // SAFETY: the slots belong to this thread.
-    let exit = *code.cache.exit(unsafe { (*thread.slots).exit as u32 });
-    let fragment = code.cache.fragment_at(u64::from(exit.stub) - 1)?;
-    let trace = code.cache.fragment(fragment).trace;
-    drop(code);
-    Some(tracer.with_fragment(trace, |fragment| fragment.borrowed.buffer))
 }
 
 fn take(words: &mut Vec<u64>, operand: &Operand, record: u64) {

@@ -11,10 +11,11 @@
 //! of the fragment looks at exactly the lines concerned, and at read-shared states.
 
 use super::addresses::{Symbolic, Values, wide_register};
-use super::record::{effective_address, with_flags};
-use super::traced::{Item, Translation};
+use super::record::{RAX_SPILL, effective_address, with_flags};
+use super::Source;
+use super::traced::{Item, Translation, live_flags_at};
 use crate::decode::{Kind, Segment};
-use crate::emit::Gpr;
+use crate::emit::{Gpr, gpr};
 use crate::layout::OWNER_WORDS;
 use crate::operands::{MemoryOperand, RegisterUse, Shape};
 use crate::slots::offset;
@@ -27,14 +28,13 @@ const LEAVE_SIZE: u64 = 18;
 const SPAN: i64 = 64;
 
 /// Finds where the flags may still be read, from the end of the superblock backwards.
-pub(crate) fn find_live_flags(items: &mut [Item], live_after: u16) {
+pub(crate) fn find_live_flags(source: &Source, items: &mut [Item], live_after: u16) {
     let mut live = live_after;
     for item in items.iter_mut().rev() {
-        live = live & !item.uses.flags_overwritten | item.uses.flags_read;
         if matches!(item.layout.kind, Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }) {
-            // Where the branch goes is not looked at.
-            live = RegisterUse::STATUS;
+            live |= live_flags_at(source, item.layout.target);
         }
+        live = live & !item.uses.flags_overwritten | item.uses.flags_read;
         item.flags_live = live & RegisterUse::STATUS != 0;
     }
 }
@@ -223,9 +223,16 @@ pub(crate) fn check(translation: &mut Translation, item: &Item, checks: &[Check]
         for &check in checks {
             let start = translation.builder.code.here();
             if matches!(check.operand.shape, Shape::Plain) && fits(&check) {
-                line_index(translation, &check, check.first);
                 let (scratch, owner) = (translation.borrowed.scratch, translation.borrowed.owner);
-                compare_words(translation, 0x48, scratch, owner);
+                if let Some(word) = known_word(translation, &check) {
+                    // cmp [word], owner (32 bits)
+                    let code = &mut translation.builder.code;
+                    code.bytes(&[0x40 | (owner >> 3) << 2, 0x39, 0x04 | (owner & 7) << 3, 0x25]);
+                    code.imm32(word as i32);
+                } else {
+                    line_index(translation, &check, check.first);
+                    compare_words(translation, 0x48, scratch, owner);
+                }
                 let field = jump_not_equal(translation);
                 let end = translation.builder.code.here();
                 translation.slow_checks.push(SlowCheck {
@@ -235,11 +242,11 @@ pub(crate) fn check(translation: &mut Translation, item: &Item, checks: &[Check]
                     check: Some(check),
                     ordinal,
                     pc: item.pc,
-                    flags_live: item.flags_live,
+                    flags_live: translation.flags_loan.is_some(),
                 });
             } else {
                 // The extent is known only at run time: the engine looks at it.
-                let mut site = check.site(ordinal, item.pc, item.flags_live);
+                let mut site = check.site(ordinal, item.pc, translation.flags_loan.is_some());
                 site.passed = start + LEAVE_SIZE;
                 let detail = translation.tracer.add_check_site(site);
                 translation.service(detail, item.pc);
@@ -247,6 +254,21 @@ pub(crate) fn check(translation: &mut Translation, item: &Item, checks: &[Check]
             }
         }
     });
+}
+
+/// The address of the owner word of an access to one line at an address known now.
+fn known_word(translation: &Translation, check: &Check) -> Option<u64> {
+    let operand = &check.operand;
+    let absolute = operand.base == iced_x86::Register::None
+        && operand.index == iced_x86::Register::None
+        && operand.segment.is_none()
+        && !operand.address_size_32;
+    let LineLayout { shift, mask } = translation.tracer.line_layout();
+    let address = |relative: i64| operand.displacement.wrapping_add(relative) as u64;
+    let (first, last) = (address(check.first) >> shift, address(check.last) >> shift);
+    let line = mask.map_or(first, |mask| first & u64::from(mask));
+    let word = OWNER_WORDS.wrapping_add(line.wrapping_mul(4));
+    (absolute && first == last && word < 1 << 31).then_some(word)
 }
 
 fn fits(check: &Check) -> bool {
@@ -299,12 +321,34 @@ pub(crate) fn finish(translation: &mut Translation) {
             None => translation.tracer.poll_detail(),
             Some(check) => {
                 look_closely(translation, check, slow.end);
+                claim_untouched(translation, check, slow.start);
                 let site = check.site(slow.ordinal, slow.pc, slow.flags_live);
                 translation.tracer.add_check_site(CheckSite { passed: slow.end, ..site })
             }
         };
         translation.service(detail, slow.pc);
         translation.builder.code.jump(slow.start);
+    }
+}
+
+/// Emits the claim of lines that nobody has touched: most lines change hands only this once.
+/// It jumps to `again` if it got one, or falls through.
+fn claim_untouched(translation: &mut Translation, check: &Check, again: u64) {
+    let (scratch, owner) = (translation.borrowed.scratch, translation.borrowed.owner);
+    for (relative, is_last) in [(check.first, false), (check.last, true)] {
+        if is_last && check.first == check.last {
+            return;
+        }
+        line_index(translation, check, relative);
+        let code = &mut translation.builder.code;
+        code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
+        code.bytes(&[0x31, 0xc0, 0xf0]); // xor eax, eax; lock
+        // cmpxchg [scratch * 4 + OWNER_WORDS], owner (32 bits)
+        let rex = 0x40 | (owner >> 3) << 2 | (scratch >> 3) << 1;
+        code.bytes(&[rex, 0x0f, 0xb1, 0x04 | (owner & 7) << 3, 0x85 | (scratch & 7) << 3]);
+        code.imm32(OWNER_WORDS as i32);
+        code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
+        code.jump_if(4, again); // je
     }
 }
 
@@ -318,7 +362,9 @@ fn look_closely(translation: &mut Translation, check: &Check, passed: u64) {
             translation.builder.code.jump(passed);
             break;
         }
-        if is_last {
+        // The inlined check left the first line's number in the scratch register, unless it
+        // knew the word's address.
+        if is_last || known_word(translation, check).is_some() {
             line_index(translation, check, relative);
         }
         // mov scratch (32 bits), [scratch * 4 + OWNER_WORDS]

@@ -9,12 +9,15 @@ use super::addresses::{THREAD_POINTER, wide_register};
 use super::traced::{Item, Translation};
 use crate::decode::{Kind, Segment};
 use crate::emit::{Address, Gpr, gpr};
-use crate::operands::{ElementMask, InstructionFacts, MemoryOperand, Shape};
+use crate::cache::{FLAGS, Loan};
+use crate::operands::{ElementMask, InstructionFacts, MemoryOperand, RegisterUse, Shape};
 use crate::slots::offset;
 
 /// The spill slots for saving flags: rax, and the flags themselves.
-const RAX_SPILL: u8 = 5;
+pub(crate) const RAX_SPILL: u8 = 5;
 pub(crate) const FLAGS_SPILL: u8 = 6;
+/// The spill slot of a sum in the making (that of indirect branches, which come later).
+const SUM_SPILL: u8 = 0;
 /// The spill slot of the address of a held ticket lock.
 pub(crate) const LOCK_SPILL: u8 = 7;
 
@@ -239,9 +242,9 @@ pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryO
             // The sum with the segment base needs both in registers: by way of the stack of
             // addressing modes, base first.
             (base, index) = (Some(scratch), None);
-            code.store_slot(offset::spill(FLAGS_SPILL), scratch);
+            code.store_slot(offset::spill(SUM_SPILL), scratch);
             code.load_slot(scratch, offset::PROGRAM_FS);
-            add_slot(code, scratch, offset::spill(FLAGS_SPILL));
+            add_slot(code, scratch, offset::spill(SUM_SPILL));
             let _ = (base, index);
             return;
         }
@@ -359,22 +362,53 @@ fn store_encoded(translation: &mut Translation, code: Code, register: Register, 
     translation.builder.code.bytes(&encoder.take_buffer());
 }
 
-/// Emits code that may change the flags around something, saving them where they are live.
+/// Emits code that may change the flags. Where they are live they are saved first, and stay
+/// saved until an instruction needs them: see [`settle_flags`].
 pub(crate) fn with_flags(translation: &mut Translation, live: bool, emit: impl FnOnce(&mut Translation)) {
-    if live {
+    if live && translation.flags_loan.is_none() {
         let code = &mut translation.builder.code;
         code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
         code.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
         code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
         code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
+        let start = translation.builder.offset();
+        translation.flags_loan = Some(Loan { start, end: start, register: FLAGS, slot: FLAGS_SPILL });
     }
     emit(translation);
-    if live {
+}
+
+/// Before an instruction: puts saved flags back if it needs them, or forgets them if it
+/// overwrites them all.
+pub(crate) fn settle_flags(translation: &mut Translation, item: &Item) {
+    if translation.flags_loan.is_none() {
+        return;
+    }
+    let uses = item.uses;
+    let untouched = (uses.flags_read | uses.flags_written) & RegisterUse::STATUS == 0;
+    let overwritten = uses.flags_overwritten & RegisterUse::STATUS == RegisterUse::STATUS
+        && uses.flags_read & RegisterUse::STATUS == 0;
+    match item.layout.kind {
+        Kind::Plain if untouched => {}
+        Kind::Plain if overwritten => end_flags_loan(translation),
+        _ => restore_flags(translation),
+    }
+}
+
+/// Puts saved flags back, if they are saved.
+pub(crate) fn restore_flags(translation: &mut Translation) {
+    if translation.flags_loan.is_some() {
         let code = &mut translation.builder.code;
         code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
         code.load_slot(gpr::RAX, offset::spill(FLAGS_SPILL));
         code.bytes(&[0x04, 0x7f, 0x9e]); // add al, 127 (sets OF); sahf
         code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
+        end_flags_loan(translation);
+    }
+}
+
+fn end_flags_loan(translation: &mut Translation) {
+    if let Some(loan) = translation.flags_loan.take() {
+        translation.builder.end_loan(loan);
     }
 }
 

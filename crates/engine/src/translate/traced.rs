@@ -131,6 +131,7 @@ pub fn translate(tracer: &Tracer, cache: &mut Cache, source: &Source, pc: u64) -
         progress: Vec::with_capacity(items.len()),
         closed: 0,
         slow_checks: Vec::new(),
+        flags_loan: None,
     };
     translation.run(&items, end);
     let Translation { builder, superblock, progress, closed, .. } = translation;
@@ -217,20 +218,25 @@ fn fetch(cache: &Cache, source: &Source, pc: u64, count: usize, tracer: &Tracer)
         at = next;
     };
     let live_after = live_flags_after(source, &items, &end);
-    ownership::find_live_flags(&mut items, live_after);
+    ownership::find_live_flags(source, &mut items, live_after);
     (items, end)
 }
 
 /// Which flags may be read after the superblock: those that the code to come reads before it
 /// overwrites them. Only code that is reached for certain is looked at.
 fn live_flags_after(source: &Source, items: &[Item], end: &End) -> u16 {
-    const FAR_ENOUGH: usize = 6;
     let Some(last) = items.last() else { return RegisterUse::STATUS };
-    let mut at = match (end, last.layout.kind) {
-        (End::Continue(pc), _) => *pc,
-        (End::Transfer, Kind::JumpDirect | Kind::CallDirect) => last.layout.target,
-        _ => return RegisterUse::STATUS,
-    };
+    match (end, last.layout.kind) {
+        (End::Continue(pc), _) => live_flags_at(source, *pc),
+        (End::Transfer, Kind::JumpDirect | Kind::CallDirect) => live_flags_at(source, last.layout.target),
+        _ => RegisterUse::STATUS,
+    }
+}
+
+/// Which flags the code at an address may read before it overwrites them.
+pub(crate) fn live_flags_at(source: &Source, pc: u64) -> u16 {
+    const FAR_ENOUGH: usize = 6;
+    let mut at = pc;
     let mut unknown = RegisterUse::STATUS;
     let mut live = 0;
     let mut factory = InstructionInfoFactory::new();
@@ -269,6 +275,8 @@ pub(crate) struct Translation<'a> {
     closed: u32,
     /// Ownership checks whose slow parts are still to be emitted.
     pub(crate) slow_checks: Vec<ownership::SlowCheck>,
+    /// Where the program's flags are saved at this point.
+    pub(crate) flags_loan: Option<Loan>,
 }
 
 impl Translation<'_> {
@@ -287,6 +295,7 @@ impl Translation<'_> {
             }
             ownership::check(self, item, &checks[index]);
             self.record(item);
+            record::settle_flags(self, item);
             self.execute(item, index);
             let written = item.uses.written;
             self.values.execute(&item.decoded, written);
@@ -294,6 +303,7 @@ impl Translation<'_> {
             self.builder.draft.boundaries.push((item.layout.length, emitted));
         }
         let executed = items.len();
+        record::restore_flags(self);
         match end {
             End::Transfer => {}
             End::Continue(pc) => self.leave_here(executed, pc),
@@ -351,6 +361,7 @@ impl Translation<'_> {
         let mut exit = Exit::new(ExitKind::Service, target, 0);
         exit.stub = self.builder.code.here() as u32;
         exit.detail = detail;
+        exit.warmth = self.borrowed.warmth();
         self.builder.draft.exits.push(exit);
     }
 
