@@ -242,7 +242,10 @@ impl<Source: Read> StreamReader<Source> {
                     time: first,
                 });
             }
-            self.given_time = self.given_time.max(first);
+            // Where the next place in the order is the same one, nothing is given in this turn.
+            if limit.is_none_or(|limit| (first, id) < limit) {
+                self.given_time = self.given_time.max(first);
+            }
             let created = thread.decoder.deliver(limit, sink);
             if thread.decoder.next_time().is_none() {
                 // What is left of its chunk comes before what its queue promises.

@@ -138,7 +138,6 @@ fn a_binary_stream_a_text_stream_and_a_file_merge_to_the_same_text() {
 }
 
 #[test]
-#[ignore = "the reader of streams calls threads late that are not"]
 fn a_stream_of_a_whole_trace_has_no_problems() {
     struct Nowhere;
     impl Sink for Nowhere {}
