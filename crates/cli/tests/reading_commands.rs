@@ -131,7 +131,6 @@ fn a_trace_is_merged_while_it_is_written_into_a_pipe() {
 }
 
 #[test]
-#[ignore = "the reader of streams calls threads late that are not"]
 fn a_merge_from_a_pipe_has_no_complaints() {
     let (output, _) = merged_while_written();
     assert!(
