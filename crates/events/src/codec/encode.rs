@@ -28,6 +28,9 @@ pub(crate) struct ChunkEncoder {
     scratch: Vec<u8>,
 }
 
+/// What no record has for a header: successors that are not there yet compare as different.
+const NO_HEADER: u64 = 1 << 62;
+
 /// The distinct headers of a chunk, by number; number 0 stands before the first record.
 type Kinds = Vec<Kind>;
 
@@ -135,7 +138,10 @@ impl ChunkEncoder {
     /// and without the stamps and values at the end.
     fn number_records(&mut self, words: &[u64], wanted: usize) -> (usize, usize) {
         self.kinds.clear();
-        self.kinds.push(Kind::default());
+        self.kinds.push(Kind {
+            header: NO_HEADER,
+            ..Kind::default()
+        });
         self.numbers_by_path.clear();
         self.other_numbers.clear();
         self.sequence.clear();
@@ -166,11 +172,11 @@ impl ChunkEncoder {
     #[inline]
     fn number_record(&mut self, previous: usize, header: u64) -> u32 {
         let [latest, second] = self.kinds[previous].successors;
-        if self.kinds[latest as usize].header == header && latest != 0 {
+        if self.kinds[latest as usize].header == header {
             self.sequence.push(LATEST);
             return latest;
         }
-        if self.kinds[second as usize].header == header && second != 0 {
+        if self.kinds[second as usize].header == header {
             self.sequence.push(SECOND);
             self.kinds[previous].successors = [second, latest];
             return second;
@@ -180,6 +186,8 @@ impl ChunkEncoder {
         number
     }
 
+    #[cold]
+    #[inline(never)]
     fn look_up(&mut self, header: u64) -> u32 {
         let new = self.kinds.len() as u32;
         let known = self.numbers_by_path.slot(header);
