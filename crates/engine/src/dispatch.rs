@@ -13,10 +13,15 @@ use crate::{code_pages, finish, trace};
 /// (or, after `vfork`, the child) ends. Returns its exit status.
 pub fn run(thread: &mut Thread) -> i32 {
     let process = Process::get();
-    let mut entry = Some(enter_at(process, thread));
+    let mut entry = Some((enter_at(process, thread), Resume::Entry));
     loop {
         // SAFETY: the slots belong to this thread.
         let pending = unsafe { (*thread.slots).pending != 0 };
+        if let (true, Some((target, Resume::Midway))) = (pending, entry) {
+            step_out(thread);
+            entry = enter(process, thread, target, Resume::Midway);
+            continue;
+        }
         if pending {
             if process.is_ending() && !thread.in_vfork {
                 finish::park(thread);
@@ -28,47 +33,90 @@ pub fn run(thread: &mut Thread) -> i32 {
         if let Some(status) = thread.exit_status.take() {
             return status;
         }
-        let target = entry.take().unwrap_or_else(|| enter_at(process, thread));
-        // SAFETY: `target` is the translation of the program counter, or the place in the
-        // cache at which the state in the slots was taken.
-        unsafe {
-            (*thread.slots).target = target;
-            process.gates.enter();
+        let (target, resume) =
+            entry.take().unwrap_or_else(|| (enter_at(process, thread), Resume::Entry));
+        entry = enter(process, thread, target, resume);
+    }
+}
+
+/// What the slots hold where a thread goes on in the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resume {
+    /// The program's state: the place is an entry.
+    Entry,
+    /// The registers of a fragment in the middle, some of them borrowed.
+    Midway,
+}
+
+/// Enters the cache and handles the exit. Returns where to enter again, if that is known.
+fn enter(
+    process: &'static Process,
+    thread: &mut Thread,
+    target: u64,
+    resume: Resume,
+) -> Option<(u64, Resume)> {
+    // SAFETY: `target` is the translation of the program counter, or the place in the
+    // cache at which the state in the slots was taken.
+    unsafe {
+        (*thread.slots).target = target;
+        process.gates.enter();
+        if (*thread.slots).exit as u32 == exit::PENDING && resume == Resume::Midway {
+            // The cache was not entered: the slots are what they were.
+            return Some((target, resume));
         }
-        entry = leave(process, thread);
+    }
+    leave(process, thread)
+}
+
+/// Something is pending, but the thread is in the middle of a fragment: it is single-stepped
+/// to the next boundary between instructions, where its state is the program's.
+fn step_out(thread: &mut Thread) {
+    const TRAP_FLAG: u64 = 0x100;
+    thread.stepping = true;
+    // SAFETY: the slots belong to this thread.
+    unsafe {
+        (*thread.slots).pending = 0;
+        (*thread.slots).flags |= TRAP_FLAG;
     }
 }
 
 /// Handles the exit that was just taken. Returns where to enter again, if that is known.
-fn leave(process: &'static Process, thread: &mut Thread) -> Option<u64> {
+fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)> {
     // SAFETY: the slots belong to this thread.
     let id = unsafe { (*thread.slots).exit as u32 };
     match id {
         exit::PENDING | exit::INTERRUPTED => None,
-        exit::INDIRECT => Some(after_indirect(process, thread)),
+        exit::INDIRECT => Some((after_indirect(process, thread), Resume::Entry)),
         exit::BUFFER_FULL => {
             trace::empty_buffer(thread);
             // SAFETY: the slots belong to this thread.
             let target = unsafe { (*thread.slots).target };
-            crate::signals::set_kernel_mask(thread.mask);
-            Some(target)
+            // The guard page's fault had blocked signals.
+            if thread.signal.is_none() {
+                crate::signals::set_kernel_mask(thread.mask);
+            }
+            Some((target, Resume::Midway))
         }
         _ => leave_fragment(process, thread, id),
     }
 }
 
-fn leave_fragment(process: &'static Process, thread: &mut Thread, id: u32) -> Option<u64> {
+fn leave_fragment(
+    process: &'static Process,
+    thread: &mut Thread,
+    id: u32,
+) -> Option<(u64, Resume)> {
     let mut code = process.code();
     let exit = *code.cache.exit(id);
     thread.set_pc(exit.target);
     match exit.kind {
         ExitKind::Direct => {
             if let Some(entry) = code.cache.link_exit(id) {
-                return Some(u64::from(entry.cache));
+                return Some((u64::from(entry.cache), Resume::Entry));
             }
             let target = translate_at(process, &mut code, exit.target);
             code.cache.link_exit(id);
-            Some(target)
+            Some((target, Resume::Entry))
         }
         ExitKind::SystemCall => {
             drop(code);
@@ -77,7 +125,7 @@ fn leave_fragment(process: &'static Process, thread: &mut Thread, id: u32) -> Op
         }
         ExitKind::Service => {
             drop(code);
-            trace::service(thread, &exit)
+            trace::service(thread, &exit).map(|target| (target, Resume::Midway))
         }
         ExitKind::Annotation => {
             drop(code);
@@ -87,7 +135,7 @@ fn leave_fragment(process: &'static Process, thread: &mut Thread, id: u32) -> Op
         ExitKind::Function => {
             drop(code);
             trace::function(thread, exit.target);
-            Some(u64::from(exit.stub))
+            Some((u64::from(exit.stub), Resume::Midway))
         }
         ExitKind::Emulate => {
             drop(code);

@@ -118,6 +118,14 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
     }
     let is_memory_fault = signal == libc::SIGSEGV || signal == libc::SIGBUS;
     if is_memory_fault && crate::code_pages::handle_write(process, info[2], context.registers) {
+        if in_translated_code(&process.gates, pc) {
+            // The write may change what follows it in this very fragment: leave after it.
+            // SAFETY: the slots belong to this thread.
+            unsafe { (*thread.slots).pending = 1 };
+            thread.stepping = true;
+            context.set_trap_flag(true);
+            context.hold_signals();
+        }
         return;
     }
     // An empty entry of the branch table: the jump went to address 0.
@@ -175,6 +183,8 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
     let registers = &context.registers;
     let fault = [libc::REG_ERR, libc::REG_TRAPNO, libc::REG_CR2].map(|index| registers[index as usize] as u64);
     thread.signal = Some(PendingSignal { number: signal, info, fault: Some(fault) });
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).pending = 1 };
     leave(thread, &process.gates, exit::INTERRUPTED, context);
 }
 
@@ -213,8 +223,10 @@ fn step(thread: &mut Thread, context: &mut Context) {
     let gates = &Process::get().gates;
     if in_translated_code(gates, context.pc()) {
         leave_or_step(thread, context);
-    } else {
+    } else if !(gates.enter_start..gates.enter_end).contains(&context.pc()) {
         // The thread reached the exit gate by itself: what is pending will be seen.
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*thread.slots).pending = 1 };
         thread.stepping = false;
         context.set_trap_flag(false);
     }
@@ -228,6 +240,8 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
     if let Some(position) = position {
         save_program(thread, &code.cache, pc, position, context);
         drop(code);
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*thread.slots).pending = 1 };
         thread.stepping = false;
         context.set_trap_flag(false);
         leave(thread, &process.gates, exit::INTERRUPTED, context);
