@@ -5,4 +5,4 @@ mod observing;
 mod reading;
 
 pub(crate) use observing::{Children, ObservedProgram, TraceDestination, TracePlan};
-pub(crate) use reading::{Destination, ExportFormat, ExportPlan, Input, MergePlan};
+pub(crate) use reading::{ExportFormat, ExportPlan, Input, MergePlan};

@@ -207,7 +207,11 @@ impl Cache {
     pub fn new(slots: i32, emit_gates: impl FnOnce(&mut Emitter) -> Gates) -> Cache {
         // SAFETY: the range is reserved for the cache, and nothing else writes it yet.
         let mut code = unsafe {
-            Emitter::new(CACHE_BASE as *mut u8, (CACHE_BASE + GATES_SIZE) as *mut u8, slots)
+            Emitter::new(
+                CACHE_BASE as *mut u8,
+                (CACHE_BASE + GATES_SIZE) as *mut u8,
+                slots,
+            )
         };
         Cache {
             gates: emit_gates(&mut code),
@@ -237,7 +241,8 @@ impl Cache {
     /// # Errors
     /// If there may be too little room.
     pub fn begin(&self) -> Result<Emitter, CacheFull> {
-        if MIDDLE - self.hot < FRAGMENT_ROOM || CACHE_BASE + CACHE_SIZE - self.cold < FRAGMENT_ROOM {
+        if MIDDLE - self.hot < FRAGMENT_ROOM || CACHE_BASE + CACHE_SIZE - self.cold < FRAGMENT_ROOM
+        {
             return Err(CacheFull);
         }
         // SAFETY: the rest of the hot half is free, and the cache is locked while a fragment is made.
@@ -248,7 +253,11 @@ impl Cache {
     pub fn begin_cold(&self) -> Emitter {
         // SAFETY: as for `begin`.
         unsafe {
-            Emitter::new(self.cold as *mut u8, (CACHE_BASE + CACHE_SIZE) as *mut u8, self.slots)
+            Emitter::new(
+                self.cold as *mut u8,
+                (CACHE_BASE + CACHE_SIZE) as *mut u8,
+                self.slots,
+            )
         }
     }
 
@@ -266,7 +275,9 @@ impl Cache {
     /// The entry for a program address.
     #[must_use]
     pub fn entry(&self, pc: u64) -> Option<&Entry> {
-        self.by_pc.get(&pc).map(|&index| &self.entries[index as usize])
+        self.by_pc
+            .get(&pc)
+            .map(|&index| &self.entries[index as usize])
     }
 
     /// The exit with an id from `slots.exit`.
@@ -281,7 +292,11 @@ impl Cache {
         let start = self.hot as u32;
         self.hot = code.here().next_multiple_of(16).min(MIDDLE);
         let fragment = self.fragments.len() as u32;
-        let length: u32 = draft.boundaries.iter().map(|&(bytes, _)| u32::from(bytes)).sum();
+        let length: u32 = draft
+            .boundaries
+            .iter()
+            .map(|&(bytes, _)| u32::from(bytes))
+            .sum();
         self.fragments.push(Fragment {
             start,
             end: code.here() as u32,
@@ -297,12 +312,20 @@ impl Cache {
         self.translated_instructions += draft.boundaries.len() as u64;
         self.push_boundaries(&draft);
         self.loans.extend_from_slice(&draft.loans);
-        for page in draft.pc >> PAGE_SHIFT..=(draft.pc + u64::from(length.max(1)) - 1) >> PAGE_SHIFT {
+        for page in draft.pc >> PAGE_SHIFT..=(draft.pc + u64::from(length.max(1)) - 1) >> PAGE_SHIFT
+        {
             self.by_page.entry(page).or_default().push(fragment);
         }
         for &(pc, cache, thunk, warm) in &draft.entries {
             let index = self.entries.len() as u32;
-            self.entries.push(Entry { pc, cache, warm, warmth: draft.warmth, thunk, incoming: 0 });
+            self.entries.push(Entry {
+                pc,
+                cache,
+                warm,
+                warmth: draft.warmth,
+                thunk,
+                incoming: 0,
+            });
             self.by_pc.insert(pc, index);
             if thunk != 0 {
                 set_branch_table(pc, u64::from(thunk));
@@ -325,7 +348,8 @@ impl Cache {
             Ok(byte) if byte < 255 => self.boundaries.push(byte),
             _ => {
                 self.boundaries.push(255);
-                let wide = u16::try_from(length).expect("an instruction's translation is below 64 KiB");
+                let wide =
+                    u16::try_from(length).expect("an instruction's translation is below 64 KiB");
                 self.boundaries.extend_from_slice(&wide.to_le_bytes());
             }
         }
@@ -365,7 +389,9 @@ impl Cache {
 
     fn link(&mut self, index: u32) {
         let exit = self.exits[index as usize];
-        let Some(&entry_index) = self.by_pc.get(&exit.target) else { return };
+        let Some(&entry_index) = self.by_pc.get(&exit.target) else {
+            return;
+        };
         let entry = &mut self.entries[entry_index as usize];
         if exit.cold_field != 0 {
             patch(exit.cold_field, entry.cache);
@@ -383,7 +409,9 @@ impl Cache {
 
     /// The code at which an indirect branch to `entry` arrives; makes it on first use.
     pub fn thunk(&mut self, pc: u64) {
-        let Some(&index) = self.by_pc.get(&pc) else { return };
+        let Some(&index) = self.by_pc.get(&pc) else {
+            return;
+        };
         if self.entries[index as usize].thunk == 0 {
             let mut cold = self.begin_cold();
             let thunk = cold.here();
@@ -399,7 +427,9 @@ impl Cache {
     #[must_use]
     pub fn fragment_at(&self, address: u64) -> Option<u32> {
         let address = u32::try_from(address).ok()?;
-        let after = self.fragments.partition_point(|fragment| fragment.start <= address);
+        let after = self
+            .fragments
+            .partition_point(|fragment| fragment.start <= address);
         let index = after.checked_sub(1)?;
         (address < self.fragments[index].end).then_some(index as u32)
     }
@@ -416,7 +446,9 @@ impl Cache {
         let index = self.fragment_at(address)?;
         let fragment = self.fragments[index as usize];
         let wanted = address as u32 - fragment.start;
-        let mut bytes = self.boundaries[fragment.boundaries as usize..].iter().copied();
+        let mut bytes = self.boundaries[fragment.boundaries as usize..]
+            .iter()
+            .copied();
         let mut at = read_length(&mut bytes);
         let mut pc = fragment.pc;
         let prologue = wanted < at;
@@ -448,7 +480,9 @@ impl Cache {
     pub fn position_of_pc(&self, address: u64, wanted: u64) -> Option<Position> {
         let index = self.fragment_at(address)?;
         let fragment = self.fragments[index as usize];
-        let mut bytes = self.boundaries[fragment.boundaries as usize..].iter().copied();
+        let mut bytes = self.boundaries[fragment.boundaries as usize..]
+            .iter()
+            .copied();
         read_length(&mut bytes);
         let mut pc = fragment.pc;
         for number in 0.. {
@@ -459,7 +493,14 @@ impl Cache {
             }
             if pc == wanted {
                 let (boundary, prologue) = (true, false);
-                return Some(Position { fragment: index, pc, length, index: number, boundary, prologue });
+                return Some(Position {
+                    fragment: index,
+                    pc,
+                    length,
+                    index: number,
+                    boundary,
+                    prologue,
+                });
             }
             pc += u64::from(length);
         }
@@ -488,17 +529,25 @@ impl Cache {
         let first = range.start >> PAGE_SHIFT;
         let last = (range.end - 1) >> PAGE_SHIFT;
         let pages: Vec<u64> = if last - first < self.by_page.len() as u64 {
-            (first..=last).filter(|page| self.by_page.contains_key(page)).collect()
+            (first..=last)
+                .filter(|page| self.by_page.contains_key(page))
+                .collect()
         } else {
-            self.by_page.keys().copied().filter(|page| (first..=last).contains(page)).collect()
+            self.by_page
+                .keys()
+                .copied()
+                .filter(|page| (first..=last).contains(page))
+                .collect()
         };
         let mut stale: Vec<u32> = Vec::new();
         for page in pages {
-            let Some(fragments) = self.by_page.get_mut(&page) else { continue };
+            let Some(fragments) = self.by_page.get_mut(&page) else {
+                continue;
+            };
             let all = &self.fragments;
             fragments.retain(|&index| {
                 let fragment = &all[index as usize];
-                let end = fragment.pc + u64::from(fragment.length);
+                let end = fragment.pc + u64::from(fragment.length.max(1));
                 let hit = fragment.pc < range.end && range.start < end;
                 if hit && fragment.live {
                     stale.push(index);
@@ -532,7 +581,9 @@ impl Cache {
         let fragment = self.fragments[index as usize];
         self.fragments[index as usize].live = false;
         for pc in fragment.pc..fragment.pc + u64::from(fragment.length.max(1)) {
-            let Some(&entry_index) = self.by_pc.get(&pc) else { continue };
+            let Some(&entry_index) = self.by_pc.get(&pc) else {
+                continue;
+            };
             let entry = self.entries[entry_index as usize];
             if !(fragment.start..=fragment.end).contains(&entry.cache) {
                 continue;
@@ -565,7 +616,10 @@ impl Cache {
     /// The program address whose (now stale) thunk stands at a cache address.
     #[must_use]
     pub fn stale_thunk(&self, address: u64) -> Option<u64> {
-        self.entries.iter().find(|entry| u64::from(entry.thunk) == address && address != 0).map(|e| e.pc)
+        self.entries
+            .iter()
+            .find(|entry| u64::from(entry.thunk) == address && address != 0)
+            .map(|e| e.pc)
     }
 }
 

@@ -13,11 +13,19 @@ const FRAGMENT_REACH: u64 = 256 * 15;
 pub fn watch(code: &mut Code, pc: u64) {
     let mut page = pc & !(PAGE - 1);
     while page < pc + FRAGMENT_REACH {
-        let Some((_, region)) = code.regions.find(page) else { return };
+        let Some((_, region)) = code.regions.find(page) else {
+            return;
+        };
         let needed = libc::PROT_WRITE | libc::PROT_EXEC;
         if region.protection & needed == needed && code.watched_pages.insert(page) {
             // SAFETY: the page is the program's; a write to it is caught by `handle_write`.
-            unsafe { libc::mprotect(page as *mut libc::c_void, PAGE as usize, region.protection & !libc::PROT_WRITE) };
+            unsafe {
+                libc::mprotect(
+                    page as *mut libc::c_void,
+                    PAGE as usize,
+                    region.protection & !libc::PROT_WRITE,
+                )
+            };
         }
         if region.protection & libc::PROT_EXEC == 0 {
             return;
@@ -38,12 +46,19 @@ pub fn handle_write(process: &Process, address: u64, registers: &[i64; 23]) -> b
         return false;
     }
     let mut code = process.code();
-    release(&mut code, address & !(PAGE - 1)..(address & !(PAGE - 1)) + PAGE)
+    release(
+        &mut code,
+        address & !(PAGE - 1)..(address & !(PAGE - 1)) + PAGE,
+    )
 }
 
 /// Makes the watched pages of a range writable again and their translations stale.
 pub fn release(code: &mut Code, range: Range<u64>) -> bool {
-    let pages: Vec<u64> = code.watched_pages.range(range.start & !(PAGE - 1)..range.end).copied().collect();
+    let pages: Vec<u64> = code
+        .watched_pages
+        .range(range.start & !(PAGE - 1)..range.end)
+        .copied()
+        .collect();
     for &page in &pages {
         code.watched_pages.remove(&page);
         code.cache.invalidate(page..page + PAGE);
@@ -57,7 +72,11 @@ pub fn release(code: &mut Code, range: Range<u64>) -> bool {
 
 /// A range of the program's memory was unmapped, replaced or protected anew.
 pub fn forget(code: &mut Code, range: Range<u64>) {
-    let pages: Vec<u64> = code.watched_pages.range(range.start & !(PAGE - 1)..range.end).copied().collect();
+    let pages: Vec<u64> = code
+        .watched_pages
+        .range(range.start & !(PAGE - 1)..range.end)
+        .copied()
+        .collect();
     for page in pages {
         code.watched_pages.remove(&page);
     }

@@ -96,13 +96,25 @@ fn decode_window(
         return decode_in_general(window, available, pc);
     }
     let opcode = Opcode {
-        prefixes: Prefixes { rex, extension: rex & 0xf, ..Prefixes::NONE },
+        prefixes: Prefixes {
+            rex,
+            extension: rex & 0xf,
+            ..Prefixes::NONE
+        },
         map: 0,
         byte,
         offset: position as u8,
         attributes,
     };
-    decode_operands(Reader { bytes: window, position: position + 1 }, opcode, available, pc)
+    decode_operands(
+        Reader {
+            bytes: window,
+            position: position + 1,
+        },
+        opcode,
+        available,
+        pc,
+    )
 }
 
 /// Takes apart an instruction of any form.
@@ -112,7 +124,10 @@ fn decode_in_general(
     available: usize,
     pc: u64,
 ) -> Result<Instruction, DecodeError> {
-    let mut reader = Reader { bytes: window, position: 0 };
+    let mut reader = Reader {
+        bytes: window,
+        position: 0,
+    };
     let Some((first, prefixes)) = read_prefixes(&mut reader) else {
         return Err(no_instruction(available));
     };
@@ -137,7 +152,11 @@ fn decode_operands(
     let address = read_modrm(&mut reader, attributes);
     let mut displacement_size = address.displacement_size;
     if attributes & ABSOLUTE_ADDRESS != 0 {
-        displacement_size = if prefixes.flags & FLAG_ADDRESS_SIZE != 0 { 4 } else { 8 };
+        displacement_size = if prefixes.flags & FLAG_ADDRESS_SIZE != 0 {
+            4
+        } else {
+            8
+        };
     }
     let immediate_size = immediate_size(attributes, prefixes);
     let displacement = reader.position;
@@ -146,7 +165,8 @@ fn decode_operands(
     reader.position += usize::from(immediate_size);
     let target = if attributes & RELATIVE != 0 {
         let distance = reader.signed_at(immediate, immediate_size);
-        pc.wrapping_add(reader.position as u64).wrapping_add(distance as u64)
+        pc.wrapping_add(reader.position as u64)
+            .wrapping_add(distance as u64)
     } else {
         0
     };
@@ -203,7 +223,11 @@ fn decode_operands(
 /// Why the instruction has no end within the bytes that count.
 #[cold]
 fn no_instruction(available: usize) -> DecodeError {
-    if available < MAX_LENGTH { DecodeError::Truncated } else { DecodeError::TooLong }
+    if available < MAX_LENGTH {
+        DecodeError::Truncated
+    } else {
+        DecodeError::TooLong
+    }
 }
 
 /// Room for fourteen prefixes and the longest rest: escapes, opcode, ModRM, SIB,
@@ -252,8 +276,13 @@ struct Prefixes {
 }
 
 impl Prefixes {
-    const NONE: Prefixes =
-        Prefixes { flags: 0, segment_offset: 0, rex: 0, extension: 0, offset: 0 };
+    const NONE: Prefixes = Prefixes {
+        flags: 0,
+        segment_offset: 0,
+        rex: 0,
+        extension: 0,
+        offset: 0,
+    };
 
     /// Whether the operand size is 16 bits.
     #[inline(always)]
@@ -347,13 +376,21 @@ fn read_vector_opcode(reader: &mut Reader<'_>, first: u8, mut prefixes: Prefixes
             reader.next();
             // The bits that must be 0 and 1; other values are for processors to come.
             let reserved_bits_hold = payload & 0x08 == 0 && second & 0x04 != 0;
-            (FLAG_EVEX, if reserved_bits_hold { payload & 7 } else { 0 }, second >> 7)
+            (
+                FLAG_EVEX,
+                if reserved_bits_hold { payload & 7 } else { 0 },
+                second >> 7,
+            )
         }
         0xc4 => (FLAG_VEX, payload & 0x1f, reader.next() >> 7),
         _ => (FLAG_XOP, payload & 0x1f, reader.next() >> 7),
     };
     // R, X and B are stored inverted; the two-byte form has R alone.
-    let registers = if first == 0xc5 { (!payload >> 7) << 2 } else { !payload >> 5 };
+    let registers = if first == 0xc5 {
+        (!payload >> 7) << 2
+    } else {
+        !payload >> 5
+    };
     prefixes.extension = wide << 3 | registers;
     let byte = reader.next();
     let table = match (encoding, map) {
@@ -374,7 +411,13 @@ fn read_vector_opcode(reader: &mut Reader<'_>, first: u8, mut prefixes: Prefixes
     }
     let offset = (reader.position - 1) as u8;
     prefixes.flags |= encoding;
-    Opcode { prefixes, map, byte, offset, attributes }
+    Opcode {
+        prefixes,
+        map,
+        byte,
+        offset,
+        attributes,
+    }
 }
 
 /// ModRM, SIB, and how long a displacement follows.
@@ -391,7 +434,12 @@ struct Address {
 fn read_modrm(reader: &mut Reader<'_>, attributes: u16) -> Address {
     let has_modrm = attributes & MODRM != 0;
     if !has_modrm {
-        return Address { modrm: 0, sib: 0, displacement_size: 0, flags: 0 };
+        return Address {
+            modrm: 0,
+            sib: 0,
+            displacement_size: 0,
+            flags: 0,
+        };
     }
     let modrm = reader.next();
     let mode = modrm >> 6;
@@ -401,7 +449,11 @@ fn read_modrm(reader: &mut Reader<'_>, attributes: u16) -> Address {
     reader.position += usize::from(has_sib);
     let base = if has_sib { sib & 7 } else { modrm & 7 };
     let has_no_base = (mode == 0) & (base == 5);
-    let size = if (mode == 2) | has_no_base { 4 } else { mode & 1 };
+    let size = if (mode == 2) | has_no_base {
+        4
+    } else {
+        mode & 1
+    };
     let flag = |condition: bool, flag: u16| u16::from(condition) * flag;
     Address {
         modrm,

@@ -7,7 +7,7 @@ use crate::signals::deliver;
 use crate::syscalls;
 use crate::thread::Thread;
 use crate::translate::{self, Source};
-use crate::{code_pages, finish, trace};
+use crate::{code_pages, finish, guarded, trace};
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.
@@ -33,8 +33,9 @@ pub fn run(thread: &mut Thread) -> i32 {
         if let Some(status) = thread.exit_status.take() {
             return status;
         }
-        let (target, resume) =
-            entry.take().unwrap_or_else(|| (enter_at(process, thread), Resume::Entry));
+        let (target, resume) = entry
+            .take()
+            .unwrap_or_else(|| (enter_at(process, thread), Resume::Entry));
         entry = enter(process, thread, target, resume);
     }
 }
@@ -142,19 +143,29 @@ fn leave_fragment(
             finish::unsupported_instruction(thread, exit.target)
         }
         ExitKind::Unfetchable => {
-            let executable = code.regions.executable_length(exit.target) != 0;
+            // What was found then may have changed: look again.
+            code.cache.invalidate(exit.target..exit.target + 1);
+            let executable = code.regions.executable_length(exit.target);
             drop(code);
-            // Mapped but unreadable: the file behind the mapping is too short.
-            let (signal, reason) = if executable {
-                (libc::SIGBUS, libc::BUS_ADRERR)
-            } else {
-                (libc::SIGSEGV, SEGV_MAPERR)
-            };
-            thread.signal = Some(deliver::synthetic_fault(signal, reason, exit.target));
-            deliver::deliver(thread);
+            unfetchable(thread, exit.target, executable);
             None
         }
     }
+}
+
+/// Code could not be fetched at `pc`; `executable` bytes from there on are mapped for it.
+fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
+    let mut bytes = [0; crate::decode::MAX_LENGTH];
+    let length = executable.min(bytes.len() as u64) as usize;
+    let readable = guarded::read(pc, &mut bytes[..length]);
+    let (signal, reason, address) = match crate::decode::decode(&bytes[..length], pc) {
+        // Mapped but not there: the file behind the mapping is too short.
+        _ if length != 0 && !readable => (libc::SIGBUS, libc::BUS_ADRERR, pc),
+        Ok(_) if length != 0 => return,
+        _ => (libc::SIGSEGV, SEGV_MAPERR, pc + length as u64),
+    };
+    thread.signal = Some(deliver::synthetic_fault(signal, reason, address));
+    deliver::deliver(thread);
 }
 
 const SEGV_MAPERR: i32 = 1;
@@ -183,7 +194,10 @@ fn enter_at(process: &'static Process, thread: &mut Thread) -> u64 {
 fn translate_at(process: &'static Process, code: &mut Code, pc: u64) -> u64 {
     code_pages::watch(code, pc);
     let Code { cache, regions, .. } = code;
-    let source = Source { regions, vdso: process.vdso };
+    let source = Source {
+        regions,
+        vdso: process.vdso,
+    };
     let result = match &process.trace {
         None => translate::plain::translate(cache, &source, pc),
         Some(tracer) => trace::translate(tracer, cache, &source, pc),
@@ -195,5 +209,10 @@ fn translate_at(process: &'static Process, code: &mut Code, pc: u64) -> u64 {
             cache.translated_instructions
         ));
     }
-    u64::from(cache.entry(pc).expect("a translation has an entry at its first instruction").cache)
+    u64::from(
+        cache
+            .entry(pc)
+            .expect("a translation has an entry at its first instruction")
+            .cache,
+    )
 }

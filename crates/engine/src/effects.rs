@@ -47,7 +47,13 @@ pub fn memory_effects(
     out: &mut Vec<Effect>,
 ) -> Completeness {
     out.clear();
-    let mut call = Call { arguments, result, read, out, completeness: Completeness::Complete };
+    let mut call = Call {
+        arguments,
+        result,
+        read,
+        out,
+        completeness: Completeness::Complete,
+    };
     // The kernel gave up where it met a bad address; where that was is not known.
     if result == -i64::from(libc::EFAULT) {
         return Completeness::Unknown;
@@ -143,7 +149,11 @@ impl Call<'_> {
     /// Lists an effect, unless it is empty or at the null pointer.
     fn add(&mut self, write: bool, address: u64, size: u64) {
         if address != 0 && size != 0 {
-            self.out.push(Effect { write, address, size });
+            self.out.push(Effect {
+                write,
+                address,
+                size,
+            });
         }
     }
 

@@ -37,7 +37,11 @@ impl Emitter {
     /// # Safety
     /// `cursor..limit` must be writable memory that nothing else writes meanwhile.
     pub unsafe fn new(cursor: *mut u8, limit: *mut u8, slots: i32) -> Emitter {
-        Emitter { cursor, limit, slots }
+        Emitter {
+            cursor,
+            limit,
+            slots,
+        }
     }
 
     /// The address of the next byte.
@@ -54,7 +58,10 @@ impl Emitter {
     /// Appends bytes.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
-        assert!(bytes.len() <= self.room(), "the caller reserved room for the fragment");
+        assert!(
+            bytes.len() <= self.room(),
+            "the caller reserved room for the fragment"
+        );
         // SAFETY: the range was checked against the limit; `new` promises that it is ours.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.cursor, bytes.len());
@@ -115,7 +122,13 @@ impl Emitter {
 
     /// `cmp register, dword fs:[slot]` (32 bits); sets the flags.
     pub fn compare_register_slot(&mut self, register: Gpr, slot: i32) {
-        self.bytes(&[0x64, 0x40 | (register >> 3) << 2, 0x3b, 0x04 | (register & 7) << 3, 0x25]);
+        self.bytes(&[
+            0x64,
+            0x40 | (register >> 3) << 2,
+            0x3b,
+            0x04 | (register & 7) << 3,
+            0x25,
+        ]);
         self.imm32(self.slots + slot);
     }
 
@@ -178,7 +191,11 @@ impl Emitter {
 
     /// `mov to, from` (64 bits)
     pub fn copy(&mut self, to: Gpr, from: Gpr) {
-        self.bytes(&[0x48 | (from >> 3) << 2 | to >> 3, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);
+        self.bytes(&[
+            0x48 | (from >> 3) << 2 | to >> 3,
+            0x89,
+            0xc0 | (from & 7) << 3 | to & 7,
+        ]);
     }
 
     /// `jmp rel32` to a known address.
@@ -195,7 +212,9 @@ impl Emitter {
 
     fn relative(&mut self, target: u64) {
         let distance = target.wrapping_sub(self.here() + 4) as i64;
-        self.imm32(i32::try_from(distance).expect("cache addresses lie within 2 GiB of each other"));
+        self.imm32(
+            i32::try_from(distance).expect("cache addresses lie within 2 GiB of each other"),
+        );
     }
 
     /// A `jmp` (or, with a condition, `jcc`) whose 32-bit field can be patched while other
@@ -216,8 +235,13 @@ impl Emitter {
 
     /// Instructions that do nothing, `count` bytes long.
     pub fn nops(&mut self, count: usize) {
-        const NOPS: [&[u8]; 5] =
-            [&[], &[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00], &[0x0f, 0x1f, 0x40, 0x00]];
+        const NOPS: [&[u8]; 5] = [
+            &[],
+            &[0x90],
+            &[0x66, 0x90],
+            &[0x0f, 0x1f, 0x00],
+            &[0x0f, 0x1f, 0x40, 0x00],
+        ];
         let mut left = count;
         while left > 0 {
             let length = left.min(4);
@@ -271,7 +295,9 @@ impl Emitter {
         let index = address.index.map_or(4, |(index, _)| index);
         let base = address.base.unwrap_or(5);
         let rex = 0x48 | (to >> 3) << 2 | (index >> 3) << 1 | base >> 3;
-        let scale = address.index.map_or(0, |(_, scale)| scale.trailing_zeros() as u8);
+        let scale = address
+            .index
+            .map_or(0, |(_, scale)| scale.trailing_zeros() as u8);
         let sib = scale << 6 | (index & 7) << 3 | base & 7;
         let mode = if address.base.is_some() { 0x80 } else { 0 };
         self.bytes(&[rex, 0x8d, mode | (to & 7) << 3 | 4, sib]);

@@ -60,7 +60,10 @@ pub fn engine_fault(signal: i32, pc: u64, address: u64) {
 /// An instruction that the engine cannot run.
 pub fn unsupported_instruction(thread: &mut Thread, pc: u64) -> ! {
     let mut bytes = [0; 15];
-    let readable = (0..=15).rev().find(|&count| crate::guarded::read(pc, &mut bytes[..count])).unwrap_or(0);
+    let readable = (0..=15)
+        .rev()
+        .find(|&count| crate::guarded::read(pc, &mut bytes[..count]))
+        .unwrap_or(0);
     let text = disassemble(&bytes[..readable], pc);
     before_death(thread);
     fatal(&format!(
@@ -117,8 +120,15 @@ fn stop_others(process: &Process, thread: &mut Thread) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let waiting = {
-            let threads = process.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            threads.iter().map(|handle| handle.tid).filter(|&tid| tid != thread.tid).collect::<Vec<_>>()
+            let threads = process
+                .threads
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            threads
+                .iter()
+                .map(|handle| handle.tid)
+                .filter(|&tid| tid != thread.tid)
+                .collect::<Vec<_>>()
         };
         if waiting.is_empty() || Instant::now() > deadline {
             return;
@@ -137,14 +147,23 @@ fn request_stop(tid: i32) {
     info[3] = STOP_REQUEST;
     // SAFETY: `info` is a siginfo of 128 bytes for a queued signal to our own process.
     unsafe {
-        libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), tid, STOP, info.as_ptr());
+        libc::syscall(
+            libc::SYS_rt_tgsigqueueinfo,
+            libc::getpid(),
+            tid,
+            STOP,
+            info.as_ptr(),
+        );
     }
 }
 
 /// Brings all other threads that run translated code out of it for a moment.
 pub fn interrupt_others(thread: &Thread) {
     let process = Process::get();
-    let threads = process.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let threads = process
+        .threads
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     for handle in threads.iter().filter(|handle| handle.tid != thread.tid) {
         request_stop(handle.tid);
     }
@@ -159,7 +178,13 @@ pub fn park(thread: &mut Thread) -> ! {
     loop {
         // SAFETY: waits without touching anything.
         unsafe {
-            libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, 0usize, 8usize);
+            libc::syscall(
+                libc::SYS_rt_sigprocmask,
+                libc::SIG_SETMASK,
+                &raw const mask,
+                0usize,
+                8usize,
+            );
             libc::pause();
         }
     }
@@ -167,6 +192,9 @@ pub fn park(thread: &mut Thread) -> ! {
 
 /// Takes a thread off the list of threads that run program code.
 pub fn leave_list(process: &Process, tid: i32) {
-    let mut threads = process.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut threads = process
+        .threads
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     threads.retain(|handle| handle.tid != tid);
 }

@@ -197,8 +197,14 @@ impl Gates {
     }
 
     fn emit_system_call(&mut self, code: &mut Emitter) {
-        const ARGUMENTS: [(Gpr, i32); 6] =
-            [(gpr::RDI, 0), (gpr::RDX, 16), (10, 24), (8, 32), (9, 40), (gpr::RSI, 8)];
+        const ARGUMENTS: [(Gpr, i32); 6] = [
+            (gpr::RDI, 0),
+            (gpr::RDX, 16),
+            (10, 24),
+            (8, 32),
+            (9, 40),
+            (gpr::RSI, 8),
+        ];
         self.system_call = code.here();
         code.copy(gpr::RAX, gpr::RDI);
         for (register, displacement) in ARGUMENTS {
@@ -241,9 +247,13 @@ impl Gates {
 }
 
 /// Prepares the vector state of a new thread: everything initial.
-pub fn initialise_vectors(slots: *mut Slots, vectors: VectorState) {
+pub(crate) fn initialise_vectors(slots: *mut Slots, vectors: VectorState) {
     const HEADER: usize = 512;
-    let compaction = if vectors.compact { 1 << 63 | u64::from(vectors.mask) } else { 0 };
+    let compaction = if vectors.compact {
+        1 << 63 | u64::from(vectors.mask)
+    } else {
+        0
+    };
     // SAFETY: the slots belong to this thread and hold an area of 4096 bytes.
     unsafe {
         let area = (&raw mut (*slots).vectors).cast::<u8>();

@@ -44,8 +44,16 @@ pub const BREAK_BASE: u64 = 0x2000_0000_0000;
 /// # Errors
 /// The kernel's, for instance where `ulimit -v` is below what the reservation needs.
 pub fn reserve() -> io::Result<()> {
-    map_fixed(CACHE_BASE, CACHE_SIZE, libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC)?;
-    map_fixed(BRANCH_TABLE, BRANCH_TABLE_SIZE, libc::PROT_READ | libc::PROT_WRITE)
+    map_fixed(
+        CACHE_BASE,
+        CACHE_SIZE,
+        libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
+    )?;
+    map_fixed(
+        BRANCH_TABLE,
+        BRANCH_TABLE_SIZE,
+        libc::PROT_READ | libc::PROT_WRITE,
+    )
 }
 
 /// Maps zeroed private memory, backed on first use, at exactly `address`.
@@ -56,7 +64,10 @@ pub(crate) fn map_fixed(address: u64, size: u64, protection: i32) -> io::Result<
             address as *mut libc::c_void,
             size as usize,
             protection,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE,
+            libc::MAP_PRIVATE
+                | libc::MAP_ANONYMOUS
+                | libc::MAP_NORESERVE
+                | libc::MAP_FIXED_NOREPLACE,
             -1,
             0,
         )

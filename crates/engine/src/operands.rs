@@ -168,7 +168,10 @@ impl ExtendedStateSizes {
         let standard = __cpuid_count(0xd, 0).ebx.max(LEGACY_AND_HEADER);
         let compacted = __cpuid_count(0xd, 1).ebx;
         // Where the processor has no compacted format it reports nothing.
-        ExtendedStateSizes { standard, compacted: compacted.max(LEGACY_AND_HEADER) }
+        ExtendedStateSizes {
+            standard,
+            compacted: compacted.max(LEGACY_AND_HEADER),
+        }
     }
 }
 
@@ -233,9 +236,10 @@ fn looked_up_operands(
 fn facts_of(instruction: &Instruction) -> InstructionFacts {
     let mnemonic = instruction.mnemonic();
     let has_memory = vector::memory_operand_index(instruction).is_some();
-    let compare_exchange =
-        matches!(mnemonic, Mnemonic::Cmpxchg | Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b)
-            && has_memory;
+    let compare_exchange = matches!(
+        mnemonic,
+        Mnemonic::Cmpxchg | Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b
+    ) && has_memory;
     let always_atomic = match mnemonic {
         Mnemonic::Xchg => has_memory,
         Mnemonic::Aadd | Mnemonic::Aand | Mnemonic::Aor | Mnemonic::Axor => true,
@@ -331,7 +335,9 @@ fn refine(
         Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
             if instruction.op1_register() != Register::None =>
         {
-            operand.shape = Shape::BitString { number: instruction.op1_register() };
+            operand.shape = Shape::BitString {
+                number: instruction.op1_register(),
+            };
         }
         Mnemonic::Maskmovq
         | Mnemonic::Maskmovdqu
@@ -380,8 +386,15 @@ fn refine_repeat(instruction: &Instruction, operand: &mut MemoryOperand) {
         MemorySize::Unknown => 0,
         size => size.size() as u32,
     };
-    let count = if operand.address_size_32 { Register::ECX } else { Register::RCX };
-    operand.shape = Shape::Repeat { count, pointer: operand.base };
+    let count = if operand.address_size_32 {
+        Register::ECX
+    } else {
+        Register::RCX
+    };
+    operand.shape = Shape::Repeat {
+        count,
+        pointer: operand.base,
+    };
 }
 
 /// A tile's rows are a stride apart, which the index register gives.
@@ -390,7 +403,10 @@ fn refine_tile(instruction: &Instruction, operand: &mut MemoryOperand) {
         AccessKind::Read => instruction.op0_register(),
         AccessKind::Write => instruction.op1_register(),
     };
-    operand.shape = Shape::Tile { tile: register, stride: operand.index };
+    operand.shape = Shape::Tile {
+        tile: register,
+        stride: operand.index,
+    };
     operand.index = Register::None;
 }
 

@@ -78,7 +78,10 @@ impl Plan {
     pub fn encode(&self) -> CString {
         let mut fields: Vec<Vec<u8>> = vec![vec![b'0' + u8::from(self.leave_children)]];
         if let Some(trace) = &self.trace {
-            let output = trace.output.as_ref().map(|path| path.as_os_str().as_bytes().to_vec());
+            let output = trace
+                .output
+                .as_ref()
+                .map(|path| path.as_os_str().as_bytes().to_vec());
             let flags = u32::from(trace.registered_only)
                 | u32::from(trace.regions_only) << 1
                 | u32::from(trace.failed_cas) << 2
@@ -98,7 +101,11 @@ impl Plan {
             fields.extend(numbers.iter().map(|number| number.to_string().into_bytes()));
             fields.extend(trace.functions.iter().map(|name| name.clone().into_bytes()));
         }
-        let text = fields.iter().map(|field| escape(field)).collect::<Vec<_>>().join(&b',');
+        let text = fields
+            .iter()
+            .map(|field| escape(field))
+            .collect::<Vec<_>>()
+            .join(&b',');
         CString::new(text).expect("escaping leaves no NUL")
     }
 
@@ -108,11 +115,15 @@ impl Plan {
         let mut fields = text.split(|&byte| byte == b',').map(unescape);
         let leave_children = fields.next()?? == b"1";
         let Some(has_output) = fields.next() else {
-            return Some(Plan { trace: None, leave_children });
+            return Some(Plan {
+                trace: None,
+                leave_children,
+            });
         };
         let has_output = has_output? == b"1";
         let output = PathBuf::from(OsString::from_vec(fields.next()??));
-        let mut number = || -> Option<u64> { String::from_utf8(fields.next()??).ok()?.parse().ok() };
+        let mut number =
+            || -> Option<u64> { String::from_utf8(fields.next()??).ok()?.parse().ok() };
         let order = Order::from_u8(u8::try_from(number()?).ok()?)?;
         let flags = number()?;
         let granule = u32::try_from(number()?).ok()?;
@@ -136,7 +147,10 @@ impl Plan {
             summary: flags & 16 != 0,
             progress: flags & 32 != 0,
         };
-        Some(Plan { trace: Some(trace), leave_children })
+        Some(Plan {
+            trace: Some(trace),
+            leave_children,
+        })
     }
 }
 
@@ -183,8 +197,14 @@ mod tests {
         };
         for plan in [
             Plan::default(),
-            Plan { trace: None, leave_children: true },
-            Plan { trace: Some(trace), leave_children: false },
+            Plan {
+                trace: None,
+                leave_children: true,
+            },
+            Plan {
+                trace: Some(trace),
+                leave_children: false,
+            },
         ] {
             assert_eq!(Plan::decode(plan.encode().as_bytes()), Some(plan));
         }

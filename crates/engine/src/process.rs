@@ -1,8 +1,8 @@
 //! What all threads of the process share.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use crate::cache::Cache;
 use crate::gates::{Gates, VectorState};
@@ -90,7 +90,11 @@ impl Process {
     /// Puts the parts together.
     #[must_use]
     pub fn new(code: Code, gates: Gates, facts: Facts) -> Process {
-        Process { code: Mutex::new(code), gates, facts }
+        Process {
+            code: Mutex::new(code),
+            gates,
+            facts,
+        }
     }
 
     /// Files of the engine's that the program must not close.
@@ -105,7 +109,9 @@ impl Process {
     #[must_use]
     #[inline]
     pub fn get() -> &'static Process {
-        PROCESS.get().expect("the process is installed before any program code runs")
+        PROCESS
+            .get()
+            .expect("the process is installed before any program code runs")
     }
 
     /// The process, once there is one.
@@ -125,7 +131,9 @@ impl Process {
 
     /// Locks the translations.
     pub fn code(&self) -> MutexGuard<'_, Code> {
-        self.code.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.code
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

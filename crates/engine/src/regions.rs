@@ -30,7 +30,11 @@ impl Regions {
             return;
         }
         self.remove(range.clone());
-        let region = Region { end: range.end, protection, private_file };
+        let region = Region {
+            end: range.end,
+            protection,
+            private_file,
+        };
         self.by_start.insert(range.start, region);
     }
 
@@ -38,7 +42,11 @@ impl Regions {
     pub fn remove(&mut self, range: Range<u64>) {
         self.split_at(range.start);
         self.split_at(range.end);
-        let starts: Vec<u64> = self.by_start.range(range).map(|(&start, _)| start).collect();
+        let starts: Vec<u64> = self
+            .by_start
+            .range(range)
+            .map(|(&start, _)| start)
+            .collect();
         for start in starts {
             self.by_start.remove(&start);
         }
@@ -63,7 +71,9 @@ impl Regions {
     /// Whether anything in the range may be executed.
     #[must_use]
     pub fn any_executable(&self, range: Range<u64>) -> bool {
-        let first = self.find(range.start).map_or(range.start, |(start, _)| start);
+        let first = self
+            .find(range.start)
+            .map_or(range.start, |(start, _)| start);
         self.by_start
             .range(first..range.end)
             .any(|(_, region)| region.protection & libc::PROT_EXEC != 0)
@@ -97,9 +107,17 @@ impl Regions {
     }
 
     fn split_at(&mut self, address: u64) {
-        let Some((start, region)) = self.find(address) else { return };
+        let Some((start, region)) = self.find(address) else {
+            return;
+        };
         if start != address {
-            self.by_start.insert(start, Region { end: address, ..region });
+            self.by_start.insert(
+                start,
+                Region {
+                    end: address,
+                    ..region
+                },
+            );
             self.by_start.insert(address, region);
         }
     }
@@ -110,7 +128,11 @@ mod tests {
     use super::*;
 
     fn starts(regions: &Regions) -> Vec<(u64, u64, i32)> {
-        regions.by_start.iter().map(|(&start, r)| (start, r.end, r.protection)).collect()
+        regions
+            .by_start
+            .iter()
+            .map(|(&start, r)| (start, r.end, r.protection))
+            .collect()
     }
 
     #[test]
@@ -118,7 +140,14 @@ mod tests {
         let mut regions = Regions::default();
         regions.insert(0x1000..0x5000, 1, false);
         regions.insert(0x2000..0x3000, 5, false);
-        assert_eq!(starts(&regions), [(0x1000, 0x2000, 1), (0x2000, 0x3000, 5), (0x3000, 0x5000, 1)]);
+        assert_eq!(
+            starts(&regions),
+            [
+                (0x1000, 0x2000, 1),
+                (0x2000, 0x3000, 5),
+                (0x3000, 0x5000, 1)
+            ]
+        );
         regions.remove(0x1800..0x4000);
         assert_eq!(starts(&regions), [(0x1000, 0x1800, 1), (0x4000, 0x5000, 1)]);
     }

@@ -35,7 +35,13 @@ pub fn set_kernel_mask(program_mask: u64) {
     let mask = program_mask & !SYNCHRONOUS & !bit(STOP);
     // SAFETY: the mask is 8 bytes, as the call says.
     unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, 0usize, 8usize);
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const mask,
+            0usize,
+            8usize,
+        );
     }
 }
 
@@ -44,6 +50,12 @@ pub fn block_all() {
     let mask = !SYNCHRONOUS;
     // SAFETY: the mask is 8 bytes, as the call says.
     unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, 0usize, 8usize);
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const mask,
+            0usize,
+            8usize,
+        );
     }
 }

@@ -28,7 +28,9 @@ pub enum StartError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The processor is too old.
-    #[error("this processor (or kernel) has no XSAVE, without which vector registers cannot be kept apart")]
+    #[error(
+        "this processor (or kernel) has no XSAVE, without which vector registers cannot be kept apart"
+    )]
     NoXsave,
     /// Address space for the cache is not to be had.
     #[error("cannot reserve {} GiB of address space for translated code", (layout::CACHE_SIZE + layout::BRANCH_TABLE_SIZE) >> 30)]
@@ -64,15 +66,23 @@ pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, St
     let vectors = VectorState::detect().ok_or(StartError::NoXsave)?;
     layout::reserve().map_err(StartError::Reserve)?;
     let vdso = copy_vdso();
-    let mut request =
-        LoadRequest::new(program.path.clone(), program.arguments.clone(), program.environment.clone());
+    let mut request = LoadRequest::new(
+        program.path.clone(),
+        program.arguments.clone(),
+        program.environment.clone(),
+    );
     request.pie_base = layout::PROGRAM_BASE;
     request.interp_base = layout::LIBRARY_BASE;
-    request.vdso = if vdso.size == 0 { loader::Vdso::Ours } else { loader::Vdso::At(vdso.start) };
+    request.vdso = if vdso.size == 0 {
+        loader::Vdso::Ours
+    } else {
+        loader::Vdso::At(vdso.start)
+    };
     let loaded = loader::load(&request)?;
     let tracer = trace::Tracer::start(&plan, program, &loaded)?;
     let process = install(plan, &loaded, vdso, vectors, tracer);
     name_thread(&loaded);
+    describe_process(&loaded);
 
     let _stack = SignalStack::install();
     let mask = inherited_mask();
@@ -110,20 +120,32 @@ fn install(
     let mut regions = Regions::default();
     for segment in &loaded.segments {
         let range = segment.address..segment.address + segment.size;
-        regions.insert(range, segment.protection as i32, segment.file.is_some());
+        regions.insert(range, segment.protection, segment.file.is_some());
     }
     let stack_protection = libc::PROT_READ
         | libc::PROT_WRITE
-        | if loaded.executable_stack { libc::PROT_EXEC } else { 0 };
+        | if loaded.executable_stack {
+            libc::PROT_EXEC
+        } else {
+            0
+        };
     regions.insert(loaded.stack.clone(), stack_protection, false);
     if vdso.size != 0 {
-        regions.insert(vdso.start..vdso.start + vdso.size, libc::PROT_READ | libc::PROT_EXEC, true);
+        regions.insert(
+            vdso.start..vdso.start + vdso.size,
+            libc::PROT_READ | libc::PROT_EXEC,
+            true,
+        );
     }
     let catch_fatal = trace.is_some();
     // SAFETY: getauxval has no preconditions.
     let fsgsbase = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
     Process::install(Process::new(
-        Code { cache, regions, watched_pages: std::collections::BTreeSet::new() },
+        Code {
+            cache,
+            regions,
+            watched_pages: std::collections::BTreeSet::new(),
+        },
         gates,
         crate::process::Facts {
             vectors,
@@ -148,7 +170,9 @@ fn install(
 pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
     crate::signals::block_all();
     if thread.number == 0 {
-        process.first_status.store(status as u32 as u64, Ordering::Release);
+        process
+            .first_status
+            .store(status as u32 as u64, Ordering::Release);
     }
     trace::thread_is_ending(thread);
     announce_end(process, thread);
@@ -163,7 +187,9 @@ pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
 
 /// Copies the kernel's vDSO below 2 GiB, where indirect branches reach it directly.
 fn copy_vdso() -> Vdso {
-    let Some((start, size)) = find_vdso() else { return Vdso::default() };
+    let Some((start, size)) = find_vdso() else {
+        return Vdso::default();
+    };
     let copy = layout::LIBRARY_END - 0x10_0000;
     if layout::map_fixed(copy, size, libc::PROT_READ | libc::PROT_WRITE).is_err() {
         return Vdso::default();
@@ -171,9 +197,17 @@ fn copy_vdso() -> Vdso {
     // SAFETY: the kernel maps the vDSO readable; the copy was just mapped.
     unsafe {
         std::ptr::copy_nonoverlapping(start as *const u8, copy as *mut u8, size as usize);
-        libc::mprotect(copy as *mut libc::c_void, size as usize, libc::PROT_READ | libc::PROT_EXEC);
+        libc::mprotect(
+            copy as *mut libc::c_void,
+            size as usize,
+            libc::PROT_READ | libc::PROT_EXEC,
+        );
     }
-    Vdso { start: copy, size, bias: start.wrapping_sub(copy) }
+    Vdso {
+        start: copy,
+        size,
+        bias: start.wrapping_sub(copy),
+    }
 }
 
 fn find_vdso() -> Option<(u64, u64)> {
@@ -190,11 +224,71 @@ fn name_thread(loaded: &LoadedProgram) {
     unsafe { libc::prctl(libc::PR_SET_NAME, loaded.command_name.as_ptr()) };
 }
 
+/// What `/proc/self/cmdline`, `environ` and `auxv` show: the program's, where the kernel
+/// lets a process say so (`PR_SET_MM_MAP`, which needs no privilege for these fields).
+fn describe_process(loaded: &LoadedProgram) {
+    const PR_SET_MM: i32 = 35;
+    const PR_SET_MM_MAP: u64 = 14;
+    let Some(
+        [
+            start_code,
+            end_code,
+            start_stack,
+            start_data,
+            end_data,
+            start_brk,
+        ],
+    ) = own_layout()
+    else {
+        return;
+    };
+    // SAFETY: asks for the current break only.
+    let end_brk = unsafe { libc::sbrk(0) } as u64;
+    let map: [u64; 13] = [
+        start_code,
+        end_code,
+        start_data,
+        end_data,
+        start_brk,
+        end_brk,
+        start_stack,
+        loaded.argument_strings.start,
+        loaded.argument_strings.end,
+        loaded.environment_strings.start,
+        loaded.environment_strings.end,
+        loaded.auxv.as_ptr() as u64,
+        // The size of the vector, and no new executable.
+        (size_of_val(&loaded.auxv[..]) as u32) as u64 | u64::from(u32::MAX) << 32,
+    ];
+    // SAFETY: `map` is a `struct prctl_mm_map`. Where the kernel refuses, only the look of
+    // the process in /proc differs.
+    unsafe { libc::prctl(PR_SET_MM, PR_SET_MM_MAP, map.as_ptr(), size_of_val(&map), 0) };
+}
+
+/// Code, stack, data and break of this process as the kernel knows them, from `/proc/self/stat`.
+fn own_layout() -> Option<[u64; 6]> {
+    // Counted from behind the name, which may hold anything: the state is field 3.
+    const FIELDS: [usize; 6] = [26, 27, 28, 45, 46, 47];
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let mut values = [0; 6];
+    for (value, field) in values.iter_mut().zip(FIELDS) {
+        *value = fields.get(field - 3)?.parse().ok()?;
+    }
+    Some(values)
+}
+
 fn inherited_mask() -> u64 {
     let mut mask = 0_u64;
     // SAFETY: the mask is 8 bytes.
     unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, 0usize, &raw mut mask, 8usize);
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_BLOCK,
+            0usize,
+            &raw mut mask,
+            8usize,
+        );
     }
     mask
 }
@@ -234,7 +328,11 @@ impl SignalStack {
             )
         };
         assert!(base != libc::MAP_FAILED, "no memory for a signal stack");
-        let stack = libc::stack_t { ss_sp: base, ss_flags: 0, ss_size: SIGNAL_STACK_SIZE };
+        let stack = libc::stack_t {
+            ss_sp: base,
+            ss_flags: 0,
+            ss_size: SIGNAL_STACK_SIZE,
+        };
         // SAFETY: the stack was just mapped.
         unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
         SignalStack { base }
@@ -243,7 +341,11 @@ impl SignalStack {
 
 impl Drop for SignalStack {
     fn drop(&mut self) {
-        let stack = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+        let stack = libc::stack_t {
+            ss_sp: std::ptr::null_mut(),
+            ss_flags: libc::SS_DISABLE,
+            ss_size: 0,
+        };
         // SAFETY: signals are blocked when a thread ends, so nothing runs on the stack.
         unsafe {
             libc::sigaltstack(&raw const stack, std::ptr::null_mut());
@@ -262,9 +364,19 @@ pub fn continuation(arguments: &[std::ffi::OsString]) -> Option<(Plan, Program)>
     }
     let plan = Plan::decode(arguments.get(2)?.as_bytes())?;
     let path = PathBuf::from(arguments.get(3)?);
-    let arguments =
-        arguments[4..].iter().map(|text| CString::new(text.as_bytes())).collect::<Result<_, _>>().ok()?;
-    Some((plan, Program { path, arguments, environment: environment() }))
+    let arguments = arguments[4..]
+        .iter()
+        .map(|text| CString::new(text.as_bytes()))
+        .collect::<Result<_, _>>()
+        .ok()?;
+    Some((
+        plan,
+        Program {
+            path,
+            arguments,
+            environment: environment(),
+        },
+    ))
 }
 
 /// The environment of this process, as it is.

@@ -63,7 +63,9 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
 
 fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome {
     use Outcome::Return;
-    let Ok(number) = i64::try_from(call.number) else { return Return(-i64::from(libc::ENOSYS)) };
+    let Ok(number) = i64::try_from(call.number) else {
+        return Return(-i64::from(libc::ENOSYS));
+    };
     match number {
         libc::SYS_mmap => Return(memory::map(process, call)),
         libc::SYS_munmap => Return(memory::unmap(process, call)),

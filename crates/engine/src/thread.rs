@@ -79,7 +79,10 @@ impl Thread {
             clear_tid: 0,
             robust_list: 0,
             mask,
-            alternate_stack: AlternateStack { flags: libc::SS_DISABLE, ..AlternateStack::default() },
+            alternate_stack: AlternateStack {
+                flags: libc::SS_DISABLE,
+                ..AlternateStack::default()
+            },
             signal: None,
             stepping: false,
             actions,

@@ -36,9 +36,10 @@ use crate::translate::traced::Borrowed;
 pub(crate) use buffer::{buffer_fault, empty_buffer, leave_midway};
 pub(crate) use functions::function;
 pub(crate) use hooks::{
-    after_fork, annotation, before_fork, context_change, event, finish, forked, interrupted, memory_written, service,
-    system_call_entry, system_call_exit, thread_created, thread_ends, thread_parks,
-    thread_is_ending, thread_pointer_changed, thread_starts, vfork_child_leaves, vfork_child_starts,
+    after_fork, annotation, before_fork, context_change, event, finish, forked, interrupted,
+    memory_written, service, system_call_entry, system_call_exit, thread_created, thread_ends,
+    thread_is_ending, thread_parks, thread_pointer_changed, thread_starts, vfork_child_leaves,
+    vfork_child_starts,
 };
 pub use ownership::LineLayout;
 pub use thread_trace::ThreadTrace;
@@ -60,8 +61,6 @@ pub struct Tracer {
     modules: Mutex<u32>,
     /// Whether a region of interest is active.
     in_region: AtomicBool,
-    /// The greatest time that any thread has shown to all others.
-    latest_time: AtomicU64,
     ownership: ownership::Ownership,
     started: Mutex<Instant>,
 }
@@ -97,8 +96,16 @@ impl Tickets {
 
     fn reserve() -> std::io::Result<Tickets> {
         let counter = layout::LIBRARY_END - 0x20_0000;
-        layout::map_fixed(counter, 4096 + Tickets::LOCKS * 8, libc::PROT_READ | libc::PROT_WRITE)?;
-        Ok(Tickets { counter, locks: counter + 4096, lock_count: Tickets::LOCKS })
+        layout::map_fixed(
+            counter,
+            4096 + Tickets::LOCKS * 8,
+            libc::PROT_READ | libc::PROT_WRITE,
+        )?;
+        Ok(Tickets {
+            counter,
+            locks: counter + 4096,
+            lock_count: Tickets::LOCKS,
+        })
     }
 
     fn counter(&self) -> &'static AtomicU64 {
@@ -126,7 +133,9 @@ impl Tracer {
         program: &Program,
         loaded: &LoadedProgram,
     ) -> Result<Option<Tracer>, StartError> {
-        let Some(plan) = &plan.trace else { return Ok(None) };
+        let Some(plan) = &plan.trace else {
+            return Ok(None);
+        };
         let header = header(plan, program, loaded);
         let (writer, file) = open(plan, &header, plan.child)?;
         let ownership = ownership::Ownership::reserve(plan).map_err(StartError::Reserve)?;
@@ -143,13 +152,18 @@ impl Tracer {
             functions: functions::Functions::new(&plan.functions),
             modules: Mutex::new(0),
             in_region: AtomicBool::new(false),
-            latest_time: AtomicU64::new(0),
             ownership,
             started: Mutex::new(Instant::now()),
         };
         for segment in &loaded.segments {
             if let Some(file) = &segment.file {
-                tracer.module_mapped(file, segment.address, segment.offset, segment.size, segment.protection as i32);
+                tracer.module_mapped(
+                    file,
+                    segment.address,
+                    segment.offset,
+                    segment.size,
+                    segment.protection,
+                );
             }
         }
         Ok(Some(tracer))
@@ -192,7 +206,9 @@ impl Tracer {
 
     /// Makes a superblock known. Called under the lock of the cache, before its code can run.
     pub(crate) fn define(&self, superblock: &Superblock) {
-        let used = self.next_path.fetch_add(superblock.paths.len() as u32, Ordering::Relaxed);
+        let used = self
+            .next_path
+            .fetch_add(superblock.paths.len() as u32, Ordering::Relaxed);
         if used + superblock.paths.len() as u32 + 1024 > unspool_events::raw::PATH_IDS {
             crate::finish::fatal(
                 "the program has more code paths than a trace can name\n\
@@ -211,7 +227,11 @@ impl Tracer {
     }
 
     /// Calls `use_it` with what is known of a fragment (its index plus 1).
-    pub(crate) fn with_fragment<T>(&self, trace: u32, use_it: impl FnOnce(&FragmentTrace) -> T) -> T {
+    pub(crate) fn with_fragment<T>(
+        &self,
+        trace: u32,
+        use_it: impl FnOnce(&FragmentTrace) -> T,
+    ) -> T {
         use_it(&lock(&self.fragments)[trace as usize - 1])
     }
 
@@ -221,11 +241,20 @@ impl Tracer {
     }
 
     /// A file was mapped: its module is recorded once, when its code is.
-    pub(crate) fn module_mapped(&self, path: &Path, address: u64, offset: u64, size: u64, protection: i32) {
+    pub(crate) fn module_mapped(
+        &self,
+        path: &Path,
+        address: u64,
+        offset: u64,
+        size: u64,
+        protection: i32,
+    ) {
         if protection & libc::PROT_EXEC == 0 {
             return;
         }
-        let Ok(module) = unspool_binary::Module::open(path) else { return };
+        let Ok(module) = unspool_binary::Module::open(path) else {
+            return;
+        };
         let writer = lock(&self.writer).clone();
         {
             let mut modules = lock(&self.modules);
@@ -245,6 +274,9 @@ impl Tracer {
     fn start_child(&self) {
         let mut plan = self.plan.clone();
         plan.child = true;
+        if Process::get().plan.leave_children {
+            plan.output = None;
+        }
         let header = TraceHeader {
             process: std::process::id(),
             parent_process: Some(self.header.process),
@@ -258,11 +290,15 @@ impl Tracer {
         *lock(&self.started) = Instant::now();
         match open(&plan, &header, true) {
             Ok((writer, file)) => {
-                *lock(&self.writer) = writer;
+                let parents = std::mem::replace(&mut *lock(&self.writer), writer);
+                // Closing its file could close the parent's: they may share descriptors.
+                std::mem::forget(parents);
                 self.file.store(file, Ordering::Relaxed);
             }
             Err(error) => {
-                crate::finish::say(&format!("unspool: this child process is not recorded: {error}"));
+                crate::finish::say(&format!(
+                    "unspool: this child process is not recorded: {error}"
+                ));
                 *lock(&self.writer) = TraceWriter::discarding(&header);
                 self.file.store(-1, Ordering::Relaxed);
             }
@@ -273,9 +309,40 @@ impl Tracer {
     }
 }
 
+/// Keeps all locks of the trace, so that a forked child finds what they protect whole.
+pub(crate) struct Frozen {
+    _guards: (
+        MutexGuard<'static, TraceWriter>,
+        MutexGuard<'static, Vec<FragmentTrace>>,
+        MutexGuard<'static, Vec<values::ValueService>>,
+        MutexGuard<'static, u32>,
+        MutexGuard<'static, Instant>,
+    ),
+    _hooks: functions::FrozenHooks<'static>,
+    _sites: MutexGuard<'static, Vec<crate::translate::ownership::CheckSite>>,
+}
+
+/// Waits for all locks of the trace, if there is one.
+pub(crate) fn freeze() -> Option<Frozen> {
+    let tracer = Process::get().trace.as_ref()?;
+    Some(Frozen {
+        _guards: (
+            lock(&tracer.writer),
+            lock(&tracer.fragments),
+            lock(&tracer.value_services),
+            lock(&tracer.modules),
+            lock(&tracer.started),
+        ),
+        _hooks: tracer.functions.freeze(),
+        _sites: tracer.ownership.freeze(),
+    })
+}
+
 /// The executable file mappings of this process that belong to the program.
 fn mapped_code() -> Vec<(PathBuf, u64, u64, u64)> {
-    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return Vec::new() };
+    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else {
+        return Vec::new();
+    };
     let own = std::fs::read_link("/proc/self/exe").ok();
     maps.lines()
         .filter_map(|line| {
@@ -293,16 +360,26 @@ fn mapped_code() -> Vec<(PathBuf, u64, u64, u64)> {
 }
 
 fn now_unix_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_nanos() as u64)
 }
 
 fn header(plan: &TracePlan, program: &Program, loaded: &LoadedProgram) -> TraceHeader {
     let option = |name: &str, value: &dyn std::fmt::Display| (name.to_owned(), value.to_string());
     TraceHeader {
         order: plan.order,
-        granule: if plan.order == Order::LineAtomic { plan.granule } else { 0 },
+        granule: if plan.order == Order::LineAtomic {
+            plan.granule
+        } else {
+            0
+        },
         program: loaded.executable.as_os_str().as_bytes().to_vec(),
-        arguments: program.arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
+        arguments: program
+            .arguments
+            .iter()
+            .map(|argument| argument.as_bytes().to_vec())
+            .collect(),
         options: vec![
             option("registered-only", &plan.registered_only),
             option("roi", &plan.regions_only),
@@ -320,11 +397,24 @@ fn header(plan: &TracePlan, program: &Program, loaded: &LoadedProgram) -> TraceH
 }
 
 /// Opens the trace's file out of the way of the program's own descriptors.
-fn open(plan: &TracePlan, header: &TraceHeader, child: bool) -> Result<(TraceWriter, i32), StartError> {
+fn open(
+    plan: &TracePlan,
+    header: &TraceHeader,
+    child: bool,
+) -> Result<(TraceWriter, i32), StartError> {
     const OUT_OF_THE_WAY: i32 = 200;
-    let Some(output) = &plan.output else { return Ok((TraceWriter::discarding(header), -1)) };
-    let (file, path) = if child { create_for_child(output) } else { (create(output), output.clone()) };
-    let failed = |source| StartError::Trace { path: path.clone(), source };
+    let Some(output) = &plan.output else {
+        return Ok((TraceWriter::discarding(header), -1));
+    };
+    let (file, path) = if child {
+        create_for_child(output)
+    } else {
+        (create(output), output.clone())
+    };
+    let failed = |source| StartError::Trace {
+        path: path.clone(),
+        source,
+    };
     let file = file.map_err(failed)?;
     // SAFETY: duplicates a descriptor that we own.
     let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
@@ -349,8 +439,15 @@ fn create(path: &Path) -> std::io::Result<File> {
 
 /// Each child has a file of its own: `name.PID.ext`, then `name.PID.2.ext`, …
 fn create_for_child(output: &Path) -> (std::io::Result<File>, PathBuf) {
-    let stem = output.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let extension = output.extension().map(|text| format!(".{}", text.to_string_lossy())).unwrap_or_default();
+    let stem = output
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let extension = output
+        .extension()
+        .map(|text| format!(".{}", text.to_string_lossy()))
+        .unwrap_or_default();
     let is_plain = output.metadata().map_or(true, |facts| facts.is_file());
     if output == Path::new("-") || !is_plain {
         let reason = "children need a plain file beside which theirs can be put";
@@ -358,7 +455,11 @@ fn create_for_child(output: &Path) -> (std::io::Result<File>, PathBuf) {
     }
     let process = std::process::id();
     for number in 1.. {
-        let suffix = if number == 1 { String::new() } else { format!(".{number}") };
+        let suffix = if number == 1 {
+            String::new()
+        } else {
+            format!(".{number}")
+        };
         let path = output.with_file_name(format!("{stem}.{process}{suffix}{extension}"));
         match File::options().write(true).create_new(true).open(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}

@@ -57,6 +57,8 @@ impl Source<'_> {
     /// Whether code at `pc` can change only by a system call.
     #[must_use]
     pub fn is_stable(&self, pc: u64) -> bool {
-        self.regions.find(pc).is_some_and(|(_, region)| region.protection & libc::PROT_WRITE == 0)
+        self.regions
+            .find(pc)
+            .is_some_and(|(_, region)| region.protection & libc::PROT_WRITE == 0)
     }
 }

@@ -74,7 +74,10 @@ impl Case<'_> {
     /// Tells whether any step beyond `fits` that alignment allows faults behind the end.
     fn expect_overrun(&mut self, inputs: Inputs, size: u64) {
         let end = self.machine.end();
-        for step in [1, 2, 4, 8, 16, 32, 64].into_iter().filter(|step| *step <= size) {
+        for step in [1, 2, 4, 8, 16, 32, 64]
+            .into_iter()
+            .filter(|step| *step <= size)
+        {
             let mut beyond = inputs;
             beyond.pointer += step;
             match self.run(beyond) {
@@ -101,7 +104,10 @@ impl Case<'_> {
 
     fn check_plain(&mut self, size: u64, writes: bool) {
         let (start, end) = (self.machine.start(), self.machine.end());
-        let at = |pointer| Inputs { pointer, ..Inputs::default() };
+        let at = |pointer| Inputs {
+            pointer,
+            ..Inputs::default()
+        };
         self.expect("at the end", at(end - size), false);
         self.expect_overrun(at(end - size), size);
         self.expect("at the start", at(start), false);
@@ -119,7 +125,10 @@ impl Case<'_> {
             if !checks_whole {
                 self.expect("an element at the end", fits, false);
             }
-            let beyond = Inputs { pointer: fits.pointer + size, ..fits };
+            let beyond = Inputs {
+                pointer: fits.pointer + size,
+                ..fits
+            };
             self.expect("an element beyond the end", beyond, true);
         }
         if !checks_whole {
@@ -135,7 +144,10 @@ impl Case<'_> {
         for element in 0..u64::from(count) {
             let fits = with_elements(mask, &[element], end - size);
             self.expect("at the end", fits, false);
-            let beyond = Inputs { pointer: fits.pointer + size, ..fits };
+            let beyond = Inputs {
+                pointer: fits.pointer + size,
+                ..fits
+            };
             self.expect("beyond the end", beyond, true);
         }
         self.expect("no element", with_elements(mask, &[], end), false);
@@ -154,7 +166,10 @@ impl Case<'_> {
             let bits: Vec<u64> = (0..number).map(|index| index * stride).collect();
             let fits = with_elements(mask, &bits, end - number * size);
             self.expect("elements at the end", fits, false);
-            let beyond = Inputs { pointer: fits.pointer + size, ..fits };
+            let beyond = Inputs {
+                pointer: fits.pointer + size,
+                ..fits
+            };
             self.expect("elements beyond the end", beyond, true);
         }
         let start = self.machine.start();
@@ -162,7 +177,13 @@ impl Case<'_> {
     }
 
     fn check_indexed(&mut self, operand: &MemoryOperand, writes: bool) {
-        let Shape::Indexed { index_size, count, mask, .. } = operand.shape else {
+        let Shape::Indexed {
+            index_size,
+            count,
+            mask,
+            ..
+        } = operand.shape
+        else {
             return;
         };
         let (size, end) = (u64::from(operand.size), self.machine.end());
@@ -175,7 +196,10 @@ impl Case<'_> {
                 let bytes = &distance.to_le_bytes()[..usize::from(index_size)];
                 fits.indexes[at..at + bytes.len()].copy_from_slice(bytes);
                 self.expect("an indexed element at the end", fits, false);
-                let beyond = Inputs { pointer: fits.pointer + size, ..fits };
+                let beyond = Inputs {
+                    pointer: fits.pointer + size,
+                    ..fits
+                };
                 self.expect("an indexed element beyond the end", beyond, true);
             }
         }
@@ -185,10 +209,19 @@ impl Case<'_> {
     }
 
     fn check(&mut self, operands: &[MemoryOperand]) {
-        let writes = operands.iter().any(|operand| operand.kind == AccessKind::Write);
+        let writes = operands
+            .iter()
+            .any(|operand| operand.kind == AccessKind::Write);
         let Some(operand) = operands.first() else {
             let end = self.machine.end();
-            self.expect("no access", Inputs { pointer: end, ..Inputs::default() }, false);
+            self.expect(
+                "no access",
+                Inputs {
+                    pointer: end,
+                    ..Inputs::default()
+                },
+                false,
+            );
             return;
         };
         let size = u64::from(operand.size);
@@ -206,7 +239,10 @@ impl Case<'_> {
 
 /// Inputs whose mask selects `elements`.
 fn with_elements(mask: ElementMask, elements: &[u64], pointer: u64) -> Inputs {
-    let mut inputs = Inputs { pointer, ..Inputs::default() };
+    let mut inputs = Inputs {
+        pointer,
+        ..Inputs::default()
+    };
     match mask {
         ElementMask::Bits(_) => {
             inputs.mask = elements.iter().map(|element| 1 << element).sum();
@@ -257,8 +293,11 @@ fn operands_are_as_the_processor_sees_them() {
     let (mut compared, mut lacking) = (0, 0);
     let mut failures = Vec::new();
     forms::for_each_form(&mut |bytes, instruction| {
-        let form =
-            (instruction.code() as usize, instruction.has_op_mask(), instruction.is_broadcast());
+        let form = (
+            instruction.code() as usize,
+            instruction.has_op_mask(),
+            instruction.is_broadcast(),
+        );
         if !seen.insert(form) {
             return;
         }
@@ -268,8 +307,14 @@ fn operands_are_as_the_processor_sees_them() {
             return;
         }
         operands.retain(|operand| operand.base == Register::RDI);
-        let harmless = Inputs { pointer: machine.start(), ..Inputs::default() };
-        if matches!(machine.run(bytes, harmless), Outcome::Undefined | Outcome::ProtectionFault) {
+        let harmless = Inputs {
+            pointer: machine.start(),
+            ..Inputs::default()
+        };
+        if matches!(
+            machine.run(bytes, harmless),
+            Outcome::Undefined | Outcome::ProtectionFault
+        ) {
             lacking += 1;
             return;
         }
@@ -284,6 +329,11 @@ fn operands_are_as_the_processor_sees_them() {
         failures.append(&mut case.failures);
     });
     println!("{compared} forms compared, {lacking} that this processor lacks or refuses");
-    assert!(failures.is_empty(), "{} disagreements:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} disagreements:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
     assert!(compared > 500, "only {compared} forms were compared");
 }

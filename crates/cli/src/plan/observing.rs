@@ -143,41 +143,6 @@ impl TryFrom<TraceArguments> for TracePlan {
     }
 }
 
-impl TracePlan {
-    /// The options as the trace's header keeps them: what exporters and analyses must know
-    /// of how the trace was made, and what a reader wants to see of it.
-    pub(crate) fn header_options(&self) -> Vec<(String, String)> {
-        let mut options = Vec::new();
-        let mut add = |name: &str, value: String| options.push((name.to_owned(), value));
-        for (name, on) in [
-            ("registered-only", self.registered_only),
-            ("roi", self.region_only),
-            ("failed-cas", self.failed_cas),
-            ("verify", self.verify),
-        ] {
-            if on {
-                add(name, "true".to_owned());
-            }
-        }
-        for (name, value) in [
-            ("locks", self.locks.map(u64::from)),
-            ("buffer", self.buffer.map(u64::from)),
-            ("max-skew", self.max_skew),
-        ] {
-            if let Some(value) = value {
-                add(name, value.to_string());
-            }
-        }
-        if !self.functions.is_empty() {
-            add("functions", self.functions.join("\n"));
-        }
-        if self.children == Children::Leave {
-            add("children", "leave".to_owned());
-        }
-        options
-    }
-}
-
 /// Refuses to fill a terminal with a binary trace.
 fn to_standard_output() -> Result<TraceDestination, Failure> {
     if std::io::stdout().is_terminal() {

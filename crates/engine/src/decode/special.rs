@@ -19,7 +19,11 @@ pub(super) fn examine(opcode: Opcode, reader: &Reader<'_>) -> (Kind, u16) {
 
 /// `kind`, unless the operand-size prefix makes this near branch differ between makers.
 fn near(opcode: Opcode, kind: Kind) -> Kind {
-    if opcode.prefixes.is_narrow() { Kind::Unusual } else { kind }
+    if opcode.prefixes.is_narrow() {
+        Kind::Unusual
+    } else {
+        kind
+    }
 }
 
 /// The selector register that a ModRM `reg` field names, if it is FS or GS.
@@ -38,7 +42,12 @@ fn one_byte(opcode: Opcode, reader: &Reader<'_>, attributes: &mut u16) -> Kind {
     let next = reader.peek();
     let reg = next >> 3 & 7;
     match byte {
-        0x70..=0x7f => near(opcode, Kind::Jcc { condition: byte & 0xf }),
+        0x70..=0x7f => near(
+            opcode,
+            Kind::Jcc {
+                condition: byte & 0xf,
+            },
+        ),
         0xe0..=0xe3 => near(opcode, Kind::JrcxzOrLoop { opcode: byte }),
         0xe8 => near(opcode, Kind::CallDirect),
         0xe9 | 0xeb => near(opcode, Kind::JumpDirect),
@@ -124,7 +133,12 @@ fn two_byte(opcode: Opcode, reader: &Reader<'_>, attributes: &mut u16) -> Kind {
             }
             Kind::Plain
         }
-        0x80..=0x8f => near(opcode, Kind::Jcc { condition: byte & 0xf }),
+        0x80..=0x8f => near(
+            opcode,
+            Kind::Jcc {
+                condition: byte & 0xf,
+            },
+        ),
         0xa0 => Kind::ReadSegment(Segment::Fs),
         0xa1 => Kind::MoveToSegment(Segment::Fs),
         0xa8 => Kind::ReadSegment(Segment::Gs),
@@ -159,7 +173,11 @@ fn segment_base_group(modrm: u8, opcode: Opcode) -> Kind {
     if modrm < 0xc0 || opcode.prefixes.flags & FLAG_REP == 0 || modrm >= 0xe0 {
         return Kind::Plain;
     }
-    let segment = if modrm & 0x08 == 0 { Segment::Fs } else { Segment::Gs };
+    let segment = if modrm & 0x08 == 0 {
+        Segment::Fs
+    } else {
+        Segment::Gs
+    };
     let register = modrm & 7 | (opcode.prefixes.extension & 1) << 3;
     if modrm & 0x10 == 0 {
         Kind::ReadSegmentBase { segment, register }

@@ -42,12 +42,16 @@ fn expected_kind(iced: &iced_x86::Instruction) -> Kind {
         Mnemonic::Loop => Kind::JrcxzOrLoop { opcode: 0xe2 },
         Mnemonic::Jrcxz | Mnemonic::Jecxz => Kind::JrcxzOrLoop { opcode: 0xe3 },
         Mnemonic::Ret if iced.op_count() == 0 => Kind::Return { pop: 0 },
-        Mnemonic::Ret => Kind::Return { pop: iced.immediate16() },
+        Mnemonic::Ret => Kind::Return {
+            pop: iced.immediate16(),
+        },
         Mnemonic::Retf | Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq => Kind::FarTransfer,
         Mnemonic::Uiret => Kind::Unusual,
         Mnemonic::Syscall => Kind::Syscall,
         Mnemonic::Sysenter => Kind::Sysenter,
-        Mnemonic::Int => Kind::Int { vector: iced.immediate8() },
+        Mnemonic::Int => Kind::Int {
+            vector: iced.immediate8(),
+        },
         Mnemonic::Int3 => Kind::Int3,
         Mnemonic::Int1 => Kind::Int1,
         Mnemonic::Ud0 | Mnemonic::Ud1 | Mnemonic::Ud2 => Kind::Ud,
@@ -81,9 +85,9 @@ fn expected_kind(iced: &iced_x86::Instruction) -> Kind {
             Kind::ReadSegment(segment_of(iced.op1_register()).unwrap())
         }
         _ => match iced.flow_control() {
-            FlowControl::ConditionalBranch => {
-                Kind::Jcc { condition: iced.condition_code() as u8 - 1 }
-            }
+            FlowControl::ConditionalBranch => Kind::Jcc {
+                condition: iced.condition_code() as u8 - 1,
+            },
             FlowControl::UnconditionalBranch => Kind::JumpDirect,
             FlowControl::Call if iced.is_call_near() => Kind::CallDirect,
             FlowControl::IndirectBranch if iced.is_jmp_near_indirect() => Kind::JumpIndirect,
@@ -131,7 +135,11 @@ fn compare(bytes: &[u8]) -> bool {
     assert_eq!(usize::from(ours.length), iced.len(), "length of {}", case());
     let expected = expected_kind(&iced);
     if ours.kind == Kind::Unusual && is_near_branch(expected) {
-        assert!(ours.operand_size_prefix && !ours.wide(), "kind of {}", case());
+        assert!(
+            ours.operand_size_prefix && !ours.wide(),
+            "kind of {}",
+            case()
+        );
         return true;
     }
     assert_eq!(ours.kind, expected, "kind of {}", case());
@@ -144,21 +152,48 @@ fn compare(bytes: &[u8]) -> bool {
         _ => 0,
     };
     assert_eq!(ours.target, target, "target of {}", case());
-    assert_eq!(ours.rip_relative, iced.is_ip_rel_memory_operand(), "rip of {}", case());
+    assert_eq!(
+        ours.rip_relative,
+        iced.is_ip_rel_memory_operand(),
+        "rip of {}",
+        case()
+    );
     compare_offsets(&ours, &decoder.get_constant_offsets(&iced), &case);
     if (0..iced.op_count()).any(|operand| iced.op_kind(operand) == iced_x86::OpKind::Memory)
         && iced.mnemonic() != Mnemonic::Lea
     {
-        assert_eq!(ours.segment, segment_of(iced.memory_segment()), "segment of {}", case());
+        assert_eq!(
+            ours.segment,
+            segment_of(iced.memory_segment()),
+            "segment of {}",
+            case()
+        );
         let is_without_modrm = iced.mnemonic() == Mnemonic::Xlatb
             || ours.map == 0 && matches!(ours.opcode, 0xa0..=0xa3);
-        assert_eq!(ours.has_memory_modrm(), !is_without_modrm, "ModRM of {}", case());
+        assert_eq!(
+            ours.has_memory_modrm(),
+            !is_without_modrm,
+            "ModRM of {}",
+            case()
+        );
     }
     if let Some(segment_offset) = ours.segment.map(|_| usize::from(ours.segment_offset)) {
-        assert!(matches!(bytes[segment_offset], 0x64 | 0x65), "segment of {}", case());
+        assert!(
+            matches!(bytes[segment_offset], 0x64 | 0x65),
+            "segment of {}",
+            case()
+        );
     }
-    assert_eq!(ours.opcode, bytes[usize::from(ours.opcode_offset)], "opcode of {}", case());
-    assert_eq!(ours.lock, iced.has_lock_prefix() || ours.lock && lock_is_else(&iced));
+    assert_eq!(
+        ours.opcode,
+        bytes[usize::from(ours.opcode_offset)],
+        "opcode of {}",
+        case()
+    );
+    assert_eq!(
+        ours.lock,
+        iced.has_lock_prefix() || ours.lock && lock_is_else(&iced)
+    );
     true
 }
 
@@ -174,7 +209,10 @@ fn compare_offsets(
 ) {
     if iced.has_displacement() {
         assert_eq!(
-            (usize::from(ours.displacement_offset), usize::from(ours.displacement_size)),
+            (
+                usize::from(ours.displacement_offset),
+                usize::from(ours.displacement_size)
+            ),
             (iced.displacement_offset(), iced.displacement_size()),
             "displacement of {}",
             case()
@@ -183,9 +221,16 @@ fn compare_offsets(
         assert_eq!(ours.displacement_size, 0, "displacement of {}", case());
     }
     if iced.has_immediate() {
-        let second = if iced.has_immediate2() { iced.immediate_size2() } else { 0 };
+        let second = if iced.has_immediate2() {
+            iced.immediate_size2()
+        } else {
+            0
+        };
         assert_eq!(
-            (usize::from(ours.immediate_offset), usize::from(ours.immediate_size)),
+            (
+                usize::from(ours.immediate_offset),
+                usize::from(ours.immediate_size)
+            ),
             (iced.immediate_offset(), iced.immediate_size() + second),
             "immediate of {}",
             case()
@@ -240,7 +285,10 @@ fn legacy_opcodes_agree_with_iced() {
             }
         }
     }
-    assert!(valid > 1_500_000, "only {valid} valid instructions were compared");
+    assert!(
+        valid > 1_500_000,
+        "only {valid} valid instructions were compared"
+    );
 }
 
 #[test]
@@ -248,7 +296,11 @@ fn now_extensions_agree_with_iced() {
     let mut random = Random(2);
     let mut valid = 0;
     for suffix in 0..=255u8 {
-        for (form, end) in [(vec![0xc1], 3), (vec![0x45, 0x10], 4), (vec![0x04, 0x88], 4)] {
+        for (form, end) in [
+            (vec![0xc1], 3),
+            (vec![0x45, 0x10], 4),
+            (vec![0x04, 0x88], 4),
+        ] {
             let mut bytes = [0; 24];
             random.fill(&mut bytes);
             bytes[..2].copy_from_slice(&[0x0f, 0x0f]);
@@ -265,7 +317,9 @@ fn vector_opcodes_agree_with_iced() {
     let mut random = Random(3);
     let mut valid = 0;
     for opcode in 0..=255u8 {
-        for third in [0x78, 0x79, 0x7a, 0x7b, 0x7c, 0x7d, 0xf8, 0xf9, 0xfa, 0xfb, 0xfd, 0x31] {
+        for third in [
+            0x78, 0x79, 0x7a, 0x7b, 0x7c, 0x7d, 0xf8, 0xf9, 0xfa, 0xfb, 0xfd, 0x31,
+        ] {
             valid += compare_all_forms(&[0xc5, third, opcode], &mut random);
             for map in [1, 2, 3, 7] {
                 for extension in [0xe0, 0x40] {
@@ -278,7 +332,10 @@ fn vector_opcodes_agree_with_iced() {
             }
         }
     }
-    assert!(valid > 150_000, "only {valid} valid instructions were compared");
+    assert!(
+        valid > 150_000,
+        "only {valid} valid instructions were compared"
+    );
 }
 
 #[test]
@@ -295,7 +352,10 @@ fn wide_vector_opcodes_agree_with_iced() {
             }
         }
     }
-    assert!(valid > 500_000, "only {valid} valid instructions were compared");
+    assert!(
+        valid > 500_000,
+        "only {valid} valid instructions were compared"
+    );
 }
 
 #[test]
@@ -307,8 +367,9 @@ fn random_bytes_agree_with_iced() {
         random.fill(&mut bytes);
         // Every other string is made of prefixes first.
         if round & 1 == 0 {
-            const PREFIXES: [u8; 12] =
-                [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3, 0x48, 0x4d];
+            const PREFIXES: [u8; 12] = [
+                0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3, 0x48, 0x4d,
+            ];
             let count = (random.next() % 5) as usize;
             for byte in &mut bytes[..count] {
                 *byte = PREFIXES[(random.next() % 12) as usize];
@@ -316,7 +377,10 @@ fn random_bytes_agree_with_iced() {
         }
         valid += u32::from(compare(&bytes));
     }
-    assert!(valid > 2_000_000, "only {valid} valid instructions were compared");
+    assert!(
+        valid > 2_000_000,
+        "only {valid} valid instructions were compared"
+    );
 }
 
 #[test]
@@ -348,21 +412,35 @@ fn sixteen_bytes_are_too_many() {
     // 13 prefixes, an opcode and an immediate of two bytes are one byte too many.
     bytes[13] = 0x05;
     assert_eq!(decode(&bytes, PC).unwrap_err(), DecodeError::TooLong);
-    assert_eq!(decode(&bytes[..14], PC).unwrap_err(), DecodeError::Truncated);
+    assert_eq!(
+        decode(&bytes[..14], PC).unwrap_err(),
+        DecodeError::Truncated
+    );
 }
 
 #[test]
 fn parts_are_where_they_should_be() {
     // mov qword fs:[rax + rcx*4 + 0x12345678], 0x55
-    let bytes = [0x64, 0x48, 0xc7, 0x84, 0x88, 0x78, 0x56, 0x34, 0x12, 0x55, 0, 0, 0];
+    let bytes = [
+        0x64, 0x48, 0xc7, 0x84, 0x88, 0x78, 0x56, 0x34, 0x12, 0x55, 0, 0, 0,
+    ];
     let instruction = decode(&bytes, PC).unwrap();
     assert_eq!(instruction.segment, Some(Segment::Fs));
     assert_eq!(instruction.segment_offset, 0);
     assert_eq!((instruction.rex, instruction.prefix_offset), (0x48, 1));
     assert_eq!((instruction.opcode, instruction.opcode_offset), (0xc7, 2));
     assert_eq!((instruction.modrm_offset, instruction.sib_offset), (3, 4));
-    assert_eq!((instruction.displacement_offset, instruction.displacement_size), (5, 4));
-    assert_eq!((instruction.immediate_offset, instruction.immediate_size), (9, 4));
+    assert_eq!(
+        (
+            instruction.displacement_offset,
+            instruction.displacement_size
+        ),
+        (5, 4)
+    );
+    assert_eq!(
+        (instruction.immediate_offset, instruction.immediate_size),
+        (9, 4)
+    );
     assert_eq!((instruction.length, instruction.kind), (13, Kind::Plain));
     // vpermq zmm31{k1}, zmm30, [r9]: R', B and W come out as REX would have them.
     let instruction = decode(&[0x62, 0x42, 0x8d, 0x41, 0x36, 0x39], PC).unwrap();
@@ -385,6 +463,10 @@ fn undefined_opcodes_are_invalid() {
         &[0x48, 0xc5, 0xf9, 0x6f, 0xc0],
         &[0xc4, 0xe0, 0x79, 0x6f, 0xc0],
     ] {
-        assert_eq!(decode(bytes, PC).unwrap().kind, Kind::Invalid, "{bytes:02x?}");
+        assert_eq!(
+            decode(bytes, PC).unwrap().kind,
+            Kind::Invalid,
+            "{bytes:02x?}"
+        );
     }
 }

@@ -30,7 +30,11 @@ pub(super) fn apply(number: i64, call: &mut Call<'_>) -> bool {
         libc::SYS_wait4 => wait_for_child(call),
         // Asked for no group, the kernel only counts them.
         libc::SYS_getgroups => {
-            let size = if call.arguments[0] == 0 { 0 } else { call.returned() * 4 };
+            let size = if call.arguments[0] == 0 {
+                0
+            } else {
+                call.returned() * 4
+            };
             call.add(true, call.arguments[1], size);
         }
         // Removing a descriptor takes no event.
@@ -253,7 +257,10 @@ fn wait_for_child(call: &mut Call<'_>) {
 
 fn control_thread_pointer(call: &mut Call<'_>) {
     // Get FS, get GS, and the state components that the process may use.
-    if matches!(call.arguments[0], 0x1003 | 0x1004 | 0x1021 | 0x1022 | 0x1024 | 0x1025) {
+    if matches!(
+        call.arguments[0],
+        0x1003 | 0x1004 | 0x1021 | 0x1022 | 0x1024 | 0x1025
+    ) {
         add_both(call, call.arguments[1], 0, 8);
     }
 }

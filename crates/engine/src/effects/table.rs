@@ -11,7 +11,11 @@ use super::Extent::{
 use super::{Direction, Extent, Part};
 
 const fn part(direction: Direction, pointer: usize, extent: Extent) -> Part {
-    Part { direction, pointer, extent }
+    Part {
+        direction,
+        pointer,
+        extent,
+    }
 }
 
 const STAT: Extent = Fixed(144);
@@ -108,7 +112,13 @@ fn files(number: i64) -> Option<&'static [Part]> {
         libc::SYS_renameat | libc::SYS_renameat2 | libc::SYS_linkat => PATHS_AT,
         libc::SYS_symlinkat => const { &[part(Input, 0, Text), part(Input, 2, Text)] },
         libc::SYS_mount => {
-            const { &[part(Input, 0, Text), part(Input, 1, Text), part(Input, 2, Text)] }
+            const {
+                &[
+                    part(Input, 0, Text),
+                    part(Input, 1, Text),
+                    part(Input, 2, Text),
+                ]
+            }
         }
         libc::SYS_fanotify_mark => const { &[part(Input, 4, Text)] },
         _ => return None,
@@ -133,11 +143,23 @@ fn attributes_of_files(number: i64) -> Option<&'static [Part]> {
             const { &[part(Input, 1, Text), part(Input, 2, TIMES)] }
         }
         libc::SYS_setxattr | libc::SYS_lsetxattr => {
-            const { &[part(Input, 0, Text), part(Input, 1, Text), part(Input, 2, Argument(3))] }
+            const {
+                &[
+                    part(Input, 0, Text),
+                    part(Input, 1, Text),
+                    part(Input, 2, Argument(3)),
+                ]
+            }
         }
         libc::SYS_fsetxattr => const { &[part(Input, 1, Text), part(Input, 2, Argument(3))] },
         libc::SYS_getxattr | libc::SYS_lgetxattr => {
-            const { &[part(Input, 0, Text), part(Input, 1, Text), part(Output, 2, ResultUpTo(3))] }
+            const {
+                &[
+                    part(Input, 0, Text),
+                    part(Input, 1, Text),
+                    part(Output, 2, ResultUpTo(3)),
+                ]
+            }
         }
         libc::SYS_fgetxattr => const { &[part(Input, 1, Text), part(Output, 2, ResultUpTo(3))] },
         libc::SYS_listxattr | libc::SYS_llistxattr => {
@@ -177,7 +199,12 @@ fn waiting(number: i64) -> Option<&'static [Part]> {
         }
         libc::SYS_epoll_wait => const { &[part(Output, 1, ResultElements(12))] },
         libc::SYS_epoll_pwait => {
-            const { &[part(Output, 1, ResultElements(12)), part(Input, 4, Argument(5))] }
+            const {
+                &[
+                    part(Output, 1, ResultElements(12)),
+                    part(Input, 4, Argument(5)),
+                ]
+            }
         }
         libc::SYS_epoll_pwait2 => {
             const {
@@ -221,7 +248,13 @@ fn sockets(number: i64) -> Option<&'static [Part]> {
         libc::SYS_mq_open => const { &[part(Input, 0, Text), part(Input, 3, Fixed(64))] },
         libc::SYS_mq_timedsend => const { &[part(Input, 1, Argument(2)), part(Input, 4, TIME)] },
         libc::SYS_mq_timedreceive => {
-            const { &[part(Output, 1, ResultUpTo(2)), part(Output, 3, INT), part(Input, 4, TIME)] }
+            const {
+                &[
+                    part(Output, 1, ResultUpTo(2)),
+                    part(Output, 3, INT),
+                    part(Input, 4, TIME),
+                ]
+            }
         }
         libc::SYS_mq_notify => const { &[part(Input, 1, Fixed(64))] },
         libc::SYS_mq_getsetattr => {
@@ -246,7 +279,13 @@ fn processes(number: i64) -> Option<&'static [Part]> {
         libc::SYS_sethostname | libc::SYS_setdomainname => const { &[part(Input, 0, Argument(1))] },
         libc::SYS_setgroups => const { &[part(Input, 1, Elements(0, 4))] },
         libc::SYS_getresuid | libc::SYS_getresgid => {
-            const { &[part(Output, 0, INT), part(Output, 1, INT), part(Output, 2, INT)] }
+            const {
+                &[
+                    part(Output, 0, INT),
+                    part(Output, 1, INT),
+                    part(Output, 2, INT),
+                ]
+            }
         }
         libc::SYS_capget => const { &[part(Update, 0, LONG), part(Output, 1, Fixed(24))] },
         libc::SYS_capset => const { &[part(Input, 0, LONG), part(Input, 1, Fixed(24))] },
@@ -273,10 +312,22 @@ fn processes(number: i64) -> Option<&'static [Part]> {
             }
         }
         libc::SYS_add_key => {
-            const { &[part(Input, 0, Text), part(Input, 1, Text), part(Input, 2, Argument(3))] }
+            const {
+                &[
+                    part(Input, 0, Text),
+                    part(Input, 1, Text),
+                    part(Input, 2, Argument(3)),
+                ]
+            }
         }
         libc::SYS_request_key => {
-            const { &[part(Input, 0, Text), part(Input, 1, Text), part(Input, 2, Text)] }
+            const {
+                &[
+                    part(Input, 0, Text),
+                    part(Input, 1, Text),
+                    part(Input, 2, Text),
+                ]
+            }
         }
         FUTEX_WAKE => const { &[] },
         FUTEX_WAIT => const { &[part(Input, 0, INT), part(Input, 4, TIME)] },
@@ -323,7 +374,13 @@ fn signals(number: i64) -> Option<&'static [Part]> {
         libc::SYS_rt_sigpending => const { &[part(Output, 0, Argument(1))] },
         libc::SYS_rt_sigsuspend => const { &[part(Input, 0, Argument(1))] },
         libc::SYS_rt_sigtimedwait => {
-            const { &[part(Input, 0, Argument(3)), part(Output, 1, SIGINFO), part(Input, 2, TIME)] }
+            const {
+                &[
+                    part(Input, 0, Argument(3)),
+                    part(Output, 1, SIGINFO),
+                    part(Input, 2, TIME),
+                ]
+            }
         }
         libc::SYS_rt_sigqueueinfo => const { &[part(Input, 2, SIGINFO)] },
         libc::SYS_rt_tgsigqueueinfo => const { &[part(Input, 3, SIGINFO)] },

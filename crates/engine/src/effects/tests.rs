@@ -3,7 +3,11 @@
 use super::{Completeness, Effect, memory_effects};
 
 fn effect(write: bool, address: u64, size: u64) -> Effect {
-    Effect { write, address, size }
+    Effect {
+        write,
+        address,
+        size,
+    }
 }
 
 /// A program's memory: pieces at chosen addresses, padded with readable zeros to 4096 bytes.
@@ -21,7 +25,9 @@ impl Memory {
 
     fn read(&self, address: u64, out: &mut [u8]) -> bool {
         self.0.iter().any(|(start, bytes)| {
-            let Some(offset) = address.checked_sub(*start) else { return false };
+            let Some(offset) = address.checked_sub(*start) else {
+                return false;
+            };
             let Some(piece) = bytes.get(offset as usize..offset as usize + out.len()) else {
                 return false;
             };
@@ -56,10 +62,22 @@ const NOWHERE: Memory = Memory(Vec::new());
 
 #[test]
 fn results_bound_what_is_transferred() {
-    check(libc::SYS_read, [3, 0x1000, 100, 0, 0, 0], 7, &NOWHERE, &[effect(true, 0x1000, 7)]);
+    check(
+        libc::SYS_read,
+        [3, 0x1000, 100, 0, 0, 0],
+        7,
+        &NOWHERE,
+        &[effect(true, 0x1000, 7)],
+    );
     check(libc::SYS_read, [3, 0x1000, 100, 0, 0, 0], 0, &NOWHERE, &[]);
     check(libc::SYS_read, [3, 0x1000, 100, 0, 0, 0], -4, &NOWHERE, &[]);
-    check(libc::SYS_write, [1, 0x1000, 5, 0, 0, 0], 5, &NOWHERE, &[effect(false, 0x1000, 5)]);
+    check(
+        libc::SYS_write,
+        [1, 0x1000, 5, 0, 0, 0],
+        5,
+        &NOWHERE,
+        &[effect(false, 0x1000, 5)],
+    );
     // A truncated datagram returns more than it stored.
     check(
         libc::SYS_recvfrom,
@@ -69,7 +87,13 @@ fn results_bound_what_is_transferred() {
         &[effect(true, 0x1000, 10)],
     );
     // Asked for the size alone.
-    check(libc::SYS_getgroups, [0, 0x1000, 0, 0, 0, 0], 3, &NOWHERE, &[]);
+    check(
+        libc::SYS_getgroups,
+        [0, 0x1000, 0, 0, 0, 0],
+        3,
+        &NOWHERE,
+        &[],
+    );
 }
 
 #[test]
@@ -77,12 +101,27 @@ fn bad_addresses_and_unknown_calls_are_not_guessed() {
     check_unknown(libc::SYS_read, [3, 1, 100, 0, 0, 0], -14, &NOWHERE);
     check_unknown(libc::SYS_bpf, [0, 0x1000, 100, 0, 0, 0], 0, &NOWHERE);
     check_unknown(100_000, [0; 6], 0, &NOWHERE);
-    check_unknown(libc::SYS_ioctl, [3, 0xc010_6400, 0x1000, 0, 0, 0], 0, &NOWHERE);
+    check_unknown(
+        libc::SYS_ioctl,
+        [3, 0xc010_6400, 0x1000, 0, 0, 0],
+        0,
+        &NOWHERE,
+    );
     // The iovecs cannot be read.
     check_unknown(libc::SYS_readv, [3, 0x1000, 2, 0, 0, 0], 10, &NOWHERE);
     // Addresses that wrap around.
-    check_unknown(libc::SYS_clone3, [u64::MAX - 3, 88, 0, 0, 0, 0], -22, &NOWHERE);
-    check_unknown(libc::SYS_execve, [u64::MAX, u64::MAX, 0, 0, 0, 0], -2, &NOWHERE);
+    check_unknown(
+        libc::SYS_clone3,
+        [u64::MAX - 3, 88, 0, 0, 0, 0],
+        -22,
+        &NOWHERE,
+    );
+    check_unknown(
+        libc::SYS_execve,
+        [u64::MAX, u64::MAX, 0, 0, 0, 0],
+        -2,
+        &NOWHERE,
+    );
 }
 
 #[test]
@@ -113,7 +152,11 @@ fn vectors_are_filled_in_order() {
         [3, 0x1000, 4, 0, 0, 0],
         27,
         &memory,
-        &[effect(false, 0x1000, 64), effect(true, 0x5000, 8), effect(true, 0x6000, 10)],
+        &[
+            effect(false, 0x1000, 64),
+            effect(true, 0x5000, 8),
+            effect(true, 0x6000, 10),
+        ],
     );
 }
 
@@ -156,10 +199,34 @@ fn commands() {
         &NOWHERE,
         &[effect(false, 0x1000, 4)],
     );
-    check(libc::SYS_futex, [0x1000, 0x81, 1, 9, 9, 9], 1, &NOWHERE, &[]);
-    check(libc::SYS_ioctl, [0, 0x5401, 0x1000, 0, 0, 0], 0, &NOWHERE, &[effect(true, 0x1000, 36)]);
-    check(libc::SYS_ioctl, [0, 0x5401, 0x1000, 0, 0, 0], -25, &NOWHERE, &[]);
-    check(libc::SYS_epoll_ctl, [3, 2, 4, 0x1234, 0, 0], 0, &NOWHERE, &[]);
+    check(
+        libc::SYS_futex,
+        [0x1000, 0x81, 1, 9, 9, 9],
+        1,
+        &NOWHERE,
+        &[],
+    );
+    check(
+        libc::SYS_ioctl,
+        [0, 0x5401, 0x1000, 0, 0, 0],
+        0,
+        &NOWHERE,
+        &[effect(true, 0x1000, 36)],
+    );
+    check(
+        libc::SYS_ioctl,
+        [0, 0x5401, 0x1000, 0, 0, 0],
+        -25,
+        &NOWHERE,
+        &[],
+    );
+    check(
+        libc::SYS_epoll_ctl,
+        [3, 2, 4, 0x1234, 0, 0],
+        0,
+        &NOWHERE,
+        &[],
+    );
     let flags = 0x3d_0f00;
     check(
         libc::SYS_clone,
@@ -176,7 +243,13 @@ fn commands() {
         &NOWHERE,
         &[effect(false, 0x1000, 16), effect(true, 0x2000, 16)],
     );
-    check(libc::SYS_wait4, [7, 0x1000, 1, 0x2000, 0, 0], 0, &NOWHERE, &[]);
+    check(
+        libc::SYS_wait4,
+        [7, 0x1000, 1, 0x2000, 0, 0],
+        0,
+        &NOWHERE,
+        &[],
+    );
 }
 
 /// Makes a real call on `arena` and demands that all bytes that it changed are listed as
@@ -207,7 +280,10 @@ fn observe(number: i64, arena: &mut [u64], arguments: [u64; 6]) -> i64 {
         let is_listed = effects.iter().any(|effect| {
             effect.write && (effect.address..effect.address + effect.size).contains(&address)
         });
-        assert!(old == new || is_listed, "call {number}: byte {index} changed, {effects:x?}");
+        assert!(
+            old == new || is_listed,
+            "call {number}: byte {index} changed, {effects:x?}"
+        );
     }
     result
 }
@@ -280,19 +356,33 @@ fn the_kernel_writes_what_is_listed() {
 fn sockets_and_files_write_what_is_listed() {
     let (mut memory, start) = arena();
     let pair = start + 512;
-    assert_eq!(observe(libc::SYS_socketpair, &mut memory, [1, 2, 0, pair, 0, 0]), 0);
+    assert_eq!(
+        observe(libc::SYS_socketpair, &mut memory, [1, 2, 0, pair, 0, 0]),
+        0
+    );
     let [first, second] = [memory[64] & 0xffff_ffff, memory[64] >> 32];
     let send = || {
         let (mut memory, start) = arena();
-        assert_eq!(observe(libc::SYS_sendto, &mut memory, [first, start, 20, 0, 0, 0]), 20);
+        assert_eq!(
+            observe(libc::SYS_sendto, &mut memory, [first, start, 20, 0, 0, 0]),
+            20
+        );
     };
     send();
     let receive = |number, extra: &dyn Fn(&mut [u64], u64) -> [u64; 6], expected| {
         let (mut memory, start) = arena();
         let arguments = extra(&mut memory, start);
-        assert_eq!(observe(number, &mut memory, arguments), expected, "call {number}");
+        assert_eq!(
+            observe(number, &mut memory, arguments),
+            expected,
+            "call {number}"
+        );
     };
-    receive(libc::SYS_ioctl, &|_, start| [second, 0x541b, start, 0, 0, 0], 0);
+    receive(
+        libc::SYS_ioctl,
+        &|_, start| [second, 0x541b, start, 0, 0, 0],
+        0,
+    );
     receive(
         libc::SYS_poll,
         &|memory, start| {
@@ -338,10 +428,17 @@ fn sockets_and_files_write_what_is_listed() {
     for descriptor in [first, second] {
         receive(libc::SYS_close, &|_, _| [descriptor, 0, 0, 0, 0, 0], 0);
     }
-    let directory =
-        observe(libc::SYS_open, &mut memory, [c"/".as_ptr() as u64, 0x10000, 0, 0, 0, 0]);
+    let directory = observe(
+        libc::SYS_open,
+        &mut memory,
+        [c"/".as_ptr() as u64, 0x10000, 0, 0, 0, 0],
+    );
     let (mut listing, start) = arena();
     let listed = [directory as u64, start, 4096, 0, 0, 0];
     assert!(observe(libc::SYS_getdents64, &mut listing, listed) > 0);
-    observe(libc::SYS_close, &mut listing, [directory as u64, 0, 0, 0, 0, 0]);
+    observe(
+        libc::SYS_close,
+        &mut listing,
+        [directory as u64, 0, 0, 0, 0, 0],
+    );
 }

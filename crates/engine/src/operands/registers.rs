@@ -92,7 +92,10 @@ fn add_looked_up(
     result: &mut RegisterUse,
 ) {
     let only_registers = InstructionInfoOptions::NO_MEMORY_USAGE;
-    for used in info.info_options(instruction, only_registers).used_registers() {
+    for used in info
+        .info_options(instruction, only_registers)
+        .used_registers()
+    {
         result.add(used.register(), used.access());
     }
 }

@@ -35,7 +35,10 @@ pub(super) fn simple_use(instruction: &Instruction) -> Option<SimpleUse> {
         Mnemonic::Jmp if instruction.op0_kind() == OpKind::NearBranch64 => [Unused, Unused],
         _ => return stack_use(instruction.code()).or_else(|| conditional_jump(instruction)),
     };
-    Some(SimpleUse { operands, stack: None })
+    Some(SimpleUse {
+        operands,
+        stack: None,
+    })
 }
 
 /// Pushes, pops, calls and returns.
@@ -48,13 +51,19 @@ fn stack_use(code: Code) -> Option<SimpleUse> {
         Code::Retnq => (Unused, AccessKind::Read),
         _ => return None,
     };
-    Some(SimpleUse { operands: [operand, Unused], stack: Some(stack) })
+    Some(SimpleUse {
+        operands: [operand, Unused],
+        stack: Some(stack),
+    })
 }
 
 fn conditional_jump(instruction: &Instruction) -> Option<SimpleUse> {
     let is_jump =
         instruction.op0_kind() == OpKind::NearBranch64 && instruction.is_jcc_short_or_near();
-    is_jump.then_some(SimpleUse { operands: [OpAccess::None; 2], stack: None })
+    is_jump.then_some(SimpleUse {
+        operands: [OpAccess::None; 2],
+        stack: None,
+    })
 }
 
 /// The instruction's memory operand with its address in the usual form, as a read; nothing if
@@ -67,7 +76,11 @@ pub(super) fn named_operand(instruction: &Instruction) -> Option<MemoryOperand> 
     Some(MemoryOperand {
         kind: AccessKind::Read,
         size: instruction.memory_size().size() as u32,
-        base: if base == Register::RIP { Register::None } else { base },
+        base: if base == Register::RIP {
+            Register::None
+        } else {
+            base
+        },
         index: instruction.memory_index(),
         scale: instruction.memory_index_scale() as u8,
         displacement: instruction.memory_displacement64() as i64,

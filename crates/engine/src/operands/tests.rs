@@ -9,7 +9,10 @@ use super::{
     memory_operands, register_use,
 };
 
-const STATE_SIZES: ExtendedStateSizes = ExtendedStateSizes { standard: 2696, compacted: 2568 };
+const STATE_SIZES: ExtendedStateSizes = ExtendedStateSizes {
+    standard: 2696,
+    compacted: 2568,
+};
 
 fn decode(bytes: &[u8]) -> Instruction {
     let instruction = Decoder::with_ip(64, bytes, 0x1000, DecoderOptions::NONE).decode();
@@ -27,7 +30,11 @@ fn describe(bytes: &[u8]) -> (Vec<MemoryOperand>, InstructionFacts) {
 
 /// An operand in few words: `R8 fs:RAX+RCX*4-0x8`.
 fn text(operand: &MemoryOperand) -> String {
-    let kind = if operand.kind == AccessKind::Read { "R" } else { "W" };
+    let kind = if operand.kind == AccessKind::Read {
+        "R"
+    } else {
+        "W"
+    };
     let mut text = format!("{kind}{} ", operand.size);
     if let Some(segment) = operand.segment {
         text += &format!("{segment:?}:").to_lowercase();
@@ -51,7 +58,11 @@ fn text(operand: &MemoryOperand) -> String {
 #[track_caller]
 fn check(bytes: &[u8], expected: &[&str]) {
     let (operands, _) = describe(bytes);
-    assert_eq!(operands.iter().map(text).collect::<Vec<_>>(), expected, "{bytes:02x?}");
+    assert_eq!(
+        operands.iter().map(text).collect::<Vec<_>>(),
+        expected,
+        "{bytes:02x?}"
+    );
 }
 
 #[test]
@@ -60,7 +71,10 @@ fn addresses() {
     // mov eax, [rip - 16] at 0x1000, six bytes long.
     check(&[0x8b, 0x05, 0xf0, 0xff, 0xff, 0xff], &["R4 +0xff6"]);
     check(&[0x67, 0x8b, 0x03], &["R4 EBX a32"]);
-    check(&[0x64, 0x48, 0x8b, 0x04, 0x25, 0xf8, 0xff, 0xff, 0xff], &["R8 fs:-0x8"]);
+    check(
+        &[0x64, 0x48, 0x8b, 0x04, 0x25, 0xf8, 0xff, 0xff, 0xff],
+        &["R8 fs:-0x8"],
+    );
     // A segment override that does nothing in 64-bit mode.
     check(&[0x3e, 0x8b, 0x03], &["R4 RBX"]);
     check(&[0xa0, 1, 2, 3, 4, 5, 6, 7, 0], &["R1 +0x7060504030201"]);
@@ -85,7 +99,14 @@ fn stack() {
     check(&[0xc8, 0x20, 0, 0], &["W8 RSP-0x8"]);
     check(
         &[0xc8, 0x20, 0, 3],
-        &["R8 RBP-0x8", "R8 RBP-0x10", "W8 RSP-0x8", "W8 RSP-0x10", "W8 RSP-0x18", "W8 RSP-0x20"],
+        &[
+            "R8 RBP-0x8",
+            "R8 RBP-0x10",
+            "W8 RSP-0x8",
+            "W8 RSP-0x10",
+            "W8 RSP-0x18",
+            "W8 RSP-0x20",
+        ],
     );
 }
 
@@ -121,7 +142,10 @@ fn sizes() {
 
 #[test]
 fn strings() {
-    let repeat = |pointer| Shape::Repeat { count: Register::RCX, pointer };
+    let repeat = |pointer| Shape::Repeat {
+        count: Register::RCX,
+        pointer,
+    };
     check(&[0xa4], &["R1 RSI", "W1 RDI"]);
     check(&[0xf3, 0x48, 0xa5], &["R8 RSI", "W8 RDI"]);
     check(&[0xf3, 0x64, 0xa4], &["R1 fs:RSI", "W1 RDI"]);
@@ -132,7 +156,10 @@ fn strings() {
     assert_eq!(operands[0].shape, repeat(Register::RSI));
     assert_eq!(operands[1].shape, repeat(Register::RDI));
     assert_eq!(describe(&[0xa4]).0[0].shape, Shape::Plain);
-    let narrow = Shape::Repeat { count: Register::ECX, pointer: Register::EDI };
+    let narrow = Shape::Repeat {
+        count: Register::ECX,
+        pointer: Register::EDI,
+    };
     assert_eq!(describe(&[0x67, 0xf3, 0xab]).0[0].shape, narrow);
 }
 
@@ -140,7 +167,12 @@ fn strings() {
 fn bit_strings() {
     check(&[0x0f, 0xab, 0x08], &["R4 RAX", "W4 RAX"]);
     for operand in describe(&[0x0f, 0xab, 0x08]).0 {
-        assert_eq!(operand.shape, Shape::BitString { number: Register::ECX });
+        assert_eq!(
+            operand.shape,
+            Shape::BitString {
+                number: Register::ECX
+            }
+        );
     }
     // With an immediate the number is within the operand.
     assert_eq!(describe(&[0x0f, 0xba, 0x28, 0x40]).0[0].shape, Shape::Plain);
@@ -156,29 +188,72 @@ fn vectors() {
     let k1 = ElementMask::Bits(Register::K1);
     // vmovups [rdi]{k1}, zmm3
     let bytes = [0x62, 0xf1, 0x7c, 0x49, 0x11, 0x1f];
-    assert_eq!(shape(&bytes), (4, Shape::Masked { count: 16, mask: k1 }));
+    assert_eq!(
+        shape(&bytes),
+        (
+            4,
+            Shape::Masked {
+                count: 16,
+                mask: k1
+            }
+        )
+    );
     // vaddps zmm3{k1}, zmm1, dword bcst [rdi]
     let bytes = [0x62, 0xf1, 0x74, 0x59, 0x58, 0x1f];
-    assert_eq!(shape(&bytes), (4, Shape::AnyOf { count: 16, mask: k1 }));
+    assert_eq!(
+        shape(&bytes),
+        (
+            4,
+            Shape::AnyOf {
+                count: 16,
+                mask: k1
+            }
+        )
+    );
     // vcompressps [rdi]{k1}, zmm3
     let bytes = [0x62, 0xf2, 0x7d, 0x49, 0x8a, 0x1f];
-    assert_eq!(shape(&bytes), (4, Shape::Compressed { count: 16, mask: Register::K1 }));
+    assert_eq!(
+        shape(&bytes),
+        (
+            4,
+            Shape::Compressed {
+                count: 16,
+                mask: Register::K1
+            }
+        )
+    );
     // vpermd zmm3{k1}, zmm1, [rdi]: reads all of it.
     let bytes = [0x62, 0xf2, 0x75, 0x49, 0x36, 0x1f];
     assert_eq!(shape(&bytes), (64, Shape::Plain));
     // vmaskmovps ymm3, ymm1, [rdi]
     let bytes = [0xc4, 0xe2, 0x75, 0x2c, 0x1f];
-    let mask = ElementMask::Vector { register: Register::YMM1, size: 4 };
+    let mask = ElementMask::Vector {
+        register: Register::YMM1,
+        size: 4,
+    };
     assert_eq!(shape(&bytes), (4, Shape::Masked { count: 8, mask }));
     // vgatherqps xmm3, [rdi + ymm2*4], xmm1: as many elements as indexes.
     let bytes = [0xc4, 0xe2, 0x75, 0x93, 0x1c, 0x97];
-    let mask = ElementMask::Vector { register: Register::XMM1, size: 4 };
-    let indexed = Shape::Indexed { index: Register::YMM2, index_size: 8, count: 4, mask };
+    let mask = ElementMask::Vector {
+        register: Register::XMM1,
+        size: 4,
+    };
+    let indexed = Shape::Indexed {
+        index: Register::YMM2,
+        index_size: 8,
+        count: 4,
+        mask,
+    };
     assert_eq!(shape(&bytes), (4, indexed));
     check(&bytes, &["R4 RDI"]);
     // vpscatterdq [rdi + ymm2]{k1}, zmm3
     let bytes = [0x62, 0xf2, 0xfd, 0x49, 0xa0, 0x1c, 0x17];
-    let indexed = Shape::Indexed { index: Register::YMM2, index_size: 4, count: 8, mask: k1 };
+    let indexed = Shape::Indexed {
+        index: Register::YMM2,
+        index_size: 4,
+        count: 8,
+        mask: k1,
+    };
     assert_eq!(shape(&bytes), (8, indexed));
 }
 
@@ -253,7 +328,12 @@ fn flags() {
     check(&[0xc1, 0xe0, 3], 0, all, all);
     check(&[0xc1, 0xe0, 0], 0, 0, 0);
     // bt defines CF; only ZF is promised to stay, but others stay in fact.
-    check(&[0x0f, 0xa3, 0xc8], 0, all & !Use::ZERO, Use::CARRY | Use::AUXILIARY);
+    check(
+        &[0x0f, 0xa3, 0xc8],
+        0,
+        all & !Use::ZERO,
+        Use::CARRY | Use::AUXILIARY,
+    );
     check(&[0xf3, 0xa6], Use::DIRECTION, all, 0);
     check(&[0xa6], Use::DIRECTION, all, all);
     check(&[0x8b, 0xc1], 0, 0, 0);
@@ -261,7 +341,16 @@ fn flags() {
 
 /// Every form of the one-byte opcodes and of a part of the others, with each prefix.
 fn for_each_common_form(mut each: impl FnMut(&Instruction)) {
-    let prefixes: [&[u8]; 8] = [&[], &[0x66], &[0x48], &[0x41], &[0x4f], &[0x67], &[0x64], &[0xf3]];
+    let prefixes: [&[u8]; 8] = [
+        &[],
+        &[0x66],
+        &[0x48],
+        &[0x41],
+        &[0x4f],
+        &[0x67],
+        &[0x64],
+        &[0xf3],
+    ];
     let escapes: [&[u8]; 2] = [&[], &[0x0f]];
     for prefix in prefixes {
         for escape in escapes {

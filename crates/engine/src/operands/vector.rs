@@ -32,7 +32,10 @@ pub(super) fn refine_masked(
         let element = memory.memory_size().element_size() as u32;
         let count = (operand.size / element) as u8;
         operand.size = element;
-        operand.shape = Shape::Compressed { count, mask: register };
+        operand.shape = Shape::Compressed {
+            count,
+            mask: register,
+        };
         return;
     }
     if operand.kind == AccessKind::Read {
@@ -63,10 +66,18 @@ fn refine_indexed(instruction: &Instruction, memory: &UsedMemory, operand: &mut 
     let mask = if instruction.has_op_mask() {
         ElementMask::Bits(instruction.op_mask())
     } else {
-        ElementMask::Vector { register: instruction.op2_register(), size: operand.size as u8 }
+        ElementMask::Vector {
+            register: instruction.op2_register(),
+            size: operand.size as u8,
+        }
     };
     operand.index = Register::None;
-    operand.shape = Shape::Indexed { index, index_size, count: count as u8, mask };
+    operand.shape = Shape::Indexed {
+        index,
+        index_size,
+        count: count as u8,
+        mask,
+    };
 }
 
 /// Masked moves whose mask is a vector (or MMX) register.
@@ -81,8 +92,13 @@ pub(super) fn refine_vector_masked(instruction: &Instruction, operand: &mut Memo
     };
     let count = (operand.size / element) as u8;
     operand.size = element;
-    operand.shape =
-        Shape::Masked { count, mask: ElementMask::Vector { register, size: element as u8 } };
+    operand.shape = Shape::Masked {
+        count,
+        mask: ElementMask::Vector {
+            register,
+            size: element as u8,
+        },
+    };
 }
 
 /// Expansion and compression.

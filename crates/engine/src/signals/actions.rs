@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use super::{SYNCHRONOUS, STOP, bit, handler};
+use super::{STOP, SYNCHRONOUS, bit, handler};
 
 /// The kernel's `struct sigaction` for x86-64.
 #[repr(C)]
@@ -48,7 +48,10 @@ impl Actions {
             let ignored = action.handler == IGNORE;
             table[signal as usize].handler = if ignored { IGNORE } else { DEFAULT };
         }
-        let actions = Actions { table: Mutex::new(table), catch_fatal };
+        let actions = Actions {
+            table: Mutex::new(table),
+            catch_fatal,
+        };
         for signal in 1..=64 {
             actions.install(signal, &table[signal as usize]);
         }
@@ -58,7 +61,10 @@ impl Actions {
     /// A copy for a child that has its own dispositions but its parent's memory.
     #[must_use]
     pub fn duplicate(&self) -> Actions {
-        Actions { table: Mutex::new(*self.lock()), catch_fatal: self.catch_fatal }
+        Actions {
+            table: Mutex::new(*self.lock()),
+            catch_fatal: self.catch_fatal,
+        }
     }
 
     /// Keeps other threads from changing dispositions, for a fork.
@@ -67,7 +73,9 @@ impl Actions {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, [Action; 65]> {
-        self.table.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.table
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The disposition of a signal.
@@ -95,7 +103,10 @@ impl Actions {
             _ => true,
         };
         let kept = libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT;
-        let mut kernel = Action { flags: action.flags & kept as u64, ..Action::default() };
+        let mut kernel = Action {
+            flags: action.flags & kept as u64,
+            ..Action::default()
+        };
         if caught {
             kernel.handler = handler::handle as *const () as u64;
             kernel.flags |= libc::SA_SIGINFO as u64 | libc::SA_ONSTACK as u64 | SA_RESTORER;
@@ -135,7 +146,13 @@ pub fn prepare_exec(actions: &Actions) {
         let handler = actions.get(signal).handler;
         if signal != libc::SIGKILL && signal != libc::SIGSTOP {
             let inherited = if handler == IGNORE { IGNORE } else { DEFAULT };
-            set_kernel_action(signal, &Action { handler: inherited, ..Action::default() });
+            set_kernel_action(
+                signal,
+                &Action {
+                    handler: inherited,
+                    ..Action::default()
+                },
+            );
         }
     }
 }
@@ -153,7 +170,13 @@ fn kernel_action(signal: i32) -> Action {
     // SAFETY: `action` has the kernel's layout.
     unsafe {
         let none = std::ptr::null::<Action>();
-        libc::syscall(libc::SYS_rt_sigaction, signal, none, &raw mut action, 8usize);
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            none,
+            &raw mut action,
+            8usize,
+        );
     }
     action
 }
@@ -162,7 +185,13 @@ fn set_kernel_action(signal: i32, action: &Action) {
     // SAFETY: `action` has the kernel's layout; handlers installed are the engine's.
     unsafe {
         let none = std::ptr::null_mut::<Action>();
-        libc::syscall(libc::SYS_rt_sigaction, signal, &raw const *action, none, 8usize);
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            &raw const *action,
+            none,
+            8usize,
+        );
     }
 }
 

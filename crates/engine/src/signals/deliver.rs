@@ -45,7 +45,13 @@ pub fn die(thread: &mut Thread, signal: i32) -> ! {
     // SAFETY: the mask is 8 bytes; the thread and process ids are this thread's.
     unsafe {
         libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal);
-        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, 0usize, 8usize);
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const mask,
+            0usize,
+            8usize,
+        );
         // Only a signal that the kernel holds back (the process is init of a namespace) gets here.
         libc::_exit(128 + signal)
     }
@@ -89,7 +95,11 @@ fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
         die(thread, libc::SIGSEGV);
     }
     if alternate.flags & SS_AUTODISARM != 0 && wants_alternate {
-        thread.alternate_stack = crate::thread::AlternateStack { base: 0, flags: libc::SS_DISABLE, size: 0 };
+        thread.alternate_stack = crate::thread::AlternateStack {
+            base: 0,
+            flags: libc::SS_DISABLE,
+            size: 0,
+        };
     }
     FullState::initial().install(thread.slots, vectors());
     enter_handler(thread, signal, action, address);
@@ -113,7 +123,13 @@ fn enter_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action, a
         thread.mask |= bit(signal.number);
     }
     if action.flags & libc::SA_RESETHAND as u64 != 0 {
-        thread.actions.set(signal.number, Action { handler: DEFAULT, ..*action });
+        thread.actions.set(
+            signal.number,
+            Action {
+                handler: DEFAULT,
+                ..*action
+            },
+        );
     }
     set_kernel_mask(thread.mask);
 }
@@ -130,14 +146,18 @@ pub fn on_alternate_stack(thread: &Thread, stack_pointer: u64) -> bool {
 /// `rt_sigreturn`: the program's state becomes what the frame says.
 pub fn return_from_handler(thread: &mut Thread) {
     let address = thread.register(gpr::RSP).wrapping_sub(8);
-    let Some(frame) = Frame::read(address) else { die(thread, libc::SIGSEGV) };
+    let Some(frame) = Frame::read(address) else {
+        die(thread, libc::SIGSEGV)
+    };
     // SAFETY: the slots belong to this thread, which is out of the cache.
     frame.restore(unsafe { &mut *thread.slots });
     let state = match frame.fp_state() {
         0 => Some(FullState::initial()),
         state => FullState::read(state),
     };
-    let Some(mut state) = state else { die(thread, libc::SIGSEGV) };
+    let Some(mut state) = state else {
+        die(thread, libc::SIGSEGV)
+    };
     state.install(thread.slots, vectors());
     thread.mask = frame.mask & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
     let [base, flags, size] = frame.stack;
@@ -158,5 +178,9 @@ pub fn synthetic_fault(signal: i32, code: i32, address: u64) -> PendingSignal {
     info[2] = address;
     debug_assert!(bit(signal) & SYNCHRONOUS != 0);
     // An instruction fetch in user mode that found no page: what a jump to nowhere raises.
-    PendingSignal { number: signal, info, fault: Some([0x14, 14, address]) }
+    PendingSignal {
+        number: signal,
+        info,
+        fault: Some([0x14, 14, address]),
+    }
 }

@@ -79,7 +79,11 @@ impl Frame {
 
     /// Adds what the processor said of a fault: error code, trap number, CR2.
     pub fn set_fault(&mut self, fault: [u64; 3]) {
-        [self.machine[ERROR], self.machine[TRAP], self.machine[FAULT_ADDRESS]] = fault;
+        [
+            self.machine[ERROR],
+            self.machine[TRAP],
+            self.machine[FAULT_ADDRESS],
+        ] = fault;
     }
 
     /// Puts the frame's registers into the slots.
@@ -136,7 +140,10 @@ impl FullState {
     fn empty() -> FullState {
         let size = std::arch::x86_64::__cpuid_count(0xd, 0).ebx as usize;
         // 64-byte alignment comes from rounding inside a slightly larger allocation.
-        FullState { storage: vec![[0; 8]; size.div_ceil(64) + 1], size }
+        FullState {
+            storage: vec![[0; 8]; size.div_ceil(64) + 1],
+            size,
+        }
     }
 
     fn area(&mut self) -> *mut u8 {
@@ -148,7 +155,7 @@ impl FullState {
     /// Takes the program's state: vectors from the slots, x87 and the rest, which the engine
     /// never touches, from the processor.
     #[must_use]
-    pub fn capture(slots: *mut Slots, vectors: VectorState) -> FullState {
+    pub(crate) fn capture(slots: *mut Slots, vectors: VectorState) -> FullState {
         let mut state = FullState::empty();
         let area = state.area();
         let (low, high) = enabled();
@@ -179,7 +186,7 @@ impl FullState {
     }
 
     /// Makes this the program's state: vectors to the slots, the rest to the processor.
-    pub fn install(&mut self, slots: *mut Slots, vectors: VectorState) {
+    pub(crate) fn install(&mut self, slots: *mut Slots, vectors: VectorState) {
         let area = self.area();
         let (low, high) = enabled();
         // SAFETY: as in `capture`; `sanitise` made the area acceptable to XRSTOR.
@@ -243,12 +250,16 @@ impl FullState {
             let software = area.add(SOFTWARE_BYTES);
             software.cast::<u32>().write(MAGIC_1);
             software.add(4).cast::<u32>().write(size as u32 + 4);
-            software.add(8).cast::<u64>().write(u64::from(low) | u64::from(high) << 32);
+            software
+                .add(8)
+                .cast::<u64>()
+                .write(u64::from(low) | u64::from(high) << 32);
             software.add(16).cast::<u32>().write(size as u32);
         }
         // SAFETY: the area holds `size` bytes.
         let bytes = unsafe { std::slice::from_raw_parts(area, size) };
-        guarded::write(address, bytes) && guarded::write(address + size as u64, &MAGIC_2.to_le_bytes())
+        guarded::write(address, bytes)
+            && guarded::write(address + size as u64, &MAGIC_2.to_le_bytes())
     }
 
     /// Reads back the state of a signal frame, which the handler may have changed at will.
@@ -276,7 +287,11 @@ fn sanitise(bytes: &mut [u8], extended: bool) {
     let (low, high) = enabled();
     let enabled = u64::from(low) | u64::from(high) << 32;
     let header: [u8; 8] = bytes[HEADER..HEADER + 8].try_into().expect("eight bytes");
-    let present = if extended { u64::from_le_bytes(header) & enabled } else { X87_AND_SSE };
+    let present = if extended {
+        u64::from_le_bytes(header) & enabled
+    } else {
+        X87_AND_SSE
+    };
     bytes[HEADER..HEADER + 64].fill(0);
     bytes[HEADER..HEADER + 8].copy_from_slice(&present.to_le_bytes());
     let control: [u8; 4] = bytes[24..28].try_into().expect("four bytes");
@@ -308,7 +323,7 @@ fn reset_vectors(vectors: VectorState) {
 
 /// The value of vector register `number` (0 to 31) of a program that is out of the cache.
 #[must_use]
-pub fn vector_register(slots: *const Slots, number: usize) -> [u8; 64] {
+pub(crate) fn vector_register(slots: *const Slots, number: usize) -> [u8; 64] {
     let mut value = [0; 64];
     if number < 16 {
         copy_component(slots, 1, 160 + 16 * number, &mut value[..16]);
@@ -324,14 +339,26 @@ pub fn vector_register(slots: *const Slots, number: usize) -> [u8; 64] {
 fn copy_component(slots: *const Slots, component: u32, offset: usize, to: &mut [u8]) {
     let vectors = vectors();
     // SAFETY: the slots hold an XSAVE area, at least its header.
-    let present = unsafe { (&raw const (*slots).vectors).cast::<u8>().add(HEADER).cast::<u64>().read() };
+    let present = unsafe {
+        (&raw const (*slots).vectors)
+            .cast::<u8>()
+            .add(HEADER)
+            .cast::<u64>()
+            .read()
+    };
     if vectors.mask & 1 << component == 0 || present & 1 << component == 0 {
         return;
     }
-    let start = if component == 1 { 0 } else { component_offset(vectors, component) };
+    let start = if component == 1 {
+        0
+    } else {
+        component_offset(vectors, component)
+    };
     // SAFETY: the area holds all components of the mask.
     unsafe {
-        let from = (&raw const (*slots).vectors).cast::<u8>().add(start + offset);
+        let from = (&raw const (*slots).vectors)
+            .cast::<u8>()
+            .add(start + offset);
         std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len());
     }
 }

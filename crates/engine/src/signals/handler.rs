@@ -1,6 +1,6 @@
 //! The one signal handler that the kernel knows.
 
-use super::{SYNCHRONOUS, STOP, bit};
+use super::{STOP, SYNCHRONOUS, bit};
 use crate::cache::Position;
 use crate::emit::gpr;
 use crate::exit;
@@ -35,7 +35,11 @@ impl Context<'_> {
 
     fn set_trap_flag(&mut self, on: bool) {
         let flags = &mut self.registers[libc::REG_EFL as usize];
-        *flags = if on { *flags | TRAP_FLAG } else { *flags & !TRAP_FLAG };
+        *flags = if on {
+            *flags | TRAP_FLAG
+        } else {
+            *flags & !TRAP_FLAG
+        };
     }
 
     /// A general register by its number.
@@ -71,7 +75,11 @@ impl Context<'_> {
 ///
 /// # Safety
 /// Called by the kernel only.
-pub unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+pub unsafe extern "C" fn handle(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     // SAFETY: errno is this thread's; the handler must leave it as it was.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel passes a siginfo of 128 bytes and a ucontext.
@@ -129,7 +137,8 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
         return;
     }
     // An empty entry of the branch table: the jump went to address 0.
-    let table_miss = signal == libc::SIGSEGV && (pc == 0 || gates::in_cache(pc) && at_table_jump(pc));
+    let table_miss =
+        signal == libc::SIGSEGV && (pc == 0 || gates::in_cache(pc) && at_table_jump(pc));
     if table_miss {
         context.set_pc(process.gates.miss);
         return;
@@ -161,7 +170,10 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
     let code = process.code();
     let after_trap = signal == libc::SIGTRAP && code.cache.position(pc - 1).is_some();
     let at = if after_trap { pc - 1 } else { pc };
-    if let Some(target) = (signal == libc::SIGTRAP).then(|| code.cache.stale_thunk(at)).flatten() {
+    if let Some(target) = (signal == libc::SIGTRAP)
+        .then(|| code.cache.stale_thunk(at))
+        .flatten()
+    {
         drop(code);
         debug_assert_eq!(target, context.general(gpr::RCX));
         context.set_pc(process.gates.miss);
@@ -181,8 +193,13 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         info[2] = position.pc;
     }
     let registers = &context.registers;
-    let fault = [libc::REG_ERR, libc::REG_TRAPNO, libc::REG_CR2].map(|index| registers[index as usize] as u64);
-    thread.signal = Some(PendingSignal { number: signal, info, fault: Some(fault) });
+    let fault = [libc::REG_ERR, libc::REG_TRAPNO, libc::REG_CR2]
+        .map(|index| registers[index as usize] as u64);
+    thread.signal = Some(PendingSignal {
+        number: signal,
+        info,
+        fault: Some(fault),
+    });
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).pending = 1 };
     leave(thread, &process.gates, exit::INTERRUPTED, context);
@@ -193,7 +210,11 @@ fn asynchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mu
         // The reader of the trace has gone; the write's own error says so.
         return;
     }
-    thread.signal = Some(PendingSignal { number: signal, info: *info, fault: None });
+    thread.signal = Some(PendingSignal {
+        number: signal,
+        info: *info,
+        fault: None,
+    });
     context.hold_signals();
     take_out(thread, context);
 }
@@ -215,7 +236,8 @@ fn take_out(thread: &mut Thread, context: &mut Context) {
 }
 
 fn in_translated_code(gates: &Gates, pc: u64) -> bool {
-    gates::in_cache(pc) && pc >= crate::layout::CACHE_BASE + gates::GATES_SIZE || (gates.miss..gates.exit).contains(&pc)
+    gates::in_cache(pc) && pc >= crate::layout::CACHE_BASE + gates::GATES_SIZE
+        || (gates.miss..gates.exit).contains(&pc)
 }
 
 /// One instruction of the cache has been executed since the last look.
@@ -258,7 +280,9 @@ fn save_raw(thread: &mut Thread, context: &Context) {
         thread.set_register(register, context.general(register));
     }
     // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).flags = (context.registers[libc::REG_EFL as usize] & !TRAP_FLAG) as u64 };
+    unsafe {
+        (*thread.slots).flags = (context.registers[libc::REG_EFL as usize] & !TRAP_FLAG) as u64
+    };
 }
 
 /// Puts the program's state at a position of the cache into the slots.

@@ -12,7 +12,11 @@ const BAD_FILE: i64 = -(libc::EBADF as i64);
 
 /// `close`.
 pub(super) fn close(process: &Process, call: &Call) -> i64 {
-    if is_protected(process, call.arguments[0]) { BAD_FILE } else { pass(process, call) }
+    if is_protected(process, call.arguments[0]) {
+        BAD_FILE
+    } else {
+        pass(process, call)
+    }
 }
 
 fn is_protected(process: &Process, file: u64) -> bool {
@@ -22,13 +26,23 @@ fn is_protected(process: &Process, file: u64) -> bool {
 /// `close_range`, in pieces around the engine's files.
 pub(super) fn close_range(process: &Process, call: &Call) -> i64 {
     let [first, last, flags, ..] = call.arguments;
-    let mut kept: Vec<u64> = process.protected_files().iter().map(|&file| file as u64).collect();
+    let mut kept: Vec<u64> = process
+        .protected_files()
+        .iter()
+        .map(|&file| file as u64)
+        .collect();
     kept.sort_unstable();
     let mut from = first;
     for file in kept {
         if (from..=last).contains(&file) {
             if from < file {
-                let result = pass(process, &Call { arguments: [from, file - 1, flags, 0, 0, 0], ..*call });
+                let result = pass(
+                    process,
+                    &Call {
+                        arguments: [from, file - 1, flags, 0, 0, 0],
+                        ..*call
+                    },
+                );
                 if result < 0 {
                     return result;
                 }
@@ -39,35 +53,58 @@ pub(super) fn close_range(process: &Process, call: &Call) -> i64 {
     if from > last && from > first {
         return 0;
     }
-    pass(process, &Call { arguments: [from, last, flags, 0, 0, 0], ..*call })
+    pass(
+        process,
+        &Call {
+            arguments: [from, last, flags, 0, 0, 0],
+            ..*call
+        },
+    )
 }
 
 /// `dup2` and `dup3`: what is in the way of the program moves.
 pub(super) fn duplicate(process: &Process, call: &Call) -> i64 {
-    if is_protected(process, call.arguments[1]) { BAD_FILE } else { pass(process, call) }
+    if is_protected(process, call.arguments[1]) {
+        BAD_FILE
+    } else {
+        pass(process, call)
+    }
 }
 
 /// Calls that take a path: `/proc/self/exe` means the program's executable.
 pub(super) fn by_path(process: &Process, call: &Call) -> i64 {
     let by_directory = matches!(
         call.number as i64,
-        libc::SYS_readlinkat | libc::SYS_openat | libc::SYS_newfstatat | libc::SYS_statx | libc::SYS_faccessat
+        libc::SYS_readlinkat
+            | libc::SYS_openat
+            | libc::SYS_newfstatat
+            | libc::SYS_statx
+            | libc::SYS_faccessat
     );
     let place = usize::from(by_directory);
     if !names_own_executable(call.arguments[place]) {
         return pass(process, call);
     }
     let executable = process.executable.as_os_str().as_bytes();
-    let link = matches!(call.number as i64, libc::SYS_readlink | libc::SYS_readlinkat);
+    let link = matches!(
+        call.number as i64,
+        libc::SYS_readlink | libc::SYS_readlinkat
+    );
     if link {
         let size = call.arguments[place + 2].min(executable.len() as u64) as usize;
         if (call.arguments[place + 2] as i32) <= 0 {
             return -i64::from(libc::EINVAL);
         }
         let written = guarded::write(call.arguments[place + 1], &executable[..size]);
-        return if written { size as i64 } else { -i64::from(libc::EFAULT) };
+        return if written {
+            size as i64
+        } else {
+            -i64::from(libc::EFAULT)
+        };
     }
-    let Ok(path) = CString::new(executable) else { return pass(process, call) };
+    let Ok(path) = CString::new(executable) else {
+        return pass(process, call);
+    };
     let mut arguments = call.arguments;
     arguments[place] = path.as_ptr() as u64;
     pass(process, &Call { arguments, ..*call })
@@ -80,9 +117,16 @@ pub(super) fn names_own_executable(path: u64) -> bool {
     if !guarded::read(path, &mut start) || start != PREFIX {
         return false;
     }
-    let Some(text) = guarded::read_string(path, 64) else { return false };
-    let Some(owner) = text.strip_prefix(b"/proc/").and_then(|rest| rest.strip_suffix(b"/exe")) else {
+    let Some(text) = guarded::read_string(path, 64) else {
         return false;
     };
-    owner == b"self" || owner == b"thread-self" || owner == std::process::id().to_string().as_bytes()
+    let Some(owner) = text
+        .strip_prefix(b"/proc/")
+        .and_then(|rest| rest.strip_suffix(b"/exe"))
+    else {
+        return false;
+    };
+    owner == b"self"
+        || owner == b"thread-self"
+        || owner == std::process::id().to_string().as_bytes()
 }

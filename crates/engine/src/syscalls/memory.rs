@@ -5,9 +5,11 @@ use std::ops::Range;
 
 use super::Call;
 use crate::code_pages;
-use crate::layout::{BRANCH_TABLE, BRANCH_TABLE_SIZE, CACHE_BASE, LIBRARY_BASE, LIBRARY_END, OWNER_WORDS_END};
-use unspool_events::Order;
+use crate::layout::{
+    BRANCH_TABLE, BRANCH_TABLE_SIZE, CACHE_BASE, LIBRARY_BASE, LIBRARY_END, OWNER_WORDS_END,
+};
 use crate::process::{Code, Process};
+use unspool_events::Order;
 
 const PAGE: u64 = 4096;
 /// The largest mapping that is steered below 2 GiB.
@@ -21,8 +23,15 @@ fn whole_pages(address: u64, size: u64) -> Range<u64> {
 
 /// Whether a range meets what the engine has reserved.
 fn meets_engine(range: &Range<u64>) -> bool {
-    let line_atomic = Process::get().trace.as_ref().is_some_and(|trace| trace.order() == Order::LineAtomic);
-    let end = if line_atomic { OWNER_WORDS_END } else { BRANCH_TABLE + BRANCH_TABLE_SIZE };
+    let line_atomic = Process::get()
+        .trace
+        .as_ref()
+        .is_some_and(|trace| trace.order() == Order::LineAtomic);
+    let end = if line_atomic {
+        OWNER_WORDS_END
+    } else {
+        BRANCH_TABLE + BRANCH_TABLE_SIZE
+    };
     range.start < end && CACHE_BASE < range.end
 }
 
@@ -39,7 +48,8 @@ fn succeeded(result: i64) -> bool {
 pub(super) fn map(process: &Process, call: &Call) -> i64 {
     let [address, size, protection, flags, file, offset] = call.arguments;
     let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u64 != 0;
-    let private_file = flags & libc::MAP_PRIVATE as u64 != 0 && flags & libc::MAP_ANONYMOUS as u64 == 0;
+    let private_file =
+        flags & libc::MAP_PRIVATE as u64 != 0 && flags & libc::MAP_ANONYMOUS as u64 == 0;
     let mut code = process.code();
     let mut hint = address;
     if fixed {
@@ -55,9 +65,16 @@ pub(super) fn map(process: &Process, call: &Call) -> i64 {
         }
     } else if address == 0 && belongs_low(size, protection, flags) {
         let pages = whole_pages(0, size).end;
-        hint = code.regions.find_gap(pages, LIBRARY_BASE..LIBRARY_END).unwrap_or(0);
+        hint = code
+            .regions
+            .find_gap(pages, LIBRARY_BASE..LIBRARY_END)
+            .unwrap_or(0);
     }
-    let result = kernel(process, libc::SYS_mmap, [hint, size, protection, flags, file, offset]);
+    let result = kernel(
+        process,
+        libc::SYS_mmap,
+        [hint, size, protection, flags, file, offset],
+    );
     if succeeded(result) {
         let range = whole_pages(result as u64, size);
         code_pages::forget(&mut code, range.clone());
@@ -121,7 +138,9 @@ pub(super) fn protect(process: &Process, call: &Call) -> i64 {
 pub(super) fn remap(process: &Process, call: &Call) -> i64 {
     let [old, old_size, new_size, flags, new, _] = call.arguments;
     let fixed = flags & libc::MREMAP_FIXED as u64 != 0;
-    if meets_engine(&whole_pages(old, old_size)) || fixed && meets_engine(&whole_pages(new, new_size)) {
+    if meets_engine(&whole_pages(old, old_size))
+        || fixed && meets_engine(&whole_pages(new, new_size))
+    {
         return -i64::from(libc::EFAULT);
     }
     let mut code = process.code();
@@ -136,7 +155,8 @@ pub(super) fn remap(process: &Process, call: &Call) -> i64 {
         let range = whole_pages(result as u64, new_size);
         code_pages::forget(&mut code, range.clone());
         if let Some(region) = known {
-            code.regions.insert(range, region.protection, region.private_file);
+            code.regions
+                .insert(range, region.protection, region.private_file);
         }
     }
     result
@@ -144,7 +164,10 @@ pub(super) fn remap(process: &Process, call: &Call) -> i64 {
 
 /// `brk`. The kernel's own break belongs to the engine's heap.
 pub(super) fn set_break(process: &Process, call: &Call) -> i64 {
-    let mut program_break = process.program_break.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut program_break = process
+        .program_break
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let (start, current) = *program_break;
     let wanted = call.arguments[0];
     if wanted < start {
@@ -159,14 +182,24 @@ pub(super) fn set_break(process: &Process, call: &Call) -> i64 {
         }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let arguments =
-            [old_end, new_end - old_end, protection as u64, flags as u64, u64::MAX, 0];
+        let arguments = [
+            old_end,
+            new_end - old_end,
+            protection as u64,
+            flags as u64,
+            u64::MAX,
+            0,
+        ];
         if kernel(process, libc::SYS_mmap, arguments) != old_end as i64 {
             return current as i64;
         }
         code.regions.insert(old_end..new_end, protection, false);
     } else if new_end < old_end {
-        if !succeeded(kernel(process, libc::SYS_munmap, [new_end, old_end - new_end, 0, 0, 0, 0])) {
+        if !succeeded(kernel(
+            process,
+            libc::SYS_munmap,
+            [new_end, old_end - new_end, 0, 0, 0, 0],
+        )) {
             return current as i64;
         }
         gone(&mut code, new_end..old_end);
@@ -176,7 +209,10 @@ pub(super) fn set_break(process: &Process, call: &Call) -> i64 {
 }
 
 fn exceeds_data_limit(size: u64) -> bool {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: `limit` is writable.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_DATA, &raw mut limit) } == 0;
     known && limit.rlim_cur != libc::RLIM_INFINITY && size > limit.rlim_cur
@@ -191,13 +227,23 @@ pub(super) fn attach(process: &Process, call: &Call) -> i64 {
     if succeeded(result) {
         let mut facts: libc::shmid_ds = unsafe_zeroed();
         // SAFETY: `facts` is writable.
-        let known = unsafe { libc::shmctl(call.arguments[0] as i32, libc::IPC_STAT, &raw mut facts) } == 0;
+        let known =
+            unsafe { libc::shmctl(call.arguments[0] as i32, libc::IPC_STAT, &raw mut facts) } == 0;
         let size = if known { facts.shm_segsz as u64 } else { PAGE };
-        let write = if call.arguments[2] & SHM_RDONLY == 0 { libc::PROT_WRITE } else { 0 };
-        let execute = if call.arguments[2] & SHM_EXEC != 0 { libc::PROT_EXEC } else { 0 };
+        let write = if call.arguments[2] & SHM_RDONLY == 0 {
+            libc::PROT_WRITE
+        } else {
+            0
+        };
+        let execute = if call.arguments[2] & SHM_EXEC != 0 {
+            libc::PROT_EXEC
+        } else {
+            0
+        };
         let range = whole_pages(result as u64, size);
         code_pages::forget(&mut code, range.clone());
-        code.regions.insert(range, libc::PROT_READ | write | execute, false);
+        code.regions
+            .insert(range, libc::PROT_READ | write | execute, false);
     }
     result
 }

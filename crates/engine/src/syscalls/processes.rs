@@ -42,7 +42,10 @@ impl Request {
         const OLDEST_SIZE: u64 = 64;
         let [first, second, third, fourth, fifth, _] = call.arguments;
         match call.number as i64 {
-            libc::SYS_fork => Ok(Request { exit_signal: libc::SIGCHLD as u64, ..Request::default() }),
+            libc::SYS_fork => Ok(Request {
+                exit_signal: libc::SIGCHLD as u64,
+                ..Request::default()
+            }),
             libc::SYS_vfork => Ok(Request {
                 flags: (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
                 exit_signal: libc::SIGCHLD as u64,
@@ -68,12 +71,36 @@ impl Request {
                         *word = guarded::read_word(first + at).ok_or(FAULT)?;
                     }
                 }
-                let [flags, pid_file, child_tid, parent_tid, exit_signal, stack, size, tls, _, set_tid_size, _] = words;
+                let [
+                    flags,
+                    pid_file,
+                    child_tid,
+                    parent_tid,
+                    exit_signal,
+                    stack,
+                    size,
+                    tls,
+                    _,
+                    set_tid_size,
+                    _,
+                ] = words;
                 if set_tid_size != 0 {
                     return Err(-i64::from(libc::EPERM));
                 }
-                let stack = if stack == 0 { 0 } else { stack.wrapping_add(size) };
-                Ok(Request { flags, stack, parent_tid, child_tid, pid_file, tls, exit_signal })
+                let stack = if stack == 0 {
+                    0
+                } else {
+                    stack.wrapping_add(size)
+                };
+                Ok(Request {
+                    flags,
+                    stack,
+                    parent_tid,
+                    child_tid,
+                    pid_file,
+                    tls,
+                    exit_signal,
+                })
             }
         }
     }
@@ -85,7 +112,11 @@ pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call)
         Ok(request) => request,
         Err(error) => return error,
     };
-    match (request.has(libc::CLONE_VM), request.has(libc::CLONE_THREAD), request.has(libc::CLONE_VFORK)) {
+    match (
+        request.has(libc::CLONE_VM),
+        request.has(libc::CLONE_THREAD),
+        request.has(libc::CLONE_VFORK),
+    ) {
         (true, true, _) => new_thread(process, thread, &request),
         (true, false, true) => vfork(thread, &request),
         (false, false, _) => fork(process, thread, &request),
@@ -132,7 +163,11 @@ fn new_thread(process: &'static Process, thread: &mut Thread, request: &Request)
         flags: own.flags,
         pc: own.pc,
         vectors: crate::signals::frame::FullState::capture(thread.slots, process.vectors),
-        fs: if request.has(libc::CLONE_SETTLS) { request.tls } else { own.program_fs },
+        fs: if request.has(libc::CLONE_SETTLS) {
+            request.tls
+        } else {
+            own.program_fs
+        },
         mask: thread.mask,
         number,
         request: *request,
@@ -158,7 +193,11 @@ fn new_thread(process: &'static Process, thread: &mut Thread, request: &Request)
     result
 }
 
-fn run_thread(process: &'static Process, mut seed: Seed, announce: &std::sync::mpsc::SyncSender<i32>) {
+fn run_thread(
+    process: &'static Process,
+    mut seed: Seed,
+    announce: &std::sync::mpsc::SyncSender<i32>,
+) {
     let _stack = start::SignalStack::install();
     let mut thread = Thread::new(seed.number, seed.mask, Arc::clone(&seed.actions));
     crate::gates::initialise_vectors(thread.slots, process.vectors);
@@ -176,9 +215,10 @@ fn run_thread(process: &'static Process, mut seed: Seed, announce: &std::sync::m
     Thread::set_current(&raw mut thread);
     list(process, &mut thread);
     trace::thread_starts(&mut thread, Some(seed.parent));
-    for (flag, place) in
-        [(libc::CLONE_PARENT_SETTID, request.parent_tid), (libc::CLONE_CHILD_SETTID, request.child_tid)]
-    {
+    for (flag, place) in [
+        (libc::CLONE_PARENT_SETTID, request.parent_tid),
+        (libc::CLONE_CHILD_SETTID, request.child_tid),
+    ] {
         if request.has(flag) {
             trace::memory_written(&mut thread, place, 4);
             let _ = guarded::write(place, &thread.tid.to_le_bytes());
@@ -194,8 +234,15 @@ fn run_thread(process: &'static Process, mut seed: Seed, announce: &std::sync::m
 
 /// Puts a thread on the list of threads that run program code.
 pub(crate) fn list(process: &Process, thread: &mut Thread) {
-    let handle = ThreadHandle { tid: thread.tid, thread };
-    process.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(handle);
+    let handle = ThreadHandle {
+        tid: thread.tid,
+        thread,
+    };
+    process
+        .threads
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .push(handle);
 }
 
 /// A child with a copy of the memory. Locks are held meanwhile, so that the child finds what
@@ -206,8 +253,12 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
     let child = {
         let _code = process.code();
         let _break = process.program_break.lock();
-        let mut threads = process.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut threads = process
+            .threads
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let _actions = thread.actions.freeze();
+        let _trace = trace::freeze();
         let child = fork_raw(request);
         if child == 0 {
             // SAFETY: gettid has no preconditions.
@@ -221,7 +272,11 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
         process.forked.store(1, Ordering::Release);
         list(process, thread);
         thread.robust_list = 0;
-        thread.clear_tid = if request.has(libc::CLONE_CHILD_CLEARTID) { request.child_tid } else { 0 };
+        thread.clear_tid = if request.has(libc::CLONE_CHILD_CLEARTID) {
+            request.child_tid
+        } else {
+            0
+        };
         if request.has(libc::CLONE_CHILD_SETTID) {
             let _ = guarded::write(request.child_tid, &thread.tid.to_le_bytes());
         }
@@ -249,17 +304,34 @@ fn fork_raw(request: &Request) -> i64 {
         // The C library's fork also keeps the engine's allocator usable in the child.
         // SAFETY: the engine's locks are held, the C library takes its own.
         let child = unsafe { libc::fork() };
-        return if child < 0 { -i64::from(errno()) } else { i64::from(child) };
+        return if child < 0 {
+            -i64::from(errno())
+        } else {
+            i64::from(child)
+        };
     }
     // SAFETY: a copy of the address space; the stack continues.
     let child = unsafe {
-        libc::syscall(libc::SYS_clone, other_flags | request.exit_signal, 0, request.pid_file, 0, 0)
+        libc::syscall(
+            libc::SYS_clone,
+            other_flags | request.exit_signal,
+            0,
+            request.pid_file,
+            0,
+            0,
+        )
     };
-    if child < 0 { -i64::from(errno()) } else { child }
+    if child < 0 {
+        -i64::from(errno())
+    } else {
+        child
+    }
 }
 
 fn errno() -> i32 {
-    std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN)
+    std::io::Error::last_os_error()
+        .raw_os_error()
+        .unwrap_or(libc::EAGAIN)
 }
 
 /// What a child between `vfork` and `execve` is given.
@@ -276,7 +348,10 @@ fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     // SAFETY: the slots belong to this thread; they are plain data.
     let mut saved: Box<Slots> = unsafe { Box::new(std::ptr::read(thread.slots)) };
     let mut stack: Vec<u128> = vec![0; STACK / 16];
-    let mut child = VforkChild { thread, stack: request.stack };
+    let mut child = VforkChild {
+        thread,
+        stack: request.stack,
+    };
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | request.exit_signal as i32;
     crate::signals::block_all();
     // SAFETY: the child runs on `stack`, which outlives it or its use of this memory, because
@@ -285,7 +360,11 @@ fn vfork(thread: &mut Thread, request: &Request) -> i64 {
         let top = stack.as_mut_ptr().add(stack.len());
         libc::clone(run_vfork_child, top.cast(), flags, (&raw mut child).cast())
     };
-    let result = if pid < 0 { -i64::from(errno()) } else { i64::from(pid) };
+    let result = if pid < 0 {
+        -i64::from(errno())
+    } else {
+        i64::from(pid)
+    };
     // SAFETY: as above; the child has left this memory. What it recorded stays.
     unsafe {
         saved.buffer = (*thread.slots).buffer;
@@ -336,11 +415,16 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     };
     let is_child = thread.in_vfork || process.forked.load(Ordering::Acquire) != 0;
     let native = runs_natively(&kind) || process.plan.leave_children && is_child;
-    let Ok(program) = CString::new(path.as_os_str().as_bytes()) else { return INVALID };
+    let Ok(program) = CString::new(path.as_os_str().as_bytes()) else {
+        return INVALID;
+    };
     let (file, arguments) = if native {
         (program, arguments)
     } else {
-        let mut own = vec![c"unspool".to_owned(), CString::new(plan::CONTINUE).expect("no NUL")];
+        let mut own = vec![
+            c"unspool".to_owned(),
+            CString::new(plan::CONTINUE).expect("no NUL"),
+        ];
         own.push(process.plan.encode());
         own.push(program);
         own.extend(arguments);
@@ -353,7 +437,8 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     actions::prepare_exec(&thread.actions);
     exec_mask(thread.mask);
     let pointers = |strings: &[CString]| {
-        let mut list: Vec<*const libc::c_char> = strings.iter().map(|string| string.as_ptr()).collect();
+        let mut list: Vec<*const libc::c_char> =
+            strings.iter().map(|string| string.as_ptr()).collect();
         list.push(std::ptr::null());
         list
     };
@@ -369,7 +454,13 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
 fn exec_mask(mask: u64) {
     // SAFETY: the mask is 8 bytes.
     unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const mask, 0usize, 8usize);
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const mask,
+            0usize,
+            8usize,
+        );
     }
 }
 
@@ -398,7 +489,11 @@ fn read_execute(process: &Process, call: &Call) -> Result<ExecuteRequest, i64> {
     } else if by_directory && !path.is_absolute() && call.arguments[0] as i32 != libc::AT_FDCWD {
         let directory = format!("/proc/self/fd/{}", call.arguments[0] as i32);
         let empty = path.as_os_str().is_empty();
-        path = if empty { PathBuf::from(directory) } else { Path::new(&directory).join(path) };
+        path = if empty {
+            PathBuf::from(directory)
+        } else {
+            Path::new(&directory).join(path)
+        };
     }
     if path.as_os_str().is_empty() {
         return Err(-i64::from(libc::ENOENT));

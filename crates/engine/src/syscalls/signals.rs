@@ -5,8 +5,8 @@ use crate::emit::gpr;
 use crate::guarded;
 use crate::process::Process;
 use crate::signals::actions::Action;
-use crate::signals::{STOP, SYNCHRONOUS, bit, set_kernel_mask};
 use crate::signals::deliver::on_alternate_stack;
+use crate::signals::{STOP, SYNCHRONOUS, bit, set_kernel_mask};
 use crate::thread::{AlternateStack, Thread};
 
 const FAULT: i64 = -(libc::EFAULT as i64);
@@ -50,7 +50,9 @@ pub(super) fn set_mask(thread: &mut Thread, call: &Call) -> i64 {
     }
     let previous = thread.mask;
     if new != 0 {
-        let Some(set) = guarded::read_word(new) else { return FAULT };
+        let Some(set) = guarded::read_word(new) else {
+            return FAULT;
+        };
         let set = set & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
         thread.mask = match how as i32 {
             libc::SIG_BLOCK => previous | set,
@@ -81,22 +83,38 @@ pub(super) fn set_alternate_stack(thread: &mut Thread, call: &Call) -> i64 {
         if on_it {
             return -i64::from(libc::EPERM);
         }
-        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let word =
+            |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let flags = word(8) as u32 as i32;
-        let stack = AlternateStack { base: word(0), flags, size: word(16) };
+        let stack = AlternateStack {
+            base: word(0),
+            flags,
+            size: word(16),
+        };
         match flags & !AUTODISARM {
             libc::SS_DISABLE => {
-                thread.alternate_stack = AlternateStack { base: 0, flags: libc::SS_DISABLE, size: 0 };
+                thread.alternate_stack = AlternateStack {
+                    base: 0,
+                    flags: libc::SS_DISABLE,
+                    size: 0,
+                };
             }
             0 | libc::SS_ONSTACK if stack.size < MINIMUM => return -i64::from(libc::ENOMEM),
             0 | libc::SS_ONSTACK => {
-                thread.alternate_stack = AlternateStack { flags: flags & AUTODISARM, ..stack };
+                thread.alternate_stack = AlternateStack {
+                    flags: flags & AUTODISARM,
+                    ..stack
+                };
             }
             _ => return INVALID,
         }
     }
     if old != 0 {
-        let flags = if on_it { libc::SS_ONSTACK } else { current.flags };
+        let flags = if on_it {
+            libc::SS_ONSTACK
+        } else {
+            current.flags
+        };
         let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&current.base.to_le_bytes());
         bytes[8..12].copy_from_slice(&flags.to_le_bytes());
@@ -115,9 +133,20 @@ pub(super) fn suspend(process: &Process, call: &Call) -> i64 {
     if size != MASK_SIZE {
         return INVALID;
     }
-    let Some(mask) = guarded::read_word(mask) else { return FAULT };
+    let Some(mask) = guarded::read_word(mask) else {
+        return FAULT;
+    };
     let mask = mask & !SYNCHRONOUS & !bit(STOP);
     // SAFETY: the mask is 8 bytes.
-    let result = unsafe { process.gates.call_kernel(call.number, &[&raw const mask as u64, MASK_SIZE, 0, 0, 0, 0]) };
-    if result == crate::gates::RESTART { -i64::from(libc::EINTR) } else { result }
+    let result = unsafe {
+        process.gates.call_kernel(
+            call.number,
+            &[&raw const mask as u64, MASK_SIZE, 0, 0, 0, 0],
+        )
+    };
+    if result == crate::gates::RESTART {
+        -i64::from(libc::EINTR)
+    } else {
+        result
+    }
 }

@@ -25,12 +25,20 @@ pub(super) fn arch_prctl(process: &Process, thread: &mut Thread, call: &Call) ->
         ARCH_GET_FS => {
             // SAFETY: the slots belong to this thread.
             let base = unsafe { (*thread.slots).program_fs };
-            if guarded::write(address, &base.to_le_bytes()) { 0 } else { -i64::from(libc::EFAULT) }
+            if guarded::write(address, &base.to_le_bytes()) {
+                0
+            } else {
+                -i64::from(libc::EFAULT)
+            }
         }
         // Nothing that uses it gets through translation.
         ARCH_SET_GS => 0,
         ARCH_GET_GS => {
-            if guarded::write(address, &[0; 8]) { 0 } else { -i64::from(libc::EFAULT) }
+            if guarded::write(address, &[0; 8]) {
+                0
+            } else {
+                -i64::from(libc::EFAULT)
+            }
         }
         _ if ARCH_SHADOW_STACK.contains(&code) => INVALID,
         _ => pass(process, call),
@@ -84,7 +92,11 @@ pub(crate) fn announce_end(process: &Process, thread: &mut Thread) {
 fn wake(process: &Process, word: u64, count: u64) {
     let arguments = [word, libc::FUTEX_WAKE as u64, count, 0, 0, 0];
     // SAFETY: waking has no effect on memory.
-    unsafe { process.gates.call_kernel(libc::SYS_futex as u64, &arguments) };
+    unsafe {
+        process
+            .gates
+            .call_kernel(libc::SYS_futex as u64, &arguments)
+    };
 }
 
 /// Walks the program's list of robust futexes (`kernel/futex/core.c`, `exit_robust_list`).
@@ -98,30 +110,49 @@ fn release_robust_list(process: &Process, thread: &mut Thread) {
     // From here on the kernel must not walk it again.
     // SAFETY: an empty list has no effect on memory.
     unsafe { libc::syscall(libc::SYS_set_robust_list, std::ptr::null::<u8>(), 24usize) };
-    let words = (guarded::read_word(head), guarded::read_word(head + 8), guarded::read_word(head + 16));
-    let (Some(mut entry), Some(offset), Some(pending)) = words else { return };
+    let words = (
+        guarded::read_word(head),
+        guarded::read_word(head + 8),
+        guarded::read_word(head + 16),
+    );
+    let (Some(mut entry), Some(offset), Some(pending)) = words else {
+        return;
+    };
     for _ in 0..LONGEST {
         if entry & !PRIORITY_INHERITANCE == head {
             break;
         }
-        let Some(next) = guarded::read_word(entry & !PRIORITY_INHERITANCE) else { break };
+        let Some(next) = guarded::read_word(entry & !PRIORITY_INHERITANCE) else {
+            break;
+        };
         if entry != pending {
-            release_robust(process, thread, (entry & !PRIORITY_INHERITANCE).wrapping_add(offset));
+            release_robust(
+                process,
+                thread,
+                (entry & !PRIORITY_INHERITANCE).wrapping_add(offset),
+            );
         }
         entry = next;
     }
     if pending & !PRIORITY_INHERITANCE != 0 {
-        release_robust(process, thread, (pending & !PRIORITY_INHERITANCE).wrapping_add(offset));
+        release_robust(
+            process,
+            thread,
+            (pending & !PRIORITY_INHERITANCE).wrapping_add(offset),
+        );
     }
 }
 
-fn release_robust(process: &Process, thread: &Thread, word: u64) {
+fn release_robust(process: &Process, thread: &mut Thread, word: u64) {
     const OWNER: u32 = 0x3fff_ffff;
     const WAITERS: u32 = 0x8000_0000;
     const OWNER_DIED: u32 = 0x4000_0000;
     let mut bytes = [0; 4];
-    if word % 4 != 0 || !guarded::read(word, &mut bytes) {
+    if !word.is_multiple_of(4) || !guarded::read(word, &mut bytes) {
         return;
+    }
+    if u32::from_le_bytes(bytes) & OWNER == thread.tid as u32 {
+        crate::trace::memory_written(thread, word, 4);
     }
     // SAFETY: the word is mapped (it was just read), aligned, and shared by design.
     let futex = unsafe { std::sync::atomic::AtomicU32::from_ptr(word as *mut u32) };

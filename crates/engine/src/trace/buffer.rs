@@ -2,7 +2,6 @@
 
 use unspool_events::raw::{SpecialKind, special_header};
 
-
 use crate::cache::{Cache, Position};
 use crate::process::Process;
 use crate::slots::offset;
@@ -15,7 +14,8 @@ const PAGE: u64 = 4096;
 /// Whether a fault is the buffer's guard page.
 pub(crate) fn buffer_fault(thread: &mut Thread, address: u64) -> bool {
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    unsafe { thread.trace.as_ref() }.is_some_and(|trace| (trace.end..trace.end + PAGE).contains(&address))
+    unsafe { thread.trace.as_ref() }
+        .is_some_and(|trace| (trace.end..trace.end + PAGE).contains(&address))
 }
 
 /// The buffer is full in the middle of a fragment: what is complete goes to the encoder, the
@@ -47,7 +47,9 @@ pub(crate) fn empty_buffer(thread: &mut Thread) {
 /// A fragment is left between two of its instructions: what it recorded becomes a partial
 /// record. The registers in the slots are those of the cache, loans not yet returned.
 pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
-    let Some(tracer) = Process::try_get().and_then(|process| process.trace.as_ref()) else { return };
+    let Some(tracer) = Process::try_get().and_then(|process| process.trace.as_ref()) else {
+        return;
+    };
     let fragment = cache.fragment(position.fragment).trace;
     if fragment == 0 || thread.trace.is_null() || position.prologue {
         return;

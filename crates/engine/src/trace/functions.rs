@@ -21,6 +21,11 @@ pub(super) struct Frame {
     return_address: u64,
 }
 
+/// The lock of the hooks.
+pub(super) struct FrozenHooks<'a> {
+    _hooks: std::sync::MutexGuard<'a, Hooks>,
+}
+
 /// Which addresses are of interest.
 pub(super) struct Functions {
     names: FunctionNames,
@@ -50,15 +55,29 @@ impl Functions {
         if self.names.is_empty() {
             return;
         }
-        let Some(bias) = module.bias_of_mapping(RuntimeAddress(address), FileOffset(offset), true) else { return };
+        let Some(bias) = module.bias_of_mapping(RuntimeAddress(address), FileOffset(offset), true)
+        else {
+            return;
+        };
         let mut hooks = lock(&self.hooks);
         for found in self.names.find_in(module) {
             let address = found.function.address().in_program(bias).0;
             let id = FunctionId(hooks.next);
             hooks.next += 1;
-            writer.define_function(&Function { id, name: found.asked.to_owned(), address });
+            writer.define_function(&Function {
+                id,
+                name: found.asked.to_owned(),
+                address,
+            });
             hooks.entries.insert(address, id);
             self.any.store(true, Ordering::Release);
+        }
+    }
+
+    /// Keeps the lock, for a fork.
+    pub(super) fn freeze(&self) -> FrozenHooks<'_> {
+        FrozenHooks {
+            _hooks: lock(&self.hooks),
         }
     }
 
@@ -77,7 +96,9 @@ pub(crate) fn function(thread: &mut Thread, pc: u64) {
     let process = Process::get();
     let Some(tracer) = &process.trace else { return };
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    let Some(trace) = (unsafe { thread.trace.as_mut() }) else { return };
+    let Some(trace) = (unsafe { thread.trace.as_mut() }) else {
+        return;
+    };
     let stack_pointer = thread.register(gpr::RSP);
     // Frames below the stack pointer were left by a jump out of them.
     while let Some(&frame) = trace.frames.last() {
@@ -87,17 +108,39 @@ pub(crate) fn function(thread: &mut Thread, pc: u64) {
         trace.frames.pop();
         if frame.return_address == pc && frame.stack_pointer + 8 == stack_pointer {
             let value = thread.register(gpr::RAX);
-            let event = Event::FunctionReturn { function: frame.function, stack_pointer: frame.stack_pointer, value };
+            let event = Event::FunctionReturn {
+                function: frame.function,
+                stack_pointer: frame.stack_pointer,
+                value,
+            };
             trace.event(tracer, &event);
         }
     }
-    let Some(id) = lock(&tracer.functions.hooks).entries.get(&pc).copied() else { return };
+    let Some(id) = lock(&tracer.functions.hooks).entries.get(&pc).copied() else {
+        return;
+    };
     let arguments = [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
-    trace.event(tracer, &Event::FunctionCall { function: id, stack_pointer, arguments });
-    let Some(return_address) = guarded::read_word(stack_pointer) else { return };
-    trace.frames.push(Frame { function: id, stack_pointer, return_address });
+    trace.event(
+        tracer,
+        &Event::FunctionCall {
+            function: id,
+            stack_pointer,
+            arguments,
+        },
+    );
+    let Some(return_address) = guarded::read_word(stack_pointer) else {
+        return;
+    };
+    trace.frames.push(Frame {
+        function: id,
+        stack_pointer,
+        return_address,
+    });
     if lock(&tracer.functions.hooks).returns.insert(return_address) {
         // A translation without the hook would not notice the return.
-        process.code().cache.invalidate(return_address..return_address + 1);
+        process
+            .code()
+            .cache
+            .invalidate(return_address..return_address + 1);
     }
 }

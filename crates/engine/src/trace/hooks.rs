@@ -39,7 +39,10 @@ pub(crate) fn thread_starts(thread: &mut Thread, parent: Option<u32>) {
     let trace = ThreadTrace::new(tracer, ThreadId(thread.number), thread.slots);
     thread.trace = Box::into_raw(trace);
     tracer.adopt(thread, parent);
-    let start = Event::ThreadStart { os_thread: thread.tid as u32, parent: parent.map(ThreadId) };
+    let start = Event::ThreadStart {
+        os_thread: thread.tid as u32,
+        parent: parent.map(ThreadId),
+    };
     event(thread, &start);
     if tracer.plan.verify {
         // SAFETY: the slots belong to this thread.
@@ -59,7 +62,9 @@ pub(crate) fn thread_ends(thread: &mut Thread) {
 
 /// Gives everything to the file and frees the thread's trace.
 fn conclude(thread: &mut Thread) {
-    let Some((tracer, trace)) = of(thread) else { return };
+    let Some((tracer, trace)) = of(thread) else {
+        return;
+    };
     trace.empty();
     tracer.release(thread);
     thread.writing = true;
@@ -91,7 +96,12 @@ pub(crate) fn finish(process: &Process, thread: &mut Thread) {
 
 /// A signal handler is about to run.
 pub(crate) fn context_change(thread: &mut Thread, signal: i32) {
-    event(thread, &Event::ContextChange { signal: signal as u32 });
+    event(
+        thread,
+        &Event::ContextChange {
+            signal: signal as u32,
+        },
+    );
 }
 
 /// The program's FS base changed.
@@ -101,7 +111,10 @@ pub(crate) fn thread_pointer_changed(thread: &mut Thread, address: u64) {
 
 /// The thread is about to create another one.
 pub(crate) fn thread_created(thread: &mut Thread, number: u32) {
-    let create = Event::Sync { operation: SyncOperation::ThreadCreate, object: u64::from(number) };
+    let create = Event::Sync {
+        operation: SyncOperation::ThreadCreate,
+        object: u64::from(number),
+    };
     event(thread, &create);
     if let Some(tracer) = tracer() {
         // The new thread's time begins after this event.
@@ -114,7 +127,14 @@ pub(crate) fn memory_written(thread: &mut Thread, address: u64, size: u64) {
     if let Some(tracer) = tracer() {
         super::ownership::own(tracer, thread, address, size);
     }
-    event(thread, &Event::SystemMemory { write: true, address, size });
+    event(
+        thread,
+        &Event::SystemMemory {
+            write: true,
+            address,
+            size,
+        },
+    );
 }
 
 /// The thread runs no more program code, but is still to announce its end.
@@ -140,11 +160,22 @@ pub(crate) fn vfork_child_leaves(thread: &mut Thread) {
 
 /// A system call begins.
 pub(crate) fn system_call_entry(thread: &mut Thread, call: &Call) {
-    let Some((tracer, trace)) = of(thread) else { return };
-    let entry = Event::SystemCallEntry { number: call.number as u32, arguments: call.arguments };
+    let Some((tracer, trace)) = of(thread) else {
+        return;
+    };
+    let entry = Event::SystemCallEntry {
+        number: call.number as u32,
+        arguments: call.arguments,
+    };
     trace.event(tracer, &entry);
     if let Some(operation @ SyncOperation::FutexWake) = futex(call) {
-        trace.event(tracer, &Event::Sync { operation, object: call.arguments[0] });
+        trace.event(
+            tracer,
+            &Event::Sync {
+                operation,
+                object: call.arguments[0],
+            },
+        );
     }
     tracer.enter_safe(thread);
 }
@@ -156,28 +187,63 @@ pub(crate) fn system_call_exit(thread: &mut Thread, call: &Call, result: i64) {
     }
     let Some(tracer) = tracer() else { return };
     tracer.leave_safe(thread);
-    let Some((tracer, trace)) = of(thread) else { return };
+    let Some((tracer, trace)) = of(thread) else {
+        return;
+    };
     if let Some(operation @ SyncOperation::FutexWait) = futex(call) {
-        trace.event(tracer, &Event::Sync { operation, object: call.arguments[0] });
+        trace.event(
+            tracer,
+            &Event::Sync {
+                operation,
+                object: call.arguments[0],
+            },
+        );
     }
     let mut effects = Vec::new();
-    let completeness = memory_effects(call.number, call.arguments, result, &guarded::read, &mut effects);
+    let completeness = memory_effects(
+        call.number,
+        call.arguments,
+        result,
+        &guarded::read,
+        &mut effects,
+    );
     if completeness == Completeness::Unknown {
         // Whatever the arguments point to may have been written: said as one access to everything.
-        let everything = Event::SystemMemory { write: true, address: 0, size: u64::MAX };
+        let everything = Event::SystemMemory {
+            write: true,
+            address: 0,
+            size: u64::MAX,
+        };
         trace.event(tracer, &everything);
     }
     for effect in effects {
         if effect.write {
             super::ownership::own(tracer, thread, effect.address, effect.size);
         }
-        let memory = Event::SystemMemory { write: effect.write, address: effect.address, size: effect.size };
+        let memory = Event::SystemMemory {
+            write: effect.write,
+            address: effect.address,
+            size: effect.size,
+        };
         trace.event(tracer, &memory);
     }
     for (address, size) in replaced_memory(call, result) {
-        trace.event(tracer, &Event::SystemMemory { write: true, address, size });
+        trace.event(
+            tracer,
+            &Event::SystemMemory {
+                write: true,
+                address,
+                size,
+            },
+        );
     }
-    trace.event(tracer, &Event::SystemCallExit { number: call.number as u32, result });
+    trace.event(
+        tracer,
+        &Event::SystemCallExit {
+            number: call.number as u32,
+            result,
+        },
+    );
     trace.set_recording(tracer.should_record(trace.registered));
     mapped_file(tracer, call, result);
 }
@@ -188,10 +254,13 @@ fn futex(call: &Call) -> Option<SyncOperation> {
         return None;
     }
     match (call.arguments[1] & COMMAND) as i32 {
-        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI => Some(SyncOperation::FutexWait),
-        libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET | libc::FUTEX_WAKE_OP | libc::FUTEX_UNLOCK_PI => {
-            Some(SyncOperation::FutexWake)
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI => {
+            Some(SyncOperation::FutexWait)
         }
+        libc::FUTEX_WAKE
+        | libc::FUTEX_WAKE_BITSET
+        | libc::FUTEX_WAKE_OP
+        | libc::FUTEX_UNLOCK_PI => Some(SyncOperation::FutexWake),
         _ => None,
     }
 }
@@ -215,10 +284,12 @@ fn mapped_file(tracer: &Tracer, call: &Call, result: i64) {
     let [_, size, protection, flags, file, offset] = call.arguments;
     let mapped = call.number as i64 == libc::SYS_mmap && result > 0;
     let executable = protection & libc::PROT_EXEC as u64 != 0;
-    if mapped && executable && flags & libc::MAP_ANONYMOUS as u64 == 0 {
-        if let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{}", file as i32)) {
-            tracer.module_mapped(&path, result as u64, offset, size, protection as i32);
-        }
+    if mapped
+        && executable
+        && flags & libc::MAP_ANONYMOUS as u64 == 0
+        && let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{}", file as i32))
+    {
+        tracer.module_mapped(&path, result as u64, offset, size, protection as i32);
     }
 }
 
@@ -228,13 +299,22 @@ pub(crate) fn annotation(thread: &mut Thread) {
     const START_REGION: u64 = 2;
     const END_REGION: u64 = 3;
     const LONGEST_NAME: usize = 256;
-    let [operation, first, second] = [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
-    let Some((tracer, trace)) = of(thread) else { return };
+    let [operation, first, second] =
+        [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
+    let Some((tracer, trace)) = of(thread) else {
+        return;
+    };
     match operation {
         REGISTER_THREAD => {
             let name = guarded::read_string(second, LONGEST_NAME).unwrap_or_default();
             let name = String::from_utf8_lossy(&name).into_owned();
-            trace.event(tracer, &Event::ThreadRegistered { number: first as i64, name });
+            trace.event(
+                tracer,
+                &Event::ThreadRegistered {
+                    number: first as i64,
+                    name,
+                },
+            );
             trace.registered = true;
         }
         START_REGION | END_REGION => {
@@ -304,6 +384,11 @@ pub(crate) fn after_fork(thread: &mut Thread, child: i64) {
 /// A child process was started.
 pub(crate) fn forked(thread: &mut Thread, child: i64) {
     if child > 0 {
-        event(thread, &Event::Fork { child: child as u32 });
+        event(
+            thread,
+            &Event::Fork {
+                child: child as u32,
+            },
+        );
     }
 }

@@ -21,8 +21,8 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use unspool_events::raw::{Header, SpecialKind, special_header};
 use unspool_events::Event;
+use unspool_events::raw::{Header, SpecialKind, special_header};
 
 use super::thread_trace::ThreadTrace;
 use super::{Tracer, lock};
@@ -73,7 +73,7 @@ struct Public {
 
 /// The owners of all lines.
 #[derive(Debug)]
-pub struct Ownership {
+pub(super) struct Ownership {
     layout: LineLayout,
     /// Address of the array of [`Public`].
     threads: u64,
@@ -108,7 +108,11 @@ impl Ownership {
         let private = libc::PROT_READ | libc::PROT_WRITE;
         let shift = plan.granule.trailing_zeros() as u8;
         let hashed = plan.locks != 0 || plan.granule < SMALLEST_DIRECT;
-        let words = if plan.locks == 0 { HASHED_WORDS } else { plan.locks.next_power_of_two() };
+        let words = if plan.locks == 0 {
+            HASHED_WORDS
+        } else {
+            plan.locks.next_power_of_two()
+        };
         let words = words.min(MOST_HASHED_WORDS);
         let low_end = layout::OWNER_WORDS + ((layout::LIBRARY_END >> 6) << 2);
         debug_assert_eq!(low_end, layout::BRANCH_TABLE);
@@ -125,7 +129,10 @@ impl Ownership {
             path_lengths = map_anywhere(u64::from(unspool_events::raw::PATH_IDS))?;
         }
         Ok(Ownership {
-            layout: LineLayout { shift, mask: hashed.then_some(words as u32 - 1) },
+            layout: LineLayout {
+                shift,
+                mask: hashed.then_some(words as u32 - 1),
+            },
             threads,
             thread_count: AtomicU64::new(0),
             epoch: AtomicU32::new(0),
@@ -136,13 +143,20 @@ impl Ownership {
         })
     }
 
+    /// Keeps the lock, for a fork.
+    pub(super) fn freeze(&self) -> std::sync::MutexGuard<'_, Vec<CheckSite>> {
+        lock(&self.sites)
+    }
+
     fn is_on(&self) -> bool {
         self.threads != 0
     }
 
     fn public(&self, thread: u32) -> &Public {
         if u64::from(thread) >= MOST_THREADS {
-            crate::finish::fatal("the program starts more threads than a trace in line-atomic order can tell apart");
+            crate::finish::fatal(
+                "the program starts more threads than a trace in line-atomic order can tell apart",
+            );
         }
         // SAFETY: the array is mapped for the life of the process and has MOST_THREADS
         // elements, all of atomics.
@@ -161,7 +175,8 @@ impl Ownership {
         if let Some(mask) = self.layout.mask {
             return Some(line & u64::from(mask));
         }
-        let reserved = (layout::LIBRARY_END..(layout::BRANCH_TABLE + layout::BRANCH_TABLE_SIZE - layout::OWNER_WORDS) << 4)
+        let reserved = (layout::LIBRARY_END
+            ..(layout::BRANCH_TABLE + layout::BRANCH_TABLE_SIZE - layout::OWNER_WORDS) << 4)
             .contains(&address)
             && self.layout.shift == 6;
         (address >> ADDRESS_BITS == 0 && !reserved).then_some(line)
@@ -178,7 +193,10 @@ impl Ownership {
         }
         for (index, path) in paths.iter().enumerate() {
             // SAFETY: as above; no thread executes the path before it is defined.
-            unsafe { *((self.path_lengths + u64::from(first) + index as u64) as *mut u8) = path.accessing as u8 };
+            unsafe {
+                *((self.path_lengths + u64::from(first) + index as u64) as *mut u8) =
+                    path.accessing as u8
+            };
         }
     }
 }
@@ -195,7 +213,11 @@ fn map_anywhere(size: u64) -> std::io::Result<u64> {
             0,
         )
     };
-    if mapped == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(mapped as u64) }
+    if mapped == libc::MAP_FAILED {
+        Err(std::io::Error::last_os_error())
+    } else {
+        Ok(mapped as u64)
+    }
 }
 
 impl Tracer {
@@ -223,14 +245,18 @@ impl Tracer {
             return;
         }
         let public = ownership.public(thread.number);
-        ownership.thread_count.fetch_max(u64::from(thread.number) + 1, Ordering::SeqCst);
+        ownership
+            .thread_count
+            .fetch_max(u64::from(thread.number) + 1, Ordering::SeqCst);
         // SAFETY: the slots and the trace belong to this thread.
         unsafe {
             let word = u64::from(thread.number) + 1;
             (*thread.slots).owner_word = word | word << 32;
             (*thread.slots).shared_seen = u64::from(u32::MAX);
             (*thread.slots).poll = 0;
-            public.poll.store(&raw const (*thread.slots).poll as u64, Ordering::SeqCst);
+            public
+                .poll
+                .store(&raw const (*thread.slots).poll as u64, Ordering::SeqCst);
             let trace = &mut *thread.trace;
             trace.clock.counted = trace.base;
             if let Some(parent) = parent {
@@ -245,7 +271,10 @@ impl Tracer {
     pub(super) fn release(&self, thread: &mut Thread) {
         if self.ownership.is_on() {
             publish(self, thread);
-            self.ownership.public(thread.number).poll.store(0, Ordering::SeqCst);
+            self.ownership
+                .public(thread.number)
+                .poll
+                .store(0, Ordering::SeqCst);
         }
     }
 
@@ -278,7 +307,10 @@ impl Tracer {
     pub(super) fn forget_others(&self) {
         if self.ownership.is_on() {
             for thread in 0..self.ownership.thread_count.load(Ordering::SeqCst) as u32 {
-                self.ownership.public(thread).state.fetch_or(SAFE, Ordering::SeqCst);
+                self.ownership
+                    .public(thread)
+                    .state
+                    .fetch_or(SAFE, Ordering::SeqCst);
             }
             lock(&self.ownership.sites).clear();
         }
@@ -299,7 +331,9 @@ impl Tracer {
                 continue;
             }
             if public.clock.load(Ordering::Relaxed) + self.plan.max_skew < time {
-                public.floor.fetch_max(time - self.plan.max_skew / 4, Ordering::SeqCst);
+                public
+                    .floor
+                    .fetch_max(time - self.plan.max_skew / 4, Ordering::SeqCst);
                 ask(poll);
             }
         }
@@ -326,7 +360,9 @@ fn ask(poll: u64) {
 impl ThreadTrace {
     /// Counts the records up to `end`, so that the thread's time is known there.
     pub(super) fn count_time(&mut self, end: u64) {
-        let Some(tracer) = Process::try_get().and_then(|process| process.trace.as_ref()) else { return };
+        let Some(tracer) = Process::try_get().and_then(|process| process.trace.as_ref()) else {
+            return;
+        };
         if !tracer.ownership.is_on() {
             return;
         }
@@ -340,7 +376,11 @@ impl ThreadTrace {
                     self.clock.advance(length);
                     at += 8 * (words as u64 + 1);
                 }
-                Header::Special { kind, argument, words } => {
+                Header::Special {
+                    kind,
+                    argument,
+                    words,
+                } => {
                     match kind {
                         Some(SpecialKind::Stamp) => {
                             // SAFETY: as above; a stamp has one word.
@@ -417,12 +457,19 @@ impl Clock {
     /// A time not before that of any line of the thread's: stamps that wait count, because
     /// their lines may be taken before they are accessed.
     fn bound(&self) -> u64 {
-        self.stamps.iter().fold(self.time, |time, stamp| time.max(stamp.1))
+        self.stamps
+            .iter()
+            .fold(self.time, |time, stamp| time.max(stamp.1))
     }
 
     /// The least time that accessing instruction `ordinal` has by its own stamp.
     fn stamp_of(&self, ordinal: u64) -> u64 {
-        self.stamps.iter().filter(|stamp| stamp.0 == ordinal).map(|stamp| stamp.1).max().unwrap_or(0)
+        self.stamps
+            .iter()
+            .filter(|stamp| stamp.0 == ordinal)
+            .map(|stamp| stamp.1)
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -442,11 +489,24 @@ pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) -> Option
     let site = lock(&tracer.ownership.sites)[(exit.detail & !SERVICE_BIT) as usize];
     let ordinal = site.ordinal as u64;
     let before = trace.clock.midway(ordinal);
-    let mut acquisition = Acquisition { tracer, thread, now: before, bound: trace.clock.bound().max(before), least: 0, lost: false, nowhere: false };
+    let mut acquisition = Acquisition {
+        tracer,
+        thread,
+        now: before,
+        bound: trace.clock.bound().max(before),
+        least: 0,
+        lost: false,
+        nowhere: false,
+    };
     for (address, size, write) in extents(acquisition.thread, &site) {
         acquisition.acquire_range(address, size, write);
     }
-    let Acquisition { least, lost, nowhere, .. } = acquisition;
+    let Acquisition {
+        least,
+        lost,
+        nowhere,
+        ..
+    } = acquisition;
     if lost {
         leave_superblock(thread, resume - 1, &site);
         // The instruction comes first in the next record.
@@ -475,7 +535,15 @@ pub(super) fn own(tracer: &Tracer, thread: &mut Thread, address: u64, size: u64)
     let position = trace.position();
     trace.count_time(position);
     let now = trace.clock.time;
-    let mut acquisition = Acquisition { tracer, thread, now, bound: trace.clock.bound(), least: 0, lost: false, nowhere: false };
+    let mut acquisition = Acquisition {
+        tracer,
+        thread,
+        now,
+        bound: trace.clock.bound(),
+        least: 0,
+        lost: false,
+        nowhere: false,
+    };
     acquisition.acquire_range(address, size, true);
     let least = acquisition.least;
     if least > now + 1 {
@@ -486,14 +554,22 @@ pub(super) fn own(tracer: &Tracer, thread: &mut Thread, address: u64, size: u64)
 /// Lines of earlier checks are gone: the rest of the superblock is entered anew.
 fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite) {
     let code = Process::get().code();
-    let position = code.cache.position_of_pc(at, site.pc).expect("the check belongs to the fragment");
+    let position = code
+        .cache
+        .position_of_pc(at, site.pc)
+        .expect("the check belongs to the fragment");
     super::leave_midway(thread, &code.cache, 0, position);
     for loan in code.cache.loans_at(position.fragment, at) {
         thread.return_loan(loan);
     }
     if site.flags_live {
         let slot = crate::translate::record::FLAGS_SPILL;
-        thread.return_loan(Loan { start: 0, end: 0, register: FLAGS, slot });
+        thread.return_loan(Loan {
+            start: 0,
+            end: 0,
+            register: FLAGS,
+            slot,
+        });
     }
     thread.set_pc(site.pc);
 }
@@ -521,7 +597,11 @@ fn extents(thread: &Thread, site: &CheckSite) -> Vec<(u64, u64, bool)> {
             let count = register_value(thread, count);
             let backwards = direction_flag(thread);
             let bytes = count.saturating_mul(size);
-            let first = if backwards { address.wrapping_sub(bytes).wrapping_add(size) } else { address };
+            let first = if backwards {
+                address.wrapping_sub(bytes).wrapping_add(size)
+            } else {
+                address
+            };
             (first, bytes)
         }
         Shape::BitString { number } => {
@@ -535,10 +615,19 @@ fn extents(thread: &Thread, site: &CheckSite) -> Vec<(u64, u64, bool)> {
             (address.wrapping_add((element * size as i64) as u64), size)
         }
         Shape::AlignedDown => (address & !(size - 1), size),
-        Shape::Masked { count, .. } | Shape::Compressed { count, .. } => (address, size * u64::from(count)),
+        Shape::Masked { count, .. } | Shape::Compressed { count, .. } => {
+            (address, size * u64::from(count))
+        }
         Shape::AnyOf { .. } | Shape::Tile { .. } => (address, size),
-        Shape::Indexed { index, index_size, count, .. } => {
-            return indexed(thread, address, size, operand, index, index_size, count, site.write);
+        Shape::Indexed {
+            index,
+            index_size,
+            count,
+            ..
+        } => {
+            return indexed(
+                thread, address, size, operand, index, index_size, count, site.write,
+            );
         }
     };
     vec![(range.0, range.1, site.write)]
@@ -560,7 +649,9 @@ fn indexed(
         .map(|element| {
             let at = element * usize::from(index_size);
             let number = match index_size {
-                4 => i64::from(i32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))),
+                4 => i64::from(i32::from_le_bytes(
+                    bytes[at..at + 4].try_into().expect("four bytes"),
+                )),
                 _ => i64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes")),
             };
             let offset = number.wrapping_mul(i64::from(operand.scale));
@@ -649,7 +740,10 @@ impl Acquisition<'_> {
         loop {
             let word = ownership.word(line).load(Ordering::SeqCst);
             let swap = |new: u32| {
-                ownership.word(line).compare_exchange(word, new, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+                ownership
+                    .word(line)
+                    .compare_exchange(word, new, Ordering::SeqCst, Ordering::SeqCst)
+                    .is_ok()
             };
             if word == me {
                 return;
@@ -692,20 +786,28 @@ impl Acquisition<'_> {
             return;
         }
         // A second reader in a row: from now on everybody may read.
-        ownership.shared_clock.fetch_max(self.least.max(self.now + 1), Ordering::SeqCst);
+        ownership
+            .shared_clock
+            .fetch_max(self.least.max(self.now + 1), Ordering::SeqCst);
         let epoch = ownership.epoch.fetch_add(1, Ordering::SeqCst) + 1;
         if epoch >= SHARED - 1 {
-            crate::finish::fatal("too many changes of shared lines for one trace in line-atomic order");
+            crate::finish::fatal(
+                "too many changes of shared lines for one trace in line-atomic order",
+            );
         }
         self.see_shared();
-        ownership.word(line).store(u32::MAX - epoch, Ordering::SeqCst);
+        ownership
+            .word(line)
+            .store(u32::MAX - epoch, Ordering::SeqCst);
     }
 
     /// Orders this thread behind all transitions to read-shared so far.
     fn see_shared(&mut self) {
         let ownership = &self.tracer.ownership;
         let epoch = ownership.epoch.load(Ordering::SeqCst);
-        self.least = self.least.max(ownership.shared_clock.load(Ordering::SeqCst) + 1);
+        self.least = self
+            .least
+            .max(ownership.shared_clock.load(Ordering::SeqCst) + 1);
         // SAFETY: the slots belong to this thread.
         unsafe { (*self.thread.slots).shared_seen = u64::from(u32::MAX - epoch) };
     }
@@ -733,7 +835,11 @@ impl Acquisition<'_> {
                 // Being counted and being safe are one state, so that a thread that comes
                 // back knows for certain whether anything was taken.
                 let counted = state.wrapping_add(TAKEN);
-                if public.state.compare_exchange(state, counted, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                if public
+                    .state
+                    .compare_exchange(state, counted, Ordering::SeqCst, Ordering::SeqCst)
+                    .is_ok()
+                {
                     break;
                 }
                 continue;
@@ -755,7 +861,9 @@ impl Acquisition<'_> {
         const SPINS: u32 = 64;
         let public = self.tracer.ownership.public(self.thread.number);
         // A line acquired a moment ago has its last owner's time, not this thread's.
-        public.clock.store(self.bound.max(self.least), Ordering::SeqCst);
+        public
+            .clock
+            .store(self.bound.max(self.least), Ordering::SeqCst);
         let before = public.state.fetch_or(SAFE, Ordering::SeqCst);
         *patience += 1;
         if *patience > SPINS {

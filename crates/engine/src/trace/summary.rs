@@ -18,9 +18,14 @@ pub(super) fn report(tracer: &Tracer, result: Result<Summary, WriteError>) {
             crate::finish::say(&text);
         }
         // What a child says could end up in a pipe that the program reads.
-        Ok(summary) if tracer.plan.summary && !tracer.is_child() => crate::finish::say(&describe(tracer, &summary)),
+        Ok(summary) if tracer.plan.summary && !tracer.is_child() => {
+            crate::finish::say(&describe(tracer, &summary))
+        }
         Ok(summary) if summary.dropped_words != 0 => {
-            crate::finish::say(&format!("unspool: {} words of the trace were dropped", summary.dropped_words));
+            crate::finish::say(&format!(
+                "unspool: {} words of the trace were dropped",
+                summary.dropped_words
+            ));
         }
         Ok(_) => {}
     }
@@ -29,7 +34,9 @@ pub(super) fn report(tracer: &Tracer, result: Result<Summary, WriteError>) {
 fn describe(tracer: &Tracer, summary: &Summary) -> String {
     let wall = lock(&tracer.started).elapsed().as_secs_f64();
     let processor = processor_seconds();
-    let threads = Process::get().next_thread.load(std::sync::atomic::Ordering::Relaxed);
+    let threads = Process::get()
+        .next_thread
+        .load(std::sync::atomic::Ordering::Relaxed);
     let mut text = format!(
         "unspool: process {}: {threads} thread{}, order {}",
         std::process::id(),

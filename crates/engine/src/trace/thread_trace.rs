@@ -34,7 +34,11 @@ pub struct ThreadTrace {
 impl ThreadTrace {
     /// Starts the trace of a thread.
     pub(super) fn new(tracer: &Tracer, thread: ThreadId, slots: *mut Slots) -> Box<ThreadTrace> {
-        let words = tracer.plan.buffer.max(PAGE_WORDS).next_multiple_of(PAGE_WORDS);
+        let words = tracer
+            .plan
+            .buffer
+            .max(PAGE_WORDS)
+            .next_multiple_of(PAGE_WORDS);
         let size = words * WORD;
         // SAFETY: a new private mapping with its last page inaccessible.
         let base = unsafe {
@@ -79,13 +83,6 @@ impl ThreadTrace {
     pub(super) fn set_position(&mut self, position: u64) {
         // SAFETY: the slots belong to this thread.
         unsafe { (*self.slots).buffer = position };
-    }
-
-    /// The records from the start of the buffer up to `end`.
-    pub(super) fn records(&self, end: u64) -> &[u64] {
-        debug_assert!((self.base..=self.end).contains(&end));
-        // SAFETY: the range is mapped and written by this thread only.
-        unsafe { std::slice::from_raw_parts(self.base as *const u64, ((end - self.base) / WORD) as usize) }
     }
 
     /// Gives the records up to `end` to the encoder, or drops them if they are not wanted.
@@ -152,7 +149,11 @@ impl ThreadTrace {
     pub(super) fn event(&mut self, tracer: &Tracer, event: &Event) {
         let mut words = Vec::new();
         if let Some(time) = tracer.event_time() {
-            words.push(unspool_events::raw::special_header(unspool_events::raw::SpecialKind::Stamp, 0, 1));
+            words.push(unspool_events::raw::special_header(
+                unspool_events::raw::SpecialKind::Stamp,
+                0,
+                1,
+            ));
             words.push(time);
         }
         event.encode(&mut words);
@@ -171,14 +172,20 @@ impl ThreadTrace {
 impl Drop for ThreadTrace {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours; nothing points into it once the thread has ended.
-        unsafe { libc::munmap(self.base as *mut libc::c_void, (self.end - self.base + PAGE) as usize) };
+        unsafe {
+            libc::munmap(
+                self.base as *mut libc::c_void,
+                (self.end - self.base + PAGE) as usize,
+            )
+        };
     }
 }
 
 impl Tracer {
     /// Whether a thread's accesses are wanted.
     pub(super) fn should_record(&self, registered: bool) -> bool {
-        let region = !self.plan.regions_only || self.in_region.load(std::sync::atomic::Ordering::Acquire);
+        let region =
+            !self.plan.regions_only || self.in_region.load(std::sync::atomic::Ordering::Acquire);
         let thread = !self.plan.registered_only || registered;
         region && thread
     }

@@ -31,7 +31,12 @@ impl Tracer {
         pushed: Option<u64>,
     ) -> u32 {
         let mut services = lock(&self.value_services);
-        services.push(ValueService { ordinal, operands: instruction.operands.clone(), after, pushed });
+        services.push(ValueService {
+            ordinal,
+            operands: instruction.operands.clone(),
+            after,
+            pushed,
+        });
         services.len() as u32 - 1
     }
 }
@@ -42,14 +47,24 @@ pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) {
     let service = lock(&tracer.value_services)[exit.detail as usize].clone();
     let register = exit.warmth.buffer_register();
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    let Some(trace) = (unsafe { thread.trace.as_mut() }) else { return };
+    let Some(trace) = (unsafe { thread.trace.as_mut() }) else {
+        return;
+    };
     let start = thread.register(register);
     let mut words = Vec::new();
     if !service.after {
         trace.values.clear();
     }
-    let wanted = if service.after { AccessKind::Write } else { AccessKind::Read };
-    for operand in service.operands.iter().filter(|operand| operand.extent == Extent::Plain) {
+    let wanted = if service.after {
+        AccessKind::Write
+    } else {
+        AccessKind::Read
+    };
+    for operand in service
+        .operands
+        .iter()
+        .filter(|operand| operand.extent == Extent::Plain)
+    {
         if operand.kind == wanted {
             take(&mut words, operand, start);
         } else if let (Some(pushed), AccessKind::Write) = (service.pushed, operand.kind) {
@@ -66,7 +81,11 @@ pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) {
     // Reads stand before writes in an instruction's operands.
     let mut payload = std::mem::take(&mut trace.values);
     payload.extend(words);
-    let mut record = vec![special_header(SpecialKind::Values, service.ordinal as u64, payload.len())];
+    let mut record = vec![special_header(
+        SpecialKind::Values,
+        service.ordinal as u64,
+        payload.len(),
+    )];
     record.extend(payload);
     let moved = trace.insert_before(start, &record);
     thread.set_register(register, moved);
@@ -83,5 +102,9 @@ fn take(words: &mut Vec<u64>, operand: &Operand, record: u64) {
     let mut bytes = vec![0; (operand.size as usize).next_multiple_of(8)];
     // An operand that cannot be read faults in the program, and its record is never finished.
     let _ = guarded::read(address, &mut bytes[..operand.size as usize]);
-    words.extend(bytes.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes"))));
+    words.extend(
+        bytes
+            .chunks_exact(8)
+            .map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes"))),
+    );
 }

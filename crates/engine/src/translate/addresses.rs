@@ -45,7 +45,11 @@ impl Default for Values {
         for (number, register) in registers.iter_mut().enumerate() {
             register.0 = number as u32;
         }
-        Values { registers, next: 17, recorded: Vec::new() }
+        Values {
+            registers,
+            next: 17,
+            recorded: Vec::new(),
+        }
     }
 }
 
@@ -57,13 +61,19 @@ impl Values {
         Some(match (base, index) {
             (Some(base), None) | (None, Some((base, 1))) => {
                 let (value, offset) = register(base);
-                Symbolic { key: Key::Register(value), offset }
+                Symbolic {
+                    key: Key::Register(value),
+                    offset,
+                }
             }
             (Some(base), Some((index, scale))) => {
                 let (base, base_offset) = register(base);
                 let (index, index_offset) = register(index);
                 let offset = base_offset.wrapping_add(index_offset.wrapping_mul(i64::from(scale)));
-                Symbolic { key: Key::Sum { base, index, scale }, offset }
+                Symbolic {
+                    key: Key::Sum { base, index, scale },
+                    offset,
+                }
             }
             _ => return None,
         })
@@ -118,17 +128,27 @@ impl Values {
             Mnemonic::Lea => {
                 let base = wide_register(instruction.memory_base())?;
                 let plain = instruction.memory_index() == Register::None;
-                plain.then(|| (target, self.plus(base, instruction.memory_displacement64() as i64)))
+                plain.then(|| {
+                    (
+                        target,
+                        self.plus(base, instruction.memory_displacement64() as i64),
+                    )
+                })
             }
             Mnemonic::Inc => Some((target, self.plus(target, 1))),
             Mnemonic::Dec => Some((target, self.plus(target, -1))),
             Mnemonic::Add | Mnemonic::Sub => {
                 let value = match instruction.op1_kind() {
-                    OpKind::Immediate8to64 | OpKind::Immediate32to64 => instruction.immediate(1) as i64,
+                    OpKind::Immediate8to64 | OpKind::Immediate32to64 => {
+                        instruction.immediate(1) as i64
+                    }
                     _ => return None,
                 };
                 let negate = instruction.mnemonic() == Mnemonic::Sub;
-                Some((target, self.plus(target, if negate { value.wrapping_neg() } else { value })))
+                Some((
+                    target,
+                    self.plus(target, if negate { value.wrapping_neg() } else { value }),
+                ))
             }
             _ => None,
         }
@@ -177,7 +197,10 @@ mod tests {
         run(&mut values, &[0x48, 0x83, 0xc3, 0x10], 1 << RBX); // add rbx, 16
         run(&mut values, &[0x48, 0x89, 0xd8], 1 << RAX); // mov rax, rbx
         run(&mut values, &[0x48, 0x8d, 0x40, 0xff], 1 << RAX); // lea rax, [rax - 1]
-        assert_eq!(values.recorded(values.address(Some(RAX), None).unwrap()), Some((5, 15)));
+        assert_eq!(
+            values.recorded(values.address(Some(RAX), None).unwrap()),
+            Some((5, 15))
+        );
     }
 
     #[test]
@@ -187,9 +210,15 @@ mod tests {
         run(&mut values, &[0x50], 1 << RSP); // push rax
         run(&mut values, &[0x48, 0x83, 0xec, 0x20], 1 << RSP); // sub rsp, 32
         run(&mut values, &[0x58], 1 << RSP | 1 << RAX); // pop rax
-        assert_eq!(values.recorded(values.address(Some(RSP), None).unwrap()), Some((0, -32)));
+        assert_eq!(
+            values.recorded(values.address(Some(RSP), None).unwrap()),
+            Some((0, -32))
+        );
         run(&mut values, &[0x5c], 1 << RSP); // pop rsp
-        assert_eq!(values.recorded(values.address(Some(RSP), None).unwrap()), None);
+        assert_eq!(
+            values.recorded(values.address(Some(RSP), None).unwrap()),
+            None
+        );
     }
 
     #[test]

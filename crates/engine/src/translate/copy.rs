@@ -36,7 +36,15 @@ impl Builder {
     #[must_use]
     pub fn new(code: Emitter, pc: u64, vdso: Vdso) -> Builder {
         let start = code.here();
-        Builder { code, draft: Draft { pc, ..Draft::default() }, start, vdso }
+        Builder {
+            code,
+            draft: Draft {
+                pc,
+                ..Draft::default()
+            },
+            start,
+            vdso,
+        }
     }
 
     /// Offset of the next byte in the fragment.
@@ -49,7 +57,12 @@ impl Builder {
     ///
     /// # Errors
     /// If it names memory through GS, which belongs to the engine.
-    pub fn copy(&mut self, instruction: &Instruction, bytes: &[u8], pc: u64) -> Result<(), Uncopyable> {
+    pub fn copy(
+        &mut self,
+        instruction: &Instruction,
+        bytes: &[u8],
+        pc: u64,
+    ) -> Result<(), Uncopyable> {
         if instruction.segment == Some(Segment::Gs) && has_memory_operand(instruction) {
             return Err(Uncopyable);
         }
@@ -88,7 +101,10 @@ impl Builder {
         }
         let at = self.code.here();
         self.code.bytes(&bytes[..usize::from(instruction.length)]);
-        self.code.patch32(at + u64::from(instruction.displacement_offset), displacement);
+        self.code.patch32(
+            at + u64::from(instruction.displacement_offset),
+            displacement,
+        );
         if instruction.segment == Some(Segment::Fs) {
             self.patch_byte(at + u64::from(instruction.segment_offset), 0x65);
         }
@@ -99,12 +115,18 @@ impl Builder {
     #[must_use]
     pub fn rip_target(&self, instruction: &Instruction, bytes: &[u8], pc: u64) -> u64 {
         let at = usize::from(instruction.displacement_offset);
-        let field: [u8; 4] = bytes[at..at + 4].try_into().expect("a RIP-relative field has four bytes");
+        let field: [u8; 4] = bytes[at..at + 4]
+            .try_into()
+            .expect("a RIP-relative field has four bytes");
         let displacement = i64::from(i32::from_le_bytes(field));
         let target = pc
             .wrapping_add(u64::from(instruction.length))
             .wrapping_add(displacement as u64);
-        let target = if instruction.address_size_prefix { target & 0xffff_ffff } else { target };
+        let target = if instruction.address_size_prefix {
+            target & 0xffff_ffff
+        } else {
+            target
+        };
         self.vdso.resolve(pc, target)
     }
 
@@ -122,7 +144,12 @@ impl Builder {
         let start = self.offset();
         self.code.load_immediate(base, target);
         self.code.bytes(&encoded);
-        self.draft.loans.push(Loan { start, end: self.offset(), register: base, slot: BASE_SPILL });
+        self.draft.loans.push(Loan {
+            start,
+            end: self.offset(),
+            register: base,
+            slot: BASE_SPILL,
+        });
         self.code.load_slot(base, offset::spill(BASE_SPILL));
         Ok(())
     }
@@ -170,7 +197,11 @@ impl Builder {
             self.code.bytes(&[0x67]);
         }
         // mov rcx, r/m64
-        self.code.bytes(&[0x48 | instruction.extension & 3, 0x8b, instruction.modrm & 0xc7 | 0x08]);
+        self.code.bytes(&[
+            0x48 | instruction.extension & 3,
+            0x8b,
+            instruction.modrm & 0xc7 | 0x08,
+        ]);
         let rest = usize::from(instruction.modrm_offset) + 1..usize::from(instruction.length);
         self.code.bytes(&bytes[rest]);
         Ok(())
@@ -196,7 +227,12 @@ impl Builder {
     /// Marks rcx as borrowed from here to the end of what is emitted until `loan_end`.
     #[must_use]
     pub fn target_loan(&self) -> Loan {
-        Loan { start: self.offset(), end: 0, register: gpr::RCX, slot: TARGET_SPILL }
+        Loan {
+            start: self.offset(),
+            end: 0,
+            register: gpr::RCX,
+            slot: TARGET_SPILL,
+        }
     }
 
     /// Ends a loan here.
@@ -229,7 +265,12 @@ impl Builder {
     }
 
     /// Emits `rdfsbase`/`wrfsbase`, which act on GS here. `false`: not handled (32-bit forms of writes).
-    pub fn segment_base(&mut self, instruction: &Instruction, bytes: &[u8], write: Option<Gpr>) -> bool {
+    pub fn segment_base(
+        &mut self,
+        instruction: &Instruction,
+        bytes: &[u8],
+        write: Option<Gpr>,
+    ) -> bool {
         if let Some(register) = write {
             if !instruction.wide() {
                 return false;
@@ -239,7 +280,10 @@ impl Builder {
         let at = self.code.here();
         self.code.bytes(&bytes[..usize::from(instruction.length)]);
         // /0 → /1 and /2 → /3: from FS to GS.
-        self.patch_byte(at + u64::from(instruction.modrm_offset), instruction.modrm | 0x08);
+        self.patch_byte(
+            at + u64::from(instruction.modrm_offset),
+            instruction.modrm | 0x08,
+        );
         true
     }
 }
@@ -248,7 +292,10 @@ impl Builder {
 fn has_memory_operand(instruction: &Instruction) -> bool {
     let implicit = instruction.encoding == Encoding::Legacy
         && instruction.map == 0
-        && matches!(instruction.opcode, 0xa0..=0xa7 | 0xac | 0xad | 0x6e | 0x6f | 0xd7);
+        && matches!(
+            instruction.opcode,
+            0xa0..=0xa7 | 0xac | 0xad | 0x6e | 0x6f | 0xd7
+        );
     let lea = instruction.map == 0 && instruction.opcode == 0x8d;
     let nop = instruction.map == 1 && matches!(instruction.opcode, 0x18..=0x1f);
     implicit || instruction.has_memory_modrm() && !lea && !nop
@@ -268,7 +315,10 @@ fn unused_register(decoded: &Decoded) -> Option<Gpr> {
     CANDIDATES
         .into_iter()
         .find(|&(register, _)| {
-            !info.used_registers().iter().any(|used| used.register().full_register() == register)
+            !info
+                .used_registers()
+                .iter()
+                .any(|used| used.register().full_register() == register)
         })
         .map(|(_, number)| number)
 }
@@ -290,5 +340,7 @@ fn rebase(decoded: &mut Decoded, base: Gpr) {
     if decoded.segment_prefix() == Register::FS {
         decoded.set_segment_prefix(Register::GS);
     }
-    debug_assert!((0..decoded.op_count()).any(|operand| decoded.op_kind(operand) == OpKind::Memory));
+    debug_assert!(
+        (0..decoded.op_count()).any(|operand| decoded.op_kind(operand) == OpKind::Memory)
+    );
 }

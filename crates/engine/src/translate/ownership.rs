@@ -10,9 +10,9 @@
 //! it covers accesses that reach into the next line. Where that fails, code at the end
 //! of the fragment looks at exactly the lines concerned, and at read-shared states.
 
+use super::Source;
 use super::addresses::{Symbolic, Values, wide_register};
 use super::record::{RAX_SPILL, effective_address, with_flags};
-use super::Source;
 use super::traced::{Item, Translation, live_flags_at};
 use crate::decode::{Kind, Segment};
 use crate::emit::{Gpr, gpr};
@@ -31,7 +31,10 @@ const SPAN: i64 = 64;
 pub(crate) fn find_live_flags(source: &Source, items: &mut [Item], live_after: u16) {
     let mut live = live_after;
     for item in items.iter_mut().rev() {
-        if matches!(item.layout.kind, Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }) {
+        if matches!(
+            item.layout.kind,
+            Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }
+        ) {
             live |= live_flags_at(source, item.layout.target);
         }
         live = live & !item.uses.flags_overwritten | item.uses.flags_read;
@@ -108,14 +111,21 @@ pub(crate) fn plan(items: &[Item]) -> Vec<Vec<Check>> {
             let write = operand.kind == AccessKind::Write;
             let size = i64::from(operand.size);
             let Some(address) = symbols[index][number] else {
-                checks.push(Check { operand: *operand, first: 0, last: size - 1, write });
+                checks.push(Check {
+                    operand: *operand,
+                    first: 0,
+                    last: size - 1,
+                    write,
+                });
                 continue;
             };
             let start = operand.displacement;
             let already = covered.iter().any(|range| {
                 range.address.distance(address).is_some_and(|distance| {
                     let start = start.wrapping_add(distance);
-                    range.first <= start && start + size - 1 <= range.last && (range.write || !write)
+                    range.first <= start
+                        && start + size - 1 <= range.last
+                        && (range.write || !write)
                 })
             });
             if already {
@@ -145,10 +155,17 @@ fn widen(
     size: i64,
     write: bool,
 ) -> Covered {
-    let mut range = Covered { address, first: start, last: start + size - 1, write };
+    let mut range = Covered {
+        address,
+        first: start,
+        last: start + size - 1,
+        write,
+    };
     for (item, symbols) in items.iter().zip(symbols).skip(index) {
         for (operand, symbol) in item.operands.iter().zip(symbols) {
-            let Some(distance) = symbol.and_then(|symbol| address.distance(symbol)) else { continue };
+            let Some(distance) = symbol.and_then(|symbol| address.distance(symbol)) else {
+                continue;
+            };
             let start = operand.displacement.wrapping_add(distance);
             let last = start.wrapping_add(i64::from(operand.size) - 1);
             let (low, high) = (range.first.min(start), range.last.max(last));
@@ -163,7 +180,9 @@ fn widen(
 }
 
 fn is_checked(operand: &MemoryOperand) -> bool {
-    operand.size != 0 && operand.segment != Some(Segment::Gs) && !matches!(operand.shape, Shape::Tile { .. })
+    operand.size != 0
+        && operand.segment != Some(Segment::Gs)
+        && !matches!(operand.shape, Shape::Tile { .. })
 }
 
 /// The symbolic address (without displacement) of each plain operand.
@@ -171,7 +190,11 @@ fn symbolic_operands(items: &[Item]) -> Vec<Vec<Option<Symbolic>>> {
     let mut values = Values::default();
     let mut all = Vec::with_capacity(items.len());
     for item in items {
-        let symbols = item.operands.iter().map(|operand| symbolic(&values, operand)).collect();
+        let symbols = item
+            .operands
+            .iter()
+            .map(|operand| symbolic(&values, operand))
+            .collect();
         all.push(symbols);
         values.execute(&item.decoded, item.uses.written);
     }
@@ -179,8 +202,11 @@ fn symbolic_operands(items: &[Item]) -> Vec<Vec<Option<Symbolic>>> {
 }
 
 fn symbolic(values: &Values, operand: &MemoryOperand) -> Option<Symbolic> {
-    let regular = operand.shape == Shape::Plain && operand.segment.is_none() && !operand.address_size_32;
-    if !regular || operand.base == iced_x86::Register::None && operand.index != iced_x86::Register::None {
+    let regular =
+        operand.shape == Shape::Plain && operand.segment.is_none() && !operand.address_size_32;
+    if !regular
+        || operand.base == iced_x86::Register::None && operand.index != iced_x86::Register::None
+    {
         return None;
     }
     let base = wide_register(operand.base)?;
@@ -202,7 +228,15 @@ pub(crate) fn poll(translation: &mut Translation, item: &Item) {
         let field = jump_not_equal(translation);
         let end = translation.builder.code.here();
         let pc = item.pc;
-        translation.slow_checks.push(SlowCheck { field, start, end, check: None, ordinal: 0, pc, flags_live: false });
+        translation.slow_checks.push(SlowCheck {
+            field,
+            start,
+            end,
+            check: None,
+            ordinal: 0,
+            pc,
+            flags_live: false,
+        });
     });
 }
 
@@ -227,7 +261,12 @@ pub(crate) fn check(translation: &mut Translation, item: &Item, checks: &[Check]
                 if let Some(word) = known_word(translation, &check) {
                     // cmp [word], owner (32 bits)
                     let code = &mut translation.builder.code;
-                    code.bytes(&[0x40 | (owner >> 3) << 2, 0x39, 0x04 | (owner & 7) << 3, 0x25]);
+                    code.bytes(&[
+                        0x40 | (owner >> 3) << 2,
+                        0x39,
+                        0x04 | (owner & 7) << 3,
+                        0x25,
+                    ]);
                     code.imm32(word as i32);
                 } else {
                     line_index(translation, &check, check.first);
@@ -272,23 +311,41 @@ fn known_word(translation: &Translation, check: &Check) -> Option<u64> {
 }
 
 fn fits(check: &Check) -> bool {
-    let far = |relative: i64| i32::try_from(check.operand.displacement.wrapping_add(relative)).is_err();
-    let absolute = check.operand.base == iced_x86::Register::None && check.operand.index == iced_x86::Register::None;
+    let far =
+        |relative: i64| i32::try_from(check.operand.displacement.wrapping_add(relative)).is_err();
+    let absolute = check.operand.base == iced_x86::Register::None
+        && check.operand.index == iced_x86::Register::None;
     check.last - check.first < SPAN && (absolute || !far(check.first) && !far(check.last))
 }
 
 impl Check {
     /// What the engine must know, except where the cache goes on.
     fn site(&self, ordinal: usize, pc: u64, flags_live: bool) -> CheckSite {
-        let Check { operand, first, last, write } = *self;
-        CheckSite { operand, first, last, write, ordinal, pc, passed: 0, flags_live }
+        let Check {
+            operand,
+            first,
+            last,
+            write,
+        } = *self;
+        CheckSite {
+            operand,
+            first,
+            last,
+            write,
+            ordinal,
+            pc,
+            passed: 0,
+            flags_live,
+        }
     }
 }
 
 /// Emits the number of the owner word of the byte at `relative` into the scratch register.
 fn line_index(translation: &mut Translation, check: &Check, relative: i64) {
-    let operand =
-        MemoryOperand { displacement: check.operand.displacement.wrapping_add(relative), ..check.operand };
+    let operand = MemoryOperand {
+        displacement: check.operand.displacement.wrapping_add(relative),
+        ..check.operand
+    };
     effective_address(translation, &operand);
     let scratch = translation.borrowed.scratch;
     let LineLayout { shift, mask } = translation.tracer.line_layout();
@@ -308,7 +365,12 @@ fn compare_words(translation: &mut Translation, wide: u8, index: Gpr, register: 
 fn owner_word(translation: &mut Translation, rex: u8, opcode: u8, index: Gpr, register: Gpr) {
     let rex = rex | (register >> 3) << 2 | (index >> 3) << 1;
     let code = &mut translation.builder.code;
-    code.bytes(&[rex, opcode, 0x04 | (register & 7) << 3, 0x85 | (index & 7) << 3]);
+    code.bytes(&[
+        rex,
+        opcode,
+        0x04 | (register & 7) << 3,
+        0x85 | (index & 7) << 3,
+    ]);
     code.imm32(OWNER_WORDS as i32);
 }
 
@@ -316,14 +378,20 @@ fn owner_word(translation: &mut Translation, rex: u8, opcode: u8, index: Gpr, re
 pub(crate) fn finish(translation: &mut Translation) {
     for slow in std::mem::take(&mut translation.slow_checks) {
         let here = translation.builder.code.here();
-        translation.builder.code.patch32(slow.field, (here - (slow.field + 4)) as i32);
+        translation
+            .builder
+            .code
+            .patch32(slow.field, (here - (slow.field + 4)) as i32);
         let detail = match &slow.check {
             None => translation.tracer.poll_detail(),
             Some(check) => {
                 look_closely(translation, check, slow.end);
                 claim_untouched(translation, check, slow.start);
                 let site = check.site(slow.ordinal, slow.pc, slow.flags_live);
-                translation.tracer.add_check_site(CheckSite { passed: slow.end, ..site })
+                translation.tracer.add_check_site(CheckSite {
+                    passed: slow.end,
+                    ..site
+                })
             }
         };
         translation.service(detail, slow.pc);
@@ -345,7 +413,13 @@ fn claim_untouched(translation: &mut Translation, check: &Check, again: u64) {
         code.bytes(&[0x31, 0xc0, 0xf0]); // xor eax, eax; lock
         // cmpxchg [scratch * 4 + OWNER_WORDS], owner (32 bits)
         let rex = 0x40 | (owner >> 3) << 2 | (scratch >> 3) << 1;
-        code.bytes(&[rex, 0x0f, 0xb1, 0x04 | (owner & 7) << 3, 0x85 | (scratch & 7) << 3]);
+        code.bytes(&[
+            rex,
+            0x0f,
+            0xb1,
+            0x04 | (owner & 7) << 3,
+            0x85 | (scratch & 7) << 3,
+        ]);
         code.imm32(OWNER_WORDS as i32);
         code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
         code.jump_if(4, again); // je
@@ -388,7 +462,10 @@ fn look_closely(translation: &mut Translation, check: &Check, passed: u64) {
                 next = Some(translation.builder.code.here());
             }
             // cmp scratch, fs:[SHARED_SEEN] (32 bits)
-            translation.builder.code.compare_register_slot(scratch, offset::SHARED_SEEN);
+            translation
+                .builder
+                .code
+                .compare_register_slot(scratch, offset::SHARED_SEEN);
             if is_last {
                 translation.builder.code.jump_if(3, passed); // jae
             } else {
@@ -404,6 +481,9 @@ fn look_closely(translation: &mut Translation, check: &Check, passed: u64) {
     }
     let here = translation.builder.code.here();
     for field in failures {
-        translation.builder.code.patch32(field, (here - (field + 4)) as i32);
+        translation
+            .builder
+            .code
+            .patch32(field, (here - (field + 4)) as i32);
     }
 }

@@ -5,8 +5,8 @@
 //! next to each other. Every basic block begins with all program state in place, so each
 //! is an entry of its own and no block need be translated twice.
 
-use super::copy::Builder;
 use super::Source;
+use super::copy::Builder;
 use crate::cache::{Cache, CacheFull, Exit};
 use crate::decode::{DecodeError, Instruction, Kind, Segment, decode};
 use crate::exit::ExitKind;
@@ -35,7 +35,13 @@ enum Next {
 /// If the cache is full.
 pub fn translate(cache: &mut Cache, source: &Source, pc: u64) -> Result<(), CacheFull> {
     let mut builder = Builder::new(cache.begin()?, pc, source.vdso);
-    let mut translation = Translation { cache, source, builder: &mut builder, pc, fetchable: 0 };
+    let mut translation = Translation {
+        cache,
+        source,
+        builder: &mut builder,
+        pc,
+        fetchable: 0,
+    };
     translation.run();
     cache.commit(&builder.code, builder.draft);
     Ok(())
@@ -55,11 +61,16 @@ impl Translation<'_> {
         self.begin_block(0);
         loop {
             let before = self.builder.code.here();
-            let Some((instruction, window)) = self.fetch() else { return };
+            let Some((instruction, window)) = self.fetch() else {
+                return;
+            };
             let next = self.instruction(&instruction, &window);
             let emitted = (self.builder.code.here() - before) as u32;
             // A landing place counts as the end of the call before it.
-            self.builder.draft.boundaries.push((instruction.length, emitted));
+            self.builder
+                .draft
+                .boundaries
+                .push((instruction.length, emitted));
             let count = self.builder.draft.boundaries.len();
             self.pc += u64::from(instruction.length);
             match next {
@@ -82,7 +93,10 @@ impl Translation<'_> {
 
     fn begin_block(&mut self, landing: u64) {
         let here = self.builder.code.here() as u32;
-        self.builder.draft.entries.push((self.pc, here, landing as u32, 0));
+        self.builder
+            .draft
+            .entries
+            .push((self.pc, here, landing as u32, 0));
     }
 
     /// The instruction at the current address; emits the exit that explains why there is none.
@@ -112,7 +126,8 @@ impl Translation<'_> {
         match instruction.kind {
             Kind::Plain => self.plain(instruction, window),
             Kind::Jcc { condition } => {
-                self.builder.exit_jump(Some(condition), ExitKind::Direct, instruction.target);
+                self.builder
+                    .exit_jump(Some(condition), ExitKind::Direct, instruction.target);
                 Next::Block { landing: 0 }
             }
             Kind::JrcxzOrLoop { .. } => {
@@ -120,16 +135,22 @@ impl Translation<'_> {
                 Next::Block { landing: 0 }
             }
             Kind::JumpDirect => {
-                self.builder.exit_jump(None, ExitKind::Direct, instruction.target);
+                self.builder
+                    .exit_jump(None, ExitKind::Direct, instruction.target);
                 Next::End
             }
             Kind::CallDirect => {
                 self.builder.code.push_immediate(next_pc);
-                self.builder.exit_jump(None, ExitKind::Direct, instruction.target);
+                self.builder
+                    .exit_jump(None, ExitKind::Direct, instruction.target);
                 self.after_call(next_pc)
             }
             Kind::JumpIndirect => {
-                if self.builder.indirect_target(instruction, window, self.pc).is_err() {
+                if self
+                    .builder
+                    .indirect_target(instruction, window, self.pc)
+                    .is_err()
+                {
                     return self.emulate();
                 }
                 self.builder.jump_indirect();
@@ -144,21 +165,34 @@ impl Translation<'_> {
                 let id = self.cache.exit_id(self.builder.draft.exits.len());
                 let gate = self.cache.gates.exit;
                 self.builder.code.leave(id, gate);
-                self.builder.draft.exits.push(Exit::new(ExitKind::SystemCall, next_pc, 0));
+                self.builder
+                    .draft
+                    .exits
+                    .push(Exit::new(ExitKind::SystemCall, next_pc, 0));
                 self.after_system_call(next_pc)
             }
             Kind::Xbegin => {
                 // A transaction may always abort: this one does, for no particular reason.
                 self.builder.code.load_immediate(crate::emit::gpr::RAX, 0);
-                self.builder.exit_jump(None, ExitKind::Direct, instruction.target);
+                self.builder
+                    .exit_jump(None, ExitKind::Direct, instruction.target);
                 Next::End
             }
-            Kind::ReadSegmentBase { segment: Segment::Fs, .. } => {
+            Kind::ReadSegmentBase {
+                segment: Segment::Fs,
+                ..
+            } => {
                 self.builder.segment_base(instruction, window, None);
                 Next::Instruction
             }
-            Kind::WriteSegmentBase { segment: Segment::Fs, register } => {
-                if self.builder.segment_base(instruction, window, Some(register)) {
+            Kind::WriteSegmentBase {
+                segment: Segment::Fs,
+                register,
+            } => {
+                if self
+                    .builder
+                    .segment_base(instruction, window, Some(register))
+                {
                     Next::Instruction
                 } else {
                     self.emulate()
@@ -184,7 +218,12 @@ impl Translation<'_> {
                 self.builder.exit_jump(None, ExitKind::Direct, next_pc);
                 Next::End
             }
-            Kind::ReadSegment(_) | Kind::Xtest | Kind::Cpuid | Kind::Rdtsc | Kind::Rdtscp | Kind::Xgetbv => {
+            Kind::ReadSegment(_)
+            | Kind::Xtest
+            | Kind::Cpuid
+            | Kind::Rdtsc
+            | Kind::Rdtscp
+            | Kind::Xgetbv => {
                 self.copy(instruction, window);
                 Next::Instruction
             }
@@ -197,7 +236,10 @@ impl Translation<'_> {
             let id = self.cache.exit_id(self.builder.draft.exits.len());
             let gate = self.cache.gates.exit;
             self.builder.code.leave(id, gate);
-            self.builder.draft.exits.push(Exit::new(ExitKind::Annotation, next, 0));
+            self.builder
+                .draft
+                .exits
+                .push(Exit::new(ExitKind::Annotation, next, 0));
             return Next::End;
         }
         if self.builder.copy(instruction, window, self.pc).is_err() {
@@ -211,8 +253,17 @@ impl Translation<'_> {
         self.builder.code.bytes(&window[..length]);
     }
 
-    fn call_indirect(&mut self, instruction: &Instruction, window: &[u8; 16], next_pc: u64) -> Next {
-        if self.builder.indirect_target(instruction, window, self.pc).is_err() {
+    fn call_indirect(
+        &mut self,
+        instruction: &Instruction,
+        window: &[u8; 16],
+        next_pc: u64,
+    ) -> Next {
+        if self
+            .builder
+            .indirect_target(instruction, window, self.pc)
+            .is_err()
+        {
             return self.emulate();
         }
         let loan = self.builder.target_loan();
@@ -228,7 +279,9 @@ impl Translation<'_> {
         if !worthwhile || !self.source.is_stable(next_pc) || self.cache.entry(next_pc).is_some() {
             return Next::End;
         }
-        Next::Block { landing: self.builder.landing() }
+        Next::Block {
+            landing: self.builder.landing(),
+        }
     }
 
     fn after_system_call(&mut self, next_pc: u64) -> Next {

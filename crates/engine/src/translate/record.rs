@@ -3,13 +3,15 @@
 
 use iced_x86::{Code, Encoder, Instruction as Decoded, MemoryOperand as EncodedMemory, Register};
 use unspool_events::Order;
-use unspool_events::superblock::{AccessingInstruction, AddressSource, Extent, Mask, Operand, Slot};
+use unspool_events::superblock::{
+    AccessingInstruction, AddressSource, Extent, Mask, Operand, Slot,
+};
 
 use super::addresses::{THREAD_POINTER, wide_register};
 use super::traced::{Item, Translation};
+use crate::cache::{FLAGS, Loan};
 use crate::decode::{Kind, Segment};
 use crate::emit::{Address, Gpr, gpr};
-use crate::cache::{FLAGS, Loan};
 use crate::operands::{ElementMask, InstructionFacts, MemoryOperand, RegisterUse, Shape};
 use crate::slots::offset;
 
@@ -36,7 +38,7 @@ enum After {
 #[must_use]
 pub fn word_bound(operands: &[MemoryOperand], facts: InstructionFacts) -> usize {
     let extra = usize::from(facts.atomic) + usize::from(facts.compare_exchange);
-    operands.iter().map(|operand| operand_bound(operand)).sum::<usize>() + extra
+    operands.iter().map(operand_bound).sum::<usize>() + extra
 }
 
 fn operand_bound(operand: &MemoryOperand) -> usize {
@@ -54,7 +56,11 @@ fn operand_bound(operand: &MemoryOperand) -> usize {
 }
 
 /// Emits what is stored before the instruction, and describes its operands.
-pub(crate) fn before(translation: &mut Translation, item: &Item, described: &mut AccessingInstruction) {
+pub(crate) fn before(
+    translation: &mut Translation,
+    item: &Item,
+    described: &mut AccessingInstruction,
+) {
     for operand in &item.operands {
         if let Some(operand) = describe(translation, item, operand) {
             described.operands.push(operand);
@@ -63,13 +69,16 @@ pub(crate) fn before(translation: &mut Translation, item: &Item, described: &mut
     if item.facts.compare_exchange {
         let slot = translation.take_slot();
         let buffer = translation.borrowed.buffer;
-        translation.builder.code.store_immediate(buffer, Translation::slot_offset(slot), 0);
+        translation
+            .builder
+            .code
+            .store_immediate(buffer, Translation::slot_offset(slot), 0);
         described.cas_success = Some(slot);
     }
     if item.facts.atomic && translation.tracer.order() == Order::Ticket {
         described.ticket = Some(draw_ticket(translation, item));
     }
-    if translation.tracer.records_values() {
+    if translation.tracer.records_values() && !in_vdso(translation, item) {
         values_before(translation, item, described);
     }
 }
@@ -79,15 +88,27 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
     if item.operands.is_empty() {
         return;
     }
-    let Some(described) = translation.superblock.instructions.last().cloned() else { return };
+    let Some(described) = translation.superblock.instructions.last().cloned() else {
+        return;
+    };
     let mut stores: Vec<(Slot, After)> = Vec::new();
     for (operand, source) in described.operands.iter().zip(&item.operands) {
-        if let (Extent::Repeat { after, pointer_after, .. }, Shape::Repeat { count, pointer }) =
-            (operand.extent, source.shape)
+        if let (
+            Extent::Repeat {
+                after,
+                pointer_after,
+                ..
+            },
+            Shape::Repeat { count, pointer },
+        ) = (operand.extent, source.shape)
         {
             for (slot, register) in [(after, count), (pointer_after, pointer)] {
                 let number = register.full_register().number() as Gpr;
-                let what = if register.is_gpr64() { After::Register(number) } else { After::Half(number) };
+                let what = if register.is_gpr64() {
+                    After::Register(number)
+                } else {
+                    After::Half(number)
+                };
                 if !stores.contains(&(slot, what)) {
                     stores.push((slot, what));
                 }
@@ -112,10 +133,21 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
     if described.ticket.is_some() {
         release_ticket_lock(translation);
     }
-    if translation.tracer.records_values() {
-        let detail = translation.tracer.add_value_service(translation.superblock.instructions.len() - 1, &described, true, None);
+    if translation.tracer.records_values() && !in_vdso(translation, item) {
+        let detail = translation.tracer.add_value_service(
+            translation.superblock.instructions.len() - 1,
+            &described,
+            true,
+            None,
+        );
         translation.service(detail, item.pc);
     }
+}
+
+/// The vDSO reads a page that the kernel writes all the time: no order explains its values.
+fn in_vdso(translation: &Translation, item: &Item) -> bool {
+    let vdso = translation.builder.vdso;
+    (vdso.start..vdso.start + vdso.size).contains(&item.pc)
 }
 
 /// In verify mode: the values that are read are taken before the instruction, and with them,
@@ -128,13 +160,22 @@ fn values_before(translation: &mut Translation, item: &Item, described: &Accessi
         _ => None,
     };
     let ordinal = translation.superblock.instructions.len();
-    let detail = translation.tracer.add_value_service(ordinal, described, false, pushed);
+    let detail = translation
+        .tracer
+        .add_value_service(ordinal, described, false, pushed);
     translation.service(detail, item.pc);
 }
 
 /// Describes one operand, and emits the stores of what its address needs.
-fn describe(translation: &mut Translation, item: &Item, operand: &MemoryOperand) -> Option<Operand> {
-    if operand.size == 0 || operand.segment == Some(Segment::Gs) || matches!(operand.shape, Shape::Tile { .. }) {
+fn describe(
+    translation: &mut Translation,
+    item: &Item,
+    operand: &MemoryOperand,
+) -> Option<Operand> {
+    if operand.size == 0
+        || operand.segment == Some(Segment::Gs)
+        || matches!(operand.shape, Shape::Tile { .. })
+    {
         return None;
     }
     let address = match operand.shape {
@@ -143,45 +184,87 @@ fn describe(translation: &mut Translation, item: &Item, operand: &MemoryOperand)
         _ => plain_address(translation, operand),
     };
     let extent = match operand.shape {
-        Shape::Plain | Shape::BitString { .. } | Shape::AlignedDown | Shape::Tile { .. } => Extent::Plain,
+        Shape::Plain | Shape::BitString { .. } | Shape::AlignedDown | Shape::Tile { .. } => {
+            Extent::Plain
+        }
         Shape::Repeat { count, .. } => {
             let before = store_register(translation, count);
-            Extent::Repeat { before, after: translation.take_slot(), pointer_after: translation.take_slot() }
+            Extent::Repeat {
+                before,
+                after: translation.take_slot(),
+                pointer_after: translation.take_slot(),
+            }
         }
-        Shape::Indexed { index, index_size, count, mask } => {
+        Shape::Indexed {
+            index,
+            index_size,
+            count,
+            mask,
+        } => {
             let index = store_vector(translation, index);
-            Extent::Indexed { index, index_size, scale: operand.scale, count, mask: store_mask(translation, mask) }
+            Extent::Indexed {
+                index,
+                index_size,
+                scale: operand.scale,
+                count,
+                mask: store_mask(translation, mask),
+            }
         }
-        Shape::Masked { count, mask } => Extent::Masked { count, mask: store_mask(translation, mask) },
-        Shape::AnyOf { count: 1, mask } => Extent::Masked { count: 1, mask: store_mask(translation, mask) },
+        Shape::Masked { count, mask } => Extent::Masked {
+            count,
+            mask: store_mask(translation, mask),
+        },
+        Shape::AnyOf { count: 1, mask } => Extent::Masked {
+            count: 1,
+            mask: store_mask(translation, mask),
+        },
         // One access for several mask bits: recorded as made. It is not if all bits are clear.
         Shape::AnyOf { .. } => Extent::Plain,
         Shape::Compressed { count, mask } => {
-            let Mask::Bits(mask) = store_mask(translation, ElementMask::Bits(mask)) else { return None };
+            let Mask::Bits(mask) = store_mask(translation, ElementMask::Bits(mask)) else {
+                return None;
+            };
             Extent::Compressed { count, mask }
         }
     };
-    Some(Operand { kind: operand.kind, size: operand.size, address, extent })
+    Some(Operand {
+        kind: operand.kind,
+        size: operand.size,
+        address,
+        extent,
+    })
 }
 
 fn plain_address(translation: &mut Translation, operand: &MemoryOperand) -> AddressSource {
     let nothing = operand.base == Register::None && scalar_index(operand).is_none();
     if nothing && operand.segment.is_none() {
         let address = operand.displacement as u64;
-        return AddressSource::Absolute(if operand.address_size_32 { address & 0xffff_ffff } else { address });
+        return AddressSource::Absolute(if operand.address_size_32 {
+            address & 0xffff_ffff
+        } else {
+            address
+        });
     }
     if nothing {
         return thread_pointer_address(translation, operand.displacement);
     }
     let base = wide_register(operand.base);
-    let index = scalar_index(operand).and_then(|(index, scale)| Some((wide_register(index)?, scale)));
+    let index =
+        scalar_index(operand).and_then(|(index, scale)| Some((wide_register(index)?, scale)));
     let regular = operand.segment.is_none()
         && !operand.address_size_32
         && base.is_some() == (operand.base != Register::None)
         && index.is_some() == scalar_index(operand).is_some();
-    let symbolic = if regular { translation.values.address(base, index) } else { None };
+    let symbolic = if regular {
+        translation.values.address(base, index)
+    } else {
+        None
+    };
     if let Some((slot, add)) = symbolic.and_then(|symbolic| translation.values.recorded(symbolic)) {
-        return AddressSource::Word { slot, add: add.wrapping_add(operand.displacement) };
+        return AddressSource::Word {
+            slot,
+            add: add.wrapping_add(operand.displacement),
+        };
     }
     let slot = translation.take_slot();
     let buffer = translation.borrowed.buffer;
@@ -189,18 +272,33 @@ fn plain_address(translation: &mut Translation, operand: &MemoryOperand) -> Addr
     if let (Some(symbolic), Some(base), None) = (symbolic, base, index) {
         translation.builder.code.store(buffer, at, base as Gpr);
         translation.values.record(symbolic, slot);
-        return AddressSource::Word { slot, add: operand.displacement };
+        return AddressSource::Word {
+            slot,
+            add: operand.displacement,
+        };
     }
     if let Some(symbolic) = symbolic {
         // The displacement stays out of the word, so that neighbours can use it.
-        let bare = MemoryOperand { displacement: 0, ..*operand };
+        let bare = MemoryOperand {
+            displacement: 0,
+            ..*operand
+        };
         effective_address(translation, &bare);
-        translation.builder.code.store(buffer, at, translation.borrowed.scratch);
+        translation
+            .builder
+            .code
+            .store(buffer, at, translation.borrowed.scratch);
         translation.values.record(symbolic, slot);
-        return AddressSource::Word { slot, add: operand.displacement };
+        return AddressSource::Word {
+            slot,
+            add: operand.displacement,
+        };
     }
     effective_address(translation, operand);
-    translation.builder.code.store(buffer, at, translation.borrowed.scratch);
+    translation
+        .builder
+        .code
+        .store(buffer, at, translation.borrowed.scratch);
     AddressSource::Word { slot, add: 0 }
 }
 
@@ -211,16 +309,31 @@ fn scalar_index(operand: &MemoryOperand) -> Option<(Register, u8)> {
 }
 
 fn thread_pointer_address(translation: &mut Translation, displacement: i64) -> AddressSource {
-    let symbolic = translation.values.address(Some(THREAD_POINTER), None).expect("it has a base");
+    let symbolic = translation
+        .values
+        .address(Some(THREAD_POINTER), None)
+        .expect("it has a base");
     if let Some((slot, add)) = translation.values.recorded(symbolic) {
-        return AddressSource::Word { slot, add: add.wrapping_add(displacement) };
+        return AddressSource::Word {
+            slot,
+            add: add.wrapping_add(displacement),
+        };
     }
     let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
     let slot = translation.take_slot();
-    translation.builder.code.load_slot(scratch, offset::PROGRAM_FS);
-    translation.builder.code.store(buffer, Translation::slot_offset(slot), scratch);
+    translation
+        .builder
+        .code
+        .load_slot(scratch, offset::PROGRAM_FS);
+    translation
+        .builder
+        .code
+        .store(buffer, Translation::slot_offset(slot), scratch);
     translation.values.record(symbolic, slot);
-    AddressSource::Word { slot, add: displacement }
+    AddressSource::Word {
+        slot,
+        add: displacement,
+    }
 }
 
 /// Emits the computation of an operand's address into the scratch register.
@@ -233,12 +346,25 @@ pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryO
     let displacement = operand.displacement as i32;
     if operand.index == Register::AL {
         // xlat: the index is one byte wide.
-        code.bytes(&[0x48 | (scratch >> 3) << 2, 0x0f, 0xb6, 0xc0 | (scratch & 7) << 3]);
+        code.bytes(&[
+            0x48 | (scratch >> 3) << 2,
+            0x0f,
+            0xb6,
+            0xc0 | (scratch & 7) << 3,
+        ]);
         index = Some((scratch, 1));
     }
     if operand.segment == Some(Segment::Fs) {
         if operand.address_size_32 || index.is_some_and(|(index, _)| index == scratch) {
-            code.lea_address(scratch, Address { base, index, displacement }, operand.address_size_32);
+            code.lea_address(
+                scratch,
+                Address {
+                    base,
+                    index,
+                    displacement,
+                },
+                operand.address_size_32,
+            );
             // The sum with the segment base needs both in registers: by way of the stack of
             // addressing modes, base first.
             (base, index) = (Some(scratch), None);
@@ -250,19 +376,39 @@ pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryO
         }
         code.load_slot(scratch, offset::PROGRAM_FS);
         if let Some(base) = base {
-            let address = Address { base: Some(scratch), index: Some((base, 1)), displacement };
+            let address = Address {
+                base: Some(scratch),
+                index: Some((base, 1)),
+                displacement,
+            };
             // rsp cannot be an index, but a base.
             if base == gpr::RSP {
-                let swapped = Address { base: Some(base), index: Some((scratch, 1)), displacement };
+                let swapped = Address {
+                    base: Some(base),
+                    index: Some((scratch, 1)),
+                    displacement,
+                };
                 code.lea_address(scratch, swapped, false);
             } else {
                 code.lea_address(scratch, address, false);
             }
         } else {
-            code.lea_address(scratch, Address { base: Some(scratch), index: None, displacement }, false);
+            code.lea_address(
+                scratch,
+                Address {
+                    base: Some(scratch),
+                    index: None,
+                    displacement,
+                },
+                false,
+            );
         }
         if let Some(index) = index {
-            let address = Address { base: Some(scratch), index: Some(index), displacement: 0 };
+            let address = Address {
+                base: Some(scratch),
+                index: Some(index),
+                displacement: 0,
+            };
             code.lea_address(scratch, address, false);
         }
         return;
@@ -274,7 +420,15 @@ pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryO
     if let (Some(base), None, false) = (base, index, operand.address_size_32) {
         code.lea(scratch, base, displacement);
     } else {
-        code.lea_address(scratch, Address { base, index, displacement }, operand.address_size_32);
+        code.lea_address(
+            scratch,
+            Address {
+                base,
+                index,
+                displacement,
+            },
+            operand.address_size_32,
+        );
     }
 }
 
@@ -282,10 +436,18 @@ pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryO
 /// way of `xadd`-free arithmetic: `lea` with the value loaded beside it.
 fn add_slot(code: &mut crate::emit::Emitter, register: Gpr, slot: i32) {
     // Borrow rdx or rbx, whichever is not the scratch register itself.
-    let helper = if register == gpr::RDX { gpr::RBX } else { gpr::RDX };
+    let helper = if register == gpr::RDX {
+        gpr::RBX
+    } else {
+        gpr::RDX
+    };
     code.store_slot(offset::spill(RAX_SPILL), helper);
     code.load_slot(helper, slot);
-    let address = Address { base: Some(register), index: Some((helper, 1)), displacement: 0 };
+    let address = Address {
+        base: Some(register),
+        index: Some((helper, 1)),
+        displacement: 0,
+    };
     code.lea_address(register, address, false);
     code.load_slot(helper, offset::spill(RAX_SPILL));
 }
@@ -311,7 +473,10 @@ fn store_mask(translation: &mut Translation, mask: ElementMask) -> Mask {
             store_encoded(translation, Code::VEX_Kmovq_m64_kr, register, slot);
             Mask::Bits(slot)
         }
-        ElementMask::Vector { register, size } => Mask::Vector { slot: store_vector(translation, register), size },
+        ElementMask::Vector { register, size } => Mask::Vector {
+            slot: store_vector(translation, register),
+            size,
+        },
     }
 }
 
@@ -356,15 +521,22 @@ const NAMES: [Register; 16] = [
 fn store_encoded(translation: &mut Translation, code: Code, register: Register, slot: Slot) {
     let base = NAMES[usize::from(translation.borrowed.buffer)];
     let memory = EncodedMemory::with_base_displ(base, i64::from(Translation::slot_offset(slot)));
-    let store = Decoded::with2(code, memory, register).expect("the code takes a memory and a register");
+    let store =
+        Decoded::with2(code, memory, register).expect("the code takes a memory and a register");
     let mut encoder = Encoder::new(64);
-    encoder.encode(&store, 0).expect("a store to base plus displacement can be encoded");
+    encoder
+        .encode(&store, 0)
+        .expect("a store to base plus displacement can be encoded");
     translation.builder.code.bytes(&encoder.take_buffer());
 }
 
 /// Emits code that may change the flags. Where they are live they are saved first, and stay
 /// saved until an instruction needs them: see [`settle_flags`].
-pub(crate) fn with_flags(translation: &mut Translation, live: bool, emit: impl FnOnce(&mut Translation)) {
+pub(crate) fn with_flags(
+    translation: &mut Translation,
+    live: bool,
+    emit: impl FnOnce(&mut Translation),
+) {
     if live && translation.flags_loan.is_none() {
         let code = &mut translation.builder.code;
         code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
@@ -372,7 +544,12 @@ pub(crate) fn with_flags(translation: &mut Translation, live: bool, emit: impl F
         code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
         code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
         let start = translation.builder.offset();
-        translation.flags_loan = Some(Loan { start, end: start, register: FLAGS, slot: FLAGS_SPILL });
+        translation.flags_loan = Some(Loan {
+            start,
+            end: start,
+            register: FLAGS,
+            slot: FLAGS_SPILL,
+        });
     }
     emit(translation);
 }
@@ -446,7 +623,11 @@ fn bit_string_address(
     AddressSource::Word { slot, add: 0 }
 }
 
-fn aligned_address(translation: &mut Translation, item: &Item, operand: &MemoryOperand) -> AddressSource {
+fn aligned_address(
+    translation: &mut Translation,
+    item: &Item,
+    operand: &MemoryOperand,
+) -> AddressSource {
     let slot = translation.take_slot();
     with_flags(translation, item.flags_live, |translation| {
         let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
@@ -473,7 +654,11 @@ fn draw_ticket(translation: &mut Translation, item: &Item) -> Slot {
         code.bytes(&[rex, 0xc1, 0xe8 | scratch & 7, 6]); // shr scratch, 6
         code.bytes(&[rex, 0x81, 0xe0 | scratch & 7]); // and scratch, locks - 1
         code.imm32(tickets.lock_count as i32 - 1);
-        let locks = Address { base: None, index: Some((scratch, 8)), displacement: tickets.locks as i32 };
+        let locks = Address {
+            base: None,
+            index: Some((scratch, 8)),
+            displacement: tickets.locks as i32,
+        };
         code.lea_address(scratch, locks, false);
         code.store_slot(offset::spill(LOCK_SPILL), scratch);
         let retry = code.here();
@@ -484,7 +669,14 @@ fn draw_ticket(translation: &mut Translation, item: &Item) -> Slot {
         code.jump_if(2, retry); // jc
         code.load_immediate(scratch, 1);
         // lock xadd [counter], scratch
-        code.bytes(&[0xf0, 0x48 | (scratch >> 3) << 2, 0x0f, 0xc1, 0x04 | (scratch & 7) << 3, 0x25]);
+        code.bytes(&[
+            0xf0,
+            0x48 | (scratch >> 3) << 2,
+            0x0f,
+            0xc1,
+            0x04 | (scratch & 7) << 3,
+            0x25,
+        ]);
         code.imm32(tickets.counter as i32);
         code.lea(scratch, scratch, 1);
         code.store(buffer, Translation::slot_offset(slot), scratch);

@@ -25,7 +25,9 @@ use crate::decode::{Instruction, Kind, Segment, decode};
 use crate::emit::{Gpr, gpr};
 use crate::exit::ExitKind;
 use crate::guarded;
-use crate::operands::{InstructionFacts, MemoryOperand, RegisterUse, memory_operands, register_use};
+use crate::operands::{
+    InstructionFacts, MemoryOperand, RegisterUse, memory_operands, register_use,
+};
 use crate::slots::offset;
 use crate::trace::{FragmentTrace, Tracer};
 
@@ -69,7 +71,10 @@ impl Borrowed {
     }
 
     fn all(self) -> impl Iterator<Item = (Gpr, u8)> {
-        [self.buffer, self.scratch, self.owner].into_iter().zip(BORROWED_SPILLS).take(self.count)
+        [self.buffer, self.scratch, self.owner]
+            .into_iter()
+            .zip(BORROWED_SPILLS)
+            .take(self.count)
     }
 }
 
@@ -92,11 +97,18 @@ const PREFERENCE: [Gpr; 13] = [
 ];
 
 fn borrow(touched: u16, count: usize) -> Option<Borrowed> {
-    let mut free = PREFERENCE.into_iter().filter(|&register| touched & 1 << register == 0);
+    let mut free = PREFERENCE
+        .into_iter()
+        .filter(|&register| touched & 1 << register == 0);
     let buffer = free.next()?;
     let scratch = free.next()?;
     let owner = if count > 2 { free.next()? } else { 0 };
-    Some(Borrowed { buffer, scratch, owner, count })
+    Some(Borrowed {
+        buffer,
+        scratch,
+        owner,
+        count,
+    })
 }
 
 /// A path that leaves the superblock: code at its end that finishes the record.
@@ -112,19 +124,33 @@ struct Leaving {
 ///
 /// # Errors
 /// If the cache is full.
-pub fn translate(tracer: &Tracer, cache: &mut Cache, source: &Source, pc: u64) -> Result<(), CacheFull> {
+pub fn translate(
+    tracer: &Tracer,
+    cache: &mut Cache,
+    source: &Source,
+    pc: u64,
+) -> Result<(), CacheFull> {
     let code = cache.begin()?;
-    let count = if tracer.order() == Order::LineAtomic { 3 } else { 2 };
+    let count = if tracer.order() == Order::LineAtomic {
+        3
+    } else {
+        2
+    };
     let (items, end) = fetch(cache, source, pc, count, tracer);
     let builder = Builder::new(code, pc, source.vdso);
-    let touched = items.iter().fold(0, |mask, item| mask | item.uses.read | item.uses.written);
+    let touched = items
+        .iter()
+        .fold(0, |mask, item| mask | item.uses.read | item.uses.written);
     let borrowed = borrow(touched, count).expect("one instruction leaves enough registers alone");
     let mut translation = Translation {
         tracer,
         cache,
         builder,
         borrowed,
-        superblock: Superblock { pc, ..Superblock::default() },
+        superblock: Superblock {
+            pc,
+            ..Superblock::default()
+        },
         values: Values::default(),
         words: 0,
         leaving: Vec::new(),
@@ -134,12 +160,23 @@ pub fn translate(tracer: &Tracer, cache: &mut Cache, source: &Source, pc: u64) -
         flags_loan: None,
     };
     translation.run(&items, end);
-    let Translation { builder, superblock, progress, closed, .. } = translation;
+    let Translation {
+        builder,
+        superblock,
+        progress,
+        closed,
+        ..
+    } = translation;
     let mut draft = builder.draft;
     draft.warmth = borrowed.warmth();
     let first_path = superblock.first_path;
     tracer.define(&superblock);
-    draft.trace = tracer.add_fragment(FragmentTrace { first_path, borrowed, progress, closed });
+    draft.trace = tracer.add_fragment(FragmentTrace {
+        first_path,
+        borrowed,
+        progress,
+        closed,
+    });
     cache.commit(&builder.code, draft);
     Ok(())
 }
@@ -157,7 +194,13 @@ enum End {
 }
 
 /// Decodes the instructions of the superblock at `pc`.
-fn fetch(cache: &Cache, source: &Source, pc: u64, count: usize, tracer: &Tracer) -> (Vec<Item>, End) {
+fn fetch(
+    cache: &Cache,
+    source: &Source,
+    pc: u64,
+    count: usize,
+    tracer: &Tracer,
+) -> (Vec<Item>, End) {
     let mut items: Vec<Item> = Vec::new();
     let mut factory = InstructionInfoFactory::new();
     let mut touched = 0;
@@ -165,7 +208,9 @@ fn fetch(cache: &Cache, source: &Source, pc: u64, count: usize, tracer: &Tracer)
     let mut at = pc;
     let mut fetchable = 0;
     let end = loop {
-        if !items.is_empty() && (items.len() >= LIMIT || cache.entry(at).is_some() || tracer.is_function(at)) {
+        if !items.is_empty()
+            && (items.len() >= LIMIT || cache.entry(at).is_some() || tracer.is_function(at))
+        {
             break End::Continue(at);
         }
         let mut bytes = [0; 16];
@@ -176,16 +221,22 @@ fn fetch(cache: &Cache, source: &Source, pc: u64, count: usize, tracer: &Tracer)
         if available == 0 || !guarded::read(at, &mut bytes[..available]) {
             break End::Unfetchable(at);
         }
-        let Ok(layout) = decode(&bytes[..available], at) else { break End::Unfetchable(at) };
+        let Ok(layout) = decode(&bytes[..available], at) else {
+            break End::Unfetchable(at);
+        };
         if bytes[..8] == MARKER {
             break End::Annotation(at + u64::from(layout.length));
         }
-        let mut decoder = iced_x86::Decoder::with_ip(64, &bytes[..available], at, iced_x86::DecoderOptions::NONE);
+        let mut decoder =
+            iced_x86::Decoder::with_ip(64, &bytes[..available], at, iced_x86::DecoderOptions::NONE);
         let decoded = decoder.decode();
         let mut operands = Vec::new();
         let facts = memory_operands(&decoded, &mut factory, tracer.state_sizes, &mut operands);
         for operand in &mut operands {
-            if operand.base == Register::None && operand.index == Register::None && layout.rip_relative {
+            if operand.base == Register::None
+                && operand.index == Register::None
+                && layout.rip_relative
+            {
                 operand.displacement = source.vdso.resolve(at, operand.displacement as u64) as i64;
             }
         }
@@ -208,10 +259,22 @@ fn fetch(cache: &Cache, source: &Source, pc: u64, count: usize, tracer: &Tracer)
                 | Kind::Rdtsc
                 | Kind::Rdtscp
                 | Kind::Xgetbv
-                | Kind::ReadSegmentBase { segment: Segment::Fs, .. }
+                | Kind::ReadSegmentBase {
+                    segment: Segment::Fs,
+                    ..
+                }
         );
         let next = at + u64::from(layout.length);
-        items.push(Item { layout, bytes, pc: at, decoded, operands, facts, uses, flags_live: true });
+        items.push(Item {
+            layout,
+            bytes,
+            pc: at,
+            decoded,
+            operands,
+            facts,
+            uses,
+            flags_live: true,
+        });
         if transfer {
             break End::Transfer;
         }
@@ -225,10 +288,14 @@ fn fetch(cache: &Cache, source: &Source, pc: u64, count: usize, tracer: &Tracer)
 /// Which flags may be read after the superblock: those that the code to come reads before it
 /// overwrites them. Only code that is reached for certain is looked at.
 fn live_flags_after(source: &Source, items: &[Item], end: &End) -> u16 {
-    let Some(last) = items.last() else { return RegisterUse::STATUS };
+    let Some(last) = items.last() else {
+        return RegisterUse::STATUS;
+    };
     match (end, last.layout.kind) {
         (End::Continue(pc), _) => live_flags_at(source, *pc),
-        (End::Transfer, Kind::JumpDirect | Kind::CallDirect) => live_flags_at(source, last.layout.target),
+        (End::Transfer, Kind::JumpDirect | Kind::CallDirect) => {
+            live_flags_at(source, last.layout.target)
+        }
         _ => RegisterUse::STATUS,
     }
 }
@@ -246,8 +313,11 @@ pub(crate) fn live_flags_at(source: &Source, pc: u64) -> u16 {
         if available == 0 || !guarded::read(at, &mut bytes[..available]) {
             break;
         }
-        let Ok(layout) = decode(&bytes[..available], at) else { break };
-        let mut decoder = iced_x86::Decoder::with_ip(64, &bytes[..available], at, iced_x86::DecoderOptions::NONE);
+        let Ok(layout) = decode(&bytes[..available], at) else {
+            break;
+        };
+        let mut decoder =
+            iced_x86::Decoder::with_ip(64, &bytes[..available], at, iced_x86::DecoderOptions::NONE);
         let uses = register_use(&decoder.decode(), &mut factory);
         live |= uses.flags_read & unknown;
         unknown &= !uses.flags_overwritten;
@@ -289,7 +359,8 @@ impl Translation<'_> {
         };
         for (index, item) in items.iter().enumerate() {
             let before = self.builder.code.here();
-            self.progress.push((self.words as u8, self.superblock.instructions.len() as u8));
+            self.progress
+                .push((self.words as u8, self.superblock.instructions.len() as u8));
             if index == 0 {
                 ownership::poll(self, item);
             }
@@ -300,7 +371,10 @@ impl Translation<'_> {
             let written = item.uses.written;
             self.values.execute(&item.decoded, written);
             let emitted = (self.builder.code.here() - before) as u32;
-            self.builder.draft.boundaries.push((item.layout.length, emitted));
+            self.builder
+                .draft
+                .boundaries
+                .push((item.layout.length, emitted));
         }
         let executed = items.len();
         record::restore_flags(self);
@@ -325,7 +399,12 @@ impl Translation<'_> {
         for (register, slot) in self.borrowed.all() {
             self.builder.code.store_slot(offset::spill(slot), register);
             let start = self.builder.offset();
-            self.builder.draft.loans.push(Loan { start, end: u16::MAX, register, slot });
+            self.builder.draft.loans.push(Loan {
+                start,
+                end: u16::MAX,
+                register,
+                slot,
+            });
             if register == self.borrowed.buffer {
                 self.builder.code.load_slot(register, offset::BUFFER);
             } else if self.borrowed.count > 2 && register == self.borrowed.owner {
@@ -334,7 +413,11 @@ impl Translation<'_> {
         }
         let warm = self.builder.code.here();
         self.builder.draft.prologue = (warm - cold) as u32;
-        let warm = if self.tracer.is_function(pc) { 0 } else { warm as u32 };
+        let warm = if self.tracer.is_function(pc) {
+            0
+        } else {
+            warm as u32
+        };
         self.builder.draft.entries.push((pc, cold as u32, 0, warm));
     }
 
@@ -382,12 +465,16 @@ impl Translation<'_> {
         let header = path_header(id, words);
         let buffer = self.borrowed.buffer;
         self.builder.code.store_immediate(buffer, 0, header as i32);
-        self.builder.code.lea(buffer, buffer, 8 * (words as i32 + 1));
+        self.builder
+            .code
+            .lea(buffer, buffer, 8 * (words as i32 + 1));
     }
 
     /// Puts the borrowed registers back.
     fn give_back(&mut self) {
-        self.builder.code.store_slot(offset::BUFFER, self.borrowed.buffer);
+        self.builder
+            .code
+            .store_slot(offset::BUFFER, self.borrowed.buffer);
         let borrowed = self.borrowed;
         for (register, slot) in borrowed.all() {
             self.builder.code.load_slot(register, offset::spill(slot));
@@ -397,7 +484,12 @@ impl Translation<'_> {
     /// Leaves by falling through to here.
     fn leave_here(&mut self, executed: usize, target: u64) {
         let path = self.end_path(executed);
-        self.leaving.push(Leaving { field: 0, path, words: self.words, target });
+        self.leaving.push(Leaving {
+            field: 0,
+            path,
+            words: self.words,
+            target,
+        });
         self.finish_paths();
     }
 
@@ -418,7 +510,9 @@ impl Translation<'_> {
         for path in leaving {
             if path.field != 0 {
                 let here = self.builder.code.here();
-                self.builder.code.patch32(path.field, (here - (path.field + 4)) as i32);
+                self.builder
+                    .code
+                    .patch32(path.field, (here - (path.field + 4)) as i32);
             }
             self.close_record(path.path, path.words);
             // Unlinked, the warm jump goes to the next instruction.
@@ -439,7 +533,9 @@ impl Translation<'_> {
 
     /// Emits the instruction itself and, for control transfers, the ends of paths.
     fn execute(&mut self, item: &Item, index: usize) {
-        let Item { layout, bytes, pc, .. } = item;
+        let Item {
+            layout, bytes, pc, ..
+        } = item;
         let next_pc = pc + u64::from(layout.length);
         let executed = index + 1;
         match layout.kind {
@@ -448,7 +544,12 @@ impl Translation<'_> {
                 self.builder.code.bytes(&[0x0f, 0x80 | condition]);
                 let field = self.builder.code.here();
                 self.builder.code.imm32(0);
-                self.leaving.push(Leaving { field, path, words: self.words, target: layout.target });
+                self.leaving.push(Leaving {
+                    field,
+                    path,
+                    words: self.words,
+                    target: layout.target,
+                });
             }
             Kind::JrcxzOrLoop { .. } => {
                 let path = self.end_path(executed);
@@ -459,7 +560,12 @@ impl Translation<'_> {
                 self.builder.code.bytes(&[layout.opcode, 2, 0xeb, 5, 0xe9]);
                 let field = self.builder.code.here();
                 self.builder.code.imm32(0);
-                self.leaving.push(Leaving { field, path, words: self.words, target: layout.target });
+                self.leaving.push(Leaving {
+                    field,
+                    path,
+                    words: self.words,
+                    target: layout.target,
+                });
             }
             Kind::JumpDirect => self.leave_here(executed, layout.target),
             Kind::CallDirect => {
@@ -474,14 +580,20 @@ impl Translation<'_> {
                 self.builder.code.load_immediate(gpr::RAX, 0);
                 self.leave_here(executed, layout.target);
             }
-            Kind::WriteSegmentBase { segment: Segment::Fs, register } => {
+            Kind::WriteSegmentBase {
+                segment: Segment::Fs,
+                register,
+            } => {
                 if self.builder.segment_base(layout, bytes, Some(register)) {
                     self.leave_here(executed, next_pc);
                 } else {
                     self.leave_cold(index, ExitKind::Emulate, *pc);
                 }
             }
-            Kind::ReadSegmentBase { segment: Segment::Fs, .. } => {
+            Kind::ReadSegmentBase {
+                segment: Segment::Fs,
+                ..
+            } => {
                 self.builder.segment_base(layout, bytes, None);
             }
             Kind::Plain => {
@@ -490,15 +602,32 @@ impl Translation<'_> {
                 }
                 record::after(self, item);
             }
-            Kind::ReadSegment(_) | Kind::Xtest | Kind::Cpuid | Kind::Rdtsc | Kind::Rdtscp | Kind::Xgetbv => {
-                self.builder.code.bytes(&bytes[..usize::from(layout.length)]);
+            Kind::ReadSegment(_)
+            | Kind::Xtest
+            | Kind::Cpuid
+            | Kind::Rdtsc
+            | Kind::Rdtscp
+            | Kind::Xgetbv => {
+                self.builder
+                    .code
+                    .bytes(&bytes[..usize::from(layout.length)]);
             }
-            Kind::Int3 | Kind::Int1 | Kind::Ud | Kind::Hlt | Kind::Invalid | Kind::Xabort | Kind::Xend => {
-                self.builder.code.bytes(&bytes[..usize::from(layout.length)]);
+            Kind::Int3
+            | Kind::Int1
+            | Kind::Ud
+            | Kind::Hlt
+            | Kind::Invalid
+            | Kind::Xabort
+            | Kind::Xend => {
+                self.builder
+                    .code
+                    .bytes(&bytes[..usize::from(layout.length)]);
                 self.leave_here(executed, next_pc);
             }
             Kind::Int { vector: 3 } => {
-                self.builder.code.bytes(&bytes[..usize::from(layout.length)]);
+                self.builder
+                    .code
+                    .bytes(&bytes[..usize::from(layout.length)]);
                 self.leave_here(executed, next_pc);
             }
             _ => self.leave_cold(index, ExitKind::Emulate, *pc),
@@ -508,7 +637,9 @@ impl Translation<'_> {
     /// Indirect transfers: the record is finished and the registers put back before the
     /// target is computed, so that its operand sees the program's values.
     fn leave_indirect(&mut self, item: &Item, executed: usize, next_pc: u64) {
-        let Item { layout, bytes, pc, .. } = item;
+        let Item {
+            layout, bytes, pc, ..
+        } = item;
         let path = self.end_path(executed);
         self.close_record(path, self.words);
         self.give_back();
@@ -536,7 +667,10 @@ impl Translation<'_> {
         }
         let id = self.cache.exit_id(self.builder.draft.exits.len());
         self.builder.code.leave(id, self.cache.gates.exit);
-        self.builder.draft.exits.push(Exit::new(ExitKind::Emulate, *pc, 0));
+        self.builder
+            .draft
+            .exits
+            .push(Exit::new(ExitKind::Emulate, *pc, 0));
     }
 
     /// Records what the instruction accesses.
@@ -544,7 +678,11 @@ impl Translation<'_> {
         if item.operands.is_empty() {
             return;
         }
-        let mut described = AccessingInstruction { pc: item.pc, atomic: item.facts.atomic, ..AccessingInstruction::default() };
+        let mut described = AccessingInstruction {
+            pc: item.pc,
+            atomic: item.facts.atomic,
+            ..AccessingInstruction::default()
+        };
         record::before(self, item, &mut described);
         self.superblock.instructions.push(described);
     }

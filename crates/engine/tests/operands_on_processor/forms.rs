@@ -28,8 +28,16 @@ pub(crate) fn for_each_form(each: &mut dyn FnMut(&[u8], &Instruction)) {
 }
 
 fn for_each_legacy_form(each: &mut dyn FnMut(&[u8], &Instruction)) {
-    let prefixes: [&[u8]; 8] =
-        [&[], &[0x66], &[0xf2], &[0xf3], &[0x48], &[0x66, 0x48], &[0xf2, 0x48], &[0xf3, 0x48]];
+    let prefixes: [&[u8]; 8] = [
+        &[],
+        &[0x66],
+        &[0xf2],
+        &[0xf3],
+        &[0x48],
+        &[0x66, 0x48],
+        &[0xf2, 0x48],
+        &[0xf3, 0x48],
+    ];
     let escapes: [&[u8]; 4] = [&[], &[0x0f], &[0x0f, 0x38], &[0x0f, 0x3a]];
     for prefix in prefixes {
         for escape in escapes {
@@ -77,7 +85,10 @@ fn offer(head: &[u8], each: &mut dyn FnMut(&[u8], &Instruction)) {
     bytes[..head.len()].copy_from_slice(head);
     let instruction = Decoder::new(64, &bytes, DecoderOptions::NONE).decode();
     let has_memory = (0..instruction.op_count()).any(|operand| {
-        matches!(instruction.op_kind(operand), OpKind::Memory | OpKind::MemorySegRDI)
+        matches!(
+            instruction.op_kind(operand),
+            OpKind::Memory | OpKind::MemorySegRDI
+        )
     });
     if !instruction.is_invalid() && has_memory && !instruction.is_string_instruction() {
         each(&bytes[..instruction.len()], &instruction);

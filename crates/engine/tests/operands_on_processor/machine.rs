@@ -22,7 +22,12 @@ pub(crate) struct Inputs {
 
 impl Default for Inputs {
     fn default() -> Inputs {
-        Inputs { pointer: 0, mask: 0, vector_mask: [0; 64], indexes: [0; 64] }
+        Inputs {
+            pointer: 0,
+            mask: 0,
+            vector_mask: [0; 64],
+            indexes: [0; 64],
+        }
     }
 }
 
@@ -174,13 +179,22 @@ impl Machine {
         let signal_stack = map(16 * PAGE, read_write);
         // SAFETY: the stack is fresh memory that stays; the handler is as `SA_SIGINFO` asks.
         unsafe {
-            let alternate =
-                libc::stack_t { ss_sp: signal_stack.cast(), ss_flags: 0, ss_size: 16 * PAGE };
+            let alternate = libc::stack_t {
+                ss_sp: signal_stack.cast(),
+                ss_flags: 0,
+                ss_size: 16 * PAGE,
+            };
             assert_eq!(libc::sigaltstack(&alternate, std::ptr::null_mut()), 0);
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-            for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP] {
+            for signal in [
+                libc::SIGSEGV,
+                libc::SIGBUS,
+                libc::SIGILL,
+                libc::SIGFPE,
+                libc::SIGTRAP,
+            ] {
                 assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
             }
         }
@@ -218,10 +232,14 @@ impl Machine {
 
     /// Forbids or allows writing to the data.
     pub(crate) fn set_read_only(&mut self, read_only: bool) {
-        let protection =
-            if read_only { libc::PROT_READ } else { libc::PROT_READ | libc::PROT_WRITE };
+        let protection = if read_only {
+            libc::PROT_READ
+        } else {
+            libc::PROT_READ | libc::PROT_WRITE
+        };
         // SAFETY: the data belongs to this machine, and nothing refers to it.
-        assert_eq!(unsafe { libc::mprotect(self.data.cast(), DATA, protection) }, 0);
+        let result = unsafe { libc::mprotect(self.data.cast(), DATA, protection) };
+        assert_eq!(result, 0);
     }
 
     /// Runs the instruction.
@@ -242,9 +260,9 @@ impl Machine {
             libc::SIGILL => Outcome::Undefined,
             // Kernels report protection faults as sent by themselves (SI_KERNEL), without an
             // address.
-            libc::SIGSEGV if self.state.signal_code != 0x80 => {
-                Outcome::MemoryFault { address: self.state.fault_address }
-            }
+            libc::SIGSEGV if self.state.signal_code != 0x80 => Outcome::MemoryFault {
+                address: self.state.fault_address,
+            },
             _ => Outcome::ProtectionFault,
         }
     }
