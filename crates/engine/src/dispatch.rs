@@ -158,17 +158,24 @@ fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
     let mut bytes = [0; crate::decode::MAX_LENGTH];
     let length = executable.min(bytes.len() as u64) as usize;
     let readable = guarded::read(pc, &mut bytes[..length]);
+    let mapped = Process::get()
+        .code()
+        .regions
+        .find(pc + length as u64)
+        .is_some();
+    let reason = if mapped { SEGV_ACCERR } else { SEGV_MAPERR };
     let (signal, reason, address) = match crate::decode::decode(&bytes[..length], pc) {
         // Mapped but not there: the file behind the mapping is too short.
         _ if length != 0 && !readable => (libc::SIGBUS, libc::BUS_ADRERR, pc),
         Ok(_) if length != 0 => return,
-        _ => (libc::SIGSEGV, SEGV_MAPERR, pc + length as u64),
+        _ => (libc::SIGSEGV, reason, pc + length as u64),
     };
     thread.signal = Some(deliver::synthetic_fault(signal, reason, address));
     deliver::deliver(thread);
 }
 
 const SEGV_MAPERR: i32 = 1;
+const SEGV_ACCERR: i32 = 2;
 
 fn after_indirect(process: &'static Process, thread: &mut Thread) -> u64 {
     let mut code = process.code();

@@ -174,7 +174,6 @@ pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
             .first_status
             .store(status as u32 as u64, Ordering::Release);
     }
-    trace::thread_is_ending(thread);
     announce_end(process, thread);
     if process.thread_count.fetch_sub(1, Ordering::AcqRel) == 1 {
         let status = process.first_status.load(Ordering::Acquire) as i32;

@@ -49,6 +49,9 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
     thread.set_register(11, flags);
     trace::system_call_entry(thread, &call);
     let outcome = dispatch(process, thread, &call);
+    if matches!(outcome, Outcome::RegistersSet) {
+        trace::system_call_left(thread);
+    }
     if let Outcome::Return(result) = outcome {
         if result == RESTART {
             // A signal came first: after its handler the call is made again.

@@ -37,8 +37,8 @@ pub(crate) use buffer::{buffer_fault, empty_buffer, leave_midway};
 pub(crate) use functions::function;
 pub(crate) use hooks::{
     after_fork, annotation, before_fork, context_change, event, finish, forked, interrupted,
-    memory_written, service, system_call_entry, system_call_exit, thread_created, thread_ends,
-    thread_is_ending, thread_parks, thread_pointer_changed, thread_starts, vfork_child_leaves,
+    memory_written, service, system_call_entry, system_call_exit, system_call_left, thread_created,
+    thread_ends, thread_parks, thread_pointer_changed, thread_starts, vfork_child_leaves,
     vfork_child_starts,
 };
 pub use ownership::LineLayout;

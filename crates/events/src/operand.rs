@@ -209,17 +209,16 @@ fn is_set(mask: Mask, element: u8, words: &[u64]) -> Result<bool, MissingWord> {
     })
 }
 
-/// An element of a register whose words start at `first`, sign-extended. Elements have 4
-/// bytes or 8.
+/// An element of a register whose words start at `first`, sign-extended. Elements have 1, 4
+/// or 8 bytes.
 fn element_of(words: &[u64], first: Slot, size: u8, element: u8) -> Result<u64, MissingWord> {
     let (first, element) = (usize::from(first), usize::from(element));
     let at = |index: usize| words.get(first + index).copied().ok_or(MissingWord);
-    if size == 4 {
-        let word = at(element / 2)?;
-        Ok((word >> (element % 2 * 32)) as u32 as i32 as u64)
-    } else {
-        at(element)
-    }
+    Ok(match size {
+        1 => (at(element / 8)? >> (element % 8 * 8)) as u8 as i8 as u64,
+        4 => (at(element / 2)? >> (element % 2 * 32)) as u32 as i32 as u64,
+        _ => at(element)?,
+    })
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ pub enum Mask {
     Vector {
         /// The first word.
         slot: Slot,
-        /// Bytes of one mask element: 4 or 8.
+        /// Bytes of one mask element: 1, 4 or 8.
         size: u8,
     },
 }

@@ -137,8 +137,9 @@ pub(crate) fn memory_written(thread: &mut Thread, address: u64, size: u64) {
     );
 }
 
-/// The thread runs no more program code, but is still to announce its end.
-pub(crate) fn thread_is_ending(thread: &mut Thread) {
+/// A system call is over that has no result: `rt_sigreturn`, or the thread's end, which is
+/// still to be announced.
+pub(crate) fn system_call_left(thread: &mut Thread) {
     if let Some((tracer, _)) = of(thread) {
         tracer.leave_safe(thread);
     }
@@ -369,9 +370,13 @@ pub(crate) fn after_fork(thread: &mut Thread, child: i64) {
     if thread.trace.is_null() {
         return;
     }
-    // The parent's records are the parent's: they are dropped unwritten.
+    // The parent's records are the parent's: they are dropped unwritten. Its encoder is
+    // left alone, because another of its threads may have been using what they share.
     // SAFETY: the pointer came from a box, and nobody else in this process has it.
-    drop(unsafe { Box::from_raw(std::mem::replace(&mut thread.trace, std::ptr::null_mut())) });
+    let mut parents = unsafe { Box::from_raw(thread.trace) };
+    thread.trace = std::ptr::null_mut();
+    std::mem::forget(parents.encoder.take());
+    drop(parents);
     tracer.start_child();
     tracer.forget_others();
     Process::get().code().cache.clear();

@@ -311,6 +311,10 @@ impl Tracer {
                     .public(thread)
                     .state
                     .fetch_or(SAFE, Ordering::SeqCst);
+                self.ownership
+                    .public(thread)
+                    .poll
+                    .store(0, Ordering::SeqCst);
             }
             lock(&self.ownership.sites).clear();
         }
@@ -763,6 +767,16 @@ impl Acquisition<'_> {
                     return;
                 }
             } else if word & TRANSIT != 0 {
+                let taker = (word & !TRANSIT) - 1;
+                let public = ownership.public(taker);
+                let gone = public.poll.load(Ordering::SeqCst) == 0
+                    && public.state.load(Ordering::SeqCst) & SAFE != 0;
+                // Only a fork loses a thread in the middle of taking a line.
+                if gone && swap(TRANSIT | me) {
+                    self.ask_everybody();
+                    ownership.word(line).store(me, Ordering::SeqCst);
+                    return;
+                }
                 self.wait_a_little(&mut patience);
             } else if swap(TRANSIT | me) {
                 self.ask_one(word - 1);

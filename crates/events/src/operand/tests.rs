@@ -185,3 +185,13 @@ fn a_compare_and_swap_may_fail() {
         );
     }
 }
+
+#[test]
+fn masks_of_bytes_select_bytes() {
+    let mask = Mask::Vector { slot: 0, size: 1 };
+    let words = [0x8000_0000_0000_0080, 0x0000_0000_0080_7f00];
+    let set: Vec<u8> = (0..16)
+        .filter(|&element| is_set(mask, element, &words).is_ok_and(|set| set))
+        .collect();
+    assert_eq!(set, [0, 7, 10]);
+}
