@@ -5,4 +5,6 @@ mod observing;
 mod reading;
 
 pub(crate) use observing::{Children, ObservedProgram, TraceDestination, TracePlan};
+#[cfg(test)]
+pub(crate) use reading::Destination;
 pub(crate) use reading::{ExportFormat, ExportPlan, Input, MergePlan};

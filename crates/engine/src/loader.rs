@@ -1,10 +1,10 @@
 //! Brings a program into this process, as the kernel's `execve` would into a new one.
 //!
-//! [`load`] maps an unmodified x86-64 ELF program and the dynamic loader that it names
+//! [`load()`] maps an unmodified x86-64 ELF program and the dynamic loader that it names
 //! beside the engine, and builds the initial stack (arguments, environment, auxiliary
 //! vector). What remains is to start at [`LoadedProgram::entry`] with the stack pointer
-//! at [`LoadedProgram::stack_pointer`]. [`resolve`] finds a program as `execvp` would, and
-//! [`check`] says what `execve` would say of a file, without mapping anything.
+//! at [`LoadedProgram::stack_pointer`]. [`resolve()`] finds a program as `execvp` would, and
+//! [`check()`] says what `execve` would say of a file, without mapping anything.
 //!
 //! The rules are those of Linux (`fs/exec.c`, `fs/binfmt_elf.c`, `fs/binfmt_script.c`),
 //! except for these:

@@ -311,13 +311,11 @@ impl Tracer {
 
 /// Keeps all locks of the trace, so that a forked child finds what they protect whole.
 pub(crate) struct Frozen {
-    _guards: (
-        MutexGuard<'static, TraceWriter>,
-        MutexGuard<'static, Vec<FragmentTrace>>,
-        MutexGuard<'static, Vec<values::ValueService>>,
-        MutexGuard<'static, u32>,
-        MutexGuard<'static, Instant>,
-    ),
+    _writer: MutexGuard<'static, TraceWriter>,
+    _fragments: MutexGuard<'static, Vec<FragmentTrace>>,
+    _values: MutexGuard<'static, Vec<values::ValueService>>,
+    _modules: MutexGuard<'static, u32>,
+    _started: MutexGuard<'static, Instant>,
     _hooks: functions::FrozenHooks<'static>,
     _sites: MutexGuard<'static, Vec<crate::translate::ownership::CheckSite>>,
 }
@@ -326,13 +324,11 @@ pub(crate) struct Frozen {
 pub(crate) fn freeze() -> Option<Frozen> {
     let tracer = Process::get().trace.as_ref()?;
     Some(Frozen {
-        _guards: (
-            lock(&tracer.writer),
-            lock(&tracer.fragments),
-            lock(&tracer.value_services),
-            lock(&tracer.modules),
-            lock(&tracer.started),
-        ),
+        _writer: lock(&tracer.writer),
+        _fragments: lock(&tracer.fragments),
+        _values: lock(&tracer.value_services),
+        _modules: lock(&tracer.modules),
+        _started: lock(&tracer.started),
         _hooks: tracer.functions.freeze(),
         _sites: tracer.ownership.freeze(),
     })

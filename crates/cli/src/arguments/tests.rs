@@ -6,8 +6,8 @@ use unspool_events::Order;
 use super::*;
 use crate::failure::Failure;
 use crate::plan::{
-    Destination, ExportFormat, ExportPlan, Input, MergePlan, ObservedProgram, TraceDestination,
-    TracePlan,
+    Children, Destination, ExportFormat, ExportPlan, Input, MergePlan, ObservedProgram,
+    TraceDestination, TracePlan,
 };
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
@@ -110,7 +110,7 @@ fn mistakes_are_refused() {
 }
 
 #[test]
-fn the_header_keeps_the_options_that_readers_need() {
+fn options_and_function_lists_become_the_plan() {
     let folder = tempfile::tempdir().unwrap();
     let names = folder.path().join("names");
     std::fs::write(&names, "# queue\n  push \n\nqueue::pop\n").unwrap();
@@ -120,23 +120,10 @@ fn the_header_keeps_the_options_that_readers_need() {
     ))
     .unwrap();
     assert_eq!(plan.functions, ["push", "queue::pop"]);
-    let options: Vec<String> = plan
-        .header_options()
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    assert_eq!(
-        options,
-        [
-            "registered-only=true",
-            "failed-cas=true",
-            "verify=true",
-            "max-skew=9",
-            "functions=push\nqueue::pop",
-            "children=leave"
-        ]
-    );
-    assert!(trace_plan("trace ls").unwrap().header_options().is_empty());
+    assert!(plan.failed_cas && plan.registered_only && plan.verify && !plan.region_only);
+    assert_eq!(plan.max_skew, Some(9));
+    assert_eq!(plan.children, Children::Leave);
+    assert!(trace_plan("trace ls").unwrap().functions.is_empty());
 }
 
 #[test]

@@ -18,7 +18,7 @@ const MAX_INTERPRETER_PATH: u64 = 4096;
 /// A file that `execve` accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// An x86-64 program, which [`super::load`] accepts too.
+    /// An x86-64 program, which [`super::load()`] accepts too.
     Elf64 {
         /// What it would be allowed beyond what its user is.
         privileges: Privileges,
@@ -41,7 +41,7 @@ pub enum Kind {
 /// Whether `execve` would accept the file.
 ///
 /// # Errors
-/// What [`super::load`] would fail with, except for 32-bit programs, which are told as
+/// What [`super::load()`] would fail with, except for 32-bit programs, which are told as
 /// such, and for failures to map.
 pub fn check(path: &Path) -> Result<Kind, LoadError> {
     let chain = follow_scripts(path)?;

@@ -17,7 +17,7 @@ const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 ///
 /// # Errors
 /// [`LoadError::NotInPath`], or [`LoadError::NotExecutable`] if all that was found may not
-/// be executed. A name with a slash is returned unchecked: see [`super::check`].
+/// be executed. A name with a slash is returned unchecked: see [`super::check()`].
 pub fn resolve(program: &OsStr, path_env: Option<&OsStr>) -> Result<PathBuf, LoadError> {
     let name = program.as_bytes();
     if name.is_empty() {
