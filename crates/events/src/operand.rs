@@ -136,11 +136,7 @@ fn expand_extent(
             let bytes = word(words, before)?
                 .abs_diff(word(words, after)?)
                 .saturating_mul(size);
-            let pointer_before = match operand.address {
-                AddressSource::Absolute(address) => address,
-                AddressSource::Word { slot, .. } => word(words, slot)?,
-            };
-            let downwards = word(words, pointer_after)? < pointer_before;
+            let downwards = word(words, pointer_after)? < address;
             let below = if downwards {
                 bytes.saturating_sub(size)
             } else {

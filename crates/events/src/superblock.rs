@@ -86,8 +86,7 @@ pub enum Extent {
     Plain,
     /// A repeated string instruction: |`before` − `after`| elements of `size` bytes, the
     /// first at the address, the next one above it, or below it where the word
-    /// `direction` holds a value less than the address word (the pointer after the
-    /// instruction). Decoded as one access for the whole range. No element: no access.
+    /// `pointer_after` (the pointer after the instruction) is less than the address. Decoded as one access for the whole range. No element: no access.
     Repeat {
         /// The word with the count register before.
         before: Slot,

@@ -293,9 +293,9 @@ fn run(
 /// Where one operand reads or writes: byte sets first, then runs.
 fn pieces(operand: &Operand, words: &[u64]) -> Vec<(u64, u32)> {
     let word = |slot: u8| words[usize::from(slot)];
-    let (base, pointer) = match operand.address {
-        AddressSource::Absolute(address) => (address, address),
-        AddressSource::Word { slot, add } => (word(slot).wrapping_add(add as u64), word(slot)),
+    let base = match operand.address {
+        AddressSource::Absolute(address) => address,
+        AddressSource::Word { slot, add } => word(slot).wrapping_add(add as u64),
     };
     let size = u64::from(operand.size);
     let lane = |first: u8, bytes: u8, i: u8| -> i64 {
@@ -327,7 +327,7 @@ fn pieces(operand: &Operand, words: &[u64]) -> Vec<(u64, u32)> {
                 return Vec::new();
             }
             let bytes = u128::from(elements) * u128::from(size);
-            let below = if word(pointer_after) < pointer {
+            let below = if word(pointer_after) < base {
                 u64::try_from(bytes).unwrap_or(u64::MAX) - size
             } else {
                 0
