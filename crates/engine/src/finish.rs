@@ -37,6 +37,13 @@ pub fn say(message: &str) {
     unsafe { libc::write(voice(), text.as_ptr().cast(), text.len()) };
 }
 
+/// Shows a line that the next one replaces, on a terminal.
+pub fn say_in_place(message: &str) {
+    let text = format!("\r\x1b[K{message}");
+    // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
+    unsafe { libc::write(voice(), text.as_ptr().cast(), text.len()) };
+}
+
 /// Says what is wrong and ends the process.
 pub fn fatal(message: &str) -> ! {
     say(&format!("error: {message}"));

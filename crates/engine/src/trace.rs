@@ -63,6 +63,7 @@ pub struct Tracer {
     in_region: AtomicBool,
     ownership: ownership::Ownership,
     started: Mutex<Instant>,
+    progress: summary::Progress,
 }
 
 /// What is known of a fragment of a traced program.
@@ -154,6 +155,7 @@ impl Tracer {
             in_region: AtomicBool::new(false),
             ownership,
             started: Mutex::new(Instant::now()),
+            progress: summary::Progress::default(),
         };
         for segment in &loaded.segments {
             if let Some(file) = &segment.file {

@@ -1,12 +1,57 @@
 //! What the user is told at the end.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use unspool_events::{Summary, WriteError};
 
 use super::{Tracer, lock};
 use crate::process::Process;
 
+/// What the progress line counts.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    words: AtomicU64,
+    /// Tenths of a second since the start at which the line was last shown.
+    shown: AtomicU64,
+}
+
+impl Tracer {
+    /// Counts words of trace, and now and then shows how many there are.
+    pub(super) fn show_progress(&self, words: usize) {
+        const EVERY_TENTHS: u64 = 5;
+        if !self.plan.progress || self.is_child() {
+            return;
+        }
+        let words = self
+            .progress
+            .words
+            .fetch_add(words as u64, Ordering::Relaxed)
+            + words as u64;
+        let seconds = lock(&self.started).elapsed().as_secs_f64();
+        let tenths = (seconds * 10.0) as u64;
+        let shown = self.progress.shown.load(Ordering::Relaxed);
+        let due = tenths >= shown + EVERY_TENTHS;
+        let relaxed = Ordering::Relaxed;
+        if due
+            && self
+                .progress
+                .shown
+                .compare_exchange(shown, tenths, relaxed, relaxed)
+                .is_ok()
+        {
+            let millions = words as f64 / 1e6;
+            crate::finish::say_in_place(&format!(
+                "unspool: {seconds:.1} s, {millions:.1} million words of trace"
+            ));
+        }
+    }
+}
+
 /// Says on standard error what was recorded.
 pub(super) fn report(tracer: &Tracer, result: Result<Summary, WriteError>) {
+    if tracer.progress.shown.load(Ordering::Relaxed) != 0 {
+        crate::finish::say_in_place("");
+    }
     match result {
         Err(error) => {
             let mut text = format!("unspool: error: the trace is not complete: {error}");
@@ -34,9 +79,7 @@ pub(super) fn report(tracer: &Tracer, result: Result<Summary, WriteError>) {
 fn describe(tracer: &Tracer, summary: &Summary) -> String {
     let wall = lock(&tracer.started).elapsed().as_secs_f64();
     let processor = processor_seconds();
-    let threads = Process::get()
-        .next_thread
-        .load(std::sync::atomic::Ordering::Relaxed);
+    let threads = Process::get().next_thread.load(Ordering::Relaxed);
     let mut text = format!(
         "unspool: process {}: {threads} thread{}, order {}",
         std::process::id(),

@@ -3,6 +3,7 @@
 use unspool_events::{Event, Order, ThreadEncoder, ThreadId};
 
 use super::{Tracer, functions, lock};
+use crate::process::Process;
 use crate::slots::Slots;
 
 const WORD: u64 = 8;
@@ -95,6 +96,9 @@ impl ThreadTrace {
             std::slice::from_raw_parts(self.base as *const u64, ((end - self.base) / WORD) as usize)
         };
         self.encode(records);
+        if let Some(tracer) = Process::try_get().and_then(|process| process.trace.as_ref()) {
+            tracer.show_progress(records.len());
+        }
     }
 
     /// Gives words to the encoder.
