@@ -341,7 +341,7 @@ pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryO
     let scratch = translation.borrowed.scratch;
     let code = &mut translation.builder.code;
     let number = |register: Register| register.full_register().number() as Gpr;
-    let mut base = (operand.base != Register::None).then(|| number(operand.base));
+    let base = (operand.base != Register::None).then(|| number(operand.base));
     let mut index = scalar_index(operand).map(|(index, scale)| (number(index), scale));
     let displacement = operand.displacement as i32;
     if operand.index == Register::AL {
@@ -365,13 +365,9 @@ pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryO
                 },
                 operand.address_size_32,
             );
-            // The sum with the segment base needs both in registers: by way of the stack of
-            // addressing modes, base first.
-            (base, index) = (Some(scratch), None);
             code.store_slot(offset::spill(SUM_SPILL), scratch);
             code.load_slot(scratch, offset::PROGRAM_FS);
             add_slot(code, scratch, offset::spill(SUM_SPILL));
-            let _ = (base, index);
             return;
         }
         code.load_slot(scratch, offset::PROGRAM_FS);
@@ -432,8 +428,8 @@ pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryO
     }
 }
 
-/// `add register, fs:[slot]` without touching the flags: there is none, so the sum goes by
-/// way of `xadd`-free arithmetic: `lea` with the value loaded beside it.
+/// Adds a slot to a register without touching the flags: `lea` with the slot's value in a
+/// register that is borrowed for the moment.
 fn add_slot(code: &mut crate::emit::Emitter, register: Gpr, slot: i32) {
     // Borrow rdx or rbx, whichever is not the scratch register itself.
     let helper = if register == gpr::RDX {
