@@ -638,8 +638,15 @@ fn read_length(bytes: &mut impl Iterator<Item = u8>) -> u32 {
 fn patch(field: u32, target: u32) {
     let distance = target.wrapping_sub(field + 4);
     // SAFETY: the field belongs to a jump of the cache and does not cross a cache line, so
-    // the store is seen whole.
-    unsafe { std::ptr::write_volatile(field as usize as *mut u32, distance) };
+    // the store is seen whole. It need not be aligned, so it is the machine's store, not Rust's.
+    unsafe {
+        std::arch::asm!(
+            "mov dword ptr [{field}], {distance:e}",
+            field = in(reg) u64::from(field),
+            distance = in(reg) distance,
+            options(nostack, preserves_flags)
+        );
+    }
 }
 
 fn set_branch_table(pc: u64, code: u64) {
