@@ -181,19 +181,10 @@ pub fn park(thread: &mut Thread) -> ! {
     signals::block_all();
     crate::trace::thread_parks(thread);
     leave_list(Process::get(), thread.tid);
-    let mask = !bit(libc::SIGKILL);
     loop {
+        signals::set_exact_mask(!bit(libc::SIGKILL));
         // SAFETY: waits without touching anything.
-        unsafe {
-            libc::syscall(
-                libc::SYS_rt_sigprocmask,
-                libc::SIG_SETMASK,
-                &raw const mask,
-                0usize,
-                8usize,
-            );
-            libc::pause();
-        }
+        unsafe { libc::pause() };
     }
 }
 

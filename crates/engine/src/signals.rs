@@ -32,22 +32,16 @@ pub const fn bit(signal: i32) -> u64 {
 
 /// Sets the kernel's mask for this thread to what fits the program's mask.
 pub fn set_kernel_mask(program_mask: u64) {
-    let mask = program_mask & !SYNCHRONOUS & !bit(STOP);
-    // SAFETY: the mask is 8 bytes, as the call says.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const mask,
-            0usize,
-            8usize,
-        );
-    }
+    set_exact_mask(program_mask & !SYNCHRONOUS & !bit(STOP));
 }
 
 /// Blocks all signals but the synchronous ones.
 pub fn block_all() {
-    let mask = !SYNCHRONOUS;
+    set_exact_mask(!SYNCHRONOUS);
+}
+
+/// Sets the kernel's mask for this thread.
+pub fn set_exact_mask(mask: u64) {
     // SAFETY: the mask is 8 bytes, as the call says.
     unsafe {
         libc::syscall(

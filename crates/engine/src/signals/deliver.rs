@@ -2,7 +2,7 @@
 
 use super::actions::{self, Action, DEFAULT, IGNORE};
 use super::frame::{FRAME_SIZE, Frame, FullState, vectors};
-use super::{SYNCHRONOUS, bit, set_kernel_mask};
+use super::{SYNCHRONOUS, bit, set_exact_mask, set_kernel_mask};
 use crate::emit::gpr;
 use crate::guarded;
 use crate::thread::{PendingSignal, Thread};
@@ -41,20 +41,12 @@ pub fn deliver(thread: &mut Thread) {
 pub fn die(thread: &mut Thread, signal: i32) -> ! {
     crate::finish::before_death(thread);
     actions::reset(signal);
-    let mask = !bit(signal);
-    // SAFETY: the mask is 8 bytes; the thread and process ids are this thread's.
-    unsafe {
-        libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal);
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const mask,
-            0usize,
-            8usize,
-        );
-        // Only a signal that the kernel holds back (the process is init of a namespace) gets here.
-        libc::_exit(128 + signal)
-    }
+    // SAFETY: the thread and process ids are this thread's.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
+    set_exact_mask(!bit(signal));
+    // Only a signal that the kernel holds back (the process is init of a namespace) gets here.
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(128 + signal) }
 }
 
 fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {

@@ -11,7 +11,7 @@ use super::{Call, files};
 use crate::emit::gpr;
 use crate::loader::{self, Kind};
 use crate::process::{Process, ThreadHandle};
-use crate::signals::{actions, set_kernel_mask};
+use crate::signals::{actions, set_exact_mask, set_kernel_mask};
 use crate::slots::{Slots, slots};
 use crate::thread::Thread;
 use crate::{dispatch, guarded, plan, start, trace};
@@ -435,7 +435,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         crate::finish::before_death(thread);
     }
     actions::prepare_exec(&thread.actions);
-    exec_mask(thread.mask);
+    set_exact_mask(thread.mask);
     let pointers = |strings: &[CString]| {
         let mut list: Vec<*const libc::c_char> =
             strings.iter().map(|string| string.as_ptr()).collect();
@@ -449,19 +449,6 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     actions::undo_exec(&thread.actions);
     set_kernel_mask(thread.mask);
     -i64::from(error)
-}
-
-fn exec_mask(mask: u64) {
-    // SAFETY: the mask is 8 bytes.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const mask,
-            0usize,
-            8usize,
-        );
-    }
 }
 
 fn runs_natively(kind: &Kind) -> bool {
