@@ -72,7 +72,7 @@ pub fn unsupported_instruction(thread: &mut Thread, pc: u64) -> ! {
         .find(|&count| crate::guarded::read(pc, &mut bytes[..count]))
         .unwrap_or(0);
     let text = disassemble(&bytes[..readable], pc);
-    before_death(thread);
+    conclude(thread, Ending::Death);
     fatal(&format!(
         "the program's instruction `{text}` at {pc:#x} cannot be run under observation\n\
          help: instructions that load the FS or GS selector, use GS-relative memory or transfer control \
@@ -97,7 +97,7 @@ pub fn is_stop_request(info: &[u64; 16]) -> bool {
 /// `exit_group`: all threads stop, what they recorded is kept, and the process ends.
 pub fn end_process(thread: &mut Thread, status: i32) -> ! {
     if !thread.in_vfork {
-        before_death(thread);
+        conclude(thread, Ending::Death);
     }
     // SAFETY: ends the process; nothing of the engine's needs a destructor.
     unsafe {
@@ -106,8 +106,17 @@ pub fn end_process(thread: &mut Thread, status: i32) -> ! {
     }
 }
 
+/// How the program in this process comes to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The process dies.
+    Death,
+    /// The process becomes another program.
+    AnotherProgram,
+}
+
 /// Brings the trace to its end: the process is about to die, or to become another program.
-pub fn before_death(thread: &mut Thread) {
+pub fn conclude(thread: &mut Thread, ending: Ending) {
     let process = Process::get();
     if process.trace.is_none() || thread.in_vfork {
         return;
@@ -118,7 +127,7 @@ pub fn before_death(thread: &mut Thread) {
         park(thread);
     }
     stop_others(process, thread);
-    crate::trace::finish(process, thread);
+    crate::trace::finish(process, thread, ending == Ending::AnotherProgram);
 }
 
 /// Waits until all other threads have parked, for a bounded time.

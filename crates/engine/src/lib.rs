@@ -19,6 +19,7 @@ pub mod gates;
 pub mod guarded;
 pub mod layout;
 pub mod loader;
+pub mod native_run;
 pub mod operands;
 pub mod plan;
 pub mod process;

@@ -46,6 +46,8 @@ pub struct TracePlan {
     pub summary: bool,
     /// Show a progress line.
     pub progress: bool,
+    /// Run the program natively first, to tell what observing it costs.
+    pub measure_slowdown: bool,
 }
 
 impl Default for TracePlan {
@@ -65,6 +67,7 @@ impl Default for TracePlan {
             child: false,
             summary: true,
             progress: false,
+            measure_slowdown: false,
         }
     }
 }
@@ -146,6 +149,7 @@ impl Plan {
             child: true,
             summary: flags & 16 != 0,
             progress: flags & 32 != 0,
+            measure_slowdown: false,
         };
         Some(Plan {
             trace: Some(trace),

@@ -16,7 +16,7 @@ use crate::signals::actions::Actions;
 use crate::syscalls::{announce_end, list_thread, set_program_fs};
 use crate::thread::Thread;
 use crate::translate::Vdso;
-use crate::{dispatch, emit::gpr, finish, slots, trace};
+use crate::{dispatch, emit::gpr, finish, native_run, slots, trace};
 
 /// Bytes of engine stack of a thread; touched pages only cost memory.
 pub const THREAD_STACK: usize = 1 << 20;
@@ -35,6 +35,9 @@ pub enum StartError {
     /// Address space for the cache is not to be had.
     #[error("cannot reserve {} GiB of address space for translated code", (layout::CACHE_SIZE + layout::BRANCH_TABLE_SIZE) >> 30)]
     Reserve(#[source] std::io::Error),
+    /// The native run that the observed one is to be compared with cannot be made.
+    #[error(transparent)]
+    NativeRun(#[from] native_run::NativeRunError),
     /// The trace cannot be written.
     #[error("cannot write the trace to {path}")]
     Trace {
@@ -64,6 +67,14 @@ pub struct Program {
 pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, StartError> {
     finish::keep_voice();
     let vectors = VectorState::detect().ok_or(StartError::NoXsave)?;
+    let measure = plan
+        .trace
+        .as_ref()
+        .is_some_and(|trace| trace.measure_slowdown);
+    let native = match measure {
+        true => Some(native_run::run(program)?),
+        false => None,
+    };
     layout::reserve().map_err(StartError::Reserve)?;
     let vdso = copy_vdso();
     let mut request = LoadRequest::new(
@@ -79,7 +90,7 @@ pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, St
         loader::Vdso::At(vdso.start)
     };
     let loaded = loader::load(&request)?;
-    let tracer = trace::Tracer::start(&plan, program, &loaded)?;
+    let tracer = trace::Tracer::start(&plan, program, &loaded, native)?;
     let process = install(plan, &loaded, vdso, vectors, tracer);
     name_thread(&loaded);
     describe_process(&loaded);

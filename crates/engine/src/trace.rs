@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use unspool_events::superblock::Superblock;
 use unspool_events::{Order, PathId, TraceHeader, TraceWriter};
@@ -26,6 +26,7 @@ use unspool_events::{Order, PathId, TraceHeader, TraceWriter};
 use crate::cache::{Cache, CacheFull};
 use crate::layout;
 use crate::loader::LoadedProgram;
+use crate::native_run::{Cost, Meter};
 use crate::operands::ExtendedStateSizes;
 use crate::plan::{Plan, TracePlan};
 use crate::process::Process;
@@ -62,7 +63,13 @@ pub struct Tracer {
     /// Whether a region of interest is active.
     in_region: AtomicBool,
     ownership: ownership::Ownership,
-    started: Mutex<Instant>,
+    meter: Mutex<Meter>,
+    /// What a native run of the program cost, if one was made.
+    native: Option<Cost>,
+    /// Bytes of the trace buffers of all threads.
+    buffer_bytes: AtomicU64,
+    /// Their greatest number so far.
+    most_buffer_bytes: AtomicU64,
     progress: summary::Progress,
 }
 
@@ -133,6 +140,7 @@ impl Tracer {
         plan: &Plan,
         program: &Program,
         loaded: &LoadedProgram,
+        native: Option<Cost>,
     ) -> Result<Option<Tracer>, StartError> {
         let Some(plan) = &plan.trace else {
             return Ok(None);
@@ -154,7 +162,10 @@ impl Tracer {
             modules: Mutex::new(0),
             in_region: AtomicBool::new(false),
             ownership,
-            started: Mutex::new(Instant::now()),
+            meter: Mutex::new(Meter::start()),
+            native,
+            buffer_bytes: AtomicU64::new(0),
+            most_buffer_bytes: AtomicU64::new(0),
             progress: summary::Progress::default(),
         };
         for segment in &loaded.segments {
@@ -289,7 +300,9 @@ impl Tracer {
         lock(&self.fragments).clear();
         lock(&self.value_services).clear();
         *lock(&self.modules) = 0;
-        *lock(&self.started) = Instant::now();
+        *lock(&self.meter) = Meter::start();
+        self.buffer_bytes.store(0, Ordering::Relaxed);
+        self.most_buffer_bytes.store(0, Ordering::Relaxed);
         match open(&plan, &header, true) {
             Ok((writer, file)) => {
                 let parents = std::mem::replace(&mut *lock(&self.writer), writer);
@@ -317,7 +330,7 @@ pub(crate) struct Frozen {
     _fragments: MutexGuard<'static, Vec<FragmentTrace>>,
     _values: MutexGuard<'static, Vec<values::ValueService>>,
     _modules: MutexGuard<'static, u32>,
-    _started: MutexGuard<'static, Instant>,
+    _meter: MutexGuard<'static, Meter>,
     _hooks: functions::FrozenHooks<'static>,
     _sites: MutexGuard<'static, Vec<crate::translate::ownership::CheckSite>>,
 }
@@ -330,7 +343,7 @@ pub(crate) fn freeze() -> Option<Frozen> {
         _fragments: lock(&tracer.fragments),
         _values: lock(&tracer.value_services),
         _modules: lock(&tracer.modules),
-        _started: lock(&tracer.started),
+        _meter: lock(&tracer.meter),
         _hooks: tracer.functions.freeze(),
         _sites: tracer.ownership.freeze(),
     })

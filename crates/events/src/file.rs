@@ -22,7 +22,7 @@ mod trace;
 mod writer;
 
 pub use header::TraceHeader;
-pub use modules::{Function, Module};
+pub use modules::{Function, Measurement, Module};
 pub use problem::{Problem, ReadError, WriteError};
 pub use read::{Merged, ThreadReader};
 pub use summary::{Summary, ThreadInfo};

@@ -75,7 +75,7 @@ pub use access::{Access, AccessFlags, AccessKind};
 pub use event::{Event, SyncOperation};
 pub use event_words::EventError;
 pub use file::{
-    Function, Merged, Module, Problem, ReadError, Summary, ThreadEncoder, ThreadInfo, ThreadReader,
+    Function, Measurement, Merged, Module, Problem, ReadError, Summary, ThreadEncoder, ThreadInfo, ThreadReader,
     Trace, TraceHeader, TraceWriter, WriteError,
 };
 pub use id::{FunctionId, ModuleId, PathId, ThreadId};

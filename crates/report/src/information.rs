@@ -77,6 +77,20 @@ pub struct Totals {
     pub file_bytes: u64,
     /// Size of the file for each access; nothing where there are no accesses.
     pub bytes_per_access: Option<f64>,
+    /// Program code that was translated; nothing, here and below, where the trace does not tell.
+    pub translated_code_bytes: Option<u64>,
+    /// The trace buffers of all threads, at their greatest.
+    pub buffer_bytes: Option<u64>,
+    /// Processor time of the observed run.
+    pub processor_ns: Option<u64>,
+    /// Its duration.
+    pub wall_ns: Option<u64>,
+    /// Processor time of the native run that it is compared with.
+    pub native_processor_ns: Option<u64>,
+    /// The duration of the native run.
+    pub native_wall_ns: Option<u64>,
+    /// Processor time of the observed run for each unit of the native one's.
+    pub slowdown: Option<f64>,
 }
 
 /// What was counted by reading everything.

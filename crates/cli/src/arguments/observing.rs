@@ -69,6 +69,13 @@ pub(crate) struct TraceArguments {
     #[arg(long)]
     pub(crate) failed_cas: bool,
 
+    /// Run the program natively first, and say how much slower observing made it
+    ///
+    /// It runs twice then, with all that it does to files; what the native run prints is
+    /// dropped. Standard input must be a file, a terminal or /dev/null.
+    #[arg(long)]
+    pub(crate) measure_slowdown: bool,
+
     /// Record the values of all accesses too, so that `unspool verify` can check the order
     #[arg(long)]
     pub(crate) verify: bool,

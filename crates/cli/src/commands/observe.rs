@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use unspool_engine::loader::{self, LoadError};
+use unspool_engine::native_run::NativeRunError;
 use unspool_engine::{Plan, Program, StartError};
 
 use crate::exit_status;
@@ -45,6 +46,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
         child: false,
         summary: true,
         progress: std::io::stderr().is_terminal(),
+        measure_slowdown: plan.measure_slowdown,
     };
     let leave_children = plan.children == Children::Leave;
     observe(
@@ -80,6 +82,8 @@ fn start(plan: Plan, program: &Program) -> Failure {
     let Err(error) = unspool_engine::run(plan, program);
     match error {
         StartError::Load(error) => not_loaded(&error),
+        StartError::NativeRun(error @ NativeRunError::Input) => Failure::new(error.to_string())
+            .with_help("put the input into a file and add < FILE, or leave --measure-slowdown out"),
         error => Failure::from(anyhow::Error::from(error)),
     }
 }

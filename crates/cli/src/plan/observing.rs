@@ -88,6 +88,8 @@ pub(crate) struct TracePlan {
     pub(crate) max_skew: Option<u64>,
     /// Failed compare-and-swaps count as writes in exports.
     pub(crate) failed_cas: bool,
+    /// The program runs natively first, for comparison.
+    pub(crate) measure_slowdown: bool,
     /// Values are recorded too.
     pub(crate) verify: bool,
     /// What happens to child processes.
@@ -134,6 +136,7 @@ impl TryFrom<TraceArguments> for TracePlan {
             buffer: typed.buffer,
             max_skew: typed.max_skew,
             failed_cas: typed.failed_cas,
+            measure_slowdown: typed.measure_slowdown,
             verify: typed.verify,
             children: match typed.children {
                 ChildrenChoice::Follow => Children::Follow,

@@ -13,6 +13,7 @@ mod programs;
 mod readme;
 mod scratch;
 mod selection;
+mod summary;
 mod trace_files;
 
 use libtest_mimic::{Arguments, Trial};
@@ -24,6 +25,7 @@ fn main() {
     trials.extend(programs::trials());
     trials.extend(order::trials());
     trials.extend(selection::trials());
+    trials.extend(summary::trials());
     trials.extend(bad_input::trials());
     trials.extend(trace_files::trials());
     trials.extend(readme::trials());

@@ -39,7 +39,7 @@ pub fn deliver(thread: &mut Thread) {
 
 /// Ends the process by a signal, as its default action does, after the trace is safe.
 pub fn die(thread: &mut Thread, signal: i32) -> ! {
-    crate::finish::before_death(thread);
+    crate::finish::conclude(thread, crate::finish::Ending::Death);
     actions::reset(signal);
     // SAFETY: the thread and process ids are this thread's.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };

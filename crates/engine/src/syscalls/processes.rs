@@ -432,7 +432,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     };
     if !thread.in_vfork {
         trace::event(thread, &unspool_events::Event::Exec);
-        crate::finish::before_death(thread);
+        crate::finish::conclude(thread, crate::finish::Ending::AnotherProgram);
     }
     actions::prepare_exec(&thread.actions);
     set_exact_mask(thread.mask);

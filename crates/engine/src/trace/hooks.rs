@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use unspool_events::{Event, SyncOperation, ThreadId};
 
 use super::thread_trace::ThreadTrace;
-use super::{Tracer, lock, summary, values};
+use super::{Tracer, summary, values};
 use crate::cache::Exit;
 use crate::effects::{Completeness, memory_effects};
 use crate::emit::gpr;
@@ -83,15 +83,14 @@ pub(crate) fn thread_parks(thread: &mut Thread) {
     }
 }
 
-/// The process ends: the file gets its index, the user a summary.
-pub(crate) fn finish(process: &Process, thread: &mut Thread) {
+/// The process ends, or becomes another program: the file gets its index, the user a summary.
+pub(crate) fn finish(process: &Process, thread: &mut Thread, becomes_another_program: bool) {
     let Some(tracer) = &process.trace else { return };
     event(thread, &Event::ThreadEnd);
     conclude(thread);
     thread.writing = true;
-    let result = lock(&tracer.writer).finish();
+    summary::conclude(tracer, process, becomes_another_program);
     thread.writing = false;
-    summary::report(tracer, result);
 }
 
 /// A signal handler is about to run.

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_events::{Summary, WriteError};
+use unspool_events::{Measurement, Summary, WriteError};
 
 use super::{Tracer, lock};
+use crate::native_run::Cost;
 use crate::process::Process;
 
 /// What the progress line counts.
@@ -27,7 +28,7 @@ impl Tracer {
             .words
             .fetch_add(words as u64, Ordering::Relaxed)
             + words as u64;
-        let seconds = lock(&self.started).elapsed().as_secs_f64();
+        let seconds = lock(&self.meter).cost().wall.as_secs_f64();
         let tenths = (seconds * 10.0) as u64;
         let shown = self.progress.shown.load(Ordering::Relaxed);
         let due = tenths >= shown + EVERY_TENTHS;
@@ -47,8 +48,72 @@ impl Tracer {
     }
 }
 
+impl Tracer {
+    /// A trace buffer has been mapped.
+    pub(super) fn buffer_mapped(&self, bytes: u64) {
+        let now = self.buffer_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.most_buffer_bytes.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// A trace buffer has been unmapped.
+    pub(super) fn buffer_unmapped(&self, bytes: u64) {
+        self.buffer_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Puts the last words into the trace, and tells the user on standard error what it holds.
+pub(super) fn conclude(tracer: &Tracer, process: &Process, becomes_another_program: bool) {
+    let cost = lock(&tracer.meter).cost();
+    // A native run includes what the program becomes; this trace does not.
+    let native = tracer
+        .native
+        .filter(|_| !becomes_another_program && !tracer.is_child());
+    let result = {
+        let writer = lock(&tracer.writer);
+        for (name, value) in measurements(tracer, process, cost, native) {
+            writer.add_measurement(&Measurement {
+                name: name.to_owned(),
+                value,
+            });
+        }
+        writer.finish()
+    };
+    report(tracer, result, cost, native);
+}
+
+fn measurements(
+    tracer: &Tracer,
+    process: &Process,
+    cost: Cost,
+    native: Option<Cost>,
+) -> Vec<(&'static str, u64)> {
+    let nanoseconds = |time: std::time::Duration| time.as_nanos() as u64;
+    let mut measurements = vec![
+        (
+            "translated_code_bytes",
+            process.code().cache.translated_bytes,
+        ),
+        (
+            "buffer_bytes",
+            tracer.most_buffer_bytes.load(Ordering::Relaxed),
+        ),
+        ("processor_ns", nanoseconds(cost.processor)),
+        ("wall_ns", nanoseconds(cost.wall)),
+    ];
+    if let Some(native) = native {
+        measurements.push(("native_processor_ns", nanoseconds(native.processor)));
+        measurements.push(("native_wall_ns", nanoseconds(native.wall)));
+    }
+    measurements
+}
+
 /// Says on standard error what was recorded.
-pub(super) fn report(tracer: &Tracer, result: Result<Summary, WriteError>) {
+fn report(
+    tracer: &Tracer,
+    result: Result<Summary, WriteError>,
+    cost: Cost,
+    native: Option<Cost>,
+) {
     if tracer.progress.shown.load(Ordering::Relaxed) != 0 {
         crate::finish::say_in_place("");
     }
@@ -64,7 +129,7 @@ pub(super) fn report(tracer: &Tracer, result: Result<Summary, WriteError>) {
         }
         // What a child says could end up in a pipe that the program reads.
         Ok(summary) if tracer.plan.summary && !tracer.is_child() => {
-            crate::finish::say(&describe(tracer, &summary))
+            crate::finish::say(&describe(tracer, &summary, cost, native))
         }
         Ok(summary) if summary.dropped_words != 0 => {
             crate::finish::say(&format!(
@@ -76,9 +141,7 @@ pub(super) fn report(tracer: &Tracer, result: Result<Summary, WriteError>) {
     }
 }
 
-fn describe(tracer: &Tracer, summary: &Summary) -> String {
-    let wall = lock(&tracer.started).elapsed().as_secs_f64();
-    let processor = processor_seconds();
+fn describe(tracer: &Tracer, summary: &Summary, cost: Cost, native: Option<Cost>) -> String {
     let threads = Process::get().next_thread.load(Ordering::Relaxed);
     let mut text = format!(
         "unspool: process {}: {threads} thread{}, order {}",
@@ -95,18 +158,32 @@ fn describe(tracer: &Tracer, summary: &Summary) -> String {
     } else {
         text.push_str(&format!(", {} words of trace discarded", summary.raw_words));
     }
-    text.push_str(&format!("; {wall:.2} s, processor time {processor:.2} s"));
+    text.push_str(&describe_cost(cost, native, tracer.native.is_some()));
     if summary.dropped_words != 0 {
         text.push_str(&format!("; {} words DROPPED", summary.dropped_words));
+    } else {
+        text.push_str("; nothing dropped");
     }
     text
 }
 
-fn processor_seconds() -> f64 {
-    // SAFETY: all fields are integers.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is writable.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+fn describe_cost(cost: Cost, native: Option<Cost>, was_run: bool) -> String {
+    let wall = cost.wall.as_secs_f64();
+    let processor = cost.processor.as_secs_f64();
+    let time = format!("; {wall:.2} s, ");
+    match native.map(|native| native.processor.as_secs_f64()) {
+        Some(native) if native > 0.0 => format!(
+            "{time}slowdown {:.1} ({processor:.2} s of processor time, {native:.2} s natively)",
+            processor / native
+        ),
+        Some(_) => format!(
+            "{time}processor time {processor:.2} s (too little natively to tell the slowdown)"
+        ),
+        None if was_run => format!(
+            "{time}processor time {processor:.2} s (slowdown unknown: the program became another one)"
+        ),
+        None => format!(
+            "{time}processor time {processor:.2} s (slowdown: --measure-slowdown runs it natively first)"
+        ),
+    }
 }

@@ -72,6 +72,7 @@ impl ThreadTrace {
             clock: super::ownership::Clock::default(),
         });
         trace.set_position(base);
+        tracer.buffer_mapped(size);
         trace
     }
 
@@ -175,6 +176,9 @@ impl ThreadTrace {
 
 impl Drop for ThreadTrace {
     fn drop(&mut self) {
+        if let Some(tracer) = Process::try_get().and_then(|process| process.trace.as_ref()) {
+            tracer.buffer_unmapped(self.end - self.base);
+        }
         // SAFETY: the mapping is ours; nothing points into it once the thread has ended.
         unsafe {
             libc::munmap(

@@ -30,6 +30,8 @@ pub(crate) enum ChunkKind {
     Index = 5,
     /// The totals, and where the index is. The last chunk.
     End = 6,
+    /// What the observer measured of its own run.
+    Measurements = 7,
 }
 
 impl ChunkKind {
@@ -42,6 +44,7 @@ impl ChunkKind {
             ChunkKind::Functions,
             ChunkKind::Index,
             ChunkKind::End,
+            ChunkKind::Measurements,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == value)

@@ -113,8 +113,12 @@ fn read_index(file: &File, start: u64, file_bytes: u64) -> Result<(End, Vec<Inde
 impl Contents {
     fn read_tables(&mut self, file: &File) {
         for entry in &self.chunks {
-            let Some(ChunkKind::Modules | ChunkKind::Functions | ChunkKind::Superblocks) =
-                entry.header.kind
+            let Some(
+                ChunkKind::Modules
+                | ChunkKind::Functions
+                | ChunkKind::Superblocks
+                | ChunkKind::Measurements,
+            ) = entry.header.kind
             else {
                 continue;
             };

@@ -1,6 +1,6 @@
 //! Modules, functions and superblocks as bytes, and back.
 
-use super::{Function, Module};
+use super::{Function, Measurement, Module};
 use crate::access::AccessKind;
 use crate::bytes::{ByteReader, Malformed, put_bytes, put_varint, unzigzag, zigzag};
 use crate::id::{FunctionId, ModuleId, PathId};
@@ -58,6 +58,20 @@ impl Definition for Function {
             id: FunctionId(bytes.number()?),
             name: bytes.text()?,
             address: bytes.varint()?,
+        })
+    }
+}
+
+impl Definition for Measurement {
+    fn put(&self, bytes: &mut Vec<u8>) {
+        put_bytes(bytes, self.name.as_bytes());
+        put_varint(bytes, self.value);
+    }
+
+    fn read(bytes: &mut ByteReader<'_>) -> Result<Measurement, Malformed> {
+        Ok(Measurement {
+            name: bytes.text()?,
+            value: bytes.varint()?,
         })
     }
 }

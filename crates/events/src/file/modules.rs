@@ -1,4 +1,5 @@
-//! The modules and traced functions that events name.
+//! What tables list besides superblocks: modules and traced functions, which events name,
+//! and measurements.
 
 use crate::id::{FunctionId, ModuleId};
 
@@ -26,4 +27,13 @@ pub struct Function {
     pub name: String,
     /// Its first instruction.
     pub address: u64,
+}
+
+/// A number that the observer measured of its own run: of time, memory or code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measurement {
+    /// What was measured, the unit last: `translated_code_bytes`.
+    pub name: String,
+    /// How much it was.
+    pub value: u64,
 }

@@ -3,7 +3,7 @@
 use super::chunk::ChunkKind;
 use super::contents::Damage;
 use super::definitions::{Definition, read_all};
-use super::{Function, Module};
+use super::{Function, Measurement, Module};
 use crate::codec::unpack_bytes;
 use crate::paths::PathTable;
 use crate::superblock::Superblock;
@@ -14,6 +14,7 @@ pub(crate) struct Tables {
     pub(crate) modules: Vec<Module>,
     pub(crate) functions: Vec<Function>,
     pub(crate) superblocks: Vec<Superblock>,
+    pub(crate) measurements: Vec<Measurement>,
     /// The paths of the superblocks.
     pub(crate) paths: PathTable,
 }
@@ -23,6 +24,7 @@ impl Tables {
     pub(crate) fn add(&mut self, kind: Option<ChunkKind>, payload: &[u8]) -> Result<(), Damage> {
         match kind {
             Some(ChunkKind::Modules) => self.modules.append(&mut read_table(payload)?),
+            Some(ChunkKind::Measurements) => self.measurements.append(&mut read_table(payload)?),
             Some(ChunkKind::Functions) => self.functions.append(&mut read_table(payload)?),
             Some(ChunkKind::Superblocks) => {
                 let mut superblocks = read_table(payload)?;

@@ -10,7 +10,7 @@ use super::contents::{Contents, find_contents};
 use super::header::FIXED_BYTES;
 use super::index::{IndexEntry, Totals};
 use super::{
-    Function, Merged, Module, Problem, ReadError, Summary, ThreadInfo, ThreadReader, TraceHeader,
+    Function, Measurement, Merged, Module, Problem, ReadError, Summary, ThreadInfo, ThreadReader, TraceHeader,
 };
 use crate::id::ThreadId;
 use crate::paths::PathTable;
@@ -99,6 +99,12 @@ impl Trace {
     #[must_use]
     pub fn superblocks(&self) -> &[Superblock] {
         &self.contents.tables.superblocks
+    }
+
+    /// What the observer measured of its own run. An incomplete trace has none.
+    #[must_use]
+    pub fn measurements(&self) -> &[Measurement] {
+        &self.contents.tables.measurements
     }
 
     /// The totals. Of an incomplete trace: of what can be read.

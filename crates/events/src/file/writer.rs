@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use super::chunk::{ChunkHeader, ChunkKind};
 use super::definitions::Definition;
 use super::output::Output;
-use super::{Function, Module, Summary, ThreadEncoder, TraceHeader, WriteError};
+use super::{Function, Measurement, Module, Summary, ThreadEncoder, TraceHeader, WriteError};
 use crate::codec::ChunkEncoder;
 use crate::id::ThreadId;
 use crate::order::Order;
@@ -65,6 +65,7 @@ pub(super) struct Pending {
     superblock_count: u64,
     modules: Vec<u8>,
     functions: Vec<u8>,
+    measurements: Vec<u8>,
 }
 
 impl TraceWriter {
@@ -156,6 +157,13 @@ impl TraceWriter {
         }
     }
 
+    /// Adds a measurement of the observer's.
+    pub fn add_measurement(&self, measurement: &Measurement) {
+        if self.shared.output.is_some() {
+            measurement.put(&mut lock(&self.shared.definitions).measurements);
+        }
+    }
+
     /// The encoder of one thread. Ask once for each thread.
     #[must_use]
     pub fn thread(&self, thread: ThreadId) -> ThreadEncoder {
@@ -237,10 +245,12 @@ impl Shared {
         let superblocks = std::mem::take(&mut pending.superblocks);
         let modules = std::mem::take(&mut pending.modules);
         let functions = std::mem::take(&mut pending.functions);
+        let measurements = std::mem::take(&mut pending.measurements);
         drop(pending);
         output.write_table(ChunkKind::Modules, &modules);
         output.write_table(ChunkKind::Functions, &functions);
         output.write_table(ChunkKind::Superblocks, &superblocks);
+        output.write_table(ChunkKind::Measurements, &measurements);
     }
 
     /// Takes an encoder that is free, or makes one.

@@ -91,6 +91,12 @@ impl Information {
 
 fn totals(trace: &Trace, threads: &[ThreadInfo]) -> Totals {
     let summary = trace.summary();
+    let measured = |name: &str| {
+        let named = trace.measurements().iter().find(|one| one.name == name);
+        named.map(|measurement| measurement.value)
+    };
+    let (processor_ns, native_processor_ns) =
+        (measured("processor_ns"), measured("native_processor_ns"));
     Totals {
         threads: summary.threads,
         accesses: summary.accesses,
@@ -104,6 +110,15 @@ fn totals(trace: &Trace, threads: &[ThreadInfo]) -> Totals {
         file_bytes: summary.file_bytes,
         bytes_per_access: (summary.accesses > 0)
             .then(|| summary.file_bytes as f64 / summary.accesses as f64),
+        translated_code_bytes: measured("translated_code_bytes"),
+        buffer_bytes: measured("buffer_bytes"),
+        processor_ns,
+        wall_ns: measured("wall_ns"),
+        native_processor_ns,
+        native_wall_ns: measured("native_wall_ns"),
+        slowdown: processor_ns
+            .zip(native_processor_ns.filter(|&native| native > 0))
+            .map(|(observed, native)| observed as f64 / native as f64),
     }
 }
 

@@ -110,7 +110,38 @@ fn write_totals(out: &mut Formatter<'_>, totals: &Totals) -> Result {
             "file",
             format_args!("{} bytes", grouped(totals.file_bytes)),
         ),
+    }?;
+    write_measurements(out, totals)
+}
+
+/// What the observer measured of its own run, where it did.
+fn write_measurements(out: &mut Formatter<'_>, totals: &Totals) -> Result {
+    for (name, bytes) in [
+        ("translated code", totals.translated_code_bytes),
+        ("buffers", totals.buffer_bytes),
+    ] {
+        if let Some(bytes) = bytes {
+            line(out, name, format_args!("{} bytes", grouped(bytes)))?;
+        }
     }
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    if let (Some(processor), Some(wall)) = (totals.processor_ns, totals.wall_ns) {
+        let (processor, wall) = (seconds(processor), seconds(wall));
+        line(
+            out,
+            "time",
+            format_args!("{wall:.2} s, processor time {processor:.2} s"),
+        )?;
+    }
+    if let (Some(slowdown), Some(native)) = (totals.slowdown, totals.native_processor_ns) {
+        let native = seconds(native);
+        line(
+            out,
+            "slowdown",
+            format_args!("{slowdown:.1} (natively {native:.2} s of processor time)"),
+        )?;
+    }
+    Ok(())
 }
 
 fn write_counts(out: &mut Formatter<'_>, counts: &KindCounts) -> Result {
