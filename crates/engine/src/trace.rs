@@ -39,8 +39,8 @@ pub(crate) use functions::function;
 pub(crate) use hooks::{
     after_fork, annotation, before_fork, context_change, event, finish, forked, interrupted,
     memory_written, service, system_call_entry, system_call_exit, system_call_left, thread_created,
-    thread_ends, thread_parks, thread_pointer_changed, thread_starts, vfork_child_leaves,
-    vfork_child_starts,
+    thread_ends, thread_not_started, thread_parks, thread_pointer_changed, thread_starts,
+    vfork_child_leaves, vfork_child_starts,
 };
 pub use ownership::LineLayout;
 pub use thread_trace::ThreadTrace;

@@ -12,7 +12,8 @@ pub enum SyncOperation {
     FutexWait = 1,
     /// Waiters of a futex word were woken. The object is its address.
     FutexWake = 2,
-    /// A thread's end was announced at its clear-tid address (what `join` waits for).
+    /// A thread's end is about to be announced at its clear-tid address, which is the object
+    /// (what `join` waits for); 0 where it has none.
     ThreadExit = 3,
     /// A `membarrier` or another system call that orders memory. The object is the call's number.
     SystemCall = 4,

@@ -14,6 +14,7 @@ mod readme;
 mod scratch;
 mod selection;
 mod summary;
+mod thread_lives;
 mod trace_files;
 
 use libtest_mimic::{Arguments, Trial};
@@ -26,6 +27,7 @@ fn main() {
     trials.extend(order::trials());
     trials.extend(selection::trials());
     trials.extend(summary::trials());
+    trials.extend(thread_lives::trials());
     trials.extend(bad_input::trials());
     trials.extend(trace_files::trials());
     trials.extend(readme::trials());

@@ -4,8 +4,8 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 use unspool_guests::{Ending, Outcome};
 
-use crate::guest_programs::build;
 use crate::observer::{Verdict, natively, run, run_well, traced, trial, unspool, wrong};
+use crate::order::guest_command;
 use crate::scratch::Scratch;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -54,13 +54,8 @@ fn expect(what: &str, holds: bool, found: &dyn std::fmt::Display) -> Result<(), 
 
 /// The summary's numbers are those of the file; a file that was cut off tells no measurements.
 fn counts(scratch: &Scratch) -> Result<(), Verdict> {
-    let guest = unspool_guests::guests()
-        .into_iter()
-        .find(|guest| guest.name == "order/increment")
-        .ok_or_else(|| Verdict::Wrong("the guest is gone".to_owned()))?;
+    let command = guest_command("order/increment", &["3", "300"])?;
     let file = scratch.path().join("counted.unspool");
-    let program = build(&guest, "")?;
-    let command = [program.as_os_str(), "3".as_ref(), "300".as_ref()];
     let outcome = run_well(scratch, &traced(scratch, &[], &file, &command))?;
     let line = summary_of(&outcome)?;
     let totals_whole = totals(scratch, &file)?;

@@ -82,6 +82,11 @@ pub(super) fn exit(thread: &mut Thread, call: &Call) -> Outcome {
 pub(crate) fn announce_end(process: &Process, thread: &mut Thread) {
     release_robust_list(process, thread);
     let word = std::mem::take(&mut thread.clear_tid);
+    let exit = unspool_events::Event::Sync {
+        operation: unspool_events::SyncOperation::ThreadExit,
+        object: word,
+    };
+    crate::trace::event(thread, &exit);
     if word != 0 {
         crate::trace::memory_written(thread, word, 4);
         let _ = guarded::write(word, &[0; 4]);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use unspool_events::{Event, SyncOperation, ThreadId};
 
 use super::thread_trace::ThreadTrace;
-use super::{Tracer, summary, values};
+use super::{Tracer, lock, summary, values};
 use crate::cache::Exit;
 use crate::effects::{Completeness, memory_effects};
 use crate::emit::gpr;
@@ -118,6 +118,15 @@ pub(crate) fn thread_created(thread: &mut Thread, number: u32) {
     if let Some(tracer) = tracer() {
         // The new thread's time begins after this event.
         tracer.enter_safe(thread);
+    }
+}
+
+/// The thread whose creation is in the trace could not be started: its stream is empty, so
+/// that readers do not wait for it.
+pub(crate) fn thread_not_started(number: u32) {
+    if let Some(tracer) = tracer() {
+        let encoder = lock(&tracer.writer).thread(ThreadId(number));
+        encoder.finish();
     }
 }
 

@@ -108,12 +108,7 @@ fn measurements(
 }
 
 /// Says on standard error what was recorded.
-fn report(
-    tracer: &Tracer,
-    result: Result<Summary, WriteError>,
-    cost: Cost,
-    native: Option<Cost>,
-) {
+fn report(tracer: &Tracer, result: Result<Summary, WriteError>, cost: Cost, native: Option<Cost>) {
     if tracer.progress.shown.load(Ordering::Relaxed) != 0 {
         crate::finish::say_in_place("");
     }

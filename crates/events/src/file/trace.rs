@@ -10,7 +10,8 @@ use super::contents::{Contents, find_contents};
 use super::header::FIXED_BYTES;
 use super::index::{IndexEntry, Totals};
 use super::{
-    Function, Measurement, Merged, Module, Problem, ReadError, Summary, ThreadInfo, ThreadReader, TraceHeader,
+    Function, Measurement, Merged, Module, Problem, ReadError, Summary, ThreadInfo, ThreadReader,
+    TraceHeader,
 };
 use crate::id::ThreadId;
 use crate::paths::PathTable;
