@@ -564,7 +564,7 @@ impl Cache {
     }
 
     /// Makes all translations unreachable. Only for a process with a single thread that is out
-    /// of the cache: a forked child.
+    /// of the cache: a forked child, or a thread about to create the second.
     pub fn clear(&mut self) {
         for entry in &self.entries {
             set_branch_table(entry.pc, 0);

@@ -116,6 +116,7 @@ pub(crate) fn thread_created(thread: &mut Thread, number: u32) {
     };
     event(thread, &create);
     if let Some(tracer) = tracer() {
+        tracer.begin_sharing();
         // The new thread's time begins after this event.
         tracer.enter_safe(thread);
     }

@@ -19,7 +19,7 @@
 //! A thread that waits is itself safe, so there is no deadlock; if lines were taken from it
 //! meanwhile, it leaves its superblock and checks everything anew.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use unspool_events::Event;
 use unspool_events::raw::{Header, SpecialKind, special_header};
@@ -78,6 +78,8 @@ pub(super) struct Ownership {
     /// Address of the array of [`Public`].
     threads: u64,
     thread_count: AtomicU64,
+    /// Whether translated code checks owners: not before there is a second thread.
+    checking: AtomicBool,
     /// Read-shared epochs begun.
     epoch: AtomicU32,
     /// Not less than the time of any transition to read-shared.
@@ -135,6 +137,7 @@ impl Ownership {
             },
             threads,
             thread_count: AtomicU64::new(0),
+            checking: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
             shared_clock: AtomicU64::new(0),
             read_last: (0..1 << 16).map(|_| AtomicU8::new(0)).collect(),
@@ -150,6 +153,10 @@ impl Ownership {
 
     fn is_on(&self) -> bool {
         self.threads != 0
+    }
+
+    fn is_checking(&self) -> bool {
+        self.checking.load(Ordering::Relaxed)
     }
 
     fn public(&self, thread: u32) -> &Public {
@@ -229,6 +236,22 @@ impl Tracer {
     /// The service that answers other threads.
     pub(crate) fn poll_detail(&self) -> u32 {
         POLL
+    }
+
+    /// Whether code that is translated now checks owners.
+    pub(crate) fn checks_owners(&self) -> bool {
+        self.ownership.is_checking()
+    }
+
+    /// The only thread is about to create the second one. Up to here its program order is
+    /// the whole order, so nothing was checked and nobody owns a line; the second thread's
+    /// time begins after all of it. From here on code checks, so it is translated anew.
+    pub(super) fn begin_sharing(&self) {
+        if self.ownership.is_on() && !self.ownership.is_checking() {
+            let mut code = Process::get().code();
+            self.ownership.checking.store(true, Ordering::Relaxed);
+            code.cache.clear();
+        }
     }
 
     /// Adds a place where ownership is checked; returns the service that acquires it.
@@ -316,6 +339,7 @@ impl Tracer {
                     .poll
                     .store(0, Ordering::SeqCst);
             }
+            self.ownership.checking.store(false, Ordering::Relaxed);
             lock(&self.ownership.sites).clear();
         }
     }
@@ -536,7 +560,7 @@ pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) -> Option
 /// whoever sees the values comes later. The thread is out of the cache; the next event gets
 /// its time.
 pub(super) fn own(tracer: &Tracer, thread: &mut Thread, address: u64, size: u64) {
-    if !tracer.ownership.is_on() || thread.trace.is_null() {
+    if !tracer.ownership.is_checking() || thread.trace.is_null() {
         return;
     }
     // SAFETY: the trace belongs to this thread, or to its parent that waits.

@@ -20,7 +20,7 @@ use crate::layout::OWNER_WORDS;
 use crate::operands::{MemoryOperand, RegisterUse, Shape};
 use crate::slots::offset;
 use crate::trace::LineLayout;
-use unspool_events::{AccessKind, Order};
+use unspool_events::AccessKind;
 
 /// Bytes of [`crate::emit::Emitter::leave`].
 const LEAVE_SIZE: u64 = 18;
@@ -219,7 +219,7 @@ fn symbolic(values: &Values, operand: &MemoryOperand) -> Option<Symbolic> {
 
 /// Emits the poll at the start of a superblock: does another thread want an answer?
 pub(crate) fn poll(translation: &mut Translation, item: &Item) {
-    if translation.tracer.order() != Order::LineAtomic {
+    if !translation.tracer.checks_owners() {
         return;
     }
     with_flags(translation, item.flags_live, |translation| {

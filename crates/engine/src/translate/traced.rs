@@ -14,7 +14,7 @@
 use iced_x86::{InstructionInfoFactory, Register};
 use unspool_events::raw::{MAX_PATH_WORDS, path_header};
 use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
-use unspool_events::{Order, PathId};
+use unspool_events::PathId;
 
 use super::addresses::Values;
 use super::copy::Builder;
@@ -131,11 +131,7 @@ pub fn translate(
     pc: u64,
 ) -> Result<(), CacheFull> {
     let code = cache.begin()?;
-    let count = if tracer.order() == Order::LineAtomic {
-        3
-    } else {
-        2
-    };
+    let count = if tracer.checks_owners() { 3 } else { 2 };
     let (items, end) = fetch(cache, source, pc, count, tracer);
     let builder = Builder::new(code, pc, source.vdso);
     let touched = items
@@ -353,9 +349,10 @@ impl Translation<'_> {
     fn run(&mut self, items: &[Item], end: End) {
         self.superblock.first_path = self.tracer.next_path();
         self.prologue();
-        let checks = match self.tracer.order() {
-            Order::LineAtomic => ownership::plan(items),
-            _ => vec![Vec::new(); items.len()],
+        let checks = if self.tracer.checks_owners() {
+            ownership::plan(items)
+        } else {
+            vec![Vec::new(); items.len()]
         };
         for (index, item) in items.iter().enumerate() {
             let before = self.builder.code.here();
