@@ -32,6 +32,8 @@ pub struct Slots {
     pub buffer: u64,
     /// Line-atomic order: the word that marks lines as exclusive to this thread.
     pub owner_word: u64,
+    /// Line-atomic order: eight times the buffer position plus this bounds the thread's time.
+    pub clock: u64,
     /// Line-atomic order: not zero when another thread wants an answer.
     pub poll: u64,
     /// The program's FS base (it lives in GS; this is a copy for the engine).
@@ -40,8 +42,6 @@ pub struct Slots {
     pub in_cache: u64,
     /// Line-atomic order: read-shared words not below this one have been seen.
     pub shared_seen: u64,
-    /// Padding up to the alignment of `vectors`.
-    pub reserved: u64,
     /// The program's vector state outside the cache, in XSAVE format.
     pub vectors: Vectors,
 }
@@ -65,11 +65,11 @@ thread_local! {
             pending: 0,
             buffer: 0,
             owner_word: 0,
+            clock: 0,
             poll: 0,
             program_fs: 0,
             in_cache: 0,
             shared_seen: 0,
-            reserved: 0,
             vectors: Vectors([0; 4096]),
         }))
     };

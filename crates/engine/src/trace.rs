@@ -228,7 +228,6 @@ impl Tracer {
                  help: trace less of it, for instance with --children=leave",
             );
         }
-        self.ownership.define_paths(used, &superblock.paths);
         lock(&self.writer).define_superblock(superblock);
     }
 

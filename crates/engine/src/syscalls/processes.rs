@@ -369,6 +369,7 @@ fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     // SAFETY: as above; the child has left this memory. What it recorded stays.
     unsafe {
         saved.buffer = (*thread.slots).buffer;
+        saved.clock = (*thread.slots).clock;
         std::ptr::write(thread.slots, *saved);
     }
     Thread::set_current(thread);

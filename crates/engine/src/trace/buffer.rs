@@ -34,12 +34,10 @@ pub(crate) fn empty_buffer(thread: &mut Thread) {
     };
     let register = tracer.with_fragment(fragment, |fragment| fragment.borrowed.buffer);
     let start = thread.register(register);
-    trace.count_time(start);
     trace.hand_over(start);
     let rest = (trace.end - start) as usize;
     // SAFETY: both ranges lie in the buffer.
     unsafe { std::ptr::copy(start as *const u8, trace.base as *mut u8, rest) };
-    trace.clock.counted = trace.base;
     thread.set_register(register, trace.base);
     tracer.keep_close(thread);
 }
@@ -71,9 +69,7 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
             unsafe {
                 let trace = &mut *thread.trace;
                 if words == 0 && start + WORD > trace.end {
-                    trace.count_time(start);
                     trace.hand_over(start);
-                    trace.clock.counted = trace.base;
                     (trace.base as *mut u64).write(header);
                     end = trace.base + WORD;
                 } else {

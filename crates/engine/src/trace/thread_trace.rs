@@ -27,9 +27,8 @@ pub struct ThreadTrace {
     pub(super) frames: Vec<functions::Frame>,
     /// In verify mode: the values read by the instruction that is being executed.
     pub(super) values: Vec<u64>,
-    /// In line-atomic order: the thread's time at the start of the buffer's contents, and
-    /// how far the contents have been counted.
-    pub(super) clock: super::ownership::Clock,
+    /// In line-atomic order: a time that the thread is known to have reached.
+    pub(super) reached: u64,
 }
 
 impl ThreadTrace {
@@ -69,10 +68,11 @@ impl ThreadTrace {
             registered: false,
             frames: Vec::new(),
             values: Vec::new(),
-            clock: super::ownership::Clock::default(),
+            reached: 0,
         });
         trace.set_position(base);
         tracer.buffer_mapped(size);
+        trace.set_bound(base, 0);
         trace
     }
 
@@ -88,10 +88,15 @@ impl ThreadTrace {
     }
 
     /// Gives the records up to `end` to the encoder, or drops them if they are not wanted.
+    /// The buffer begins anew.
     pub(super) fn hand_over(&mut self, end: u64) {
-        if !self.recording {
-            return;
+        if self.recording {
+            self.give(end);
         }
+        self.begin_buffer(end);
+    }
+
+    fn give(&mut self, end: u64) {
         // SAFETY: the range is mapped and written by this thread only; the encoder does not touch it.
         let records = unsafe {
             std::slice::from_raw_parts(self.base as *const u64, ((end - self.base) / WORD) as usize)
@@ -122,10 +127,8 @@ impl ThreadTrace {
     /// Empties the buffer, while the thread is out of the cache.
     pub(super) fn empty(&mut self) {
         let position = self.position();
-        self.count_time(position);
         self.hand_over(position);
         self.set_position(self.base);
-        self.clock.counted = self.base;
     }
 
     /// Adds whole special records.

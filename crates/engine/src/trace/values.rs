@@ -1,7 +1,7 @@
 //! Verify mode: the values of accesses, so that an order can be checked by replaying them.
 
 use unspool_events::AccessKind;
-use unspool_events::raw::{SpecialKind, special_header};
+use unspool_events::raw::{MAX_PATH_WORDS, SpecialKind, special_header};
 use unspool_events::superblock::{AccessingInstruction, AddressSource, Extent, Operand};
 
 use super::{Tracer, lock};
@@ -87,7 +87,7 @@ pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) {
         payload.len(),
     )];
     record.extend(payload);
-    let moved = trace.insert_before(start, &record);
+    let moved = trace.insert_before(start, MAX_PATH_WORDS as u64, &record);
     thread.set_register(register, moved);
 }
 

@@ -66,6 +66,8 @@ pub struct CheckSite {
     pub(crate) write: bool,
     /// How many accessing instructions precede in the record.
     pub(crate) ordinal: usize,
+    /// How many words precede in the record.
+    pub(crate) words: usize,
     /// The instruction's address.
     pub(crate) pc: u64,
     /// Where the cache goes on behind the check.
@@ -85,6 +87,7 @@ pub(crate) struct SlowCheck {
     /// None: a poll.
     check: Option<Check>,
     ordinal: usize,
+    words: usize,
     pc: u64,
     flags_live: bool,
 }
@@ -234,6 +237,7 @@ pub(crate) fn poll(translation: &mut Translation, item: &Item) {
             end,
             check: None,
             ordinal: 0,
+            words: 0,
             pc,
             flags_live: false,
         });
@@ -280,12 +284,14 @@ pub(crate) fn check(translation: &mut Translation, item: &Item, checks: &[Check]
                     end,
                     check: Some(check),
                     ordinal,
+                    words: translation.words,
                     pc: item.pc,
                     flags_live: translation.flags_loan.is_some(),
                 });
             } else {
                 // The extent is known only at run time: the engine looks at it.
-                let mut site = check.site(ordinal, item.pc, translation.flags_loan.is_some());
+                let flags_live = translation.flags_loan.is_some();
+                let mut site = check.site(ordinal, translation.words, item.pc, flags_live);
                 site.passed = start + LEAVE_SIZE;
                 let detail = translation.tracer.add_check_site(site);
                 translation.service(detail, item.pc);
@@ -320,7 +326,7 @@ fn fits(check: &Check) -> bool {
 
 impl Check {
     /// What the engine must know, except where the cache goes on.
-    fn site(&self, ordinal: usize, pc: u64, flags_live: bool) -> CheckSite {
+    fn site(&self, ordinal: usize, words: usize, pc: u64, flags_live: bool) -> CheckSite {
         let Check {
             operand,
             first,
@@ -333,6 +339,7 @@ impl Check {
             last,
             write,
             ordinal,
+            words,
             pc,
             passed: 0,
             flags_live,
@@ -387,7 +394,7 @@ pub(crate) fn finish(translation: &mut Translation) {
             Some(check) => {
                 look_closely(translation, check, slow.end);
                 claim_untouched(translation, check, slow.start);
-                let site = check.site(slow.ordinal, slow.pc, slow.flags_live);
+                let site = check.site(slow.ordinal, slow.words, slow.pc, slow.flags_live);
                 translation.tracer.add_check_site(CheckSite {
                     passed: slow.end,
                     ..site

@@ -12,9 +12,9 @@
 //! flags are dead or save them.
 
 use iced_x86::{InstructionInfoFactory, Register};
+use unspool_events::PathId;
 use unspool_events::raw::{MAX_PATH_WORDS, path_header};
 use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
-use unspool_events::PathId;
 
 use super::addresses::Values;
 use super::copy::Builder;
@@ -32,7 +32,7 @@ use crate::slots::offset;
 use crate::trace::{FragmentTrace, Tracer};
 
 /// The most instructions in a superblock.
-const LIMIT: usize = 64;
+pub(crate) const LIMIT: usize = 64;
 /// The spill slots of the borrowed registers.
 pub(crate) const BORROWED_SPILLS: [u8; 3] = [2, 3, 4];
 /// Words that one instruction may need at most (a gather of sixteen with a vector mask).

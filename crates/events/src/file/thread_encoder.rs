@@ -55,6 +55,14 @@ impl ThreadEncoder {
         }
     }
 
+    /// The thread's time where it was last counted, and how many words have come since.
+    /// `None` if it is never counted, because nothing is kept.
+    #[must_use]
+    pub fn counted(&self) -> Option<(u64, usize)> {
+        let kept = !self.shared.discards() && !self.shared.is_closed();
+        kept.then_some((self.time, self.words.len()))
+    }
+
     /// Ends the chunk and writes it, so that a reader of the file or pipe sees everything
     /// appended so far. (Stamps and values wait for the record that they belong to.)
     pub fn flush(&mut self) {

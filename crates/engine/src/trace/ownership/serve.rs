@@ -1,0 +1,108 @@
+//! What translated code asks of the protocol: to answer others, and to acquire lines.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use unspool_events::raw::{SpecialKind, special_header};
+
+use super::super::{Tracer, leave_midway, lock};
+use super::acquire::Acquisition;
+use super::clock::TIME_PER_BYTE;
+use super::extents::extents;
+use super::{EPOCH, POLL, SERVICE_BIT};
+use crate::cache::{Exit, FLAGS, Loan};
+use crate::process::Process;
+use crate::thread::Thread;
+use crate::translate::ownership::CheckSite;
+
+/// Somebody asked this thread, or a check failed. Returns where the thread goes on in the
+/// cache, or none if it has to leave the superblock.
+pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) -> Option<u64> {
+    let resume = u64::from(exit.stub);
+    let register = exit.warmth.buffer_register();
+    // SAFETY: the trace belongs to this thread, or to its parent that waits.
+    let trace = unsafe { &mut *thread.trace };
+    let start = thread.register(register);
+    if exit.detail == POLL {
+        answer(tracer, thread, trace.bound(start));
+        return Some(resume);
+    }
+    let site = lock(&tracer.ownership.sites)[(exit.detail & !SERVICE_BIT) as usize];
+    // What the record in the making has accessed counts as a whole record.
+    let bound = trace.bound(start) + 8 * TIME_PER_BYTE;
+    let mut acquisition = Acquisition::new(tracer, thread, bound);
+    for (address, size, write) in extents(acquisition.thread, &site) {
+        acquisition.acquire_range(address, size, write);
+    }
+    let Acquisition {
+        least,
+        lost,
+        nowhere,
+        ..
+    } = acquisition;
+    if lost {
+        leave_superblock(thread, resume - 1, &site);
+        // The instruction comes first in the next record.
+        trace.stamp_next(least);
+        return None;
+    }
+    if least > trace.reached {
+        let record = [
+            special_header(SpecialKind::Stamp, site.ordinal as u64, 1),
+            least,
+        ];
+        let start = trace.insert_before(start, site.words as u64, &record);
+        thread.set_register(register, start);
+        trace.pass_stamp(start, least);
+    }
+    Some(if nowhere { site.passed } else { resume })
+}
+
+/// Before the engine writes program memory on the kernel's behalf: takes the lines, so that
+/// whoever sees the values comes later. The thread is out of the cache; the next event gets
+/// its time.
+pub(in crate::trace) fn own(tracer: &Tracer, thread: &mut Thread, address: u64, size: u64) {
+    if !tracer.ownership.is_checking() || thread.trace.is_null() {
+        return;
+    }
+    // SAFETY: the trace belongs to this thread, or to its parent that waits.
+    let trace = unsafe { &mut *thread.trace };
+    let bound = trace.bound(trace.position());
+    let mut acquisition = Acquisition::new(tracer, thread, bound);
+    acquisition.acquire_range(address, size, true);
+    let least = acquisition.least;
+    if least > trace.reached {
+        trace.stamp_next(least);
+    }
+}
+
+/// Lines of earlier checks are gone: the rest of the superblock is entered anew.
+fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite) {
+    let code = Process::get().code();
+    let position = code
+        .cache
+        .position_of_pc(at, site.pc)
+        .expect("the check belongs to the fragment");
+    leave_midway(thread, &code.cache, 0, position);
+    for loan in code.cache.loans_at(position.fragment, at) {
+        thread.return_loan(loan);
+    }
+    if site.flags_live {
+        let slot = crate::translate::record::FLAGS_SPILL;
+        thread.return_loan(Loan {
+            start: 0,
+            end: 0,
+            register: FLAGS,
+            slot,
+        });
+    }
+    thread.set_pc(site.pc);
+}
+
+/// Passes a safe point.
+fn answer(tracer: &Tracer, thread: &mut Thread, time: u64) {
+    let public = tracer.ownership.public(thread.number);
+    // SAFETY: the slot belongs to this thread; others store to it atomically.
+    unsafe { AtomicU64::from_ptr(&raw mut (*thread.slots).poll) }.store(0, Ordering::SeqCst);
+    public.clock.store(time, Ordering::SeqCst);
+    public.state.fetch_add(EPOCH, Ordering::SeqCst);
+}

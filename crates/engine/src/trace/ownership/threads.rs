@@ -1,0 +1,136 @@
+//! The threads that share lines: how they come and go, and when they are safe.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use unspool_events::Event;
+
+use super::super::{Tracer, lock};
+use super::SAFE;
+use crate::thread::Thread;
+
+impl Tracer {
+    /// A thread starts: its time begins after everything its creator did.
+    pub(in crate::trace) fn adopt(&self, thread: &mut Thread, parent: Option<u32>) {
+        let ownership = &self.ownership;
+        if !ownership.is_on() {
+            return;
+        }
+        let public = ownership.public(thread.number);
+        ownership
+            .thread_count
+            .fetch_max(u64::from(thread.number) + 1, Ordering::SeqCst);
+        // SAFETY: the slots and the trace belong to this thread.
+        unsafe {
+            let word = u64::from(thread.number) + 1;
+            (*thread.slots).owner_word = word | word << 32;
+            (*thread.slots).shared_seen = u64::from(u32::MAX);
+            (*thread.slots).poll = 0;
+            public
+                .poll
+                .store(&raw const (*thread.slots).poll as u64, Ordering::SeqCst);
+            let trace = &mut *thread.trace;
+            if let Some(parent) = parent {
+                let time = ownership.public(parent).clock.load(Ordering::SeqCst) + 1;
+                trace.stamp_next(time);
+            }
+        }
+        public.state.fetch_and(!SAFE, Ordering::SeqCst);
+    }
+
+    /// A thread has ended: whatever it owned can be taken without asking.
+    pub(in crate::trace) fn release(&self, thread: &mut Thread) {
+        if self.ownership.is_on() {
+            publish(self, thread);
+            self.ownership
+                .public(thread.number)
+                .poll
+                .store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// The thread leaves translated code for a while that may be long.
+    pub(in crate::trace) fn enter_safe(&self, thread: &mut Thread) {
+        if self.ownership.is_on() {
+            publish(self, thread);
+        }
+    }
+
+    /// The thread comes back.
+    pub(in crate::trace) fn leave_safe(&self, thread: &mut Thread) {
+        if !self.ownership.is_on() {
+            return;
+        }
+        let public = self.ownership.public(thread.number);
+        public.state.fetch_and(!SAFE, Ordering::SeqCst);
+        let floor = public.floor.swap(0, Ordering::SeqCst);
+        // SAFETY: the trace belongs to this thread, or to its parent that waits.
+        let trace = unsafe { &mut *thread.trace };
+        if floor > trace.reached {
+            trace.stamp_next(floor);
+            let mut words = Vec::new();
+            Event::ThreadSync.encode(&mut words);
+            trace.append(&words);
+        }
+    }
+
+    /// In a forked child: the other threads are gone.
+    pub(in crate::trace) fn forget_others(&self) {
+        if self.ownership.is_on() {
+            for thread in 0..self.ownership.thread_count.load(Ordering::SeqCst) as u32 {
+                self.ownership
+                    .public(thread)
+                    .state
+                    .fetch_or(SAFE, Ordering::SeqCst);
+                self.ownership
+                    .public(thread)
+                    .poll
+                    .store(0, Ordering::SeqCst);
+            }
+            self.ownership.checking.store(false, Ordering::Relaxed);
+            lock(&self.ownership.sites).clear();
+        }
+    }
+
+    /// A buffer was emptied: threads that are too far behind are told to catch up.
+    pub(in crate::trace) fn keep_close(&self, thread: &mut Thread) {
+        let ownership = &self.ownership;
+        if !ownership.is_on() || self.plan.max_skew == 0 {
+            return;
+        }
+        // SAFETY: the trace belongs to this thread.
+        let time = unsafe { (*thread.trace).reached };
+        let own = ownership.public(thread.number);
+        own.reached.store(time, Ordering::Relaxed);
+        for other in 0..ownership.thread_count.load(Ordering::Relaxed) as u32 {
+            let public = ownership.public(other);
+            let poll = public.poll.load(Ordering::SeqCst);
+            if other == thread.number || poll == 0 {
+                continue;
+            }
+            if public.reached.load(Ordering::Relaxed) + self.plan.max_skew < time {
+                public
+                    .floor
+                    .fetch_max(time - self.plan.max_skew / 4, Ordering::SeqCst);
+                ask(poll);
+            }
+        }
+    }
+}
+
+/// Publishes the thread's time and marks it safe. Its state must be out of the cache.
+fn publish(tracer: &Tracer, thread: &mut Thread) {
+    // SAFETY: the trace belongs to this thread.
+    let trace = unsafe { &mut *thread.trace };
+    let public = tracer.ownership.public(thread.number);
+    public.reached.store(trace.reached, Ordering::Relaxed);
+    public
+        .clock
+        .store(trace.bound(trace.position()), Ordering::SeqCst);
+    public.state.fetch_or(SAFE, Ordering::SeqCst);
+}
+
+pub(super) fn ask(poll: u64) {
+    // SAFETY: the slot belongs to a thread that is listed; slots of ended threads stay
+    // mapped as long as anybody may ask, because their address is withdrawn first.
+    unsafe { AtomicU64::from_ptr(poll as *mut u64) }.store(1, Ordering::SeqCst);
+}
