@@ -9,7 +9,7 @@
 //!
 //! Hot code grows from the start of the cache, stubs and thunks grow from its middle.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::emit::{Emitter, Gpr, gpr};
 use crate::exit::{self, ExitKind};
@@ -188,6 +188,8 @@ pub struct Cache {
     boundaries: Vec<u8>,
     loans: Vec<Loan>,
     by_page: FxHashMap<u64, Vec<u32>>,
+    /// Pages whose code is entered only from outside the cache.
+    unlinked_pages: FxHashSet<u64>,
     /// Program bytes translated so far.
     pub translated_bytes: u64,
     /// Program instructions translated so far.
@@ -225,6 +227,7 @@ impl Cache {
             boundaries: Vec::new(),
             loans: Vec::new(),
             by_page: FxHashMap::default(),
+            unlinked_pages: FxHashSet::default(),
             translated_bytes: 0,
             translated_instructions: 0,
         }
@@ -270,6 +273,26 @@ impl Cache {
     #[must_use]
     pub fn exit_id(&self, index_in_draft: usize) -> u32 {
         exit::FIRST + (self.exits.len() + index_in_draft) as u32
+    }
+
+    /// Code on this page of the program is from now on entered only from outside the cache,
+    /// where it can be looked at before.
+    pub fn keep_unlinked(&mut self, page: u64) {
+        self.unlinked_pages.insert(page >> PAGE_SHIFT);
+    }
+
+    /// What is on the pages of a range is gone.
+    pub fn allow_links(&mut self, range: &std::ops::Range<u64>) {
+        if !self.unlinked_pages.is_empty() {
+            let pages = range.start >> PAGE_SHIFT..range.end.div_ceil(1 << PAGE_SHIFT);
+            self.unlinked_pages.retain(|page| !pages.contains(page));
+        }
+    }
+
+    /// Whether the code at a program address is entered only from outside the cache.
+    #[must_use]
+    pub fn is_unlinked(&self, pc: u64) -> bool {
+        !self.unlinked_pages.is_empty() && self.unlinked_pages.contains(&(pc >> PAGE_SHIFT))
     }
 
     /// The entry for a program address.
@@ -327,7 +350,7 @@ impl Cache {
                 incoming: 0,
             });
             self.by_pc.insert(pc, index);
-            if thunk != 0 {
+            if thunk != 0 && !self.is_unlinked(pc) {
                 set_branch_table(pc, u64::from(thunk));
             }
         }
@@ -389,6 +412,9 @@ impl Cache {
 
     fn link(&mut self, index: u32) {
         let exit = self.exits[index as usize];
+        if self.is_unlinked(exit.target) {
+            return;
+        }
         let Some(&entry_index) = self.by_pc.get(&exit.target) else {
             return;
         };
@@ -409,6 +435,9 @@ impl Cache {
 
     /// The code at which an indirect branch to `entry` arrives; makes it on first use.
     pub fn thunk(&mut self, pc: u64) {
+        if self.is_unlinked(pc) {
+            return;
+        }
         let Some(&index) = self.by_pc.get(&pc) else {
             return;
         };

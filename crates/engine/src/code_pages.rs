@@ -1,5 +1,10 @@
-//! Code that changes: translated pages that the program may write are write-protected, and
-//! a write makes their translations stale before it happens.
+//! Code that changes.
+//!
+//! Translated pages that the program may write, there or through another mapping of the
+//! same memory, are write-protected, and a write makes their translations stale before it
+//! happens. Where other processes may write, that is of no use: such code is looked at each
+//! time before it runs, and its fragments are never linked, so that they cannot be entered
+//! without.
 
 use std::ops::Range;
 
@@ -16,21 +21,83 @@ pub fn watch(code: &mut Code, pc: u64) {
         let Some((_, region)) = code.regions.find(page) else {
             return;
         };
-        let needed = libc::PROT_WRITE | libc::PROT_EXEC;
-        if region.protection & needed == needed && code.watched_pages.insert(page) {
-            // SAFETY: the page is the program's; a write to it is caught by `handle_write`.
-            unsafe {
-                libc::mprotect(
-                    page as *mut libc::c_void,
-                    PAGE as usize,
-                    region.protection & !libc::PROT_WRITE,
-                )
-            };
-        }
         if region.protection & libc::PROT_EXEC == 0 {
             return;
         }
+        if code.regions.changes_from_outside(&region) {
+            code.cache.keep_unlinked(pc & !(PAGE - 1));
+            code.cache.keep_unlinked(page);
+        } else {
+            protect(code, page, region.protection);
+            for (range, other) in code.regions.other_views(page..page + PAGE) {
+                if other.view.is_some_and(|view| view.shared) {
+                    protect(code, range.start, other.protection);
+                }
+            }
+        }
         page += PAGE;
+    }
+}
+
+/// Write-protects a page that the program may write.
+fn protect(code: &mut Code, page: u64, protection: i32) {
+    if protection & libc::PROT_WRITE != 0 && code.watched_pages.insert(page) {
+        // SAFETY: the page is the program's; a write to it is caught by `handle_write`.
+        unsafe {
+            libc::mprotect(
+                page as *mut libc::c_void,
+                PAGE as usize,
+                protection & !libc::PROT_WRITE,
+            )
+        };
+    }
+}
+
+/// Keeps the bytes from which the fragment at `pc` was just made, if others may change them.
+pub fn remember(code: &mut Code, pc: u64) {
+    if !code.cache.is_unlinked(pc) {
+        return;
+    }
+    let Some(entry) = code.cache.entry(pc) else {
+        return;
+    };
+    if let Some(index) = code.cache.fragment_at(u64::from(entry.cache)) {
+        let fragment = code.cache.fragment(index);
+        let mut bytes = vec![0; fragment.length as usize];
+        if crate::guarded::read(fragment.pc, &mut bytes) {
+            code.checked.insert(index, bytes);
+        }
+    }
+}
+
+/// Makes the translation of `pc` stale if its code is not what it was made from any more.
+pub fn check(code: &mut Code, pc: u64) {
+    if !code.cache.is_unlinked(pc) {
+        return;
+    }
+    let Some(entry) = code.cache.entry(pc) else {
+        return;
+    };
+    let Some(index) = code.cache.fragment_at(u64::from(entry.cache)) else {
+        return;
+    };
+    let fragment = *code.cache.fragment(index);
+    let mut bytes = vec![0; fragment.length as usize];
+    let same = crate::guarded::read(fragment.pc, &mut bytes)
+        && code.checked.get(&index).is_some_and(|kept| *kept == bytes);
+    if !same {
+        code.checked.remove(&index);
+        let end = fragment.pc + u64::from(fragment.length.max(1));
+        code.cache.invalidate(fragment.pc..end);
+    }
+}
+
+/// Another process is about to share the program's memory.
+pub fn share(code: &mut Code) {
+    code.regions.open_all_objects();
+    let open: Vec<_> = code.regions.code_open_to_others().collect();
+    for range in open {
+        code.cache.invalidate(range);
     }
 }
 
@@ -52,7 +119,8 @@ pub fn handle_write(process: &Process, address: u64, registers: &[i64; 23]) -> b
     )
 }
 
-/// Makes the watched pages of a range writable again and their translations stale.
+/// Makes the watched pages of a range writable again and their translations stale, those
+/// of other mappings of the same memory included.
 pub fn release(code: &mut Code, range: Range<u64>) -> bool {
     let pages: Vec<u64> = code
         .watched_pages
@@ -62,6 +130,9 @@ pub fn release(code: &mut Code, range: Range<u64>) -> bool {
     for &page in &pages {
         code.watched_pages.remove(&page);
         code.cache.invalidate(page..page + PAGE);
+        for (range, _) in code.regions.other_views(page..page + PAGE) {
+            code.cache.invalidate(range);
+        }
         if let Some((_, region)) = code.regions.find(page) {
             // SAFETY: the page is the program's and gets the protection that the program asked for.
             unsafe { libc::mprotect(page as *mut libc::c_void, PAGE as usize, region.protection) };
@@ -80,5 +151,24 @@ pub fn forget(code: &mut Code, range: Range<u64>) {
     for page in pages {
         code.watched_pages.remove(&page);
     }
+    code.cache.allow_links(&range);
     code.cache.invalidate(range);
+}
+
+/// A range was mapped or protected anew, so that it may be writable now: code that the same
+/// memory shows elsewhere is to be watched there as well, when it is translated again.
+pub fn writers_changed(code: &mut Code, range: Range<u64>) {
+    let mut at = range.start;
+    while at < range.end {
+        let Some((_, region)) = code.regions.find(at) else {
+            return;
+        };
+        let end = region.end.min(range.end);
+        if region.protection & libc::PROT_WRITE != 0 {
+            for (range, _) in code.regions.other_views(at..end) {
+                code.cache.invalidate(range);
+            }
+        }
+        at = end;
+    }
 }

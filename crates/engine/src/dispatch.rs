@@ -112,6 +112,7 @@ fn leave_fragment(
     thread.set_pc(exit.target);
     match exit.kind {
         ExitKind::Direct => {
+            code_pages::check(&mut code, exit.target);
             if let Some(entry) = code.cache.link_exit(id) {
                 return Some((u64::from(entry.cache), Resume::Entry));
             }
@@ -178,13 +179,8 @@ const SEGV_MAPERR: i32 = 1;
 const SEGV_ACCERR: i32 = 2;
 
 fn after_indirect(process: &'static Process, thread: &mut Thread) -> u64 {
-    let mut code = process.code();
-    let pc = thread.pc();
-    let entry = match code.cache.entry(pc) {
-        Some(entry) => u64::from(entry.cache),
-        None => translate_at(process, &mut code, pc),
-    };
-    code.cache.thunk(pc);
+    let entry = enter_at(process, thread);
+    process.code().cache.thunk(thread.pc());
     entry
 }
 
@@ -192,6 +188,7 @@ fn after_indirect(process: &'static Process, thread: &mut Thread) -> u64 {
 fn enter_at(process: &'static Process, thread: &mut Thread) -> u64 {
     let mut code = process.code();
     let pc = thread.pc();
+    code_pages::check(&mut code, pc);
     match code.cache.entry(pc) {
         Some(entry) => u64::from(entry.cache),
         None => translate_at(process, &mut code, pc),
@@ -216,9 +213,10 @@ fn translate_at(process: &'static Process, code: &mut Code, pc: u64) -> u64 {
             cache.translated_instructions
         ));
     }
+    code_pages::remember(code, pc);
+    let entry = code.cache.entry(pc);
     u64::from(
-        cache
-            .entry(pc)
+        entry
             .expect("a translation has an entry at its first instruction")
             .cache,
     )

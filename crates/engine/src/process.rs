@@ -21,6 +21,8 @@ pub struct Code {
     pub regions: Regions,
     /// Pages that are writable for the program but write-protected because they were translated.
     pub watched_pages: std::collections::BTreeSet<u64>,
+    /// The program bytes from which fragments were made that other processes may change.
+    pub checked: rustc_hash::FxHashMap<u32, Vec<u8>>,
 }
 
 /// The state of the process.

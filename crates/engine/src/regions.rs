@@ -3,7 +3,7 @@
 //! Kept up to date by the memory system calls. It answers what may be fetched as code,
 //! where code can be put below 2 GiB, and which translations a change makes stale.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// A mapped range.
@@ -13,19 +13,43 @@ pub struct Region {
     pub end: u64,
     /// PROT_READ, PROT_WRITE, PROT_EXEC as the program asked for them.
     pub protection: i32,
-    /// Whether it maps a file privately, so that only this process can change it.
-    pub private_file: bool,
+    /// What it shows of memory that can be mapped elsewhere too.
+    pub view: Option<View>,
+}
+
+/// What a region shows of a memory object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// Which object.
+    pub object: Object,
+    /// Where in the object the region starts.
+    pub offset: u64,
+    /// Whether writes to the region are writes to the object.
+    pub shared: bool,
+}
+
+/// Memory that several mappings can show: a file, or memory that processes share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Object {
+    /// The device of the file.
+    pub device: u64,
+    /// Its number on the device.
+    pub inode: u64,
 }
 
 /// All mapped ranges, by start, without overlaps.
 #[derive(Debug, Default)]
 pub struct Regions {
     by_start: BTreeMap<u64, Region>,
+    /// Objects that this process may write through a shared mapping.
+    written: BTreeSet<Object>,
+    /// Objects that other processes may write.
+    open: BTreeSet<Object>,
 }
 
 impl Regions {
     /// Adds a range, replacing what was there.
-    pub fn insert(&mut self, range: Range<u64>, protection: i32, private_file: bool) {
+    pub fn insert(&mut self, range: Range<u64>, protection: i32, view: Option<View>) {
         if range.is_empty() {
             return;
         }
@@ -33,9 +57,79 @@ impl Regions {
         let region = Region {
             end: range.end,
             protection,
-            private_file,
+            view,
         };
         self.by_start.insert(range.start, region);
+        self.note_writer(&region);
+    }
+
+    fn note_writer(&mut self, region: &Region) {
+        if let (Some(view), true) = (region.view, region.protection & libc::PROT_WRITE != 0)
+            && view.shared
+        {
+            self.written.insert(view.object);
+        }
+    }
+
+    /// Other processes may write this object from now on.
+    pub fn open_object(&mut self, object: Object) {
+        self.open.insert(object);
+    }
+
+    /// All shared memory: another process is about to have it too.
+    pub fn open_all_objects(&mut self) {
+        let views = self.by_start.values().filter_map(|region| region.view);
+        self.open
+            .extend(views.filter(|view| view.shared).map(|view| view.object));
+    }
+
+    /// Whether code in the region may be changed by another process.
+    #[must_use]
+    pub fn changes_from_outside(&self, region: &Region) -> bool {
+        region
+            .view
+            .is_some_and(|view| view.shared && self.open.contains(&view.object))
+    }
+
+    /// The regions that are executable and may be changed by other processes.
+    pub fn code_open_to_others(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let executable = self
+            .by_start
+            .iter()
+            .filter(|(_, region)| region.protection & libc::PROT_EXEC != 0);
+        executable
+            .filter(|(_, region)| self.changes_from_outside(region))
+            .map(|(&start, region)| start..region.end)
+    }
+
+    /// Where else the memory of a range (within one region) is mapped, with how it is mapped
+    /// there. Nothing where no shared mapping can write it: then no place changes another.
+    #[must_use]
+    pub fn other_views(&self, range: Range<u64>) -> Vec<(Range<u64>, Region)> {
+        let Some((start, region)) = self.find(range.start) else {
+            return Vec::new();
+        };
+        let Some(view) = region
+            .view
+            .filter(|view| self.written.contains(&view.object))
+        else {
+            return Vec::new();
+        };
+        let first = view.offset + (range.start - start);
+        let last = first + (range.end.min(region.end) - range.start);
+        let mut found = Vec::new();
+        for (&other_start, other) in &self.by_start {
+            let Some(other_view) = other.view.filter(|other| other.object == view.object) else {
+                continue;
+            };
+            let end = other_view.offset + (other.end - other_start);
+            let (from, to) = (first.max(other_view.offset), last.min(end));
+            if from < to && other_start != start {
+                let place = other_start + (from - other_view.offset);
+                found.push((place..place + (to - from), *other));
+            }
+        }
+        found
     }
 
     /// Removes a range, splitting what reaches over its ends.
@@ -56,8 +150,13 @@ impl Regions {
     pub fn protect(&mut self, range: Range<u64>, protection: i32) {
         self.split_at(range.start);
         self.split_at(range.end);
+        let mut changed = Vec::new();
         for (_, region) in self.by_start.range_mut(range) {
             region.protection = protection;
+            changed.push(*region);
+        }
+        for region in changed {
+            self.note_writer(&region);
         }
     }
 
@@ -118,7 +217,11 @@ impl Regions {
                     ..region
                 },
             );
-            self.by_start.insert(address, region);
+            let view = region.view.map(|view| View {
+                offset: view.offset + (address - start),
+                ..view
+            });
+            self.by_start.insert(address, Region { view, ..region });
         }
     }
 }
@@ -138,8 +241,8 @@ mod tests {
     #[test]
     fn inserting_over_the_middle_splits() {
         let mut regions = Regions::default();
-        regions.insert(0x1000..0x5000, 1, false);
-        regions.insert(0x2000..0x3000, 5, false);
+        regions.insert(0x1000..0x5000, 1, None);
+        regions.insert(0x2000..0x3000, 5, None);
         assert_eq!(
             starts(&regions),
             [
@@ -155,9 +258,9 @@ mod tests {
     #[test]
     fn executable_length_runs_over_adjacent_regions() {
         let mut regions = Regions::default();
-        regions.insert(0x1000..0x2000, libc::PROT_EXEC, false);
-        regions.insert(0x2000..0x3000, libc::PROT_EXEC | libc::PROT_READ, false);
-        regions.insert(0x3000..0x4000, libc::PROT_READ, false);
+        regions.insert(0x1000..0x2000, libc::PROT_EXEC, None);
+        regions.insert(0x2000..0x3000, libc::PROT_EXEC | libc::PROT_READ, None);
+        regions.insert(0x3000..0x4000, libc::PROT_READ, None);
         assert_eq!(regions.executable_length(0x1800), 0x1800);
         assert_eq!(regions.executable_length(0x3000), 0);
         assert!(regions.any_executable(0x2fff..0x3001));
@@ -165,10 +268,59 @@ mod tests {
     }
 
     #[test]
+    fn views_of_one_object_find_each_other() {
+        let object = Object {
+            device: 1,
+            inode: 2,
+        };
+        let view = |offset| {
+            Some(View {
+                object,
+                offset,
+                shared: true,
+            })
+        };
+        let mut regions = Regions::default();
+        regions.insert(0x1_0000..0x1_4000, libc::PROT_EXEC, view(0x2000));
+        regions.insert(0x8_0000..0x8_8000, libc::PROT_READ, view(0));
+        assert!(regions.other_views(0x1_1000..0x1_2000).is_empty());
+        // A piece of the other view becomes writable, and so a region of its own.
+        regions.protect(0x8_3000..0x8_5000, libc::PROT_WRITE);
+        let found = |range| -> Vec<_> {
+            let others = regions.other_views(range);
+            others.into_iter().map(|(range, _)| range).collect()
+        };
+        assert_eq!(found(0x1_1000..0x1_2000), [0x8_3000..0x8_4000]);
+        assert_eq!(
+            found(0x1_0000..0x1_2000),
+            [0x8_2000..0x8_3000, 0x8_3000..0x8_4000]
+        );
+        assert_eq!(found(0x8_3000..0x8_4000), [0x1_1000..0x1_2000]);
+    }
+
+    #[test]
+    fn shared_code_is_open_once_another_process_has_it() {
+        let view = |inode, shared| {
+            Some(View {
+                object: Object { device: 1, inode },
+                offset: 0,
+                shared,
+            })
+        };
+        let mut regions = Regions::default();
+        regions.insert(0x1000..0x2000, libc::PROT_EXEC, view(1, true));
+        regions.insert(0x2000..0x3000, libc::PROT_EXEC, view(2, false));
+        assert_eq!(regions.code_open_to_others().count(), 0);
+        regions.open_all_objects();
+        let open: Vec<_> = regions.code_open_to_others().collect();
+        assert_eq!(open, [0x1000..0x2000]);
+    }
+
+    #[test]
     fn gaps_are_found_before_between_and_after() {
         let mut regions = Regions::default();
-        regions.insert(0x2000..0x3000, 1, false);
-        regions.insert(0x4000..0x5000, 1, false);
+        regions.insert(0x2000..0x3000, 1, None);
+        regions.insert(0x4000..0x5000, 1, None);
         assert_eq!(regions.find_gap(0x1000, 0x1000..0x9000), Some(0x1000));
         assert_eq!(regions.find_gap(0x1000, 0x2000..0x9000), Some(0x3000));
         assert_eq!(regions.find_gap(0x2000, 0x2000..0x9000), Some(0x5000));

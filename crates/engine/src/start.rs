@@ -131,7 +131,7 @@ fn install(
     let mut regions = Regions::default();
     for segment in &loaded.segments {
         let range = segment.address..segment.address + segment.size;
-        regions.insert(range, segment.protection, segment.file.is_some());
+        regions.insert(range, segment.protection, None);
     }
     let stack_protection = libc::PROT_READ
         | libc::PROT_WRITE
@@ -140,12 +140,12 @@ fn install(
         } else {
             0
         };
-    regions.insert(loaded.stack.clone(), stack_protection, false);
+    regions.insert(loaded.stack.clone(), stack_protection, None);
     if vdso.size != 0 {
         regions.insert(
             vdso.start..vdso.start + vdso.size,
             libc::PROT_READ | libc::PROT_EXEC,
-            true,
+            None,
         );
     }
     let catch_fatal = trace.is_some();
@@ -156,6 +156,7 @@ fn install(
             cache,
             regions,
             watched_pages: std::collections::BTreeSet::new(),
+            checked: rustc_hash::FxHashMap::default(),
         },
         gates,
         crate::process::Facts {

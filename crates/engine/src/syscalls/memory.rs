@@ -2,6 +2,7 @@
 //! forgets translations of what is gone.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Call;
 use crate::code_pages;
@@ -9,6 +10,7 @@ use crate::layout::{
     BRANCH_TABLE, BRANCH_TABLE_SIZE, CACHE_BASE, LIBRARY_BASE, LIBRARY_END, OWNER_WORDS_END,
 };
 use crate::process::{Code, Process};
+use crate::regions::{Object, View};
 use unspool_events::Order;
 
 const PAGE: u64 = 4096;
@@ -48,8 +50,6 @@ fn succeeded(result: i64) -> bool {
 pub(super) fn map(process: &Process, call: &Call) -> i64 {
     let [address, size, protection, flags, file, offset] = call.arguments;
     let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u64 != 0;
-    let private_file =
-        flags & libc::MAP_PRIVATE as u64 != 0 && flags & libc::MAP_ANONYMOUS as u64 == 0;
     let mut code = process.code();
     let mut hint = address;
     if fixed {
@@ -78,9 +78,51 @@ pub(super) fn map(process: &Process, call: &Call) -> i64 {
     if succeeded(result) {
         let range = whole_pages(result as u64, size);
         code_pages::forget(&mut code, range.clone());
-        code.regions.insert(range, protection as i32, private_file);
+        let view = view_of(&mut code, flags, file as i32, offset);
+        code.regions.insert(range.clone(), protection as i32, view);
+        code_pages::writers_changed(&mut code, range);
     }
     result
+}
+
+/// The device of objects that are shared memory without a file.
+const ANONYMOUS: u64 = u64::MAX;
+/// The device of System V shared memory.
+const SYSTEM_V: u64 = u64::MAX - 1;
+
+/// What a new mapping shows of memory that can be mapped elsewhere too.
+fn view_of(code: &mut Code, flags: u64, file: i32, offset: u64) -> Option<View> {
+    let shared = flags & libc::MAP_PRIVATE as u64 == 0;
+    if flags & libc::MAP_ANONYMOUS as u64 != 0 {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        return shared.then(|| View {
+            object: Object {
+                device: ANONYMOUS,
+                inode: NEXT.fetch_add(1, Ordering::Relaxed),
+            },
+            offset: 0,
+            shared,
+        });
+    }
+    // SAFETY: all fields are integers.
+    let mut facts: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `facts` is writable; the descriptor is the program's, and was just mapped.
+    if unsafe { libc::fstat(file, &raw mut facts) } != 0 {
+        return None;
+    }
+    let object = Object {
+        device: facts.st_dev,
+        inode: facts.st_ino,
+    };
+    if facts.st_nlink != 0 {
+        // It has a name, by which any process may open it.
+        code.regions.open_object(object);
+    }
+    Some(View {
+        object,
+        offset,
+        shared,
+    })
 }
 
 /// Whether a mapping whose place is free will hold code: what is executable, what a dynamic
@@ -129,7 +171,8 @@ pub(super) fn protect(process: &Process, call: &Call) -> i64 {
     let result = kernel(process, call.number as i64, call.arguments);
     if succeeded(result) {
         code_pages::forget(&mut code, range.clone());
-        code.regions.protect(range, protection as i32);
+        code.regions.protect(range.clone(), protection as i32);
+        code_pages::writers_changed(&mut code, range);
     }
     result
 }
@@ -144,7 +187,7 @@ pub(super) fn remap(process: &Process, call: &Call) -> i64 {
         return -i64::from(libc::EFAULT);
     }
     let mut code = process.code();
-    let known = code.regions.find(old).map(|(_, region)| region);
+    let known = code.regions.find(old);
     code_pages::release(&mut code, whole_pages(old, old_size.max(1)));
     let result = kernel(process, libc::SYS_mremap, call.arguments);
     if succeeded(result) {
@@ -154,9 +197,13 @@ pub(super) fn remap(process: &Process, call: &Call) -> i64 {
         }
         let range = whole_pages(result as u64, new_size);
         code_pages::forget(&mut code, range.clone());
-        if let Some(region) = known {
-            code.regions
-                .insert(range, region.protection, region.private_file);
+        if let Some((start, region)) = known {
+            let view = region.view.map(|view| View {
+                offset: view.offset + (old - start),
+                ..view
+            });
+            code.regions.insert(range.clone(), region.protection, view);
+            code_pages::writers_changed(&mut code, range);
         }
     }
     result
@@ -193,7 +240,7 @@ pub(super) fn set_break(process: &Process, call: &Call) -> i64 {
         if kernel(process, libc::SYS_mmap, arguments) != old_end as i64 {
             return current as i64;
         }
-        code.regions.insert(old_end..new_end, protection, false);
+        code.regions.insert(old_end..new_end, protection, None);
     } else if new_end < old_end {
         if !succeeded(kernel(
             process,
@@ -242,8 +289,20 @@ pub(super) fn attach(process: &Process, call: &Call) -> i64 {
         };
         let range = whole_pages(result as u64, size);
         code_pages::forget(&mut code, range.clone());
-        code.regions
-            .insert(range, libc::PROT_READ | write | execute, false);
+        // Any process may attach it.
+        let object = Object {
+            device: SYSTEM_V,
+            inode: call.arguments[0],
+        };
+        code.regions.open_object(object);
+        let view = View {
+            object,
+            offset: 0,
+            shared: true,
+        };
+        let protection = libc::PROT_READ | write | execute;
+        code.regions.insert(range.clone(), protection, Some(view));
+        code_pages::writers_changed(&mut code, range);
     }
     result
 }

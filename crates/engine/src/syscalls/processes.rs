@@ -252,7 +252,8 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
     crate::signals::block_all();
     trace::before_fork(thread);
     let child = {
-        let _code = process.code();
+        let mut code = process.code();
+        crate::code_pages::share(&mut code);
         let _break = process.program_break.lock();
         let mut threads = process
             .threads
