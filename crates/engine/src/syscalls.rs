@@ -123,6 +123,7 @@ const SYS_RSEQ: i64 = 334;
 
 /// Lets the kernel do it.
 pub(crate) fn pass(process: &Process, call: &Call) -> i64 {
+    let _rest = trace::rest();
     // SAFETY: the call is the program's own, on the program's memory; calls that could
     // touch the engine are handled before.
     let result = unsafe { process.gates.call_kernel(call.number, &call.arguments) };

@@ -8,6 +8,7 @@ mod buffer;
 mod functions;
 mod hooks;
 mod ownership;
+mod skew;
 mod summary;
 mod thread_trace;
 mod values;
@@ -43,6 +44,7 @@ pub(crate) use hooks::{
     vfork_child_leaves, vfork_child_starts,
 };
 pub use ownership::LineLayout;
+pub(crate) use skew::rest;
 pub use thread_trace::ThreadTrace;
 
 /// The trace of a process.
@@ -71,6 +73,7 @@ pub struct Tracer {
     /// Their greatest number so far.
     most_buffer_bytes: AtomicU64,
     progress: summary::Progress,
+    skew: skew::Skew,
 }
 
 /// What is known of a fragment of a traced program.
@@ -167,6 +170,7 @@ impl Tracer {
             buffer_bytes: AtomicU64::new(0),
             most_buffer_bytes: AtomicU64::new(0),
             progress: summary::Progress::default(),
+            skew: skew::Skew::new(plan),
         };
         for segment in &loaded.segments {
             if let Some(file) = &segment.file {
@@ -325,6 +329,7 @@ impl Tracer {
 
 /// Keeps all locks of the trace, so that a forked child finds what they protect whole.
 pub(crate) struct Frozen {
+    _live: skew::FrozenThreads<'static>,
     _writer: MutexGuard<'static, TraceWriter>,
     _fragments: MutexGuard<'static, Vec<FragmentTrace>>,
     _values: MutexGuard<'static, Vec<values::ValueService>>,
@@ -338,6 +343,7 @@ pub(crate) struct Frozen {
 pub(crate) fn freeze() -> Option<Frozen> {
     let tracer = Process::get().trace.as_ref()?;
     Some(Frozen {
+        _live: tracer.skew.freeze(),
         _writer: lock(&tracer.writer),
         _fragments: lock(&tracer.fragments),
         _values: lock(&tracer.value_services),

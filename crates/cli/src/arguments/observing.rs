@@ -61,7 +61,9 @@ pub(crate) struct TraceArguments {
 
     /// How far the clocks of threads may drift apart before the slower ones are moved forward
     ///
-    /// A smaller distance lets a merge run in less memory.
+    /// Lets a merge of a trace that is still being written run in bounded memory, also while
+    /// threads sleep. In the unit of the order's time: accesses (line-atomic), tickets, or
+    /// ticks of the processor's clock. Looked at whenever a thread's buffer is full (--buffer).
     #[arg(long, value_name = "N")]
     pub(crate) max_skew: Option<u64>,
 

@@ -96,6 +96,7 @@ fn mistakes_are_refused() {
         "trace --locks 0 ls",
         "trace --buffer 0 ls",
         "trace --max-skew 0 ls",
+        "trace --max-skew 9 --order none ls",
         "trace --functions /no/such/file ls",
         "trace ..",
     ] {

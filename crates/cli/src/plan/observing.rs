@@ -114,6 +114,12 @@ impl TryFrom<TraceArguments> for TracePlan {
         check_positive("--locks", typed.locks.map(u64::from))?;
         check_positive("--buffer", typed.buffer.map(u64::from))?;
         check_positive("--max-skew", typed.max_skew)?;
+        if typed.max_skew.is_some() && typed.order == OrderChoice::None {
+            return Err(
+                Failure::new("--order none has no clocks for --max-skew to bound")
+                    .with_help("choose another order, or leave --max-skew out"),
+            );
+        }
         Ok(TracePlan {
             observed,
             destination,

@@ -5,6 +5,7 @@
 //! something is reported as ignored, with the reason.
 
 mod bad_input;
+mod close_clocks;
 mod comparison;
 mod guest_programs;
 mod observer;
@@ -25,6 +26,7 @@ fn main() {
     trials.extend(guest_programs::trials());
     trials.extend(programs::trials());
     trials.extend(order::trials());
+    trials.extend(close_clocks::trials());
     trials.extend(selection::trials());
     trials.extend(summary::trials());
     trials.extend(thread_lives::trials());

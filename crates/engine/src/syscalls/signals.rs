@@ -137,6 +137,7 @@ pub(super) fn suspend(process: &Process, call: &Call) -> i64 {
         return FAULT;
     };
     let mask = mask & !SYNCHRONOUS & !bit(STOP);
+    let _rest = crate::trace::rest();
     // SAFETY: the mask is 8 bytes.
     let result = unsafe {
         process.gates.call_kernel(

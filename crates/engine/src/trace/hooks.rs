@@ -36,7 +36,8 @@ pub(crate) fn event(thread: &mut Thread, event: &Event) {
 /// The thread is about to run its first instruction.
 pub(crate) fn thread_starts(thread: &mut Thread, parent: Option<u32>) {
     let Some(tracer) = tracer() else { return };
-    let trace = ThreadTrace::new(tracer, ThreadId(thread.number), thread.slots);
+    let mut trace = ThreadTrace::new(tracer, ThreadId(thread.number), thread.slots);
+    trace.standing = tracer.skew.begin(thread);
     thread.trace = Box::into_raw(trace);
     tracer.adopt(thread, parent);
     let start = Event::ThreadStart {
@@ -44,6 +45,11 @@ pub(crate) fn thread_starts(thread: &mut Thread, parent: Option<u32>) {
         parent: parent.map(ThreadId),
     };
     event(thread, &start);
+    if let (None, Some((_, trace))) = (parent, of(thread)) {
+        // Nobody's creation of it tells a reader of the stream that it is there.
+        trace.empty();
+        trace.flush();
+    }
     if tracer.plan.verify {
         // SAFETY: the slots belong to this thread.
         let address = unsafe { (*thread.slots).program_fs };
@@ -66,6 +72,7 @@ fn conclude(thread: &mut Thread) {
         return;
     };
     trace.empty();
+    tracer.skew.end(thread.number);
     tracer.release(thread);
     thread.writing = true;
     if let Some(encoder) = trace.encoder.take() {
@@ -388,6 +395,7 @@ pub(crate) fn after_fork(thread: &mut Thread, child: i64) {
     drop(parents);
     tracer.start_child();
     tracer.forget_others();
+    tracer.skew.forget_others();
     Process::get().code().cache.clear();
     thread_starts(thread, None);
     // SAFETY: the slots belong to this thread.
@@ -397,6 +405,10 @@ pub(crate) fn after_fork(thread: &mut Thread, child: i64) {
 
 /// A child process was started.
 pub(crate) fn forked(thread: &mut Thread, child: i64) {
+    if let Some((tracer, _)) = of(thread) {
+        // A child in the parent's place may have died at rest.
+        tracer.skew.wake(thread.number);
+    }
     if child > 0 {
         event(
             thread,

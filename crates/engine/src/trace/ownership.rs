@@ -27,6 +27,7 @@ mod threads;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 pub(super) use self::serve::{own, serve};
+pub(super) use self::threads::ask;
 use super::{Tracer, lock};
 use crate::layout;
 use crate::plan::TracePlan;
@@ -64,12 +65,8 @@ struct Public {
     state: AtomicU64,
     /// A bound of the thread's time at its last safe point.
     clock: AtomicU64,
-    /// A time that the thread had reached when it last said so.
-    reached: AtomicU64,
     /// Address of the thread's poll slot; 0 once it has ended.
     poll: AtomicU64,
-    /// A time that the thread has to reach before it goes on (`--max-skew`).
-    floor: AtomicU64,
 }
 
 /// The owners of all lines.

@@ -1,5 +1,7 @@
 //! The trace of one thread.
 
+use std::sync::Arc;
+
 use unspool_events::{Event, Order, ThreadEncoder, ThreadId};
 
 use super::{Tracer, functions, lock};
@@ -29,6 +31,8 @@ pub struct ThreadTrace {
     pub(super) values: Vec<u64>,
     /// In line-atomic order: a time that the thread is known to have reached.
     pub(super) reached: u64,
+    /// How far others see it, where clocks are kept close.
+    pub(super) standing: Option<Arc<super::skew::Standing>>,
 }
 
 impl ThreadTrace {
@@ -69,6 +73,7 @@ impl ThreadTrace {
             frames: Vec::new(),
             values: Vec::new(),
             reached: 0,
+            standing: None,
         });
         trace.set_position(base);
         tracer.buffer_mapped(size);
@@ -108,7 +113,16 @@ impl ThreadTrace {
     }
 
     /// Gives words to the encoder.
-    fn encode(&mut self, words: &[u64]) {
+    pub(super) fn encode(&mut self, words: &[u64]) {
+        self.write(|encoder| encoder.append(words));
+    }
+
+    /// Ends the chunk.
+    pub(super) fn flush(&mut self) {
+        self.write(ThreadEncoder::flush);
+    }
+
+    fn write(&mut self, write: impl FnOnce(&mut ThreadEncoder)) {
         let thread = crate::thread::Thread::current();
         // SAFETY: the pointer is this thread's own; signal handlers read the flag.
         unsafe {
@@ -116,7 +130,7 @@ impl ThreadTrace {
                 (*thread).writing = true;
             }
             if let Some(encoder) = &mut self.encoder {
-                encoder.append(words);
+                write(encoder);
             }
             if !thread.is_null() {
                 (*thread).writing = false;

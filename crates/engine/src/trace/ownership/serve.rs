@@ -24,6 +24,11 @@ pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit)
     let start = thread.register(register);
     if exit.detail == POLL {
         answer(tracer, thread, trace.bound(start));
+        let floor = trace.standing.as_ref().and_then(|own| own.take_floor());
+        if let Some(floor) = floor {
+            let start = trace.catch_up_midway(tracer, start, floor);
+            thread.set_register(register, start);
+        }
         return Some(resume);
     }
     let site = lock(&tracer.ownership.sites)[(exit.detail & !SERVICE_BIT) as usize];

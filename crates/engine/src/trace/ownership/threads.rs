@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_events::Event;
-
 use super::super::{Tracer, lock};
 use super::SAFE;
 use crate::thread::Thread;
@@ -57,19 +55,15 @@ impl Tracer {
 
     /// The thread comes back.
     pub(in crate::trace) fn leave_safe(&self, thread: &mut Thread) {
-        if !self.ownership.is_on() {
-            return;
+        if self.ownership.is_on() {
+            let public = self.ownership.public(thread.number);
+            public.state.fetch_and(!SAFE, Ordering::SeqCst);
         }
-        let public = self.ownership.public(thread.number);
-        public.state.fetch_and(!SAFE, Ordering::SeqCst);
-        let floor = public.floor.swap(0, Ordering::SeqCst);
         // SAFETY: the trace belongs to this thread, or to its parent that waits.
         let trace = unsafe { &mut *thread.trace };
-        if floor > trace.reached {
-            trace.stamp_next(floor);
-            let mut words = Vec::new();
-            Event::ThreadSync.encode(&mut words);
-            trace.append(&words);
+        let floor = trace.standing.as_ref().and_then(|own| own.take_floor());
+        if let Some(floor) = floor {
+            trace.catch_up(self, floor);
         }
     }
 
@@ -90,31 +84,6 @@ impl Tracer {
             lock(&self.ownership.sites).clear();
         }
     }
-
-    /// A buffer was emptied: threads that are too far behind are told to catch up.
-    pub(in crate::trace) fn keep_close(&self, thread: &mut Thread) {
-        let ownership = &self.ownership;
-        if !ownership.is_on() || self.plan.max_skew == 0 {
-            return;
-        }
-        // SAFETY: the trace belongs to this thread.
-        let time = unsafe { (*thread.trace).reached };
-        let own = ownership.public(thread.number);
-        own.reached.store(time, Ordering::Relaxed);
-        for other in 0..ownership.thread_count.load(Ordering::Relaxed) as u32 {
-            let public = ownership.public(other);
-            let poll = public.poll.load(Ordering::SeqCst);
-            if other == thread.number || poll == 0 {
-                continue;
-            }
-            if public.reached.load(Ordering::Relaxed) + self.plan.max_skew < time {
-                public
-                    .floor
-                    .fetch_max(time - self.plan.max_skew / 4, Ordering::SeqCst);
-                ask(poll);
-            }
-        }
-    }
 }
 
 /// Publishes the thread's time and marks it safe. Its state must be out of the cache.
@@ -122,14 +91,13 @@ fn publish(tracer: &Tracer, thread: &mut Thread) {
     // SAFETY: the trace belongs to this thread.
     let trace = unsafe { &mut *thread.trace };
     let public = tracer.ownership.public(thread.number);
-    public.reached.store(trace.reached, Ordering::Relaxed);
     public
         .clock
         .store(trace.bound(trace.position()), Ordering::SeqCst);
     public.state.fetch_or(SAFE, Ordering::SeqCst);
 }
 
-pub(super) fn ask(poll: u64) {
+pub(in crate::trace) fn ask(poll: u64) {
     // SAFETY: the slot belongs to a thread that is listed; slots of ended threads stay
     // mapped as long as anybody may ask, because their address is withdrawn first.
     unsafe { AtomicU64::from_ptr(poll as *mut u64) }.store(1, Ordering::SeqCst);

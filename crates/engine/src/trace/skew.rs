@@ -1,0 +1,251 @@
+//! Threads' times are kept close in the file (`--max-skew`), so that whoever merges the
+//! trace while it is being written need not wait for one thread for long.
+//!
+//! Whenever a thread has emptied its buffer, it looks for threads whose times in the file
+//! are too far behind its own. Such a thread is told to say where it is: by an event
+//! ([`Event::ThreadSync`]) with a time not far behind, and by ending its chunk there. A
+//! thread that waits in the kernel cannot do that itself; it has left its trace to the
+//! others for that time, and they do it on its behalf.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use unspool_events::raw::{SpecialKind, special_header};
+use unspool_events::{Event, Order};
+
+use super::thread_trace::ThreadTrace;
+use super::{Tracer, lock, ownership};
+use crate::plan::TracePlan;
+use crate::process::Process;
+use crate::thread::Thread;
+
+/// How far the threads are.
+#[derive(Debug)]
+pub(super) struct Skew {
+    /// The greatest distance allowed; 0 for any.
+    most: u64,
+    live: Mutex<BTreeMap<u32, Live>>,
+}
+
+/// A thread that has a trace.
+#[derive(Debug)]
+struct Live {
+    standing: Arc<Standing>,
+    /// Its trace while it waits in the kernel, else null.
+    resting: *mut ThreadTrace,
+}
+
+// SAFETY: the pointer is used under the lock of the map only, and its owner takes it back
+// under that lock before it uses the trace itself.
+unsafe impl Send for Live {}
+
+/// Where a thread stands, for others to see.
+#[derive(Debug)]
+pub(super) struct Standing {
+    /// The time up to which the file has its records.
+    shown: AtomicU64,
+    /// A time that it is asked to show; 0 for none.
+    floor: AtomicU64,
+    /// The slot by which it is asked.
+    poll: u64,
+}
+
+impl Standing {
+    /// The time that the thread is asked to show, once.
+    pub(super) fn take_floor(&self) -> Option<u64> {
+        if self.floor.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        Some(self.floor.swap(0, Ordering::AcqRel)).filter(|&floor| floor != 0)
+    }
+}
+
+impl Skew {
+    pub(super) fn new(plan: &TracePlan) -> Skew {
+        // Where nothing is written, nobody reads.
+        let bounded = plan.output.is_some() && plan.order != Order::None;
+        Skew {
+            most: if bounded { plan.max_skew } else { 0 },
+            live: Mutex::default(),
+        }
+    }
+
+    /// Keeps the lock, for a fork.
+    pub(super) fn freeze(&self) -> FrozenThreads<'_> {
+        FrozenThreads {
+            _live: lock(&self.live),
+        }
+    }
+
+    /// In a forked child: the other threads are gone.
+    pub(super) fn forget_others(&self) {
+        lock(&self.live).clear();
+    }
+
+    fn is_on(&self) -> bool {
+        self.most != 0
+    }
+
+    /// A thread's trace begins.
+    pub(super) fn begin(&self, thread: &Thread) -> Option<Arc<Standing>> {
+        if !self.is_on() {
+            return None;
+        }
+        let standing = Arc::new(Standing {
+            shown: AtomicU64::new(0),
+            floor: AtomicU64::new(0),
+            // SAFETY: the slots belong to this thread.
+            poll: unsafe { &raw const (*thread.slots).poll } as u64,
+        });
+        let live = Live {
+            standing: Arc::clone(&standing),
+            resting: std::ptr::null_mut(),
+        };
+        lock(&self.live).insert(thread.number, live);
+        Some(standing)
+    }
+
+    /// A thread's trace ends.
+    pub(super) fn end(&self, thread: u32) {
+        if self.is_on() {
+            lock(&self.live).remove(&thread);
+        }
+    }
+
+    fn rest(&self, thread: u32, trace: *mut ThreadTrace) {
+        if let Some(live) = lock(&self.live).get_mut(&thread) {
+            live.resting = trace;
+        }
+    }
+
+    /// A thread that rested in the kernel takes its trace back.
+    pub(super) fn wake(&self, thread: u32) {
+        if self.is_on() {
+            self.rest(thread, std::ptr::null_mut());
+        }
+    }
+}
+
+/// The lock of the threads.
+pub(super) struct FrozenThreads<'a> {
+    _live: MutexGuard<'a, BTreeMap<u32, Live>>,
+}
+
+/// While this lives, the thread leaves its trace to the others.
+pub(crate) struct Rest {
+    tracer: &'static Tracer,
+    thread: u32,
+}
+
+/// The thread is about to wait in the kernel, perhaps for long.
+pub(crate) fn rest() -> Option<Rest> {
+    let tracer = Process::get().trace.as_ref()?;
+    if !tracer.skew.is_on() {
+        return None;
+    }
+    // SAFETY: the pointer is null or this thread's own.
+    let thread = unsafe { Thread::current().as_ref() }?;
+    if thread.trace.is_null() {
+        return None;
+    }
+    tracer.skew.rest(thread.number, thread.trace);
+    Some(Rest {
+        tracer,
+        thread: thread.number,
+    })
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.tracer.skew.wake(self.thread);
+    }
+}
+
+impl Tracer {
+    /// A buffer was emptied: threads that are too far behind in the file show where they are.
+    pub(super) fn keep_close(&self, thread: &mut Thread) {
+        let most = self.skew.most;
+        if most == 0 || thread.trace.is_null() {
+            return;
+        }
+        // SAFETY: the trace belongs to this thread, or to its parent that waits.
+        let trace = unsafe { &mut *thread.trace };
+        let now = match self.order() {
+            Order::None => return,
+            Order::LineAtomic => trace.reached,
+            Order::Ticket => self.tickets.counter().load(Ordering::Relaxed),
+            // SAFETY: reads a counter.
+            Order::Timestamp => unsafe { std::arch::x86_64::_rdtsc() },
+        };
+        let far = |shown: u64| shown.saturating_add(most) < now;
+        trace.note_shown();
+        if trace.standing.as_ref().is_some_and(|own| far(own.shown())) {
+            trace.encode(&self.thread_sync(now));
+            trace.show();
+        }
+        let floor = now - most / 4;
+        for (&number, live) in lock(&self.skew.live).iter() {
+            if number == thread.number || !far(live.standing.shown()) {
+                continue;
+            }
+            // SAFETY: a thread that rests has left its trace to whoever holds the lock.
+            match unsafe { live.resting.as_mut() } {
+                Some(resting) => resting.catch_up(self, floor),
+                None => {
+                    live.standing.floor.fetch_max(floor, Ordering::AcqRel);
+                    ownership::ask(live.standing.poll);
+                }
+            }
+        }
+    }
+
+    /// The event that moves a thread's time, with its stamp.
+    fn thread_sync(&self, floor: u64) -> Vec<u64> {
+        let time = self.event_time().unwrap_or(floor);
+        let mut words = vec![special_header(SpecialKind::Stamp, 0, 1), time];
+        Event::ThreadSync.encode(&mut words);
+        words
+    }
+}
+
+impl Standing {
+    fn shown(&self) -> u64 {
+        self.shown.load(Ordering::Relaxed)
+    }
+}
+
+impl ThreadTrace {
+    /// Shows the thread's records, and a time at which no earlier one can follow. The
+    /// thread is out of the cache.
+    pub(super) fn catch_up(&mut self, tracer: &Tracer, floor: u64) {
+        self.append(&tracer.thread_sync(floor));
+        self.pass_stamp(self.position(), floor);
+        self.empty();
+        self.show();
+    }
+
+    /// The same where a record is in the making, which starts at `start` and has no words
+    /// yet. Returns where it starts now.
+    pub(super) fn catch_up_midway(&mut self, tracer: &Tracer, start: u64, floor: u64) -> u64 {
+        let start = self.insert_before(start, 0, &tracer.thread_sync(floor));
+        self.pass_stamp(start, floor);
+        self.hand_over(start);
+        self.show();
+        self.base
+    }
+
+    /// Ends the chunk, so that a reader has all that was handed over.
+    fn show(&mut self) {
+        self.flush();
+        self.note_shown();
+    }
+
+    fn note_shown(&mut self) {
+        let counted = self.encoder.as_ref().and_then(|encoder| encoder.counted());
+        if let (Some(standing), Some((time, _))) = (&self.standing, counted) {
+            self.reached = self.reached.max(time);
+            standing.shown.store(time, Ordering::Relaxed);
+        }
+    }
+}
