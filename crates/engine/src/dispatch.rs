@@ -5,7 +5,7 @@ use crate::exit::{self, ExitKind};
 use crate::process::{Code, Process};
 use crate::signals::deliver;
 use crate::syscalls;
-use crate::thread::Thread;
+use crate::thread::{Place, Thread};
 use crate::translate::{self, Source};
 use crate::{code_pages, finish, guarded, trace};
 
@@ -23,7 +23,7 @@ pub fn run(thread: &mut Thread) -> i32 {
             continue;
         }
         if pending {
-            if process.is_ending() && !thread.in_vfork {
+            if process.is_ending() && thread.place == Place::Process {
                 finish::park(thread);
             }
             trace::interrupted(thread);

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::process::Process;
+use crate::process::{Process, ThreadHandle};
 use crate::signals::{self, STOP, bit};
-use crate::thread::Thread;
+use crate::thread::{Place, Thread};
 
 /// Exit status of a process that ends because the engine failed.
 pub const ENGINE_FAILURE: i32 = 125;
@@ -96,9 +96,7 @@ pub fn is_stop_request(info: &[u64; 16]) -> bool {
 
 /// `exit_group`: all threads stop, what they recorded is kept, and the process ends.
 pub fn end_process(thread: &mut Thread, status: i32) -> ! {
-    if !thread.in_vfork {
-        conclude(thread, Ending::Death);
-    }
+    conclude(thread, Ending::Death);
     // SAFETY: ends the process; nothing of the engine's needs a destructor.
     unsafe {
         libc::syscall(libc::SYS_exit_group, status);
@@ -118,8 +116,11 @@ pub enum Ending {
 /// Brings the trace to its end: the process is about to die, or to become another program.
 pub fn conclude(thread: &mut Thread, ending: Ending) {
     let process = Process::get();
-    if process.trace.is_none() || thread.in_vfork {
-        return;
+    match thread.place {
+        Place::ParentsPlace => return,
+        Place::Beside => return crate::syscalls::leave_beside(process, thread),
+        Place::Process if process.trace.is_none() => return,
+        Place::Process => {}
     }
     signals::block_all();
     if process.ending.swap(thread.tid as usize, Ordering::AcqRel) != 0 {
@@ -134,6 +135,7 @@ pub fn conclude(thread: &mut Thread, ending: Ending) {
 fn stop_others(process: &Process, thread: &mut Thread) {
     const PATIENCE: Duration = Duration::from_secs(5);
     let deadline = Instant::now() + PATIENCE;
+    let own = std::process::id() as i32;
     loop {
         let waiting = {
             let threads = process
@@ -142,31 +144,31 @@ fn stop_others(process: &Process, thread: &mut Thread) {
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
             threads
                 .iter()
-                .map(|handle| handle.tid)
-                .filter(|&tid| tid != thread.tid)
+                .filter(|handle| handle.tid != thread.tid && handle.process == own)
+                .copied()
                 .collect::<Vec<_>>()
         };
         if waiting.is_empty() || Instant::now() > deadline {
             return;
         }
-        for tid in waiting {
-            request_stop(tid);
+        for handle in waiting {
+            request_stop(handle);
         }
         std::thread::sleep(Duration::from_micros(200));
     }
 }
 
-fn request_stop(tid: i32) {
+fn request_stop(handle: ThreadHandle) {
     let mut info = [0_u64; 16];
     info[0] = STOP as u64;
     info[1] = u64::from(libc::SI_QUEUE as u32);
     info[3] = STOP_REQUEST;
-    // SAFETY: `info` is a siginfo of 128 bytes for a queued signal to our own process.
+    // SAFETY: `info` is a siginfo of 128 bytes for a queued signal to a process of ours.
     unsafe {
         libc::syscall(
             libc::SYS_rt_tgsigqueueinfo,
-            libc::getpid(),
-            tid,
+            handle.process,
+            handle.tid,
             STOP,
             info.as_ptr(),
         );
@@ -181,7 +183,7 @@ pub fn interrupt_others(thread: &Thread) {
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     for handle in threads.iter().filter(|handle| handle.tid != thread.tid) {
-        request_stop(handle.tid);
+        request_stop(*handle);
     }
 }
 

@@ -79,6 +79,8 @@ impl std::ops::Deref for Process {
 pub struct ThreadHandle {
     /// The kernel's id.
     pub tid: i32,
+    /// The kernel's id of its process: a child may share the memory.
+    pub process: i32,
     /// Its state; valid while the handle is listed.
     pub thread: *mut Thread,
 }

@@ -1,6 +1,7 @@
 //! System calls. Most are the kernel's business and pass through; here are those that
 //! touch what engine and program share: memory, threads, signals, the executable's name.
 
+mod beside;
 mod files;
 mod memory;
 mod processes;
@@ -13,6 +14,7 @@ use crate::process::Process;
 use crate::thread::Thread;
 use crate::{code_pages, trace};
 
+pub(crate) use beside::leave as leave_beside;
 pub(crate) use processes::list as list_thread;
 pub(crate) use threads::{announce_end, set_program_fs};
 

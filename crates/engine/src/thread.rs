@@ -18,6 +18,17 @@ pub struct PendingSignal {
     pub fault: Option<[u64; 3]>,
 }
 
+/// Where a thread of the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the process that was started.
+    Process,
+    /// In a child between `vfork` and `execve` or exit, on its waiting parent's memory.
+    ParentsPlace,
+    /// In a child that shares its parent's memory and runs beside it.
+    Beside,
+}
+
 /// The program's alternate signal stack (`stack_t`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AlternateStack {
@@ -54,8 +65,8 @@ pub struct Thread {
     pub actions: Arc<Actions>,
     /// Whether the thread is writing the trace, so that a broken pipe is the trace's own.
     pub writing: bool,
-    /// Whether this is a child that shares its parent's memory until `execve` or exit.
-    pub in_vfork: bool,
+    /// Where the thread runs.
+    pub place: Place,
     /// Set by `exit`.
     pub exit_status: Option<i32>,
     /// The trace of this thread; null if there is none. A child between `vfork` and
@@ -87,7 +98,7 @@ impl Thread {
             stepping: false,
             actions,
             writing: false,
-            in_vfork: false,
+            place: Place::Process,
             exit_status: None,
             trace: std::ptr::null_mut(),
         }

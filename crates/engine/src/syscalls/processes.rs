@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::threads::set_program_fs;
-use super::{Call, files};
+use super::{Call, beside, files};
 use crate::emit::gpr;
 use crate::loader::{self, Kind};
 use crate::process::{Process, ThreadHandle};
 use crate::signals::{actions, set_exact_mask, set_kernel_mask};
 use crate::slots::{Slots, slots};
-use crate::thread::Thread;
+use crate::thread::{Place, Thread};
 use crate::{dispatch, guarded, plan, start, trace};
 
 const FAULT: i64 = -(libc::EFAULT as i64);
@@ -21,19 +21,19 @@ const INVALID: i64 = -(libc::EINVAL as i64);
 
 /// What `clone` was asked for, whatever form it was asked in.
 #[derive(Debug, Clone, Copy, Default)]
-struct Request {
-    flags: u64,
+pub(super) struct Request {
+    pub(super) flags: u64,
     /// Stack pointer of the child; 0 for the parent's.
     stack: u64,
-    parent_tid: u64,
-    child_tid: u64,
-    pid_file: u64,
+    pub(super) parent_tid: u64,
+    pub(super) child_tid: u64,
+    pub(super) pid_file: u64,
     tls: u64,
-    exit_signal: u64,
+    pub(super) exit_signal: u64,
 }
 
 impl Request {
-    fn has(&self, flag: i32) -> bool {
+    pub(super) fn has(&self, flag: i32) -> bool {
         self.flags & flag as u32 as u64 != 0
     }
 
@@ -117,63 +117,87 @@ pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call)
         request.has(libc::CLONE_THREAD),
         request.has(libc::CLONE_VFORK),
     ) {
+        (true, true, _) if thread.place != Place::Process => {
+            crate::finish::say(
+                "unspool: a process that shares its parent's memory asks for a thread of its own; \
+                 it gets none, because this is not supported under observation",
+            );
+            -i64::from(libc::ENOSYS)
+        }
         (true, true, _) => new_thread(process, thread, &request),
         (true, false, true) => vfork(thread, &request),
         (false, false, _) => fork(process, thread, &request),
-        (true, false, false) => {
-            crate::finish::say(&format!(
-                "unspool: the program asks for a process that shares its memory for good (clone flags {:#x}); \
-                 this is not supported under observation",
-                request.flags
-            ));
-            -i64::from(libc::ENOSYS)
-        }
+        (true, false, false) => beside::start(process, thread, &request),
         (false, true, _) => INVALID,
     }
 }
 
 /// What a new thread starts with.
-struct Seed {
+pub(super) struct Seed {
     registers: [u64; 16],
     flags: u64,
     pc: u64,
     vectors: crate::signals::frame::FullState,
-    fs: u64,
+    pub(super) fs: u64,
     mask: u64,
     number: u32,
-    request: Request,
-    actions: Arc<actions::Actions>,
-    parent: u32,
+    pub(super) request: Request,
+    pub(super) actions: Arc<actions::Actions>,
+    pub(super) parent: u32,
 }
 
 // SAFETY: plain data.
 unsafe impl Send for Seed {}
 
+impl Seed {
+    /// The state of a thread that is like `thread`, as far as the request wants it so.
+    pub(super) fn new(process: &Process, thread: &Thread, request: &Request, number: u32) -> Seed {
+        // SAFETY: the slots belong to this thread, which is out of the cache.
+        let own: &Slots = unsafe { &*thread.slots };
+        let mut registers = own.registers;
+        registers[usize::from(gpr::RAX)] = 0;
+        if request.stack != 0 {
+            registers[usize::from(gpr::RSP)] = request.stack;
+        }
+        Seed {
+            registers,
+            flags: own.flags,
+            pc: own.pc,
+            vectors: crate::signals::frame::FullState::capture(thread.slots, process.vectors),
+            fs: if request.has(libc::CLONE_SETTLS) {
+                request.tls
+            } else {
+                own.program_fs
+            },
+            mask: thread.mask,
+            number,
+            request: *request,
+            actions: Arc::clone(&thread.actions),
+            parent: thread.number,
+        }
+    }
+
+    /// Gives the state to the thread that runs here.
+    pub(super) fn plant(&mut self, process: &Process) -> Thread {
+        let mut thread = Thread::new(self.number, self.mask, Arc::clone(&self.actions));
+        crate::gates::initialise_vectors(thread.slots, process.vectors);
+        // SAFETY: the slots belong to this thread.
+        unsafe {
+            (*thread.slots).registers = self.registers;
+            (*thread.slots).flags = self.flags;
+            (*thread.slots).pc = self.pc;
+        }
+        if self.request.has(libc::CLONE_CHILD_CLEARTID) {
+            thread.clear_tid = self.request.child_tid;
+        }
+        self.vectors.install(thread.slots, process.vectors);
+        thread
+    }
+}
+
 fn new_thread(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
     let number = process.next_thread.fetch_add(1, Ordering::Relaxed) as u32;
-    // SAFETY: the slots belong to this thread, which is out of the cache.
-    let own: &Slots = unsafe { &*thread.slots };
-    let mut registers = own.registers;
-    registers[usize::from(gpr::RAX)] = 0;
-    if request.stack != 0 {
-        registers[usize::from(gpr::RSP)] = request.stack;
-    }
-    let seed = Seed {
-        registers,
-        flags: own.flags,
-        pc: own.pc,
-        vectors: crate::signals::frame::FullState::capture(thread.slots, process.vectors),
-        fs: if request.has(libc::CLONE_SETTLS) {
-            request.tls
-        } else {
-            own.program_fs
-        },
-        mask: thread.mask,
-        number,
-        request: *request,
-        actions: Arc::clone(&thread.actions),
-        parent: thread.number,
-    };
+    let seed = Seed::new(process, thread, request, number);
     trace::thread_created(thread, number);
     process.thread_count.fetch_add(1, Ordering::AcqRel);
     let (announce, announced) = std::sync::mpsc::sync_channel(1);
@@ -200,19 +224,8 @@ fn run_thread(
     announce: &std::sync::mpsc::SyncSender<i32>,
 ) {
     let _stack = start::SignalStack::install();
-    let mut thread = Thread::new(seed.number, seed.mask, Arc::clone(&seed.actions));
-    crate::gates::initialise_vectors(thread.slots, process.vectors);
-    // SAFETY: the slots belong to this thread.
-    unsafe {
-        (*thread.slots).registers = seed.registers;
-        (*thread.slots).flags = seed.flags;
-        (*thread.slots).pc = seed.pc;
-    }
+    let mut thread = seed.plant(process);
     let request = seed.request;
-    if request.has(libc::CLONE_CHILD_CLEARTID) {
-        thread.clear_tid = request.child_tid;
-    }
-    seed.vectors.install(thread.slots, process.vectors);
     Thread::set_current(&raw mut thread);
     list(process, &mut thread);
     trace::thread_starts(&mut thread, Some(seed.parent));
@@ -237,6 +250,7 @@ fn run_thread(
 pub(crate) fn list(process: &Process, thread: &mut Thread) {
     let handle = ThreadHandle {
         tid: thread.tid,
+        process: std::process::id() as i32,
         thread,
     };
     process
@@ -272,6 +286,7 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
     if child == 0 {
         process.thread_count.store(1, Ordering::Release);
         process.forked.store(1, Ordering::Release);
+        thread.place = Place::Process;
         list(process, thread);
         thread.robust_list = 0;
         thread.clear_tid = if request.has(libc::CLONE_CHILD_CLEARTID) {
@@ -330,7 +345,7 @@ fn fork_raw(request: &Request) -> i64 {
     }
 }
 
-fn errno() -> i32 {
+pub(super) fn errno() -> i32 {
     std::io::Error::last_os_error()
         .raw_os_error()
         .unwrap_or(libc::EAGAIN)
@@ -390,7 +405,7 @@ extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     };
     let actions = Arc::new(parent.actions.duplicate());
     let mut thread = Thread::new(parent.number, parent.mask, actions);
-    thread.in_vfork = true;
+    thread.place = Place::ParentsPlace;
     thread.trace = parent.trace;
     thread.alternate_stack = parent.alternate_stack;
     debug_assert_eq!(thread.slots, slots());
@@ -402,7 +417,12 @@ extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     trace::vfork_child_starts(&mut thread);
     set_kernel_mask(thread.mask);
     let status = dispatch::run(&mut thread);
-    trace::vfork_child_leaves(&mut thread);
+    if thread.place == Place::Process {
+        // It has forked, and this is the new process.
+        start::end_thread(Process::get(), &mut thread, status);
+    } else {
+        trace::vfork_child_leaves(&mut thread);
+    }
     status
 }
 
@@ -416,7 +436,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         Ok(kind) => kind,
         Err(error) => return -i64::from(error.errno()),
     };
-    let is_child = thread.in_vfork || process.forked.load(Ordering::Acquire) != 0;
+    let is_child = thread.place != Place::Process || process.forked.load(Ordering::Acquire) != 0;
     let native = runs_natively(&kind) || process.plan.leave_children && is_child;
     let Ok(program) = CString::new(path.as_os_str().as_bytes()) else {
         return INVALID;
@@ -433,10 +453,10 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         own.extend(arguments);
         (c"/proc/self/exe".to_owned(), own)
     };
-    if !thread.in_vfork {
+    if thread.place != Place::ParentsPlace {
         trace::event(thread, &unspool_events::Event::Exec);
-        crate::finish::conclude(thread, crate::finish::Ending::AnotherProgram);
     }
+    crate::finish::conclude(thread, crate::finish::Ending::AnotherProgram);
     actions::prepare_exec(&thread.actions);
     set_exact_mask(thread.mask);
     let pointers = |strings: &[CString]| {

@@ -85,7 +85,7 @@ fn conclude(thread: &mut Thread) {
 
 /// The thread stops for good because the process ends.
 pub(crate) fn thread_parks(thread: &mut Thread) {
-    if !thread.in_vfork {
+    if thread.place != crate::thread::Place::ParentsPlace {
         conclude(thread);
     }
 }
