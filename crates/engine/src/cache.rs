@@ -5,17 +5,18 @@
 //! more **entries** (program addresses at which it can be entered with the program's
 //! state in place) and **exits**. Exits to an entry are linked: their jump is patched to
 //! go there directly. Indirect branches go through the branch table, whose entries point
-//! to **thunks**, which reload the register that the branch had borrowed (rcx).
+//! to **thunks**, which reload the register that the branch had borrowed.
 //!
 //! Hot code grows from the start of the cache, stubs and thunks grow from its middle.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::emit::{Emitter, Gpr, gpr};
+use crate::branch_table::BranchTable;
+use crate::emit::{Emitter, Gpr};
 use crate::exit::{self, ExitKind};
 use crate::gates::{GATES_SIZE, Gates};
-use crate::layout::{BRANCH_TABLE, CACHE_BASE, CACHE_SIZE, LIBRARY_END};
-use crate::slots::offset;
+use crate::layout::{CACHE_BASE, CACHE_SIZE};
+use crate::warmth::{Arrival, Warmth};
 
 /// Bytes that must be free in either half before a fragment is begun.
 const FRAGMENT_ROOM: u64 = 256 << 10;
@@ -32,27 +33,8 @@ pub struct Entry {
     pub warm: u32,
     /// Which trace registers `warm` expects.
     pub warmth: Warmth,
-    /// The thunk for indirect branches; 0 if none yet.
-    pub thunk: u32,
     /// The first linked exit: its index plus 1.
     incoming: u32,
-}
-
-/// Which registers hold the trace buffer's position and serve as scratch: code that leaves
-/// with one pair loaded may be linked to code that expects the same pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Warmth {
-    /// The registers: that of the buffer in the low four bits, then those for scratch;
-    /// 0 for none (rax never serves).
-    pub registers: u16,
-}
-
-impl Warmth {
-    /// The register that holds the trace buffer's position.
-    #[must_use]
-    pub fn buffer_register(self) -> Gpr {
-        (self.registers & 15) as Gpr
-    }
 }
 
 /// An exit of a fragment.
@@ -67,10 +49,9 @@ pub struct Exit {
     pub field: u32,
     /// The 32-bit field of the jump after the trace registers have been put back; 0 if none.
     pub cold_field: u32,
-    /// Where `field` points while not linked.
+    /// Where `field` points while not linked: code that puts the registers back, if there
+    /// are any, and leaves. For a call into the engine, where the thread goes on afterwards.
     pub stub: u32,
-    /// Where `cold_field` points while not linked.
-    pub cold_stub: u32,
     /// Which trace registers are loaded at `field`.
     pub warmth: Warmth,
     /// For the trace: which check or service this is.
@@ -146,8 +127,10 @@ pub struct Draft {
     pub boundaries: Vec<(u8, u32)>,
     /// Borrowed registers.
     pub loans: Vec<Loan>,
-    /// Exits, in order; `field` and `cold_field` already emitted with any target.
+    /// Exits, in order; `field` already emitted with any target.
     pub exits: Vec<Exit>,
+    /// Landing places of returns for which there is no entry yet: (program address, cache address).
+    pub landings: Vec<(u64, u32)>,
     /// Entries: (program address, cache address, thunk or 0, warm address or 0).
     pub entries: Vec<(u64, u32, u32, u32)>,
     /// What `warm` addresses expect.
@@ -166,7 +149,6 @@ impl Exit {
             field: field as u32,
             cold_field: 0,
             stub: 0,
-            cold_stub: 0,
             warmth: Warmth::default(),
             detail: 0,
             next_incoming: 0,
@@ -179,8 +161,10 @@ pub struct Cache {
     /// The gates.
     pub gates: Gates,
     slots: i32,
+    arrival: Arrival,
     hot: u64,
     cold: u64,
+    branches: BranchTable,
     entries: Vec<Entry>,
     by_pc: FxHashMap<u64, u32>,
     exits: Vec<Exit>,
@@ -206,7 +190,11 @@ const MIDDLE: u64 = CACHE_BASE + CACHE_SIZE / 2;
 impl Cache {
     /// A cache that holds the gates only. [`crate::layout::reserve`] must have been called.
     #[must_use]
-    pub fn new(slots: i32, emit_gates: impl FnOnce(&mut Emitter) -> Gates) -> Cache {
+    pub fn new(
+        slots: i32,
+        arrival: Arrival,
+        emit_gates: impl FnOnce(&mut Emitter) -> Gates,
+    ) -> Cache {
         // SAFETY: the range is reserved for the cache, and nothing else writes it yet.
         let mut code = unsafe {
             Emitter::new(
@@ -215,9 +203,12 @@ impl Cache {
                 slots,
             )
         };
+        let gates = emit_gates(&mut code);
         Cache {
-            gates: emit_gates(&mut code),
+            gates,
+            branches: BranchTable::new(gates.miss(arrival)),
             slots,
+            arrival,
             hot: CACHE_BASE + GATES_SIZE,
             cold: MIDDLE,
             entries: Vec::new(),
@@ -303,6 +294,61 @@ impl Cache {
             .map(|&index| &self.entries[index as usize])
     }
 
+    /// The entry for a program address. Where all program state is in place between any two
+    /// instructions, any of them becomes an entry when it is wanted.
+    pub fn entry_anywhere(&mut self, pc: u64) -> Option<Entry> {
+        self.find(pc).map(|index| self.entries[index as usize])
+    }
+
+    fn find(&mut self, pc: u64) -> Option<u32> {
+        if let Some(&index) = self.by_pc.get(&pc) {
+            return Some(index);
+        }
+        let cache = self.inside(pc)?;
+        let index = self.entries.len() as u32;
+        self.entries.push(Entry {
+            pc,
+            cache,
+            warm: 0,
+            warmth: Warmth::default(),
+            incoming: 0,
+        });
+        self.by_pc.insert(pc, index);
+        Some(index)
+    }
+
+    /// Where a fragment that keeps all program state in place between instructions holds the
+    /// instruction at a program address.
+    #[must_use]
+    pub fn inside(&self, pc: u64) -> Option<u32> {
+        if self.is_unlinked(pc) {
+            return None;
+        }
+        let fragments = self.by_page.get(&(pc >> PAGE_SHIFT))?;
+        fragments
+            .iter()
+            .map(|&index| &self.fragments[index as usize])
+            .filter(|fragment| fragment.live && fragment.trace == 0)
+            .filter(|fragment| {
+                (fragment.pc..fragment.pc + u64::from(fragment.length)).contains(&pc)
+            })
+            .find_map(|fragment| self.instruction_in(fragment, pc))
+    }
+
+    fn instruction_in(&self, fragment: &Fragment, wanted: u64) -> Option<u32> {
+        let mut bytes = self.boundaries[fragment.boundaries as usize..]
+            .iter()
+            .copied();
+        let mut cache = fragment.start + read_length(&mut bytes);
+        let mut pc = fragment.pc;
+        while pc < wanted {
+            let length = bytes.next().filter(|&length| length != 0)?;
+            pc += u64::from(length);
+            cache += read_length(&mut bytes);
+        }
+        (pc == wanted).then_some(cache)
+    }
+
     /// The exit with an id from `slots.exit`.
     #[must_use]
     pub fn exit(&self, id: u32) -> &Exit {
@@ -346,12 +392,16 @@ impl Cache {
                 cache,
                 warm,
                 warmth: draft.warmth,
-                thunk,
                 incoming: 0,
             });
             self.by_pc.insert(pc, index);
             if thunk != 0 && !self.is_unlinked(pc) {
-                set_branch_table(pc, u64::from(thunk));
+                self.branches.set(pc, u64::from(thunk));
+            }
+        }
+        for &(pc, landing) in &draft.landings {
+            if self.branches.is_empty_at(pc) && !self.is_unlinked(pc) {
+                self.branches.set(pc, u64::from(landing));
             }
         }
         self.commit_exits(draft.exits);
@@ -382,13 +432,14 @@ impl Cache {
         let mut cold = self.begin_cold();
         for mut exit in exits {
             let id = self.exit_id(0);
-            if exit.cold_field != 0 {
-                // `stub` is already known: the code that puts the registers back.
-                exit.cold_stub = cold.here() as u32;
-                cold.leave(id, self.gates.exit);
-                patch(exit.cold_field, exit.cold_stub);
-            } else if exit.field != 0 {
+            if exit.field != 0 {
                 exit.stub = cold.here() as u32;
+                if exit.warmth != Warmth::default() {
+                    exit.warmth.give_back(&mut cold);
+                    let here = cold.here();
+                    exit.cold_field = cold.patchable_jump(None, here) as u32;
+                    patch(exit.cold_field, exit.cold_field + 4);
+                }
                 cold.leave(id, self.gates.exit);
                 patch(exit.field, exit.stub);
             }
@@ -415,7 +466,7 @@ impl Cache {
         if self.is_unlinked(exit.target) {
             return;
         }
-        let Some(&entry_index) = self.by_pc.get(&exit.target) else {
+        let Some(entry_index) = self.find(exit.target) else {
             return;
         };
         let entry = &mut self.entries[entry_index as usize];
@@ -433,23 +484,27 @@ impl Cache {
         entry.incoming = index + 1;
     }
 
-    /// The code at which an indirect branch to `entry` arrives; makes it on first use.
+    /// Gives indirect branches to a program address, for which there is an entry, a place to
+    /// arrive at.
     pub fn thunk(&mut self, pc: u64) {
-        if self.is_unlinked(pc) {
+        if self.is_unlinked(pc) || !self.branches.is_empty_at(pc) {
             return;
         }
         let Some(&index) = self.by_pc.get(&pc) else {
             return;
         };
-        if self.entries[index as usize].thunk == 0 {
+        let entry = self.entries[index as usize];
+        let arrival = if entry.warm != 0 && self.arrival.warmth() == entry.warmth {
+            u64::from(entry.warm)
+        } else {
             let mut cold = self.begin_cold();
             let thunk = cold.here();
-            cold.load_slot(gpr::RCX, offset::spill(0));
-            cold.jump(u64::from(self.entries[index as usize].cache));
+            self.arrival.give_back(&mut cold);
+            cold.jump(u64::from(entry.cache));
             self.end_cold(&cold);
-            self.entries[index as usize].thunk = thunk as u32;
-        }
-        set_branch_table(pc, u64::from(self.entries[index as usize].thunk));
+            thunk
+        };
+        self.branches.set(pc, arrival);
     }
 
     /// The fragment that holds a cache address.
@@ -593,11 +648,11 @@ impl Cache {
     }
 
     /// Makes all translations unreachable. Only for a process with a single thread that is out
-    /// of the cache: a forked child, or a thread about to create the second.
-    pub fn clear(&mut self) {
-        for entry in &self.entries {
-            set_branch_table(entry.pc, 0);
-        }
+    /// of the cache: a forked child, or a thread about to create the second. Code to come
+    /// has `arrival` on loan where indirect branches arrive.
+    pub fn clear(&mut self, arrival: Arrival) {
+        self.arrival = arrival;
+        self.branches.clear_all(self.gates.miss(arrival));
         self.entries.clear();
         self.by_pc.clear();
         self.by_page.clear();
@@ -618,13 +673,14 @@ impl Cache {
                 continue;
             }
             self.by_pc.remove(&pc);
-            set_branch_table(pc, 0);
+            self.branches.clear(pc);
             self.unlink_incoming(entry_index);
-            // Whoever still gets here (a thread between table and thunk) leaves at once.
-            if entry.thunk != 0 {
-                // SAFETY: a one-byte store of code that stays mapped; int3 is seen whole.
-                unsafe { std::ptr::write_volatile(entry.thunk as usize as *mut u8, 0xcc) };
-            }
+        }
+        // The landing place behind a call at its end may be all that is known of that address.
+        let after = fragment.pc + u64::from(fragment.length);
+        if (u64::from(fragment.start)..u64::from(fragment.end)).contains(&self.branches.get(after))
+        {
+            self.branches.clear(after);
         }
     }
 
@@ -633,22 +689,11 @@ impl Cache {
         while next != 0 {
             let exit = &mut self.exits[next as usize - 1];
             next = std::mem::take(&mut exit.next_incoming);
+            patch(exit.field, exit.stub);
             if exit.cold_field != 0 {
-                patch(exit.cold_field, exit.cold_stub);
-                patch(exit.field, exit.stub);
-            } else {
-                patch(exit.field, exit.stub);
+                patch(exit.cold_field, exit.cold_field + 4);
             }
         }
-    }
-
-    /// The program address whose (now stale) thunk stands at a cache address.
-    #[must_use]
-    pub fn stale_thunk(&self, address: u64) -> Option<u64> {
-        self.entries
-            .iter()
-            .find(|entry| u64::from(entry.thunk) == address && address != 0)
-            .map(|e| e.pc)
     }
 }
 
@@ -675,12 +720,5 @@ fn patch(field: u32, target: u32) {
             distance = in(reg) distance,
             options(nostack, preserves_flags)
         );
-    }
-}
-
-fn set_branch_table(pc: u64, code: u64) {
-    if pc < LIBRARY_END {
-        // SAFETY: the table is mapped and has an entry for each address below LIBRARY_END.
-        unsafe { std::ptr::write_volatile((BRANCH_TABLE + pc * 8) as *mut u64, code) };
     }
 }

@@ -116,7 +116,7 @@ fn leave_fragment(
             if let Some(entry) = code.cache.link_exit(id) {
                 return Some((u64::from(entry.cache), Resume::Entry));
             }
-            let target = translate_at(process, &mut code, exit.target);
+            let target = translate_at(process, &mut code, exit.target, false);
             code.cache.link_exit(id);
             Some((target, Resume::Entry))
         }
@@ -179,8 +179,10 @@ const SEGV_MAPERR: i32 = 1;
 const SEGV_ACCERR: i32 = 2;
 
 fn after_indirect(process: &'static Process, thread: &mut Thread) -> u64 {
-    let entry = enter_at(process, thread);
-    process.code().cache.thunk(thread.pc());
+    let mut code = process.code();
+    let pc = thread.pc();
+    let entry = find_or_translate(process, &mut code, pc, true);
+    code.cache.thunk(pc);
     entry
 }
 
@@ -188,14 +190,20 @@ fn after_indirect(process: &'static Process, thread: &mut Thread) -> u64 {
 fn enter_at(process: &'static Process, thread: &mut Thread) -> u64 {
     let mut code = process.code();
     let pc = thread.pc();
-    code_pages::check(&mut code, pc);
-    match code.cache.entry(pc) {
+    find_or_translate(process, &mut code, pc, false)
+}
+
+/// Where the cache is entered for `pc`; with `arrival` an indirect branch has just come there.
+fn find_or_translate(process: &'static Process, code: &mut Code, pc: u64, arrival: bool) -> u64 {
+    code_pages::check(code, pc);
+    match code.cache.entry_anywhere(pc) {
         Some(entry) => u64::from(entry.cache),
-        None => translate_at(process, &mut code, pc),
+        None => translate_at(process, code, pc, arrival),
     }
 }
 
-fn translate_at(process: &'static Process, code: &mut Code, pc: u64) -> u64 {
+/// Translates the code at `pc`; with `arrival` an indirect branch has just come there.
+fn translate_at(process: &'static Process, code: &mut Code, pc: u64, arrival: bool) -> u64 {
     code_pages::watch(code, pc);
     let Code { cache, regions, .. } = code;
     let source = Source {
@@ -203,7 +211,7 @@ fn translate_at(process: &'static Process, code: &mut Code, pc: u64) -> u64 {
         vdso: process.vdso,
     };
     let result = match &process.trace {
-        None => translate::plain::translate(cache, &source, pc),
+        None => translate::plain::translate(cache, &source, pc, arrival),
         Some(tracer) => trace::translate(tracer, cache, &source, pc),
     };
     if let Err(CacheFull) = result {

@@ -2,6 +2,7 @@
 //!
 //! All of them leave the flags alone unless their name says otherwise.
 
+use crate::layout::BRANCH_TABLE;
 use crate::slots::offset;
 
 /// The number of a general-purpose register, as in ModRM (0 = rax … 15 = r15).
@@ -18,6 +19,22 @@ pub(crate) mod gpr {
     pub(crate) const RBP: Gpr = 5;
     pub(crate) const RSI: Gpr = 6;
     pub(crate) const RDI: Gpr = 7;
+    pub(crate) const R11: Gpr = 11;
+}
+
+/// The register that holds the target of an indirect branch on its way through the branch
+/// table: of all registers the one in which compilers keep values across branches least.
+pub(crate) const TARGET: Gpr = gpr::R11;
+/// `jmp [r11 * 8 + branch table]`
+pub(crate) const TABLE_JUMP: [u8; 8] = through_table(0x24);
+/// `push [r11 * 8 + branch table]`
+pub(crate) const TABLE_PUSH: [u8; 8] = through_table(0x34);
+
+const fn through_table(modrm: u8) -> [u8; 8] {
+    let table = (BRANCH_TABLE as u32).to_le_bytes();
+    [
+        0x42, 0xff, modrm, 0xdd, table[0], table[1], table[2], table[3],
+    ]
 }
 
 /// Writes machine code at a cursor in memory.
@@ -262,10 +279,59 @@ impl Emitter {
         }
     }
 
-    /// `jmp [rcx * 8 + table]`
-    pub fn jump_through_table(&mut self, table: u64) {
-        self.bytes(&[0xff, 0x24, 0xcd]);
-        self.imm32(i32::try_from(table).expect("the branch table starts below 2 GiB"));
+    /// `jmp [r11 * 8 + branch table]`
+    pub fn jump_through_table(&mut self) {
+        self.bytes(&TABLE_JUMP);
+    }
+
+    /// `push [r11 * 8 + branch table]; ret`: a jump that the processor predicts from the
+    /// calls before it.
+    pub fn return_through_table(&mut self) {
+        self.bytes(&TABLE_PUSH);
+        self.bytes(&[0xc3]);
+    }
+
+    /// `pop register`
+    pub fn pop(&mut self, register: Gpr) {
+        if register >= 8 {
+            self.bytes(&[0x41]);
+        }
+        self.bytes(&[0x58 | register & 7]);
+    }
+
+    /// `call rel32` to where [`Emitter::land`] will be. Returns the field's address.
+    pub fn call_forward(&mut self) -> u64 {
+        self.bytes(&[0xe8, 0, 0, 0, 0]);
+        self.here() - 4
+    }
+
+    /// `jmp rel32` to where [`Emitter::land`] will be. Returns the field's address.
+    pub fn jump_forward(&mut self) -> u64 {
+        self.bytes(&[0xe9, 0, 0, 0, 0]);
+        self.here() - 4
+    }
+
+    /// Points a 32-bit field that was emitted before to the next byte.
+    pub fn land(&mut self, field: u64) {
+        let distance = self.here() - (field + 4);
+        self.patch32(field, distance as i32);
+    }
+
+    /// `mov qword [rsp + displacement], imm64`
+    pub fn store_on_stack(&mut self, displacement: i8, value: u64) {
+        let sign_extended = value as u32 as i32 as i64 as u64;
+        if sign_extended == value {
+            self.bytes(&[0x48]);
+        }
+        match displacement {
+            0 => self.bytes(&[0xc7, 0x04, 0x24]),
+            _ => self.bytes(&[0xc7, 0x44, 0x24, displacement as u8]),
+        }
+        self.imm32(value as u32 as i32);
+        if sign_extended != value {
+            self.bytes(&[0xc7, 0x44, 0x24, (displacement + 4) as u8]);
+            self.imm32((value >> 32) as u32 as i32);
+        }
     }
 
     /// Leaves the cache: names the exit and jumps to the exit gate.

@@ -7,10 +7,11 @@
 //! parts that the program does not use in their initial state, so that nobody pays for
 //! dirty upper vector halves.
 
-use crate::emit::{Emitter, Gpr, gpr};
+use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
 use crate::layout;
 use crate::slots::{Slots, offset};
+use crate::warmth::Arrival;
 
 /// Addresses of the gates, all in the code cache.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,8 +30,9 @@ pub struct Gates {
     pub exit_end: u64,
     /// Leaves the cache; a signal handler has put registers and flags into the slots.
     pub exit_saved: u64,
-    /// Leaves the cache because the branch table knows nothing of the target in rcx.
-    pub miss: u64,
+    /// Leave the cache because the branch table knows nothing of the target in r11: for each
+    /// [`Arrival`] one gate.
+    misses: [u64; Arrival::ALL.len()],
     /// `extern "C" fn(number, *const [u64; 6]) -> i64`: a system call that a signal can prevent.
     pub system_call: u64,
     /// From here …
@@ -166,11 +168,17 @@ impl Gates {
     }
 
     fn emit_exit(&mut self, code: &mut Emitter, vectors: VectorState, control_word: u64) {
-        // The miss gate falls into the exit gate.
-        self.miss = code.here();
-        code.store_slot(std::mem::offset_of!(Slots, pc) as i32, gpr::RCX);
-        code.load_slot(gpr::RCX, offset::spill(0));
-        code.store_slot_imm32(offset::EXIT, exit::INDIRECT);
+        let mut jumps = Vec::new();
+        for (miss, arrival) in self.misses.iter_mut().zip(Arrival::ALL) {
+            *miss = code.here();
+            code.store_slot(std::mem::offset_of!(Slots, pc) as i32, TARGET);
+            arrival.give_back(code);
+            code.store_slot_imm32(offset::EXIT, exit::INDIRECT);
+            jumps.push(code.jump_forward());
+        }
+        for jump in jumps {
+            code.land(jump);
+        }
         self.exit = code.here();
         for register in 0..16 {
             code.store_slot(offset::register(register), register);
@@ -219,6 +227,18 @@ impl Gates {
         code.bytes(&[0x48, 0xc7, 0xc0]); // mov rax, imm32
         code.imm32(RESTART as i32);
         code.bytes(&[0xc3]);
+    }
+
+    /// The gate for indirect branches whose target, in r11, the branch table does not know.
+    #[must_use]
+    pub fn miss(&self, arrival: Arrival) -> u64 {
+        self.misses[arrival as usize]
+    }
+
+    /// Whether an address lies in one of the miss gates.
+    #[must_use]
+    pub fn is_missing(&self, pc: u64) -> bool {
+        (self.misses[0]..self.exit).contains(&pc)
     }
 
     /// Enters the cache at `slots.target` with the state in the slots.

@@ -49,6 +49,14 @@ pub fn reserve() -> io::Result<()> {
         CACHE_SIZE,
         libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
     )?;
+    // SAFETY: the range was just mapped by us. Without huge pages the cache works as well.
+    unsafe {
+        libc::madvise(
+            CACHE_BASE as *mut libc::c_void,
+            CACHE_SIZE as usize,
+            libc::MADV_HUGEPAGE,
+        )
+    };
     map_fixed(
         BRANCH_TABLE,
         BRANCH_TABLE_SIZE,

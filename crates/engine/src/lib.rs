@@ -7,6 +7,7 @@
 //! You supply a [`plan::Plan`] and a [`start::Program`]. This crate is not for analysing
 //! what it observes: it writes [`unspool_events`] and knows nothing of their readers.
 
+pub mod branch_table;
 pub mod cache;
 pub mod code_pages;
 pub mod decode;
@@ -31,6 +32,7 @@ pub mod syscalls;
 pub mod thread;
 pub mod trace;
 pub mod translate;
+pub mod warmth;
 
 pub use plan::{Plan, TracePlan};
 pub use start::{Program, StartError, continuation, environment, run};

@@ -12,6 +12,7 @@ use crate::signals::actions::Actions;
 use crate::thread::Thread;
 use crate::trace::Tracer;
 use crate::translate::Vdso;
+use crate::warmth::Arrival;
 
 /// Translations and the map of what they come from: changed together, under one lock.
 pub struct Code {
@@ -142,6 +143,12 @@ impl Process {
 }
 
 impl Process {
+    /// What code that is translated now finds on loan where indirect branches arrive.
+    #[must_use]
+    pub fn arrival(&self) -> Arrival {
+        self.trace.as_ref().map_or(Arrival::Plain, Tracer::arrival)
+    }
+
     /// Whether the process is ending.
     #[must_use]
     pub fn is_ending(&self) -> bool {

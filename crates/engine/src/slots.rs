@@ -50,6 +50,11 @@ pub struct Slots {
 #[repr(C, align(64))]
 pub struct Vectors(pub [u8; 4096]);
 
+/// The spill slot of the register that holds the target of an indirect branch.
+pub const TARGET_SPILL: u8 = 0;
+/// The spill slots of the registers that a trace borrows: buffer, scratch, owner word.
+pub const BORROWED_SPILLS: [u8; 3] = [2, 3, 4];
+
 struct SlotsCell(UnsafeCell<Slots>);
 
 thread_local! {

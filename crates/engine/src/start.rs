@@ -16,6 +16,7 @@ use crate::signals::actions::Actions;
 use crate::syscalls::{announce_end, list_thread, set_program_fs};
 use crate::thread::Thread;
 use crate::translate::Vdso;
+use crate::warmth::Arrival;
 use crate::{dispatch, emit::gpr, finish, native_run, slots, trace};
 
 /// Bytes of engine stack of a thread; touched pages only cost memory.
@@ -126,7 +127,12 @@ fn install(
     trace: Option<trace::Tracer>,
 ) -> &'static Process {
     const HWCAP2_FSGSBASE: u64 = 2;
-    let cache = Cache::new(slots::displacement(), |code| Gates::emit(code, vectors));
+    let arrival = trace
+        .as_ref()
+        .map_or(Arrival::Plain, trace::Tracer::arrival);
+    let cache = Cache::new(slots::displacement(), arrival, |code| {
+        Gates::emit(code, vectors)
+    });
     let gates = cache.gates;
     let mut regions = Regions::default();
     for segment in &loaded.segments {

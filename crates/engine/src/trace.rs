@@ -34,6 +34,7 @@ use crate::process::Process;
 use crate::start::{Program, StartError};
 use crate::translate::Source;
 use crate::translate::traced::Borrowed;
+use crate::warmth::Arrival;
 
 pub(crate) use buffer::{buffer_fault, empty_buffer, leave_midway};
 pub(crate) use functions::function;
@@ -197,6 +198,22 @@ impl Tracer {
     #[must_use]
     pub fn order(&self) -> Order {
         self.plan.order
+    }
+
+    /// How many registers its code borrows.
+    #[must_use]
+    pub(crate) fn borrowed_registers(&self) -> usize {
+        if self.checks_owners() { 3 } else { 2 }
+    }
+
+    /// The registers that are on loan where an indirect branch arrives.
+    #[must_use]
+    pub(crate) fn arrival(&self) -> Arrival {
+        if self.checks_owners() {
+            Arrival::Checked
+        } else {
+            Arrival::Traced
+        }
     }
 
     /// Whether values are recorded.

@@ -2,21 +2,14 @@
 
 use super::{STOP, SYNCHRONOUS, bit};
 use crate::cache::Position;
-use crate::emit::gpr;
+use crate::emit::{TABLE_JUMP, TABLE_PUSH};
 use crate::exit;
 use crate::gates::{self, Gates};
 use crate::guarded;
-use crate::layout::BRANCH_TABLE;
 use crate::process::Process;
 use crate::thread::{PendingSignal, Thread};
 
 const TRAP_FLAG: i64 = 0x100;
-
-/// `jmp [rcx * 8 + BRANCH_TABLE]`, as the emitter writes it.
-const TABLE_JUMP: [u8; 7] = {
-    let table = (BRANCH_TABLE as u32).to_le_bytes();
-    [0xff, 0x24, 0xcd, table[0], table[1], table[2], table[3]]
-};
 
 /// The interrupted state, as the kernel passes it.
 struct Context<'a> {
@@ -140,7 +133,7 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
     let table_miss =
         signal == libc::SIGSEGV && (pc == 0 || gates::in_cache(pc) && at_table_jump(pc));
     if table_miss {
-        context.set_pc(process.gates.miss);
+        context.set_pc(process.gates.miss(process.arrival()));
         return;
     }
     if !gates::in_cache(pc) {
@@ -160,7 +153,7 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
 
 fn at_table_jump(pc: u64) -> bool {
     let mut bytes = [0; TABLE_JUMP.len()];
-    guarded::read(pc, &mut bytes) && bytes == TABLE_JUMP
+    guarded::read(pc, &mut bytes) && (bytes == TABLE_JUMP || bytes == TABLE_PUSH)
 }
 
 /// A fault at a translated instruction: the program gets it with the context of the original.
@@ -170,15 +163,6 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
     let code = process.code();
     let after_trap = signal == libc::SIGTRAP && code.cache.position(pc - 1).is_some();
     let at = if after_trap { pc - 1 } else { pc };
-    if let Some(target) = (signal == libc::SIGTRAP)
-        .then(|| code.cache.stale_thunk(at))
-        .flatten()
-    {
-        drop(code);
-        debug_assert_eq!(target, context.general(gpr::RCX));
-        context.set_pc(process.gates.miss);
-        return;
-    }
     let Some(position) = code.cache.position(at) else {
         drop(code);
         crate::finish::engine_fault(signal, pc, info[2]);
@@ -237,7 +221,7 @@ fn take_out(thread: &mut Thread, context: &mut Context) {
 
 fn in_translated_code(gates: &Gates, pc: u64) -> bool {
     gates::in_cache(pc) && pc >= crate::layout::CACHE_BASE + gates::GATES_SIZE
-        || (gates.miss..gates.exit).contains(&pc)
+        || gates.is_missing(pc)
 }
 
 /// One instruction of the cache has been executed since the last look.

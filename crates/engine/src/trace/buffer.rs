@@ -4,7 +4,7 @@ use unspool_events::raw::{SpecialKind, special_header};
 
 use crate::cache::{Cache, Position};
 use crate::process::Process;
-use crate::slots::offset;
+use crate::slots::{BORROWED_SPILLS, offset};
 use crate::thread::Thread;
 use crate::translate::record::LOCK_SPILL;
 
@@ -55,6 +55,7 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
     release_lock(thread);
     tracer.with_fragment(fragment, |fragment| {
         if fragment.closed != 0 && at >= u64::from(fragment.closed) {
+            keep_position(thread, cache, at, position.fragment);
             return;
         }
         let register = fragment.borrowed.buffer;
@@ -81,6 +82,18 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
         // SAFETY: the slots belong to this thread.
         unsafe { (*thread.slots).buffer = end };
     });
+}
+
+/// The record is closed: the position in the buffer, wherever it is now, is behind it.
+fn keep_position(thread: &mut Thread, cache: &Cache, at: u64, fragment: u32) {
+    let holder = cache
+        .loans_at(fragment, at)
+        .find(|loan| loan.slot == BORROWED_SPILLS[0]);
+    if let Some(loan) = holder {
+        let position = thread.register(loan.register);
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*thread.slots).buffer = position };
+    }
 }
 
 /// An atomic instruction faulted under its ticket lock.

@@ -396,7 +396,7 @@ pub(crate) fn after_fork(thread: &mut Thread, child: i64) {
     tracer.start_child();
     tracer.forget_others();
     tracer.skew.forget_others();
-    Process::get().code().cache.clear();
+    Process::get().code().cache.clear(tracer.arrival());
     thread_starts(thread, None);
     // SAFETY: the slots belong to this thread.
     let address = unsafe { (*thread.slots).program_fs };

@@ -214,7 +214,7 @@ impl Tracer {
         if self.ownership.is_on() && !self.ownership.is_checking() {
             let mut code = Process::get().code();
             self.ownership.checking.store(true, Ordering::Relaxed);
-            code.cache.clear();
+            code.cache.clear(self.arrival());
         }
     }
 

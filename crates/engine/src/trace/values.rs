@@ -45,7 +45,7 @@ impl Tracer {
 /// values record before the record in the making.
 pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) {
     let service = lock(&tracer.value_services)[exit.detail as usize].clone();
-    let register = exit.warmth.buffer_register();
+    let register = exit.warmth.buffer();
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
     let Some(trace) = (unsafe { thread.trace.as_mut() }) else {
         return;

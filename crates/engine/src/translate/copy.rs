@@ -5,15 +5,34 @@ use iced_x86::{Encoder, Instruction as Decoded, InstructionInfoFactory, OpKind, 
 use super::Vdso;
 use crate::cache::{Draft, Exit, Loan};
 use crate::decode::{Encoding, Instruction, Segment};
-use crate::emit::{Emitter, Gpr, gpr};
+use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit::ExitKind;
-use crate::layout::BRANCH_TABLE;
-use crate::slots::offset;
+use crate::slots::{TARGET_SPILL, offset};
+use crate::warmth::Warmth;
 
-/// The spill slot of rcx in indirect branches.
-const TARGET_SPILL: u8 = 0;
 /// The spill slot of the register that stands in for a far RIP-relative base.
 const BASE_SPILL: u8 = 1;
+
+/// Where a call goes.
+#[derive(Debug, Clone, Copy)]
+pub enum Callee {
+    /// To a known address, with these trace registers on loan.
+    Direct {
+        /// The program address.
+        target: u64,
+        /// The registers.
+        warmth: Warmth,
+    },
+    /// To the address in the register of the target.
+    Indirect,
+}
+
+/// A call whose second half is still to be emitted.
+struct Call {
+    field: u64,
+    callee: Callee,
+    return_pc: u64,
+}
 
 /// A fragment in the making.
 pub struct Builder {
@@ -25,6 +44,7 @@ pub struct Builder {
     pub start: u64,
     /// The vDSO as the program sees it.
     pub vdso: Vdso,
+    calls: Vec<Call>,
 }
 
 /// An instruction that the engine does not know how to copy.
@@ -44,6 +64,7 @@ impl Builder {
             },
             start,
             vdso,
+            calls: Vec::new(),
         }
     }
 
@@ -174,20 +195,38 @@ impl Builder {
         self.patch_byte(over - 1, length);
     }
 
-    /// Emits the target of an indirect branch into rcx, whose program value goes to its slot.
+    /// Emits the target of an indirect branch into its register, whose program value goes to
+    /// its slot.
+    ///
+    /// # Errors
+    /// If it names memory through GS.
     pub fn indirect_target(
         &mut self,
         instruction: &Instruction,
         bytes: &[u8],
         pc: u64,
     ) -> Result<(), Uncopyable> {
+        self.code.store_slot(offset::spill(TARGET_SPILL), TARGET);
+        self.load_target(instruction, bytes, pc, TARGET)
+    }
+
+    /// Emits the target of an indirect branch into a register.
+    ///
+    /// # Errors
+    /// If it names memory through GS.
+    pub fn load_target(
+        &mut self,
+        instruction: &Instruction,
+        bytes: &[u8],
+        pc: u64,
+        to: Gpr,
+    ) -> Result<(), Uncopyable> {
         if instruction.segment == Some(Segment::Gs) && instruction.has_memory_modrm() {
             return Err(Uncopyable);
         }
-        self.code.store_slot(offset::spill(TARGET_SPILL), gpr::RCX);
         if instruction.rip_relative {
             let address = self.rip_target(instruction, bytes, pc);
-            self.load_absolute(instruction.segment, address);
+            self.load_absolute(instruction.segment, address, to);
             return Ok(());
         }
         if instruction.segment == Some(Segment::Fs) {
@@ -196,41 +235,41 @@ impl Builder {
         if instruction.address_size_prefix {
             self.code.bytes(&[0x67]);
         }
-        // mov rcx, r/m64
+        // mov to, r/m64
         self.code.bytes(&[
-            0x48 | instruction.extension & 3,
+            0x48 | (to >> 3) << 2 | instruction.extension & 3,
             0x8b,
-            instruction.modrm & 0xc7 | 0x08,
+            instruction.modrm & 0xc7 | (to & 7) << 3,
         ]);
         let rest = usize::from(instruction.modrm_offset) + 1..usize::from(instruction.length);
         self.code.bytes(&bytes[rest]);
         Ok(())
     }
 
-    fn load_absolute(&mut self, segment: Option<Segment>, address: u64) {
-        if segment == Some(Segment::Fs) {
-            self.code.bytes(&[0x65]);
-        }
-        match i32::try_from(address as i64) {
-            Ok(displacement) => {
-                self.code.bytes(&[0x48, 0x8b, 0x0c, 0x25]);
-                self.code.imm32(displacement);
+    fn load_absolute(&mut self, segment: Option<Segment>, address: u64, to: Gpr) {
+        let rex = 0x48 | (to >> 3) << 2;
+        if let Ok(displacement) = i32::try_from(address as i64) {
+            if segment == Some(Segment::Fs) {
+                self.code.bytes(&[0x65]);
             }
-            Err(_) => {
-                // A prefix belongs to the load, not to the immediate.
-                self.code.load_immediate(gpr::RCX, address);
-                self.code.bytes(&[0x48, 0x8b, 0x09]);
+            self.code.bytes(&[rex, 0x8b, 0x04 | (to & 7) << 3, 0x25]);
+            self.code.imm32(displacement);
+        } else {
+            self.code.load_immediate(to, address);
+            if segment == Some(Segment::Fs) {
+                self.code.bytes(&[0x65]);
             }
+            self.code.load(to, to, 0);
         }
     }
 
-    /// Marks rcx as borrowed from here to the end of what is emitted until `loan_end`.
+    /// Marks the register of the target as borrowed from here until [`Builder::end_loan`].
     #[must_use]
     pub fn target_loan(&self) -> Loan {
         Loan {
             start: self.offset(),
             end: 0,
-            register: gpr::RCX,
+            register: TARGET,
             slot: TARGET_SPILL,
         }
     }
@@ -241,26 +280,52 @@ impl Builder {
         self.draft.loans.push(Loan { end, ..loan });
     }
 
-    /// Emits the return address (already in rcx: a program address) and the branch.
-    pub fn jump_indirect(&mut self) {
-        self.code.jump_through_table(BRANCH_TABLE);
-    }
-
-    /// Emits `ret`: rcx to its slot, the return address to rcx, and the branch.
+    /// Emits `ret`, the register of the target being free: the return address to it, and the
+    /// branch. Without bytes to pop the processor may predict it from the call.
     pub fn return_branch(&mut self, pop: u16) {
-        self.code.store_slot(offset::spill(TARGET_SPILL), gpr::RCX);
-        self.code.bytes(&[0x59]); // pop rcx
-        if pop != 0 {
+        self.code.pop(TARGET);
+        if pop == 0 {
+            self.code.return_through_table();
+        } else {
             self.code.lea(gpr::RSP, gpr::RSP, i32::from(pop));
+            self.code.jump_through_table();
         }
-        self.jump_indirect();
     }
 
-    /// Emits the landing place of returns and other indirect branches: rcx comes back from
-    /// its slot. Returns its address.
+    /// Emits a call whose callee returns to what is emitted next. The call leaves a cache
+    /// address as its return address; code at the end of the fragment, which replaces it by
+    /// the program's, goes on to the callee.
+    pub fn call(&mut self, callee: Callee, return_pc: u64) {
+        let field = self.code.call_forward();
+        self.calls.push(Call {
+            field,
+            callee,
+            return_pc,
+        });
+    }
+
+    /// Emits the second halves of all calls.
+    pub fn finish_calls(&mut self) {
+        for call in std::mem::take(&mut self.calls) {
+            self.code.land(call.field);
+            self.code.store_on_stack(0, call.return_pc);
+            match call.callee {
+                Callee::Direct { target, warmth } => {
+                    self.exit_jump(None, ExitKind::Direct, target);
+                    if let Some(exit) = self.draft.exits.last_mut() {
+                        exit.warmth = warmth;
+                    }
+                }
+                Callee::Indirect => self.code.jump_through_table(),
+            }
+        }
+    }
+
+    /// Emits the landing place of returns and other indirect branches: the register of the
+    /// target comes back from its slot. Returns its address.
     pub fn landing(&mut self) -> u64 {
         let here = self.code.here();
-        self.code.load_slot(gpr::RCX, offset::spill(TARGET_SPILL));
+        self.code.load_slot(TARGET, offset::spill(TARGET_SPILL));
         here
     }
 

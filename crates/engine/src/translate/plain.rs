@@ -6,11 +6,14 @@
 //! is an entry of its own and no block need be translated twice.
 
 use super::Source;
-use super::copy::Builder;
+use super::copy::{Builder, Callee};
 use crate::cache::{Cache, CacheFull, Exit};
 use crate::decode::{DecodeError, Instruction, Kind, Segment, decode};
+use crate::emit::TARGET;
 use crate::exit::ExitKind;
 use crate::guarded;
+use crate::slots::{TARGET_SPILL, offset};
+use crate::warmth::Warmth;
 
 /// Instructions after which a fragment ends at the next block boundary.
 const SOFT_LIMIT: usize = 96;
@@ -29,12 +32,25 @@ enum Next {
     End,
 }
 
-/// Translates the code at `pc` and makes it part of the cache.
+/// Translates the code at `pc` and makes it part of the cache. With `arrival` an indirect
+/// branch has just come there.
 ///
 /// # Errors
 /// If the cache is full.
-pub fn translate(cache: &mut Cache, source: &Source, pc: u64) -> Result<(), CacheFull> {
+pub fn translate(
+    cache: &mut Cache,
+    source: &Source,
+    pc: u64,
+    arrival: bool,
+) -> Result<(), CacheFull> {
     let mut builder = Builder::new(cache.begin()?, pc, source.vdso);
+    let mut landing = 0;
+    if arrival {
+        let loan = builder.target_loan();
+        landing = builder.landing();
+        builder.end_loan(loan);
+        builder.draft.prologue = u32::from(builder.offset());
+    }
     let mut translation = Translation {
         cache,
         source,
@@ -42,7 +58,8 @@ pub fn translate(cache: &mut Cache, source: &Source, pc: u64) -> Result<(), Cach
         pc,
         fetchable: 0,
     };
-    translation.run();
+    translation.run(landing);
+    builder.finish_calls();
     cache.commit(&builder.code, builder.draft);
     Ok(())
 }
@@ -57,8 +74,8 @@ struct Translation<'a> {
 }
 
 impl Translation<'_> {
-    fn run(&mut self) {
-        self.begin_block(0);
+    fn run(&mut self, landing: u64) {
+        self.begin_block(landing);
         loop {
             let before = self.builder.code.here();
             let Some((instruction, window)) = self.fetch() else {
@@ -80,8 +97,18 @@ impl Translation<'_> {
                     self.builder.exit_jump(None, ExitKind::Direct, self.pc);
                     return;
                 }
+                Next::Block { landing: 0 } => {
+                    let known =
+                        self.cache.entry(self.pc).is_some() || self.cache.inside(self.pc).is_some();
+                    if count >= SOFT_LIMIT || known {
+                        self.builder.exit_jump(None, ExitKind::Direct, self.pc);
+                        return;
+                    }
+                    self.begin_block(0);
+                }
                 Next::Block { landing } => {
-                    if count >= SOFT_LIMIT || self.cache.entry(self.pc).is_some() {
+                    if count >= SOFT_LIMIT {
+                        self.builder.draft.landings.push((self.pc, landing as u32));
                         self.builder.exit_jump(None, ExitKind::Direct, self.pc);
                         return;
                     }
@@ -140,9 +167,16 @@ impl Translation<'_> {
                 Next::End
             }
             Kind::CallDirect => {
-                self.builder.code.push_immediate(next_pc);
-                self.builder
-                    .exit_jump(None, ExitKind::Direct, instruction.target);
+                if instruction.target == next_pc {
+                    // Only asks where it is.
+                    self.builder.code.push_immediate(next_pc);
+                    return Next::Block { landing: 0 };
+                }
+                let callee = Callee::Direct {
+                    target: instruction.target,
+                    warmth: Warmth::default(),
+                };
+                self.builder.call(callee, next_pc);
                 self.after_call(next_pc)
             }
             Kind::JumpIndirect => {
@@ -153,11 +187,14 @@ impl Translation<'_> {
                 {
                     return self.emulate();
                 }
-                self.builder.jump_indirect();
+                self.builder.code.jump_through_table();
                 Next::End
             }
             Kind::CallIndirect => self.call_indirect(instruction, window, next_pc),
             Kind::Return { pop } => {
+                self.builder
+                    .code
+                    .store_slot(offset::spill(TARGET_SPILL), TARGET);
                 self.builder.return_branch(pop);
                 Next::End
             }
@@ -267,21 +304,21 @@ impl Translation<'_> {
             return self.emulate();
         }
         let loan = self.builder.target_loan();
-        self.builder.code.push_immediate(next_pc);
+        self.builder.call(Callee::Indirect, next_pc);
         self.builder.end_loan(loan);
-        self.builder.jump_indirect();
         self.after_call(next_pc)
     }
 
-    /// Goes on behind a call where the bytes there are surely code that stays.
+    /// The landing place of the call's return, and behind it the code there.
     fn after_call(&mut self, next_pc: u64) -> Next {
-        let worthwhile = self.builder.draft.boundaries.len() + 1 < SOFT_LIMIT;
-        if !worthwhile || !self.source.is_stable(next_pc) || self.cache.entry(next_pc).is_some() {
-            return Next::End;
+        let landing = self.builder.landing();
+        let known = self.cache.entry(next_pc).is_some() || self.cache.inside(next_pc).is_some();
+        if !known && self.source.fetchable(next_pc) != 0 {
+            return Next::Block { landing };
         }
-        Next::Block {
-            landing: self.builder.landing(),
-        }
+        self.builder.draft.landings.push((next_pc, landing as u32));
+        self.builder.exit_jump(None, ExitKind::Direct, next_pc);
+        Next::End
     }
 
     fn after_system_call(&mut self, next_pc: u64) -> Next {

@@ -17,10 +17,10 @@ use unspool_events::raw::{MAX_PATH_WORDS, path_header};
 use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
 
 use super::addresses::Values;
-use super::copy::Builder;
+use super::copy::{Builder, Callee};
 use super::plain::MARKER;
 use super::{Source, ownership, record};
-use crate::cache::{Cache, CacheFull, Exit, Loan, Warmth};
+use crate::cache::{Cache, CacheFull, Exit, Loan};
 use crate::decode::{Instruction, Kind, Segment, decode};
 use crate::emit::{Gpr, gpr};
 use crate::exit::ExitKind;
@@ -28,13 +28,12 @@ use crate::guarded;
 use crate::operands::{
     InstructionFacts, MemoryOperand, RegisterUse, memory_operands, register_use,
 };
-use crate::slots::offset;
+use crate::slots::{TARGET_SPILL, offset};
 use crate::trace::{FragmentTrace, Tracer};
+use crate::warmth::Warmth;
 
 /// The most instructions in a superblock.
 pub(crate) const LIMIT: usize = 64;
-/// The spill slots of the borrowed registers.
-pub(crate) const BORROWED_SPILLS: [u8; 3] = [2, 3, 4];
 /// Words that one instruction may need at most (a gather of sixteen with a vector mask).
 const MOST_WORDS: usize = 34;
 
@@ -57,58 +56,19 @@ pub(crate) struct Borrowed {
     pub(crate) buffer: Gpr,
     pub(crate) scratch: Gpr,
     pub(crate) owner: Gpr,
-    /// How many of the three are really borrowed.
-    pub(crate) count: usize,
+    /// All that are on loan.
+    pub(crate) warmth: Warmth,
 }
 
 impl Borrowed {
-    fn warmth(self) -> Warmth {
-        let mut registers = u16::from(self.buffer) | u16::from(self.scratch) << 4;
-        if self.count > 2 {
-            registers |= u16::from(self.owner) << 8;
+    fn new(warmth: Warmth) -> Borrowed {
+        Borrowed {
+            buffer: warmth.buffer(),
+            scratch: warmth.scratch(),
+            owner: warmth.owner().unwrap_or(0),
+            warmth,
         }
-        Warmth { registers }
     }
-
-    fn all(self) -> impl Iterator<Item = (Gpr, u8)> {
-        [self.buffer, self.scratch, self.owner]
-            .into_iter()
-            .zip(BORROWED_SPILLS)
-            .take(self.count)
-    }
-}
-
-/// Registers in the order in which they are borrowed: those that compilers use last first.
-/// rax and rcx have other duties.
-const PREFERENCE: [Gpr; 13] = [
-    11,
-    10,
-    9,
-    8,
-    15,
-    14,
-    13,
-    12,
-    gpr::RBX,
-    gpr::RBP,
-    gpr::RDI,
-    gpr::RSI,
-    gpr::RDX,
-];
-
-fn borrow(touched: u16, count: usize) -> Option<Borrowed> {
-    let mut free = PREFERENCE
-        .into_iter()
-        .filter(|&register| touched & 1 << register == 0);
-    let buffer = free.next()?;
-    let scratch = free.next()?;
-    let owner = if count > 2 { free.next()? } else { 0 };
-    Some(Borrowed {
-        buffer,
-        scratch,
-        owner,
-        count,
-    })
 }
 
 /// A path that leaves the superblock: code at its end that finishes the record.
@@ -131,13 +91,15 @@ pub fn translate(
     pc: u64,
 ) -> Result<(), CacheFull> {
     let code = cache.begin()?;
-    let count = if tracer.checks_owners() { 3 } else { 2 };
+    let count = tracer.borrowed_registers();
     let (items, end) = fetch(cache, source, pc, count, tracer);
     let builder = Builder::new(code, pc, source.vdso);
     let touched = items
         .iter()
         .fold(0, |mask, item| mask | item.uses.read | item.uses.written);
-    let borrowed = borrow(touched, count).expect("one instruction leaves enough registers alone");
+    let warmth =
+        Warmth::for_code(touched, count).expect("one instruction leaves enough registers alone");
+    let borrowed = Borrowed::new(warmth);
     let mut translation = Translation {
         tracer,
         cache,
@@ -152,6 +114,7 @@ pub fn translate(
         leaving: Vec::new(),
         progress: Vec::with_capacity(items.len()),
         closed: 0,
+        exchanged: false,
         slow_checks: Vec::new(),
         flags_loan: None,
     };
@@ -164,7 +127,7 @@ pub fn translate(
         ..
     } = translation;
     let mut draft = builder.draft;
-    draft.warmth = borrowed.warmth();
+    draft.warmth = warmth;
     let first_path = superblock.first_path;
     tracer.define(&superblock);
     draft.trace = tracer.add_fragment(FragmentTrace {
@@ -239,7 +202,8 @@ fn fetch(
         let uses = register_use(&decoded, &mut factory);
         let now_touched = touched | uses.read | uses.written;
         let now_words = words + record::word_bound(&operands, facts);
-        let full = borrow(now_touched, count).is_none() || now_words + MOST_WORDS > MAX_PATH_WORDS;
+        let full = Warmth::for_code(now_touched, count).is_none()
+            || now_words + MOST_WORDS > MAX_PATH_WORDS;
         if !items.is_empty() && full {
             break End::Continue(at);
         }
@@ -339,6 +303,8 @@ pub(crate) struct Translation<'a> {
     progress: Vec<(u8, u8)>,
     /// Where the record is closed before the last instruction is executed; 0 if it is not.
     closed: u32,
+    /// Whether the last instruction leaves with other registers on loan.
+    exchanged: bool,
     /// Ownership checks whose slow parts are still to be emitted.
     pub(crate) slow_checks: Vec<ownership::SlowCheck>,
     /// Where the program's flags are saved at this point.
@@ -381,8 +347,14 @@ impl Translation<'_> {
             End::Unfetchable(pc) => self.leave_cold(executed, ExitKind::Unfetchable, pc),
             End::Annotation(pc) => self.leave_cold(executed, ExitKind::Annotation, pc),
         }
+        if self.exchanged {
+            // What follows belongs to places before the exchange.
+            self.end_loans();
+            self.lend(self.borrowed.warmth);
+        }
         self.finish_paths();
         ownership::finish(self);
+        self.builder.finish_calls();
         self.end_loans();
     }
 
@@ -393,21 +365,8 @@ impl Translation<'_> {
         if self.tracer.is_function(pc) {
             self.service_cold(ExitKind::Function, pc);
         }
-        for (register, slot) in self.borrowed.all() {
-            self.builder.code.store_slot(offset::spill(slot), register);
-            let start = self.builder.offset();
-            self.builder.draft.loans.push(Loan {
-                start,
-                end: u16::MAX,
-                register,
-                slot,
-            });
-            if register == self.borrowed.buffer {
-                self.builder.code.load_slot(register, offset::BUFFER);
-            } else if self.borrowed.count > 2 && register == self.borrowed.owner {
-                self.builder.code.load_slot(register, offset::OWNER_WORD);
-            }
-        }
+        self.lend(self.borrowed.warmth);
+        self.borrowed.warmth.borrow(&mut self.builder.code);
         let warm = self.builder.code.here();
         self.builder.draft.prologue = (warm - cold) as u32;
         let warm = if self.tracer.is_function(pc) {
@@ -416,6 +375,18 @@ impl Translation<'_> {
             warm as u32
         };
         self.builder.draft.entries.push((pc, cold as u32, 0, warm));
+    }
+
+    /// From here on registers are on loan.
+    fn lend(&mut self, warmth: Warmth) {
+        let start = self.builder.offset();
+        let loans = warmth.all().map(|(register, slot)| Loan {
+            start,
+            end: u16::MAX,
+            register,
+            slot,
+        });
+        self.builder.draft.loans.extend(loans);
     }
 
     fn end_loans(&mut self) {
@@ -441,7 +412,7 @@ impl Translation<'_> {
         let mut exit = Exit::new(ExitKind::Service, target, 0);
         exit.stub = self.builder.code.here() as u32;
         exit.detail = detail;
-        exit.warmth = self.borrowed.warmth();
+        exit.warmth = self.borrowed.warmth;
         self.builder.draft.exits.push(exit);
     }
 
@@ -467,17 +438,6 @@ impl Translation<'_> {
             .lea(buffer, buffer, 8 * (words as i32 + 1));
     }
 
-    /// Puts the borrowed registers back.
-    fn give_back(&mut self) {
-        self.builder
-            .code
-            .store_slot(offset::BUFFER, self.borrowed.buffer);
-        let borrowed = self.borrowed;
-        for (register, slot) in borrowed.all() {
-            self.builder.code.load_slot(register, offset::spill(slot));
-        }
-    }
-
     /// Leaves by falling through to here.
     fn leave_here(&mut self, executed: usize, target: u64) {
         let path = self.end_path(executed);
@@ -494,7 +454,7 @@ impl Translation<'_> {
     fn leave_cold(&mut self, executed: usize, kind: ExitKind, target: u64) {
         let path = self.end_path(executed);
         self.close_record(path, self.words);
-        self.give_back();
+        self.borrowed.warmth.give_back(&mut self.builder.code);
         let id = self.cache.exit_id(self.builder.draft.exits.len());
         self.builder.code.leave(id, self.cache.gates.exit);
         self.builder.draft.exits.push(Exit::new(kind, target, 0));
@@ -512,19 +472,15 @@ impl Translation<'_> {
                     .patch32(path.field, (here - (path.field + 4)) as i32);
             }
             self.close_record(path.path, path.words);
-            // Unlinked, the warm jump goes to the next instruction.
-            let here = self.builder.code.here();
-            let field = self.builder.code.patchable_jump(None, here);
-            let after = self.builder.code.here();
-            self.builder.code.patch32(field, 0);
-            self.give_back();
-            let here = self.builder.code.here();
-            let cold_field = self.builder.code.patchable_jump(None, here);
-            let mut exit = Exit::new(ExitKind::Direct, path.target, field);
-            exit.cold_field = cold_field as u32;
-            exit.stub = after as u32;
-            exit.warmth = self.borrowed.warmth();
-            self.builder.draft.exits.push(exit);
+            self.builder.exit_jump(None, ExitKind::Direct, path.target);
+            self.set_exit_warmth(self.borrowed.warmth);
+        }
+    }
+
+    /// Which registers are on loan at the exit that was emitted last.
+    fn set_exit_warmth(&mut self, warmth: Warmth) {
+        if let Some(exit) = self.builder.draft.exits.last_mut() {
+            exit.warmth = warmth;
         }
     }
 
@@ -565,10 +521,7 @@ impl Translation<'_> {
                 });
             }
             Kind::JumpDirect => self.leave_here(executed, layout.target),
-            Kind::CallDirect => {
-                self.builder.code.push_immediate(next_pc);
-                self.leave_here(executed, layout.target);
-            }
+            Kind::CallDirect => self.call_direct(executed, layout.target, next_pc),
             Kind::JumpIndirect | Kind::CallIndirect | Kind::Return { .. } => {
                 self.leave_indirect(item, executed, next_pc);
             }
@@ -631,43 +584,96 @@ impl Translation<'_> {
         }
     }
 
-    /// Indirect transfers: the record is finished and the registers put back before the
-    /// target is computed, so that its operand sees the program's values.
+    fn call_direct(&mut self, executed: usize, target: u64, next_pc: u64) {
+        if target == next_pc || !self.pairs_calls() {
+            self.builder.code.push_immediate(next_pc);
+            self.leave_here(executed, target);
+            return;
+        }
+        self.close(executed);
+        let callee = Callee::Direct {
+            target,
+            warmth: self.borrowed.warmth,
+        };
+        self.builder.call(callee, next_pc);
+        self.land(next_pc);
+    }
+
+    /// Whether calls and returns may leave cache addresses below the end of the stack. Where
+    /// values are recorded, they must not: the program might read what it never wrote.
+    fn pairs_calls(&self) -> bool {
+        !self.tracer.records_values()
+    }
+
+    /// Closes the record before the last instruction is executed.
+    fn close(&mut self, executed: usize) {
+        let path = self.end_path(executed);
+        self.close_record(path, self.words);
+        self.closed = self.builder.code.here() as u32;
+    }
+
+    /// The landing place of a return: indirect branches arrive with the usual registers on loan.
+    fn land(&mut self, next_pc: u64) {
+        let landing = self.builder.code.here() as u32;
+        self.builder.draft.landings.push((next_pc, landing));
+        self.builder.exit_jump(None, ExitKind::Direct, next_pc);
+        self.set_exit_warmth(self.tracer.arrival().warmth());
+    }
+
+    /// Indirect transfers. The target goes to the scratch register; with the record closed,
+    /// the usual registers take the place of those on loan.
     fn leave_indirect(&mut self, item: &Item, executed: usize, next_pc: u64) {
         let Item {
             layout, bytes, pc, ..
         } = item;
-        let path = self.end_path(executed);
-        self.close_record(path, self.words);
-        self.give_back();
-        self.closed = self.builder.code.here() as u32;
-        match layout.kind {
-            Kind::Return { pop } => {
-                self.builder.return_branch(pop);
+        let scratch = self.borrowed.scratch;
+        if let Kind::Return { pop } = layout.kind {
+            self.close(executed);
+            self.builder.code.pop(scratch);
+            self.exchange();
+            if pop == 0 && self.pairs_calls() {
+                self.builder.code.return_through_table();
                 return;
             }
-            Kind::CallIndirect => {
-                if self.builder.indirect_target(layout, bytes, *pc).is_ok() {
-                    let loan = self.builder.target_loan();
-                    self.builder.code.push_immediate(next_pc);
-                    self.builder.end_loan(loan);
-                    self.builder.jump_indirect();
-                    return;
-                }
-            }
-            _ => {
-                if self.builder.indirect_target(layout, bytes, *pc).is_ok() {
-                    self.builder.jump_indirect();
-                    return;
-                }
-            }
+            self.builder.code.lea(gpr::RSP, gpr::RSP, i32::from(pop));
+            self.builder.code.jump_through_table();
+            return;
         }
-        let id = self.cache.exit_id(self.builder.draft.exits.len());
-        self.builder.code.leave(id, self.cache.gates.exit);
+        let target = self.builder.load_target(layout, bytes, *pc, scratch);
+        if target.is_err() {
+            self.leave_cold(executed - 1, ExitKind::Emulate, *pc);
+            return;
+        }
+        self.close(executed);
+        self.exchange();
+        if layout.kind != Kind::CallIndirect {
+            self.builder.code.jump_through_table();
+        } else if self.pairs_calls() {
+            self.builder.call(Callee::Indirect, next_pc);
+            self.land(next_pc);
+        } else {
+            self.builder.code.push_immediate(next_pc);
+            self.builder.code.jump_through_table();
+        }
+    }
+
+    /// Borrows the usual registers in place of those on loan; scratch keeps its content.
+    fn exchange(&mut self) {
+        let own = self.borrowed.warmth;
+        let usual = self.tracer.arrival().warmth();
+        if own == usual {
+            return;
+        }
+        let code = &mut self.builder.code;
+        code.store_slot(offset::spill(TARGET_SPILL), own.scratch());
+        own.give_back(code);
+        self.end_loans();
+        usual.borrow(&mut self.builder.code);
         self.builder
-            .draft
-            .exits
-            .push(Exit::new(ExitKind::Emulate, *pc, 0));
+            .code
+            .load_slot(usual.scratch(), offset::spill(TARGET_SPILL));
+        self.lend(usual);
+        self.exchanged = true;
     }
 
     /// Records what the instruction accesses.

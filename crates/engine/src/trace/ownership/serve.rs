@@ -18,7 +18,7 @@ use crate::translate::ownership::CheckSite;
 /// cache, or none if it has to leave the superblock.
 pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) -> Option<u64> {
     let resume = u64::from(exit.stub);
-    let register = exit.warmth.buffer_register();
+    let register = exit.warmth.buffer();
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
     let trace = unsafe { &mut *thread.trace };
     let start = thread.register(register);

@@ -1,0 +1,92 @@
+//! The branch table: for each program address below the code cache, where indirect branches
+//! to it go on.
+//!
+//! A page of the table is filled with the miss gate when its first entry is set. In pages
+//! never touched an entry reads as 0, and the jump to address 0 faults; the fault leads to
+//! the miss gate too.
+
+use crate::layout::{BRANCH_TABLE, LIBRARY_END};
+
+const ENTRIES_PER_PAGE: u64 = 512;
+
+/// The branch table of the process. Emitted code reads it while it changes.
+pub struct BranchTable {
+    miss: u64,
+    /// Whether each page is filled, one bit each.
+    filled: Vec<u64>,
+}
+
+impl BranchTable {
+    /// A table without entries. [`crate::layout::reserve`] must have been called.
+    #[must_use]
+    pub fn new(miss: u64) -> BranchTable {
+        let pages = LIBRARY_END / ENTRIES_PER_PAGE;
+        BranchTable {
+            miss,
+            filled: vec![0; pages.div_ceil(64) as usize],
+        }
+    }
+
+    /// Sets where branches to `pc` go. Addresses beyond the table have no entry.
+    pub fn set(&mut self, pc: u64, code: u64) {
+        if pc >= LIBRARY_END {
+            return;
+        }
+        let page = pc / ENTRIES_PER_PAGE;
+        let bit = 1 << (page % 64);
+        let word = &mut self.filled[(page / 64) as usize];
+        if *word & bit == 0 {
+            *word |= bit;
+            self.fill(page);
+        }
+        write(pc, code);
+    }
+
+    fn fill(&self, page: u64) {
+        for pc in page * ENTRIES_PER_PAGE..(page + 1) * ENTRIES_PER_PAGE {
+            write(pc, self.miss);
+        }
+    }
+
+    fn is_filled(&self, page: u64) -> bool {
+        self.filled[(page / 64) as usize] & 1 << (page % 64) != 0
+    }
+
+    /// Where branches to `pc` go; the miss gate if nothing is set.
+    #[must_use]
+    pub fn get(&self, pc: u64) -> u64 {
+        if pc >= LIBRARY_END || !self.is_filled(pc / ENTRIES_PER_PAGE) {
+            return self.miss;
+        }
+        // SAFETY: the table is mapped and has an entry for each address below LIBRARY_END.
+        unsafe { std::ptr::read_volatile((BRANCH_TABLE + pc * 8) as *const u64) }
+    }
+
+    /// Whether nothing is set for `pc`, though it could be.
+    #[must_use]
+    pub fn is_empty_at(&self, pc: u64) -> bool {
+        pc < LIBRARY_END && self.get(pc) == self.miss
+    }
+
+    /// Makes branches to `pc` leave the cache.
+    pub fn clear(&mut self, pc: u64) {
+        if self.get(pc) != self.miss {
+            self.set(pc, self.miss);
+        }
+    }
+
+    /// Makes all branches leave the cache, from now on through another miss gate.
+    pub fn clear_all(&mut self, miss: u64) {
+        self.miss = miss;
+        for page in 0..LIBRARY_END / ENTRIES_PER_PAGE {
+            if self.is_filled(page) {
+                self.fill(page);
+            }
+        }
+    }
+}
+
+fn write(pc: u64, code: u64) {
+    // SAFETY: the table is mapped and has an entry for each address below LIBRARY_END.
+    unsafe { std::ptr::write_volatile((BRANCH_TABLE + pc * 8) as *mut u64, code) };
+}

@@ -1,0 +1,179 @@
+//! The registers that a trace borrows from the program.
+//!
+//! Code of a traced program keeps the position in the trace buffer in a register, uses a
+//! second one as scratch and, in line-atomic order, holds this thread's owner word in a
+//! third. The program's values wait in spill slots. Code that leaves with the same registers
+//! on loan that the code after it wants leaves them as they are.
+
+use crate::emit::{Emitter, Gpr, TARGET, gpr};
+use crate::slots::{BORROWED_SPILLS, TARGET_SPILL, offset};
+
+/// Which registers are on loan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Warmth {
+    /// The registers: that of the buffer in the low four bits, then those for scratch and
+    /// the owner word; 0 for none (rax never serves).
+    registers: u16,
+}
+
+/// What the registers are for, in the order of their spill slots. Each has a register that
+/// it takes if it can: a thread mostly keeps the same ones on loan then, and indirect
+/// branches always arrive with these. Scratch holds the target of an indirect branch.
+const USUAL: [Gpr; 3] = [10, TARGET, 9];
+/// What else can be borrowed: registers that compilers use last come first. rax and rcx
+/// have other duties.
+const OTHERS: [Gpr; 10] = [
+    8,
+    15,
+    14,
+    13,
+    12,
+    gpr::RBX,
+    gpr::RBP,
+    gpr::RDI,
+    gpr::RSI,
+    gpr::RDX,
+];
+
+impl Warmth {
+    /// The `count` registers with which indirect branches arrive.
+    #[must_use]
+    pub fn usual(count: usize) -> Warmth {
+        Warmth::of(&USUAL[..count])
+    }
+
+    /// `count` registers for code that touches those of a mask; `None` if it touches too many.
+    #[must_use]
+    pub fn for_code(touched: u16, count: usize) -> Option<Warmth> {
+        let is_free = |register: &Gpr| touched & 1 << register == 0;
+        let mut others = USUAL[count..]
+            .iter()
+            .chain(&OTHERS)
+            .copied()
+            .filter(is_free);
+        let mut chosen = [0; 3];
+        for (place, usual) in chosen.iter_mut().zip(USUAL).take(count) {
+            *place = Some(usual).filter(is_free).or_else(|| others.next())?;
+        }
+        Some(Warmth::of(&chosen[..count]))
+    }
+
+    fn of(registers: &[Gpr]) -> Warmth {
+        let registers = registers
+            .iter()
+            .rev()
+            .fold(0, |packed, &register| packed << 4 | u16::from(register));
+        Warmth { registers }
+    }
+
+    /// The register that holds the trace buffer's position.
+    #[must_use]
+    pub fn buffer(self) -> Gpr {
+        (self.registers & 15) as Gpr
+    }
+
+    /// The scratch register.
+    #[must_use]
+    pub fn scratch(self) -> Gpr {
+        (self.registers >> 4 & 15) as Gpr
+    }
+
+    /// The register that holds the owner word, if one does.
+    #[must_use]
+    pub fn owner(self) -> Option<Gpr> {
+        Some((self.registers >> 8 & 15) as Gpr).filter(|&register| register != 0)
+    }
+
+    /// All registers, each with the spill slot of its program value.
+    pub fn all(self) -> impl Iterator<Item = (Gpr, u8)> {
+        [Some(self.buffer()), Some(self.scratch()), self.owner()]
+            .into_iter()
+            .zip(BORROWED_SPILLS)
+            .filter_map(|(register, slot)| Some((register?, slot)))
+    }
+
+    /// Emits the borrowing of all registers.
+    pub fn borrow(self, code: &mut Emitter) {
+        for (register, slot) in self.all() {
+            code.store_slot(offset::spill(slot), register);
+        }
+        code.load_slot(self.buffer(), offset::BUFFER);
+        if let Some(owner) = self.owner() {
+            code.load_slot(owner, offset::OWNER_WORD);
+        }
+    }
+
+    /// Emits the return of all registers.
+    pub fn give_back(self, code: &mut Emitter) {
+        code.store_slot(offset::BUFFER, self.buffer());
+        for (register, slot) in self.all() {
+            code.load_slot(register, offset::spill(slot));
+        }
+    }
+}
+
+/// What indirect branches have on loan where they arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// The register of the target.
+    Plain,
+    /// The usual registers of a trace.
+    Traced,
+    /// The usual registers of a trace whose code checks owners.
+    Checked,
+}
+
+impl Arrival {
+    /// All there are, in the order of their numbers.
+    pub const ALL: [Arrival; 3] = [Arrival::Plain, Arrival::Traced, Arrival::Checked];
+
+    /// The trace registers.
+    #[must_use]
+    pub fn warmth(self) -> Warmth {
+        match self {
+            Arrival::Plain => Warmth::default(),
+            Arrival::Traced => Warmth::usual(2),
+            Arrival::Checked => Warmth::usual(3),
+        }
+    }
+
+    /// Emits the return of all that is on loan.
+    pub fn give_back(self, code: &mut Emitter) {
+        match self {
+            Arrival::Plain => code.load_slot(TARGET, offset::spill(TARGET_SPILL)),
+            Arrival::Traced | Arrival::Checked => self.warmth().give_back(code),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Warmth;
+
+    #[test]
+    fn usual_registers_keep_their_duties() {
+        assert_eq!(Warmth::for_code(0, 3), Some(Warmth::usual(3)));
+        let without_buffer = Warmth::for_code(1 << 10, 2).unwrap();
+        assert_eq!(without_buffer.scratch(), Warmth::usual(2).scratch());
+        assert_eq!(without_buffer.buffer(), 9);
+        assert_eq!(without_buffer.owner(), None);
+    }
+
+    #[test]
+    fn a_register_has_one_duty() {
+        for touched in 0..=u16::MAX {
+            let Some(warmth) = Warmth::for_code(touched, 3) else {
+                continue;
+            };
+            let registers: Vec<u8> = warmth.all().map(|(register, _)| register).collect();
+            assert_eq!(registers.len(), 3);
+            assert!(
+                registers
+                    .iter()
+                    .all(|register| touched & 1 << register == 0)
+            );
+            assert!(registers[0] != registers[1] && registers[1] != registers[2]);
+            assert_ne!(registers[0], registers[2]);
+        }
+    }
+}
