@@ -7,6 +7,9 @@
 //! parts that the program does not use in their initial state, so that nobody pays for
 //! dirty upper vector halves.
 
+mod acquire;
+
+pub(crate) use self::acquire::{Continuation, USABLE as ACQUIRES_BRIEFLY};
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
 use crate::layout;
@@ -33,6 +36,13 @@ pub struct Gates {
     /// Leave the cache because the branch table knows nothing of the target in r11: for each
     /// [`Arrival`] one gate.
     misses: [u64; Arrival::ALL.len()],
+    /// A failed ownership check: calls the engine briefly and goes on in the cache.
+    pub acquire: u64,
+    /// From here …
+    pub acquire_return: u64,
+    /// … to its end a signal makes it start again at `acquire_return`, where it sees that
+    /// something is pending.
+    pub acquire_end: u64,
     /// `extern "C" fn(number, *const [u64; 6]) -> i64`: a system call that a signal can prevent.
     pub system_call: u64,
     /// From here …
@@ -131,6 +141,7 @@ impl Gates {
         gates.emit_enter(code, vectors);
         gates.emit_exit(code, vectors, control_word);
         gates.emit_system_call(code);
+        gates.emit_acquire(code, crate::trace::acquire_lines);
         gates
     }
 

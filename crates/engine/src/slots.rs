@@ -34,6 +34,14 @@ pub struct Slots {
     pub owner_word: u64,
     /// Line-atomic order: eight times the buffer position plus this bounds the thread's time.
     pub clock: u64,
+    /// Line-atomic order: the number of the check that failed …
+    pub check: u64,
+    /// … the address that it is about …
+    pub address: u64,
+    /// … and where it leaves the cache if need be.
+    pub leave: u64,
+    /// Line-atomic order: where other threads see this one's state, time, and so on.
+    pub public: u64,
     /// Line-atomic order: not zero when another thread wants an answer.
     pub poll: u64,
     /// The program's FS base (it lives in GS; this is a copy for the engine).
@@ -71,6 +79,10 @@ thread_local! {
             buffer: 0,
             owner_word: 0,
             clock: 0,
+            check: 0,
+            address: 0,
+            leave: 0,
+            public: 0,
             poll: 0,
             program_fs: 0,
             in_cache: 0,
@@ -108,6 +120,11 @@ pub(crate) mod offset {
     pub(crate) const PENDING: i32 = offset_of!(Slots, pending) as i32;
     pub(crate) const BUFFER: i32 = offset_of!(Slots, buffer) as i32;
     pub(crate) const OWNER_WORD: i32 = offset_of!(Slots, owner_word) as i32;
+    pub(crate) const CLOCK: i32 = offset_of!(Slots, clock) as i32;
+    pub(crate) const CHECK: i32 = offset_of!(Slots, check) as i32;
+    pub(crate) const ADDRESS: i32 = offset_of!(Slots, address) as i32;
+    pub(crate) const LEAVE: i32 = offset_of!(Slots, leave) as i32;
+    pub(crate) const PUBLIC: i32 = offset_of!(Slots, public) as i32;
     pub(crate) const POLL: i32 = offset_of!(Slots, poll) as i32;
     pub(crate) const SHARED_SEEN: i32 = offset_of!(Slots, shared_seen) as i32;
     pub(crate) const PROGRAM_FS: i32 = offset_of!(Slots, program_fs) as i32;

@@ -45,6 +45,7 @@ pub(crate) use hooks::{
     vfork_child_leaves, vfork_child_starts,
 };
 pub use ownership::LineLayout;
+pub(crate) use ownership::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE, acquire_lines};
 pub(crate) use skew::rest;
 pub use thread_trace::ThreadTrace;
 
@@ -353,7 +354,6 @@ pub(crate) struct Frozen {
     _modules: MutexGuard<'static, u32>,
     _meter: MutexGuard<'static, Meter>,
     _hooks: functions::FrozenHooks<'static>,
-    _sites: MutexGuard<'static, Vec<crate::translate::ownership::CheckSite>>,
 }
 
 /// Waits for all locks of the trace, if there is one.
@@ -367,7 +367,6 @@ pub(crate) fn freeze() -> Option<Frozen> {
         _modules: lock(&tracer.modules),
         _meter: lock(&tracer.meter),
         _hooks: tracer.functions.freeze(),
-        _sites: tracer.ownership.freeze(),
     })
 }
 

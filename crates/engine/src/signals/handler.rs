@@ -213,6 +213,8 @@ fn take_out(thread: &mut Thread, context: &mut Context) {
         context.set_pc(gates.system_call_interrupted);
     } else if (gates.enter_start..gates.enter_end).contains(&pc) {
         context.set_pc(gates.bail);
+    } else if (gates.acquire_return..gates.acquire_end).contains(&pc) {
+        context.set_pc(gates.acquire_return);
     } else if in_translated_code(gates, pc) {
         context.hold_signals();
         leave_or_step(thread, context);

@@ -19,16 +19,22 @@
 //! meanwhile, it leaves its superblock and checks everything anew.
 
 mod acquire;
+mod brief;
 mod clock;
 mod extents;
+mod history;
 mod serve;
 mod threads;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+pub(super) use self::acquire::Run;
+pub(crate) use self::brief::acquire_lines;
+pub(crate) use self::clock::TIME_PER_BYTE;
+use self::history::{Histories, History};
 pub(super) use self::serve::{own, serve};
-pub(super) use self::threads::ask;
-use super::{Tracer, lock};
+pub(super) use self::threads::ask_to_show;
+use super::Tracer;
 use crate::layout;
 use crate::plan::TracePlan;
 use crate::process::Process;
@@ -36,15 +42,20 @@ use crate::translate::ownership::CheckSite;
 
 /// Marks services of this module among services.
 pub(super) const SERVICE_BIT: u32 = 1 << 31;
+/// The service that shows others how far the thread is.
 const POLL: u32 = SERVICE_BIT | 0x7fff_ffff;
 
 const TRANSIT: u32 = 1 << 30;
 const SHARED: u32 = 1 << 31;
 /// The most threads that a trace can tell apart.
 const MOST_THREADS: u64 = 1 << 20;
+/// More places where owners are checked than the code cache has room for.
+const MOST_SITES: u64 = layout::CACHE_SIZE / 2 / 64;
 const ADDRESS_BITS: u32 = 47;
 const SAFE: u64 = 1;
-const EPOCH: u64 = 2;
+pub(crate) const EPOCH: u64 = 2;
+/// The bit of the poll slot that asks for more than an answer.
+pub(crate) const ASKED_TO_SHOW: u64 = 2;
 const EPOCH_BITS: u64 = 0xffff_fffe;
 const TAKEN: u64 = 1 << 32;
 
@@ -59,12 +70,12 @@ pub struct LineLayout {
 
 /// What a thread shows to the others.
 #[repr(C, align(64))]
-struct Public {
+pub(crate) struct Public {
     /// Bit 0: safe. Bits 1 to 31 count the safe points passed, bits 32 to 63 how often lines
     /// were taken while the thread was safe.
-    state: AtomicU64,
+    pub(crate) state: AtomicU64,
     /// A bound of the thread's time at its last safe point.
-    clock: AtomicU64,
+    pub(crate) clock: AtomicU64,
     /// Address of the thread's poll slot; 0 once it has ended.
     poll: AtomicU64,
 }
@@ -82,9 +93,11 @@ pub(super) struct Ownership {
     epoch: AtomicU32,
     /// Not less than the time of any transition to read-shared.
     shared_clock: AtomicU64,
-    /// For a line (hashed): whether its last transfer was for a read.
-    read_last: Box<[AtomicU8]>,
-    sites: std::sync::Mutex<Vec<CheckSite>>,
+    histories: Histories,
+    /// Address of the array of [`CheckSite`].
+    sites: u64,
+    /// How many there are. Changes under the lock of the cache.
+    site_count: AtomicU32,
 }
 
 impl Ownership {
@@ -103,7 +116,7 @@ impl Ownership {
         let words = words.min(MOST_HASHED_WORDS);
         let low_end = layout::OWNER_WORDS + ((layout::LIBRARY_END >> 6) << 2);
         debug_assert_eq!(low_end, layout::BRANCH_TABLE);
-        let mut threads = 0;
+        let (mut threads, mut sites) = (0, 0);
         if plan.order == unspool_events::Order::LineAtomic {
             layout::map_fixed(layout::OWNER_WORDS, low_end - layout::OWNER_WORDS, private)?;
             if !hashed {
@@ -112,6 +125,7 @@ impl Ownership {
                 layout::map_fixed(start, end - start, private)?;
             }
             threads = map_anywhere(MOST_THREADS * size_of::<Public>() as u64)?;
+            sites = map_anywhere(MOST_SITES * size_of::<CheckSite>() as u64)?;
         }
         Ok(Ownership {
             layout: LineLayout {
@@ -123,14 +137,10 @@ impl Ownership {
             checking: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
             shared_clock: AtomicU64::new(0),
-            read_last: (0..1 << 16).map(|_| AtomicU8::new(0)).collect(),
-            sites: std::sync::Mutex::default(),
+            histories: Histories::new(),
+            sites,
+            site_count: AtomicU32::new(0),
         })
-    }
-
-    /// Keeps the lock, for a fork.
-    pub(super) fn freeze(&self) -> std::sync::MutexGuard<'_, Vec<CheckSite>> {
-        lock(&self.sites)
     }
 
     fn is_on(&self) -> bool {
@@ -155,6 +165,27 @@ impl Ownership {
     fn word(&self, line: u64) -> &AtomicU32 {
         // SAFETY: lines come from `line_of`, which checks that the word is mapped.
         unsafe { AtomicU32::from_ptr((layout::OWNER_WORDS + line * 4) as *mut u32) }
+    }
+
+    fn history(&self, line: u64) -> History<'_> {
+        self.histories.of(line)
+    }
+
+    fn site(&self, number: u32) -> &CheckSite {
+        assert!(number < self.site_count.load(Ordering::Relaxed));
+        // SAFETY: elements below the count have been written and do not change.
+        unsafe { &*(self.sites as *const CheckSite).add(number as usize) }
+    }
+
+    /// Whether an owner word has this number.
+    fn has_word(&self, line: u64) -> bool {
+        match self.layout.mask {
+            Some(mask) => line <= u64::from(mask),
+            None => {
+                line <= u64::MAX >> self.layout.shift
+                    && self.line_of(line << self.layout.shift).is_some()
+            }
+        }
     }
 
     /// The number of the owner word of an address; `None` for addresses that user memory
@@ -197,7 +228,7 @@ impl Tracer {
         self.ownership.layout
     }
 
-    /// The service that answers other threads.
+    /// The service of a thread that is asked for more than an answer.
     pub(crate) fn poll_detail(&self) -> u32 {
         POLL
     }
@@ -218,10 +249,29 @@ impl Tracer {
         }
     }
 
-    /// Adds a place where ownership is checked; returns the service that acquires it.
-    pub(crate) fn add_check_site(&self, site: CheckSite) -> u32 {
-        let mut sites = lock(&self.ownership.sites);
-        sites.push(site);
-        SERVICE_BIT | (sites.len() as u32 - 1)
+    /// The number that the next place where owners are checked will have.
+    pub(crate) fn next_check_site(&self) -> u32 {
+        self.ownership.site_count.load(Ordering::Relaxed)
+    }
+
+    /// The service that acquires the lines for it.
+    pub(crate) fn next_check_service(&self) -> u32 {
+        SERVICE_BIT | self.next_check_site()
+    }
+
+    /// Adds a place where owners are checked.
+    /// Called under the lock of the cache, before its code can run.
+    pub(crate) fn add_check_site(&self, site: CheckSite) {
+        let number = self.ownership.site_count.fetch_add(1, Ordering::Relaxed);
+        assert!(
+            u64::from(number) < MOST_SITES,
+            "a check takes more than 64 bytes of the cache"
+        );
+        // SAFETY: the array is mapped and long enough; nobody uses this element yet.
+        unsafe {
+            (self.ownership.sites as *mut CheckSite)
+                .add(number as usize)
+                .write(site)
+        };
     }
 }

@@ -194,7 +194,7 @@ impl Tracer {
                 Some(resting) => resting.catch_up(self, floor),
                 None => {
                     live.standing.floor.fetch_max(floor, Ordering::AcqRel);
-                    ownership::ask(live.standing.poll);
+                    ownership::ask_to_show(live.standing.poll);
                 }
             }
         }

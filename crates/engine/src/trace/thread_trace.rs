@@ -33,6 +33,10 @@ pub struct ThreadTrace {
     pub(super) reached: u64,
     /// How far others see it, where clocks are kept close.
     pub(super) standing: Option<Arc<super::skew::Standing>>,
+    /// Whether lines of the superblock in the making have been lost to others.
+    pub(super) lost: bool,
+    /// The lines it took last.
+    pub(super) run: super::ownership::Run,
 }
 
 impl ThreadTrace {
@@ -74,6 +78,8 @@ impl ThreadTrace {
             values: Vec::new(),
             reached: 0,
             standing: None,
+            lost: false,
+            run: super::ownership::Run::default(),
         });
         trace.set_position(base);
         tracer.buffer_mapped(size);

@@ -24,6 +24,7 @@ use crate::cache::{Cache, CacheFull, Exit, Loan};
 use crate::decode::{Instruction, Kind, Segment, decode};
 use crate::emit::{Gpr, gpr};
 use crate::exit::ExitKind;
+use crate::gates::Gates;
 use crate::guarded;
 use crate::operands::{
     InstructionFacts, MemoryOperand, RegisterUse, memory_operands, register_use,
@@ -316,7 +317,7 @@ impl Translation<'_> {
         self.superblock.first_path = self.tracer.next_path();
         self.prologue();
         let checks = if self.tracer.checks_owners() {
-            ownership::plan(items)
+            ownership::plan(items, ownership::span(self.tracer.line_layout()))
         } else {
             vec![Vec::new(); items.len()]
         };
@@ -403,6 +404,11 @@ impl Translation<'_> {
         let mut exit = Exit::new(kind, target, 0);
         exit.stub = self.builder.code.here() as u32;
         self.builder.draft.exits.push(exit);
+    }
+
+    /// The ways in and out of the cache.
+    pub(crate) fn gates(&self) -> Gates {
+        self.cache.gates
     }
 
     /// A call into the engine with registers on loan.

@@ -1,11 +1,40 @@
-//! Acquiring lines: the slow path of every check.
+//! Acquiring lines: what happens when a check fails.
+//!
+//! All of this may run behind [`crate::gates::Gates::acquire`], so nothing here calls the C
+//! library's memory or string functions, allocates, or takes a lock.
 
 use std::sync::atomic::Ordering;
 
 use super::super::Tracer;
+use super::super::thread_trace::ThreadTrace;
 use super::threads::ask;
 use super::{EPOCH_BITS, SAFE, SHARED, TAKEN, TRANSIT};
 use crate::thread::Thread;
+
+/// The most lines that are taken at once.
+const LONGEST_RUN: u64 = 16;
+
+/// The lines that a thread took last, so that it can take more at once where it walks over
+/// another's memory.
+#[derive(Debug, Default)]
+pub(in crate::trace) struct Run {
+    first: u64,
+    end: u64,
+}
+
+impl Run {
+    /// The line and its neighbours to take at once: (count, whether downwards).
+    fn from(&self, line: u64) -> (u64, bool) {
+        let longer = ((self.end - self.first) * 2).min(LONGEST_RUN);
+        if line == self.end {
+            (longer, false)
+        } else if line + 1 == self.first {
+            (longer, true)
+        } else {
+            (1, false)
+        }
+    }
+}
 
 /// A thread acquiring the lines of one instruction.
 pub(super) struct Acquisition<'a> {
@@ -56,66 +85,109 @@ impl<'a> Acquisition<'a> {
     fn acquire(&mut self, line: u64, write: bool) {
         let ownership = &self.tracer.ownership;
         let me = self.thread.number + 1;
-        let mut patience = 0;
         loop {
             let word = ownership.word(line).load(Ordering::SeqCst);
-            let swap = |new: u32| {
-                ownership
-                    .word(line)
-                    .compare_exchange(word, new, Ordering::SeqCst, Ordering::SeqCst)
-                    .is_ok()
-            };
             if word == me {
                 return;
             } else if word == 0 {
-                if swap(me) {
+                if self.swap(line, word, me) {
                     return;
                 }
-            } else if word & SHARED != 0 {
-                if !write {
-                    self.see_shared();
-                    return;
-                }
-                if swap(TRANSIT | me) {
-                    self.ask_everybody();
-                    ownership.read_last[line as usize & 0xffff].store(0, Ordering::Relaxed);
-                    ownership.word(line).store(me, Ordering::SeqCst);
-                    return;
-                }
-            } else if word & TRANSIT != 0 {
+            } else if word & SHARED != 0 && !write {
+                self.see_shared();
+                return;
+            } else if word & (SHARED | TRANSIT) == TRANSIT {
                 let taker = (word & !TRANSIT) - 1;
                 let public = ownership.public(taker);
                 let gone = public.poll.load(Ordering::SeqCst) == 0
                     && public.state.load(Ordering::SeqCst) & SAFE != 0;
                 // Only a fork loses a thread in the middle of taking a line.
-                if gone && swap(TRANSIT | me) {
+                if gone && self.swap(line, word, TRANSIT | me) {
                     self.ask_everybody();
                     ownership.word(line).store(me, Ordering::SeqCst);
                     return;
                 }
-                self.wait_a_little(&mut patience);
-            } else if swap(TRANSIT | me) {
-                self.ask_one(word - 1);
-                self.take(line, write);
+                self.wait_safely(|| ownership.word(line).load(Ordering::SeqCst) != word);
+            } else if self.swap(line, word, TRANSIT | me) {
+                self.take(line, word, write);
                 return;
             }
         }
     }
 
-    /// The line was exclusive to another thread, which has let it go.
-    fn take(&mut self, line: u64, write: bool) {
+    fn swap(&self, line: u64, old: u32, new: u32) -> bool {
+        self.tracer
+            .ownership
+            .word(line)
+            .compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+
+    /// Takes a line that was exclusive to another thread, or read-shared and is to be written,
+    /// and is now in transit to this one; with it perhaps its neighbours in the same state.
+    fn take(&mut self, line: u64, word: u32, write: bool) {
         let ownership = &self.tracer.ownership;
         let me = self.thread.number + 1;
-        let last = &ownership.read_last[line as usize & 0xffff];
-        let share = !write && last.swap(u8::from(!write), Ordering::Relaxed) != 0;
-        if write {
-            last.store(0, Ordering::Relaxed);
+        let (first, end) = self.mark_neighbours(line, word);
+        let shared = word & SHARED != 0;
+        if shared {
+            self.ask_everybody();
+        } else {
+            self.ask_one(word - 1);
         }
-        if !share {
-            ownership.word(line).store(me, Ordering::SeqCst);
-            return;
+        let history = ownership.history(line);
+        let state = if shared {
+            history.written_while_shared(self.thread.number);
+            me
+        } else if write {
+            history.taken_to_write();
+            me
+        } else if history.taken_to_read(self.thread.number) {
+            self.share()
+        } else {
+            me
+        };
+        for line in first..end {
+            ownership.word(line).store(state, Ordering::SeqCst);
         }
-        // A second reader in a row: from now on everybody may read.
+        // SAFETY: the trace belongs to this thread, or to its parent that waits.
+        let trace: &mut ThreadTrace = unsafe { &mut *self.thread.trace };
+        trace.run = Run { first, end };
+    }
+
+    /// Where the thread goes from line to line: marks those that come next, as far as they
+    /// are in the same state. Returns all marked lines.
+    fn mark_neighbours(&mut self, line: u64, word: u32) -> (u64, u64) {
+        let ownership = &self.tracer.ownership;
+        // SAFETY: the trace belongs to this thread, or to its parent that waits.
+        let (count, downwards) = unsafe { (*self.thread.trace).run.from(line) };
+        let (mut first, mut end) = (line, line + 1);
+        while end - first < count {
+            let next = if downwards {
+                first.wrapping_sub(1)
+            } else {
+                end
+            };
+            if !ownership.has_word(next) {
+                break;
+            }
+            let found = ownership.word(next).load(Ordering::SeqCst);
+            let alike = found == word || found & word & SHARED != 0;
+            if !alike || !self.swap(next, found, TRANSIT | self.thread.number + 1) {
+                break;
+            }
+            if downwards {
+                first = next;
+            } else {
+                end += 1;
+            }
+        }
+        (first, end)
+    }
+
+    /// The lines just taken may be read by everybody from now on. Returns their state.
+    fn share(&mut self) -> u32 {
+        let ownership = &self.tracer.ownership;
         ownership
             .shared_clock
             .fetch_max(self.least, Ordering::SeqCst);
@@ -126,9 +198,7 @@ impl<'a> Acquisition<'a> {
             );
         }
         self.see_shared();
-        ownership
-            .word(line)
-            .store(u32::MAX - epoch, Ordering::SeqCst);
+        u32::MAX - epoch
     }
 
     /// Orders this thread behind all transitions to read-shared so far.
@@ -155,39 +225,39 @@ impl<'a> Acquisition<'a> {
 
     /// Makes sure that another thread has passed a safe point from now on.
     fn ask_one(&mut self, other: u32) {
-        let tracer = self.tracer;
-        let public = tracer.ownership.public(other);
+        let public = self.tracer.ownership.public(other);
         let before = public.state.load(Ordering::SeqCst);
-        let mut patience = 0;
-        loop {
+        let passed = || {
             let state = public.state.load(Ordering::SeqCst);
-            if state & SAFE != 0 {
-                // Being counted and being safe are one state, so that a thread that comes
-                // back knows for certain whether anything was taken.
-                let counted = state.wrapping_add(TAKEN);
-                if public
-                    .state
-                    .compare_exchange(state, counted, Ordering::SeqCst, Ordering::SeqCst)
-                    .is_ok()
-                {
-                    break;
+            if state & SAFE == 0 {
+                return (state ^ before) & EPOCH_BITS != 0;
+            }
+            // Being counted and being safe are one state, so that a thread that comes back
+            // knows for certain whether anything was taken.
+            public
+                .state
+                .compare_exchange(
+                    state,
+                    state.wrapping_add(TAKEN),
+                    Ordering::SeqCst,
+                    Ordering::SeqCst,
+                )
+                .is_ok()
+        };
+        if !passed() {
+            self.wait_safely(|| {
+                let poll = public.poll.load(Ordering::SeqCst);
+                if poll != 0 {
+                    ask(poll);
                 }
-                continue;
-            }
-            if (state ^ before) & EPOCH_BITS != 0 {
-                break;
-            }
-            let poll = public.poll.load(Ordering::SeqCst);
-            if poll != 0 {
-                ask(poll);
-            }
-            self.wait_a_little(&mut patience);
+                passed()
+            });
         }
         self.least = self.least.max(public.clock.load(Ordering::SeqCst) + 1);
     }
 
-    /// Waits, being safe for others meanwhile.
-    fn wait_a_little(&mut self, patience: &mut u32) {
+    /// Waits until something is done, being safe for others meanwhile.
+    fn wait_safely(&mut self, mut done: impl FnMut() -> bool) {
         const SPINS: u32 = 64;
         let public = self.tracer.ownership.public(self.thread.number);
         // A line acquired a moment ago has its last owner's time, not this thread's.
@@ -195,11 +265,14 @@ impl<'a> Acquisition<'a> {
             .clock
             .store(self.bound.max(self.least), Ordering::SeqCst);
         let before = public.state.fetch_or(SAFE, Ordering::SeqCst);
-        *patience += 1;
-        if *patience > SPINS {
-            std::thread::yield_now();
-        } else {
-            std::hint::spin_loop();
+        let mut patience = 0;
+        while !done() {
+            if patience < SPINS {
+                patience += 1;
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
         }
         let after = public.state.fetch_and(!SAFE, Ordering::SeqCst);
         self.lost |= (after ^ before) / TAKEN != 0;

@@ -10,21 +10,15 @@ pub(super) fn extents(thread: &Thread, site: &CheckSite) -> Vec<(u64, u64, bool)
     let address = effective_address(thread, operand);
     let size = u64::from(operand.size);
     let range = match operand.shape {
-        Shape::Plain => {
+        Shape::Plain
+        | Shape::Masked { .. }
+        | Shape::Compressed { .. }
+        | Shape::AnyOf { .. }
+        | Shape::AlignedDown => {
             let first = address.wrapping_add(site.first as u64);
             (first, (site.last - site.first + 1) as u64)
         }
-        Shape::Repeat { count, .. } => {
-            let count = register_value(thread, count);
-            let backwards = direction_flag(thread);
-            let bytes = count.saturating_mul(size);
-            let first = if backwards {
-                address.wrapping_sub(bytes).wrapping_add(size)
-            } else {
-                address
-            };
-            (first, bytes)
-        }
+        Shape::Repeat { count, .. } => repeated(thread, site, address, count),
         Shape::BitString { number } => {
             let bits = register_value(thread, number);
             let number = match operand.size {
@@ -35,11 +29,7 @@ pub(super) fn extents(thread: &Thread, site: &CheckSite) -> Vec<(u64, u64, bool)
             let element = number.div_euclid(8 * size as i64);
             (address.wrapping_add((element * size as i64) as u64), size)
         }
-        Shape::AlignedDown => (address & !(size - 1), size),
-        Shape::Masked { count, .. } | Shape::Compressed { count, .. } => {
-            (address, size * u64::from(count))
-        }
-        Shape::AnyOf { .. } | Shape::Tile { .. } => (address, size),
+        Shape::Tile { .. } => (address, size),
         Shape::Indexed {
             index,
             index_size,
@@ -52,6 +42,23 @@ pub(super) fn extents(thread: &Thread, site: &CheckSite) -> Vec<(u64, u64, bool)
         }
     };
     vec![(range.0, range.1, site.write)]
+}
+
+/// The range of a repeated string instruction that starts at an address.
+pub(super) fn repeated(
+    thread: &Thread,
+    site: &CheckSite,
+    address: u64,
+    count: iced_x86::Register,
+) -> (u64, u64) {
+    let size = u64::from(site.operand.size);
+    let bytes = register_value(thread, count).saturating_mul(size);
+    let first = if direction_flag(thread) {
+        address.wrapping_sub(bytes).wrapping_add(size)
+    } else {
+        address
+    };
+    (first, bytes)
 }
 
 #[expect(clippy::too_many_arguments, reason = "the fields of one operand")]

@@ -1,10 +1,10 @@
-//! What translated code asks of the protocol: to answer others, and to acquire lines.
+//! What translated code asks of the protocol: to acquire lines.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_events::raw::{SpecialKind, special_header};
 
-use super::super::{Tracer, leave_midway, lock};
+use super::super::{Tracer, leave_midway};
 use super::acquire::Acquisition;
 use super::clock::TIME_PER_BYTE;
 use super::extents::extents;
@@ -14,7 +14,7 @@ use crate::process::Process;
 use crate::thread::Thread;
 use crate::translate::ownership::CheckSite;
 
-/// Somebody asked this thread, or a check failed. Returns where the thread goes on in the
+/// A check failed, or somebody asked this thread for more than an answer. Returns where the thread goes on in the
 /// cache, or none if it has to leave the superblock.
 pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) -> Option<u64> {
     let resume = u64::from(exit.stub);
@@ -31,13 +31,14 @@ pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit)
         }
         return Some(resume);
     }
-    let site = lock(&tracer.ownership.sites)[(exit.detail & !SERVICE_BIT) as usize];
+    let site = tracer.ownership.site(exit.detail & !SERVICE_BIT);
     // What the record in the making has accessed counts as a whole record.
     let bound = trace.bound(start) + 8 * TIME_PER_BYTE;
     let mut acquisition = Acquisition::new(tracer, thread, bound);
-    for (address, size, write) in extents(acquisition.thread, &site) {
+    for (address, size, write) in extents(acquisition.thread, site) {
         acquisition.acquire_range(address, size, write);
     }
+    acquisition.lost |= std::mem::take(&mut trace.lost);
     let Acquisition {
         least,
         lost,
@@ -45,9 +46,11 @@ pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit)
         ..
     } = acquisition;
     if lost {
-        leave_superblock(thread, resume - 1, &site);
+        leave_superblock(thread, resume - 1, site);
         // The instruction comes first in the next record.
-        trace.stamp_next(least);
+        if least > trace.reached {
+            trace.stamp_next(least);
+        }
         return None;
     }
     if least > trace.reached {

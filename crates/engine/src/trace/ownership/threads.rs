@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::{Tracer, lock};
-use super::SAFE;
+use super::super::Tracer;
+use super::{ASKED_TO_SHOW, SAFE};
 use crate::thread::Thread;
 
 impl Tracer {
@@ -23,6 +23,7 @@ impl Tracer {
             (*thread.slots).owner_word = word | word << 32;
             (*thread.slots).shared_seen = u64::from(u32::MAX);
             (*thread.slots).poll = 0;
+            (*thread.slots).public = std::ptr::from_ref(public) as u64;
             public
                 .poll
                 .store(&raw const (*thread.slots).poll as u64, Ordering::SeqCst);
@@ -81,7 +82,7 @@ impl Tracer {
                     .store(0, Ordering::SeqCst);
             }
             self.ownership.checking.store(false, Ordering::Relaxed);
-            lock(&self.ownership.sites).clear();
+            self.ownership.site_count.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -97,8 +98,19 @@ fn publish(tracer: &Tracer, thread: &mut Thread) {
     public.state.fetch_or(SAFE, Ordering::SeqCst);
 }
 
-pub(in crate::trace) fn ask(poll: u64) {
+/// Asks the thread to pass a safe point.
+pub(super) fn ask(poll: u64) {
+    request(poll, 1);
+}
+
+/// Asks it to show how far it is in the file as well. This may be lost where the thread is
+/// answering somebody just now.
+pub(in crate::trace) fn ask_to_show(poll: u64) {
+    request(poll, ASKED_TO_SHOW);
+}
+
+fn request(poll: u64, what: u64) {
     // SAFETY: the slot belongs to a thread that is listed; slots of ended threads stay
     // mapped as long as anybody may ask, because their address is withdrawn first.
-    unsafe { AtomicU64::from_ptr(poll as *mut u64) }.store(1, Ordering::SeqCst);
+    unsafe { AtomicU64::from_ptr(poll as *mut u64) }.fetch_or(what, Ordering::SeqCst);
 }
