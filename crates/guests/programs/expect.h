@@ -15,4 +15,18 @@
         }                                                                             \
     } while (0)
 
+// The variant `threaded` has had a second thread before `main` begins, so that whoever
+// observes it must reckon with more to come.
+#ifdef GUEST_HAS_A_SECOND_THREAD
+#include <pthread.h>
+
+static void *end_at_once(void *nothing) { return nothing; }
+
+__attribute__((constructor)) static void start_a_second_thread(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, end_at_once, NULL) == 0)
+        pthread_join(thread, NULL);
+}
+#endif
+
 #endif

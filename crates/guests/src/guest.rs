@@ -9,7 +9,7 @@
 //! | `libraries` | what the linker is given, after the source | none |
 //! | `arguments` | what the guest is run with | none |
 //! | `needs` | [`Requirement`]s, separated by commas | none |
-//! | `variants` | further builds, separated by commas: `static`, `static-pie`, `non-pie`, `stripped`, `unoptimised`, `clang` | none |
+//! | `variants` | further builds, separated by commas: `static`, `static-pie`, `non-pie`, `stripped`, `unoptimised`, `clang`, `threaded` | none |
 //! | `compare` | `output` or `status`: see [`Comparison`] | `output` |
 //! | `ending` | how it ends: `exit N` or `signal N` | `exit 0` |
 //! | `limit` | seconds that it may take under observation | 60 |

@@ -256,6 +256,7 @@ fn variant_flags(variant: &str) -> &'static [&'static str] {
         "non-pie" => &["-no-pie"],
         "stripped" => &["-s"],
         "unoptimised" => &["-O0"],
+        "threaded" => &["-DGUEST_HAS_A_SECOND_THREAD", "-pthread"],
         _ => &[],
     }
 }

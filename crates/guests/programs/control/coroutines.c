@@ -1,6 +1,7 @@
 // Coroutines with makecontext and swapcontext on small stacks, and a switch of stacks in
 // ten instructions of assembly, as fibre libraries do it.
 // flags: -O2
+// variants: threaded
 #include <stdint.h>
 #include <stdlib.h>
 #include <ucontext.h>

@@ -1,5 +1,6 @@
 // Jump tables, computed goto, function pointers by the hundred, tail calls, loop and jrcxz.
 // flags: -O2
+// variants: threaded
 #include <stdint.h>
 
 #include "expect.h"

@@ -1,5 +1,6 @@
 // setjmp and longjmp out of deep calls, thousands of times, and across a signal mask.
 // flags: -O2 -Wno-infinite-recursion -D_GNU_SOURCE
+// variants: threaded
 #include <setjmp.h>
 #include <signal.h>
 

@@ -2,6 +2,7 @@
 // pop to read the instruction pointer, a return address changed on the stack, ret with a
 // count, and a nested function's trampoline on the stack.
 // flags: -O1 -Wno-trampolines -z execstack
+// variants: threaded
 #include <stdint.h>
 
 #include "expect.h"

@@ -3,6 +3,7 @@
 // flags: -O2 -mavx2 -mfma -D_GNU_SOURCE
 // libraries: -lm
 // needs: cpu avx2, cpu fma
+// variants: threaded
 #include <immintrin.h>
 #include <math.h>
 #include <stdint.h>

@@ -2,6 +2,7 @@
 // conflict detection, broadcasts from memory, and all 32 registers kept across signals.
 // flags: -O2 -mavx512f -mavx512vl -mavx512bw -mavx512dq -mavx512cd -D_GNU_SOURCE
 // needs: cpu avx512f, cpu avx512vl, cpu avx512bw, cpu avx512dq, cpu avx512cd
+// variants: threaded
 #include <immintrin.h>
 #include <signal.h>
 #include <stdint.h>

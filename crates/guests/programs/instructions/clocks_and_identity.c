@@ -1,6 +1,7 @@
 // cpuid, time stamps, the clock through the vdso and through the kernel,
 // and the processor state's own save area.
 // flags: -O2 -D_GNU_SOURCE -mxsave
+// variants: threaded
 #include <cpuid.h>
 #include <immintrin.h>
 #include <sched.h>

@@ -1,6 +1,7 @@
 // Flags across everything a translator might put between two instructions: carries that
 // run through loops, branches, calls, memory operands; pushf, popf, lahf, sahf, setcc, cmov.
 // flags: -O1
+// variants: threaded
 #include <stdint.h>
 
 #include "expect.h"

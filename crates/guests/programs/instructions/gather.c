@@ -1,6 +1,7 @@
 // Gathers of AVX2: every index and element width, masks, negative indices.
 // flags: -O2 -mavx2 -D_GNU_SOURCE
 // needs: cpu avx2
+// variants: threaded
 #include <immintrin.h>
 #include <stdint.h>
 #include <sys/mman.h>

@@ -2,6 +2,7 @@
 // the stack pointer, bit tests far outside their operand, xlat, enter and leave, 16-bit
 // pushes, thread-relative and 32-bit addresses, high byte registers, rip-relative writes.
 // flags: -O1 -D_GNU_SOURCE
+// variants: threaded
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>

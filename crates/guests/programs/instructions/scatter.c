@@ -2,6 +2,7 @@
 // masks that leave out what does not exist.
 // flags: -O2 -mavx512f -D_GNU_SOURCE
 // needs: cpu avx512f
+// variants: threaded
 #include <immintrin.h>
 #include <stdint.h>
 #include <sys/mman.h>

@@ -1,6 +1,7 @@
 // SSE to SSE4.2: arithmetic, shuffles, comparisons, conversions, string comparison, masked
 // stores, checksums and the control register's rounding.
 // flags: -O2 -msse4.2
+// variants: threaded
 #include <nmmintrin.h>
 #include <stdint.h>
 #include <string.h>

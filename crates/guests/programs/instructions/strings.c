@@ -1,6 +1,7 @@
 // String instructions of every width, forwards and backwards, overlapping, with a count of
 // zero, and stopped by a comparison.
 // flags: -O1
+// variants: threaded
 #include <stdint.h>
 #include <string.h>
 

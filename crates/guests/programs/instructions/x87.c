@@ -2,6 +2,7 @@
 // control, flags of exceptions, packed decimals, and its state saved and restored.
 // flags: -O2
 // libraries: -lm
+// variants: threaded
 #include <fenv.h>
 #include <math.h>
 #include <stdint.h>

@@ -1,6 +1,7 @@
 // Code on a writable and executable page is rewritten between and during its runs, by this
 // thread, with no announcement: x86 promises that the new bytes run.
 // flags: -O2 -D_GNU_SOURCE
+// variants: threaded
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,6 +1,7 @@
 // A division by zero with a known value in every register: the handler sees each of them,
 // the flags and the address of the instruction, changes some, and steps over it.
 // flags: -O1 -D_GNU_SOURCE
+// variants: threaded
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>

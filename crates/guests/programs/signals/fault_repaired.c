@@ -1,6 +1,7 @@
 // A handler makes a protected page accessible and returns; the faulting instruction, which
 // is a different one each time, then does its work exactly once.
 // flags: -O2 -D_GNU_SOURCE
+// variants: threaded
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
