@@ -173,7 +173,7 @@ impl<'a> Acquisition<'a> {
             }
             let found = ownership.word(next).load(Ordering::SeqCst);
             let alike = found == word || found & word & SHARED != 0;
-            if !alike || !self.swap(next, found, TRANSIT | self.thread.number + 1) {
+            if !alike || !self.swap(next, found, TRANSIT | (self.thread.number + 1)) {
                 break;
             }
             if downwards {
