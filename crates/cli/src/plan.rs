@@ -4,7 +4,7 @@
 mod observing;
 mod reading;
 
-pub(crate) use observing::{Children, ObservedProgram, TraceDestination, TracePlan};
+pub(crate) use observing::{Children, ObservedProgram, RunPlan, TraceDestination, TracePlan};
 #[cfg(test)]
 pub(crate) use reading::Destination;
 pub(crate) use reading::{ExportFormat, ExportPlan, Input, MergePlan};

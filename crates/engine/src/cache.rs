@@ -15,7 +15,7 @@ use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr};
 use crate::exit::{self, ExitKind};
 use crate::gates::{GATES_SIZE, Gates};
-use crate::layout::{CACHE_BASE, CACHE_SIZE};
+use crate::layout::CACHE_BASE;
 use crate::warmth::{Arrival, Warmth};
 
 /// Bytes that must be free in either half before a fragment is begun.
@@ -174,6 +174,10 @@ pub struct Cache {
     by_page: FxHashMap<u64, Vec<u32>>,
     /// Pages whose code is entered only from outside the cache.
     unlinked_pages: FxHashSet<u64>,
+    /// Bytes that it may use.
+    size: u64,
+    /// How often it was full and started anew.
+    pub flushes: u64,
     /// Program bytes translated so far.
     pub translated_bytes: u64,
     /// Program instructions translated so far.
@@ -182,16 +186,15 @@ pub struct Cache {
 
 /// No room is left in the code cache.
 #[derive(Debug, thiserror::Error)]
-#[error("the code cache ({} MiB) is full", CACHE_SIZE >> 20)]
+#[error("the code cache is full")]
 pub struct CacheFull;
-
-const MIDDLE: u64 = CACHE_BASE + CACHE_SIZE / 2;
 
 impl Cache {
     /// A cache that holds the gates only. [`crate::layout::reserve`] must have been called.
     #[must_use]
     pub fn new(
         slots: i32,
+        size: u64,
         arrival: Arrival,
         emit_gates: impl FnOnce(&mut Emitter) -> Gates,
     ) -> Cache {
@@ -210,7 +213,7 @@ impl Cache {
             slots,
             arrival,
             hot: CACHE_BASE + GATES_SIZE,
-            cold: MIDDLE,
+            cold: CACHE_BASE + size / 2,
             entries: Vec::new(),
             by_pc: FxHashMap::default(),
             exits: Vec::new(),
@@ -219,15 +222,27 @@ impl Cache {
             loans: Vec::new(),
             by_page: FxHashMap::default(),
             unlinked_pages: FxHashSet::default(),
+            size,
+            flushes: 0,
             translated_bytes: 0,
             translated_instructions: 0,
         }
     }
 
+    /// Where the half for stubs and thunks starts.
+    fn middle(&self) -> u64 {
+        CACHE_BASE + self.size / 2
+    }
+
+    /// Where the cache ends.
+    fn end(&self) -> u64 {
+        CACHE_BASE + self.size
+    }
+
     /// Bytes of machine code emitted so far.
     #[must_use]
     pub fn emitted_bytes(&self) -> u64 {
-        self.hot - CACHE_BASE + (self.cold - MIDDLE)
+        self.hot - CACHE_BASE + (self.cold - self.middle())
     }
 
     /// An emitter for the hot code of a new fragment.
@@ -235,24 +250,17 @@ impl Cache {
     /// # Errors
     /// If there may be too little room.
     pub fn begin(&self) -> Result<Emitter, CacheFull> {
-        if MIDDLE - self.hot < FRAGMENT_ROOM || CACHE_BASE + CACHE_SIZE - self.cold < FRAGMENT_ROOM
-        {
+        if self.middle() - self.hot < FRAGMENT_ROOM || self.end() - self.cold < FRAGMENT_ROOM {
             return Err(CacheFull);
         }
         // SAFETY: the rest of the hot half is free, and the cache is locked while a fragment is made.
-        Ok(unsafe { Emitter::new(self.hot as *mut u8, MIDDLE as *mut u8, self.slots) })
+        Ok(unsafe { Emitter::new(self.hot as *mut u8, self.middle() as *mut u8, self.slots) })
     }
 
     /// An emitter for stubs; give it back to [`Cache::end_cold`].
     pub fn begin_cold(&self) -> Emitter {
         // SAFETY: as for `begin`.
-        unsafe {
-            Emitter::new(
-                self.cold as *mut u8,
-                (CACHE_BASE + CACHE_SIZE) as *mut u8,
-                self.slots,
-            )
-        }
+        unsafe { Emitter::new(self.cold as *mut u8, self.end() as *mut u8, self.slots) }
     }
 
     /// Keeps what was emitted into the cold half.
@@ -359,7 +367,7 @@ impl Cache {
     /// publishes its entries.
     pub fn commit(&mut self, code: &Emitter, draft: Draft) {
         let start = self.hot as u32;
-        self.hot = code.here().next_multiple_of(16).min(MIDDLE);
+        self.hot = code.here().next_multiple_of(16).min(self.middle());
         let fragment = self.fragments.len() as u32;
         let length: u32 = draft
             .boundaries
@@ -645,6 +653,18 @@ impl Cache {
             self.retire(index);
         }
         !stale.is_empty()
+    }
+
+    /// Forgets all translations, and uses their room again. Only while no thread is inside.
+    pub fn start_anew(&mut self) {
+        self.flushes += 1;
+        self.clear(self.arrival);
+        self.fragments.clear();
+        self.exits.clear();
+        self.boundaries.clear();
+        self.loans.clear();
+        self.hot = CACHE_BASE + GATES_SIZE;
+        self.cold = self.middle();
     }
 
     /// Makes all translations unreachable. Only for a process with a single thread that is out

@@ -7,19 +7,22 @@ use crate::signals::deliver;
 use crate::syscalls;
 use crate::thread::{Place, Thread};
 use crate::translate::{self, Source};
-use crate::{code_pages, finish, guarded, trace};
+use crate::{code_pages, finish, flush, guarded, trace};
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.
 pub fn run(thread: &mut Thread) -> i32 {
     let process = Process::get();
-    let mut entry = Some((enter_at(process, thread), Resume::Entry));
+    let mut entry = None;
     loop {
         // SAFETY: the slots belong to this thread.
         let pending = unsafe { (*thread.slots).pending != 0 };
         if let (true, Some((target, Resume::Midway))) = (pending, entry) {
             step_out(thread);
             entry = enter(process, thread, target, Resume::Midway);
+            if entry.is_none() {
+                flush::leave(thread);
+            }
             continue;
         }
         if pending {
@@ -33,10 +36,14 @@ pub fn run(thread: &mut Thread) -> i32 {
         if let Some(status) = thread.exit_status.take() {
             return status;
         }
-        let (target, resume) = entry
-            .take()
-            .unwrap_or_else(|| (enter_at(process, thread), Resume::Entry));
+        let (target, resume) = entry.take().unwrap_or_else(|| {
+            flush::enter(thread);
+            (enter_at(process, thread), Resume::Entry)
+        });
         entry = enter(process, thread, target, resume);
+        if entry.is_none() {
+            flush::leave(thread);
+        }
     }
 }
 
@@ -116,12 +123,17 @@ fn leave_fragment(
             if let Some(entry) = code.cache.link_exit(id) {
                 return Some((u64::from(entry.cache), Resume::Entry));
             }
-            let target = translate_at(process, &mut code, exit.target, false);
+            let Ok(target) = translate_at(process, &mut code, exit.target, false) else {
+                drop(code);
+                flush::flush(process, thread);
+                return Some((enter_at(process, thread), Resume::Entry));
+            };
             code.cache.link_exit(id);
             Some((target, Resume::Entry))
         }
         ExitKind::SystemCall => {
             drop(code);
+            flush::leave(thread);
             syscalls::system_call(process, thread);
             None
         }
@@ -179,53 +191,58 @@ const SEGV_MAPERR: i32 = 1;
 const SEGV_ACCERR: i32 = 2;
 
 fn after_indirect(process: &'static Process, thread: &mut Thread) -> u64 {
-    let mut code = process.code();
     let pc = thread.pc();
-    let entry = find_or_translate(process, &mut code, pc, true);
-    code.cache.thunk(pc);
+    let entry = find_or_translate(process, thread, pc, true);
+    process.code().cache.thunk(pc);
     entry
 }
 
 /// Where to enter the cache for the program counter.
 fn enter_at(process: &'static Process, thread: &mut Thread) -> u64 {
-    let mut code = process.code();
     let pc = thread.pc();
-    find_or_translate(process, &mut code, pc, false)
+    find_or_translate(process, thread, pc, false)
 }
 
 /// Where the cache is entered for `pc`; with `arrival` an indirect branch has just come there.
-fn find_or_translate(process: &'static Process, code: &mut Code, pc: u64, arrival: bool) -> u64 {
-    code_pages::check(code, pc);
-    match code.cache.entry_anywhere(pc) {
-        Some(entry) => u64::from(entry.cache),
-        None => translate_at(process, code, pc, arrival),
+fn find_or_translate(
+    process: &'static Process,
+    thread: &mut Thread,
+    pc: u64,
+    arrival: bool,
+) -> u64 {
+    loop {
+        let mut code = process.code();
+        code_pages::check(&mut code, pc);
+        if let Some(entry) = code.cache.entry_anywhere(pc) {
+            return u64::from(entry.cache);
+        }
+        if let Ok(target) = translate_at(process, &mut code, pc, arrival) {
+            return target;
+        }
+        drop(code);
+        flush::flush(process, thread);
     }
 }
 
 /// Translates the code at `pc`; with `arrival` an indirect branch has just come there.
-fn translate_at(process: &'static Process, code: &mut Code, pc: u64, arrival: bool) -> u64 {
+fn translate_at(
+    process: &'static Process,
+    code: &mut Code,
+    pc: u64,
+    arrival: bool,
+) -> Result<u64, CacheFull> {
     code_pages::watch(code, pc);
     let Code { cache, regions, .. } = code;
     let source = Source {
         regions,
         vdso: process.vdso,
     };
-    let result = match &process.trace {
+    match &process.trace {
         None => translate::plain::translate(cache, &source, pc, arrival),
         Some(tracer) => trace::translate(tracer, cache, &source, pc),
-    };
-    if let Err(CacheFull) = result {
-        finish::fatal(&format!(
-            "{CacheFull}: {} instructions were translated\n\
-             help: run less code under observation, for instance with --children=leave",
-            cache.translated_instructions
-        ));
-    }
+    }?;
     code_pages::remember(code, pc);
     let entry = code.cache.entry(pc);
-    u64::from(
-        entry
-            .expect("a translation has an entry at its first instruction")
-            .cache,
-    )
+    let entry = entry.expect("a translation has an entry at its first instruction");
+    Ok(u64::from(entry.cache))
 }

@@ -117,7 +117,7 @@ pub enum Ending {
 pub fn conclude(thread: &mut Thread, ending: Ending) {
     let process = Process::get();
     match thread.place {
-        Place::ParentsPlace => return,
+        Place::ParentsPlace => return leave_list(process, thread.tid),
         Place::Beside => return crate::syscalls::leave_beside(process, thread),
         Place::Process if process.trace.is_none() => return,
         Place::Process => {}
@@ -136,6 +136,8 @@ fn stop_others(process: &Process, thread: &mut Thread) {
     const PATIENCE: Duration = Duration::from_secs(5);
     let deadline = Instant::now() + PATIENCE;
     let own = std::process::id() as i32;
+    // Others may want lines of this thread's before they get to where they can park.
+    crate::trace::begin_wait(thread);
     loop {
         let waiting = {
             let threads = process
@@ -158,7 +160,7 @@ fn stop_others(process: &Process, thread: &mut Thread) {
     }
 }
 
-fn request_stop(handle: ThreadHandle) {
+pub(crate) fn request_stop(handle: ThreadHandle) {
     let mut info = [0_u64; 16];
     info[0] = STOP as u64;
     info[1] = u64::from(libc::SI_QUEUE as u32);

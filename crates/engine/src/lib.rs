@@ -16,6 +16,7 @@ pub mod effects;
 pub mod emit;
 pub mod exit;
 pub mod finish;
+pub mod flush;
 pub mod gates;
 pub mod guarded;
 pub mod layout;

@@ -7,13 +7,29 @@ use std::path::PathBuf;
 use unspool_events::Order;
 
 /// How a program is to be run.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// What to trace; `None` runs the program without instrumentation.
     pub trace: Option<TracePlan>,
     /// Whether children are let go: a process that the program starts runs natively.
     pub leave_children: bool,
+    /// Bytes that translated code may take.
+    pub code_cache: u64,
 }
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            trace: None,
+            leave_children: false,
+            code_cache: crate::layout::CACHE_SIZE,
+        }
+    }
+}
+
+/// The least number of bytes for translated code: there must be room for a large fragment
+/// in both halves.
+pub const SMALLEST_CODE_CACHE: u64 = 1 << 20;
 
 /// How a memory trace is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +95,10 @@ impl Plan {
     /// The plan as one argument.
     #[must_use]
     pub fn encode(&self) -> CString {
-        let mut fields: Vec<Vec<u8>> = vec![vec![b'0' + u8::from(self.leave_children)]];
+        let mut fields: Vec<Vec<u8>> = vec![
+            vec![b'0' + u8::from(self.leave_children)],
+            self.code_cache.to_string().into_bytes(),
+        ];
         if let Some(trace) = &self.trace {
             let output = trace
                 .output
@@ -117,10 +136,12 @@ impl Plan {
     pub fn decode(text: &[u8]) -> Option<Plan> {
         let mut fields = text.split(|&byte| byte == b',').map(unescape);
         let leave_children = fields.next()?? == b"1";
+        let code_cache = String::from_utf8(fields.next()??).ok()?.parse().ok()?;
         let Some(has_output) = fields.next() else {
             return Some(Plan {
                 trace: None,
                 leave_children,
+                code_cache,
             });
         };
         let has_output = has_output? == b"1";
@@ -154,6 +175,7 @@ impl Plan {
         Some(Plan {
             trace: Some(trace),
             leave_children,
+            code_cache,
         })
     }
 }
@@ -204,14 +226,15 @@ mod tests {
             Plan {
                 trace: None,
                 leave_children: true,
+                code_cache: 1 << 21,
             },
             Plan {
                 trace: Some(trace),
-                leave_children: false,
+                ..Plan::default()
             },
         ] {
             assert_eq!(Plan::decode(plan.encode().as_bytes()), Some(plan));
         }
-        assert_eq!(Plan::decode(b"0,1,x,9,0,0,0,0,0"), None);
+        assert_eq!(Plan::decode(b"0,1,1,x,9,0,0,0,0,0"), None);
     }
 }

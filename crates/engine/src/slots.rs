@@ -46,7 +46,7 @@ pub struct Slots {
     pub poll: u64,
     /// The program's FS base (it lives in GS; this is a copy for the engine).
     pub program_fs: u64,
-    /// 1 while the thread is inside translated code or a gate.
+    /// 1 while the thread holds anything that refers to the code cache (see [`crate::flush`]).
     pub in_cache: u64,
     /// Line-atomic order: read-shared words not below this one have been seen.
     pub shared_seen: u64,

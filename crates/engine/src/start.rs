@@ -130,7 +130,10 @@ fn install(
     let arrival = trace
         .as_ref()
         .map_or(Arrival::Plain, trace::Tracer::arrival);
-    let cache = Cache::new(slots::displacement(), arrival, |code| {
+    let size = plan
+        .code_cache
+        .clamp(plan::SMALLEST_CODE_CACHE, layout::CACHE_SIZE);
+    let cache = Cache::new(slots::displacement(), size, arrival, |code| {
         Gates::emit(code, vectors)
     });
     let gates = cache.gates;

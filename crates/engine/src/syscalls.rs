@@ -55,7 +55,7 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
         trace::system_call_left(thread);
     }
     if let Outcome::Return(result) = outcome {
-        if result == RESTART {
+        if result == RESTART || interrupted_by_engine(thread, result) {
             // A signal came first: after its handler the call is made again.
             thread.set_pc(thread.pc() - SYSCALL_LENGTH);
             trace::system_call_exit(thread, &call, -i64::from(libc::EINTR));
@@ -64,6 +64,14 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
         thread.set_register(gpr::RAX, result as u64);
         trace::system_call_exit(thread, &call, result);
     }
+}
+
+/// Whether a system call was cut short only because the engine wanted the thread to come out:
+/// the program must not see that.
+fn interrupted_by_engine(thread: &Thread, result: i64) -> bool {
+    // SAFETY: the slots belong to this thread.
+    let pending = unsafe { (*thread.slots).pending != 0 };
+    result == -i64::from(libc::EINTR) && pending && thread.signal.is_none()
 }
 
 fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome {

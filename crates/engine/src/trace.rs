@@ -39,10 +39,11 @@ use crate::warmth::Arrival;
 pub(crate) use buffer::{buffer_fault, empty_buffer, leave_midway};
 pub(crate) use functions::function;
 pub(crate) use hooks::{
-    after_fork, annotation, before_fork, context_change, event, finish, forked, interrupted,
-    memory_written, service, system_call_entry, system_call_exit, system_call_left, thread_created,
-    thread_ends, thread_not_started, thread_parks, thread_pointer_changed, thread_starts,
-    vfork_child_leaves, vfork_child_starts,
+    after_fork, annotation, before_fork, begin_wait, context_change, end_wait, event, finish,
+    forked, interrupted, memory_written, service, system_call_entry, system_call_exit,
+    system_call_left, thread_created, thread_ends, thread_not_started, thread_parks,
+    thread_pointer_changed, thread_starts, translations_gone, vfork_child_leaves,
+    vfork_child_starts,
 };
 pub use ownership::LineLayout;
 pub(crate) use ownership::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE, acquire_lines};

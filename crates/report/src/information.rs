@@ -79,6 +79,8 @@ pub struct Totals {
     pub bytes_per_access: Option<f64>,
     /// Program code that was translated; nothing, here and below, where the trace does not tell.
     pub translated_code_bytes: Option<u64>,
+    /// How often the code cache was full and started anew.
+    pub code_cache_flushes: Option<u64>,
     /// The trace buffers of all threads, at their greatest.
     pub buffer_bytes: Option<u64>,
     /// Processor time of the observed run.

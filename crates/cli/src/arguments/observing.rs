@@ -7,8 +7,16 @@ use clap::{Args, ValueEnum};
 
 /// `unspool run`
 #[derive(Debug, Args)]
-#[command(override_usage = "unspool run [--] PROGRAM [ARGUMENT]...")]
+#[command(override_usage = "unspool run [OPTIONS] [--] PROGRAM [ARGUMENT]...")]
 pub(crate) struct RunArguments {
+    /// What to do with the processes that the program starts
+    #[arg(long, value_enum, default_value_t = ChildrenChoice::Follow)]
+    pub(crate) children: ChildrenChoice,
+
+    /// How much memory translated code may take; when it is full, translation starts anew
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512M")]
+    pub(crate) code_cache: u64,
+
     /// The program and its arguments
     ///
     /// Options end at the program's name: what follows belongs to the program. A name
@@ -86,12 +94,32 @@ pub(crate) struct TraceArguments {
     #[arg(long, value_enum, default_value_t = ChildrenChoice::Follow)]
     pub(crate) children: ChildrenChoice,
 
+    /// How much memory translated code may take; when it is full, translation starts anew
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512M")]
+    pub(crate) code_cache: u64,
+
     /// The program and its arguments
     ///
     /// Options end at the program's name: what follows belongs to the program. A name
     /// without a slash is looked for in PATH.
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub(crate) program: Vec<OsString>,
+}
+
+/// Bytes as people write them: a number, perhaps followed by K, M or G.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(['K', 'M', 'G']);
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err("a size has one letter: K, M or G".to_owned()),
+    };
+    let number: u64 = digits.parse().map_err(|_| "not a size, like 64M")?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "too large".to_owned())
 }
 
 /// The values of `--order`.
@@ -110,7 +138,7 @@ pub(crate) enum OrderChoice {
 /// The values of `--children`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ChildrenChoice {
-    /// Trace them too, each into a file of its own
+    /// Observe them too; when tracing, each into a file of its own
     Follow,
     /// Let them run natively
     Leave,

@@ -6,8 +6,8 @@ use unspool_events::Order;
 use super::*;
 use crate::failure::Failure;
 use crate::plan::{
-    Children, Destination, ExportFormat, ExportPlan, Input, MergePlan, ObservedProgram,
-    TraceDestination, TracePlan,
+    Children, Destination, ExportFormat, ExportPlan, Input, MergePlan, RunPlan, TraceDestination,
+    TracePlan,
 };
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
@@ -15,7 +15,7 @@ fn parse(line: &str) -> Result<Command, clap::Error> {
         .map(|arguments| arguments.command)
 }
 
-fn run_plan(line: &str) -> ObservedProgram {
+fn run_plan(line: &str) -> RunPlan {
     match parse(line) {
         Ok(Command::Run(typed)) => typed.try_into().unwrap(),
         other => panic!("{line}: {other:?}"),
@@ -51,9 +51,9 @@ fn options_end_at_the_program() {
         ("run ls -- -l", "ls", "-- -l"),
     ] {
         let plan = run_plan(line);
-        assert_eq!(plan.program, program, "{line}");
+        assert_eq!(plan.observed.program, program, "{line}");
         let expected: Vec<&str> = arguments.split_whitespace().collect();
-        assert_eq!(plan.arguments, expected, "{line}");
+        assert_eq!(plan.observed.arguments, expected, "{line}");
     }
     let plan = trace_plan("trace --roi sort --roi -o x --order none").unwrap();
     assert_eq!(
@@ -72,6 +72,8 @@ fn mistakes_are_refused() {
     for line in [
         "run",
         "run --unknown ls",
+        "run --code-cache 8X ls",
+        "run --code-cache 99999999999G ls",
         "trace",
         "trace --order",
         "trace --order sideways ls",
@@ -94,6 +96,8 @@ fn mistakes_are_refused() {
         "trace --granule 0 ls",
         "trace --granule 8192 ls",
         "trace --locks 0 ls",
+        "trace --code-cache 1023K ls",
+        "trace --code-cache 513M ls",
         "trace --buffer 0 ls",
         "trace --max-skew 0 ls",
         "trace --max-skew 9 --order none ls",
@@ -124,6 +128,8 @@ fn options_and_function_lists_become_the_plan() {
     assert!(plan.failed_cas && plan.registered_only && plan.verify && !plan.region_only);
     assert_eq!(plan.max_skew, Some(9));
     assert_eq!(plan.children, Children::Leave);
+    let plan = run_plan("run --children leave --code-cache 2M ls");
+    assert_eq!((plan.children, plan.code_cache), (Children::Leave, 2 << 20));
     assert!(trace_plan("trace ls").unwrap().functions.is_empty());
 }
 

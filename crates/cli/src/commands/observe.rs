@@ -11,14 +11,19 @@ use unspool_engine::{Plan, Program, StartError};
 
 use crate::exit_status;
 use crate::failure::Failure;
-use crate::plan::{Children, ObservedProgram, TraceDestination, TracePlan};
+use crate::plan::{Children, ObservedProgram, RunPlan, TraceDestination, TracePlan};
 
 /// Accesses that a thread keeps where nothing was said.
 const DEFAULT_BUFFER: u64 = 1 << 15;
 
 /// Runs the program under the translator. Does not return once the program has started.
-pub(crate) fn run(plan: &ObservedProgram) -> Result<u8, Failure> {
-    observe(Plan::default(), plan)
+pub(crate) fn run(plan: &RunPlan) -> Result<u8, Failure> {
+    let engine_plan = Plan {
+        trace: None,
+        leave_children: plan.children == Children::Leave,
+        code_cache: plan.code_cache,
+    };
+    observe(engine_plan, &plan.observed)
 }
 
 /// Runs the program under the translator and records it.
@@ -53,6 +58,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
         Plan {
             trace: Some(trace),
             leave_children,
+            code_cache: plan.code_cache,
         },
         &plan.observed,
     )

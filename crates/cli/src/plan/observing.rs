@@ -35,12 +35,41 @@ impl ObservedProgram {
     }
 }
 
-impl TryFrom<RunArguments> for ObservedProgram {
+/// A program to be run without being recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunPlan {
+    /// What to run.
+    pub(crate) observed: ObservedProgram,
+    /// What happens to child processes.
+    pub(crate) children: Children,
+    /// Bytes that translated code may take.
+    pub(crate) code_cache: u64,
+}
+
+impl TryFrom<RunArguments> for RunPlan {
     type Error = Failure;
 
-    fn try_from(typed: RunArguments) -> Result<ObservedProgram, Failure> {
-        ObservedProgram::new(typed.program)
+    fn try_from(typed: RunArguments) -> Result<RunPlan, Failure> {
+        check_code_cache(typed.code_cache)?;
+        Ok(RunPlan {
+            observed: ObservedProgram::new(typed.program)?,
+            children: typed.children.into(),
+            code_cache: typed.code_cache,
+        })
     }
+}
+
+/// The largest is what the address space has room for.
+fn check_code_cache(size: u64) -> Result<(), Failure> {
+    use unspool_engine::layout::CACHE_SIZE;
+    use unspool_engine::plan::SMALLEST_CODE_CACHE;
+    if (SMALLEST_CODE_CACHE..=CACHE_SIZE).contains(&size) {
+        return Ok(());
+    }
+    let (least, most) = (SMALLEST_CODE_CACHE >> 20, CACHE_SIZE >> 20);
+    Err(Failure::new(format!(
+        "--code-cache {size} is not from {least}M to {most}M"
+    )))
 }
 
 /// Where a trace goes.
@@ -61,6 +90,15 @@ pub(crate) enum Children {
     Follow,
     /// Let them run natively.
     Leave,
+}
+
+impl From<ChildrenChoice> for Children {
+    fn from(typed: ChildrenChoice) -> Children {
+        match typed {
+            ChildrenChoice::Follow => Children::Follow,
+            ChildrenChoice::Leave => Children::Leave,
+        }
+    }
 }
 
 /// A trace to be recorded.
@@ -94,6 +132,8 @@ pub(crate) struct TracePlan {
     pub(crate) verify: bool,
     /// What happens to child processes.
     pub(crate) children: Children,
+    /// Bytes that translated code may take.
+    pub(crate) code_cache: u64,
 }
 
 /// What the trace is called that nobody named.
@@ -110,6 +150,7 @@ impl TryFrom<TraceArguments> for TracePlan {
             (false, Some(path)) => TraceDestination::File(path),
             (false, None) => TraceDestination::File(default_output(&observed)?),
         };
+        check_code_cache(typed.code_cache)?;
         check_granule(typed.granule)?;
         check_positive("--locks", typed.locks.map(u64::from))?;
         check_positive("--buffer", typed.buffer.map(u64::from))?;
@@ -144,10 +185,8 @@ impl TryFrom<TraceArguments> for TracePlan {
             failed_cas: typed.failed_cas,
             measure_slowdown: typed.measure_slowdown,
             verify: typed.verify,
-            children: match typed.children {
-                ChildrenChoice::Follow => Children::Follow,
-                ChildrenChoice::Leave => Children::Leave,
-            },
+            children: typed.children.into(),
+            code_cache: typed.code_cache,
         })
     }
 }

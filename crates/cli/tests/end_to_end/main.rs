@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod close_clocks;
+mod code_cache;
 mod comparison;
 mod guest_programs;
 mod observer;
@@ -27,6 +28,7 @@ fn main() {
     trials.extend(programs::trials());
     trials.extend(order::trials());
     trials.extend(close_clocks::trials());
+    trials.extend(code_cache::trials());
     trials.extend(selection::trials());
     trials.extend(summary::trials());
     trials.extend(thread_lives::trials());

@@ -75,7 +75,10 @@ fn wait_for_child(beside: &mut Beside) {
         let pid_file = request.pid_file as *mut i32;
         libc::clone(run, top.cast(), flags as u32 as i32, argument, pid_file)
     };
-    if child < 0 {
+    if child > 0 {
+        // It may have been killed.
+        finish::leave_list(beside.process, child);
+    } else {
         // The parent may be gone by now; nobody waits then.
         let _ = beside.announce.send(-i64::from(errno()));
     }

@@ -287,6 +287,7 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
         process.thread_count.store(1, Ordering::Release);
         process.forked.store(1, Ordering::Release);
         thread.place = Place::Process;
+        crate::flush::forget_others();
         list(process, thread);
         thread.robust_list = 0;
         thread.clear_tid = if request.has(libc::CLONE_CHILD_CLEARTID) {
@@ -389,6 +390,10 @@ fn vfork(thread: &mut Thread, request: &Request) -> i64 {
         std::ptr::write(thread.slots, *saved);
     }
     Thread::set_current(thread);
+    if result > 0 {
+        // It may have been killed.
+        crate::finish::leave_list(Process::get(), result as i32);
+    }
     if result > 0 && request.has(libc::CLONE_PARENT_SETTID) {
         let _ = guarded::write(request.parent_tid, &(result as i32).to_le_bytes());
     }
@@ -414,6 +419,7 @@ extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     if stack != 0 {
         thread.set_register(gpr::RSP, stack);
     }
+    list(Process::get(), &mut thread);
     trace::vfork_child_starts(&mut thread);
     set_kernel_mask(thread.mask);
     let status = dispatch::run(&mut thread);
@@ -422,6 +428,7 @@ extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
         start::end_thread(Process::get(), &mut thread, status);
     } else {
         trace::vfork_child_leaves(&mut thread);
+        crate::finish::leave_list(Process::get(), thread.tid);
     }
     status
 }
@@ -469,6 +476,9 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     // SAFETY: the lists end with null and their strings live until the call returns.
     unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
     let error = errno();
+    if thread.place == Place::ParentsPlace {
+        list(process, thread);
+    }
     actions::undo_exec(&thread.actions);
     set_kernel_mask(thread.mask);
     -i64::from(error)

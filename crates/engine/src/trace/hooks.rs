@@ -161,6 +161,29 @@ pub(crate) fn system_call_left(thread: &mut Thread) {
     }
 }
 
+/// The thread, out of the cache, waits for others.
+pub(crate) fn begin_wait(thread: &mut Thread) {
+    if let Some((tracer, _)) = of(thread) {
+        tracer.enter_safe(thread);
+    }
+}
+
+/// It goes on.
+pub(crate) fn end_wait(thread: &mut Thread) {
+    if let Some((tracer, _)) = of(thread) {
+        tracer.leave_safe(thread);
+    }
+}
+
+/// No translation is left that refers to what the trace knows of fragments.
+pub(crate) fn translations_gone() {
+    if let Some(tracer) = tracer() {
+        lock(&tracer.fragments).clear();
+        lock(&tracer.value_services).clear();
+        tracer.ownership.forget_sites();
+    }
+}
+
 /// A child that shares the memory begins to run code in its parent's place.
 pub(crate) fn vfork_child_starts(thread: &mut Thread) {
     if let Some((tracer, _)) = of(thread) {

@@ -143,6 +143,11 @@ impl Ownership {
         })
     }
 
+    /// No translation is left that checks owners. Called under the lock of the cache.
+    pub(super) fn forget_sites(&self) {
+        self.site_count.store(0, Ordering::Relaxed);
+    }
+
     fn is_on(&self) -> bool {
         self.threads != 0
     }

@@ -88,11 +88,10 @@ fn measurements(
     native: Option<Cost>,
 ) -> Vec<(&'static str, u64)> {
     let nanoseconds = |time: std::time::Duration| time.as_nanos() as u64;
+    let code = process.code();
     let mut measurements = vec![
-        (
-            "translated_code_bytes",
-            process.code().cache.translated_bytes,
-        ),
+        ("translated_code_bytes", code.cache.translated_bytes),
+        ("code_cache_flushes", code.cache.flushes),
         (
             "buffer_bytes",
             tracer.most_buffer_bytes.load(Ordering::Relaxed),

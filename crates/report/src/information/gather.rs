@@ -111,6 +111,7 @@ fn totals(trace: &Trace, threads: &[ThreadInfo]) -> Totals {
         bytes_per_access: (summary.accesses > 0)
             .then(|| summary.file_bytes as f64 / summary.accesses as f64),
         translated_code_bytes: measured("translated_code_bytes"),
+        code_cache_flushes: measured("code_cache_flushes"),
         buffer_bytes: measured("buffer_bytes"),
         processor_ns,
         wall_ns: measured("wall_ns"),

@@ -82,7 +82,7 @@ impl Tracer {
                     .store(0, Ordering::SeqCst);
             }
             self.ownership.checking.store(false, Ordering::Relaxed);
-            self.ownership.site_count.store(0, Ordering::Relaxed);
+            self.ownership.forget_sites();
         }
     }
 }
