@@ -1,0 +1,50 @@
+//! Builds the collector as a shared library.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// The target of every shared library, whatever this build is for.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+fn main() {
+    let here = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let out = PathBuf::from(variable("OUT_DIR"));
+    let crates = here.parent().expect("this crate is in a folder of crates");
+    for watched in ["collector", "openmp-record", "../Cargo.lock"] {
+        println!("cargo::rerun-if-changed={}", crates.join(watched).display());
+    }
+    let target = out.join("target");
+    let mut command = Command::new(variable("CARGO"));
+    command
+        .args(["rustc", "--quiet", "--release", "--lib", "--locked"])
+        .args(["--package", "unspool-collector", "--crate-type", "cdylib"])
+        .args(["--target", TARGET, "--target-dir"])
+        .arg(&target)
+        .current_dir(crates.join("collector"))
+        // The workspace's own flags make static programs. Frame pointers are how the
+        // collector knows where the program called it from.
+        .env("CARGO_ENCODED_RUSTFLAGS", "-Cforce-frame-pointers=yes")
+        // What cargo tells this script is not meant for another build, and lints have their
+        // own.
+        .env_remove("RUSTFLAGS")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env_remove("RUSTC_WRAPPER")
+        .env_remove("CARGO_TARGET_DIR")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
+        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    let status = command.status().expect("cargo starts again");
+    assert!(status.success(), "building the collector failed: {command:?}");
+    let built = target.join(TARGET).join("release/libunspool_collector.so");
+    copy(&built, &out.join("libunspool_collector.so"));
+}
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| panic!("cargo sets {name} for build scripts"))
+}
+
+fn copy(from: &Path, to: &Path) {
+    if let Err(problem) = fs::copy(from, to) {
+        panic!("copying {} to {}: {problem}", from.display(), to.display());
+    }
+}

@@ -1,0 +1,32 @@
+//! Locks and nested locks, by their names in C and in Fortran.
+
+use unspool_openmp_record::Kind;
+
+use super::watched;
+use crate::caller::return_address;
+use crate::clock;
+use crate::real::{Real, call_real};
+
+macro_rules! locks {
+    ($($name:ident $text:literal;)*) => {$(
+        // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(lock: usize) -> usize {
+            static REAL: Real = Real::new($text);
+            let address = return_address!();
+            let before = clock::now();
+            let result = call_real!(REAL, lock; usize);
+            if let Some(thread) = watched(&REAL) {
+                thread.only_wait(Kind::Lock, address, lock as u64, before, clock::now());
+            }
+            result
+        }
+    )*};
+}
+
+locks! {
+    omp_set_lock c"omp_set_lock";
+    omp_set_lock_ c"omp_set_lock_";
+    omp_set_nest_lock c"omp_set_nest_lock";
+    omp_set_nest_lock_ c"omp_set_nest_lock_";
+}

@@ -1,0 +1,138 @@
+//! Barriers, critical constructs, atomic updates, ordered blocks and cancellation.
+
+use unspool_openmp_record::Kind;
+use unspool_openmp_record::layout::header;
+
+use super::watched;
+use crate::arena;
+use crate::caller::return_address;
+use crate::clock;
+use crate::real::{Real, call_real};
+
+/// Functions that wait and are left when the wait is over.
+macro_rules! waits {
+    ($($name:ident $text:literal $kind:expr;)*) => {$(
+        // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(argument: usize) -> usize {
+            static REAL: Real = Real::new($text);
+            let address = return_address!();
+            if let Some(thread) = watched(&REAL) {
+                let now = clock::now();
+                if $kind == Kind::Barrier {
+                    thread.end_open_work(now);
+                }
+                thread.enter($kind, address, 0, now);
+                if $kind == Kind::Barrier {
+                    thread.arrive_at_barrier(now);
+                }
+            }
+            let result = call_real!(REAL, argument; usize);
+            if let Some(thread) = watched(&REAL) {
+                let now = clock::now();
+                thread.leave_through($kind, now);
+                if $kind == Kind::Barrier {
+                    thread.resume_open_work(address, now);
+                }
+            }
+            result
+        }
+    )*};
+}
+
+waits! {
+    GOMP_barrier c"GOMP_barrier" Kind::Barrier;
+    GOMP_barrier_cancel c"GOMP_barrier_cancel" Kind::Barrier;
+    GOMP_workshare_task_reduction_unregister c"GOMP_workshare_task_reduction_unregister"
+        Kind::Barrier;
+    GOMP_taskwait c"GOMP_taskwait" Kind::TaskWait;
+    GOMP_taskwait_depend c"GOMP_taskwait_depend" Kind::TaskWait;
+    GOMP_taskgroup_end c"GOMP_taskgroup_end" Kind::TaskGroup;
+}
+
+/// Functions that wait for a block and then enter it; the argument says which, where there
+/// are several.
+macro_rules! blocks {
+    ($($start:ident $start_text:literal $end:ident $end_text:literal $kind:expr, $named:literal;)*) => {$(
+        // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $start(which: usize) -> usize {
+            static REAL: Real = Real::new($start_text);
+            let address = return_address!();
+            let before = clock::now();
+            let result = call_real!(REAL, which; usize);
+            if let Some(thread) = watched(&REAL) {
+                let now = clock::now();
+                let detail = if $named { which as u64 } else { 0 };
+                thread.enter($kind, address, detail, before);
+                thread.wait(now.saturating_sub(before));
+            }
+            result
+        }
+
+        // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $end(which: usize) -> usize {
+            static REAL: Real = Real::new($end_text);
+            if let Some(thread) = watched(&REAL) {
+                thread.leave_through($kind, clock::now());
+            }
+            call_real!(REAL, which; usize)
+        }
+    )*};
+}
+
+blocks! {
+    GOMP_critical_start c"GOMP_critical_start" GOMP_critical_end c"GOMP_critical_end"
+        Kind::Critical, false;
+    GOMP_critical_name_start c"GOMP_critical_name_start"
+        GOMP_critical_name_end c"GOMP_critical_name_end" Kind::Critical, true;
+    GOMP_atomic_start c"GOMP_atomic_start" GOMP_atomic_end c"GOMP_atomic_end" Kind::Atomic, false;
+    GOMP_ordered_start c"GOMP_ordered_start" GOMP_ordered_end c"GOMP_ordered_end"
+        Kind::Ordered, false;
+}
+
+/// Waiting for iterations of an ordered loop. The number of arguments varies with the depth
+/// of the loop nest: as many as no compiler exceeds are passed on, so that some of them are
+/// words that the function does not look at.
+macro_rules! doacross_waits {
+    ($($name:ident $text:literal;)*) => {$(
+        // SAFETY: the name is libgomp's, in whose place this stands. Words beyond the
+        // arguments are of the caller's frame, and are only copied.
+        #[unsafe(no_mangle)]
+        #[expect(clippy::too_many_arguments, reason = "as many as the depth of a loop nest")]
+        unsafe extern "C-unwind" fn $name(
+            a: usize, b: usize, c: usize, d: usize, e: usize, f: usize, g: usize, h: usize,
+            i: usize, j: usize, k: usize, l: usize,
+        ) -> usize {
+            static REAL: Real = Real::new($text);
+            let address = return_address!();
+            let before = clock::now();
+            let result = call_real!(REAL, a, b, c, d, e, f, g, h, i, j, k, l;
+                usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize);
+            if let Some(thread) = watched(&REAL) {
+                thread.only_wait(Kind::Ordered, address, 0, before, clock::now());
+            }
+            result
+        }
+    )*};
+}
+
+doacross_waits! {
+    GOMP_doacross_wait c"GOMP_doacross_wait";
+    GOMP_doacross_ull_wait c"GOMP_doacross_ull_wait";
+}
+
+// SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn GOMP_cancel(which: usize, really: usize) -> usize {
+    static REAL: Real = Real::new(c"GOMP_cancel");
+    let result = call_real!(REAL, which, really; usize, usize);
+    if result as u8 != 0
+        && watched(&REAL).is_some()
+        && let Some(header) = arena::header()
+    {
+        header.add_shared(header::CANCELLED, 1);
+    }
+    result
+}

@@ -1,0 +1,182 @@
+//! Tasks and loops of tasks.
+//!
+//! A task's function is replaced by [`execute`], and its argument by a block that holds
+//! what `execute` needs before the program's own argument. The runtime copies that block
+//! when the task is put off, with a function of ours that lets the program's own copy its
+//! part.
+
+use std::ffi::c_void;
+
+use unspool_openmp_record::Kind;
+
+use super::watched;
+use crate::caller::return_address;
+use crate::real::{Real, call_real};
+use crate::{clock, thread};
+
+type Body = unsafe extern "C-unwind" fn(*mut c_void);
+type Copy = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
+
+/// The flag of a task that ends by an event, which the runtime writes into its argument.
+const DETACHED: usize = 1 << 13;
+
+/// The block in place of a task's argument. Its first three words are those that a loop of
+/// tasks reads and writes: where its part starts and ends, and its reductions.
+#[repr(C)]
+struct Block {
+    start: u64,
+    end: u64,
+    reductions: u64,
+    body: Body,
+    copy: Option<Copy>,
+    /// The program's argument: at the place where it was created, or its copy.
+    argument: *mut c_void,
+    bytes: usize,
+    alignment: usize,
+    address: u64,
+    /// How many of the first words the runtime writes.
+    written: usize,
+}
+
+unsafe extern "C-unwind" fn execute(block: *mut c_void) {
+    // SAFETY: the runtime passes on the block that it was given, or the copy that `copy` made.
+    let block = unsafe { &*block.cast::<Block>() };
+    for (index, word) in [block.start, block.end].iter().take(block.written).enumerate() {
+        // SAFETY: the arguments of such tasks start with these words.
+        unsafe { block.argument.cast::<u64>().add(index).write(*word) };
+    }
+    let mut depth = 0;
+    if let Some(thread) = thread::current() {
+        depth = thread.depth();
+        thread.enter(Kind::Task, block.address, 0, clock::now());
+    }
+    // SAFETY: as the program asked for.
+    unsafe { (block.body)(block.argument) };
+    if let Some(thread) = thread::current() {
+        thread.return_to(depth, clock::now());
+    }
+}
+
+/// Copies a block and, after it, the program's argument.
+unsafe extern "C-unwind" fn copy(to: *mut c_void, from: *mut c_void) {
+    // SAFETY: the runtime gives room as `room` asked for, and the block that it was given.
+    unsafe {
+        let source = &*from.cast::<Block>();
+        let place = (to as usize + size_of::<Block>()).next_multiple_of(source.alignment);
+        let argument = place as *mut c_void;
+        match source.copy {
+            Some(copy) => copy(argument, source.argument),
+            None => std::ptr::copy_nonoverlapping(
+                source.argument.cast::<u8>(),
+                argument.cast::<u8>(),
+                source.bytes,
+            ),
+        }
+        to.cast::<Block>().write(Block { argument, ..std::ptr::read(source) });
+    }
+}
+
+/// How much room a block and the argument after it need.
+fn room(block: &Block) -> usize {
+    size_of::<Block>() + block.alignment + block.bytes
+}
+
+// SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+#[unsafe(no_mangle)]
+#[expect(clippy::too_many_arguments, reason = "as many as the runtime's function has")]
+unsafe extern "C-unwind" fn GOMP_task(
+    body: Body,
+    argument: *mut c_void,
+    copier: Option<Copy>,
+    bytes: usize,
+    alignment: usize,
+    deferred: usize,
+    flags: usize,
+    depend: usize,
+    priority: usize,
+    detach: usize,
+) -> usize {
+    static REAL: Real = Real::new(c"GOMP_task");
+    let address = return_address!();
+    let call = |body: Body, argument: *mut c_void, copier, bytes, alignment| {
+        call_real!(REAL, body, argument, copier, bytes, alignment, deferred, flags, depend,
+            priority, detach;
+            Body, *mut c_void, Option<Copy>, usize, usize, usize, usize, usize, usize, usize)
+    };
+    if watched(&REAL).is_none() {
+        return call(body, argument, copier, bytes, alignment);
+    }
+    let mut block = Block {
+        start: 0,
+        end: 0,
+        reductions: 0,
+        body,
+        copy: copier,
+        argument,
+        bytes,
+        alignment: alignment.max(16),
+        address,
+        written: usize::from(flags & DETACHED != 0),
+    };
+    let (room, alignment) = (room(&block), block.alignment);
+    call(execute, (&raw mut block).cast(), Some(copy), room, alignment)
+}
+
+macro_rules! task_loops {
+    ($($name:ident $text:literal ($($argument:ident),*);)*) => {$(
+        // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+        #[unsafe(no_mangle)]
+        #[expect(clippy::too_many_arguments, reason = "as many as the runtime's function has")]
+        unsafe extern "C-unwind" fn $name(
+            body: Body,
+            argument: *mut c_void,
+            copier: Option<Copy>,
+            bytes: usize,
+            alignment: usize,
+            flags: usize
+            $(, $argument: usize)*
+        ) -> usize {
+            static REAL: Real = Real::new($text);
+            let address = return_address!();
+            let call = |body: Body, argument: *mut c_void, copier, bytes, alignment| {
+                call_real!(REAL, body, argument, copier, bytes, alignment, flags $(, $argument)*;
+                    Body, *mut c_void, Option<Copy>, usize, usize, usize
+                    $(, task_loops!(@word $argument))*)
+            };
+            let Some(thread) = watched(&REAL) else {
+                return call(body, argument, copier, bytes, alignment);
+            };
+            thread.enter(Kind::TaskLoop, address, 0, clock::now());
+            const REDUCTION: usize = 1 << 12;
+            let reductions = match flags & REDUCTION {
+                0 => 0,
+                // SAFETY: with this flag, the argument's third word is there.
+                _ => unsafe { argument.cast::<u64>().add(2).read() },
+            };
+            let mut block = Block {
+                start: 0,
+                end: 0,
+                reductions,
+                body,
+                copy: copier,
+                argument,
+                bytes,
+                alignment: alignment.max(16),
+                address,
+                written: 2,
+            };
+            let (room, alignment) = (room(&block), block.alignment);
+            let result = call(execute, (&raw mut block).cast(), Some(copy), room, alignment);
+            if let Some(thread) = watched(&REAL) {
+                thread.leave_through(Kind::TaskLoop, clock::now());
+            }
+            result
+        }
+    )*};
+    (@word $argument:ident) => { usize };
+}
+
+task_loops! {
+    GOMP_taskloop c"GOMP_taskloop" (tasks, priority, start, end, step);
+    GOMP_taskloop_ull c"GOMP_taskloop_ull" (tasks, priority, start, end, step);
+}

@@ -1,0 +1,185 @@
+//! Loops, sections and single constructs.
+//!
+//! The functions that fetch the next iterations are not interposed: the work goes on.
+
+use unspool_openmp_record::Kind;
+
+use super::watched;
+use crate::caller::return_address;
+use crate::clock;
+use crate::real::{Real, call_real};
+
+/// Functions that start a construct, in which the thread works from then on.
+macro_rules! starts {
+    ($($name:ident $text:literal ($($argument:ident),*) $kind:expr;)*) => {$(
+        // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
+            static REAL: Real = Real::new($text);
+            let address = return_address!();
+            if let Some(thread) = watched(&REAL) {
+                let now = clock::now();
+                thread.end_open_work(now);
+                thread.enter($kind, address, 0, now);
+            }
+            call_real!(REAL $(, $argument)*; $(starts!(@word $argument)),*)
+        }
+    )*};
+    (@word $argument:ident) => { usize };
+}
+
+starts! {
+    GOMP_loop_static_start c"GOMP_loop_static_start" (a, b, c, d, e, f) Kind::Loop;
+    GOMP_loop_dynamic_start c"GOMP_loop_dynamic_start" (a, b, c, d, e, f) Kind::Loop;
+    GOMP_loop_guided_start c"GOMP_loop_guided_start" (a, b, c, d, e, f) Kind::Loop;
+    GOMP_loop_runtime_start c"GOMP_loop_runtime_start" (a, b, c, d, e) Kind::Loop;
+    GOMP_loop_nonmonotonic_dynamic_start c"GOMP_loop_nonmonotonic_dynamic_start"
+        (a, b, c, d, e, f) Kind::Loop;
+    GOMP_loop_nonmonotonic_guided_start c"GOMP_loop_nonmonotonic_guided_start"
+        (a, b, c, d, e, f) Kind::Loop;
+    GOMP_loop_nonmonotonic_runtime_start c"GOMP_loop_nonmonotonic_runtime_start"
+        (a, b, c, d, e) Kind::Loop;
+    GOMP_loop_maybe_nonmonotonic_runtime_start c"GOMP_loop_maybe_nonmonotonic_runtime_start"
+        (a, b, c, d, e) Kind::Loop;
+    GOMP_loop_ordered_static_start c"GOMP_loop_ordered_static_start" (a, b, c, d, e, f) Kind::Loop;
+    GOMP_loop_ordered_dynamic_start c"GOMP_loop_ordered_dynamic_start" (a, b, c, d, e, f) Kind::Loop;
+    GOMP_loop_ordered_guided_start c"GOMP_loop_ordered_guided_start" (a, b, c, d, e, f) Kind::Loop;
+    GOMP_loop_ordered_runtime_start c"GOMP_loop_ordered_runtime_start" (a, b, c, d, e) Kind::Loop;
+    GOMP_loop_start c"GOMP_loop_start" (a, b, c, d, e, f, g, h, i) Kind::Loop;
+    GOMP_loop_ordered_start c"GOMP_loop_ordered_start" (a, b, c, d, e, f, g, h, i) Kind::Loop;
+    GOMP_loop_doacross_static_start c"GOMP_loop_doacross_static_start" (a, b, c, d, e) Kind::Loop;
+    GOMP_loop_doacross_dynamic_start c"GOMP_loop_doacross_dynamic_start" (a, b, c, d, e) Kind::Loop;
+    GOMP_loop_doacross_guided_start c"GOMP_loop_doacross_guided_start" (a, b, c, d, e) Kind::Loop;
+    GOMP_loop_doacross_runtime_start c"GOMP_loop_doacross_runtime_start" (a, b, c, d) Kind::Loop;
+    GOMP_loop_doacross_start c"GOMP_loop_doacross_start" (a, b, c, d, e, f, g, h) Kind::Loop;
+    GOMP_loop_ull_static_start c"GOMP_loop_ull_static_start" (a, b, c, d, e, f, g) Kind::Loop;
+    GOMP_loop_ull_dynamic_start c"GOMP_loop_ull_dynamic_start" (a, b, c, d, e, f, g) Kind::Loop;
+    GOMP_loop_ull_guided_start c"GOMP_loop_ull_guided_start" (a, b, c, d, e, f, g) Kind::Loop;
+    GOMP_loop_ull_runtime_start c"GOMP_loop_ull_runtime_start" (a, b, c, d, e, f) Kind::Loop;
+    GOMP_loop_ull_nonmonotonic_dynamic_start c"GOMP_loop_ull_nonmonotonic_dynamic_start"
+        (a, b, c, d, e, f, g) Kind::Loop;
+    GOMP_loop_ull_nonmonotonic_guided_start c"GOMP_loop_ull_nonmonotonic_guided_start"
+        (a, b, c, d, e, f, g) Kind::Loop;
+    GOMP_loop_ull_nonmonotonic_runtime_start c"GOMP_loop_ull_nonmonotonic_runtime_start"
+        (a, b, c, d, e, f) Kind::Loop;
+    GOMP_loop_ull_maybe_nonmonotonic_runtime_start
+        c"GOMP_loop_ull_maybe_nonmonotonic_runtime_start" (a, b, c, d, e, f) Kind::Loop;
+    GOMP_loop_ull_ordered_static_start c"GOMP_loop_ull_ordered_static_start"
+        (a, b, c, d, e, f, g) Kind::Loop;
+    GOMP_loop_ull_ordered_dynamic_start c"GOMP_loop_ull_ordered_dynamic_start"
+        (a, b, c, d, e, f, g) Kind::Loop;
+    GOMP_loop_ull_ordered_guided_start c"GOMP_loop_ull_ordered_guided_start"
+        (a, b, c, d, e, f, g) Kind::Loop;
+    GOMP_loop_ull_ordered_runtime_start c"GOMP_loop_ull_ordered_runtime_start"
+        (a, b, c, d, e, f) Kind::Loop;
+    GOMP_loop_ull_start c"GOMP_loop_ull_start" (a, b, c, d, e, f, g, h, i, j) Kind::Loop;
+    GOMP_loop_ull_ordered_start c"GOMP_loop_ull_ordered_start"
+        (a, b, c, d, e, f, g, h, i, j) Kind::Loop;
+    GOMP_loop_ull_doacross_static_start c"GOMP_loop_ull_doacross_static_start"
+        (a, b, c, d, e) Kind::Loop;
+    GOMP_loop_ull_doacross_dynamic_start c"GOMP_loop_ull_doacross_dynamic_start"
+        (a, b, c, d, e) Kind::Loop;
+    GOMP_loop_ull_doacross_guided_start c"GOMP_loop_ull_doacross_guided_start"
+        (a, b, c, d, e) Kind::Loop;
+    GOMP_loop_ull_doacross_runtime_start c"GOMP_loop_ull_doacross_runtime_start"
+        (a, b, c, d) Kind::Loop;
+    GOMP_loop_ull_doacross_start c"GOMP_loop_ull_doacross_start"
+        (a, b, c, d, e, f, g, h) Kind::Loop;
+    GOMP_sections_start c"GOMP_sections_start" (a) Kind::Sections;
+    GOMP_sections2_start c"GOMP_sections2_start" (a, b, c) Kind::Sections;
+}
+
+/// Functions that end a construct, with a barrier or without.
+macro_rules! ends {
+    ($($name:ident $text:literal $kind:expr, $barrier:literal;)*) => {$(
+        // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name() -> usize {
+            static REAL: Real = Real::new($text);
+            let address = return_address!();
+            let Some(thread) = watched(&REAL) else {
+                return call_real!(REAL;);
+            };
+            let now = clock::now();
+            thread.end_open_work(now);
+            thread.leave_through($kind, now);
+            if $barrier {
+                thread.enter(Kind::ImplicitBarrier, address, 0, now);
+                thread.arrive_at_barrier(now);
+            }
+            let result = call_real!(REAL;);
+            if let Some(thread) = watched(&REAL) {
+                let now = clock::now();
+                if $barrier {
+                    thread.leave_through(Kind::ImplicitBarrier, now);
+                }
+                thread.resume_open_work(address, now);
+            }
+            result
+        }
+    )*};
+}
+
+ends! {
+    GOMP_loop_end c"GOMP_loop_end" Kind::Loop, true;
+    GOMP_loop_end_cancel c"GOMP_loop_end_cancel" Kind::Loop, true;
+    GOMP_loop_end_nowait c"GOMP_loop_end_nowait" Kind::Loop, false;
+    GOMP_sections_end c"GOMP_sections_end" Kind::Sections, true;
+    GOMP_sections_end_cancel c"GOMP_sections_end_cancel" Kind::Sections, true;
+    GOMP_sections_end_nowait c"GOMP_sections_end_nowait" Kind::Sections, false;
+}
+
+// SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn GOMP_single_start() -> usize {
+    static REAL: Real = Real::new(c"GOMP_single_start");
+    let address = return_address!();
+    let result = call_real!(REAL;);
+    if let Some(thread) = watched(&REAL) {
+        let now = clock::now();
+        thread.end_open_work(now);
+        // It returns a bool, which leaves the rest of the register undefined.
+        if result as u8 != 0 {
+            thread.enter(Kind::Single, address, 0, now);
+        }
+    }
+    result
+}
+
+// SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn GOMP_single_copy_start() -> usize {
+    static REAL: Real = Real::new(c"GOMP_single_copy_start");
+    let address = return_address!();
+    let before = clock::now();
+    let result = call_real!(REAL;);
+    if let Some(thread) = watched(&REAL) {
+        thread.end_open_work(before);
+        let now = clock::now();
+        if result == 0 {
+            thread.enter(Kind::Single, address, 0, now);
+        } else {
+            // It has waited for the thread that executes the block.
+            thread.enter(Kind::ImplicitBarrier, address, 0, before);
+            thread.leave(now);
+        }
+    }
+    result
+}
+
+// SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn GOMP_single_copy_end(data: usize) -> usize {
+    static REAL: Real = Real::new(c"GOMP_single_copy_end");
+    let address = return_address!();
+    if let Some(thread) = watched(&REAL) {
+        let now = clock::now();
+        thread.end_open_work(now);
+        thread.enter(Kind::ImplicitBarrier, address, 0, now);
+    }
+    let result = call_real!(REAL, data; usize);
+    if let Some(thread) = watched(&REAL) {
+        thread.leave_through(Kind::ImplicitBarrier, clock::now());
+    }
+    result
+}

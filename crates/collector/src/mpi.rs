@@ -1,0 +1,179 @@
+//! MPI, through its profiling interface: every call that may wait for other processes.
+//!
+//! Arguments are words, whatever they mean, so that one library serves every
+//! implementation. Only the number of this process is asked for, once.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use unspool_openmp_record::Kind;
+use unspool_openmp_record::layout::entry;
+
+use crate::caller::return_address;
+use crate::real::{find_next, call_real};
+use crate::{arena, clock, process, thread};
+
+/// A function of MPI.
+#[derive(Debug)]
+struct Function {
+    name: &'static CStr,
+    profiled_name: &'static CStr,
+    address: AtomicPtr<c_void>,
+    described: AtomicU64,
+}
+
+impl Function {
+    const fn new(name: &'static CStr, profiled_name: &'static CStr) -> Function {
+        Function {
+            name,
+            profiled_name,
+            address: AtomicPtr::new(std::ptr::null_mut()),
+            described: AtomicU64::new(0),
+        }
+    }
+
+    fn address(&self) -> *mut c_void {
+        let known = self.address.load(Ordering::Relaxed);
+        if !known.is_null() {
+            return known;
+        }
+        let Some(found) = find_next(self.profiled_name).or_else(|| find_next(self.name)) else {
+            eprintln!("unspool: no MPI library has {:?}", self.profiled_name);
+            std::process::abort();
+        };
+        self.address.store(found, Ordering::Relaxed);
+        found
+    }
+
+    /// The number of its name in the file.
+    fn number(&'static self) -> u64 {
+        let number = std::ptr::from_ref(self) as u64;
+        let process = u64::from(std::process::id());
+        if self.described.swap(process, Ordering::Relaxed) != process {
+            arena::describe(entry::NAME, &[number], self.name.to_bytes());
+        }
+        number
+    }
+}
+
+/// Enters an MPI call; says whether it is one of the program's, not one within another.
+fn enter(function: &'static Function, address: u64) -> bool {
+    match thread::current() {
+        Some(thread) if !thread.is_in(Kind::Mpi) => {
+            let now = clock::now();
+            thread.enter(Kind::Mpi, address, function.number(), now);
+            true
+        }
+        _ => false,
+    }
+}
+
+fn leave(entered: bool) {
+    if entered && let Some(thread) = thread::current() {
+        thread.leave_through(Kind::Mpi, clock::now());
+    }
+}
+
+/// Asks for this process's number, once MPI has started.
+fn note_rank() {
+    let world: usize = match find_next(c"ompi_mpi_comm_world") {
+        Some(address) => address as usize,
+        // MPICH's handle for it, which is part of its binary interface.
+        None => 0x4400_0000,
+    };
+    let ask = |name: &CStr| -> Option<c_int> {
+        let function = find_next(name)?;
+        let mut answer: c_int = -1;
+        // SAFETY: both functions take a communicator and where to put a number.
+        let function: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
+            unsafe { std::mem::transmute(function) };
+        // SAFETY: as above, and MPI has started.
+        let status = unsafe { function(world, &raw mut answer) };
+        (status == 0 && answer >= 0).then_some(answer)
+    };
+    if let (Some(rank), Some(ranks)) = (ask(c"PMPI_Comm_rank"), ask(c"PMPI_Comm_size")) {
+        process::note_rank(rank as u64, ranks as u64);
+    }
+}
+
+macro_rules! calls {
+    ($($name:ident $text:literal $profiled:literal
+       $fortran:ident $fortran_text:literal $fortran_profiled:literal
+       ($($argument:ident),*);)*) => {$(
+        calls! { @one $name $text $profiled ($($argument),*) }
+        // In Fortran, the status is one more argument.
+        calls! { @one $fortran $fortran_text $fortran_profiled
+            ($($argument,)* status) }
+    )*};
+    (@one $(#[$start:ident])? $name:ident $text:literal $profiled:literal
+        ($($argument:ident),*)) => {
+        // SAFETY: the name is MPI's, which lets tools define it and call the profiled name.
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments, clippy::allow_attributes,
+            reason = "as many as MPI's function has; some have few")]
+        unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
+            static FUNCTION: Function = Function::new($text, $profiled);
+            let entered = enter(&FUNCTION, return_address!());
+            let result = call_real!(FUNCTION $(, $argument)*; $(calls!(@word $argument)),*);
+            leave(entered);
+            $(calls!(@$start);)?
+            result
+        }
+    };
+    (@word $argument:ident) => { usize };
+    (@start) => { note_rank() };
+}
+
+calls! {
+    MPI_Finalize c"MPI_Finalize" c"PMPI_Finalize"
+        mpi_finalize_ c"mpi_finalize_" c"pmpi_finalize_" ();
+    MPI_Send c"MPI_Send" c"PMPI_Send" mpi_send_ c"mpi_send_" c"pmpi_send_" (a, b, c, d, e, f);
+    MPI_Ssend c"MPI_Ssend" c"PMPI_Ssend"
+        mpi_ssend_ c"mpi_ssend_" c"pmpi_ssend_" (a, b, c, d, e, f);
+    MPI_Recv c"MPI_Recv" c"PMPI_Recv"
+        mpi_recv_ c"mpi_recv_" c"pmpi_recv_" (a, b, c, d, e, f, g);
+    MPI_Sendrecv c"MPI_Sendrecv" c"PMPI_Sendrecv"
+        mpi_sendrecv_ c"mpi_sendrecv_" c"pmpi_sendrecv_" (a, b, c, d, e, f, g, h, i, j, k, l);
+    MPI_Isend c"MPI_Isend" c"PMPI_Isend"
+        mpi_isend_ c"mpi_isend_" c"pmpi_isend_" (a, b, c, d, e, f, g);
+    MPI_Irecv c"MPI_Irecv" c"PMPI_Irecv"
+        mpi_irecv_ c"mpi_irecv_" c"pmpi_irecv_" (a, b, c, d, e, f, g);
+    MPI_Probe c"MPI_Probe" c"PMPI_Probe" mpi_probe_ c"mpi_probe_" c"pmpi_probe_" (a, b, c, d);
+    MPI_Wait c"MPI_Wait" c"PMPI_Wait" mpi_wait_ c"mpi_wait_" c"pmpi_wait_" (a, b);
+    MPI_Waitall c"MPI_Waitall" c"PMPI_Waitall"
+        mpi_waitall_ c"mpi_waitall_" c"pmpi_waitall_" (a, b, c);
+    MPI_Waitany c"MPI_Waitany" c"PMPI_Waitany"
+        mpi_waitany_ c"mpi_waitany_" c"pmpi_waitany_" (a, b, c, d);
+    MPI_Waitsome c"MPI_Waitsome" c"PMPI_Waitsome"
+        mpi_waitsome_ c"mpi_waitsome_" c"pmpi_waitsome_" (a, b, c, d, e);
+    MPI_Barrier c"MPI_Barrier" c"PMPI_Barrier"
+        mpi_barrier_ c"mpi_barrier_" c"pmpi_barrier_" (a);
+    MPI_Bcast c"MPI_Bcast" c"PMPI_Bcast" mpi_bcast_ c"mpi_bcast_" c"pmpi_bcast_" (a, b, c, d, e);
+    MPI_Reduce c"MPI_Reduce" c"PMPI_Reduce"
+        mpi_reduce_ c"mpi_reduce_" c"pmpi_reduce_" (a, b, c, d, e, f, g);
+    MPI_Allreduce c"MPI_Allreduce" c"PMPI_Allreduce"
+        mpi_allreduce_ c"mpi_allreduce_" c"pmpi_allreduce_" (a, b, c, d, e, f);
+    MPI_Scan c"MPI_Scan" c"PMPI_Scan" mpi_scan_ c"mpi_scan_" c"pmpi_scan_" (a, b, c, d, e, f);
+    MPI_Gather c"MPI_Gather" c"PMPI_Gather"
+        mpi_gather_ c"mpi_gather_" c"pmpi_gather_" (a, b, c, d, e, f, g, h);
+    MPI_Gatherv c"MPI_Gatherv" c"PMPI_Gatherv"
+        mpi_gatherv_ c"mpi_gatherv_" c"pmpi_gatherv_" (a, b, c, d, e, f, g, h, i);
+    MPI_Scatter c"MPI_Scatter" c"PMPI_Scatter"
+        mpi_scatter_ c"mpi_scatter_" c"pmpi_scatter_" (a, b, c, d, e, f, g, h);
+    MPI_Scatterv c"MPI_Scatterv" c"PMPI_Scatterv"
+        mpi_scatterv_ c"mpi_scatterv_" c"pmpi_scatterv_" (a, b, c, d, e, f, g, h, i);
+    MPI_Allgather c"MPI_Allgather" c"PMPI_Allgather"
+        mpi_allgather_ c"mpi_allgather_" c"pmpi_allgather_" (a, b, c, d, e, f, g);
+    MPI_Allgatherv c"MPI_Allgatherv" c"PMPI_Allgatherv"
+        mpi_allgatherv_ c"mpi_allgatherv_" c"pmpi_allgatherv_" (a, b, c, d, e, f, g, h);
+    MPI_Alltoall c"MPI_Alltoall" c"PMPI_Alltoall"
+        mpi_alltoall_ c"mpi_alltoall_" c"pmpi_alltoall_" (a, b, c, d, e, f, g);
+    MPI_Alltoallv c"MPI_Alltoallv" c"PMPI_Alltoallv"
+        mpi_alltoallv_ c"mpi_alltoallv_" c"pmpi_alltoallv_" (a, b, c, d, e, f, g, h, i);
+}
+
+// These differ in Fortran's arguments.
+calls! { @one #[start] MPI_Init c"MPI_Init" c"PMPI_Init" (a, b) }
+calls! { @one #[start] mpi_init_ c"mpi_init_" c"pmpi_init_" (a) }
+calls! { @one #[start] MPI_Init_thread c"MPI_Init_thread" c"PMPI_Init_thread" (a, b, c, d) }
+calls! { @one #[start] mpi_init_thread_ c"mpi_init_thread_" c"pmpi_init_thread_" (a, b, c) }

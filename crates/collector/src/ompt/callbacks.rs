@@ -1,0 +1,271 @@
+//! What the runtime calls.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_uint, c_void};
+
+use unspool_openmp_record::Kind;
+use unspool_openmp_record::layout::{header, runtime};
+
+use super::types::{Data, INITIAL_TASK, endpoint, status};
+use crate::team::Team;
+use crate::{arena, clock, process, thread};
+
+thread_local! {
+    /// When this thread started to wait for a mutex.
+    static ACQUIRING_SINCE: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// A team that was not made: everything is skipped.
+fn team_of(region: *mut Data) -> *mut Team {
+    // SAFETY: the runtime gives null or the data that `parallel_begin` filled.
+    match unsafe { region.as_ref() } {
+        // SAFETY: as above; without `parallel_begin` it is null.
+        Some(region) => unsafe { region.pointer }.cast(),
+        None => std::ptr::null_mut(),
+    }
+}
+
+pub(super) extern "C" fn parallel_begin(
+    _task: *mut Data,
+    _frame: *const c_void,
+    region: *mut Data,
+    wanted: c_uint,
+    _flags: c_int,
+    address: *const c_void,
+) {
+    let Some(thread) = thread::current() else { return };
+    process::note_runtime(runtime::OMPT);
+    let team = thread.fork(address as u64, wanted as usize, clock::now());
+    // SAFETY: the runtime gives data of this region, for the tool to fill.
+    unsafe { (*region).pointer = team.cast() };
+}
+
+pub(super) extern "C" fn parallel_end(
+    region: *mut Data,
+    _task: *mut Data,
+    _flags: c_int,
+    _address: *const c_void,
+) {
+    let now = clock::now();
+    let team = team_of(region);
+    if let Some(thread) = thread::current()
+        && !team.is_null()
+    {
+        // SAFETY: the team is of this thread's fork, and the region has ended.
+        unsafe { thread.join(team, now) };
+    }
+}
+
+pub(super) extern "C" fn implicit_task(
+    point: c_int,
+    region: *mut Data,
+    _task: *mut Data,
+    size: c_uint,
+    index: c_uint,
+    flags: c_int,
+) {
+    if flags & INITIAL_TASK != 0 {
+        return;
+    }
+    let Some(thread) = thread::current() else { return };
+    if point == endpoint::BEGIN {
+        let team = team_of(region);
+        if !team.is_null() {
+            // SAFETY: the region lasts until this thread has arrived at its join.
+            unsafe { thread.begin_region(team, index as usize, size as usize, clock::now()) };
+        }
+    } else if point == endpoint::END && thread.is_at_work_as(index as usize) {
+        // Threads usually arrive at the barrier before; a team of one has none.
+        thread.end_region(clock::now());
+    }
+}
+
+pub(super) extern "C" fn work(
+    what: c_int,
+    point: c_int,
+    _region: *mut Data,
+    _task: *mut Data,
+    _count: u64,
+    address: *const c_void,
+) {
+    let kind = match what {
+        1 | 10..=13 => Kind::Loop,
+        2 => Kind::Sections,
+        3 => Kind::Single,
+        5 => Kind::Workshare,
+        6 => Kind::Distribute,
+        7 => Kind::TaskLoop,
+        // A single construct in a thread that does not execute it, and scopes.
+        _ => return,
+    };
+    enter_or_leave(kind, point, address);
+}
+
+pub(super) extern "C" fn masked(
+    point: c_int,
+    _region: *mut Data,
+    _task: *mut Data,
+    address: *const c_void,
+) {
+    enter_or_leave(Kind::Master, point, address);
+}
+
+pub(super) extern "C" fn target(
+    _kind: c_int,
+    point: c_int,
+    _device: c_int,
+    _task: *mut Data,
+    _target: u64,
+    address: *const c_void,
+) {
+    enter_or_leave(Kind::Target, point, address);
+}
+
+pub(super) extern "C" fn reduction(
+    _kind: c_int,
+    point: c_int,
+    _region: *mut Data,
+    _task: *mut Data,
+    address: *const c_void,
+) {
+    enter_or_leave(Kind::Reduction, point, address);
+}
+
+fn enter_or_leave(kind: Kind, point: c_int, address: *const c_void) {
+    let Some(thread) = thread::current() else { return };
+    let now = clock::now();
+    let opens = kind.is_worksharing();
+    if point == endpoint::BEGIN {
+        if opens {
+            thread.end_open_work(now);
+        }
+        thread.enter(kind, address as u64, 0, now);
+    } else if point == endpoint::END {
+        thread.leave_through(kind, now);
+        if opens {
+            thread.resume_open_work(address as u64, now);
+        }
+    }
+}
+
+pub(super) extern "C" fn sync_region(
+    what: c_int,
+    point: c_int,
+    _region: *mut Data,
+    _task: *mut Data,
+    address: *const c_void,
+) {
+    let kind = match what {
+        5 => Kind::TaskWait,
+        6 => Kind::TaskGroup,
+        1 | 3 | 4 => Kind::Barrier,
+        2 | 8 | 9 | 10 => Kind::ImplicitBarrier,
+        _ => return,
+    };
+    let Some(thread) = thread::current() else { return };
+    let now = clock::now();
+    let is_barrier = matches!(kind, Kind::Barrier | Kind::ImplicitBarrier);
+    if point == endpoint::BEGIN {
+        // A worker's barrier at a region's end is left when the next region starts: what
+        // counts is the arrival, and the join that the thread that forked it sees.
+        if kind == Kind::ImplicitBarrier && thread.joins_at(address as u64) {
+            thread.end_region(now);
+            return;
+        }
+        if is_barrier {
+            thread.end_open_work(now);
+        }
+        thread.enter(kind, address as u64, 0, now);
+        if is_barrier {
+            thread.arrive_at_barrier(now);
+        }
+    } else if point == endpoint::END && thread.is_within(kind) {
+        thread.leave_through(kind, now);
+        if is_barrier {
+            thread.resume_open_work(address as u64, now);
+        }
+    }
+}
+
+pub(super) extern "C" fn mutex_acquire(
+    _kind: c_int,
+    _hint: c_uint,
+    _implementation: c_uint,
+    _which: u64,
+    address: *const c_void,
+) {
+    ACQUIRING_SINCE.set((clock::now(), address as u64));
+}
+
+pub(super) extern "C" fn mutex_acquired(what: c_int, which: u64, _address: *const c_void) {
+    let Some(thread) = thread::current() else { return };
+    let now = clock::now();
+    let (before, address) = ACQUIRING_SINCE.get();
+    let (kind, detail) = match what {
+        1 | 3 => return thread.only_wait(Kind::Lock, address, which, before, now),
+        5 => (Kind::Critical, which),
+        6 => (Kind::Atomic, 0),
+        7 => (Kind::Ordered, 0),
+        // Tests do not wait.
+        _ => return,
+    };
+    thread.enter(kind, address, detail, before);
+    thread.wait(now.saturating_sub(before));
+}
+
+pub(super) extern "C" fn mutex_released(what: c_int, _which: u64, _address: *const c_void) {
+    let kind = match what {
+        5 => Kind::Critical,
+        6 => Kind::Atomic,
+        7 => Kind::Ordered,
+        _ => return,
+    };
+    if let Some(thread) = thread::current() {
+        thread.leave_through(kind, clock::now());
+    }
+}
+
+pub(super) extern "C" fn flush(_thread: *mut Data, address: *const c_void) {
+    let Some(thread) = thread::current() else { return };
+    if !thread.is_outside() {
+        let now = clock::now();
+        thread.enter(Kind::Flush, address as u64, 0, now);
+        thread.leave(now);
+    }
+}
+
+pub(super) extern "C" fn cancel(_task: *mut Data, flags: c_int, _address: *const c_void) {
+    const ACTIVATED: c_int = 0x10;
+    if flags & ACTIVATED != 0
+        && thread::current().is_some()
+        && let Some(header) = arena::header()
+    {
+        header.add_shared(header::CANCELLED, 1);
+    }
+}
+
+pub(super) extern "C" fn task_create(
+    _task: *mut Data,
+    _frame: *const c_void,
+    created: *mut Data,
+    _flags: c_int,
+    _has_dependences: c_int,
+    address: *const c_void,
+) {
+    // SAFETY: the runtime gives data of the new task, for the tool to fill. Implicit tasks
+    // keep 0, so that they can be told apart.
+    unsafe { (*created).value = (address as u64).max(1) };
+}
+
+pub(super) extern "C" fn task_schedule(prior: *mut Data, how: c_int, next: *mut Data) {
+    let Some(thread) = thread::current() else { return };
+    let now = clock::now();
+    // SAFETY: the runtime gives null or the data of tasks.
+    let address = |task: *mut Data| unsafe { task.as_ref().map_or(0, |task| task.value) };
+    if matches!(how, status::COMPLETE | status::CANCEL) && address(prior) != 0 {
+        thread.end_task(prior.cast(), now);
+    }
+    if address(next) != 0 {
+        thread.begin_task(next.cast(), address(next), now);
+    }
+}

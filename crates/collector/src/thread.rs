@@ -1,0 +1,351 @@
+//! A thread, and the constructs it is in.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+
+use unspool_openmp_record::Kind;
+use unspool_openmp_record::layout::{BLOCK_HEADER_BYTES, block, construct, frame, header, span, thread};
+
+use crate::arena::{self, Fields};
+use crate::construct::{Constructs, Key, Node};
+use crate::team::Team;
+use crate::{places, process};
+
+/// One thread of the program.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    block: Fields,
+    number: u64,
+    constructs: Constructs,
+    frames: Vec<Frame>,
+    /// How many constructs were entered for which there was no frame.
+    skipped: usize,
+    spans: Option<Fields>,
+    wants_spans: bool,
+    /// The team it works in.
+    pub(crate) team: *const Team,
+    /// Its number in the team.
+    index: usize,
+    /// Teams of regions that it forked before.
+    spare_teams: Vec<Box<Team>>,
+    /// Its place among all threads.
+    place: u64,
+    /// When it left the last barrier or fork.
+    since: u64,
+    /// How long it has waited since then.
+    waited: u64,
+    /// Where it last asked for the number of threads.
+    pub(crate) asked_for_size_at: u64,
+}
+
+/// A construct that the thread is in.
+#[derive(Debug)]
+struct Frame {
+    node: *mut Node,
+    /// For a region: whether the thread has asked for its number, and so may divide work.
+    divides: bool,
+    /// For a region: what the thread was in before.
+    outer: (*const Team, usize),
+    /// For a task: which one.
+    tag: *const c_void,
+}
+
+thread_local! {
+    static CURRENT: Cell<*mut Thread> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// The calling thread, if anything is to be collected.
+#[inline]
+pub(crate) fn current() -> Option<&'static mut Thread> {
+    if !process::is_collecting() {
+        return None;
+    }
+    // SAFETY: only the thread itself has this pointer, and what it points to is never freed.
+    // Callers let go of it before they call the runtime, which may call us again.
+    match unsafe { CURRENT.get().as_mut() } {
+        Some(thread) => Some(thread),
+        None => start(),
+    }
+}
+
+#[cold]
+fn start() -> Option<&'static mut Thread> {
+    let header = process::header()?;
+    let (number, block) = arena::new_block(block::THREAD, None)?;
+    // SAFETY: these only return numbers.
+    let (system_thread, process) = unsafe { (libc::gettid(), libc::getpid()) };
+    block.set(thread::SYSTEM_THREAD, system_thread as u64);
+    let thread = Box::leak(Box::new(Thread {
+        block,
+        number,
+        constructs: Constructs::default(),
+        frames: Vec::with_capacity(64),
+        skipped: 0,
+        spans: None,
+        wants_spans: process::wants_spans(),
+        team: std::ptr::null(),
+        index: 0,
+        spare_teams: Vec::new(),
+        place: 0,
+        since: 0,
+        waited: 0,
+        asked_for_size_at: 0,
+    }));
+    if system_thread == process {
+        places::take(0);
+        thread.enter(Kind::Serial, 0, 0, header.get(header::START_TICKS));
+    }
+    CURRENT.set(thread);
+    Some(thread)
+}
+
+/// Forgets the calling thread's state, in a child.
+pub(crate) fn forget() {
+    CURRENT.set(std::ptr::null_mut());
+}
+
+impl Thread {
+    fn top(&self) -> *mut Node {
+        self.frames.last().map_or(std::ptr::null_mut(), |frame| frame.node)
+    }
+
+    fn top_kind(&self) -> Option<Kind> {
+        // SAFETY: nodes are never freed.
+        unsafe { self.top().as_ref() }.map(|node| node.key.kind)
+    }
+
+    /// Whether the innermost construct is of this kind.
+    pub(crate) fn is_in(&self, kind: Kind) -> bool {
+        self.top_kind() == Some(kind)
+    }
+
+    /// Whether the thread is in no construct: a worker between regions.
+    pub(crate) fn is_outside(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// A thread that is no worker uses OpenMP: from now on it is seen.
+    fn begin_serial(&mut self, now: u64) {
+        self.place = places::take(0);
+        let key = self.key(Kind::Serial, 0, 0);
+        self.push(key, std::ptr::null_mut(), now);
+    }
+
+    fn key(&self, kind: Kind, address: u64, detail: u64) -> Key {
+        Key {
+            kind,
+            address,
+            detail,
+            place: self.place,
+        }
+    }
+
+    /// Enters a construct.
+    #[inline]
+    pub(crate) fn enter(&mut self, kind: Kind, address: u64, detail: u64, now: u64) {
+        if self.frames.is_empty() && kind != Kind::Serial {
+            self.begin_serial(now);
+        }
+        let key = self.key(kind, address, detail);
+        let parent = self.top();
+        let parent = match kind {
+            // Tasks start tasks: what is in the same construct is counted together,
+            // however deep.
+            Kind::Task | Kind::TaskWait | Kind::TaskGroup | Kind::TaskLoop => {
+                self.same_above(key).unwrap_or(parent)
+            }
+            _ => parent,
+        };
+        self.push(key, parent, now);
+    }
+
+    /// The parent of a construct of this key that the thread is in already.
+    fn same_above(&self, key: Key) -> Option<*mut Node> {
+        let mut at = self.top();
+        // SAFETY: nodes are never freed.
+        while let Some(node) = unsafe { at.as_ref() } {
+            if node.key == key {
+                return Some(node.parent);
+            }
+            if node.key.kind == Kind::Parallel {
+                break;
+            }
+            at = node.parent;
+        }
+        None
+    }
+
+    #[inline]
+    fn push(&mut self, key: Key, parent: *mut Node, now: u64) {
+        let depth = self.frames.len();
+        let node = match depth < thread::FRAME_LIMIT {
+            true => self.constructs.find(self.number, parent, key),
+            false => {
+                self.count(header::TOO_DEEP);
+                None
+            }
+        };
+        let Some(node) = node else {
+            self.skipped += 1;
+            return;
+        };
+        // SAFETY: nodes are never freed.
+        let construct = unsafe { &*node };
+        let open = self.frame(depth);
+        open.set(frame::CONSTRUCT, construct.number);
+        open.set(frame::BEGIN, now);
+        open.set(frame::NESTED, 0);
+        open.set(frame::WAITED, 0);
+        self.block.set(block::USED, depth as u64 + 1);
+        if construct.record.get(construct::COUNT) == 0 {
+            construct.record.set(construct::FIRST, now);
+        }
+        construct.record.set(construct::LAST, now);
+        self.frames.push(Frame {
+            node,
+            divides: false,
+            outer: (std::ptr::null(), 0),
+            tag: std::ptr::null(),
+        });
+    }
+
+    fn frame(&self, depth: usize) -> Fields {
+        self.block.at(thread::FRAMES + depth * frame::BYTES)
+    }
+
+    #[cold]
+    fn count(&self, what: usize) {
+        if let Some(header) = arena::header() {
+            header.add_shared(what, 1);
+        }
+    }
+
+    /// Leaves the innermost construct.
+    #[inline]
+    pub(crate) fn leave(&mut self, now: u64) {
+        if self.skipped > 0 {
+            self.skipped -= 1;
+            return;
+        }
+        let Some(left) = self.frames.pop() else {
+            self.count(header::UNMATCHED);
+            return;
+        };
+        let depth = self.frames.len();
+        let open = self.frame(depth);
+        let begin = open.get(frame::BEGIN);
+        let waited = open.get(frame::WAITED);
+        let total = now.saturating_sub(begin);
+        let own = total.saturating_sub(open.get(frame::NESTED)).saturating_sub(waited);
+        self.block.set(block::USED, depth as u64);
+        // SAFETY: nodes are never freed.
+        let node = unsafe { &*left.node };
+        let record = &node.record;
+        record.add(construct::COUNT, 1);
+        record.add(construct::TOTAL, total);
+        record.add(construct::OWN, own);
+        record.raise(construct::LONGEST, total);
+        record.raise(construct::OWN_LONGEST, own);
+        if depth > 0 {
+            self.frame(depth - 1).add(frame::NESTED, total);
+        }
+        match node.key.kind {
+            Kind::TaskWait | Kind::TaskGroup => self.waited += own,
+            Kind::Barrier | Kind::ImplicitBarrier => self.synchronised(now),
+            _ => {}
+        }
+        if self.wants_spans {
+            self.write_span(node.number, begin, now, waited);
+        }
+    }
+
+    /// Leaves constructs up to and with the innermost of this kind in the current region.
+    pub(crate) fn leave_through(&mut self, kind: Kind, now: u64) {
+        let mut depth = self.frames.len();
+        while depth > 0 {
+            depth -= 1;
+            // SAFETY: nodes are never freed.
+            let found = unsafe { &*self.frames[depth].node }.key.kind;
+            if found == kind {
+                self.leave_to(depth, now);
+                return;
+            }
+            if matches!(found, Kind::Parallel | Kind::Task | Kind::Serial) {
+                break;
+            }
+        }
+        self.count(header::UNMATCHED);
+    }
+
+    fn leave_to(&mut self, depth: usize, now: u64) {
+        self.skipped = 0;
+        while self.frames.len() > depth {
+            self.leave(now);
+        }
+    }
+
+    /// The innermost construct waits before its block.
+    #[inline]
+    pub(crate) fn wait(&mut self, ticks: u64) {
+        self.waited += ticks;
+        let Some(inner) = self.frames.last() else {
+            return;
+        };
+        if self.skipped > 0 {
+            return;
+        }
+        self.frame(self.frames.len() - 1).add(frame::WAITED, ticks);
+        // SAFETY: nodes are never freed.
+        let record = unsafe { &*inner.node }.record;
+        record.add(construct::WAIT, ticks);
+        record.raise(construct::WAIT_LONGEST, ticks);
+    }
+
+    /// A construct that is nothing but waiting.
+    pub(crate) fn only_wait(&mut self, kind: Kind, address: u64, detail: u64, from: u64, to: u64) {
+        self.enter(kind, address, detail, from);
+        self.wait(to.saturating_sub(from));
+        self.leave(to);
+    }
+
+    /// The innermost construct, a barrier, is arrived at.
+    pub(crate) fn arrive_at_barrier(&mut self, now: u64) {
+        // SAFETY: the team lives until all its threads have arrived at its join.
+        let Some(team) = (unsafe { self.team.as_ref() }) else {
+            return;
+        };
+        if team.arrive_at_barrier()
+            && let Some(inner) = self.frames.last()
+        {
+            // SAFETY: nodes are never freed.
+            let record = unsafe { &*inner.node }.record;
+            record.add(construct::LAST_ARRIVALS, 1);
+            record.add(construct::PATH_TOTAL, now.saturating_sub(self.since));
+            record.add(construct::PATH_WAIT, self.waited);
+        }
+    }
+
+    fn synchronised(&mut self, now: u64) {
+        self.since = now;
+        self.waited = 0;
+    }
+
+    fn write_span(&mut self, number: u64, begin: u64, end: u64, wait: u64) {
+        let has_room = |fields: &Fields| (fields.get(block::USED) as usize) < span::IN_BLOCK;
+        if !self.spans.as_ref().is_some_and(has_room) {
+            self.spans = arena::new_block(block::SPANS, Some(self.number)).map(|(_, fields)| fields);
+        }
+        let Some(fields) = self.spans else { return };
+        let index = fields.get(block::USED);
+        let record = fields.at(BLOCK_HEADER_BYTES + index as usize * span::BYTES);
+        record.set(span::CONSTRUCT, number);
+        record.set(span::BEGIN, begin);
+        record.set(span::END, end);
+        record.set(span::WAIT, wait);
+        fields.set(block::USED, index + 1);
+    }
+}
+
+mod regions;
+mod segments;
+mod tasks;

@@ -1,0 +1,142 @@
+//! Parallel regions, as their threads see them.
+
+use super::{Frame, Kind, Thread, construct, frame, process};
+use crate::construct::{Key, Node};
+use crate::team::Team;
+
+/// How often both clocks are read, at most: often enough that little is lost where a
+/// process ends abruptly, and seldom enough to cost nothing.
+const CLOCK_INTERVAL_TICKS: u64 = 1 << 24;
+
+impl Thread {
+    /// Forks a region of up to so many threads. The team must be given back to
+    /// [`Thread::join`].
+    pub(crate) fn fork(&mut self, address: u64, limit: usize, now: u64) -> *mut Team {
+        if self.frames.is_empty() {
+            self.begin_serial(now);
+        }
+        self.end_open_work(now);
+        let key = self.key(Kind::Parallel, address, 0);
+        let region = self.constructs.find(self.number, self.top(), key);
+        // SAFETY: nodes are never freed.
+        let region = region.map_or(u64::MAX, |node| unsafe { &*node }.number);
+        let mut team = match self.spare_teams.pop() {
+            Some(team) if team.limit() >= limit => team,
+            _ => Box::new(Team::new(limit)),
+        };
+        team.start(address, region, now, self.team.is_null());
+        Box::into_raw(team)
+    }
+
+    /// Starts to work in a region, as thread `index` of `size`.
+    ///
+    /// # Safety
+    /// The team must be alive until the thread has arrived at its join.
+    pub(crate) unsafe fn begin_region(&mut self, team: *const Team, index: usize, size: usize, now: u64) {
+        // SAFETY: as the caller promises.
+        let team_now = unsafe { &*team };
+        team_now.set_size(size as u64);
+        let parent = self.top();
+        let (key, parent) = if index == 0 {
+            (self.key(Kind::Parallel, team_now.address, 0), parent)
+        } else {
+            self.place = team_now.take_place(index);
+            let key = Key {
+                detail: team_now.region,
+                ..self.key(Kind::Parallel, team_now.address, 0)
+            };
+            (key, std::ptr::null_mut())
+        };
+        let depth = self.frames.len();
+        self.push(key, parent, now);
+        let outer = (self.team, self.index);
+        self.team = team;
+        self.index = index;
+        self.since = team_now.fork;
+        self.waited = 0;
+        // Where there was no room for the construct, there is no frame either.
+        if let Some(inner) = self.frames.get_mut(depth) {
+            inner.outer = outer;
+            // SAFETY: nodes are never freed.
+            let record = unsafe { &*inner.node }.record;
+            let startup = now.saturating_sub(team_now.fork);
+            record.add(construct::STARTUP, startup);
+            record.raise(construct::TEAM, size as u64);
+            if index == 0 && depth > 0 {
+                self.frame(depth - 1).add(frame::NESTED, startup);
+            }
+        }
+    }
+
+    /// Arrives at the join of the region it works in.
+    pub(crate) fn end_region(&mut self, now: u64) {
+        let Some(depth) = self.region_depth() else {
+            return;
+        };
+        self.leave_to(depth + 1, now);
+        let Frame { node, outer, .. } = self.frames[depth];
+        let (team, index, since, waited) = (self.team, self.index, self.since, self.waited);
+        (self.team, self.index) = outer;
+        self.leave(now);
+        // SAFETY: the team lives until all threads have arrived, which this one does here.
+        unsafe { &*team }.arrive(index, node, now, since, waited);
+    }
+
+    /// Joins a region that this thread forked.
+    ///
+    /// # Safety
+    /// `team` must come from [`Thread::fork`] of this thread, and all its threads must have
+    /// arrived.
+    pub(crate) unsafe fn join(&mut self, team: *mut Team, now: u64) {
+        // SAFETY: as the caller promises.
+        let team = unsafe { Box::from_raw(team) };
+        team.join(now);
+        let (address, arrival) = (team.address, team.first_arrival());
+        self.spare_teams.push(team);
+        if let Some(depth) = self.frames.len().checked_sub(1) {
+            self.frame(depth).add(frame::NESTED, now.saturating_sub(arrival));
+        }
+        self.synchronised(now);
+        if self.team.is_null() && now.wrapping_sub(LAST_CLOCK.get()) > CLOCK_INTERVAL_TICKS {
+            LAST_CLOCK.set(now);
+            process::note_time();
+        }
+        self.resume_open_work(address, now);
+    }
+
+    /// Whether an implicit barrier with this return address is the join of the region that
+    /// the thread works in: workers' have none, and the forking thread's is the region's.
+    pub(crate) fn joins_at(&self, address: u64) -> bool {
+        // SAFETY: the team lives until all its threads have arrived at its join.
+        let team = unsafe { self.team.as_ref() };
+        team.is_some_and(|team| address == 0 || address == team.address)
+    }
+
+    /// Whether the thread works in a region under this number, and has not arrived at its
+    /// join.
+    pub(crate) fn is_at_work_as(&self, index: usize) -> bool {
+        !self.team.is_null() && self.index == index
+    }
+
+    /// Whether the thread is in a construct of this kind, within the current region.
+    pub(crate) fn is_within(&self, kind: Kind) -> bool {
+        let start = self.region_depth().unwrap_or(0);
+        // SAFETY: nodes are never freed.
+        let found = |frame: &Frame| unsafe { &*frame.node }.key.kind == kind;
+        self.frames[start..].iter().any(found)
+    }
+
+    /// The depth of the region that the thread works in.
+    pub(super) fn region_depth(&self) -> Option<usize> {
+        let is_region = |frame: &Frame| {
+            // SAFETY: nodes are never freed.
+            let node: &Node = unsafe { &*frame.node };
+            node.key.kind == Kind::Parallel
+        };
+        self.frames.iter().rposition(is_region)
+    }
+}
+
+thread_local! {
+    static LAST_CLOCK: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}

@@ -1,0 +1,216 @@
+//! What a file says about one process.
+
+use std::fmt;
+
+use crate::Kind;
+
+/// Everything that was collected in one process. Times are ticks; see
+/// [`ProcessRecord::nanoseconds`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProcessRecord {
+    /// The process.
+    pub process: u64,
+    /// Its parent.
+    pub parent: u64,
+    /// The program's arguments, its name first.
+    pub arguments: Vec<String>,
+    /// When the process was first seen, by the monotonic clock, in nanoseconds.
+    pub start_ns: u64,
+    /// When it was last seen.
+    pub last_ns: u64,
+    /// Ticks of the first moment.
+    pub start_ticks: u64,
+    /// Ticks of the last moment.
+    pub last_ticks: u64,
+    /// Which clock the ticks are of.
+    pub clock: ClockKind,
+    /// Whether it ended in the ordinary way.
+    pub ended: bool,
+    /// The largest number of threads in parallel regions at one time.
+    pub peak_threads: u64,
+    /// Processors that it may use.
+    pub processors: u64,
+    /// Which runtimes took part.
+    pub runtimes: Runtimes,
+    /// Its MPI rank.
+    pub rank: Option<u64>,
+    /// Processes in its MPI job, or 0.
+    pub ranks: u64,
+    /// Cancelled constructs.
+    pub cancelled: u64,
+    /// What threads did, by construct and context.
+    pub constructs: Vec<Construct>,
+    /// What was loaded into the process.
+    pub modules: Vec<Module>,
+    /// Call paths by number: return addresses, the innermost first.
+    pub paths: Vec<(u64, Vec<u64>)>,
+    /// Names by number.
+    pub names: Vec<(u64, String)>,
+    /// Single passages, if they were asked for.
+    pub spans: Vec<Span>,
+    /// What could not be collected or read.
+    pub problems: Vec<Problem>,
+}
+
+impl ProcessRecord {
+    /// Nanoseconds in so many ticks.
+    #[must_use]
+    pub fn nanoseconds(&self, ticks: u64) -> f64 {
+        let span_ticks = self.last_ticks.saturating_sub(self.start_ticks);
+        let span_ns = self.last_ns.saturating_sub(self.start_ns);
+        match self.clock {
+            ClockKind::Processor if span_ticks > 0 => {
+                ticks as f64 * (span_ns as f64 / span_ticks as f64)
+            }
+            _ => ticks as f64,
+        }
+    }
+
+    /// Nanoseconds from the first moment until the last.
+    #[must_use]
+    pub fn duration_ns(&self) -> u64 {
+        self.last_ns.saturating_sub(self.start_ns)
+    }
+}
+
+/// Which clock ticks are of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClockKind {
+    /// The system's monotonic clock, in nanoseconds.
+    #[default]
+    Monotonic,
+    /// The processor's time stamp counter.
+    Processor,
+}
+
+/// Which runtimes took part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Runtimes {
+    /// GNU libgomp.
+    pub gomp: bool,
+    /// A runtime with OMPT: LLVM's or Intel's.
+    pub ompt: bool,
+    /// MPI.
+    pub mpi: bool,
+}
+
+/// What one thread did in one construct, in one context. Fields as in
+/// [`crate::layout::construct`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Construct {
+    /// Its number in the file.
+    pub number: u64,
+    /// The thread: the number of its first block.
+    pub thread: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// The construct that encloses it in this thread.
+    pub parent: Option<u64>,
+    /// Where it is in the code.
+    pub address: u64,
+    /// More about it, depending on its kind.
+    pub detail: u64,
+    /// How often it was left, or was open when the process ended.
+    pub count: u64,
+    /// Ticks between entering and leaving.
+    pub total: u64,
+    /// Of them, what was neither nested nor waited.
+    pub own: u64,
+    /// Ticks waited.
+    pub wait: u64,
+    /// The longest wait.
+    pub wait_longest: u64,
+    /// The longest of all.
+    pub longest: u64,
+    /// The longest own part.
+    pub own_longest: u64,
+    /// When it was first entered.
+    pub first: u64,
+    /// When it was last entered.
+    pub last: u64,
+    /// Ticks from the fork until this thread started.
+    pub startup: u64,
+    /// The region's largest number of threads.
+    pub team: u64,
+    /// How often this thread was the last to arrive.
+    pub last_arrivals: u64,
+    /// When last to arrive: ticks since the synchronisation before.
+    pub path_total: u64,
+    /// Of them, waited.
+    pub path_wait: u64,
+    /// The thread's place among all threads at that time.
+    pub place: u64,
+    /// The number of its call path, or 0.
+    pub path: u64,
+}
+
+/// A module of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// Its first address.
+    pub start: u64,
+    /// The address after its last.
+    pub end: u64,
+    /// What was added to the addresses in its file.
+    pub bias: u64,
+    /// Its file.
+    pub path: String,
+}
+
+/// One passage through a construct.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The construct's number.
+    pub construct: u64,
+    /// When it was entered, in ticks.
+    pub begin: u64,
+    /// When it was left.
+    pub end: u64,
+    /// Ticks waited before its block.
+    pub wait: u64,
+}
+
+/// Something that could not be collected or read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// A part of the file makes no sense.
+    Damaged {
+        /// Which part.
+        place: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The collector found no room for so many constructs or spans.
+    WithoutRoom(u64),
+    /// So many constructs were nested too deeply to be told apart.
+    TooDeep(u64),
+    /// So many constructs ended without having begun.
+    Unmatched(u64),
+    /// The process did not end in the ordinary way: what was open then was closed at the
+    /// last moment at which it was seen.
+    EndedAbruptly,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Damaged { place, what } => write!(formatter, "{place}: {what}"),
+            Problem::WithoutRoom(count) => write!(
+                formatter,
+                "{count} constructs or spans found no room and are missing: is the disk full?"
+            ),
+            Problem::TooDeep(count) => write!(
+                formatter,
+                "{count} constructs were nested too deeply and are counted with what encloses them"
+            ),
+            Problem::Unmatched(count) => write!(
+                formatter,
+                "{count} constructs ended without having begun and were left out"
+            ),
+            Problem::EndedAbruptly => formatter.write_str(
+                "the process did not end in the ordinary way; \
+                 what was going on then counts until the last moment known",
+            ),
+        }
+    }
+}
