@@ -34,7 +34,10 @@ fn main() {
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     let status = command.status().expect("cargo starts again");
-    assert!(status.success(), "building the collector failed: {command:?}");
+    assert!(
+        status.success(),
+        "building the collector failed: {command:?}"
+    );
     let built = target.join(TARGET).join("release/libunspool_collector.so");
     copy(&built, &out.join("libunspool_collector.so"));
 }

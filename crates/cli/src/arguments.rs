@@ -14,6 +14,7 @@ pub(crate) use reading::{
 };
 
 use crate::exit_status;
+use crate::openmp::OpenmpArguments;
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     Verify(VerifyArguments),
     /// Recount, from the order of a trace, what each thread saw of a shared counter
     ReplayIncrements(ReplayIncrementsArguments),
+    /// Say why an OpenMP program is not faster: where its threads wait, and for what
+    Openmp(OpenmpArguments),
     /// Print a script that completes this command's arguments in a shell
     Completions {
         /// For which shell

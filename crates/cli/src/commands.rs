@@ -9,3 +9,5 @@ mod opened;
 pub(crate) mod replay_increments;
 mod standard_output;
 pub(crate) mod verify;
+
+pub(crate) use standard_output::print_result;

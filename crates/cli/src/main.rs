@@ -9,6 +9,7 @@ mod arguments;
 mod commands;
 mod exit_status;
 mod failure;
+mod openmp;
 mod plan;
 
 use std::ffi::c_int;
@@ -69,6 +70,7 @@ fn carry_out(command: Command) -> Result<u8, Failure> {
         Command::Info(typed) => commands::info::info(&typed),
         Command::Verify(typed) => commands::verify::verify(&typed),
         Command::ReplayIncrements(typed) => commands::replay_increments::replay(&typed),
+        Command::Openmp(typed) => openmp::openmp(&typed),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::ManualPages { directory } => commands::manual::manual_pages(&directory),
     }

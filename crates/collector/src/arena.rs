@@ -4,7 +4,9 @@ use std::ffi::CString;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use unspool_openmp_record::layout::{self, BLOCK_BYTES, BLOCK_HEADER_BYTES, HEADER_BYTES, block, header};
+use unspool_openmp_record::layout::{
+    self, BLOCK_BYTES, BLOCK_HEADER_BYTES, HEADER_BYTES, block, header,
+};
 
 /// Fields in the mapped file, at byte offsets from here.
 #[derive(Debug, Clone, Copy)]
@@ -184,7 +186,14 @@ fn map(path: &CString, offset: usize, bytes: usize, flags: i32) -> Option<Fields
         let reserved = libc::posix_fallocate(file, offset, bytes as libc::off_t) == 0;
         let address = if reserved {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, file, offset)
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                protection,
+                libc::MAP_SHARED,
+                file,
+                offset,
+            )
         } else {
             libc::MAP_FAILED
         };

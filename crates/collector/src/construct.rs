@@ -86,9 +86,8 @@ impl Constructs {
     }
 
     fn new_record(&mut self, owner: u64) -> Option<(u64, Fields)> {
-        let has_room = |(_, fields): &(u64, Fields)| {
-            (fields.get(block::USED) as usize) < construct::IN_BLOCK
-        };
+        let has_room =
+            |(_, fields): &(u64, Fields)| (fields.get(block::USED) as usize) < construct::IN_BLOCK;
         if !self.block.as_ref().is_some_and(has_room) {
             self.block = arena::new_block(block::CONSTRUCTS, Some(owner));
         }

@@ -12,9 +12,11 @@ static KNOWN: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
 
 /// Sees to it that the module at an address has been described.
 pub(crate) fn describe_at(address: u64) {
-    let known = KNOWN
-        .lock()
-        .is_ok_and(|known| known.iter().any(|(start, end)| (*start..*end).contains(&address)));
+    let known = KNOWN.lock().is_ok_and(|known| {
+        known
+            .iter()
+            .any(|(start, end)| (*start..*end).contains(&address))
+    });
     if !known {
         describe_new();
     }
@@ -57,7 +59,9 @@ unsafe extern "C" fn describe_one(
         // SAFETY: the name is null or ends in a zero byte.
         let name = match module.dlpi_name.is_null() {
             true => Vec::new(),
-            false => unsafe { CStr::from_ptr(module.dlpi_name) }.to_bytes().to_vec(),
+            false => unsafe { CStr::from_ptr(module.dlpi_name) }
+                .to_bytes()
+                .to_vec(),
         };
         let path = match name.is_empty() {
             // The first is the program itself; others without a file have nothing to look up.

@@ -10,7 +10,7 @@ use unspool_openmp_record::Kind;
 use unspool_openmp_record::layout::entry;
 
 use crate::caller::return_address;
-use crate::real::{find_next, call_real};
+use crate::real::{call_real, find_next};
 use crate::{arena, clock, process, thread};
 
 /// A function of MPI.

@@ -3,3 +3,5 @@
 mod callbacks;
 mod tool;
 mod types;
+
+pub(crate) use callbacks::note_lock_caller;

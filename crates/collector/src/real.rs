@@ -16,7 +16,12 @@ const LIBGOMP: u8 = 1;
 const ELSEWHERE: u8 = 2;
 
 /// Libraries that may have been loaded where the search order does not see them.
-const RUNTIMES: [&CStr; 4] = [c"libgomp.so.1", c"libomp.so.5", c"libomp.so", c"libiomp5.so"];
+const RUNTIMES: [&CStr; 4] = [
+    c"libgomp.so.1",
+    c"libomp.so.5",
+    c"libomp.so",
+    c"libiomp5.so",
+];
 
 impl Real {
     pub(crate) const fn new(name: &'static CStr) -> Real {

@@ -13,6 +13,8 @@ use crate::places;
 pub(crate) struct Team {
     /// Where the region is in the code.
     pub(crate) address: u64,
+    /// The function that its threads execute, or 0 where it is not known.
+    pub(crate) body: u64,
     /// When it was forked.
     pub(crate) fork: u64,
     /// The construct of the thread that forked it.
@@ -46,6 +48,7 @@ impl Team {
         members.resize_with(limit.max(1), Member::default);
         Team {
             address: 0,
+            body: 0,
             fork: 0,
             region: 0,
             is_outermost: true,
@@ -61,8 +64,8 @@ impl Team {
     }
 
     /// Makes it ready for another passage.
-    pub(crate) fn start(&mut self, address: u64, region: u64, fork: u64, is_outermost: bool) {
-        self.address = address;
+    pub(crate) fn start(&mut self, place: (u64, u64), region: u64, fork: u64, is_outermost: bool) {
+        (self.address, self.body) = place;
         self.region = region;
         self.fork = fork;
         self.is_outermost = is_outermost;
@@ -81,9 +84,7 @@ impl Team {
 
     /// Takes a place for a worker.
     pub(crate) fn take_place(&self, index: usize) -> u64 {
-        let size = self.size.load(Ordering::Relaxed);
-        // In an inner region, places of the outer one's size and more are likely free.
-        let wanted = if self.is_outermost { index as u64 } else { size };
+        let wanted = if self.is_outermost { index as u64 } else { 0 };
         let place = places::take(wanted);
         match self.members.get(index) {
             Some(member) => member.place.store(place, Ordering::Relaxed),

@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::ffi::c_void;
 
 use unspool_openmp_record::Kind;
-use unspool_openmp_record::layout::{BLOCK_HEADER_BYTES, block, construct, frame, header, span, thread};
+use unspool_openmp_record::layout::{
+    BLOCK_HEADER_BYTES, block, construct, frame, header, span, thread,
+};
 
 use crate::arena::{self, Fields};
 use crate::construct::{Constructs, Key, Node};
@@ -34,6 +36,8 @@ pub(crate) struct Thread {
     since: u64,
     /// How long it has waited since then.
     waited: u64,
+    /// The region at whose join it waits.
+    pending: Option<Pending>,
     /// Where it last asked for the number of threads.
     pub(crate) asked_for_size_at: u64,
 }
@@ -48,6 +52,17 @@ struct Frame {
     outer: (*const Team, usize),
     /// For a task: which one.
     tag: *const c_void,
+    /// For a region: whether the thread had arrived at its join before.
+    resumed: bool,
+}
+
+/// A region at whose join a thread has arrived. It may still be given tasks to execute.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    team: *const Team,
+    index: usize,
+    node: *mut Node,
+    arrival: u64,
 }
 
 thread_local! {
@@ -89,6 +104,7 @@ fn start() -> Option<&'static mut Thread> {
         place: 0,
         since: 0,
         waited: 0,
+        pending: None,
         asked_for_size_at: 0,
     }));
     if system_thread == process {
@@ -106,7 +122,9 @@ pub(crate) fn forget() {
 
 impl Thread {
     fn top(&self) -> *mut Node {
-        self.frames.last().map_or(std::ptr::null_mut(), |frame| frame.node)
+        self.frames
+            .last()
+            .map_or(std::ptr::null_mut(), |frame| frame.node)
     }
 
     fn top_kind(&self) -> Option<Kind> {
@@ -189,6 +207,13 @@ impl Thread {
             self.skipped += 1;
             return;
         };
+        self.open(node, now);
+    }
+
+    /// Opens a frame for a construct; there must be room.
+    #[inline]
+    fn open(&mut self, node: *mut Node, now: u64) {
+        let depth = self.frames.len();
         // SAFETY: nodes are never freed.
         let construct = unsafe { &*node };
         let open = self.frame(depth);
@@ -206,6 +231,7 @@ impl Thread {
             divides: false,
             outer: (std::ptr::null(), 0),
             tag: std::ptr::null(),
+            resumed: false,
         });
     }
 
@@ -236,7 +262,9 @@ impl Thread {
         let begin = open.get(frame::BEGIN);
         let waited = open.get(frame::WAITED);
         let total = now.saturating_sub(begin);
-        let own = total.saturating_sub(open.get(frame::NESTED)).saturating_sub(waited);
+        let own = total
+            .saturating_sub(open.get(frame::NESTED))
+            .saturating_sub(waited);
         self.block.set(block::USED, depth as u64);
         // SAFETY: nodes are never freed.
         let node = unsafe { &*left.node };
@@ -333,7 +361,8 @@ impl Thread {
     fn write_span(&mut self, number: u64, begin: u64, end: u64, wait: u64) {
         let has_room = |fields: &Fields| (fields.get(block::USED) as usize) < span::IN_BLOCK;
         if !self.spans.as_ref().is_some_and(has_room) {
-            self.spans = arena::new_block(block::SPANS, Some(self.number)).map(|(_, fields)| fields);
+            self.spans =
+                arena::new_block(block::SPANS, Some(self.number)).map(|(_, fields)| fields);
         }
         let Some(fields) = self.spans else { return };
         let index = fields.get(block::USED);

@@ -133,7 +133,7 @@ pub mod construct {
     /// Where it is in the code.
     pub const ADDRESS: usize = 16;
     /// For a worker's part of a region: the construct of the thread that opened it. For a
-    /// critical or a lock: which one. For an interval or an MPI call: its name's number.
+    /// barrier: the function that its region's threads execute, or 0. For a critical or a lock: which one. For an interval or an MPI call: its name's number.
     pub const DETAIL: usize = 24;
     /// How often it was left.
     pub const COUNT: usize = 32;

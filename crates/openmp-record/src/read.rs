@@ -1,11 +1,11 @@
 //! From bytes to [`ProcessRecord`].
 
+use crate::Kind;
 use crate::layout::{
     self, BLOCK_BYTES, BLOCK_HEADER_BYTES, HEADER_BYTES, NONE, block, construct, entry, frame,
     header, runtime, span, thread,
 };
 use crate::process::{ClockKind, Construct, Module, Problem, ProcessRecord, Runtimes, Span};
-use crate::Kind;
 
 /// Why a file cannot be read at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,7 +14,10 @@ pub enum ReadError {
     #[error("this is no record of an OpenMP program")]
     NotARecord,
     /// It was written by another version.
-    #[error("the record has version {found}, and this command reads version {}", layout::VERSION)]
+    #[error(
+        "the record has version {found}, and this command reads version {}",
+        layout::VERSION
+    )]
     UnknownVersion {
         /// The version found.
         found: u64,
@@ -54,7 +57,10 @@ impl ProcessRecord {
         let blocks = word(bytes, header::BLOCKS);
         let present = (bytes.len() - HEADER_BYTES) / BLOCK_BYTES;
         if blocks > present as u64 {
-            record.damaged("header", format!("{blocks} blocks are counted, {present} are there"));
+            record.damaged(
+                "header",
+                format!("{blocks} blocks are counted, {present} are there"),
+            );
         }
         let content = &bytes[HEADER_BYTES..];
         for (number, block) in content.chunks_exact(BLOCK_BYTES).enumerate() {
@@ -103,8 +109,12 @@ impl ProcessRecord {
             0 => {}
             block::THREAD => {
                 // Where more are open than there is room for, the innermost are not known.
-                let open = usize::try_from(used).unwrap_or(usize::MAX).min(thread::FRAME_LIMIT);
-                let records = bytes[thread::FRAMES..].chunks_exact(frame::BYTES).take(open);
+                let open = usize::try_from(used)
+                    .unwrap_or(usize::MAX)
+                    .min(thread::FRAME_LIMIT);
+                let records = bytes[thread::FRAMES..]
+                    .chunks_exact(frame::BYTES)
+                    .take(open);
                 let frames = records.map(|bytes| OpenFrame {
                     construct: word(bytes, frame::CONSTRUCT),
                     begin: word(bytes, frame::BEGIN),
@@ -116,7 +126,10 @@ impl ProcessRecord {
             block::CONSTRUCTS => {
                 let limit = construct::IN_BLOCK as u64;
                 if used > limit {
-                    self.damaged(place(), format!("{used} constructs where {limit} have room"));
+                    self.damaged(
+                        place(),
+                        format!("{used} constructs where {limit} have room"),
+                    );
                 }
                 let records = bytes[BLOCK_HEADER_BYTES..].chunks_exact(construct::BYTES);
                 for (index, bytes) in records.take(used.min(limit) as usize).enumerate() {
@@ -126,7 +139,10 @@ impl ProcessRecord {
             block::ENTRIES => {
                 let room = (BLOCK_BYTES - BLOCK_HEADER_BYTES) as u64;
                 if used > room {
-                    self.damaged(place(), format!("{used} bytes of entries where {room} have room"));
+                    self.damaged(
+                        place(),
+                        format!("{used} bytes of entries where {room} have room"),
+                    );
                 }
                 let end = BLOCK_HEADER_BYTES + used.min(room) as usize;
                 self.read_entries(number, &bytes[BLOCK_HEADER_BYTES..end]);
@@ -137,12 +153,13 @@ impl ProcessRecord {
                     self.damaged(place(), format!("{used} spans where {limit} have room"));
                 }
                 let records = bytes[BLOCK_HEADER_BYTES..].chunks_exact(span::BYTES);
-                self.spans.extend(records.take(used.min(limit) as usize).map(|bytes| Span {
-                    construct: word(bytes, span::CONSTRUCT),
-                    begin: word(bytes, span::BEGIN),
-                    end: word(bytes, span::END),
-                    wait: word(bytes, span::WAIT),
-                }));
+                self.spans
+                    .extend(records.take(used.min(limit) as usize).map(|bytes| Span {
+                        construct: word(bytes, span::CONSTRUCT),
+                        begin: word(bytes, span::BEGIN),
+                        end: word(bytes, span::END),
+                        wait: word(bytes, span::WAIT),
+                    }));
             }
             unknown => self.damaged(place(), format!("unknown kind {unknown}")),
         }
@@ -155,7 +172,10 @@ impl ProcessRecord {
             return;
         }
         let Some(kind) = u32::try_from(kind).ok().and_then(Kind::from_number) else {
-            self.damaged(format!("construct {number:#x}"), format!("unknown kind {kind}"));
+            self.damaged(
+                format!("construct {number:#x}"),
+                format!("unknown kind {kind}"),
+            );
             return;
         };
         let parent = word(bytes, construct::PARENT);
@@ -213,7 +233,10 @@ impl ProcessRecord {
                 path: text(&bytes[24..]),
             }),
             entry::ARGUMENTS => {
-                let words = bytes.strip_suffix(&[0]).unwrap_or(bytes).split(|byte| *byte == 0);
+                let words = bytes
+                    .strip_suffix(&[0])
+                    .unwrap_or(bytes)
+                    .split(|byte| *byte == 0);
                 self.arguments = words.map(text).collect();
             }
             entry::PATH if bytes.len() >= 8 => {
@@ -233,9 +256,14 @@ impl ProcessRecord {
         let mut inner = 0;
         for open in frames.iter().rev() {
             let total = end.saturating_sub(open.begin);
-            let elsewhere = open.nested.saturating_add(open.waited).saturating_add(inner);
+            let elsewhere = open
+                .nested
+                .saturating_add(open.waited)
+                .saturating_add(inner);
             inner = total;
-            let found = self.constructs.binary_search_by_key(&open.construct, |one| one.number);
+            let found = self
+                .constructs
+                .binary_search_by_key(&open.construct, |one| one.number);
             let Ok(index) = found else {
                 unknown += 1;
                 continue;
@@ -249,14 +277,19 @@ impl ProcessRecord {
             one.own_longest = one.own_longest.max(own);
         }
         if unknown > 0 {
-            self.damaged("threads", format!("{unknown} open constructs are not described"));
+            self.damaged(
+                "threads",
+                format!("{unknown} open constructs are not described"),
+            );
         }
     }
 
     /// The construct with this number.
     #[must_use]
     pub fn find(&self, number: u64) -> Option<&Construct> {
-        let index = self.constructs.binary_search_by_key(&number, |one| one.number);
+        let index = self
+            .constructs
+            .binary_search_by_key(&number, |one| one.number);
         index.ok().map(|index| &self.constructs[index])
     }
 
@@ -274,7 +307,10 @@ impl ProcessRecord {
             }
         }
         if !orphans.is_empty() {
-            self.damaged("constructs", format!("{} have no sound parent", orphans.len()));
+            self.damaged(
+                "constructs",
+                format!("{} have no sound parent", orphans.len()),
+            );
         }
         for index in orphans {
             self.constructs[index].parent = None;
@@ -310,7 +346,10 @@ fn read_header(bytes: &[u8]) -> ProcessRecord {
         ..ProcessRecord::default()
     };
     let counted = [
-        (at(header::WITHOUT_ROOM), Problem::WithoutRoom as fn(u64) -> Problem),
+        (
+            at(header::WITHOUT_ROOM),
+            Problem::WithoutRoom as fn(u64) -> Problem,
+        ),
         (at(header::TOO_DEEP), Problem::TooDeep),
         (at(header::UNMATCHED), Problem::Unmatched),
     ];

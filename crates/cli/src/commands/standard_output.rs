@@ -7,7 +7,7 @@ use anyhow::Context;
 use crate::failure::Failure;
 
 /// Writes a complete result to standard output.
-pub(super) fn print_result(text: &[u8]) -> Result<(), Failure> {
+pub(crate) fn print_result(text: &[u8]) -> Result<(), Failure> {
     let mut output = io::stdout();
     Ok(output
         .write_all(text)

@@ -5,6 +5,7 @@ use unspool_openmp_record::Kind;
 use super::watched;
 use crate::caller::return_address;
 use crate::clock;
+use crate::ompt;
 use crate::real::{Real, call_real};
 
 macro_rules! locks {
@@ -15,6 +16,8 @@ macro_rules! locks {
             static REAL: Real = Real::new($text);
             let address = return_address!();
             let before = clock::now();
+            // Another runtime reports the lock by OMPT, with our address as the caller's.
+            ompt::note_lock_caller(address);
             let result = call_real!(REAL, lock; usize);
             if let Some(thread) = watched(&REAL) {
                 thread.only_wait(Kind::Lock, address, lock as u64, before, clock::now());

@@ -66,7 +66,7 @@ fn observe(
         0 => call_real!(LARGEST_TEAM;) as u32 as usize,
         wanted => wanted as usize,
     };
-    let team = thread.fork(address, limit, clock::now());
+    let team = thread.fork((address, body as usize as u64), limit, clock::now());
     let mut region = Region {
         body,
         argument,

@@ -19,10 +19,14 @@ macro_rules! waits {
             let address = return_address!();
             if let Some(thread) = watched(&REAL) {
                 let now = clock::now();
+                let mut detail = 0;
                 if $kind == Kind::Barrier {
                     thread.end_open_work(now);
+                    // At a function's very end the program jumps here, so that the address
+                    // is not the program's: then the function tells where it is.
+                    detail = thread.body();
                 }
-                thread.enter($kind, address, 0, now);
+                thread.enter($kind, address, detail, now);
                 if $kind == Kind::Barrier {
                     thread.arrive_at_barrier(now);
                 }

@@ -41,19 +41,22 @@ struct Block {
 unsafe extern "C-unwind" fn execute(block: *mut c_void) {
     // SAFETY: the runtime passes on the block that it was given, or the copy that `copy` made.
     let block = unsafe { &*block.cast::<Block>() };
-    for (index, word) in [block.start, block.end].iter().take(block.written).enumerate() {
+    for (index, word) in [block.start, block.end]
+        .iter()
+        .take(block.written)
+        .enumerate()
+    {
         // SAFETY: the arguments of such tasks start with these words.
         unsafe { block.argument.cast::<u64>().add(index).write(*word) };
     }
     let mut depth = 0;
     if let Some(thread) = thread::current() {
-        depth = thread.depth();
-        thread.enter(Kind::Task, block.address, 0, clock::now());
+        depth = thread.start_task(block.address, clock::now());
     }
     // SAFETY: as the program asked for.
     unsafe { (block.body)(block.argument) };
     if let Some(thread) = thread::current() {
-        thread.return_to(depth, clock::now());
+        thread.finish_task(depth, clock::now());
     }
 }
 
@@ -72,7 +75,10 @@ unsafe extern "C-unwind" fn copy(to: *mut c_void, from: *mut c_void) {
                 source.bytes,
             ),
         }
-        to.cast::<Block>().write(Block { argument, ..std::ptr::read(source) });
+        to.cast::<Block>().write(Block {
+            argument,
+            ..std::ptr::read(source)
+        });
     }
 }
 
@@ -83,7 +89,10 @@ fn room(block: &Block) -> usize {
 
 // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "as many as the runtime's function has")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "as many as the runtime's function has"
+)]
 unsafe extern "C-unwind" fn GOMP_task(
     body: Body,
     argument: *mut c_void,
@@ -119,7 +128,13 @@ unsafe extern "C-unwind" fn GOMP_task(
         written: usize::from(flags & DETACHED != 0),
     };
     let (room, alignment) = (room(&block), block.alignment);
-    call(execute, (&raw mut block).cast(), Some(copy), room, alignment)
+    call(
+        execute,
+        (&raw mut block).cast(),
+        Some(copy),
+        room,
+        alignment,
+    )
 }
 
 macro_rules! task_loops {

@@ -15,6 +15,17 @@ thread_local! {
     static ACQUIRING_SINCE: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
+thread_local! {
+    /// Where the program last asked for a lock.
+    static LOCK_CALLER: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Notes where the program asks for a lock: the runtime only knows who called it, which is
+/// this library.
+pub(crate) fn note_lock_caller(address: u64) {
+    LOCK_CALLER.set(address);
+}
+
 /// A team that was not made: everything is skipped.
 fn team_of(region: *mut Data) -> *mut Team {
     // SAFETY: the runtime gives null or the data that `parallel_begin` filled.
@@ -33,9 +44,11 @@ pub(super) extern "C" fn parallel_begin(
     _flags: c_int,
     address: *const c_void,
 ) {
-    let Some(thread) = thread::current() else { return };
+    let Some(thread) = thread::current() else {
+        return;
+    };
     process::note_runtime(runtime::OMPT);
-    let team = thread.fork(address as u64, wanted as usize, clock::now());
+    let team = thread.fork((address as u64, 0), wanted as usize, clock::now());
     // SAFETY: the runtime gives data of this region, for the tool to fill.
     unsafe { (*region).pointer = team.cast() };
 }
@@ -67,7 +80,9 @@ pub(super) extern "C" fn implicit_task(
     if flags & INITIAL_TASK != 0 {
         return;
     }
-    let Some(thread) = thread::current() else { return };
+    let Some(thread) = thread::current() else {
+        return;
+    };
     if point == endpoint::BEGIN {
         let team = team_of(region);
         if !team.is_null() {
@@ -132,7 +147,9 @@ pub(super) extern "C" fn reduction(
 }
 
 fn enter_or_leave(kind: Kind, point: c_int, address: *const c_void) {
-    let Some(thread) = thread::current() else { return };
+    let Some(thread) = thread::current() else {
+        return;
+    };
     let now = clock::now();
     let opens = kind.is_worksharing();
     if point == endpoint::BEGIN {
@@ -162,7 +179,9 @@ pub(super) extern "C" fn sync_region(
         2 | 8 | 9 | 10 => Kind::ImplicitBarrier,
         _ => return,
     };
-    let Some(thread) = thread::current() else { return };
+    let Some(thread) = thread::current() else {
+        return;
+    };
     let now = clock::now();
     let is_barrier = matches!(kind, Kind::Barrier | Kind::ImplicitBarrier);
     if point == endpoint::BEGIN {
@@ -198,11 +217,19 @@ pub(super) extern "C" fn mutex_acquire(
 }
 
 pub(super) extern "C" fn mutex_acquired(what: c_int, which: u64, _address: *const c_void) {
-    let Some(thread) = thread::current() else { return };
+    let Some(thread) = thread::current() else {
+        return;
+    };
     let now = clock::now();
     let (before, address) = ACQUIRING_SINCE.get();
     let (kind, detail) = match what {
-        1 | 3 => return thread.only_wait(Kind::Lock, address, which, before, now),
+        1 | 3 => {
+            let caller = match LOCK_CALLER.take() {
+                0 => address,
+                caller => caller,
+            };
+            return thread.only_wait(Kind::Lock, caller, which, before, now);
+        }
         5 => (Kind::Critical, which),
         6 => (Kind::Atomic, 0),
         7 => (Kind::Ordered, 0),
@@ -226,7 +253,9 @@ pub(super) extern "C" fn mutex_released(what: c_int, _which: u64, _address: *con
 }
 
 pub(super) extern "C" fn flush(_thread: *mut Data, address: *const c_void) {
-    let Some(thread) = thread::current() else { return };
+    let Some(thread) = thread::current() else {
+        return;
+    };
     if !thread.is_outside() {
         let now = clock::now();
         thread.enter(Kind::Flush, address as u64, 0, now);
@@ -258,7 +287,9 @@ pub(super) extern "C" fn task_create(
 }
 
 pub(super) extern "C" fn task_schedule(prior: *mut Data, how: c_int, next: *mut Data) {
-    let Some(thread) = thread::current() else { return };
+    let Some(thread) = thread::current() else {
+        return;
+    };
     let now = clock::now();
     // SAFETY: the runtime gives null or the data of tasks.
     let address = |task: *mut Data| unsafe { task.as_ref().map_or(0, |task| task.value) };

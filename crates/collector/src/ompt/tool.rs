@@ -35,18 +35,36 @@ extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut Data) -> c_
     // SAFETY: the specification says what function has this name.
     let set: SetCallback = unsafe { std::mem::transmute(set) };
     let callbacks: [(c_int, *const c_void); 15] = [
-        (callback::PARALLEL_BEGIN, ours::parallel_begin as *const c_void),
+        (
+            callback::PARALLEL_BEGIN,
+            ours::parallel_begin as *const c_void,
+        ),
         (callback::PARALLEL_END, ours::parallel_end as *const c_void),
-        (callback::IMPLICIT_TASK, ours::implicit_task as *const c_void),
+        (
+            callback::IMPLICIT_TASK,
+            ours::implicit_task as *const c_void,
+        ),
         (callback::TASK_CREATE, ours::task_create as *const c_void),
-        (callback::TASK_SCHEDULE, ours::task_schedule as *const c_void),
+        (
+            callback::TASK_SCHEDULE,
+            ours::task_schedule as *const c_void,
+        ),
         (callback::WORK, ours::work as *const c_void),
         (callback::MASKED, ours::masked as *const c_void),
         (callback::SYNC_REGION, ours::sync_region as *const c_void),
         (callback::REDUCTION, ours::reduction as *const c_void),
-        (callback::MUTEX_ACQUIRE, ours::mutex_acquire as *const c_void),
-        (callback::MUTEX_ACQUIRED, ours::mutex_acquired as *const c_void),
-        (callback::MUTEX_RELEASED, ours::mutex_released as *const c_void),
+        (
+            callback::MUTEX_ACQUIRE,
+            ours::mutex_acquire as *const c_void,
+        ),
+        (
+            callback::MUTEX_ACQUIRED,
+            ours::mutex_acquired as *const c_void,
+        ),
+        (
+            callback::MUTEX_RELEASED,
+            ours::mutex_released as *const c_void,
+        ),
         (callback::TARGET, ours::target as *const c_void),
         (callback::FLUSH, ours::flush as *const c_void),
         (callback::CANCEL, ours::cancel as *const c_void),

@@ -1,6 +1,6 @@
 //! Parallel regions, as their threads see them.
 
-use super::{Frame, Kind, Thread, construct, frame, process};
+use super::{Frame, Kind, Pending, Thread, construct, frame, process};
 use crate::construct::{Key, Node};
 use crate::team::Team;
 
@@ -9,14 +9,14 @@ use crate::team::Team;
 const CLOCK_INTERVAL_TICKS: u64 = 1 << 24;
 
 impl Thread {
-    /// Forks a region of up to so many threads. The team must be given back to
-    /// [`Thread::join`].
-    pub(crate) fn fork(&mut self, address: u64, limit: usize, now: u64) -> *mut Team {
+    /// Forks a region of up to so many threads: where it is, and the function that they
+    /// execute or 0. The team must be given back to [`Thread::join`].
+    pub(crate) fn fork(&mut self, place: (u64, u64), limit: usize, now: u64) -> *mut Team {
         if self.frames.is_empty() {
             self.begin_serial(now);
         }
         self.end_open_work(now);
-        let key = self.key(Kind::Parallel, address, 0);
+        let key = self.key(Kind::Parallel, place.0, 0);
         let region = self.constructs.find(self.number, self.top(), key);
         // SAFETY: nodes are never freed.
         let region = region.map_or(u64::MAX, |node| unsafe { &*node }.number);
@@ -24,7 +24,7 @@ impl Thread {
             Some(team) if team.limit() >= limit => team,
             _ => Box::new(Team::new(limit)),
         };
-        team.start(address, region, now, self.team.is_null());
+        team.start(place, region, now, self.team.is_null());
         Box::into_raw(team)
     }
 
@@ -32,7 +32,13 @@ impl Thread {
     ///
     /// # Safety
     /// The team must be alive until the thread has arrived at its join.
-    pub(crate) unsafe fn begin_region(&mut self, team: *const Team, index: usize, size: usize, now: u64) {
+    pub(crate) unsafe fn begin_region(
+        &mut self,
+        team: *const Team,
+        index: usize,
+        size: usize,
+        now: u64,
+    ) {
         // SAFETY: as the caller promises.
         let team_now = unsafe { &*team };
         team_now.set_size(size as u64);
@@ -52,6 +58,7 @@ impl Thread {
         let outer = (self.team, self.index);
         self.team = team;
         self.index = index;
+        self.pending = None;
         self.since = team_now.fork;
         self.waited = 0;
         // Where there was no room for the construct, there is no frame either.
@@ -80,6 +87,42 @@ impl Thread {
         self.leave(now);
         // SAFETY: the team lives until all threads have arrived, which this one does here.
         unsafe { &*team }.arrive(index, node, now, since, waited);
+        self.pending = Some(Pending {
+            team,
+            index,
+            node,
+            arrival: now,
+        });
+    }
+
+    /// The thread is given a task: if it waits at a region's join, it works there again.
+    pub(super) fn return_to_region(&mut self, now: u64) {
+        let Some(pending) = self.pending.take() else {
+            return;
+        };
+        let waited = now.saturating_sub(pending.arrival);
+        let depth = self.frames.len();
+        if let Some(outer) = depth.checked_sub(1) {
+            self.frame(outer).add(frame::NESTED, waited);
+        }
+        // SAFETY: nodes are never freed.
+        let record = unsafe { &*pending.node }.record;
+        record.add_shared(construct::WAIT, waited);
+        record.raise_shared(construct::WAIT_LONGEST, waited);
+        // It is the same passage.
+        record.add(construct::COUNT, 1_u64.wrapping_neg());
+        self.open(pending.node, now);
+        let outer = (self.team, self.index);
+        (self.team, self.index) = (pending.team, pending.index);
+        let frame = &mut self.frames[depth];
+        (frame.outer, frame.resumed) = (outer, true);
+    }
+
+    /// A task has ended: if the thread was waiting at a region's join, it does so again.
+    pub(super) fn arrive_again(&mut self, now: u64) {
+        if self.frames.last().is_some_and(|frame| frame.resumed) {
+            self.end_region(now);
+        }
     }
 
     /// Joins a region that this thread forked.
@@ -91,10 +134,12 @@ impl Thread {
         // SAFETY: as the caller promises.
         let team = unsafe { Box::from_raw(team) };
         team.join(now);
+        self.pending = None;
         let (address, arrival) = (team.address, team.first_arrival());
         self.spare_teams.push(team);
         if let Some(depth) = self.frames.len().checked_sub(1) {
-            self.frame(depth).add(frame::NESTED, now.saturating_sub(arrival));
+            self.frame(depth)
+                .add(frame::NESTED, now.saturating_sub(arrival));
         }
         self.synchronised(now);
         if self.team.is_null() && now.wrapping_sub(LAST_CLOCK.get()) > CLOCK_INTERVAL_TICKS {
@@ -102,6 +147,12 @@ impl Thread {
             process::note_time();
         }
         self.resume_open_work(address, now);
+    }
+
+    /// The function that the threads of the current region execute, or 0.
+    pub(crate) fn body(&self) -> u64 {
+        // SAFETY: the team lives until all its threads have arrived at its join.
+        unsafe { self.team.as_ref() }.map_or(0, |team| team.body)
     }
 
     /// Whether an implicit barrier with this return address is the join of the region that

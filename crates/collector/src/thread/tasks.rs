@@ -10,8 +10,7 @@ impl Thread {
         if self.frames.iter().any(|frame| frame.tag == tag) {
             return;
         }
-        let depth = self.frames.len();
-        self.enter(Kind::Task, address, 0, now);
+        let depth = self.start_task(address, now);
         if let Some(frame) = self.frames.get_mut(depth) {
             frame.tag = tag;
         }
@@ -20,17 +19,21 @@ impl Thread {
     /// A task ends.
     pub(crate) fn end_task(&mut self, tag: *const c_void, now: u64) {
         if let Some(depth) = self.frames.iter().rposition(|frame| frame.tag == tag) {
-            self.leave_to(depth, now);
+            self.finish_task(depth, now);
         }
     }
 
-    /// How many constructs the thread is in: to come back to by [`Thread::return_to`].
-    pub(crate) fn depth(&self) -> usize {
-        self.frames.len()
+    /// Enters a task; returns to where [`Thread::finish_task`] has to go back.
+    pub(crate) fn start_task(&mut self, address: u64, now: u64) -> usize {
+        self.return_to_region(now);
+        let depth = self.frames.len();
+        self.enter(Kind::Task, address, 0, now);
+        depth
     }
 
-    /// Leaves everything entered since.
-    pub(crate) fn return_to(&mut self, depth: usize, now: u64) {
+    /// Leaves a task and all that was entered in it.
+    pub(crate) fn finish_task(&mut self, depth: usize, now: u64) {
         self.leave_to(depth, now);
+        self.arrive_again(now);
     }
 }

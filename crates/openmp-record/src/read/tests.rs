@@ -86,7 +86,10 @@ fn damage_is_listed_and_the_rest_is_read() {
     let texts: Vec<String> = record.problems.iter().map(Problem::to_string).collect();
     assert_eq!(
         texts,
-        ["construct 0x0: unknown kind 999", "constructs: 1 have no sound parent"]
+        [
+            "construct 0x0: unknown kind 999",
+            "constructs: 1 have no sound parent"
+        ]
     );
     bytes.truncate(HEADER_BYTES + 100);
     let record = ProcessRecord::read(&bytes, None).unwrap();

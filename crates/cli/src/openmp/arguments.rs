@@ -1,0 +1,47 @@
+//! What was typed for `unspool openmp`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// `unspool openmp`
+#[derive(Debug, Args)]
+#[command(override_usage = "unspool openmp [OPTIONS] [--] PROGRAM [ARGUMENT]...
+       unspool openmp [OPTIONS] FILE")]
+pub(crate) struct OpenmpArguments {
+    /// Keep what was recorded in this file, to be read again later
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Print JSON; what the program itself prints goes to standard error
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// What to give characteristics of, besides the whole program
+    #[arg(long, value_enum, default_value_t = GroupingChoice::Interval)]
+    pub(crate) by: GroupingChoice,
+
+    /// Record every single passage too, and write a time line for Perfetto or Chrome
+    #[arg(long, value_name = "FILE")]
+    pub(crate) timeline: Option<PathBuf>,
+
+    /// Compare with an earlier run, which was kept in this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
+
+    /// The program and its arguments, or a file that was kept by --output
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    pub(crate) words: Vec<OsString>,
+}
+
+/// What an interval is.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum GroupingChoice {
+    /// What the program marks as an interval
+    Interval,
+    /// The parallel regions of each function
+    Function,
+    /// Each parallel region
+    Construct,
+}

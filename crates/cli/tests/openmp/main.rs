@@ -1,0 +1,19 @@
+//! `unspool openmp` on programs with planted losses, and on programs that give it trouble.
+//!
+//! The programs in `programs/` work by sleeping, so that what is planted is exact on any
+//! machine; a first comment says how much of which loss there is. Each is run once with its
+//! loss and once `without`, as the negative control. A busy machine wakes threads late:
+//! that can only disturb, so that the best of a few attempts counts.
+
+mod command;
+mod planted;
+mod troubled;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials: Vec<Trial> = planted::trials();
+    trials.extend(troubled::trials());
+    libtest_mimic::run(&arguments, trials).exit();
+}

@@ -1,0 +1,186 @@
+//! Losses of known size must be found, within three percent.
+
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+
+use crate::command::{Compiler, Verdict, build, check, json, programs, trial};
+
+/// How far a figure may be from what was planted.
+const TOLERANCE: f64 = 0.03;
+/// A busy machine may disturb some attempts.
+const ATTEMPTS: usize = 6;
+
+/// One test for each program and compiler.
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut sources: Vec<PathBuf> = std::fs::read_dir(programs())
+        .expect("the folder of programs is there")
+        .map(|entry| entry.expect("it can be read").path())
+        .filter(|path| Expectation::read(path).is_some())
+        .collect();
+    sources.sort();
+    let compilers = |source: &Path| match source.extension() {
+        Some(extension) if extension == "f90" => vec![Compiler::Gfortran],
+        _ => vec![Compiler::Gcc, Compiler::Clang],
+    };
+    let pairs = sources.iter().flat_map(|source| {
+        compilers(source)
+            .into_iter()
+            .map(move |compiler| (source.clone(), compiler))
+    });
+    pairs
+        .map(|(source, compiler)| {
+            let stem = source
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            trial(
+                format!("planted::{stem}::{}", compiler.command()),
+                move || test(&source, compiler),
+            )
+        })
+        .collect()
+}
+
+/// What the first comment of a program says.
+#[derive(Debug)]
+struct Expectation {
+    planted: Vec<(String, f64)>,
+    productive: f64,
+    threads: u64,
+}
+
+impl Expectation {
+    /// Nothing where the program plants nothing.
+    fn read(source: &Path) -> Option<Expectation> {
+        let text = std::fs::read_to_string(source).ok()?;
+        let mut planted = Vec::new();
+        let (mut productive, mut threads) = (None, None);
+        let comment = text.lines().map_while(|line| {
+            line.strip_prefix("//")
+                .or_else(|| line.strip_prefix('!'))
+                .map(str::trim)
+        });
+        for (key, value) in comment.filter_map(|line| line.split_once(": ")) {
+            match key {
+                "planted" => {
+                    let (class, seconds) = value.split_once(' ')?;
+                    planted.push((class.to_owned(), seconds.parse().ok()?));
+                }
+                "productive" => productive = value.parse().ok(),
+                "threads" => threads = value.parse().ok(),
+                _ => {}
+            }
+        }
+        Some(Expectation {
+            planted,
+            productive: productive?,
+            threads: threads?,
+        })
+    }
+}
+
+fn test(source: &Path, compiler: Compiler) -> Result<(), Verdict> {
+    let program = build(source, compiler, &[])?;
+    let program = program.to_string_lossy().into_owned();
+    let expected = Expectation::read(source)
+        .ok_or_else(|| Verdict::Wrong("its comment cannot be read".to_owned()))?;
+    attempt(|| {
+        let report = json(&[&program, "with"])?;
+        conserves(&report)?;
+        matches(&report, &expected)
+    })?;
+    attempt(|| {
+        let report = json(&[&program, "without"])?;
+        conserves(&report)?;
+        lacks(&report, &expected)
+    })
+}
+
+fn attempt(mut once: impl FnMut() -> Result<(), Verdict>) -> Result<(), Verdict> {
+    let mut result = once();
+    for _ in 1..ATTEMPTS {
+        if result.is_ok() {
+            break;
+        }
+        result = once();
+    }
+    result
+}
+
+fn number(value: &Value, key: &str) -> Result<f64, Verdict> {
+    value[key]
+        .as_f64()
+        .ok_or_else(|| Verdict::Wrong(format!("no number is called {key}")))
+}
+
+/// Productive, lost and idle time are the total, for each thread and in sum.
+fn conserves(report: &Value) -> Result<(), Verdict> {
+    let parts = |value: &Value| -> Result<f64, Verdict> {
+        Ok(number(value, "productive")? + number(value, "lost")? + number(value, "idle")?)
+    };
+    let near = |sum: f64, whole: f64| {
+        check((sum - whole).abs() < 1e-6, || {
+            format!("{sum} s are accounted for, of {whole} s")
+        })
+    };
+    near(parts(report)?, number(report, "total")?)?;
+    let execution = number(report, "execution_time")?;
+    for thread in report["threads"].as_array().into_iter().flatten() {
+        near(parts(thread)?, execution)?;
+        let classes = thread["losses"].as_object().into_iter().flatten();
+        let lost: f64 = classes.filter_map(|(_, seconds)| seconds.as_f64()).sum();
+        near(lost, number(thread, "lost")?)?;
+    }
+    Ok(())
+}
+
+/// What was planted is there, and nothing else of that size.
+fn matches(report: &Value, expected: &Expectation) -> Result<(), Verdict> {
+    let threads = report["processors"].as_u64();
+    check(threads == Some(expected.threads), || {
+        format!("{threads:?} threads are reported")
+    })?;
+    let within = |name: &str, found: f64, planted: f64| {
+        check((found - planted).abs() <= TOLERANCE * planted, || {
+            format!(
+                "{name}: {found} s are reported, {planted} s were planted; all: {}",
+                report["losses"]
+            )
+        })
+    };
+    within(
+        "productive",
+        number(report, "productive")?,
+        expected.productive,
+    )?;
+    for (class, seconds) in &expected.planted {
+        within(class, number(&report["losses"], class)?, *seconds)?;
+    }
+    let smallest = expected
+        .planted
+        .iter()
+        .map(|(_, seconds)| *seconds)
+        .fold(f64::MAX, f64::min);
+    for (class, found) in report["losses"].as_object().into_iter().flatten() {
+        let planted = expected.planted.iter().any(|(one, _)| one == class);
+        let found = found.as_f64().unwrap_or(f64::MAX);
+        check(planted || found < 0.2 * smallest, || {
+            format!("{class}: {found} s were not planted")
+        })?;
+    }
+    Ok(())
+}
+
+/// Without the plant, there is no such loss: what found it before did not find it anyway.
+fn lacks(report: &Value, expected: &Expectation) -> Result<(), Verdict> {
+    for (class, seconds) in &expected.planted {
+        let found = number(&report["losses"], class)?;
+        check(found < TOLERANCE * seconds, || {
+            format!("{class}: {found} s are reported where none were planted")
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+! A loop with a static schedule after another in the same region.
+! planted: desynchronisation 0.6
+! productive: 1.4
+! threads: 4
+program planted
+  use iso_c_binding
+  use omp_lib
+  implicit none
+  interface
+    integer(c_int) function usleep(microseconds) bind(c)
+      import :: c_int
+      integer(c_int), value :: microseconds
+    end function
+  end interface
+  character(len=16) :: word
+  logical :: is_planted
+  integer :: i
+  call get_command_argument(1, word)
+  is_planted = word /= 'without'
+  !$omp parallel num_threads(4)
+  !$omp do
+  do i = 1, 8
+    call work(50)
+  end do
+  !$omp end do
+  !$omp do schedule(static, 1)
+  do i = 0, 3
+    call work(merge(100 + 100 * i, 250, is_planted))
+  end do
+  !$omp end do
+  !$omp end parallel
+contains
+  subroutine work(milliseconds)
+    integer, intent(in) :: milliseconds
+    integer(c_int) :: status
+    status = usleep(int(milliseconds * 1000, c_int))
+  end subroutine
+end program

@@ -1,0 +1,71 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::recording::Location;
+
+fn construct(kind: Kind, own: [u64; 2], wait: [u64; 2]) -> Construct {
+    let share = |thread: usize| Share {
+        thread,
+        count: 1,
+        own_ns: own[thread],
+        wait_ns: wait[thread],
+        ..Share::default()
+    };
+    Construct {
+        kind,
+        parent: None,
+        name: None,
+        location: Location::default(),
+        call_path: Vec::new(),
+        team: 2,
+        shares: vec![share(0), share(1)],
+    }
+}
+
+fn process(duration_ns: u64, constructs: Vec<Construct>) -> Process {
+    Process {
+        duration_ns,
+        threads: 2,
+        constructs,
+        ..Process::default()
+    }
+}
+
+#[test]
+fn every_nanosecond_has_one_reason() {
+    let program = process(
+        1000,
+        vec![
+            construct(Kind::Serial, [300, 0], [0, 0]),
+            construct(Kind::Parallel, [50, 40], [0, 260]),
+            construct(Kind::Loop, [500, 300], [0, 0]),
+            construct(Kind::Critical, [100, 50], [50, 50]),
+        ],
+    );
+    let one = Characteristics::of_process(&program);
+    let losses = one.losses();
+    assert_eq!(one.total_ns(), 2000);
+    assert_eq!(losses.get(LossClass::SerialPart), 300);
+    assert_eq!(losses.get(LossClass::Duplicated), 40);
+    assert_eq!(losses.get(LossClass::Desynchronisation), 260);
+    assert_eq!(losses.get(LossClass::Critical), 100);
+    assert_eq!(one.productive_ns(), 300 + 50 + 800 + 150);
+    assert_eq!(one.insufficient_parallelism_ns(), 340);
+}
+
+proptest! {
+    #[test]
+    fn productive_lost_and_idle_are_the_total(
+        duration in 0u64..1_000_000,
+        parts in proptest::collection::vec((0usize..24, any::<[u32; 2]>(), any::<[u32; 2]>()), 0..20),
+    ) {
+        let constructs = parts.iter().map(|(kind, own, wait)| {
+            construct(Kind::ALL[*kind], own.map(u64::from), wait.map(u64::from))
+        });
+        let one = Characteristics::of_process(&process(duration, constructs.collect()));
+        prop_assert_eq!(one.productive_ns() + one.lost_ns() + one.idle_ns(), one.total_ns());
+        for thread in &one.threads {
+            prop_assert_eq!(thread.productive_ns + thread.losses.sum(), duration);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! From what the collector counted to one tree of constructs.
+//!
+//! Each thread has a tree of its own. A worker's starts with the regions that it took part
+//! in, which name the construct of the thread that forked them; constructs of the same kind
+//! at the same place in the same context are one.
+
+use rustc_hash::FxHashMap;
+use unspool_openmp_record::{Construct as Collected, Kind, ProcessRecord};
+
+use super::{Construct, Location, MOST_THREADS, Process, Recording, Share, Span};
+use crate::sources::{self, Sources};
+
+impl Recording {
+    /// Puts together what was collected in the processes of one run.
+    #[must_use]
+    pub fn new(command: Vec<String>, records: &[ProcessRecord]) -> Recording {
+        let mut processes: Vec<Process> = records.iter().map(process).collect();
+        processes.sort_by_key(|process| (process.rank, process.start_ns));
+        Recording { command, processes }
+    }
+}
+
+fn process(record: &ProcessRecord) -> Process {
+    let mut builder = Builder {
+        record,
+        sources: Sources::new(&record.modules),
+        merged: Vec::new(),
+        known: FxHashMap::default(),
+        of_number: FxHashMap::default(),
+    };
+    for one in &record.constructs {
+        builder.place(one);
+    }
+    for one in &record.constructs {
+        builder.add_share(one);
+    }
+    let spans = record
+        .spans
+        .iter()
+        .filter_map(|span| builder.span(span))
+        .collect();
+    let runtimes = [
+        (record.runtimes.gomp, "GNU libgomp"),
+        (record.runtimes.ompt, "LLVM libomp (OMPT)"),
+        (record.runtimes.mpi, "MPI"),
+    ];
+    let mut constructs = builder.merged;
+    let places = constructs
+        .iter()
+        .flat_map(|one| &one.shares)
+        .map(|share| share.thread + 1);
+    let peak = usize::try_from(record.peak_threads).unwrap_or(MOST_THREADS);
+    let threads = places.max().unwrap_or(0).max(peak);
+    for one in &mut constructs {
+        one.shares.sort_by_key(|share| share.thread);
+    }
+    Process {
+        process: record.process,
+        arguments: record.arguments.clone(),
+        rank: record.rank,
+        start_ns: record.start_ns,
+        duration_ns: record.duration_ns(),
+        threads: threads.clamp(1, MOST_THREADS),
+        processors: usize::try_from(record.processors).unwrap_or(0),
+        runtimes: runtimes
+            .iter()
+            .filter(|(is, _)| *is)
+            .map(|(_, name)| (*name).to_owned())
+            .collect(),
+        cancelled: record.cancelled,
+        constructs,
+        spans,
+        problems: record.problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// What makes constructs one.
+type Key = (Option<usize>, Kind, u64, u64);
+
+struct Builder<'record> {
+    record: &'record ProcessRecord,
+    sources: Sources<'record>,
+    merged: Vec<Construct>,
+    known: FxHashMap<Key, usize>,
+    /// The merged construct of each collected one; nothing while it is being placed.
+    of_number: FxHashMap<u64, Option<usize>>,
+}
+
+impl Builder<'_> {
+    /// Finds or makes the merged construct of a collected one.
+    fn place(&mut self, one: &Collected) -> Option<usize> {
+        if let Some(known) = self.of_number.get(&one.number) {
+            // A damaged file may let regions enclose themselves: then one stands alone.
+            return *known;
+        }
+        self.of_number.insert(one.number, None);
+        let is_workers = one.kind == Kind::Parallel && one.parent.is_none();
+        let outer = if is_workers {
+            Some(one.detail)
+        } else {
+            one.parent
+        };
+        let outer = outer.and_then(|number| self.record.find(number)).cloned();
+        let outer = outer.and_then(|outer| self.place(&outer));
+        let index = match (is_workers, outer) {
+            // A worker's part of a region is the region.
+            (true, Some(index)) if self.merged[index].kind == Kind::Parallel => index,
+            _ => self.merge(one, outer),
+        };
+        self.of_number.insert(one.number, Some(index));
+        Some(index)
+    }
+
+    fn merge(&mut self, one: &Collected, parent: Option<usize>) -> usize {
+        let detail = match one.kind {
+            Kind::Critical | Kind::Lock | Kind::Mpi | Kind::Interval => one.detail,
+            _ => 0,
+        };
+        let key = (parent, one.kind, one.address, detail);
+        if let Some(index) = self.known.get(&key) {
+            return *index;
+        }
+        let mut location = self.locate(one, parent);
+        let jumped = self.jumped_from(one);
+        if let Some(place) = &jumped {
+            location = place.clone();
+        }
+        if location
+            .function
+            .as_deref()
+            .is_none_or(sources::is_outlined)
+            && let Some(enclosing) = self.enclosing_function(parent)
+        {
+            location.function = Some(enclosing);
+        }
+        let kind = match jumped {
+            Some(_) => Kind::Barrier,
+            None => self.kind(one, &location),
+        };
+        let name = match one.kind {
+            Kind::Critical | Kind::Lock if detail != 0 => Some(format!("{detail:#x}")),
+            Kind::Mpi | Kind::Interval => {
+                let names = &self.record.names;
+                let found = names.iter().find(|(number, _)| *number == detail);
+                found.map(|(_, name)| name.clone())
+            }
+            _ => None,
+        };
+        let call_path = self.call_path(one.path);
+        self.merged.push(Construct {
+            kind,
+            parent,
+            name,
+            location,
+            call_path,
+            team: 0,
+            shares: Vec::new(),
+        });
+        let index = self.merged.len() - 1;
+        self.known.insert(key, index);
+        index
+    }
+
+    fn locate(&self, one: &Collected, parent: Option<usize>) -> Location {
+        if one.address != 0 && self.sources.is_of_program(one.address) {
+            return self.sources.locate(one.address);
+        }
+        // A call at a function's very end leaves no return address in the program.
+        parent
+            .map(|parent| self.merged[parent].location.clone())
+            .unwrap_or_default()
+    }
+
+    /// Where a barrier is at which the program jumped into the runtime instead of calling it.
+    fn jumped_from(&mut self, one: &Collected) -> Option<Location> {
+        if one.kind != Kind::Barrier || one.detail == 0 || self.sources.is_of_program(one.address) {
+            return None;
+        }
+        let barriers = self
+            .record
+            .constructs
+            .iter()
+            .filter(|other| other.kind == Kind::Barrier);
+        let known: Vec<u64> = barriers.map(|other| other.address).collect();
+        self.sources.barrier_without_return(one.detail, &known)
+    }
+
+    fn enclosing_function(&self, parent: Option<usize>) -> Option<String> {
+        let mut at = parent;
+        while let Some(index) = at {
+            let function = self.merged[index].location.function.as_deref();
+            if let Some(function) = function.filter(|name| !sources::is_outlined(name)) {
+                return Some(function.to_owned());
+            }
+            at = self.merged[index].parent;
+        }
+        None
+    }
+
+    /// gcc calls the same function for a barrier that the program asks for and for one at the
+    /// end of a construct; only the former stands in the source.
+    fn kind(&mut self, one: &Collected, location: &Location) -> Kind {
+        if one.kind != Kind::Barrier || !self.record.runtimes.gomp {
+            return one.kind;
+        }
+        let says_so = |text: &str| text.to_ascii_lowercase().contains("barrier");
+        let is_in_source = self.sources.is_of_program(one.address)
+            && (location.line.is_none() || self.sources.starts_a_line(one.address))
+            && self.sources.text(location).is_none_or(says_so);
+        match is_in_source {
+            true => Kind::Barrier,
+            false => Kind::ImplicitBarrier,
+        }
+    }
+
+    fn call_path(&self, number: u64) -> Vec<Location> {
+        let found = self.record.paths.iter().find(|(one, _)| *one == number);
+        let Some((_, addresses)) = found else {
+            return Vec::new();
+        };
+        let of_program = addresses
+            .iter()
+            .filter(|address| self.sources.is_of_program(**address));
+        let mut path: Vec<Location> = of_program
+            .map(|address| self.sources.locate(*address))
+            .collect();
+        // What started the program's own first function says nothing.
+        while path
+            .last()
+            .is_some_and(|last| last.file.is_none() && path.len() > 1)
+        {
+            path.pop();
+        }
+        path
+    }
+
+    fn add_share(&mut self, one: &Collected) {
+        let Some(index) = self.of_number.get(&one.number).copied().flatten() else {
+            return;
+        };
+        let ns = |ticks: u64| self.record.nanoseconds(ticks) as u64;
+        let since_start = |ticks: u64| ns(ticks.saturating_sub(self.record.start_ticks));
+        let new = Share {
+            thread: usize::try_from(one.place)
+                .unwrap_or(0)
+                .min(MOST_THREADS - 1),
+            forked: one.kind == Kind::Parallel && one.parent.is_some(),
+            count: one.count,
+            total_ns: ns(one.total),
+            own_ns: ns(one.own),
+            wait_ns: ns(one.wait),
+            longest_wait_ns: ns(one.wait_longest),
+            longest_ns: ns(one.longest),
+            longest_own_ns: ns(one.own_longest),
+            first_ns: since_start(one.first),
+            last_ns: since_start(one.last),
+            startup_ns: ns(one.startup),
+            last_arrivals: one.last_arrivals,
+            path_ns: ns(one.path_total),
+            path_wait_ns: ns(one.path_wait),
+        };
+        let merged = &mut self.merged[index];
+        merged.team = merged.team.max(one.team);
+        let known = merged
+            .shares
+            .iter_mut()
+            .find(|share| share.thread == new.thread);
+        match known {
+            Some(share) => share.add(&new),
+            None => merged.shares.push(new),
+        }
+    }
+
+    fn span(&self, span: &unspool_openmp_record::Span) -> Option<Span> {
+        let one = self.record.find(span.construct)?;
+        let ns = |ticks: u64| self.record.nanoseconds(ticks) as u64;
+        Some(Span {
+            construct: self.of_number.get(&one.number).copied().flatten()?,
+            thread: usize::try_from(one.place).ok()?,
+            begin_ns: ns(span.begin.saturating_sub(self.record.start_ticks)),
+            end_ns: ns(span.end.saturating_sub(self.record.start_ticks)),
+            wait_ns: ns(span.wait),
+        })
+    }
+}
+
+impl Share {
+    fn add(&mut self, other: &Share) {
+        let sums = [
+            (&mut self.count, other.count),
+            (&mut self.total_ns, other.total_ns),
+            (&mut self.own_ns, other.own_ns),
+            (&mut self.wait_ns, other.wait_ns),
+            (&mut self.startup_ns, other.startup_ns),
+            (&mut self.last_arrivals, other.last_arrivals),
+            (&mut self.path_ns, other.path_ns),
+            (&mut self.path_wait_ns, other.path_wait_ns),
+        ];
+        for (mine, more) in sums {
+            *mine = mine.saturating_add(more);
+        }
+        self.forked |= other.forked;
+        self.longest_wait_ns = self.longest_wait_ns.max(other.longest_wait_ns);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+        self.longest_own_ns = self.longest_own_ns.max(other.longest_own_ns);
+        self.first_ns = self.first_ns.min(other.first_ns);
+        self.last_ns = self.last_ns.max(other.last_ns);
+    }
+}
