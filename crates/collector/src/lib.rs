@@ -1,10 +1,10 @@
 //! The library that is loaded into OpenMP programs and counts where their threads wait.
 //!
 //! It is loaded by `LD_PRELOAD`, and sees a program in three ways: GNU's libgomp through the
-//! entry points that compilers call ([`gomp`]), LLVM's and Intel's runtimes through OMPT
-//! ([`ompt`]), and MPI through its profiling interface ([`mpi`]). All three say the same few
-//! things to the [`thread`] that they are called on: it enters a construct, waits, leaves.
-//! What is counted stands in a file that is mapped into memory ([`arena`]), so that nothing
+//! entry points that compilers call (`gomp`), LLVM's and Intel's runtimes through OMPT
+//! (`ompt`), and MPI through its profiling interface (`mpi`). All three say the same few
+//! things to the `thread` that they are called on: it enters a construct, waits, leaves.
+//! What is counted stands in a file that is mapped into memory (`arena`), so that nothing
 //! has to happen at the end of a process, however it ends.
 //!
 //! Without the environment variable `UNSPOOL_OPENMP_DIRECTORY` every function only passes

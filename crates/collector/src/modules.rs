@@ -56,9 +56,9 @@ unsafe extern "C" fn describe_one(
     if let (Some(start), Some(end)) = (start, end)
         && !known.contains(&(start, end))
     {
-        // SAFETY: the name is null or ends in a zero byte.
         let name = match module.dlpi_name.is_null() {
             true => Vec::new(),
+            // SAFETY: a name ends in a zero byte.
             false => unsafe { CStr::from_ptr(module.dlpi_name) }
                 .to_bytes()
                 .to_vec(),

@@ -84,11 +84,11 @@ fn note_rank() {
     let ask = |name: &CStr| -> Option<c_int> {
         let function = find_next(name)?;
         let mut answer: c_int = -1;
-        // SAFETY: both functions take a communicator and where to put a number.
-        let function: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            unsafe { std::mem::transmute(function) };
-        // SAFETY: as above, and MPI has started.
-        let status = unsafe { function(world, &raw mut answer) };
+        type Ask = unsafe extern "C" fn(usize, *mut c_int) -> c_int;
+        // SAFETY: both functions take a communicator and where to put a number, and MPI has
+        // started.
+        let status =
+            unsafe { std::mem::transmute::<*mut c_void, Ask>(function)(world, &raw mut answer) };
         (status == 0 && answer >= 0).then_some(answer)
     };
     if let (Some(rank), Some(ranks)) = (ask(c"PMPI_Comm_rank"), ask(c"PMPI_Comm_size")) {
@@ -109,8 +109,6 @@ macro_rules! calls {
         ($($argument:ident),*)) => {
         // SAFETY: the name is MPI's, which lets tools define it and call the profiled name.
         #[unsafe(no_mangle)]
-        #[allow(clippy::too_many_arguments, clippy::allow_attributes,
-            reason = "as many as MPI's function has; some have few")]
         unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
             static FUNCTION: Function = Function::new($text, $profiled);
             let entered = enter(&FUNCTION, return_address!());

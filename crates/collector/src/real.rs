@@ -106,12 +106,11 @@ fn module_of(address: *mut c_void) -> Option<&'static CStr> {
 /// Calls the function of this name in whose place we stand, with words as arguments.
 macro_rules! call_real {
     ($real:expr $(, $argument:expr)* ; $($type:ty),*) => {{
-        // SAFETY: the runtime's function takes these words in the same registers as the
-        // caller gave them to ours.
-        let function: unsafe extern "C-unwind" fn($($type),*) -> usize =
-            unsafe { std::mem::transmute($real.address()) };
-        // SAFETY: as the program called it.
-        unsafe { function($($argument),*) }
+        type Function = unsafe extern "C-unwind" fn($($type),*) -> usize;
+        let address = $real.address();
+        // SAFETY: the runtime's function takes these words in the same places as the caller
+        // gave them to ours, and is called as the program called it.
+        unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(address)($($argument),*) }
     }};
 }
 pub(crate) use call_real;

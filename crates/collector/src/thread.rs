@@ -29,7 +29,7 @@ pub(crate) struct Thread {
     /// Its number in the team.
     index: usize,
     /// Teams of regions that it forked before.
-    spare_teams: Vec<Box<Team>>,
+    spare_teams: Vec<*mut Team>,
     /// Its place among all threads.
     place: u64,
     /// When it left the last barrier or fork.

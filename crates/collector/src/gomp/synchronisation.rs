@@ -104,7 +104,6 @@ macro_rules! doacross_waits {
         // SAFETY: the name is libgomp's, in whose place this stands. Words beyond the
         // arguments are of the caller's frame, and are only copied.
         #[unsafe(no_mangle)]
-        #[expect(clippy::too_many_arguments, reason = "as many as the depth of a loop nest")]
         unsafe extern "C-unwind" fn $name(
             a: usize, b: usize, c: usize, d: usize, e: usize, f: usize, g: usize, h: usize,
             i: usize, j: usize, k: usize, l: usize,

@@ -11,7 +11,6 @@ macro_rules! targets {
     ($($name:ident $text:literal ($($argument:ident),*);)*) => {$(
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
-        #[expect(clippy::too_many_arguments, reason = "as many as the runtime's function has")]
         unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
             static REAL: Real = Real::new($text);
             let address = return_address!();

@@ -89,10 +89,6 @@ fn room(block: &Block) -> usize {
 
 // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
 #[unsafe(no_mangle)]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "as many as the runtime's function has"
-)]
 unsafe extern "C-unwind" fn GOMP_task(
     body: Body,
     argument: *mut c_void,
@@ -141,7 +137,6 @@ macro_rules! task_loops {
     ($($name:ident $text:literal ($($argument:ident),*);)*) => {$(
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
-        #[expect(clippy::too_many_arguments, reason = "as many as the runtime's function has")]
         unsafe extern "C-unwind" fn $name(
             body: Body,
             argument: *mut c_void,

@@ -20,7 +20,10 @@ impl Thread {
         let region = self.constructs.find(self.number, self.top(), key);
         // SAFETY: nodes are never freed.
         let region = region.map_or(u64::MAX, |node| unsafe { &*node }.number);
-        let mut team = match self.spare_teams.pop() {
+        let spare = self.spare_teams.pop();
+        // SAFETY: what is spare came from `Box::into_raw`, and nobody else has it.
+        let spare = spare.map(|team| unsafe { Box::from_raw(team) });
+        let mut team = match spare {
             Some(team) if team.limit() >= limit => team,
             _ => Box::new(Team::new(limit)),
         };
@@ -132,10 +135,10 @@ impl Thread {
     /// arrived.
     pub(crate) unsafe fn join(&mut self, team: *mut Team, now: u64) {
         // SAFETY: as the caller promises.
-        let team = unsafe { Box::from_raw(team) };
-        team.join(now);
+        let joined = unsafe { &*team };
+        joined.join(now);
         self.pending = None;
-        let (address, arrival) = (team.address, team.first_arrival());
+        let (address, arrival) = (joined.address, joined.first_arrival());
         self.spare_teams.push(team);
         if let Some(depth) = self.frames.len().checked_sub(1) {
             self.frame(depth)

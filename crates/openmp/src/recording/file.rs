@@ -46,10 +46,9 @@ impl Recording {
         let Some(compressed) = bytes.strip_prefix(FIRST_LINE) else {
             return Err(OpenError::UnknownVersion);
         };
-        let decoder = zstd::Decoder::new(compressed).map_err(|error| damaged(error))?;
-        let recording: Recording =
-            serde_json::from_reader(decoder).map_err(|error| damaged(error))?;
-        recording.check().map_err(|problem| damaged(problem))?;
+        let decoder = zstd::Decoder::new(compressed).map_err(damaged)?;
+        let recording: Recording = serde_json::from_reader(decoder).map_err(damaged)?;
+        recording.check().map_err(damaged)?;
         Ok(recording)
     }
 
