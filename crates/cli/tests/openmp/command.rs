@@ -87,6 +87,8 @@ pub(crate) fn openmp(words: &[&str]) -> Output {
     command.arg("openmp").args(words);
     // The programs say themselves how many threads they want.
     command.env_remove("OMP_NUM_THREADS");
+    // Threads that wait must not take processors from those whose work is measured.
+    command.env("OMP_WAIT_POLICY", "passive");
     command.output().expect("the command under test starts")
 }
 
