@@ -2,6 +2,7 @@
 
 mod arguments;
 mod launch;
+mod original;
 mod read;
 
 use std::ffi::OsString;
@@ -21,6 +22,9 @@ use crate::failure::{Failure, warn};
 
 /// Runs a program and reports, or reports on what was recorded before.
 pub(crate) fn openmp(typed: &OpenmpArguments) -> Result<u8, Failure> {
+    if original::is_meant(&typed.words) {
+        return original::carry_out(&typed.words, typed.strings.as_deref());
+    }
     let (recording, status) = match typed.words.as_slice() {
         [file] if read::is_recording(Path::new(file)) => {
             (read::recording(Path::new(file))?, exit_status::SUCCESS)

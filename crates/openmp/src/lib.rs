@@ -24,6 +24,7 @@ mod recording;
 mod report;
 mod show;
 mod sources;
+pub mod thesis;
 mod timeline;
 
 pub use characteristics::{Characteristics, LossClass, Losses, ThreadCharacteristics};

@@ -30,8 +30,21 @@ pub(crate) struct OpenmpArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,
 
+    /// The file of context strings, for the options of the original analyser
+    #[arg(long, value_name = "FILE")]
+    pub(crate) strings: Option<PathBuf>,
+
     /// The program and its arguments, or a file that was kept by --output
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    ///
+    /// Or options of the original analyser, for traces in the current folder: -analize,
+    /// -analize-with-traces[=NAME], -make-all-traces[=NAME], -make-trace FILE [event=N],
+    /// after -main-thread=N, -no-events=N,..., -no-intervals=N,..., -intervals=N,...
+    #[arg(
+        value_name = "PROGRAM",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     pub(crate) words: Vec<OsString>,
 }
 

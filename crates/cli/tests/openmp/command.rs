@@ -83,8 +83,16 @@ pub(crate) fn build(source: &Path, compiler: Compiler, flags: &[&str]) -> Result
 
 /// Runs `unspool openmp` with these words.
 pub(crate) fn openmp(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
-    command.arg("openmp").args(words);
+    // A program that hangs must not hang the tests.
+    let mut command = Command::new("timeout");
+    command
+        .args([
+            "--kill-after=5",
+            "60",
+            env!("CARGO_BIN_EXE_unspool"),
+            "openmp",
+        ])
+        .args(words);
     // The programs say themselves how many threads they want.
     command.env_remove("OMP_NUM_THREADS");
     // Threads that wait must not take processors from those whose work is measured.

@@ -10,7 +10,7 @@ use crate::command::{Compiler, Verdict, build, check, json, programs, trial};
 /// How far a figure may be from what was planted.
 const TOLERANCE: f64 = 0.03;
 /// A busy machine may disturb some attempts.
-const ATTEMPTS: usize = 6;
+const ATTEMPTS: usize = 12;
 
 /// One test for each program and compiler.
 pub(crate) fn trials() -> Vec<Trial> {

@@ -1,4 +1,4 @@
-// Cancels a loop and a region.
+// Cancels a loop.
 #include "../planted.h"
 
 int main(void)
@@ -12,12 +12,6 @@ int main(void)
 #pragma omp cancel for
             }
         }
-        if (omp_get_thread_num() == 0) {
-#pragma omp cancel parallel
-        }
-        work(20);
-#pragma omp cancellation point parallel
-        work(5);
     }
     return 0;
 }

@@ -1,0 +1,150 @@
+//! The options of the original analyser: its traces, its protocol, its readable traces.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use unspool_openmp::thesis::{
+    Analysis, ContextStrings, Mode, Options, Selection, ThreadTrace, readable_trace,
+};
+
+use crate::commands::print_result;
+use crate::exit_status;
+use crate::failure::{Failure, warn};
+
+/// Whether the words are meant for the original analyser.
+pub(super) fn is_meant(words: &[OsString]) -> bool {
+    words
+        .first()
+        .and_then(|word| word.to_str())
+        .is_some_and(Options::is_option)
+}
+
+/// Does what the original's options ask for.
+pub(super) fn carry_out(words: &[OsString], strings: Option<&Path>) -> Result<u8, Failure> {
+    let words: Vec<String> = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let options = Options::parse(&words)?;
+    let mut input = Input::new(strings.unwrap_or(Path::new("cstrings.csf")))?;
+    let selection = &options.selection;
+    match &options.mode {
+        Mode::Analyse => {
+            let traces = input.traces("trace")?;
+            input.print_protocol(&traces, selection)?;
+        }
+        Mode::AnalyseWithTraces { name } => {
+            let traces = input.traces(name)?;
+            input.write_readable(&traces, selection)?;
+            input.print_protocol(&traces, selection)?;
+        }
+        Mode::MakeAllTraces { name } => {
+            let traces = input.traces(name)?;
+            input.write_readable(&traces, selection)?;
+        }
+        Mode::MakeTrace { file, event } => {
+            let path = PathBuf::from(file);
+            let trace = input.trace(&path)?;
+            match event {
+                None => input.write_readable(&[(path, trace)], selection)?,
+                Some(event) => {
+                    let text = readable_trace(&trace, &input.strings, selection, Some(*event));
+                    if text.is_empty() {
+                        return Err(Failure::new(format!("{file} has no event {event}")));
+                    }
+                    print_result(text.as_bytes())?;
+                }
+            }
+        }
+    }
+    Ok(match input.is_damaged {
+        true => exit_status::INPUT_DAMAGED,
+        false => exit_status::SUCCESS,
+    })
+}
+
+struct Input {
+    strings: ContextStrings,
+    is_damaged: bool,
+}
+
+impl Input {
+    fn new(path: &Path) -> Result<Input, Failure> {
+        let text = read(path)?;
+        let (strings, problems) = ContextStrings::parse(&text);
+        for (line, problem) in &problems {
+            warn(format_args!("{}: line {line}: {problem}", path.display()));
+        }
+        let is_damaged = !problems.is_empty();
+        Ok(Input {
+            strings,
+            is_damaged,
+        })
+    }
+
+    fn trace(&mut self, path: &Path) -> Result<ThreadTrace, Failure> {
+        let (trace, problems) = ThreadTrace::parse(&read(path)?);
+        for problem in &problems {
+            warn(format_args!("{}: {problem}", path.display()));
+            self.is_damaged = true;
+        }
+        Ok(trace)
+    }
+
+    /// All files `name.N.mtr` of the current folder, by their numbers.
+    fn traces(&mut self, name: &str) -> Result<Vec<(PathBuf, ThreadTrace)>, Failure> {
+        let mut found: Vec<(u64, PathBuf)> = Vec::new();
+        for entry in std::fs::read_dir(".").context("cannot read the current folder")? {
+            let path = PathBuf::from(entry.context("cannot read the current folder")?.file_name());
+            let text = path.to_string_lossy();
+            let number = text
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix('.'))
+                .and_then(|rest| rest.strip_suffix(".mtr"))
+                .and_then(|number| number.parse().ok());
+            if let Some(number) = number {
+                found.push((number, path.clone()));
+            }
+        }
+        if found.is_empty() {
+            return Err(Failure::new(format!("no traces are here: {name}.N.mtr"))
+                .with_help("run the instrumented program in this folder first"));
+        }
+        found.sort();
+        found
+            .into_iter()
+            .map(|(_, path)| Ok((path.clone(), self.trace(&path)?)))
+            .collect()
+    }
+
+    fn print_protocol(
+        &self,
+        traces: &[(PathBuf, ThreadTrace)],
+        selection: &Selection,
+    ) -> Result<(), Failure> {
+        let traces: Vec<ThreadTrace> = traces.iter().map(|(_, trace)| trace.clone()).collect();
+        let analysis = Analysis::new(&traces, &self.strings, selection);
+        print_result(analysis.to_string().as_bytes())
+    }
+
+    /// Writes each readable trace beside its trace, as `.rtr`.
+    fn write_readable(
+        &self,
+        traces: &[(PathBuf, ThreadTrace)],
+        selection: &Selection,
+    ) -> Result<(), Failure> {
+        for (path, trace) in traces {
+            let path = path.with_extension("rtr");
+            let text = readable_trace(trace, &self.strings, selection, None);
+            std::fs::write(&path, text)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

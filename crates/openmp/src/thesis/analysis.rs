@@ -1,0 +1,424 @@
+//! The original's characteristics, from the traces of all threads.
+//!
+//! The program's structure is that of the master's trace; what happened in other threads
+//! alone counts too. Total = execution × threads; lost = insufficient parallelism + desync +
+//! waits at barriers, locks, criticals and ordered blocks; productive = total − idle − lost.
+//! Where the original's text and its sample differ, lost time is the sum over threads, as in
+//! the sample.
+
+use std::collections::BTreeMap;
+
+use super::context_string::{ContextString, ContextStrings};
+use super::trace::{Event, Item, ThreadTrace};
+
+/// What is to be analysed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Events of the master's trace that do not count.
+    pub no_events: Vec<usize>,
+    /// Intervals that do not count, with all that is in them.
+    pub no_intervals: Vec<usize>,
+    /// If there are any, only these intervals count.
+    pub intervals: Vec<usize>,
+    /// Which thread is the master, if not the one that says so.
+    pub main_thread: Option<u64>,
+}
+
+/// The characteristics. Times are in the traces' unit.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Analysis {
+    /// The threads, the master first.
+    pub threads: Vec<u64>,
+    /// How long the analysed part took in the master.
+    pub execution: f64,
+    /// When processors had nothing to do with the analysed intervals: 0 for one of them.
+    pub idle: f64,
+    /// Work that all threads do.
+    pub insufficient_parallelism: f64,
+    /// Waits at the end of worksharing constructs, and at flushes.
+    pub desynchronisation: f64,
+    /// Waits at barriers, locks, criticals and ordered blocks.
+    pub waits: f64,
+    /// The largest loss in one thread.
+    pub lost_in_one_thread: f64,
+    /// Synchronisation points, those that cost most first.
+    pub points: Vec<Point>,
+}
+
+/// A synchronisation point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Its event in the master's trace, or in that of the thread that is given.
+    pub event: Event,
+    /// The thread, if it is not the master's.
+    pub thread: Option<u64>,
+    /// What it is: `barrier`, `critical`, `ordered`, `flush` or `lock`.
+    pub instance: String,
+    /// The source file, its first and last line.
+    pub source: (String, u64, u64),
+    /// The threads that came there, and the numbers of the event in their traces.
+    pub threads: Vec<(u64, usize)>,
+    /// What was lost there in all threads.
+    pub lost: f64,
+}
+
+/// What kind of event it is, as far as the figures need to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Parallel,
+    Worksharing,
+    Barrier,
+    /// A barrier at the end of a worksharing construct.
+    EndOfWorksharing,
+    /// Waits before its block.
+    Block,
+    Flush,
+    Other,
+}
+
+impl Analysis {
+    /// Analyses traces.
+    #[must_use]
+    pub fn new(
+        traces: &[ThreadTrace],
+        strings: &ContextStrings,
+        selection: &Selection,
+    ) -> Analysis {
+        let is_master = |trace: &&ThreadTrace| match selection.main_thread {
+            Some(thread) => trace.thread == thread,
+            None => trace.is_master,
+        };
+        let Some(master) = traces.iter().find(is_master).or_else(|| traces.first()) else {
+            return Analysis::default();
+        };
+        let mut others: Vec<&ThreadTrace> = traces
+            .iter()
+            .filter(|trace| trace.thread != master.thread)
+            .collect();
+        others.sort_by_key(|trace| trace.thread);
+        let ends = ends_of_worksharing(traces, strings);
+        let selected = Selected::new(master, selection);
+        let mut sums = Sums::default();
+        let mut all = vec![master];
+        all.extend(others);
+        for trace in &all {
+            sums.start_thread();
+            selected.walk(
+                &trace.items,
+                &mut Vec::new(),
+                selected.takes_all(),
+                &mut |path, event| {
+                    sums.add(
+                        trace.thread,
+                        path,
+                        event,
+                        strings.of_handle(event.handle),
+                        &ends,
+                    );
+                },
+            );
+        }
+        let lost = sums.by_thread.iter().map(ThreadSums::lost);
+        Analysis {
+            threads: all.iter().map(|trace| trace.thread).collect(),
+            execution: selected.execution,
+            idle: 0.0,
+            insufficient_parallelism: sums.insufficient_parallelism(),
+            desynchronisation: sums.by_thread.iter().map(|one| one.desynchronisation).sum(),
+            waits: sums.by_thread.iter().map(|one| one.waits).sum(),
+            lost_in_one_thread: lost.fold(0.0, f64::max),
+            points: sums.points(master.thread),
+        }
+    }
+
+    /// Execution time times threads.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.execution * self.threads.len() as f64
+    }
+
+    /// All that is lost.
+    #[must_use]
+    pub fn lost(&self) -> f64 {
+        self.insufficient_parallelism + self.desynchronisation + self.waits
+    }
+
+    /// What remains of the total.
+    #[must_use]
+    pub fn productive(&self) -> f64 {
+        self.total() - self.idle - self.lost()
+    }
+
+    /// The productive part of the total.
+    #[must_use]
+    pub fn efficiency(&self) -> f64 {
+        match self.total() {
+            total if total > 0.0 => self.productive() / total,
+            _ => 1.0,
+        }
+    }
+}
+
+/// An event's intervals, from outside, and its handle: what is the same in all threads.
+type Path = Vec<u64>;
+
+/// What of the traces counts.
+struct Selected {
+    no_events: Vec<Path>,
+    no_intervals: Vec<Path>,
+    intervals: Vec<Path>,
+    execution: f64,
+}
+
+impl Selected {
+    /// Numbers are those of the master's trace; in others the same intervals and events are
+    /// meant.
+    fn new(master: &ThreadTrace, selection: &Selection) -> Selected {
+        let mut selected = Selected {
+            no_events: Vec::new(),
+            no_intervals: Vec::new(),
+            intervals: Vec::new(),
+            execution: 0.0,
+        };
+        selected.find(&master.items, selection, &mut Vec::new());
+        if selection.intervals.is_empty() {
+            selected.execution = extent(&master.items);
+        }
+        selected
+    }
+
+    fn find(&mut self, items: &[Item], selection: &Selection, path: &mut Path) {
+        for item in items {
+            match item {
+                Item::Interval(one) => {
+                    path.push(one.handle);
+                    if selection.no_intervals.contains(&one.number) {
+                        self.no_intervals.push(path.clone());
+                    }
+                    if selection.intervals.contains(&one.number) {
+                        self.intervals.push(path.clone());
+                        self.execution += one.duration;
+                    } else {
+                        self.find(&one.items, selection, path);
+                    }
+                    path.pop();
+                }
+                Item::Event(one) if selection.no_events.contains(&one.number) => {
+                    path.push(one.handle);
+                    self.no_events.push(path.clone());
+                    path.pop();
+                }
+                Item::Event(_) => {}
+            }
+        }
+    }
+
+    fn takes_all(&self) -> bool {
+        self.intervals.is_empty()
+    }
+
+    fn walk(
+        &self,
+        items: &[Item],
+        path: &mut Path,
+        taken: bool,
+        each: &mut impl FnMut(&Path, &Event),
+    ) {
+        for item in items {
+            match item {
+                Item::Interval(one) => {
+                    path.push(one.handle);
+                    if !self.no_intervals.contains(path) {
+                        let taken = taken || self.intervals.contains(path);
+                        self.walk(&one.items, path, taken, each);
+                    }
+                    path.pop();
+                }
+                Item::Event(one) => {
+                    path.push(one.handle);
+                    if taken && !self.no_events.contains(path) {
+                        each(path, one);
+                    }
+                    path.pop();
+                }
+            }
+        }
+    }
+}
+
+/// From the first beginning to the last end, as far as folded records tell.
+fn extent(items: &[Item]) -> f64 {
+    let bounds = items.iter().map(|item| match item {
+        Item::Interval(one) if one.count <= 1 => (one.begin, one.begin + one.duration),
+        Item::Interval(one) => (one.begin, one.begin + one.longest),
+        Item::Event(one) if one.count <= 1 => (one.begin, one.begin + one.duration.sum),
+        Item::Event(one) => (one.begin, one.begin + one.duration.longest),
+    });
+    let (first, last) = bounds.fold((f64::MAX, 0.0_f64), |(first, last), (begin, end)| {
+        (first.min(begin), last.max(end))
+    });
+    (last - first).max(0.0)
+}
+
+#[derive(Default)]
+struct ThreadSums {
+    parallel: f64,
+    shared: f64,
+    synchronising: f64,
+    desynchronisation: f64,
+    waits: f64,
+}
+
+impl ThreadSums {
+    /// Time within regions, outside worksharing constructs and synchronisation.
+    fn duplicated(&self) -> f64 {
+        (self.parallel - self.shared - self.synchronising).max(0.0)
+    }
+
+    fn lost(&self) -> f64 {
+        self.duplicated() + self.desynchronisation + self.waits
+    }
+}
+
+#[derive(Default)]
+struct Sums {
+    by_thread: Vec<ThreadSums>,
+    points: BTreeMap<Path, Point>,
+}
+
+impl Sums {
+    fn start_thread(&mut self) {
+        self.by_thread.push(ThreadSums::default());
+    }
+
+    fn add(
+        &mut self,
+        thread: u64,
+        path: &Path,
+        event: &Event,
+        string: Option<&ContextString>,
+        ends: &[(String, u64)],
+    ) {
+        let Some((string, sums)) = string.zip(self.by_thread.last_mut()) else {
+            return;
+        };
+        let role = role(string, ends);
+        let duration = event.duration.sum;
+        // The original's barriers have no wait of their own: all their time is waiting.
+        let barrier_wait = if event.wait.sum > 0.0 {
+            event.wait.sum
+        } else {
+            duration
+        };
+        let lost = match role {
+            Role::Parallel => {
+                sums.parallel += duration;
+                return;
+            }
+            Role::Worksharing => {
+                sums.shared += duration;
+                return;
+            }
+            Role::Other => return,
+            Role::Barrier => barrier_wait,
+            Role::EndOfWorksharing | Role::Flush => barrier_wait,
+            Role::Block => event.wait.sum,
+        };
+        match role {
+            Role::EndOfWorksharing | Role::Flush => sums.desynchronisation += lost,
+            _ => sums.waits += lost,
+        }
+        sums.synchronising += match role {
+            Role::Block => duration + lost,
+            _ => lost,
+        };
+        let point = self.points.entry(path.clone()).or_insert_with(|| Point {
+            event: event.clone(),
+            thread: Some(thread),
+            instance: instance(string),
+            source: string.lines(),
+            threads: Vec::new(),
+            lost: 0.0,
+        });
+        point.threads.push((thread, event.number));
+        point.lost += lost;
+    }
+
+    /// One thread's part counts as useful.
+    fn insufficient_parallelism(&self) -> f64 {
+        let parts = self.by_thread.iter().map(ThreadSums::duplicated);
+        let sum: f64 = parts.clone().sum();
+        sum - parts.fold(0.0, f64::max)
+    }
+
+    fn points(self, master: u64) -> Vec<Point> {
+        let mut points: Vec<Point> = self.points.into_values().collect();
+        for point in &mut points {
+            point.thread = point.thread.filter(|thread| *thread != master);
+        }
+        points.sort_by(|one, other| {
+            other
+                .lost
+                .total_cmp(&one.lost)
+                .then(one.event.number.cmp(&other.event.number))
+        });
+        points
+    }
+}
+
+fn instance(string: &ContextString) -> String {
+    match string.get("name1").filter(|name| name.starts_with('@')) {
+        Some(name) => {
+            let marks = ["@set_lock_", "@set_nested_", "@set_nested"];
+            let lock = marks.iter().find_map(|mark| name.strip_prefix(mark));
+            format!("lock {}", lock.unwrap_or(name))
+        }
+        None => string.kind().to_owned(),
+    }
+}
+
+fn role(string: &ContextString, ends: &[(String, u64)]) -> Role {
+    match string.kind().to_ascii_lowercase().as_str() {
+        "parallel" => Role::Parallel,
+        "omploop" | "sections" | "single" | "workshare" => Role::Worksharing,
+        "barrier" => {
+            let (file, first, _) = string.lines();
+            match ends.contains(&(file, first)) {
+                true => Role::EndOfWorksharing,
+                false => Role::Barrier,
+            }
+        }
+        "critical" | "ordered" | "lock" => Role::Block,
+        "flush" => Role::Flush,
+        "func_call" | "function" => {
+            let is_lock = string
+                .get("name1")
+                .is_some_and(|name| name.starts_with("@set_"));
+            if is_lock { Role::Block } else { Role::Other }
+        }
+        _ => Role::Other,
+    }
+}
+
+/// Where worksharing constructs end: a barrier there is the instrumenter's.
+fn ends_of_worksharing(traces: &[ThreadTrace], strings: &ContextStrings) -> Vec<(String, u64)> {
+    fn collect(items: &[Item], strings: &ContextStrings, ends: &mut Vec<(String, u64)>) {
+        for item in items {
+            match item {
+                Item::Interval(one) => collect(&one.items, strings, ends),
+                Item::Event(one) => {
+                    let string = strings.of_handle(one.handle);
+                    if let Some(string) = string.filter(|one| role(one, &[]) == Role::Worksharing) {
+                        let (file, _, last) = string.lines();
+                        ends.push((file, last));
+                    }
+                }
+            }
+        }
+    }
+    let mut ends = Vec::new();
+    for trace in traces {
+        collect(&trace.items, strings, &mut ends);
+    }
+    ends
+}
