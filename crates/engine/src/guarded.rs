@@ -16,6 +16,16 @@ std::arch::global_asm!(
     "rep movsb",
     "mov eax, 1",
     "ret",
+    ".globl unspool_guarded_exchange",
+    ".hidden unspool_guarded_exchange",
+    ".type unspool_guarded_exchange, @function",
+    "unspool_guarded_exchange:",
+    "mov eax, esi",
+    "lock cmpxchg dword ptr [rdi], edx",
+    "mov eax, 1",
+    "je 2f",
+    "mov eax, 2",
+    "2: ret",
     "unspool_guarded_copy_end:",
     "unspool_guarded_copy_failed:",
     "xor eax, eax",
@@ -24,6 +34,7 @@ std::arch::global_asm!(
 
 unsafe extern "C" {
     fn unspool_guarded_copy(to: *mut u8, from: *const u8, length: usize) -> u32;
+    fn unspool_guarded_exchange(at: *mut u32, expected: u32, new: u32) -> u32;
     fn unspool_guarded_copy_end();
     fn unspool_guarded_copy_failed();
 }
@@ -60,6 +71,17 @@ pub fn read_word(from: u64) -> Option<u64> {
 pub fn write(to: u64, from: &[u8]) -> bool {
     // SAFETY: `from` is ours; faults on `to` are recovered.
     unsafe { unspool_guarded_copy(to as *mut u8, from.as_ptr(), from.len()) != 0 }
+}
+
+/// Puts `new` into the word at `at` if it holds `expected`, in one step. `None`: it cannot
+/// be written.
+#[must_use]
+pub fn compare_exchange(at: u64, expected: u32, new: u32) -> Option<bool> {
+    // SAFETY: faults on `at` are recovered.
+    match unsafe { unspool_guarded_exchange(at as *mut u32, expected, new) } {
+        0 => None,
+        answer => Some(answer == 1),
+    }
 }
 
 /// Reads a C string of at most `limit` bytes, without its terminator.

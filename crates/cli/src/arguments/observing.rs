@@ -140,6 +140,6 @@ pub(crate) enum OrderChoice {
 pub(crate) enum ChildrenChoice {
     /// Observe them too; when tracing, each into a file of its own
     Follow,
-    /// Let them run natively
+    /// Let them run natively, from the program that they execute on; nothing of them is recorded
     Leave,
 }

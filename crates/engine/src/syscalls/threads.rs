@@ -130,12 +130,9 @@ fn release_robust_list(process: &Process, thread: &mut Thread) {
         let Some(next) = guarded::read_word(entry & !PRIORITY_INHERITANCE) else {
             break;
         };
-        if entry != pending {
-            release_robust(
-                process,
-                thread,
-                (entry & !PRIORITY_INHERITANCE).wrapping_add(offset),
-            );
+        let word = (entry & !PRIORITY_INHERITANCE).wrapping_add(offset);
+        if entry != pending && !release_robust(process, thread, word) {
+            return;
         }
         entry = next;
     }
@@ -148,25 +145,32 @@ fn release_robust_list(process: &Process, thread: &mut Thread) {
     }
 }
 
-fn release_robust(process: &Process, thread: &mut Thread, word: u64) {
+/// Returns whether the word could be looked at and, where it is the thread's, written. The
+/// kernel, too, goes no further otherwise.
+fn release_robust(process: &Process, thread: &mut Thread, word: u64) -> bool {
     const OWNER: u32 = 0x3fff_ffff;
     const WAITERS: u32 = 0x8000_0000;
     const OWNER_DIED: u32 = 0x4000_0000;
+    if !word.is_multiple_of(4) {
+        return false;
+    }
     let mut bytes = [0; 4];
-    if !word.is_multiple_of(4) || !guarded::read(word, &mut bytes) {
-        return;
-    }
-    if u32::from_le_bytes(bytes) & OWNER == thread.tid as u32 {
+    while guarded::read(word, &mut bytes) {
+        let value = u32::from_le_bytes(bytes);
+        if value & OWNER != thread.tid as u32 {
+            return true;
+        }
         crate::trace::memory_written(thread, word, 4);
+        match guarded::compare_exchange(word, value, value & WAITERS | OWNER_DIED) {
+            Some(true) => {
+                if value & WAITERS != 0 {
+                    wake(process, word, 1);
+                }
+                return true;
+            }
+            Some(false) => {}
+            None => return false,
+        }
     }
-    // SAFETY: the word is mapped (it was just read), aligned, and shared by design.
-    let futex = unsafe { std::sync::atomic::AtomicU32::from_ptr(word as *mut u32) };
-    let result = futex.fetch_update(
-        std::sync::atomic::Ordering::SeqCst,
-        std::sync::atomic::Ordering::SeqCst,
-        |value| (value & OWNER == thread.tid as u32).then_some(value & WAITERS | OWNER_DIED),
-    );
-    if result.is_ok_and(|old| old & WAITERS != 0) {
-        wake(process, word, 1);
-    }
+    false
 }

@@ -15,7 +15,7 @@ static void *stay(void *argument) {
     while (now > known && !atomic_compare_exchange_weak(&most, &known, now))
         ;
     while (!atomic_load(&go))
-        usleep(2000);
+        usleep(10000);
     atomic_fetch_sub(&alive, 1);
     return argument;
 }
@@ -38,7 +38,7 @@ int main(void) {
     for (int i = 0; i < 256; i++)
         EXPECT(pthread_create(&threads[i], NULL, stay, NULL) == 0);
     while (atomic_load(&most) < 256)
-        usleep(2000);
+        usleep(10000);
     atomic_store(&go, 1);
     for (int i = 0; i < 256; i++)
         EXPECT(pthread_join(threads[i], NULL) == 0);
@@ -52,7 +52,7 @@ int main(void) {
             EXPECT(pthread_join(one, NULL) == 0);
     }
     while (atomic_load(&done) < 1000)
-        usleep(2000);
+        usleep(10000);
     static pthread_t self;
     self = pthread_self();
     EXPECT(pthread_create(&last, NULL, leave_last, &self) == 0);
