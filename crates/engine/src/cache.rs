@@ -567,6 +567,16 @@ impl Cache {
         }
     }
 
+    /// Where the code of a fragment's first instruction starts, behind what prepares it.
+    #[must_use]
+    pub fn prologue_end(&self, fragment: u32) -> u64 {
+        let fragment = self.fragments[fragment as usize];
+        let mut bytes = self.boundaries[fragment.boundaries as usize..]
+            .iter()
+            .copied();
+        u64::from(fragment.start + read_length(&mut bytes))
+    }
+
     /// The position of a program instruction in the fragment that holds a cache address.
     #[must_use]
     pub fn position_of_pc(&self, address: u64, wanted: u64) -> Option<Position> {

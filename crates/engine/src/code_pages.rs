@@ -113,10 +113,9 @@ pub fn handle_write(process: &Process, address: u64, registers: &[i64; 23]) -> b
         return false;
     }
     let mut code = process.code();
-    release(
-        &mut code,
-        address & !(PAGE - 1)..(address & !(PAGE - 1)) + PAGE,
-    )
+    // The last page of the address space ends at its last byte: no program has it anyway.
+    let page = address & !(PAGE - 1);
+    release(&mut code, page..page.saturating_add(PAGE))
 }
 
 /// Makes the watched pages of a range writable again and their translations stale, those

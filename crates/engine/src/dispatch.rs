@@ -7,7 +7,7 @@ use crate::signals::deliver;
 use crate::syscalls;
 use crate::thread::{Place, Thread};
 use crate::translate::{self, Source};
-use crate::{code_pages, finish, flush, guarded, trace};
+use crate::{code_pages, finish, flush, guarded, trace, x87_pointers};
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.
@@ -30,16 +30,31 @@ pub fn run(thread: &mut Thread) -> i32 {
                 finish::park(thread);
             }
             trace::interrupted(thread);
+            if std::mem::take(&mut thread.trap_due) {
+                deliver::put_first(thread, deliver::single_step(thread.pc()));
+            }
             deliver::deliver(thread);
             entry = None;
         }
         if let Some(status) = thread.exit_status.take() {
             return status;
         }
+        let midway = matches!(entry, Some((_, Resume::Midway)));
+        if thread.trap_due && !midway {
+            thread.trap_due = false;
+            flush::leave(thread);
+            deliver::put_first(thread, deliver::single_step(thread.pc()));
+            deliver::deliver(thread);
+            entry = None;
+            continue;
+        }
         let (target, resume) = entry.take().unwrap_or_else(|| {
             flush::enter(thread);
             (enter_at(process, thread), Resume::Entry)
         });
+        if thread.trap_flag && resume == Resume::Entry {
+            step_program(thread, target);
+        }
         entry = enter(process, thread, target, resume);
         if entry.is_none() {
             flush::leave(thread);
@@ -73,19 +88,34 @@ fn enter(
             return Some((target, resume));
         }
     }
-    leave(process, thread)
+    let entry = leave(process, thread);
+    if let (Some((_, Resume::Midway)), true) = (entry, thread.trap_flag) {
+        // The instruction is not over; only a `popf` that took the flag away is.
+        thread.trap_due = false;
+    }
+    entry
 }
 
 /// Something is pending, but the thread is in the middle of a fragment: it is single-stepped
 /// to the next boundary between instructions, where its state is the program's.
 fn step_out(thread: &mut Thread) {
-    const TRAP_FLAG: u64 = 0x100;
     thread.stepping = true;
     // SAFETY: the slots belong to this thread.
     unsafe {
         (*thread.slots).pending = 0;
-        (*thread.slots).flags |= TRAP_FLAG;
+        (*thread.slots).flags |= crate::signals::TRAP_FLAG;
     }
+}
+
+/// The program has set its trap flag: it gets a signal behind the instruction at the program
+/// counter, whose translation is at `target`.
+fn step_program(thread: &mut Thread, target: u64) {
+    // The way there is stepped through too: signals that come faster would stop it for ever.
+    crate::signals::block_all();
+    thread.stepping = true;
+    thread.step_from = target;
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).flags |= crate::signals::TRAP_FLAG };
 }
 
 /// Handles the exit that was just taken. Returns where to enter again, if that is known.
@@ -134,7 +164,25 @@ fn leave_fragment(
         ExitKind::SystemCall => {
             drop(code);
             flush::leave(thread);
+            if thread.trap_flag {
+                crate::signals::set_kernel_mask(thread.mask);
+            }
             syscalls::system_call(process, thread);
+            None
+        }
+        ExitKind::FlagsPopped => {
+            drop(code);
+            // The handler has noticed a trap flag that was set. One that was taken away while
+            // it was in force still causes the trap behind this instruction.
+            if thread.stepping {
+                thread.stepping = false;
+                thread.trap_due = std::mem::take(&mut thread.trap_flag);
+            }
+            None
+        }
+        ExitKind::X87StateStored => {
+            drop(code);
+            x87_pointers::correct_stored(process, thread, exit.detail);
             None
         }
         ExitKind::Service => {
@@ -183,9 +231,38 @@ fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
         Ok(_) if length != 0 => return,
         _ => (libc::SIGSEGV, reason, pc + length as u64),
     };
-    thread.signal = Some(deliver::synthetic_fault(signal, reason, address));
+    // Of the kernel's half, the kernel says that everything is there.
+    let present = address >= USER_END || is_present(address);
+    let error = FETCH_BY_USER | if present { PRESENT } else { 0 };
+    thread.signal = Some(deliver::synthetic_fault(signal, reason, address, error));
+    // The processor sets RF in the flags that it saves for a fault.
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).flags |= RESUME_FLAG };
     deliver::deliver(thread);
 }
+
+/// Whether a page that may be accessed is there, and only its execution is forbidden.
+fn is_present(address: u64) -> bool {
+    const PAGE: u64 = 4096;
+    let accessible = Process::get()
+        .code()
+        .regions
+        .find(address)
+        .is_some_and(|(_, region)| region.protection & (libc::PROT_READ | libc::PROT_WRITE) != 0);
+    let mut resident = 0_u8;
+    let page = address & !(PAGE - 1);
+    // SAFETY: asks about one page, and there is room for one answer.
+    let known = unsafe { libc::mincore(page as *mut libc::c_void, 1, &raw mut resident) } == 0;
+    accessible && known && resident & 1 != 0
+}
+
+/// The error code of page faults: an instruction fetch in user mode.
+const FETCH_BY_USER: u64 = 0x14;
+/// The page was there, but the access was not allowed.
+const PRESENT: u64 = 1;
+/// The end of what user mode can map.
+const USER_END: u64 = 0x7fff_ffff_f000;
+const RESUME_FLAG: u64 = 0x1_0000;
 
 const SEGV_MAPERR: i32 = 1;
 const SEGV_ACCERR: i32 = 2;

@@ -22,6 +22,10 @@ pub enum ExitKind {
     Direct,
     /// The instruction before the target is a system call.
     SystemCall,
+    /// The instruction before the target set the flags, the trap flag perhaps among them.
+    FlagsPopped,
+    /// The instruction before the target, which is `detail` bytes long, stored x87 state.
+    X87StateStored,
     /// The instruction at the target cannot be copied and is executed by the engine.
     Emulate,
     /// The instruction at the target cannot be fetched or decoded.

@@ -34,6 +34,7 @@ pub mod thread;
 pub mod trace;
 pub mod translate;
 pub mod warmth;
+pub mod x87_pointers;
 
 pub use plan::{Plan, TracePlan};
 pub use start::{Program, StartError, continuation, environment, run};

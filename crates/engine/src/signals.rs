@@ -21,6 +21,9 @@ pub const SYNCHRONOUS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGILL)
     | bit(libc::SIGTRAP);
 
+/// The flag that makes the processor trap behind each instruction.
+pub const TRAP_FLAG: u64 = 0x100;
+
 /// The signal by which the engine stops its own threads.
 pub const STOP: i32 = 64;
 

@@ -61,6 +61,13 @@ pub struct Thread {
     pub signal: Option<PendingSignal>,
     /// Whether the thread is being single-stepped to a boundary between instructions.
     pub stepping: bool,
+    /// Whether the program has set its trap flag.
+    pub trap_flag: bool,
+    /// A place in the cache before the one instruction that is to be stepped over for a
+    /// program that has; 0 once the thread is at the instruction.
+    pub step_from: u64,
+    /// Whether the trap behind an instruction is due, which the program's trap flag asked for.
+    pub trap_due: bool,
     /// What signals do in this process.
     pub actions: Arc<Actions>,
     /// Whether the thread is writing the trace, so that a broken pipe is the trace's own.
@@ -96,6 +103,9 @@ impl Thread {
             },
             signal: None,
             stepping: false,
+            trap_flag: false,
+            step_from: 0,
+            trap_due: false,
             actions,
             writing: false,
             place: Place::Process,

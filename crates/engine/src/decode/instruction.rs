@@ -55,6 +55,11 @@ pub enum Kind {
     Int1,
     /// `ud0`, `ud1`, `ud2`: undefined on purpose.
     Ud,
+    /// `popf`: may set the trap flag.
+    PopFlags,
+    /// `fnstenv`, `fnsave`, `fxsave` or one of `xsave`'s family: stores, among other things,
+    /// the address of the last x87 instruction.
+    StoreX87State,
     /// `hlt`.
     Hlt,
     /// `rdfsbase` or `rdgsbase`; 64 bits wide with REX.W, else 32.

@@ -1,7 +1,7 @@
 //! The opcodes whose kind or immediate the maps alone do not tell.
 
 use super::tables::{IMMEDIATE_Z, RELATIVE, UNDEFINED};
-use super::{FLAG_OPERAND_SIZE, FLAG_REP, FLAG_REPNE, Kind, Opcode, Reader, Segment};
+use super::{FLAG_LOCK, FLAG_OPERAND_SIZE, FLAG_REP, FLAG_REPNE, Kind, Opcode, Reader, Segment};
 
 /// The kind of an instruction whose opcode has been read, and its completed attributes.
 #[inline(always)]
@@ -17,9 +17,12 @@ pub(super) fn examine(opcode: Opcode, reader: &Reader<'_>) -> (Kind, u16) {
     (kind, attributes)
 }
 
-/// `kind`, unless the operand-size prefix makes this near branch differ between makers.
+/// `kind`, unless a lock makes this near branch undefined, or the operand-size prefix makes
+/// it differ between makers.
 fn near(opcode: Opcode, kind: Kind) -> Kind {
-    if opcode.prefixes.is_narrow() {
+    if opcode.prefixes.flags & FLAG_LOCK != 0 {
+        Kind::Invalid
+    } else if opcode.prefixes.is_narrow() {
         Kind::Unusual
     } else {
         kind
@@ -63,6 +66,9 @@ fn one_byte(opcode: Opcode, reader: &Reader<'_>, attributes: &mut u16) -> Kind {
         },
         0x8f if reg != 0 => Kind::Invalid,
         0x8f => Kind::Plain,
+        0x9d => Kind::PopFlags,
+        // fnstenv and fnsave
+        0xd9 | 0xdd => store_x87(reg == 6 && next < 0xc0),
         0xc2 => {
             *attributes |= 2;
             let pop = reader.signed_at(reader.position, 2) as u16;
@@ -122,6 +128,7 @@ fn two_byte(opcode: Opcode, reader: &Reader<'_>, attributes: &mut u16) -> Kind {
     let next = reader.peek();
     match byte {
         0x01 => system_group(next, opcode),
+        0x05 if opcode.prefixes.flags & FLAG_LOCK != 0 => Kind::Invalid,
         0x05 => Kind::Syscall,
         0x0b | 0xb9 | 0xff => Kind::Ud,
         0x31 => Kind::Rdtsc,
@@ -144,7 +151,9 @@ fn two_byte(opcode: Opcode, reader: &Reader<'_>, attributes: &mut u16) -> Kind {
         0xa8 => Kind::ReadSegment(Segment::Gs),
         0xa9 => Kind::MoveToSegment(Segment::Gs),
         0xa2 => Kind::Cpuid,
-        0xae => segment_base_group(next, opcode),
+        0xae => state_group(next, opcode),
+        // xsavec and xsaves
+        0xc7 => store_x87(next < 0xc0 && matches!(next >> 3 & 7, 4 | 5)),
         0xb4 | 0xb5 if next >= 0xc0 => Kind::Invalid,
         0xb4 => Kind::MoveToSegment(Segment::Fs),
         0xb5 => Kind::MoveToSegment(Segment::Gs),
@@ -168,9 +177,22 @@ fn system_group(modrm: u8, opcode: Opcode) -> Kind {
     }
 }
 
+fn store_x87(stores: bool) -> Kind {
+    if stores {
+        Kind::StoreX87State
+    } else {
+        Kind::Plain
+    }
+}
+
 /// 0F AE: the accesses to segment bases are among fences and state saving.
-fn segment_base_group(modrm: u8, opcode: Opcode) -> Kind {
-    if modrm < 0xc0 || opcode.prefixes.flags & FLAG_REP == 0 || modrm >= 0xe0 {
+fn state_group(modrm: u8, opcode: Opcode) -> Kind {
+    if modrm < 0xc0 {
+        let prefixed = opcode.prefixes.flags & (FLAG_OPERAND_SIZE | FLAG_REP | FLAG_REPNE) != 0;
+        // fxsave, xsave and xsaveopt
+        return store_x87(!prefixed && matches!(modrm >> 3 & 7, 0 | 4 | 6));
+    }
+    if opcode.prefixes.flags & FLAG_REP == 0 || modrm >= 0xe0 {
         return Kind::Plain;
     }
     let segment = if modrm & 0x08 == 0 {

@@ -56,6 +56,19 @@ fn expected_kind(iced: &iced_x86::Instruction) -> Kind {
         Mnemonic::Int1 => Kind::Int1,
         Mnemonic::Ud0 | Mnemonic::Ud1 | Mnemonic::Ud2 => Kind::Ud,
         Mnemonic::Hlt => Kind::Hlt,
+        Mnemonic::Popf | Mnemonic::Popfd | Mnemonic::Popfq => Kind::PopFlags,
+        Mnemonic::Fnstenv
+        | Mnemonic::Fnsave
+        | Mnemonic::Fxsave
+        | Mnemonic::Fxsave64
+        | Mnemonic::Xsave
+        | Mnemonic::Xsave64
+        | Mnemonic::Xsavec
+        | Mnemonic::Xsavec64
+        | Mnemonic::Xsaveopt
+        | Mnemonic::Xsaveopt64
+        | Mnemonic::Xsaves
+        | Mnemonic::Xsaves64 => Kind::StoreX87State,
         Mnemonic::Cpuid => Kind::Cpuid,
         Mnemonic::Rdtsc => Kind::Rdtsc,
         Mnemonic::Rdtscp => Kind::Rdtscp,

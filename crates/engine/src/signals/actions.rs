@@ -108,7 +108,7 @@ impl Actions {
             ..Action::default()
         };
         if caught {
-            kernel.handler = handler::handle as *const () as u64;
+            kernel.handler = handler::unspool_signal_entry as *const () as u64;
             kernel.flags |= libc::SA_SIGINFO as u64 | libc::SA_ONSTACK as u64 | SA_RESTORER;
             kernel.restorer = unspool_signal_return as *const () as u64;
             kernel.mask = !SYNCHRONOUS;

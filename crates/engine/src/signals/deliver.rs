@@ -78,6 +78,7 @@ fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
     if let Some(fault) = signal.fault {
         frame.set_fault(fault);
     }
+    frame.set_trap_flag(std::mem::take(&mut thread.trap_flag));
     crate::trace::memory_written(thread, address, top.wrapping_sub(address));
     let written = action.flags & SA_RESTORER != 0
         && state.write(fp_state)
@@ -143,6 +144,7 @@ pub fn return_from_handler(thread: &mut Thread) {
     };
     // SAFETY: the slots belong to this thread, which is out of the cache.
     frame.restore(unsafe { &mut *thread.slots });
+    thread.trap_flag = frame.trap_flag();
     let state = match frame.fp_state() {
         0 => Some(FullState::initial()),
         state => FullState::read(state),
@@ -161,18 +163,55 @@ pub fn return_from_handler(thread: &mut Thread) {
     set_kernel_mask(thread.mask);
 }
 
-/// A fault of the program as if the processor had raised it at the current program counter.
+/// Makes a fault the thread's pending signal. One that was taken before goes back to the
+/// kernel, which keeps it until it is unblocked.
+pub fn put_first(thread: &mut Thread, fault: PendingSignal) {
+    let Some(earlier) = thread.signal.replace(fault) else {
+        return;
+    };
+    debug_assert!(
+        earlier.fault.is_none(),
+        "an instruction has one fault at most"
+    );
+    // SAFETY: a process may send any signal to itself, with what came with it.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_tgsigqueueinfo,
+            libc::getpid(),
+            libc::gettid(),
+            earlier.number,
+            earlier.info.as_ptr(),
+        );
+    }
+}
+
+/// The trap behind an instruction of a program that has set its trap flag.
 #[must_use]
-pub fn synthetic_fault(signal: i32, code: i32, address: u64) -> PendingSignal {
+pub fn single_step(pc: u64) -> PendingSignal {
+    const TRAP_TRACE: u64 = 2;
+    const DEBUG_TRAP: u64 = 1;
+    let mut info = [0; 16];
+    info[..3].copy_from_slice(&[libc::SIGTRAP as u64, TRAP_TRACE, pc]);
+    PendingSignal {
+        number: libc::SIGTRAP,
+        info,
+        fault: Some([0, DEBUG_TRAP, 0]),
+    }
+}
+
+/// A page fault of the program, with the processor's error code, as if the processor had
+/// raised it at the current program counter.
+#[must_use]
+pub fn synthetic_fault(signal: i32, code: i32, address: u64, error: u64) -> PendingSignal {
+    const PAGE_FAULT: u64 = 14;
     let mut info = [0; 16];
     info[0] = signal as u64;
     info[1] = u64::from(code as u32);
     info[2] = address;
     debug_assert!(bit(signal) & SYNCHRONOUS != 0);
-    // An instruction fetch in user mode that found no page: what a jump to nowhere raises.
     PendingSignal {
         number: signal,
         info,
-        fault: Some([0x14, 14, address]),
+        fault: Some([error, PAGE_FAULT, address]),
     }
 }

@@ -1,10 +1,12 @@
 //! The signal frame on the program's stack, byte for byte as the kernel lays it out
 //! (`arch/x86/include/asm/sigframe.h` and `asm/sigcontext.h`, 64-bit).
 
+use super::TRAP_FLAG;
 use crate::gates::VectorState;
 use crate::guarded;
 use crate::process::Process;
 use crate::slots::Slots;
+use crate::x87_pointers;
 
 /// General registers in a `sigcontext`, by number of the register.
 const REGISTER_ORDER: [usize; 16] = [
@@ -86,6 +88,20 @@ impl Frame {
         ] = fault;
     }
 
+    /// Says whether the program had set its trap flag.
+    pub fn set_trap_flag(&mut self, on: bool) {
+        self.machine[FLAGS] &= !TRAP_FLAG;
+        if on {
+            self.machine[FLAGS] |= TRAP_FLAG;
+        }
+    }
+
+    /// Whether the program has set its trap flag.
+    #[must_use]
+    pub fn trap_flag(&self) -> bool {
+        self.machine[FLAGS] & TRAP_FLAG != 0
+    }
+
     /// Puts the frame's registers into the slots.
     pub fn restore(&self, slots: &mut Slots) {
         // What user code may change: the status flags, TF, DF, NT, RF, AC, ID.
@@ -95,7 +111,7 @@ impl Frame {
         }
         slots.pc = self.machine[RIP];
         // A trap flag of the program's would single-step the engine.
-        slots.flags = self.machine[FLAGS] & CHANGEABLE & !0x100 | 0x202;
+        slots.flags = self.machine[FLAGS] & CHANGEABLE & !TRAP_FLAG | 0x202;
     }
 
     /// Where the floating-point state is; 0 for none.
@@ -156,6 +172,8 @@ impl FullState {
     /// never touches, from the processor.
     #[must_use]
     pub(crate) fn capture(slots: *mut Slots, vectors: VectorState) -> FullState {
+        const X87_OPCODE: usize = 6;
+        const X87_POINTER: usize = 8;
         let mut state = FullState::empty();
         let area = state.area();
         let (low, high) = enabled();
@@ -182,6 +200,16 @@ impl FullState {
             );
         }
         reset_vectors(vectors);
+        // SAFETY: address and opcode of the last x87 instruction lie in the legacy area.
+        unsafe {
+            let pointer = area.add(X87_POINTER).cast::<u64>();
+            let code = Process::get().code();
+            let last = x87_pointers::last_instruction(&code.cache, pointer.read());
+            if let Some((address, opcode)) = last {
+                pointer.write(address);
+                area.add(X87_OPCODE).cast::<u16>().write(opcode);
+            }
+        }
         state
     }
 

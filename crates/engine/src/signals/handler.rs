@@ -1,6 +1,6 @@
 //! The one signal handler that the kernel knows.
 
-use super::{STOP, SYNCHRONOUS, bit};
+use super::{STOP, SYNCHRONOUS, bit, deliver};
 use crate::cache::Position;
 use crate::emit::{TABLE_JUMP, TABLE_PUSH};
 use crate::exit;
@@ -9,7 +9,8 @@ use crate::guarded;
 use crate::process::Process;
 use crate::thread::{PendingSignal, Thread};
 
-const TRAP_FLAG: i64 = 0x100;
+const TRAP_FLAG: i64 = super::TRAP_FLAG as i64;
+const TRAP_TRACE: u64 = 2;
 
 /// The interrupted state, as the kernel passes it.
 struct Context<'a> {
@@ -24,6 +25,10 @@ impl Context<'_> {
 
     fn set_pc(&mut self, pc: u64) {
         self.registers[libc::REG_RIP as usize] = pc as i64;
+    }
+
+    fn trap_flag(&self) -> bool {
+        self.registers[libc::REG_EFL as usize] & TRAP_FLAG != 0
     }
 
     fn set_trap_flag(&mut self, on: bool) {
@@ -64,15 +69,30 @@ impl Context<'_> {
     }
 }
 
+// The kernel leaves the alignment-check flag of the interrupted program on, under which compiled
+// code would fault.
+std::arch::global_asm!(
+    ".globl unspool_signal_entry",
+    ".hidden unspool_signal_entry",
+    ".type unspool_signal_entry, @function",
+    "unspool_signal_entry:",
+    "pushfq",
+    "and dword ptr [rsp], 0xfffbffff",
+    "popfq",
+    "jmp {handle}",
+    handle = sym handle,
+);
+
+unsafe extern "C" {
+    /// What the kernel calls for every signal: [`handle`] with flags that compiled code expects.
+    pub(super) fn unspool_signal_entry();
+}
+
 /// Handles every signal that reaches the process.
 ///
 /// # Safety
-/// Called by the kernel only.
-pub unsafe extern "C" fn handle(
-    signal: i32,
-    info: *mut libc::siginfo_t,
-    context: *mut libc::c_void,
-) {
+/// Called by the kernel only, by way of [`unspool_signal_entry`].
+unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: errno is this thread's; the handler must leave it as it was.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: the kernel passes a siginfo of 128 bytes and a ucontext.
@@ -113,8 +133,14 @@ fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut 
 fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut Context) {
     let pc = context.pc();
     let process = Process::get();
-    if signal == libc::SIGTRAP && thread.stepping {
+    if signal == libc::SIGTRAP && info[1] == TRAP_TRACE && thread.stepping {
         step(thread, context);
+        return;
+    }
+    if signal == libc::SIGTRAP && info[1] == TRAP_TRACE && gates::in_cache(pc) {
+        // The program has just set its trap flag, and is on its way out of the cache.
+        thread.trap_flag = true;
+        context.set_trap_flag(false);
         return;
     }
     let is_memory_fault = signal == libc::SIGSEGV || signal == libc::SIGBUS;
@@ -172,18 +198,25 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
     drop(code);
     let mut info = *info;
     if after_trap {
-        thread.set_pc(position.pc + u64::from(position.length));
+        let next = position.pc + u64::from(position.length);
+        thread.set_pc(next);
+        if info[2] != 0 {
+            // `int1` comes with the address behind it, `int3` with none.
+            info[2] = next;
+        }
     } else if matches!(signal, libc::SIGILL | libc::SIGFPE | libc::SIGTRAP) {
         info[2] = position.pc;
     }
     let registers = &context.registers;
     let fault = [libc::REG_ERR, libc::REG_TRAPNO, libc::REG_CR2]
         .map(|index| registers[index as usize] as u64);
-    thread.signal = Some(PendingSignal {
+    let fault = PendingSignal {
         number: signal,
         info,
         fault: Some(fault),
-    });
+    };
+    // Another signal may be on its way to the next boundary.
+    deliver::put_first(thread, fault);
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).pending = 1 };
     leave(thread, &process.gates, exit::INTERRUPTED, context);
@@ -228,6 +261,11 @@ fn in_translated_code(gates: &Gates, pc: u64) -> bool {
 
 /// One instruction of the cache has been executed since the last look.
 fn step(thread: &mut Thread, context: &mut Context) {
+    if thread.trap_flag && !context.trap_flag() {
+        // The instruction was the program's `popf`, and has taken its trap flag away.
+        thread.trap_flag = false;
+        thread.trap_due = true;
+    }
     let gates = &Process::get().gates;
     if in_translated_code(gates, context.pc()) {
         leave_or_step(thread, context);
@@ -236,6 +274,7 @@ fn step(thread: &mut Thread, context: &mut Context) {
         // SAFETY: the slots belong to this thread.
         unsafe { (*thread.slots).pending = 1 };
         thread.stepping = false;
+        thread.trap_due |= thread.trap_flag && thread.step_from == 0;
         context.set_trap_flag(false);
     }
 }
@@ -245,9 +284,21 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
     let pc = context.pc();
     let code = process.code();
     let position = code.cache.position(pc).filter(|position| position.boundary);
-    if let Some(position) = position {
+    // A program that single-steps has not executed the instruction yet.
+    let starts = thread.trap_flag && thread.step_from == pc && thread.signal.is_none();
+    if let (Some(position), true) = (position, starts) {
+        thread.step_from = if position.prologue {
+            code.cache.prologue_end(position.fragment)
+        } else {
+            0
+        };
+    }
+    if let (Some(position), false) = (position, starts) {
         save_program(thread, &code.cache, pc, position, context);
         drop(code);
+        if thread.trap_flag && thread.signal.is_none() {
+            thread.signal = Some(deliver::single_step(position.pc));
+        }
         // SAFETY: the slots belong to this thread.
         unsafe { (*thread.slots).pending = 1 };
         thread.stepping = false;
@@ -291,6 +342,11 @@ fn save_program(
 fn leave(thread: &mut Thread, gates: &Gates, why: u32, context: &mut Context) {
     // SAFETY: the slots belong to this thread.
     unsafe {
+        if std::mem::take(&mut thread.stepping) {
+            // What the steps were to lead to is still to be done.
+            context.set_trap_flag(false);
+            (*thread.slots).pending = 1;
+        }
         (*thread.slots).exit = u64::from(why);
         context.registers[libc::REG_RSP as usize] = (*thread.slots).host_stack as i64;
     }

@@ -157,7 +157,7 @@ impl Builder {
         let mut decoder = iced_x86::Decoder::with_ip(64, bytes, pc, iced_x86::DecoderOptions::NONE);
         let mut decoded = decoder.decode();
         let base = unused_register(&decoded).ok_or(Uncopyable)?;
-        rebase(&mut decoded, base);
+        rebase(&mut decoded, base, target);
         let mut encoder = Encoder::new(64);
         encoder.encode(&decoded, pc).map_err(|_| Uncopyable)?;
         let encoded = encoder.take_buffer();
@@ -183,11 +183,12 @@ impl Builder {
     }
 
     /// Emits `loop`, `loope`, `loopne` or `jrcxz`: only their short forms exist.
-    pub fn short_branch(&mut self, instruction: &Instruction, target: u64) {
-        if instruction.address_size_prefix {
-            self.code.bytes(&[0x67]);
-        }
-        self.code.bytes(&[instruction.opcode, 2]); // taken: over the next jump
+    ///
+    /// All prefixes are kept: processors let repeat prefixes change what `loope` waits for.
+    pub fn short_branch(&mut self, instruction: &Instruction, bytes: &[u8], target: u64) {
+        self.code
+            .bytes(&bytes[..usize::from(instruction.length) - 1]);
+        self.code.bytes(&[2]); // taken: over the next jump
         self.code.bytes(&[0xeb, 0]);
         let over = self.code.here();
         self.exit_jump(None, ExitKind::Direct, target);
@@ -207,7 +208,11 @@ impl Builder {
         pc: u64,
     ) -> Result<(), Uncopyable> {
         self.code.store_slot(offset::spill(TARGET_SPILL), TARGET);
-        self.load_target(instruction, bytes, pc, TARGET)
+        // A load through a far address has it in the register before it may fault.
+        let loan = self.target_loan();
+        let loaded = self.load_target(instruction, bytes, pc, TARGET);
+        self.end_loan(loan);
+        loaded
     }
 
     /// Emits the target of an indirect branch into a register.
@@ -388,7 +393,11 @@ fn unused_register(decoded: &Decoded) -> Option<Gpr> {
         .map(|(_, number)| number)
 }
 
-fn rebase(decoded: &mut Decoded, base: Gpr) {
+/// Makes a register the base of an operand that was relative to RIP. One that was relative to
+/// EIP keeps its 32-bit arithmetic, which a bit number may take part in.
+fn rebase(decoded: &mut Decoded, base: Gpr, target: u64) {
+    let narrow = decoded.memory_base() == Register::EIP;
+    debug_assert!(!narrow || target >> 32 == 0);
     const NAMES: [Register; 8] = [
         Register::RAX,
         Register::RCX,
@@ -399,7 +408,8 @@ fn rebase(decoded: &mut Decoded, base: Gpr) {
         Register::RSI,
         Register::RDI,
     ];
-    decoded.set_memory_base(NAMES[usize::from(base)]);
+    let name = NAMES[usize::from(base)];
+    decoded.set_memory_base(if narrow { name.full_register32() } else { name });
     decoded.set_memory_displacement64(0);
     decoded.set_memory_displ_size(0);
     if decoded.segment_prefix() == Register::FS {

@@ -158,7 +158,8 @@ impl Translation<'_> {
                 Next::Block { landing: 0 }
             }
             Kind::JrcxzOrLoop { .. } => {
-                self.builder.short_branch(instruction, instruction.target);
+                self.builder
+                    .short_branch(instruction, window, instruction.target);
                 Next::Block { landing: 0 }
             }
             Kind::JumpDirect => {
@@ -199,14 +200,21 @@ impl Translation<'_> {
                 Next::End
             }
             Kind::Syscall => {
-                let id = self.cache.exit_id(self.builder.draft.exits.len());
-                let gate = self.cache.gates.exit;
-                self.builder.code.leave(id, gate);
-                self.builder
-                    .draft
-                    .exits
-                    .push(Exit::new(ExitKind::SystemCall, next_pc, 0));
+                self.leave(ExitKind::SystemCall, next_pc, 0);
                 self.after_system_call(next_pc)
+            }
+            Kind::PopFlags => {
+                self.copy(instruction, window);
+                self.leave(ExitKind::FlagsPopped, next_pc, 0);
+                Next::End
+            }
+            Kind::StoreX87State => {
+                if self.builder.copy(instruction, window, self.pc).is_err() {
+                    return self.emulate();
+                }
+                let length = u32::from(instruction.length);
+                self.leave(ExitKind::X87StateStored, next_pc, length);
+                Next::End
             }
             Kind::Xbegin => {
                 // A transaction may always abort: this one does, for no particular reason.
@@ -255,12 +263,8 @@ impl Translation<'_> {
                 self.builder.exit_jump(None, ExitKind::Direct, next_pc);
                 Next::End
             }
-            Kind::ReadSegment(_)
-            | Kind::Xtest
-            | Kind::Cpuid
-            | Kind::Rdtsc
-            | Kind::Rdtscp
-            | Kind::Xgetbv => {
+            Kind::ReadSegment(_) => self.plain(instruction, window),
+            Kind::Xtest | Kind::Cpuid | Kind::Rdtsc | Kind::Rdtscp | Kind::Xgetbv => {
                 self.copy(instruction, window);
                 Next::Instruction
             }
@@ -270,13 +274,7 @@ impl Translation<'_> {
     fn plain(&mut self, instruction: &Instruction, window: &[u8; 16]) -> Next {
         if window[..8] == MARKER {
             let next = self.pc + u64::from(instruction.length);
-            let id = self.cache.exit_id(self.builder.draft.exits.len());
-            let gate = self.cache.gates.exit;
-            self.builder.code.leave(id, gate);
-            self.builder
-                .draft
-                .exits
-                .push(Exit::new(ExitKind::Annotation, next, 0));
+            self.leave(ExitKind::Annotation, next, 0);
             return Next::End;
         }
         if self.builder.copy(instruction, window, self.pc).is_err() {
@@ -288,6 +286,16 @@ impl Translation<'_> {
     fn copy(&mut self, instruction: &Instruction, window: &[u8; 16]) {
         let length = usize::from(instruction.length);
         self.builder.code.bytes(&window[..length]);
+    }
+
+    /// Leaves the cache with all program state in place.
+    fn leave(&mut self, kind: ExitKind, target: u64, detail: u32) {
+        let id = self.cache.exit_id(self.builder.draft.exits.len());
+        let gate = self.cache.gates.exit;
+        self.builder.code.leave(id, gate);
+        let mut exit = Exit::new(kind, target, 0);
+        exit.detail = detail;
+        self.builder.draft.exits.push(exit);
     }
 
     fn call_indirect(

@@ -512,11 +512,10 @@ impl Translation<'_> {
             }
             Kind::JrcxzOrLoop { .. } => {
                 let path = self.end_path(executed);
-                if layout.address_size_prefix {
-                    self.builder.code.bytes(&[0x67]);
-                }
+                let kept = usize::from(layout.length) - 1;
+                self.builder.code.bytes(&bytes[..kept]);
                 // Taken: over the short jump.
-                self.builder.code.bytes(&[layout.opcode, 2, 0xeb, 5, 0xe9]);
+                self.builder.code.bytes(&[2, 0xeb, 5, 0xe9]);
                 let field = self.builder.code.here();
                 self.builder.code.imm32(0);
                 self.leaving.push(Leaving {
@@ -532,6 +531,20 @@ impl Translation<'_> {
                 self.leave_indirect(item, executed, next_pc);
             }
             Kind::Syscall => self.leave_cold(executed, ExitKind::SystemCall, next_pc),
+            Kind::PopFlags | Kind::StoreX87State => {
+                if self.builder.copy(layout, bytes, *pc).is_err() {
+                    self.leave_cold(index, ExitKind::Emulate, *pc);
+                    return;
+                }
+                record::after(self, item);
+                if layout.kind == Kind::PopFlags {
+                    self.leave_cold(executed, ExitKind::FlagsPopped, next_pc);
+                } else {
+                    self.leave_cold(executed, ExitKind::X87StateStored, next_pc);
+                    let exit = self.builder.draft.exits.last_mut();
+                    exit.expect("an exit was just added").detail = u32::from(layout.length);
+                }
+            }
             Kind::Xbegin => {
                 self.builder.code.load_immediate(gpr::RAX, 0);
                 self.leave_here(executed, layout.target);
@@ -552,18 +565,13 @@ impl Translation<'_> {
             } => {
                 self.builder.segment_base(layout, bytes, None);
             }
-            Kind::Plain => {
+            Kind::Plain | Kind::ReadSegment(_) => {
                 if self.builder.copy(layout, bytes, *pc).is_err() {
                     self.leave_cold(index, ExitKind::Emulate, *pc);
                 }
                 record::after(self, item);
             }
-            Kind::ReadSegment(_)
-            | Kind::Xtest
-            | Kind::Cpuid
-            | Kind::Rdtsc
-            | Kind::Rdtscp
-            | Kind::Xgetbv => {
+            Kind::Xtest | Kind::Cpuid | Kind::Rdtsc | Kind::Rdtscp | Kind::Xgetbv => {
                 self.builder
                     .code
                     .bytes(&bytes[..usize::from(layout.length)]);

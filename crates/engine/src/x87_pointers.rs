@@ -1,0 +1,96 @@
+//! The address and the opcode of the last x87 instruction, which the processor keeps and some
+//! instructions store: they must be the program's, not those of the copy in the code cache.
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+
+use crate::cache::Cache;
+use crate::decode::decode;
+use crate::gates;
+use crate::guarded;
+use crate::process::Process;
+use crate::thread::Thread;
+
+/// The instruction of `length` bytes before the program counter has stored x87 state:
+/// corrects the address in it.
+pub fn correct_stored(process: &Process, thread: &mut Thread, length: u32) {
+    let pc = thread.pc() - u64::from(length);
+    let mut bytes = vec![0; length as usize];
+    if !guarded::read(pc, &mut bytes) {
+        // Code that is gone since cannot say where it stored.
+        return;
+    }
+    let instruction = Decoder::with_ip(64, &bytes, pc, DecoderOptions::NONE).decode();
+    let Some((pointer, size, opcode)) = fields(&instruction, thread) else {
+        return;
+    };
+    let mut stored = [0; 8];
+    if !guarded::read(pointer, &mut stored[..size]) {
+        return;
+    }
+    let last = last_instruction(&process.code().cache, u64::from_le_bytes(stored));
+    let Some((address, code)) = last else {
+        return;
+    };
+    let first = pointer.min(opcode);
+    crate::trace::memory_written(thread, first, pointer.max(opcode) + size as u64 - first);
+    // What cannot be written now was written a moment ago, and taken away since.
+    let _gone = guarded::write(pointer, &address.to_le_bytes()[..size])
+        && guarded::write(opcode, &code.to_le_bytes());
+}
+
+/// Where the instruction stores the address, in how many bytes, and where the opcode.
+fn fields(instruction: &Instruction, thread: &Thread) -> Option<(u64, usize, u64)> {
+    use Mnemonic as M;
+    let index =
+        (0..instruction.op_count()).find(|&index| instruction.op_kind(index) == OpKind::Memory)?;
+    let start = instruction.virtual_address(index, 0, |register, _, _| {
+        Some(match register {
+            Register::FS => program_fs(thread),
+            register if register.is_segment_register() => 0,
+            register => {
+                let value = thread.register(register.full_register().number() as u8);
+                if register.size() == 4 {
+                    value & 0xffff_ffff
+                } else {
+                    value
+                }
+            }
+        })
+    })?;
+    let (pointer, size, opcode) = match instruction.mnemonic() {
+        // The short forms keep 16 bits of it, which say nothing of where it was.
+        M::Fnstenv | M::Fnsave if matches!(instruction.memory_size().size(), 14 | 94) => {
+            return None;
+        }
+        M::Fnstenv | M::Fnsave | M::Fstenv | M::Fsave => (12, 4, 18),
+        M::Fxsave | M::Xsave | M::Xsavec | M::Xsaveopt | M::Xsaves => (8, 4, 6),
+        M::Fxsave64 | M::Xsave64 | M::Xsavec64 | M::Xsaveopt64 | M::Xsaves64 => (8, 8, 6),
+        _ => return None,
+    };
+    Some((
+        start.wrapping_add(pointer),
+        size,
+        start.wrapping_add(opcode),
+    ))
+}
+
+fn program_fs(thread: &Thread) -> u64 {
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).program_fs }
+}
+
+/// The program's address of the x87 instruction whose copy is at `address`, and its opcode as
+/// x87 keeps it; nothing if no copy is there.
+#[must_use]
+pub fn last_instruction(cache: &Cache, address: u64) -> Option<(u64, u16)> {
+    if !gates::in_cache(address) {
+        return None;
+    }
+    let position = cache.position(address)?;
+    let mut bytes = vec![0; usize::from(position.length)];
+    let instruction = guarded::read(position.pc, &mut bytes)
+        .then(|| decode(&bytes, position.pc).ok())
+        .flatten()?;
+    let code = u16::from(instruction.opcode & 7) << 8 | u16::from(instruction.modrm);
+    Some((position.pc, code))
+}
