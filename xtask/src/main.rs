@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod fuzz;
 mod packages;
 mod step;
 mod test;
@@ -25,6 +26,8 @@ enum Command {
     Check(check::Arguments),
     /// Install what the tests observe, where that is possible, and run all tests
     Test(test::Arguments),
+    /// Compare random instructions, run natively and observed
+    Fuzz(fuzz::Arguments),
     /// Measure what observing costs
     #[command(disable_help_flag = true)]
     Bench {
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Bench { arguments } => bench::run(arguments),
     };
     match result {

@@ -9,6 +9,7 @@ mod close_clocks;
 mod code_cache;
 mod comparison;
 mod guest_programs;
+mod instructions;
 mod observer;
 mod order;
 mod programs;
@@ -22,10 +23,13 @@ mod trace_files;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() {
+    // The instruction tests observe this executable itself.
+    unspool_fuzz_instructions::runner::run_if_called();
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(guest_programs::trials());
     trials.extend(programs::trials());
+    trials.extend(instructions::trials());
     trials.extend(order::trials());
     trials.extend(close_clocks::trials());
     trials.extend(code_cache::trials());

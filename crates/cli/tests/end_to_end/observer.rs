@@ -36,10 +36,11 @@ pub(crate) static WORKSHOP: LazyLock<Workshop> = LazyLock::new(|| {
 });
 
 /// The command under test.
-static COMMAND: LazyLock<PathBuf> = LazyLock::new(|| match std::env::var_os("UNSPOOL") {
-    Some(path) => std::fs::canonicalize(&path).expect("UNSPOOL names a program"),
-    None => env!("CARGO_BIN_EXE_unspool").into(),
-});
+pub(crate) static COMMAND: LazyLock<PathBuf> =
+    LazyLock::new(|| match std::env::var_os("UNSPOOL") {
+        Some(path) => std::fs::canonicalize(&path).expect("UNSPOOL names a program"),
+        None => env!("CARGO_BIN_EXE_unspool").into(),
+    });
 
 /// Where the tests look for programs: not where a user's own tools may replace them.
 pub(crate) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -1,0 +1,81 @@
+//! Random instructions, and those that were wrong once: natively and observed they must do
+//! the same.
+
+use libtest_mimic::Trial;
+use unspool_fuzz_instructions::campaign::{self, Plan};
+use unspool_fuzz_instructions::{Case, ways};
+
+use crate::observer::{COMMAND, Verdict, trial};
+
+/// What the cases follow from. Another one is as good: `cargo xtask fuzz -- --seed N`.
+const SEED: u64 = 2026;
+
+/// One test for what was found, one for each way of observing new cases, and the control.
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = vec![
+        trial("instructions::found_before".to_owned(), |_| found_before()),
+        trial(
+            "instructions::a_wrong_result_is_reported".to_owned(),
+            |_| a_wrong_result_is_reported(),
+        ),
+    ];
+    for name in ways::names() {
+        trials.push(trial(format!("instructions::random::{name}"), move |_| {
+            let cases = if name == "run" { 10_000 } else { 2_000 };
+            let summary = campaign(name, cases, None)?;
+            if summary.differences() == 0 {
+                return Ok(());
+            }
+            Err(Verdict::Wrong(format!(
+                "{} of {} cases differ\n{}\nreplay: put the lines that start with near or far \
+                 into a file, and call cargo xtask fuzz -- --ways {name} --replay FILE",
+                summary.differences(),
+                summary.compared,
+                summary.descriptions.join("\n")
+            )))
+        }));
+    }
+    trials
+}
+
+fn campaign(way: &str, cases: usize, falsify: Option<usize>) -> Result<campaign::Summary, Verdict> {
+    let plan = Plan {
+        unspool: COMMAND.clone(),
+        ways: vec![ways::find(way, &COMMAND).expect("the name is from the table")],
+        cases,
+        batch: 5000,
+        seed: SEED,
+        described: 5,
+        falsify,
+    };
+    campaign::run(&plan, |_| ()).map_err(|problem| Verdict::Wrong(format!("{problem:#}")))
+}
+
+fn found_before() -> Result<(), Verdict> {
+    let text = include_str!("../../../fuzz-instructions/cases/found.txt");
+    let cases = Case::parse_all(text)?;
+    let ways: Vec<_> = ["run", "line-atomic", "ticket", "values"]
+        .iter()
+        .filter_map(|name| ways::find(name, &COMMAND))
+        .collect();
+    let descriptions = campaign::replay(&cases, &ways)
+        .map_err(|problem| Verdict::Wrong(format!("{problem:#}")))?;
+    if descriptions.is_empty() {
+        Ok(())
+    } else {
+        Err(Verdict::Wrong(descriptions.join("\n")))
+    }
+}
+
+/// The control: one changed bit in one result must be found.
+fn a_wrong_result_is_reported() -> Result<(), Verdict> {
+    let summary = campaign("run", 500, Some(100))?;
+    if summary.differences() == 1 {
+        Ok(())
+    } else {
+        Err(Verdict::Wrong(format!(
+            "one result was falsified, {} differences were found",
+            summary.differences()
+        )))
+    }
+}

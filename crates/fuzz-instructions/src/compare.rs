@@ -1,0 +1,181 @@
+//! Whether two runs of a case did the same.
+
+use iced_x86::{FlowControl, RflagsBits};
+
+use crate::execute::{DIED, REFUSED};
+use crate::place::{decode, with_way_out};
+use crate::record::{COMPLETED, CaseRecord, HUNG, NOT_RUN, Outcome, SIGNALLED};
+use crate::ways::Way;
+
+/// The trap number of a page fault.
+const PAGE_FAULT: u64 = 14;
+
+/// A part of how a case ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Part {
+    /// Completed, ended by a signal, or not at all.
+    Ending,
+    /// The signal's number, code or address.
+    Signal,
+    /// What the processor said of the fault.
+    Fault,
+    /// The program counter at a signal.
+    ProgramCounter,
+    /// The general registers.
+    Registers,
+    /// The flags.
+    Flags,
+    /// The FS base.
+    ThreadPointer,
+    /// Vectors.
+    Vectors,
+    /// x87.
+    X87,
+    /// Memory.
+    Data,
+}
+
+/// The status flags.
+const STATUS_FLAGS: u64 = 0x8d5;
+/// The trap number of an alignment check.
+const ALIGNMENT_CHECK: u64 = 17;
+
+/// What differs between a native run of a case and one observed in some way; empty if nothing
+/// does. Not compared:
+///
+/// - The memory of cases that return: the word below the stack pointer, from which a return
+///   address was popped, is not what it was.
+///
+/// With recording:
+///
+/// - Status flags at a fault, as far as the code from there on overwrites them before it reads
+///   them: checks and address computations may use them there.
+/// - What an alignment check ends that the program asked for by its flag: accesses of the
+///   recording itself meet it too.
+/// - Traps between the rounds of a repeated string instruction, which is recorded whole: the
+///   trap comes behind it.
+#[must_use]
+pub fn observed_differences(
+    native: &Outcome,
+    observed: &Outcome,
+    record: &CaseRecord,
+    way: &Way,
+) -> Vec<Part> {
+    let mut observed = *observed;
+    if returns(record) {
+        observed.data = native.data;
+    }
+    if !way.traced || observed.status != SIGNALLED {
+        return differences(native, &observed);
+    }
+    if observed.fault[1] == ALIGNMENT_CHECK || traps_inside_repetition(record, native) {
+        return Vec::new();
+    }
+    let dead = dead_flags(record, native.pc);
+    observed.flags = observed.flags & !dead | native.flags & dead;
+    differences(native, &observed)
+}
+
+/// Whether there is a near return in the case, or in what a branch into it may find.
+fn returns(record: &CaseRecord) -> bool {
+    with_way_out(record)
+        .iter()
+        .any(|byte| matches!(byte, 0xc2 | 0xc3))
+}
+
+/// Whether the case trapped between two rounds of a repeated string instruction.
+fn traps_inside_repetition(record: &CaseRecord, native: &Outcome) -> bool {
+    const DEBUG_TRAP: u64 = 1;
+    let start = native.pc.wrapping_sub(record.address);
+    native.fault[1] == DEBUG_TRAP && start < record.length && {
+        let (instruction, _) = decode(&record.code[start as usize..], native.pc);
+        instruction.is_string_instruction()
+            && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
+    }
+}
+
+/// The status flags that the code from `pc` on overwrites before it reads them.
+fn dead_flags(record: &CaseRecord, pc: u64) -> u64 {
+    const BITS: [(u32, u64); 6] = [
+        (RflagsBits::CF, 0x1),
+        (RflagsBits::PF, 0x4),
+        (RflagsBits::AF, 0x10),
+        (RflagsBits::ZF, 0x40),
+        (RflagsBits::SF, 0x80),
+        (RflagsBits::OF, 0x800),
+    ];
+    let end = record.address + record.length;
+    let (mut dead, mut unknown) = (0, STATUS_FLAGS);
+    let mut at = pc;
+    while (record.address..end).contains(&at) && unknown != 0 {
+        let start = (at - record.address) as usize;
+        let (instruction, _) = decode(&record.code[start..record.length as usize], at);
+        if instruction.is_invalid() {
+            break;
+        }
+        for (bit, flag) in BITS {
+            if instruction.rflags_read() & bit != 0 {
+                unknown &= !flag;
+            } else if instruction.rflags_modified() & bit != 0 && unknown & flag != 0 {
+                dead |= flag;
+                unknown &= !flag;
+            }
+        }
+        if instruction.flow_control() != FlowControl::Next {
+            break;
+        }
+        at += instruction.len() as u64;
+    }
+    dead
+}
+
+/// What differs; empty if nothing does.
+#[must_use]
+pub fn differences(left: &Outcome, right: &Outcome) -> Vec<Part> {
+    if right.status == REFUSED {
+        // Said so, instead of doing something else.
+        return Vec::new();
+    }
+    if left.status != right.status {
+        return vec![Part::Ending];
+    }
+    if matches!(left.status, NOT_RUN | HUNG | DIED) {
+        return Vec::new();
+    }
+    let mut parts = Vec::new();
+    if left.status == SIGNALLED {
+        if left.signal != right.signal {
+            parts.push(Part::Signal);
+        }
+        // CR2 is that of the last page fault, whoever had it.
+        let counted = if left.fault[1] == PAGE_FAULT { 3 } else { 2 };
+        if left.fault[..counted] != right.fault[..counted] {
+            parts.push(Part::Fault);
+        }
+        if left.pc != right.pc {
+            parts.push(Part::ProgramCounter);
+        }
+    }
+    let mut compare = |part, left: u64, right: u64| {
+        if left != right {
+            parts.push(part);
+        }
+    };
+    compare(Part::Registers, left.registers, right.registers);
+    compare(Part::Flags, left.flags, right.flags);
+    compare(
+        Part::ThreadPointer,
+        left.thread_pointer,
+        right.thread_pointer,
+    );
+    compare(Part::Vectors, left.vectors, right.vectors);
+    compare(Part::X87, left.x87, right.x87);
+    compare(Part::Data, left.data, right.data);
+    parts
+}
+
+/// Whether the case can be compared with what others do: it ended.
+#[must_use]
+pub fn ended(outcome: &Outcome) -> bool {
+    matches!(outcome.status, COMPLETED | SIGNALLED)
+}

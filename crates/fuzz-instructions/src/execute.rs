@@ -1,0 +1,251 @@
+//! Has a runner execute cases, natively or observed.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use crate::case::Case;
+use crate::layout::CASE_LIMIT;
+use crate::place::place;
+use crate::record::{CaseRecord, FullState, Header, NOT_RUN, Outcome};
+use crate::runner::{self, Request};
+use crate::state;
+use crate::ways::Way;
+
+/// The status of a case in which the runner itself ended.
+pub const DIED: u64 = 4;
+/// The status of a case that who observed it refused to run.
+pub const REFUSED: u64 = 5;
+/// What is said then.
+const REFUSAL: &str = "cannot be run under observation";
+/// After so many deaths, the rest of a file is left.
+const DEATH_LIMIT: usize = 50;
+
+/// Executes files of cases in a folder of its own.
+pub struct Executor {
+    folder: tempfile::TempDir,
+    runner: PathBuf,
+    pools: Vec<u8>,
+    /// The one processor that all runners run on.
+    processor: usize,
+    /// How many files have been written.
+    files: Cell<usize>,
+}
+
+/// Cases in a file.
+pub struct Batch<'a> {
+    executor: &'a Executor,
+    file: PathBuf,
+    records: Vec<CaseRecord>,
+    header: Header,
+}
+
+/// What a run gave.
+pub struct Results {
+    /// One for each case.
+    pub outcomes: Vec<Outcome>,
+    /// What the runner, or who observed it, said when it died.
+    pub last_words: Vec<(usize, String)>,
+}
+
+impl Executor {
+    /// An executor whose runner is this executable.
+    ///
+    /// # Errors
+    /// If there is no room for temporary files.
+    pub fn new() -> anyhow::Result<Executor> {
+        let mut pools = Vec::new();
+        for number in 0..state::VECTOR_STATES {
+            pools.extend(state::vectors(number));
+        }
+        for number in 0..state::IMAGES {
+            pools.extend(state::image(number));
+        }
+        Ok(Executor {
+            folder: tempfile::tempdir()?,
+            runner: std::env::current_exe()?,
+            pools,
+            // SAFETY: sched_getcpu has no preconditions.
+            processor: unsafe { libc::sched_getcpu() }.max(0) as usize,
+            files: Cell::new(0),
+        })
+    }
+
+    /// Writes cases into a file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn batch(&self, cases: &[Case], writable: bool) -> anyhow::Result<Batch<'_>> {
+        ensure!(
+            cases.len() <= CASE_LIMIT,
+            "{} cases are too many",
+            cases.len()
+        );
+        let header = Header {
+            cases: cases.len() as u64,
+            vectors: state::VECTOR_STATES,
+            images: state::IMAGES,
+            components: state::components(),
+            writable: u64::from(writable),
+            reserved: [0; 3],
+        };
+        let records = cases
+            .iter()
+            .enumerate()
+            .map(|(index, case)| place(case, index))
+            .collect();
+        self.files.set(self.files.get() + 1);
+        let batch = Batch {
+            executor: self,
+            file: self
+                .folder
+                .path()
+                .join(format!("cases-{}", self.files.get())),
+            records,
+            header,
+        };
+        batch.write()?;
+        Ok(batch)
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        // The folder goes at the end at the latest.
+        let _left_behind = std::fs::remove_file(&self.file);
+    }
+}
+
+impl Batch<'_> {
+    fn write(&self) -> anyhow::Result<()> {
+        let mut file = BufWriter::new(File::create(&self.file)?);
+        file.write_all(self.header.as_bytes())?;
+        file.write_all(&self.executor.pools)?;
+        file.write_all(self.records.as_bytes())?;
+        file.flush()?;
+        Ok(())
+    }
+
+    /// Leaves these cases out of later runs.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn leave_out(&mut self, indexes: impl IntoIterator<Item = usize>) -> anyhow::Result<()> {
+        for index in indexes {
+            self.records[index].length = 0;
+        }
+        self.write()
+    }
+
+    /// The record of a case.
+    #[must_use]
+    pub fn record(&self, index: usize) -> &CaseRecord {
+        &self.records[index]
+    }
+
+    /// Runs all cases.
+    ///
+    /// # Errors
+    /// If the runner cannot be started, or dies without doing anything.
+    pub fn run(&self, way: &Way) -> anyhow::Result<Results> {
+        self.run_with(way, None)
+    }
+
+    /// Runs all cases, and gives the states that they end with.
+    ///
+    /// # Errors
+    /// As [`Batch::run`].
+    pub fn run_fully(&self, way: &Way) -> anyhow::Result<(Results, Vec<FullState>)> {
+        let path = self.executor.folder.path().join("states");
+        let size = self.records.len() * size_of::<FullState>();
+        File::create(&path)?.set_len(size as u64)?;
+        let results = self.run_with(way, Some(&path))?;
+        let mut states = FullState::new_vec_zeroed(self.records.len())
+            .map_err(|_| anyhow::anyhow!("no memory for states"))?;
+        states
+            .as_mut_bytes()
+            .copy_from_slice(&std::fs::read(&path)?);
+        Ok((results, states))
+    }
+
+    fn run_with(&self, way: &Way, states: Option<&Path>) -> anyhow::Result<Results> {
+        let request = Request {
+            cases: self.file.clone(),
+            outcomes: self.executor.folder.path().join("outcomes"),
+            states: states.map(Path::to_owned),
+            interrupt_us: way.interrupt_us,
+            patience_us: way.patience_us,
+            processor: self.executor.processor,
+        };
+        let mut outcomes = Outcome::new_vec_zeroed(self.records.len())
+            .map_err(|_| anyhow::anyhow!("no memory for outcomes"))?;
+        let mut last_words = Vec::new();
+        loop {
+            std::fs::write(&request.outcomes, outcomes.as_bytes())?;
+            let said = self.start(way, &request)?;
+            let bytes = std::fs::read(&request.outcomes)?;
+            outcomes = <[Outcome]>::ref_from_bytes(&bytes)
+                .map_err(|_| anyhow::anyhow!("the file of outcomes was cut off"))?
+                .to_vec();
+            let Some(said) = said else {
+                return Ok(Results {
+                    outcomes,
+                    last_words,
+                });
+            };
+            // Whatever case was not reached first is the one that killed the runner.
+            let Some(died) = (0..outcomes.len()).find(|&index| {
+                self.records[index].length != 0 && outcomes[index].status == NOT_RUN
+            }) else {
+                bail!(
+                    "the runner ({}) failed after its last case: {said}",
+                    way.name
+                );
+            };
+            if said.contains(REFUSAL) {
+                outcomes[died].status = REFUSED;
+                continue;
+            }
+            outcomes[died].status = DIED;
+            last_words.push((died, said));
+            if last_words.len() >= DEATH_LIMIT {
+                return Ok(Results {
+                    outcomes,
+                    last_words,
+                });
+            }
+        }
+    }
+
+    /// Runs the runner once. Gives what it said if it failed.
+    fn start(&self, way: &Way, request: &Request) -> anyhow::Result<Option<String>> {
+        let mut words = way.prefix.clone();
+        words.push(self.executor.runner.clone().into_os_string());
+        words.push(runner::COMMAND.into());
+        words.extend(request.arguments());
+        let errors = self.executor.folder.path().join("errors");
+        let status = Command::new(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&errors)?)
+            .status()
+            .with_context(|| format!("cannot start {}", words[0].display()))?;
+        if status.success() {
+            return Ok(None);
+        }
+        // The first lines say it; a backtrace may follow.
+        let said = String::from_utf8_lossy(&std::fs::read(&errors)?)
+            .lines()
+            .filter(|line| !line.is_empty())
+            .take(3)
+            .collect::<Vec<_>>()
+            .join("\n");
+        Ok(Some(format!("{status}: {said}")))
+    }
+}
