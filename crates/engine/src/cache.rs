@@ -9,6 +9,9 @@
 //!
 //! Hot code grows from the start of the cache, stubs and thunks grow from its middle.
 
+use std::iter::Peekable;
+use std::ops::Range;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::branch_table::BranchTable;
@@ -69,7 +72,7 @@ pub struct Fragment {
     pub end: u32,
     /// Program address of its first instruction.
     pub pc: u64,
-    /// Program bytes.
+    /// Program bytes that follow each other from there on.
     pub length: u32,
     /// Where its boundaries start.
     boundaries: u32,
@@ -125,6 +128,9 @@ pub struct Draft {
     pub prologue: u32,
     /// (program bytes, cache bytes) of each instruction.
     pub boundaries: Vec<(u8, u32)>,
+    /// The instructions that do not follow the one before them in the program: their numbers
+    /// and addresses.
+    pub turns: Vec<(u32, u64)>,
     /// Borrowed registers.
     pub loans: Vec<Loan>,
     /// Exits, in order; `field` already emitted with any target.
@@ -137,6 +143,31 @@ pub struct Draft {
     pub warmth: Warmth,
     /// Trace description, plus 1.
     pub trace: u32,
+}
+
+impl Draft {
+    /// The program code it was made from, piece by piece.
+    fn pieces(&self) -> Vec<Range<u64>> {
+        let mut turns = self.turns.iter().copied().peekable();
+        let mut piece = self.pc..self.pc;
+        let mut pieces = Vec::new();
+        for (number, &(bytes, _)) in (0..).zip(&self.boundaries) {
+            if let Some((_, to)) = turns.next_if(|&(turning, _)| turning == number) {
+                pieces.push(std::mem::replace(&mut piece, to..to));
+            }
+            piece.end += u64::from(bytes);
+        }
+        pieces.push(piece);
+        pieces
+    }
+}
+
+/// The course of a fragment that does not follow the program in one piece.
+#[derive(Debug)]
+struct Course {
+    /// As in a [`Draft`].
+    turns: Vec<(u32, u64)>,
+    pieces: Vec<Range<u64>>,
 }
 
 impl Exit {
@@ -170,6 +201,7 @@ pub struct Cache {
     exits: Vec<Exit>,
     fragments: Vec<Fragment>,
     boundaries: Vec<u8>,
+    courses: FxHashMap<u32, Course>,
     loans: Vec<Loan>,
     by_page: FxHashMap<u64, Vec<u32>>,
     /// Pages whose code is entered only from outside the cache.
@@ -219,6 +251,7 @@ impl Cache {
             exits: Vec::new(),
             fragments: Vec::new(),
             boundaries: Vec::new(),
+            courses: FxHashMap::default(),
             loans: Vec::new(),
             by_page: FxHashMap::default(),
             unlinked_pages: FxHashSet::default(),
@@ -281,7 +314,7 @@ impl Cache {
     }
 
     /// What is on the pages of a range is gone.
-    pub fn allow_links(&mut self, range: &std::ops::Range<u64>) {
+    pub fn allow_links(&mut self, range: &Range<u64>) {
         if !self.unlinked_pages.is_empty() {
             let pages = range.start >> PAGE_SHIFT..range.end.div_ceil(1 << PAGE_SHIFT);
             self.unlinked_pages.retain(|page| !pages.contains(page));
@@ -369,11 +402,8 @@ impl Cache {
         let start = self.hot as u32;
         self.hot = code.here().next_multiple_of(16).min(self.middle());
         let fragment = self.fragments.len() as u32;
-        let length: u32 = draft
-            .boundaries
-            .iter()
-            .map(|&(bytes, _)| u32::from(bytes))
-            .sum();
+        let pieces = draft.pieces();
+        let length = (pieces[0].end - pieces[0].start) as u32;
         self.fragments.push(Fragment {
             start,
             end: code.here() as u32,
@@ -389,9 +419,19 @@ impl Cache {
         self.translated_instructions += draft.boundaries.len() as u64;
         self.push_boundaries(&draft);
         self.loans.extend_from_slice(&draft.loans);
-        for page in draft.pc >> PAGE_SHIFT..=(draft.pc + u64::from(length.max(1)) - 1) >> PAGE_SHIFT
-        {
-            self.by_page.entry(page).or_default().push(fragment);
+        for piece in &pieces {
+            for page in
+                piece.start >> PAGE_SHIFT..=(piece.end.max(piece.start + 1) - 1) >> PAGE_SHIFT
+            {
+                let listed = self.by_page.entry(page).or_default();
+                if listed.last() != Some(&fragment) {
+                    listed.push(fragment);
+                }
+            }
+        }
+        if !draft.turns.is_empty() {
+            let turns = draft.turns.clone();
+            self.courses.insert(fragment, Course { turns, pieces });
         }
         for &(pc, cache, thunk, warm) in &draft.entries {
             let index = self.entries.len() as u32;
@@ -541,11 +581,15 @@ impl Cache {
         let mut bytes = self.boundaries[fragment.boundaries as usize..]
             .iter()
             .copied();
+        let mut turns = self.turns_of(index);
         let mut at = read_length(&mut bytes);
         let mut pc = fragment.pc;
         let prologue = wanted < at;
         let mut number = 0;
         loop {
+            if let Some((_, to)) = turns.next_if(|&(turning, _)| turning == number) {
+                pc = to;
+            }
             let length = bytes.next()?;
             if length == 0 {
                 return None;
@@ -577,31 +621,45 @@ impl Cache {
         u64::from(fragment.start + read_length(&mut bytes))
     }
 
-    /// The position of a program instruction in the fragment that holds a cache address.
+    fn pieces_of(&self, index: u32) -> Vec<Range<u64>> {
+        let fragment = &self.fragments[index as usize];
+        let first = fragment.pc..fragment.pc + u64::from(fragment.length.max(1));
+        let course = self.courses.get(&index);
+        course.map_or_else(|| Vec::from([first]), |course| course.pieces.clone())
+    }
+
+    fn turns_of(&self, fragment: u32) -> Peekable<impl Iterator<Item = (u32, u64)>> {
+        let course = self.courses.get(&fragment);
+        let turns = course.map_or(&[][..], |course| &course.turns);
+        turns.iter().copied().peekable()
+    }
+
+    /// The position before an instruction, by its number, of the fragment that holds a cache
+    /// address.
     #[must_use]
-    pub fn position_of_pc(&self, address: u64, wanted: u64) -> Option<Position> {
+    pub fn position_of(&self, address: u64, wanted: u32) -> Option<Position> {
         let index = self.fragment_at(address)?;
         let fragment = self.fragments[index as usize];
         let mut bytes = self.boundaries[fragment.boundaries as usize..]
             .iter()
             .copied();
+        let mut turns = self.turns_of(index);
         read_length(&mut bytes);
         let mut pc = fragment.pc;
-        for number in 0.. {
-            let length = bytes.next()?;
-            read_length(&mut bytes);
-            if length == 0 {
-                return None;
+        for number in 0..=wanted {
+            if let Some((_, to)) = turns.next_if(|&(turning, _)| turning == number) {
+                pc = to;
             }
-            if pc == wanted {
-                let (boundary, prologue) = (true, false);
+            let length = bytes.next().filter(|&length| length != 0)?;
+            read_length(&mut bytes);
+            if number == wanted {
                 return Some(Position {
                     fragment: index,
                     pc,
                     length,
                     index: number,
-                    boundary,
-                    prologue,
+                    boundary: true,
+                    prologue: false,
                 });
             }
             pc += u64::from(length);
@@ -624,7 +682,7 @@ impl Cache {
     /// that are inside one leave it at their next exit.
     ///
     /// Returns whether there were any.
-    pub fn invalidate(&mut self, range: std::ops::Range<u64>) -> bool {
+    pub fn invalidate(&mut self, range: Range<u64>) -> bool {
         if range.is_empty() {
             return false;
         }
@@ -643,19 +701,20 @@ impl Cache {
         };
         let mut stale: Vec<u32> = Vec::new();
         for page in pages {
-            let Some(fragments) = self.by_page.get_mut(&page) else {
-                continue;
-            };
-            let all = &self.fragments;
-            fragments.retain(|&index| {
-                let fragment = &all[index as usize];
-                let end = fragment.pc + u64::from(fragment.length.max(1));
-                let hit = fragment.pc < range.end && range.start < end;
-                if hit && fragment.live {
+            let mut listed = self.by_page.remove(&page).unwrap_or_default();
+            listed.retain(|&index| {
+                let hit = self
+                    .pieces_of(index)
+                    .iter()
+                    .any(|piece| piece.start < range.end && range.start < piece.end);
+                if hit && self.fragments[index as usize].live {
                     stale.push(index);
                 }
                 !hit
             });
+            if !listed.is_empty() {
+                self.by_page.insert(page, listed);
+            }
         }
         stale.sort_unstable();
         stale.dedup();
@@ -672,6 +731,7 @@ impl Cache {
         self.fragments.clear();
         self.exits.clear();
         self.boundaries.clear();
+        self.courses.clear();
         self.loans.clear();
         self.hot = CACHE_BASE + GATES_SIZE;
         self.cold = self.middle();
@@ -694,23 +754,25 @@ impl Cache {
     fn retire(&mut self, index: u32) {
         let fragment = self.fragments[index as usize];
         self.fragments[index as usize].live = false;
-        for pc in fragment.pc..fragment.pc + u64::from(fragment.length.max(1)) {
+        let held = u64::from(fragment.start)..=u64::from(fragment.end);
+        // The place behind a piece may be where a call's return lands.
+        for pc in self
+            .pieces_of(index)
+            .into_iter()
+            .flat_map(|piece| piece.start..=piece.end)
+        {
+            if held.contains(&self.branches.get(pc)) {
+                self.branches.clear(pc);
+            }
             let Some(&entry_index) = self.by_pc.get(&pc) else {
                 continue;
             };
             let entry = self.entries[entry_index as usize];
-            if !(fragment.start..=fragment.end).contains(&entry.cache) {
-                continue;
+            if held.contains(&u64::from(entry.cache)) {
+                self.by_pc.remove(&pc);
+                self.branches.clear(pc);
+                self.unlink_incoming(entry_index);
             }
-            self.by_pc.remove(&pc);
-            self.branches.clear(pc);
-            self.unlink_incoming(entry_index);
-        }
-        // The landing place behind a call at its end may be all that is known of that address.
-        let after = fragment.pc + u64::from(fragment.length);
-        if (u64::from(fragment.start)..u64::from(fragment.end)).contains(&self.branches.get(after))
-        {
-            self.branches.clear(after);
         }
     }
 

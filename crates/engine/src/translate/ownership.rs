@@ -57,8 +57,8 @@ pub struct CheckSite {
     pub(crate) ordinal: usize,
     /// How many words precede in the record.
     pub(crate) words: usize,
-    /// The instruction's address.
-    pub(crate) pc: u64,
+    /// The instruction's number in its superblock.
+    pub(crate) instruction: u32,
     /// Where the check begins, to be made again.
     pub(crate) start: u64,
     /// Where the cache goes on behind the check.
@@ -83,6 +83,7 @@ pub(crate) struct SlowCheck {
     check: Option<Check>,
     ordinal: usize,
     words: usize,
+    instruction: u32,
     pc: u64,
     flags_live: bool,
 }
@@ -105,6 +106,7 @@ pub(crate) fn poll(translation: &mut Translation, item: &Item) {
             check: None,
             ordinal: 0,
             words: 0,
+            instruction: 0,
             pc,
             flags_live: false,
         });
@@ -160,6 +162,7 @@ fn compare(translation: &mut Translation, item: &Item, check: Check) {
         check: Some(check),
         ordinal: translation.superblock.instructions.len(),
         words: translation.words,
+        instruction: translation.instruction_number(),
         pc: item.pc,
         flags_live: translation.flags_loan.is_some(),
     });
@@ -170,7 +173,8 @@ fn compare(translation: &mut Translation, item: &Item, check: Check) {
 fn visit(translation: &mut Translation, item: &Item, check: Check) {
     let ordinal = translation.superblock.instructions.len();
     let flags_live = translation.flags_loan.is_some();
-    let site = check.site(ordinal, translation.words, item.pc, flags_live);
+    let instruction = translation.instruction_number();
+    let site = check.site(ordinal, translation.words, instruction, flags_live);
     if matches!(check.operand.shape, Shape::Repeat { .. }) {
         acquire_briefly(translation, &check);
     }
@@ -212,7 +216,7 @@ fn fits(translation: &Translation, check: &Check) -> bool {
 
 impl Check {
     /// What the engine must know, except where the cache goes on.
-    fn site(&self, ordinal: usize, words: usize, pc: u64, flags_live: bool) -> CheckSite {
+    fn site(&self, ordinal: usize, words: usize, instruction: u32, flags_live: bool) -> CheckSite {
         let Check {
             operand,
             first,
@@ -226,7 +230,7 @@ impl Check {
             write,
             ordinal,
             words,
-            pc,
+            instruction,
             start: 0,
             passed: 0,
             leave: 0,

@@ -35,6 +35,9 @@ use crate::warmth::Warmth;
 
 /// The most instructions in a superblock.
 pub(crate) const LIMIT: usize = 64;
+/// The instruction up to which a superblock follows jumps and calls: later there is too
+/// little left of it to be worth a second translation of the code there.
+const FOLLOW_LIMIT: usize = 40;
 /// Words that one instruction may need at most (a gather of sixteen with a vector mask).
 const MOST_WORDS: usize = 34;
 
@@ -49,6 +52,32 @@ pub(crate) struct Item {
     pub(crate) uses: RegisterUse,
     /// Whether the flags before the instruction may still be read.
     pub(crate) flags_live: bool,
+    /// How the superblock goes on behind it.
+    pub(crate) course: Course,
+}
+
+/// Where a superblock goes on behind an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// At the next instruction; if a branch is taken, the superblock is left.
+    Next,
+    /// At the target of the branch; if it is not taken, the superblock is left.
+    Target,
+}
+
+impl Item {
+    fn next_pc(&self) -> u64 {
+        self.pc + u64::from(self.layout.length)
+    }
+
+    /// Where a conditional branch goes that leaves the superblock.
+    pub(crate) fn side_exit(&self) -> Option<u64> {
+        match (self.layout.kind, self.course) {
+            (Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }, Course::Next) => Some(self.layout.target),
+            (Kind::Jcc { .. }, Course::Target) => Some(self.next_pc()),
+            _ => None,
+        }
+    }
 }
 
 /// The borrowed registers of a superblock.
@@ -129,6 +158,7 @@ pub fn translate(
     } = translation;
     let mut draft = builder.draft;
     draft.warmth = warmth;
+    draft.turns = turns(&items);
     let first_path = superblock.first_path;
     tracer.define(&superblock);
     draft.trace = tracer.add_fragment(FragmentTrace {
@@ -139,6 +169,15 @@ pub fn translate(
     });
     cache.commit(&builder.code, draft);
     Ok(())
+}
+
+/// The instructions that do not follow the one before them in the program: number and address.
+fn turns(items: &[Item]) -> Vec<(u32, u64)> {
+    let follows = items.windows(2).zip(1..);
+    follows
+        .filter(|(pair, _)| pair[0].next_pc() != pair[1].pc)
+        .map(|(pair, number)| (number, pair[1].pc))
+        .collect()
 }
 
 /// Why a superblock ends behind its last instruction.
@@ -167,10 +206,11 @@ fn fetch(
     let mut words = 0;
     let mut at = pc;
     let mut fetchable = 0;
+    let mut unrolling = Unrolling::default();
+    let mut followed = false;
     let end = loop {
-        if !items.is_empty()
-            && (items.len() >= LIMIT || cache.entry(at).is_some() || tracer.is_function(at))
-        {
+        let known = !std::mem::take(&mut followed) && cache.entry(at).is_some();
+        if !items.is_empty() && (items.len() >= LIMIT || known || tracer.is_function(at)) {
             break End::Continue(at);
         }
         let mut bytes = [0; 16];
@@ -235,15 +275,62 @@ fn fetch(
             facts,
             uses,
             flags_live: true,
+            course: Course::Next,
         });
+        let follows = match layout.kind {
+            Kind::Jcc { .. } => layout.target == pc && unrolling.goes_on(items.len(), words),
+            Kind::JumpDirect if layout.target == pc => unrolling.goes_on(items.len(), words),
+            Kind::JumpDirect | Kind::CallDirect => {
+                items.len() < FOLLOW_LIMIT && may_follow(cache, source, layout.target, at)
+            }
+            _ => false,
+        };
+        if follows {
+            if let Some(item) = items.last_mut() {
+                item.course = Course::Target;
+            }
+            at = layout.target;
+            followed = true;
+            continue;
+        }
         if transfer {
             break End::Transfer;
+        }
+        if layout.target == pc && unrolling.instructions != 0 {
+            break End::Continue(next);
         }
         at = next;
     };
     let live_after = live_flags_after(source, &items, &end);
     ownership::find_live_flags(source, &mut items, live_after);
     (items, end)
+}
+
+/// A superblock that is a loop repeats the loop's body as long as there is room: pointers
+/// that advance by constants then follow from the words of the first round.
+#[derive(Debug, Default)]
+struct Unrolling {
+    /// Instructions and words of one round; 0 as long as its end has not been seen.
+    instructions: usize,
+    words: usize,
+}
+
+impl Unrolling {
+    /// At the end of a round: whether another one is sure to fit.
+    fn goes_on(&mut self, instructions: usize, words: usize) -> bool {
+        if self.instructions == 0 {
+            (self.instructions, self.words) = (instructions, words);
+        }
+        instructions + self.instructions <= LIMIT
+            && words + self.words + MOST_WORDS <= MAX_PATH_WORDS
+    }
+}
+
+/// Whether a superblock goes on at the target of a jump or call at `pc`: in code that changes
+/// by system calls only, because only the pages behind a superblock's start are watched.
+fn may_follow(cache: &Cache, source: &Source, target: u64, pc: u64) -> bool {
+    let stays = |pc| source.is_stable(pc) && !cache.is_unlinked(pc);
+    target != pc && stays(pc) && stays(target)
 }
 
 /// Which flags may be read after the superblock: those that the code to come reads before it
@@ -498,16 +585,22 @@ impl Translation<'_> {
         let next_pc = pc + u64::from(layout.length);
         let executed = index + 1;
         match layout.kind {
+            // The superblock goes on at the target.
+            Kind::JumpDirect if item.course == Course::Target => {}
             Kind::Jcc { condition } => {
                 let path = self.end_path(executed);
-                self.builder.code.bytes(&[0x0f, 0x80 | condition]);
+                let leaving = match item.course {
+                    Course::Next => condition,
+                    Course::Target => condition ^ 1,
+                };
+                self.builder.code.bytes(&[0x0f, 0x80 | leaving]);
                 let field = self.builder.code.here();
                 self.builder.code.imm32(0);
                 self.leaving.push(Leaving {
                     field,
                     path,
                     words: self.words,
-                    target: layout.target,
+                    target: item.side_exit().unwrap_or(next_pc),
                 });
             }
             Kind::JrcxzOrLoop { .. } => {
@@ -526,6 +619,9 @@ impl Translation<'_> {
                 });
             }
             Kind::JumpDirect => self.leave_here(executed, layout.target),
+            Kind::CallDirect if item.course == Course::Target => {
+                self.call_followed(layout.target, next_pc);
+            }
             Kind::CallDirect => self.call_direct(executed, layout.target, next_pc),
             Kind::JumpIndirect | Kind::CallIndirect | Kind::Return { .. } => {
                 self.leave_indirect(item, executed, next_pc);
@@ -611,6 +707,18 @@ impl Translation<'_> {
         };
         self.builder.call(callee, next_pc);
         self.land(next_pc);
+    }
+
+    /// A call whose callee is the rest of the superblock.
+    fn call_followed(&mut self, target: u64, next_pc: u64) {
+        if target == next_pc || !self.pairs_calls() {
+            self.builder.code.push_immediate(next_pc);
+            return;
+        }
+        let field = self.builder.code.call_forward();
+        self.land(next_pc);
+        self.builder.code.land(field);
+        self.builder.code.store_on_stack(0, next_pc);
     }
 
     /// Whether calls and returns may leave cache addresses below the end of the stack. Where
@@ -702,6 +810,11 @@ impl Translation<'_> {
         };
         record::before(self, item, &mut described);
         self.superblock.instructions.push(described);
+    }
+
+    /// The number of the instruction that is being translated.
+    pub(crate) fn instruction_number(&self) -> u32 {
+        self.progress.len() as u32 - 1
     }
 
     /// Takes the next word of the record.

@@ -88,7 +88,7 @@ fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite) {
     let code = Process::get().code();
     let position = code
         .cache
-        .position_of_pc(at, site.pc)
+        .position_of(at, site.instruction)
         .expect("the check belongs to the fragment");
     leave_midway(thread, &code.cache, 0, position);
     for loan in code.cache.loans_at(position.fragment, at) {
@@ -103,7 +103,7 @@ fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite) {
             slot,
         });
     }
-    thread.set_pc(site.pc);
+    thread.set_pc(position.pc);
 }
 
 /// Passes a safe point.

@@ -13,11 +13,8 @@ use crate::operands::{MemoryOperand, RegisterUse, Shape};
 pub(crate) fn find_live_flags(source: &Source, items: &mut [Item], live_after: u16) {
     let mut live = live_after;
     for item in items.iter_mut().rev() {
-        if matches!(
-            item.layout.kind,
-            Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }
-        ) {
-            live |= live_flags_at(source, item.layout.target);
+        if let Some(exit) = item.side_exit() {
+            live |= live_flags_at(source, exit);
         }
         live = live & !item.uses.flags_overwritten | item.uses.flags_read;
         item.flags_live = live & RegisterUse::STATUS != 0;

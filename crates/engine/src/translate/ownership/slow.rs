@@ -27,7 +27,7 @@ pub(crate) fn finish(translation: &mut Translation) {
         look_closely(translation, check, slow.end);
         claim_untouched(translation, check, slow.start);
         acquire_briefly(translation, check);
-        let site = check.site(slow.ordinal, slow.words, slow.pc, slow.flags_live);
+        let site = check.site(slow.ordinal, slow.words, slow.instruction, slow.flags_live);
         let leave = translation.builder.code.here();
         translation.service(translation.tracer.next_check_service(), slow.pc);
         translation.tracer.add_check_site(CheckSite {
