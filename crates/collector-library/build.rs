@@ -1,4 +1,4 @@
-//! Builds the collector as a shared library.
+//! Builds the collector and the runtime of instrumented programs as shared libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,17 +11,23 @@ fn main() {
     let here = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(variable("OUT_DIR"));
     let crates = here.parent().expect("this crate is in a folder of crates");
-    for watched in ["collector", "openmp-record", "../Cargo.lock"] {
+    for watched in ["collector", "dbg-runtime", "openmp-record", "../Cargo.lock"] {
         println!("cargo::rerun-if-changed={}", crates.join(watched).display());
     }
+    for package in ["collector", "dbg-runtime"] {
+        build(package, crates, &out);
+    }
+}
+
+fn build(package: &str, crates: &Path, out: &Path) {
     let target = out.join("target");
     let mut command = Command::new(variable("CARGO"));
     command
         .args(["rustc", "--quiet", "--release", "--lib", "--locked"])
-        .args(["--package", "unspool-collector", "--crate-type", "cdylib"])
-        .args(["--target", TARGET, "--target-dir"])
+        .args(["--package", &format!("unspool-{package}")])
+        .args(["--crate-type", "cdylib", "--target", TARGET, "--target-dir"])
         .arg(&target)
-        .current_dir(crates.join("collector"))
+        .current_dir(crates.join(package))
         // The workspace's own flags make static programs. Frame pointers are how the
         // collector knows where the program called it from.
         .env("CARGO_ENCODED_RUSTFLAGS", "-Cforce-frame-pointers=yes")
@@ -34,12 +40,10 @@ fn main() {
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     let status = command.status().expect("cargo starts again");
-    assert!(
-        status.success(),
-        "building the collector failed: {command:?}"
-    );
-    let built = target.join(TARGET).join("release/libunspool_collector.so");
-    copy(&built, &out.join("libunspool_collector.so"));
+    assert!(status.success(), "building {package} failed: {command:?}");
+    let name = format!("libunspool_{}.so", package.replace('-', "_"));
+    let built = target.join(TARGET).join("release").join(&name);
+    copy(&built, &out.join(&name));
 }
 
 fn variable(name: &str) -> String {

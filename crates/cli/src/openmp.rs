@@ -4,6 +4,7 @@ mod arguments;
 mod launch;
 mod original;
 mod read;
+mod source;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,6 +25,9 @@ use crate::failure::{Failure, warn};
 pub(crate) fn openmp(typed: &OpenmpArguments) -> Result<u8, Failure> {
     if original::is_meant(&typed.words) {
         return original::carry_out(&typed.words, typed.strings.as_deref());
+    }
+    if let Some(result) = source::carry_out(&typed.words, typed.output.as_deref()) {
+        return result;
     }
     let (recording, status) = match typed.words.as_slice() {
         [file] if read::is_recording(Path::new(file)) => {

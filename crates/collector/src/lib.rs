@@ -19,6 +19,7 @@ mod caller;
 mod clock;
 mod construct;
 mod gomp;
+mod intervals;
 mod modules;
 mod mpi;
 mod ompt;

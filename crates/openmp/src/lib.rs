@@ -19,6 +19,7 @@ mod characteristics;
 mod comparison;
 mod diagnosis;
 mod hierarchy;
+pub mod instrument;
 mod points;
 mod recording;
 mod report;

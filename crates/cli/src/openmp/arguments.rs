@@ -8,9 +8,12 @@ use clap::{Args, ValueEnum};
 /// `unspool openmp`
 #[derive(Debug, Args)]
 #[command(override_usage = "unspool openmp [OPTIONS] [--] PROGRAM [ARGUMENT]...
-       unspool openmp [OPTIONS] FILE")]
+       unspool openmp [OPTIONS] FILE
+       unspool openmp [--output SOURCE] instrument SOURCE...
+       unspool openmp [--output LIBRARY] runtime")]
 pub(crate) struct OpenmpArguments {
-    /// Keep what was recorded in this file, to be read again later
+    /// Keep what was recorded in this file, to be read again later; for instrument and
+    /// runtime, where to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 

@@ -83,6 +83,11 @@ pub(crate) fn build(source: &Path, compiler: Compiler, flags: &[&str]) -> Result
 
 /// Runs `unspool openmp` with these words.
 pub(crate) fn openmp(words: &[&str]) -> Output {
+    openmp_in(Path::new("."), words)
+}
+
+/// Runs it in a folder.
+pub(crate) fn openmp_in(folder: &Path, words: &[&str]) -> Output {
     // A program that hangs must not hang the tests.
     let mut command = Command::new("timeout");
     command
@@ -94,7 +99,7 @@ pub(crate) fn openmp(words: &[&str]) -> Output {
         ])
         .args(words);
     // The programs say themselves how many threads they want.
-    command.env_remove("OMP_NUM_THREADS");
+    command.env_remove("OMP_NUM_THREADS").current_dir(folder);
     // Threads that wait must not take processors from those whose work is measured.
     command.env("OMP_WAIT_POLICY", "passive");
     command.output().expect("the command under test starts")

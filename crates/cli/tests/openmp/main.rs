@@ -6,6 +6,7 @@
 //! that can only disturb, so that the best of a few attempts counts.
 
 mod command;
+mod instrumented;
 mod planted;
 mod troubled;
 
@@ -15,5 +16,6 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = planted::trials();
     trials.extend(troubled::trials());
+    trials.extend(instrumented::trials());
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::context_string::{ContextString, ContextStrings};
-use super::trace::{Event, Item, ThreadTrace};
+use super::trace::{Event, Item, Statistics, ThreadTrace};
 
 /// What is to be analysed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -182,7 +182,7 @@ impl Selected {
         };
         selected.find(&master.items, selection, &mut Vec::new());
         if selection.intervals.is_empty() {
-            selected.execution = extent(&master.items);
+            selected.execution = extent(&master.items, master.is_whole);
         }
         selected
     }
@@ -247,12 +247,25 @@ impl Selected {
 }
 
 /// From the first beginning to the last end, as far as folded records tell.
-fn extent(items: &[Item]) -> f64 {
+fn extent(items: &[Item], is_whole: bool) -> f64 {
     let bounds = items.iter().map(|item| match item {
         Item::Interval(one) if one.count <= 1 => (one.begin, one.begin + one.duration),
         Item::Interval(one) => (one.begin, one.begin + one.longest),
-        Item::Event(one) if one.count <= 1 => (one.begin, one.begin + one.duration.sum),
-        Item::Event(one) => (one.begin, one.begin + one.duration.longest),
+        Item::Event(one) => {
+            let last = |figures: Statistics| match one.count {
+                0 | 1 => figures.sum,
+                _ => figures.longest,
+            };
+            let after = if is_whole {
+                0.0
+            } else {
+                last(one.synchronisation)
+            };
+            (
+                one.begin - last(one.wait),
+                one.begin + last(one.duration) + after,
+            )
+        }
     });
     let (first, last) = bounds.fold((f64::MAX, 0.0_f64), |(first, last), (begin, end)| {
         (first.min(begin), last.max(end))

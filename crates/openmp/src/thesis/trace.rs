@@ -30,6 +30,9 @@ pub struct ThreadTrace {
     pub thread: u64,
     /// Whether it is the master.
     pub is_master: bool,
+    /// Whether it has only whole milliseconds: then it is the original's, which adds up
+    /// moments where synchronisation times should be.
+    pub is_whole: bool,
     /// What is outside intervals, and intervals.
     pub items: Vec<Item>,
 }
@@ -115,6 +118,7 @@ impl ThreadTrace {
 
 #[derive(Default)]
 struct Reader {
+    has_fractions: bool,
     trace: ThreadTrace,
     has_title: bool,
     open: Vec<Interval>,
@@ -252,6 +256,7 @@ impl Reader {
             return None;
         };
         let values: Vec<&str> = parts.collect();
+        self.has_fractions |= record.contains('.');
         if values.len() != COUNT {
             self.problem(
                 line,
@@ -279,6 +284,7 @@ impl Reader {
         if !self.has_title {
             self.problem(1, "the file does not say of which thread it is");
         }
+        self.trace.is_whole = !self.has_fractions;
         (self.trace, self.problems)
     }
 }

@@ -1,0 +1,22 @@
+      PROGRAM FIXED
+      INTEGER I,J
+      DOUBLE PRECISION S, A(100)
+C     a comment
+      S = 0
+!$unspool INTERVAL MAIN
+C$OMP PARALLEL DO SCHEDULE(STATIC)
+C$OMP&REDUCTION(+:S) PRIVATE(J)
+      DO 10 I=1,100
+      DO 5 J=1,10
+      A(I)=I
+    5 CONTINUE
+      S=S+A(I)
+   10 CONTINUE
+!$OMP PARALLEL
+!$OMP CRITICAL
+      S=S+1
+!$OMP END CRITICAL
+!$OMP END PARALLEL
+!$unspool END INTERVAL
+      PRINT *,S
+      END

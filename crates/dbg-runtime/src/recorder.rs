@@ -1,0 +1,351 @@
+//! What each thread adds up, and the trace that it becomes.
+
+use std::cell::Cell;
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::clock;
+use crate::strings::{Meaning, meaning_of};
+
+/// When the program called `dbg_init`, or first anything.
+static START_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Recorders of all threads, which are never freed.
+static ALL: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static CURRENT: Cell<*mut Recorder> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// A thread.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    thread: u64,
+    is_master: bool,
+    /// The first is what is outside intervals.
+    scopes: Vec<Scope>,
+    /// The intervals that the thread is in, and when it entered them.
+    inside: Vec<(usize, u64)>,
+    open: Vec<Open>,
+    held: Vec<(String, Open)>,
+}
+
+/// An interval in its context.
+#[derive(Debug, Default)]
+struct Scope {
+    handle: u32,
+    begin: u64,
+    duration: u64,
+    longest: u64,
+    count: u64,
+    inner: Vec<usize>,
+    events: Vec<Event>,
+}
+
+/// An event within one interval. Times are nanoseconds.
+#[derive(Debug, Default)]
+struct Event {
+    handle: u32,
+    begin: u64,
+    count: u64,
+    /// Duration, wait and synchronisation: the sum and the longest of each.
+    times: [(u64, u64); 3],
+}
+
+/// An event that has not ended.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    handle: u32,
+    before: Option<u64>,
+    begin: Option<u64>,
+    end: Option<u64>,
+}
+
+/// The calling thread's recorder.
+pub(crate) fn current() -> &'static mut Recorder {
+    let known = CURRENT.get();
+    if !known.is_null() {
+        // SAFETY: only this thread has the pointer while it runs, and nothing is freed.
+        return unsafe { &mut *known };
+    }
+    start_clock();
+    // SAFETY: these only return numbers.
+    let (thread, process) = unsafe { (libc::gettid(), libc::getpid()) };
+    let new = Box::into_raw(Box::new(Recorder {
+        thread: thread as u64,
+        is_master: thread == process,
+        scopes: vec![Scope::default()],
+        inside: Vec::new(),
+        open: Vec::new(),
+        held: Vec::new(),
+    }));
+    CURRENT.set(new);
+    if let Ok(mut all) = ALL.lock() {
+        all.push(new as usize);
+    }
+    // SAFETY: as above.
+    unsafe { &mut *new }
+}
+
+/// Starts to count time, if that has not happened.
+pub(crate) fn start_clock() {
+    let now = clock::monotonic_ns();
+    // Another thread may have been first.
+    let _ = START_NS.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+fn now() -> u64 {
+    clock::monotonic_ns().saturating_sub(START_NS.load(Ordering::Relaxed))
+}
+
+impl Recorder {
+    /// The thread is about to come to an event.
+    pub(crate) fn before(&mut self, handle: u32) {
+        self.open.push(Open {
+            handle,
+            before: Some(now()),
+            begin: None,
+            end: None,
+        });
+    }
+
+    /// A barrier comes: what is being shared is done.
+    pub(crate) fn before_barrier(&mut self, handle: u32) {
+        let now = now();
+        if let Some(open) = self.open.last_mut().filter(|open| open.before.is_some()) {
+            open.end.get_or_insert(now);
+        }
+        self.before(handle);
+    }
+
+    /// The event itself begins.
+    pub(crate) fn begin(&mut self, handle: u32) {
+        let now = now();
+        let waiting = self
+            .open
+            .last_mut()
+            .filter(|open| open.handle == handle && open.begin.is_none());
+        match waiting {
+            Some(open) => open.begin = Some(now),
+            None => self.open.push(Open {
+                handle,
+                before: None,
+                begin: Some(now),
+                end: None,
+            }),
+        }
+    }
+
+    /// The event itself ends; what follows is synchronisation, if anything does.
+    pub(crate) fn end(&mut self, handle: u32) {
+        let now = now();
+        let Some(index) = self.open.iter().rposition(|open| open.handle == handle) else {
+            return;
+        };
+        self.open.truncate(index + 1);
+        self.open[index].end = Some(now);
+        if self.open[index].before.is_none() {
+            self.after(handle);
+        }
+    }
+
+    /// The thread has left the event.
+    pub(crate) fn after(&mut self, handle: u32) {
+        let now = now();
+        let Some(index) = self.open.iter().rposition(|open| open.handle == handle) else {
+            return;
+        };
+        let open = self.open[index];
+        self.open.truncate(index);
+        self.add(open, now);
+    }
+
+    /// The thread has left a barrier: all its time was waiting.
+    pub(crate) fn after_barrier(&mut self, handle: u32) {
+        let now = now();
+        let Some(index) = self.open.iter().rposition(|open| open.handle == handle) else {
+            return;
+        };
+        let open = self.open[index];
+        self.open.truncate(index);
+        let waited = now - open.before.unwrap_or(now);
+        self.count(handle, open.before.unwrap_or(now), [waited, waited, 0]);
+    }
+
+    fn add(&mut self, open: Open, now: u64) {
+        let begin = open.begin.or(open.before).unwrap_or(now);
+        let end = open.end.unwrap_or(now);
+        let waited = begin - open.before.unwrap_or(begin).min(begin);
+        self.count(
+            open.handle,
+            begin,
+            [end.saturating_sub(begin), waited, now - end.min(now)],
+        );
+    }
+
+    fn count(&mut self, handle: u32, begin: u64, times: [u64; 3]) {
+        let scope = self.inside.last().map_or(0, |(scope, _)| *scope);
+        let events = &mut self.scopes[scope].events;
+        let index = match events.iter().position(|event| event.handle == handle) {
+            Some(index) => index,
+            None => {
+                events.push(Event {
+                    handle,
+                    ..Event::default()
+                });
+                events.len() - 1
+            }
+        };
+        let event = &mut events[index];
+        event.begin = begin;
+        event.count += 1;
+        for ((sum, longest), time) in event.times.iter_mut().zip(times) {
+            *sum += time;
+            *longest = time.max(*longest);
+        }
+    }
+
+    /// A call begins: of a function, around an interval, or of a lock's functions.
+    pub(crate) fn before_call(&mut self, handle: u32) {
+        match meaning_of(handle) {
+            Meaning::Interval(_) => self.enter_interval(handle),
+            Meaning::UnsetLock(name) => {
+                if let Some(index) = self.held.iter().rposition(|(held, _)| *held == name) {
+                    let (_, open) = self.held.remove(index);
+                    self.add(open, now());
+                }
+            }
+            Meaning::Event | Meaning::SetLock(_) => self.before(handle),
+        }
+    }
+
+    /// A call has ended.
+    pub(crate) fn after_call(&mut self, handle: u32) {
+        match meaning_of(handle) {
+            Meaning::Interval(_) => self.leave_interval(handle),
+            Meaning::SetLock(name) => {
+                if let Some(index) = self.open.iter().rposition(|open| open.handle == handle) {
+                    let mut open = self.open[index];
+                    self.open.truncate(index);
+                    open.begin = Some(now());
+                    self.held.push((name, open));
+                }
+            }
+            Meaning::UnsetLock(_) => {}
+            Meaning::Event => self.after(handle),
+        }
+    }
+
+    /// The thread enters an interval.
+    pub(crate) fn enter_interval(&mut self, handle: u32) {
+        let outer = self.inside.last().map_or(0, |(scope, _)| *scope);
+        let inner = &self.scopes[outer].inner;
+        let known = inner
+            .iter()
+            .copied()
+            .find(|scope| self.scopes[*scope].handle == handle);
+        let scope = known.unwrap_or_else(|| {
+            self.scopes.push(Scope {
+                handle,
+                ..Scope::default()
+            });
+            let new = self.scopes.len() - 1;
+            self.scopes[outer].inner.push(new);
+            new
+        });
+        let now = now();
+        self.scopes[scope].begin = now;
+        self.inside.push((scope, now));
+    }
+
+    /// The thread leaves an interval, and those in it that it has not left.
+    pub(crate) fn leave_interval(&mut self, handle: u32) {
+        let of_handle = |(scope, _): &(usize, u64)| self.scopes[*scope].handle == handle;
+        let Some(depth) = self.inside.iter().rposition(of_handle) else {
+            return;
+        };
+        let now = now();
+        for (scope, begin) in self.inside.split_off(depth) {
+            let scope = &mut self.scopes[scope];
+            scope.duration += now - begin;
+            scope.longest = scope.longest.max(now - begin);
+            scope.count += 1;
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!("Trace for thread {}\n", self.thread);
+        if self.is_master {
+            text.push_str("Thread is master\n");
+        }
+        self.write_scope(&mut text, &self.scopes[0]);
+        text
+    }
+
+    fn write_scope(&self, text: &mut String, scope: &Scope) {
+        for inner in scope.inner.iter().map(|inner| &self.scopes[*inner]) {
+            let average = inner.duration / inner.count.max(1);
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "B{}:{}:{}:{}:{}:{}",
+                inner.handle,
+                Milliseconds(inner.begin),
+                Milliseconds(inner.duration),
+                inner.count,
+                Milliseconds(average),
+                Milliseconds(inner.longest)
+            );
+            self.write_scope(text, inner);
+            let _ = writeln!(text, "E{}", inner.handle);
+        }
+        for event in &scope.events {
+            let [duration, wait, synchronisation] = event.times;
+            let _ = write!(
+                text,
+                "{}:{}:{}:{}:{}:{}",
+                event.handle,
+                Milliseconds(event.begin),
+                Milliseconds(duration.0),
+                event.count,
+                Milliseconds(wait.0),
+                Milliseconds(synchronisation.0)
+            );
+            for (sum, longest) in event.times {
+                let average = sum / event.count.max(1);
+                let _ = write!(text, ":{}:{}", Milliseconds(average), Milliseconds(longest));
+            }
+            text.push('\n');
+        }
+    }
+}
+
+/// Nanoseconds, shown as milliseconds with all their digits.
+struct Milliseconds(u64);
+
+impl std::fmt::Display for Milliseconds {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{}.{:06}",
+            self.0 / 1_000_000,
+            self.0 % 1_000_000
+        )
+    }
+}
+
+/// Writes the traces of all threads, which must have nothing more to add.
+pub(crate) fn write_traces() {
+    let Ok(mut all) = ALL.lock() else { return };
+    // What a program does after it has said that it is done is not written again.
+    let all = std::mem::take(&mut *all);
+    for recorder in all {
+        // SAFETY: recorders are never freed; the program has told that it is done.
+        let recorder = unsafe { &*(recorder as *const Recorder) };
+        let path = format!("trace.{}.mtr", recorder.thread);
+        if let Err(error) = std::fs::write(&path, recorder.to_text()) {
+            eprintln!("unspool: cannot write {path}: {error}");
+        }
+    }
+}

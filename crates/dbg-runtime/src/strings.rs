@@ -1,0 +1,109 @@
+//! Context strings as programs register them.
+
+use std::ffi::c_char;
+use std::fs::File;
+use std::io::Write;
+use std::sync::Mutex;
+
+/// What an event's calls mean beyond their names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// Nothing more.
+    Event,
+    /// Calls around an interval, with its name.
+    Interval(String),
+    /// Taking this lock.
+    SetLock(String),
+    /// Giving this lock back.
+    UnsetLock(String),
+}
+
+#[derive(Debug, Default)]
+struct Registered {
+    meanings: Vec<Meaning>,
+    file: Option<File>,
+}
+
+static REGISTERED: Mutex<Registered> = Mutex::new(Registered {
+    meanings: Vec::new(),
+    file: None,
+});
+
+/// Registers a string; returns its number, from 1.
+///
+/// # Safety
+/// The string must end in two stars or in a zero byte: Fortran's ends in stars alone.
+pub(crate) unsafe fn register(string: *const c_char) -> u32 {
+    // SAFETY: as the caller promises.
+    let text = unsafe { text(string) };
+    let Ok(mut registered) = REGISTERED.lock() else {
+        return 0;
+    };
+    if registered.file.is_none() {
+        registered.file = File::create("cstrings.csf")
+            .inspect_err(|error| eprintln!("unspool: cannot write cstrings.csf: {error}"))
+            .ok();
+    }
+    if let Some(file) = &mut registered.file
+        && let Err(error) = writeln!(file, "{text}")
+    {
+        eprintln!("unspool: cannot write cstrings.csf: {error}");
+    }
+    registered.meanings.push(meaning(&text));
+    registered.meanings.len() as u32
+}
+
+/// What the string of this number means.
+pub(crate) fn meaning_of(number: u32) -> Meaning {
+    let known = REGISTERED.lock().ok().and_then(|registered| {
+        let index = (number as usize).checked_sub(1)?;
+        registered.meanings.get(index).cloned()
+    });
+    known.unwrap_or(Meaning::Event)
+}
+
+unsafe fn text(string: *const c_char) -> String {
+    let mut bytes = Vec::new();
+    let mut at = string.cast::<u8>();
+    loop {
+        // SAFETY: the caller's string has not ended yet.
+        let byte = unsafe { at.read() };
+        if byte == 0 || byte == b'\n' {
+            break;
+        }
+        bytes.push(byte);
+        if bytes.ends_with(b"**") {
+            break;
+        }
+        // SAFETY: as above.
+        at = unsafe { at.add(1) };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn meaning(text: &str) -> Meaning {
+    let attribute = |name: &str| {
+        let start = text.to_ascii_lowercase().find(&format!("*{name}="))? + name.len() + 2;
+        let value = &text[start..];
+        Some(value[..value.find('*')?].to_owned())
+    };
+    let name = attribute("name1").unwrap_or_default();
+    let lock = |marks: [&str; 2]| {
+        let found = marks.iter().find_map(|mark| name.strip_prefix(mark));
+        found.map(|rest| {
+            rest.trim_start_matches("_lock")
+                .trim_start_matches('_')
+                .to_owned()
+        })
+    };
+    if let Some(lock) = lock(["@set_lock", "@set_nested"]) {
+        return Meaning::SetLock(lock);
+    }
+    if let Some(lock) = lock(["@unset_lock", "@unset_nested"]) {
+        return Meaning::UnsetLock(lock);
+    }
+    match attribute("type").as_deref() {
+        Some("user_interval" | "interval") => Meaning::Interval(name),
+        _ => Meaning::Event,
+    }
+}
