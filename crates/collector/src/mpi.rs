@@ -76,10 +76,14 @@ fn leave(entered: bool) {
 
 /// Asks for this process's number, once MPI has started.
 fn note_rank() {
-    let world: usize = match find_next(c"ompi_mpi_comm_world") {
-        Some(address) => address as usize,
+    // Open MPI's is the address of a variable, of which the program may have its own copy:
+    // the first that the search order finds is the one that is used.
+    // SAFETY: the name ends in a zero byte.
+    let variable = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"ompi_mpi_comm_world".as_ptr()) };
+    let world = match variable.is_null() {
+        false => variable as usize,
         // MPICH's handle for it, which is part of its binary interface.
-        None => 0x4400_0000,
+        true => 0x4400_0000,
     };
     let ask = |name: &CStr| -> Option<c_int> {
         let function = find_next(name)?;

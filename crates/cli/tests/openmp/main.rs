@@ -6,6 +6,7 @@
 //! that can only disturb, so that the best of a few attempts counts.
 
 mod command;
+mod hybrid;
 mod instrumented;
 mod planted;
 mod troubled;
@@ -17,5 +18,6 @@ fn main() {
     let mut trials: Vec<Trial> = planted::trials();
     trials.extend(troubled::trials());
     trials.extend(instrumented::trials());
+    trials.extend(hybrid::trials());
     libtest_mimic::run(&arguments, trials).exit();
 }
