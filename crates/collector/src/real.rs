@@ -32,6 +32,15 @@ impl Real {
         }
     }
 
+    /// Whether any library has it. A program that asks for it weakly works without, and
+    /// cannot see that this library only stands in for it.
+    pub(crate) fn is_there(&self) -> bool {
+        !self.address.load(Ordering::Relaxed).is_null()
+            || find_next(self.name)
+                .or_else(|| find_in_runtimes(self.name))
+                .is_some()
+    }
+
     /// Its address.
     #[inline]
     pub(crate) fn address(&self) -> *mut c_void {

@@ -34,7 +34,9 @@ pub(super) fn run(words: &[OsString], spans: bool, to_stderr: bool) -> Result<Ru
         .env("UNSPOOL_OPENMP_DIRECTORY", &folder.path);
     command.env("LD_PRELOAD", preload(&library));
     // OpenMP's own way to name a tool, which must not be given another one meanwhile.
-    command.env_remove("OMP_TOOL_LIBRARIES");
+    command
+        .env_remove("OMP_TOOL_LIBRARIES")
+        .env("OMP_TOOL", "enabled");
     if spans {
         command.env("UNSPOOL_OPENMP_SPANS", "1");
     }

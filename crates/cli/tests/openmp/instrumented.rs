@@ -168,5 +168,18 @@ fn fixed_form() -> Result<(), Verdict> {
     let interval = readable
         .into_iter()
         .any(|text| text.contains("user interval begins MAIN src=fixed_form.f(6:20)"));
-    check(interval, || "no readable trace has the interval".to_owned())
+    check(interval, || "no readable trace has the interval".to_owned())?;
+    // The interval is seen from outside too.
+    let output = openmp_in(&folder, &["--json", &program.to_string_lossy()]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| Verdict::Wrong(error.to_string()))?;
+    let interval = &report["intervals"][0];
+    check(interval["name"] == "MAIN", || {
+        report["intervals"].to_string()
+    })?;
+    let number = |key: &str| interval[key].as_f64().unwrap_or(f64::NAN);
+    let sum = number("productive") + number("lost") + number("idle");
+    check((sum - number("total")).abs() < 1e-6, || {
+        interval.to_string()
+    })
 }

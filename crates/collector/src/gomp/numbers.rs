@@ -21,7 +21,11 @@ macro_rules! sizes {
             if let Some(thread) = thread::current() {
                 thread.asked_for_size_at = address;
             }
-            call_real!(REAL;)
+            match REAL.is_there() {
+                true => call_real!(REAL;),
+                // Without a runtime there is one thread.
+                false => 1,
+            }
         }
     )*};
 }
@@ -44,7 +48,10 @@ macro_rules! numbers {
                     thread.divide(address, clock::now);
                 }
             }
-            call_real!(REAL;)
+            match REAL.is_there() {
+                true => call_real!(REAL;),
+                false => 0,
+            }
         }
     )*};
 }

@@ -197,9 +197,13 @@ impl Builder<'_> {
         None
     }
 
-    /// gcc calls the same function for a barrier that the program asks for and for one at the
-    /// end of a construct; only the former stands in the source.
+    /// What the source tells beyond the runtime's calls. gcc calls the same function for a
+    /// barrier that the program asks for and for one at the end of a construct; only the
+    /// former stands in the source. And work that it divides itself may be a loop there.
     fn kind(&mut self, one: &Collected, location: &Location) -> Kind {
+        if one.kind == Kind::Divided && self.sources.text(location).is_some_and(is_loop_directive) {
+            return Kind::Loop;
+        }
         if one.kind != Kind::Barrier || !self.record.runtimes.gomp {
             return one.kind;
         }
@@ -282,6 +286,14 @@ impl Builder<'_> {
             wait_ns: ns(span.wait),
         })
     }
+}
+
+/// Whether a source line is a directive for a loop.
+fn is_loop_directive(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut words = text.split(|letter| !is_word(letter));
+    words.any(|word| word == "omp") && words.any(|word| word == "for" || word == "do")
 }
 
 impl Share {
