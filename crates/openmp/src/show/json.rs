@@ -182,6 +182,7 @@ fn construct(one: &Construct) -> Value {
         "parent": one.parent,
         "name": one.name,
         "location": location(&one.location),
+        "call_path": one.call_path.iter().map(location).collect::<Vec<_>>(),
         "team": one.team,
         "threads": one.shares.iter().map(|share| json!({
             "thread": share.thread,
