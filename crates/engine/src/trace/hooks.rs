@@ -231,6 +231,8 @@ pub(crate) fn system_call_exit(thread: &mut Thread, call: &Call, result: i64) {
         return;
     };
     if let Some(operation @ SyncOperation::FutexWait) = futex(call) {
+        // Whoever ended the wait changed the word before: the wait's end comes later.
+        super::ownership::own(tracer, thread, call.arguments[0], 4);
         trace.event(
             tracer,
             &Event::Sync {
