@@ -78,9 +78,11 @@ impl BranchTable {
     /// Makes all branches leave the cache, from now on through another miss gate.
     pub fn clear_all(&mut self, miss: u64) {
         self.miss = miss;
-        for page in 0..LIBRARY_END / ENTRIES_PER_PAGE {
-            if self.is_filled(page) {
-                self.fill(page);
+        for (word, first) in self.filled.iter().zip((0..).step_by(64)) {
+            let mut left = *word;
+            while left != 0 {
+                self.fill(first + u64::from(left.trailing_zeros()));
+                left &= left - 1;
             }
         }
     }

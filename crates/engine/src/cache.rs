@@ -162,6 +162,20 @@ impl Draft {
     }
 }
 
+/// A piece of program code of which a fragment was made.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    start: u64,
+    length: u32,
+    fragment: u32,
+}
+
+impl Piece {
+    fn end(self) -> u64 {
+        self.start + u64::from(self.length)
+    }
+}
+
 /// The course of a fragment that does not follow the program in one piece.
 #[derive(Debug)]
 struct Course {
@@ -203,7 +217,8 @@ pub struct Cache {
     boundaries: Vec<u8>,
     courses: FxHashMap<u32, Course>,
     loans: Vec<Loan>,
-    by_page: FxHashMap<u64, Vec<u32>>,
+    /// The pieces of code that each page holds.
+    by_page: FxHashMap<u64, Vec<Piece>>,
     /// Pages whose code is entered only from outside the cache.
     unlinked_pages: FxHashSet<u64>,
     /// Bytes that it may use.
@@ -365,14 +380,12 @@ impl Cache {
         if self.is_unlinked(pc) {
             return None;
         }
-        let fragments = self.by_page.get(&(pc >> PAGE_SHIFT))?;
-        fragments
+        let pieces = self.by_page.get(&(pc >> PAGE_SHIFT))?;
+        pieces
             .iter()
-            .map(|&index| &self.fragments[index as usize])
+            .filter(|piece| (piece.start..piece.end()).contains(&pc))
+            .map(|piece| &self.fragments[piece.fragment as usize])
             .filter(|fragment| fragment.live && fragment.trace == 0)
-            .filter(|fragment| {
-                (fragment.pc..fragment.pc + u64::from(fragment.length)).contains(&pc)
-            })
             .find_map(|fragment| self.instruction_in(fragment, pc))
     }
 
@@ -419,14 +432,15 @@ impl Cache {
         self.translated_instructions += draft.boundaries.len() as u64;
         self.push_boundaries(&draft);
         self.loans.extend_from_slice(&draft.loans);
-        for piece in &pieces {
-            for page in
-                piece.start >> PAGE_SHIFT..=(piece.end.max(piece.start + 1) - 1) >> PAGE_SHIFT
-            {
-                let listed = self.by_page.entry(page).or_default();
-                if listed.last() != Some(&fragment) {
-                    listed.push(fragment);
-                }
+        for range in &pieces {
+            let length = (range.end - range.start).max(1) as u32;
+            let piece = Piece {
+                start: range.start,
+                length,
+                fragment,
+            };
+            for page in piece.start >> PAGE_SHIFT..=(piece.end() - 1) >> PAGE_SHIFT {
+                self.by_page.entry(page).or_default().push(piece);
             }
         }
         if !draft.turns.is_empty() {
@@ -701,20 +715,17 @@ impl Cache {
         };
         let mut stale: Vec<u32> = Vec::new();
         for page in pages {
-            let mut listed = self.by_page.remove(&page).unwrap_or_default();
-            listed.retain(|&index| {
-                let hit = self
-                    .pieces_of(index)
-                    .iter()
-                    .any(|piece| piece.start < range.end && range.start < piece.end);
-                if hit && self.fragments[index as usize].live {
-                    stale.push(index);
+            let Some(listed) = self.by_page.get_mut(&page) else {
+                continue;
+            };
+            let fragments = &self.fragments;
+            listed.retain(|piece| {
+                let hit = piece.start < range.end && range.start < piece.end();
+                if hit && fragments[piece.fragment as usize].live {
+                    stale.push(piece.fragment);
                 }
                 !hit
             });
-            if !listed.is_empty() {
-                self.by_page.insert(page, listed);
-            }
         }
         stale.sort_unstable();
         stale.dedup();

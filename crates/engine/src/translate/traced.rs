@@ -585,8 +585,9 @@ impl Translation<'_> {
         let next_pc = pc + u64::from(layout.length);
         let executed = index + 1;
         match layout.kind {
-            // The superblock goes on at the target.
-            Kind::JumpDirect if item.course == Course::Target => {}
+            // The superblock goes on at the target. That the jump has a place of its own lets
+            // it be stepped over.
+            Kind::JumpDirect if item.course == Course::Target => self.builder.code.nops(1),
             Kind::Jcc { condition } => {
                 let path = self.end_path(executed);
                 let leaving = match item.course {
