@@ -1,6 +1,8 @@
 //! The signal frame on the program's stack, byte for byte as the kernel lays it out
 //! (`arch/x86/include/asm/sigframe.h` and `asm/sigcontext.h`, 64-bit).
 
+use std::sync::OnceLock;
+
 use super::TRAP_FLAG;
 use crate::gates::VectorState;
 use crate::guarded;
@@ -391,24 +393,33 @@ fn copy_component(slots: *const Slots, component: u32, offset: usize, to: &mut [
     }
 }
 
+/// Where a component lies in the XSAVE area. The processor is asked once: under a hypervisor
+/// each question takes tens of microseconds.
 fn component_offset(vectors: VectorState, component: u32) -> usize {
+    static OFFSETS: OnceLock<[usize; COMPONENTS]> = OnceLock::new();
+    let offsets = OFFSETS.get_or_init(|| component_offsets(vectors));
+    offsets[component as usize]
+}
+
+/// One more than the number of the last component that is saved: the upper vector registers.
+const COMPONENTS: usize = 8;
+
+fn component_offsets(vectors: VectorState) -> [usize; COMPONENTS] {
     use std::arch::x86_64::__cpuid_count;
     const ALIGNED: u32 = 2;
-    if !vectors.compact {
-        return __cpuid_count(0xd, component).ebx as usize;
-    }
+    let mut offsets = [0; COMPONENTS];
     let mut at = HEADER + 64;
-    for earlier in (2..=component).filter(|earlier| vectors.mask & 1 << earlier != 0) {
-        let facts = __cpuid_count(0xd, earlier);
-        if facts.ecx & ALIGNED != 0 {
+    for component in (2..COMPONENTS as u32).filter(|component| vectors.mask & 1 << component != 0) {
+        let facts = __cpuid_count(0xd, component);
+        if !vectors.compact {
+            at = facts.ebx as usize;
+        } else if facts.ecx & ALIGNED != 0 {
             at = at.next_multiple_of(64);
         }
-        if earlier == component {
-            break;
-        }
+        offsets[component as usize] = at;
         at += facts.eax as usize;
     }
-    at
+    offsets
 }
 
 /// The process's way of saving vectors.
