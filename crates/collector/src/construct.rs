@@ -24,13 +24,35 @@ pub(crate) struct Node {
     pub(crate) number: u64,
     pub(crate) record: Fields,
     pub(crate) parent: *mut Node,
-    nested: Vec<(Key, *mut Node)>,
+    nested: Siblings,
+}
+
+/// Constructs of the same context, in the order in which they were first entered. A program
+/// usually enters the same one again, or the one that followed it before.
+#[derive(Debug, Default)]
+struct Siblings {
+    all: Vec<(Key, *mut Node)>,
+    last: usize,
+}
+
+impl Siblings {
+    #[inline]
+    fn find(&mut self, key: Key) -> Option<*mut Node> {
+        let (before, from_last) = self.all.split_at(self.last);
+        let is_it = |(found, _): &(Key, *mut Node)| *found == key;
+        let index = match from_last.iter().position(is_it) {
+            Some(after) => self.last + after,
+            None => before.iter().position(is_it)?,
+        };
+        self.last = index;
+        Some(self.all[index].1)
+    }
 }
 
 /// All constructs of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Constructs {
-    outermost: Vec<(Key, *mut Node)>,
+    outermost: Siblings,
     block: Option<(u64, Fields)>,
 }
 
@@ -43,15 +65,8 @@ impl Constructs {
             Some(parent) => &mut parent.nested,
             None => &mut self.outermost,
         };
-        if let Some((first, node)) = siblings.first()
-            && *first == key
-        {
-            return Some(*node);
-        }
-        if let Some(index) = siblings.iter().position(|(one, _)| *one == key) {
-            // What is entered now will probably be entered again.
-            siblings.swap(0, index);
-            return Some(siblings[0].1);
+        if let Some(node) = siblings.find(key) {
+            return Some(node);
         }
         self.make(owner, parent, key)
     }
@@ -76,11 +91,11 @@ impl Constructs {
             number,
             record,
             parent,
-            nested: Vec::new(),
+            nested: Siblings::default(),
         }));
         match parent_node {
-            Some(parent) => parent.nested.push((key, node)),
-            None => self.outermost.push((key, node)),
+            Some(parent) => parent.nested.all.push((key, node)),
+            None => self.outermost.all.push((key, node)),
         }
         Some(node)
     }

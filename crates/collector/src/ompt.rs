@@ -3,5 +3,3 @@
 mod callbacks;
 mod tool;
 mod types;
-
-pub(crate) use callbacks::note_lock_caller;

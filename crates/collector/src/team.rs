@@ -8,7 +8,8 @@ use crate::arena::Fields;
 use crate::construct::Node;
 use crate::places;
 
-/// One passage through a parallel region.
+/// One passage through a parallel region. What all its threads read is apart from what they
+/// write.
 #[derive(Debug)]
 pub(crate) struct Team {
     /// Where the region is in the code.
@@ -19,18 +20,31 @@ pub(crate) struct Team {
     pub(crate) fork: u64,
     /// The construct of the thread that forked it.
     pub(crate) region: u64,
-    /// Whether places are to be taken in order of thread numbers.
-    pub(crate) is_outermost: bool,
+    /// Whether its threads are to have the places of their numbers.
+    is_outermost: bool,
+    /// The first places that were taken for its threads at the fork, or 0.
+    reserved: usize,
+    /// Of them, how many its threads have.
+    used: AtomicU64,
+    /// Which passage this is, to tell its arrivals from those of passages before.
+    passage: u64,
     /// How many threads it has, once one of them has said so.
     size: AtomicU64,
-    /// Arrivals at barriers, all together.
-    arrivals: AtomicU64,
     members: Vec<Member>,
+    /// Arrivals at barriers, all together.
+    arrivals: Line<AtomicU64>,
 }
 
-/// What a thread leaves behind when it arrives at the join.
+/// What has cache lines of its own.
 #[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line<T>(T);
+
+/// What a thread leaves behind when it arrives at the join.
+#[derive(Debug)]
+#[repr(align(64))]
 struct Member {
+    passage: AtomicU64,
     record: AtomicPtr<Node>,
     arrival: AtomicU64,
     since: AtomicU64,
@@ -38,23 +52,33 @@ struct Member {
     place: AtomicU64,
 }
 
-/// A member that took no place.
+/// A member that took no place of its own.
 const NO_PLACE: u64 = u64::MAX;
 
 impl Team {
     /// A team of up to so many threads.
     pub(crate) fn new(limit: usize) -> Team {
         let mut members = Vec::new();
-        members.resize_with(limit.max(1), Member::default);
+        members.resize_with(limit.max(1), || Member {
+            passage: AtomicU64::new(0),
+            record: AtomicPtr::new(std::ptr::null_mut()),
+            arrival: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+            place: AtomicU64::new(NO_PLACE),
+        });
         Team {
             address: 0,
             body: 0,
             fork: 0,
             region: 0,
             is_outermost: true,
+            reserved: 0,
+            used: AtomicU64::new(0),
+            passage: 0,
             size: AtomicU64::new(0),
-            arrivals: AtomicU64::new(0),
             members,
+            arrivals: Line::default(),
         }
     }
 
@@ -63,27 +87,48 @@ impl Team {
         self.members.len()
     }
 
-    /// Makes it ready for another passage.
-    pub(crate) fn start(&mut self, place: (u64, u64), region: u64, fork: u64, is_outermost: bool) {
+    /// Makes it ready for another passage, of up to so many threads.
+    pub(crate) fn start(
+        &mut self,
+        place: (u64, u64),
+        region: u64,
+        fork: u64,
+        limit: usize,
+        is_outermost: bool,
+    ) {
         (self.address, self.body) = place;
         self.region = region;
         self.fork = fork;
         self.is_outermost = is_outermost;
-        self.size.store(0, Ordering::Relaxed);
-        self.arrivals.store(0, Ordering::Relaxed);
-        for member in &mut self.members {
-            *member.record.get_mut() = std::ptr::null_mut();
-            *member.place.get_mut() = NO_PLACE;
-        }
+        self.passage += 1;
+        *self.size.get_mut() = 0;
+        *self.used.get_mut() = 0;
+        *self.arrivals.0.get_mut() = 0;
+        self.reserved = match is_outermost && places::take_first(limit) {
+            true => limit,
+            false => 0,
+        };
     }
 
     /// A thread has started: how many there are.
-    pub(crate) fn set_size(&self, size: u64) {
-        self.size.store(size, Ordering::Relaxed);
+    #[inline]
+    pub(crate) fn set_size(&self, index: usize, size: usize) {
+        if self.size.load(Ordering::Relaxed) != size as u64 {
+            self.size.store(size as u64, Ordering::Relaxed);
+        }
+        if index == 0 && self.reserved > 0 {
+            let used = size.clamp(1, self.reserved);
+            places::use_first(used, self.reserved);
+            self.used.store(used as u64, Ordering::Relaxed);
+        }
     }
 
-    /// Takes a place for a worker.
+    /// Takes the place of a worker.
+    #[inline]
     pub(crate) fn take_place(&self, index: usize) -> u64 {
+        if index < self.reserved {
+            return index as u64;
+        }
         let wanted = if self.is_outermost { index as u64 } else { 0 };
         let place = places::take(wanted);
         match self.members.get(index) {
@@ -94,9 +139,15 @@ impl Team {
     }
 
     /// A thread arrives at a barrier within the region; says whether it is the last.
+    #[inline]
     pub(crate) fn arrive_at_barrier(&self) -> bool {
-        let before = self.arrivals.fetch_add(1, Ordering::Relaxed);
-        (before + 1).is_multiple_of(self.size.load(Ordering::Relaxed).max(1))
+        let size = self.size.load(Ordering::Relaxed);
+        // Alone, it is the last; and two is the number that needs no division.
+        match size {
+            0 | 1 => true,
+            2 => self.arrivals.0.fetch_add(1, Ordering::Relaxed) & 1 == 1,
+            _ => (self.arrivals.0.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(size),
+        }
     }
 
     /// A thread arrives at the join.
@@ -107,13 +158,14 @@ impl Team {
         member.arrival.store(now, Ordering::Relaxed);
         member.since.store(since, Ordering::Relaxed);
         member.waited.store(waited, Ordering::Relaxed);
-        member.record.store(node, Ordering::Release);
+        member.record.store(node, Ordering::Relaxed);
+        member.passage.store(self.passage, Ordering::Release);
     }
 
     /// When the thread that forked the region arrived at its join.
     pub(crate) fn first_arrival(&self) -> u64 {
         match self.members.first() {
-            Some(member) if !member.record.load(Ordering::Relaxed).is_null() => {
+            Some(member) if member.passage.load(Ordering::Relaxed) == self.passage => {
                 member.arrival.load(Ordering::Relaxed)
             }
             _ => self.fork,
@@ -122,30 +174,41 @@ impl Team {
 
     /// All have arrived: books what each has waited, and gives places back.
     pub(crate) fn join(&self, now: u64) {
+        match self.used.load(Ordering::Relaxed) {
+            // The thread that forked it did not come to work in it.
+            0 if self.reserved > 0 => places::use_first(1, self.reserved),
+            0 => {}
+            used => places::give_back_first(used as usize),
+        }
         let mut last: Option<(&Member, Fields, u64)> = None;
         for member in &self.members {
             let place = member.place.load(Ordering::Relaxed);
             if place != NO_PLACE {
                 places::give_back(place);
+                member.place.store(NO_PLACE, Ordering::Relaxed);
+            }
+            if member.passage.load(Ordering::Acquire) != self.passage {
+                continue;
             }
             // SAFETY: nodes are never freed.
-            let Some(node) = (unsafe { member.record.load(Ordering::Acquire).as_ref() }) else {
+            let Some(node) = (unsafe { member.record.load(Ordering::Relaxed).as_ref() }) else {
                 continue;
             };
+            // Its own thread writes these fields only before it arrives.
             let record = node.record;
             let arrival = member.arrival.load(Ordering::Relaxed);
             let wait = now.saturating_sub(arrival);
-            record.add_shared(construct::WAIT, wait);
-            record.raise_shared(construct::WAIT_LONGEST, wait);
+            record.add(construct::WAIT, wait);
+            record.raise(construct::WAIT_LONGEST, wait);
             if last.as_ref().is_none_or(|(_, _, latest)| arrival > *latest) {
                 last = Some((member, record, arrival));
             }
         }
         if let Some((member, record, arrival)) = last {
             let since = member.since.load(Ordering::Relaxed);
-            record.add_shared(construct::LAST_ARRIVALS, 1);
-            record.add_shared(construct::PATH_TOTAL, arrival.saturating_sub(since));
-            record.add_shared(construct::PATH_WAIT, member.waited.load(Ordering::Relaxed));
+            record.add(construct::LAST_ARRIVALS, 1);
+            record.add(construct::PATH_TOTAL, arrival.saturating_sub(since));
+            record.add(construct::PATH_WAIT, member.waited.load(Ordering::Relaxed));
         }
     }
 }

@@ -1,6 +1,5 @@
 //! A thread, and the constructs it is in.
 
-use std::cell::Cell;
 use std::ffi::c_void;
 
 use unspool_openmp_record::Kind;
@@ -40,6 +39,12 @@ pub(crate) struct Thread {
     pending: Option<Pending>,
     /// Where it last asked for the number of threads.
     pub(crate) asked_for_size_at: u64,
+    /// Since when it has been asking for a mutex, and the construct that it will enter.
+    pub(crate) asking: (u64, *mut Node),
+    /// Where the program last asked for a lock.
+    pub(crate) asked_for_lock_at: u64,
+    /// When it last read both clocks.
+    clocks_read: u64,
 }
 
 /// A construct that the thread is in.
@@ -65,19 +70,12 @@ struct Pending {
     arrival: u64,
 }
 
-thread_local! {
-    static CURRENT: Cell<*mut Thread> = const { Cell::new(std::ptr::null_mut()) };
-}
-
 /// The calling thread, if anything is to be collected.
 #[inline]
 pub(crate) fn current() -> Option<&'static mut Thread> {
-    if !process::is_collecting() {
-        return None;
-    }
     // SAFETY: only the thread itself has this pointer, and what it points to is never freed.
     // Callers let go of it before they call the runtime, which may call us again.
-    match unsafe { CURRENT.get().as_mut() } {
+    match unsafe { current::get().as_mut() } {
         Some(thread) => Some(thread),
         None => start(),
     }
@@ -85,6 +83,9 @@ pub(crate) fn current() -> Option<&'static mut Thread> {
 
 #[cold]
 fn start() -> Option<&'static mut Thread> {
+    if !process::is_collecting() {
+        return None;
+    }
     let header = process::header()?;
     let (number, block) = arena::new_block(block::THREAD, None)?;
     // SAFETY: these only return numbers.
@@ -106,18 +107,21 @@ fn start() -> Option<&'static mut Thread> {
         waited: 0,
         pending: None,
         asked_for_size_at: 0,
+        asking: (0, std::ptr::null_mut()),
+        asked_for_lock_at: 0,
+        clocks_read: 0,
     }));
     if system_thread == process {
         places::take(0);
         thread.enter(Kind::Serial, 0, 0, header.get(header::START_TICKS));
     }
-    CURRENT.set(thread);
+    current::set(thread);
     Some(thread)
 }
 
 /// Forgets the calling thread's state, in a child.
 pub(crate) fn forget() {
-    CURRENT.set(std::ptr::null_mut());
+    current::set(std::ptr::null_mut());
 }
 
 impl Thread {
@@ -161,6 +165,15 @@ impl Thread {
     /// Enters a construct.
     #[inline]
     pub(crate) fn enter(&mut self, kind: Kind, address: u64, detail: u64, now: u64) {
+        let node = self.find(kind, address, detail, now);
+        self.enter_found(node, now);
+    }
+
+    /// The construct that [`Thread::enter_found`] would enter here, or null where there is no
+    /// room: what can be done before a thread waits need not be done while it holds what
+    /// others wait for.
+    #[inline]
+    pub(crate) fn find(&mut self, kind: Kind, address: u64, detail: u64, now: u64) -> *mut Node {
         if self.frames.is_empty() && kind != Kind::Serial {
             self.begin_serial(now);
         }
@@ -174,7 +187,16 @@ impl Thread {
             }
             _ => parent,
         };
-        self.push(key, parent, now);
+        self.node(key, parent)
+    }
+
+    /// Enters a construct that was found before.
+    #[inline]
+    pub(crate) fn enter_found(&mut self, node: *mut Node, now: u64) {
+        match node.is_null() {
+            true => self.skipped += 1,
+            false => self.open(node, now),
+        }
     }
 
     /// The parent of a construct of this key that the thread is in already.
@@ -195,19 +217,19 @@ impl Thread {
 
     #[inline]
     fn push(&mut self, key: Key, parent: *mut Node, now: u64) {
-        let depth = self.frames.len();
-        let node = match depth < thread::FRAME_LIMIT {
-            true => self.constructs.find(self.number, parent, key),
-            false => {
-                self.count(header::TOO_DEEP);
-                None
-            }
-        };
-        let Some(node) = node else {
-            self.skipped += 1;
-            return;
-        };
-        self.open(node, now);
+        let node = self.node(key, parent);
+        self.enter_found(node, now);
+    }
+
+    #[inline]
+    fn node(&mut self, key: Key, parent: *mut Node) -> *mut Node {
+        if self.frames.len() >= thread::FRAME_LIMIT {
+            self.count(header::TOO_DEEP);
+            return std::ptr::null_mut();
+        }
+        self.constructs
+            .find(self.number, parent, key)
+            .unwrap_or(std::ptr::null_mut())
     }
 
     /// Opens a frame for a construct; there must be room.
@@ -329,11 +351,30 @@ impl Thread {
         record.raise(construct::WAIT_LONGEST, ticks);
     }
 
-    /// A construct that is nothing but waiting.
-    pub(crate) fn only_wait(&mut self, kind: Kind, address: u64, detail: u64, from: u64, to: u64) {
-        self.enter(kind, address, detail, from);
-        self.wait(to.saturating_sub(from));
-        self.leave(to);
+    /// A construct that is nothing but waiting, and was found before.
+    pub(crate) fn only_wait(&mut self, node: *mut Node, from: u64, to: u64) {
+        // SAFETY: nodes are never freed.
+        let Some(node) = (unsafe { node.as_ref() }) else {
+            return;
+        };
+        let waited = to.saturating_sub(from);
+        self.waited += waited;
+        let record = &node.record;
+        if record.get(construct::COUNT) == 0 {
+            record.set(construct::FIRST, from);
+        }
+        record.set(construct::LAST, from);
+        record.add(construct::COUNT, 1);
+        record.add(construct::TOTAL, waited);
+        record.raise(construct::LONGEST, waited);
+        record.add(construct::WAIT, waited);
+        record.raise(construct::WAIT_LONGEST, waited);
+        if let Some(outer) = self.frames.len().checked_sub(1) {
+            self.frame(outer).add(frame::NESTED, waited);
+        }
+        if self.wants_spans {
+            self.write_span(node.number, from, to, waited);
+        }
     }
 
     /// The innermost construct, a barrier, is arrived at.
@@ -375,6 +416,7 @@ impl Thread {
     }
 }
 
+mod current;
 mod regions;
 mod segments;
 mod tasks;

@@ -18,7 +18,7 @@
 /// The first word of a file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"UNSPOMP\n");
 /// The version of what follows.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// The header's size.
 pub const HEADER_BYTES: usize = 4096;
 /// A block's size.
@@ -125,6 +125,10 @@ pub mod frame {
 }
 
 /// What one thread did in one construct, in one context.
+///
+/// A record is three cache lines: what is written when it is made, what its thread writes at
+/// every passage, and what is written about waiting. A region's waits are booked by the
+/// thread that forked it: they must not take the line away that the others write.
 pub mod construct {
     /// [`crate::Kind`], in the lower half; 0 while the record is being made.
     pub const KIND: usize = 0;
@@ -133,42 +137,43 @@ pub mod construct {
     /// Where it is in the code.
     pub const ADDRESS: usize = 16;
     /// For a worker's part of a region: the construct of the thread that opened it. For a
-    /// barrier: the function that its region's threads execute, or 0. For a critical or a lock: which one. For an interval or an MPI call: its name's number.
+    /// barrier: the function that its region's threads execute, or 0. For a critical or a
+    /// lock: which one. For an interval or an MPI call: its name's number.
     pub const DETAIL: usize = 24;
-    /// How often it was left.
-    pub const COUNT: usize = 32;
-    /// Ticks between entering and leaving.
-    pub const TOTAL: usize = 40;
-    /// Of them, what was neither nested nor waited.
-    pub const OWN: usize = 48;
-    /// Ticks waited: before the block, or for a region at its end.
-    pub const WAIT: usize = 56;
-    /// The longest wait.
-    pub const WAIT_LONGEST: usize = 64;
-    /// The longest of all.
-    pub const LONGEST: usize = 72;
-    /// When it was first entered.
-    pub const FIRST: usize = 80;
-    /// When it was last entered.
-    pub const LAST: usize = 88;
-    /// For a region: ticks from the fork until this thread started.
-    pub const STARTUP: usize = 96;
-    /// For a region: its largest number of threads.
-    pub const TEAM: usize = 104;
-    /// For a barrier or a region: how often this thread was the last to arrive.
-    pub const LAST_ARRIVALS: usize = 112;
     /// The call path by which it was first entered: the number of an entry, or 0.
-    pub const PATH: usize = 120;
-    /// When last to arrive: ticks since the barrier or fork before.
-    pub const PATH_TOTAL: usize = 128;
-    /// Of them, ticks waited at locks, criticals, ordered blocks and for tasks.
-    pub const PATH_WAIT: usize = 136;
+    pub const PATH: usize = 32;
     /// For a region: the number of this thread's place among all threads at that time.
-    pub const PLACE: usize = 144;
+    pub const PLACE: usize = 40;
+    /// When it was first entered.
+    pub const FIRST: usize = 48;
+    /// For a region: its largest number of threads.
+    pub const TEAM: usize = 56;
+    /// How often it was left.
+    pub const COUNT: usize = 64;
+    /// Ticks between entering and leaving.
+    pub const TOTAL: usize = 72;
+    /// Of them, what was neither nested nor waited.
+    pub const OWN: usize = 80;
+    /// The longest of all.
+    pub const LONGEST: usize = 88;
     /// The longest own part: of a wait, the longest instance.
-    pub const OWN_LONGEST: usize = 152;
+    pub const OWN_LONGEST: usize = 96;
+    /// When it was last entered.
+    pub const LAST: usize = 104;
+    /// For a region: ticks from the fork until this thread started.
+    pub const STARTUP: usize = 112;
+    /// Ticks waited: before the block, or for a region at its end.
+    pub const WAIT: usize = 128;
+    /// The longest wait.
+    pub const WAIT_LONGEST: usize = 136;
+    /// For a barrier or a region: how often this thread was the last to arrive.
+    pub const LAST_ARRIVALS: usize = 144;
+    /// When last to arrive: ticks since the barrier or fork before.
+    pub const PATH_TOTAL: usize = 152;
+    /// Of them, ticks waited at locks, criticals, ordered blocks and for tasks.
+    pub const PATH_WAIT: usize = 160;
     /// A record's size.
-    pub const BYTES: usize = 160;
+    pub const BYTES: usize = 192;
     /// Records in a block.
     pub const IN_BLOCK: usize = (super::BLOCK_BYTES - super::BLOCK_HEADER_BYTES) / BYTES;
 }

@@ -2,11 +2,10 @@
 
 use unspool_openmp_record::Kind;
 
-use super::watched;
 use crate::caller::return_address;
 use crate::clock;
-use crate::ompt;
 use crate::real::{Real, call_real};
+use crate::thread;
 
 macro_rules! locks {
     ($($name:ident $text:literal;)*) => {$(
@@ -15,12 +14,19 @@ macro_rules! locks {
         unsafe extern "C-unwind" fn $name(lock: usize) -> usize {
             static REAL: Real = Real::new($text);
             let address = return_address!();
+            let Some(thread) = thread::current() else {
+                return call_real!(REAL, lock; usize);
+            };
+            if !REAL.is_gomp() {
+                // Another runtime reports the lock by OMPT, with our address as the caller's.
+                thread.asked_for_lock_at = address;
+                return call_real!(REAL, lock; usize);
+            }
             let before = clock::now();
-            // Another runtime reports the lock by OMPT, with our address as the caller's.
-            ompt::note_lock_caller(address);
+            let node = thread.find(Kind::Lock, address, lock as u64, before);
             let result = call_real!(REAL, lock; usize);
-            if let Some(thread) = watched(&REAL) {
-                thread.only_wait(Kind::Lock, address, lock as u64, before, clock::now());
+            if let Some(thread) = thread::current() {
+                thread.only_wait(node, before, clock::now());
             }
             result
         }

@@ -63,12 +63,16 @@ macro_rules! blocks {
         unsafe extern "C-unwind" fn $start(which: usize) -> usize {
             static REAL: Real = Real::new($start_text);
             let address = return_address!();
+            let Some(thread) = watched(&REAL) else {
+                return call_real!(REAL, which; usize);
+            };
             let before = clock::now();
+            let detail = if $named { which as u64 } else { 0 };
+            let node = thread.find($kind, address, detail, before);
             let result = call_real!(REAL, which; usize);
             if let Some(thread) = watched(&REAL) {
                 let now = clock::now();
-                let detail = if $named { which as u64 } else { 0 };
-                thread.enter($kind, address, detail, before);
+                thread.enter_found(node, before);
                 thread.wait(now.saturating_sub(before));
             }
             result
@@ -78,10 +82,16 @@ macro_rules! blocks {
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $end(which: usize) -> usize {
             static REAL: Real = Real::new($end_text);
-            if let Some(thread) = watched(&REAL) {
-                thread.leave_through($kind, clock::now());
+            if watched(&REAL).is_none() {
+                return call_real!(REAL, which; usize);
             }
-            call_real!(REAL, which; usize)
+            // Others wait for the block to be left: what there is to note can come after.
+            let now = clock::now();
+            let result = call_real!(REAL, which; usize);
+            if let Some(thread) = watched(&REAL) {
+                thread.leave_through($kind, now);
+            }
+            result
         }
     )*};
 }
@@ -111,10 +121,14 @@ macro_rules! doacross_waits {
             static REAL: Real = Real::new($text);
             let address = return_address!();
             let before = clock::now();
+            let node = match watched(&REAL) {
+                Some(thread) => thread.find(Kind::Ordered, address, 0, before),
+                None => std::ptr::null_mut(),
+            };
             let result = call_real!(REAL, a, b, c, d, e, f, g, h, i, j, k, l;
                 usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize);
             if let Some(thread) = watched(&REAL) {
-                thread.only_wait(Kind::Ordered, address, 0, before, clock::now());
+                thread.only_wait(node, before, clock::now());
             }
             result
         }

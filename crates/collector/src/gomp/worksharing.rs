@@ -109,7 +109,7 @@ macro_rules! ends {
             }
             let result = call_real!(REAL;);
             if let Some(thread) = watched(&REAL) {
-                let now = clock::now();
+                let now = if $barrier { clock::now() } else { now };
                 if $barrier {
                     thread.leave_through(Kind::ImplicitBarrier, now);
                 }
@@ -135,11 +135,14 @@ unsafe extern "C-unwind" fn GOMP_single_start() -> usize {
     static REAL: Real = Real::new(c"GOMP_single_start");
     let address = return_address!();
     let result = call_real!(REAL;);
-    if let Some(thread) = watched(&REAL) {
+    // It returns a bool, which leaves the rest of the register undefined.
+    let executes = result as u8 != 0;
+    if let Some(thread) = watched(&REAL)
+        && (executes || thread.has_open_work())
+    {
         let now = clock::now();
         thread.end_open_work(now);
-        // It returns a bool, which leaves the rest of the register undefined.
-        if result as u8 != 0 {
+        if executes {
             thread.enter(Kind::Single, address, 0, now);
         }
     }

@@ -1,6 +1,5 @@
 //! What the runtime calls.
 
-use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 
 use unspool_openmp_record::Kind;
@@ -9,22 +8,6 @@ use unspool_openmp_record::layout::{header, runtime};
 use super::types::{Data, INITIAL_TASK, endpoint, status};
 use crate::team::Team;
 use crate::{arena, clock, process, thread};
-
-thread_local! {
-    /// When this thread started to wait for a mutex.
-    static ACQUIRING_SINCE: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-}
-
-thread_local! {
-    /// Where the program last asked for a lock.
-    static LOCK_CALLER: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Notes where the program asks for a lock: the runtime only knows who called it, which is
-/// this library.
-pub(crate) fn note_lock_caller(address: u64) {
-    LOCK_CALLER.set(address);
-}
 
 /// A team that was not made: everything is skipped.
 fn team_of(region: *mut Data) -> *mut Team {
@@ -207,45 +190,62 @@ pub(super) extern "C" fn sync_region(
 }
 
 pub(super) extern "C" fn mutex_acquire(
-    _kind: c_int,
+    what: c_int,
     _hint: c_uint,
     _implementation: c_uint,
-    _which: u64,
+    which: u64,
     address: *const c_void,
 ) {
-    ACQUIRING_SINCE.set((clock::now(), address as u64));
-}
-
-pub(super) extern "C" fn mutex_acquired(what: c_int, which: u64, _address: *const c_void) {
     let Some(thread) = thread::current() else {
         return;
     };
     let now = clock::now();
-    let (before, address) = ACQUIRING_SINCE.get();
-    let (kind, detail) = match what {
-        1 | 3 => {
-            let caller = match LOCK_CALLER.take() {
-                0 => address,
+    let node = match mutex(what) {
+        Some(Kind::Lock) => {
+            // The runtime only knows who called it, which is this library.
+            let caller = match std::mem::take(&mut thread.asked_for_lock_at) {
+                0 => address as u64,
                 caller => caller,
             };
-            return thread.only_wait(Kind::Lock, caller, which, before, now);
+            thread.find(Kind::Lock, caller, which, now)
         }
-        5 => (Kind::Critical, which),
-        6 => (Kind::Atomic, 0),
-        7 => (Kind::Ordered, 0),
-        // Tests do not wait.
-        _ => return,
+        Some(Kind::Critical) => thread.find(Kind::Critical, address as u64, which, now),
+        Some(kind) => thread.find(kind, address as u64, 0, now),
+        None => return,
     };
-    thread.enter(kind, address, detail, before);
-    thread.wait(now.saturating_sub(before));
+    thread.asking = (now, node);
 }
 
-pub(super) extern "C" fn mutex_released(what: c_int, _which: u64, _address: *const c_void) {
-    let kind = match what {
+pub(super) extern "C" fn mutex_acquired(what: c_int, _which: u64, _address: *const c_void) {
+    let Some(thread) = thread::current() else {
+        return;
+    };
+    let now = clock::now();
+    let (before, node) = thread.asking;
+    match mutex(what) {
+        Some(Kind::Lock) => thread.only_wait(node, before, now),
+        Some(_) => {
+            thread.enter_found(node, before);
+            thread.wait(now.saturating_sub(before));
+        }
+        None => {}
+    }
+}
+
+/// The construct of a mutex, by the runtime's number for it. Tests do not wait.
+fn mutex(what: c_int) -> Option<Kind> {
+    Some(match what {
+        1 | 3 => Kind::Lock,
         5 => Kind::Critical,
         6 => Kind::Atomic,
         7 => Kind::Ordered,
-        _ => return,
+        _ => return None,
+    })
+}
+
+pub(super) extern "C" fn mutex_released(what: c_int, _which: u64, _address: *const c_void) {
+    let Some(kind) = mutex(what).filter(|kind| *kind != Kind::Lock) else {
+        return;
     };
     if let Some(thread) = thread::current() {
         thread.leave_through(kind, clock::now());

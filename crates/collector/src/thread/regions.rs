@@ -27,7 +27,7 @@ impl Thread {
             Some(team) if team.limit() >= limit => team,
             _ => Box::new(Team::new(limit)),
         };
-        team.start(place, region, now, self.team.is_null());
+        team.start(place, region, now, limit, self.team.is_null());
         Box::into_raw(team)
     }
 
@@ -44,7 +44,7 @@ impl Thread {
     ) {
         // SAFETY: as the caller promises.
         let team_now = unsafe { &*team };
-        team_now.set_size(size as u64);
+        team_now.set_size(index, size);
         let parent = self.top();
         let (key, parent) = if index == 0 {
             (self.key(Kind::Parallel, team_now.address, 0), parent)
@@ -110,8 +110,8 @@ impl Thread {
         }
         // SAFETY: nodes are never freed.
         let record = unsafe { &*pending.node }.record;
-        record.add_shared(construct::WAIT, waited);
-        record.raise_shared(construct::WAIT_LONGEST, waited);
+        record.add(construct::WAIT, waited);
+        record.raise(construct::WAIT_LONGEST, waited);
         // It is the same passage.
         record.add(construct::COUNT, 1_u64.wrapping_neg());
         self.open(pending.node, now);
@@ -145,8 +145,8 @@ impl Thread {
                 .add(frame::NESTED, now.saturating_sub(arrival));
         }
         self.synchronised(now);
-        if self.team.is_null() && now.wrapping_sub(LAST_CLOCK.get()) > CLOCK_INTERVAL_TICKS {
-            LAST_CLOCK.set(now);
+        if self.team.is_null() && now.wrapping_sub(self.clocks_read) > CLOCK_INTERVAL_TICKS {
+            self.clocks_read = now;
             process::note_time();
         }
         self.resume_open_work(address, now);
@@ -189,8 +189,4 @@ impl Thread {
         };
         self.frames.iter().rposition(is_region)
     }
-}
-
-thread_local! {
-    static LAST_CLOCK: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }

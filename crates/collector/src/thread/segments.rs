@@ -36,9 +36,16 @@ impl Thread {
         self.top_kind() == Some(Kind::Parallel)
     }
 
+    /// Whether the thread is in work that lasts until the next construct.
+    #[inline]
+    pub(crate) fn has_open_work(&self) -> bool {
+        matches!(self.top_kind(), Some(Kind::Divided | Kind::Single))
+    }
+
     /// Ends work that lasts until here.
+    #[inline]
     pub(crate) fn end_open_work(&mut self, now: u64) {
-        if matches!(self.top_kind(), Some(Kind::Divided | Kind::Single)) {
+        if self.has_open_work() {
             self.leave(now);
         }
     }
