@@ -453,8 +453,10 @@ impl Translation<'_> {
         if self.tracer.is_function(pc) {
             self.service_cold(ExitKind::Function, pc);
         }
-        self.lend(self.borrowed.warmth);
         self.borrowed.warmth.borrow(&mut self.builder.code);
+        // A thread that is taken out at the cold entry has lent nothing yet, and between there
+        // and here none is.
+        self.lend(self.borrowed.warmth);
         let warm = self.builder.code.here();
         self.builder.draft.prologue = (warm - cold) as u32;
         let warm = if self.tracer.is_function(pc) {
