@@ -4,7 +4,7 @@
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use crate::cache::Cache;
-use crate::decode::decode;
+use crate::decode::{MAX_LENGTH, decode};
 use crate::gates;
 use crate::guarded;
 use crate::process::Process;
@@ -23,11 +23,15 @@ pub fn correct_stored(process: &Process, thread: &mut Thread, length: u32) {
     let Some((pointer, size, opcode)) = fields(&instruction, thread) else {
         return;
     };
-    let mut stored = [0; 8];
-    if !guarded::read(pointer, &mut stored[..size]) {
+    let (mut stored, mut code) = ([0; 8], [0; 2]);
+    if !guarded::read(pointer, &mut stored[..size]) || !guarded::read(opcode, &mut code) {
         return;
     }
-    let last = last_instruction(&process.code().cache, u64::from_le_bytes(stored));
+    let last = last_instruction(
+        &process.code().cache,
+        u64::from_le_bytes(stored),
+        u16::from_le_bytes(code),
+    );
     let Some((address, code)) = last else {
         return;
     };
@@ -79,18 +83,24 @@ fn program_fs(thread: &Thread) -> u64 {
     unsafe { (*thread.slots).program_fs }
 }
 
-/// The program's address of the x87 instruction whose copy is at `address`, and its opcode as
-/// x87 keeps it; nothing if no copy is there.
+/// The program's address of the x87 instruction whose copy is at `address`, and what the
+/// processor would have kept as its opcode where it has kept `opcode`; nothing if no copy is
+/// there. Recent processors keep that of instructions with unmasked exceptions only.
 #[must_use]
-pub fn last_instruction(cache: &Cache, address: u64) -> Option<(u64, u16)> {
+pub fn last_instruction(cache: &Cache, address: u64, opcode: u16) -> Option<(u64, u16)> {
     if !gates::in_cache(address) {
         return None;
     }
     let position = cache.position(address)?;
-    let mut bytes = vec![0; usize::from(position.length)];
-    let instruction = guarded::read(position.pc, &mut bytes)
-        .then(|| decode(&bytes, position.pc).ok())
-        .flatten()?;
-    let code = u16::from(instruction.opcode & 7) << 8 | u16::from(instruction.modrm);
-    Some((position.pc, code))
+    let own = opcode_at(position.pc, usize::from(position.length))?;
+    let kept = opcode_at(address, MAX_LENGTH) == Some(opcode);
+    Some((position.pc, if kept { own } else { opcode }))
+}
+
+/// The opcode of the instruction at an address as x87 keeps it.
+fn opcode_at(address: u64, length: usize) -> Option<u16> {
+    let mut bytes = [0; MAX_LENGTH];
+    let bytes = bytes.get_mut(..length)?;
+    let instruction = guarded::read(address, bytes).then(|| decode(bytes, address).ok())??;
+    Some(u16::from(instruction.opcode & 7) << 8 | u16::from(instruction.modrm))
 }

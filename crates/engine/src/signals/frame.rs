@@ -206,10 +206,11 @@ impl FullState {
         unsafe {
             let pointer = area.add(X87_POINTER).cast::<u64>();
             let code = Process::get().code();
-            let last = x87_pointers::last_instruction(&code.cache, pointer.read());
-            if let Some((address, opcode)) = last {
+            let opcode = area.add(X87_OPCODE).cast::<u16>();
+            let last = x87_pointers::last_instruction(&code.cache, pointer.read(), opcode.read());
+            if let Some((address, code)) = last {
                 pointer.write(address);
-                area.add(X87_OPCODE).cast::<u16>().write(opcode);
+                opcode.write(code);
             }
         }
         state
