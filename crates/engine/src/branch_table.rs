@@ -12,24 +12,33 @@ const ENTRIES_PER_PAGE: u64 = 512;
 /// The branch table of the process. Emitted code reads it while it changes.
 pub struct BranchTable {
     miss: u64,
+    mapped: bool,
     /// Whether each page is filled, one bit each.
     filled: Vec<u64>,
 }
 
 impl BranchTable {
-    /// A table without entries. [`crate::layout::reserve`] must have been called.
+    /// A table without entries. Where it is `mapped`, [`crate::layout::reserve_branch_table`]
+    /// must have been called; otherwise it stays without.
     #[must_use]
-    pub fn new(miss: u64) -> BranchTable {
+    pub fn new(miss: u64, mapped: bool) -> BranchTable {
         let pages = LIBRARY_END / ENTRIES_PER_PAGE;
         BranchTable {
             miss,
+            mapped,
             filled: vec![0; pages.div_ceil(64) as usize],
         }
     }
 
+    /// Whether there is an entry for `pc`.
+    #[must_use]
+    pub fn covers(&self, pc: u64) -> bool {
+        self.mapped && pc < LIBRARY_END
+    }
+
     /// Sets where branches to `pc` go. Addresses beyond the table have no entry.
     pub fn set(&mut self, pc: u64, code: u64) {
-        if pc >= LIBRARY_END {
+        if !self.covers(pc) {
             return;
         }
         let page = pc / ENTRIES_PER_PAGE;
@@ -55,7 +64,7 @@ impl BranchTable {
     /// Where branches to `pc` go; the miss gate if nothing is set.
     #[must_use]
     pub fn get(&self, pc: u64) -> u64 {
-        if pc >= LIBRARY_END || !self.is_filled(pc / ENTRIES_PER_PAGE) {
+        if !self.covers(pc) || !self.is_filled(pc / ENTRIES_PER_PAGE) {
             return self.miss;
         }
         // SAFETY: the table is mapped and has an entry for each address below LIBRARY_END.
@@ -65,7 +74,7 @@ impl BranchTable {
     /// Whether nothing is set for `pc`, though it could be.
     #[must_use]
     pub fn is_empty_at(&self, pc: u64) -> bool {
-        pc < LIBRARY_END && self.get(pc) == self.miss
+        self.covers(pc) && self.get(pc) == self.miss
     }
 
     /// Makes branches to `pc` leave the cache.

@@ -18,6 +18,7 @@ use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr};
 use crate::exit::{self, ExitKind};
 use crate::gates::{GATES_SIZE, Gates};
+use crate::hashed_branches::HashedBranches;
 use crate::layout::CACHE_BASE;
 use crate::warmth::{Arrival, Warmth};
 
@@ -210,6 +211,7 @@ pub struct Cache {
     hot: u64,
     cold: u64,
     branches: BranchTable,
+    hashed: HashedBranches,
     entries: Vec<Entry>,
     by_pc: FxHashMap<u64, u32>,
     exits: Vec<Exit>,
@@ -237,10 +239,12 @@ pub struct Cache {
 pub struct CacheFull;
 
 impl Cache {
-    /// A cache that holds the gates only. [`crate::layout::reserve`] must have been called.
+    /// A cache that holds the gates only. [`crate::layout::reserve`] must have been called, and
+    /// where there is a branch table, [`crate::layout::reserve_branch_table`].
     #[must_use]
     pub fn new(
         slots: i32,
+        has_branch_table: bool,
         size: u64,
         arrival: Arrival,
         emit_gates: impl FnOnce(&mut Emitter) -> Gates,
@@ -256,7 +260,8 @@ impl Cache {
         let gates = emit_gates(&mut code);
         Cache {
             gates,
-            branches: BranchTable::new(gates.miss(arrival)),
+            branches: BranchTable::new(gates.miss(arrival), has_branch_table),
+            hashed: HashedBranches::new(gates.chain_end(arrival), gates.miss(arrival)),
             slots,
             arrival,
             hot: CACHE_BASE + GATES_SIZE,
@@ -293,16 +298,22 @@ impl Cache {
         self.hot - CACHE_BASE + (self.cold - self.middle())
     }
 
-    /// An emitter for the hot code of a new fragment.
+    /// An emitter for the hot code of a new fragment at a program address.
     ///
     /// # Errors
     /// If there may be too little room.
-    pub fn begin(&self) -> Result<Emitter, CacheFull> {
+    pub fn begin(&mut self, pc: u64) -> Result<Emitter, CacheFull> {
         if self.middle() - self.hot < FRAGMENT_ROOM || self.end() - self.cold < FRAGMENT_ROOM {
             return Err(CacheFull);
         }
+        let limit = self.middle() as *mut u8;
         // SAFETY: the rest of the hot half is free, and the cache is locked while a fragment is made.
-        Ok(unsafe { Emitter::new(self.hot as *mut u8, self.middle() as *mut u8, self.slots) })
+        let mut code = unsafe { Emitter::new(self.hot as *mut u8, limit, self.slots) };
+        code.hashed = !self.branches.covers(pc);
+        if code.hashed {
+            self.hashed.make_ready();
+        }
+        Ok(code)
     }
 
     /// An emitter for stubs; give it back to [`Cache::end_cold`].
@@ -549,12 +560,17 @@ impl Cache {
     /// Gives indirect branches to a program address, for which there is an entry, a place to
     /// arrive at.
     pub fn thunk(&mut self, pc: u64) {
-        if self.is_unlinked(pc) || !self.branches.is_empty_at(pc) {
+        if self.is_unlinked(pc) {
             return;
         }
         let Some(&index) = self.by_pc.get(&pc) else {
             return;
         };
+        let in_table = self.branches.is_empty_at(pc);
+        if !in_table && self.branches.covers(pc) {
+            // The branch came from code that does not use the table.
+            return self.thunk_in_chain(pc, self.branches.get(pc));
+        }
         let entry = self.entries[index as usize];
         let arrival = if entry.warm != 0 && self.arrival.warmth() == entry.warmth {
             u64::from(entry.warm)
@@ -566,7 +582,17 @@ impl Cache {
             self.end_cold(&cold);
             thunk
         };
-        self.branches.set(pc, arrival);
+        if in_table {
+            self.branches.set(pc, arrival);
+        } else {
+            self.thunk_in_chain(pc, arrival);
+        }
+    }
+
+    fn thunk_in_chain(&mut self, pc: u64, arrival: u64) {
+        let mut cold = self.begin_cold();
+        self.hashed.set(pc, arrival, &mut cold);
+        self.end_cold(&cold);
     }
 
     /// The fragment that holds a cache address.
@@ -754,6 +780,8 @@ impl Cache {
     pub fn clear(&mut self, arrival: Arrival) {
         self.arrival = arrival;
         self.branches.clear_all(self.gates.miss(arrival));
+        self.hashed
+            .clear_all(self.gates.chain_end(arrival), self.gates.miss(arrival));
         self.entries.clear();
         self.by_pc.clear();
         self.by_page.clear();
@@ -775,6 +803,7 @@ impl Cache {
             if held.contains(&self.branches.get(pc)) {
                 self.branches.clear(pc);
             }
+            self.hashed.clear(pc);
             let Some(&entry_index) = self.by_pc.get(&pc) else {
                 continue;
             };
@@ -812,7 +841,7 @@ fn read_length(bytes: &mut impl Iterator<Item = u8>) -> u32 {
 }
 
 /// Points the 32-bit field of a jump to `target`, atomically with respect to threads that run it.
-fn patch(field: u32, target: u32) {
+pub(crate) fn patch(field: u32, target: u32) {
     let distance = target.wrapping_sub(field + 4);
     // SAFETY: the field belongs to a jump of the cache and does not cross a cache line, so
     // the store is seen whole. It need not be aligned, so it is the machine's store, not Rust's.

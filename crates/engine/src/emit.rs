@@ -2,8 +2,8 @@
 //!
 //! All of them leave the flags alone unless their name says otherwise.
 
-use crate::layout::BRANCH_TABLE;
-use crate::slots::offset;
+use crate::layout::{BRANCH_TABLE, HASHED_BRANCHES};
+use crate::slots::{HASH_SPILL, offset};
 
 /// The number of a general-purpose register, as in ModRM (0 = rax … 15 = r15).
 pub type Gpr = u8;
@@ -46,6 +46,8 @@ pub struct Emitter {
     limit: *mut u8,
     /// Displacement of the slots from FS.
     slots: i32,
+    /// Whether indirect branches go through hashed chains, and not through the branch table.
+    pub hashed: bool,
 }
 
 impl Emitter {
@@ -58,6 +60,7 @@ impl Emitter {
             cursor,
             limit,
             slots,
+            hashed: false,
         }
     }
 
@@ -279,14 +282,28 @@ impl Emitter {
         }
     }
 
-    /// `jmp [r11 * 8 + branch table]`
+    /// `jmp [r11 * 8 + branch table]`, or the way through a hashed chain.
     pub fn jump_through_table(&mut self) {
-        self.bytes(&TABLE_JUMP);
+        if self.hashed {
+            self.jump_through_chain();
+        } else {
+            self.bytes(&TABLE_JUMP);
+        }
+    }
+
+    /// `mov fs:[spill], rcx; movzx ecx, r11w; jmp [rcx * 8 + chains]`
+    pub fn jump_through_chain(&mut self) {
+        self.store_slot(offset::spill(HASH_SPILL), gpr::RCX);
+        self.bytes(&[0x41, 0x0f, 0xb7, 0xcb, 0xff, 0x24, 0xcd]);
+        self.imm32(HASHED_BRANCHES as u32 as i32);
     }
 
     /// `push [r11 * 8 + branch table]; ret`: a jump that the processor predicts from the
-    /// calls before it.
+    /// calls before it. Or the way through a hashed chain.
     pub fn return_through_table(&mut self) {
+        if self.hashed {
+            return self.jump_through_chain();
+        }
         self.bytes(&TABLE_PUSH);
         self.bytes(&[0xc3]);
     }

@@ -13,7 +13,7 @@ pub(crate) use self::acquire::{Continuation, USABLE as ACQUIRES_BRIEFLY};
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
 use crate::layout;
-use crate::slots::{Slots, offset};
+use crate::slots::{HASH_SPILL, Slots, offset};
 use crate::warmth::Arrival;
 
 /// Addresses of the gates, all in the code cache.
@@ -33,6 +33,11 @@ pub struct Gates {
     pub exit_end: u64,
     /// Leaves the cache; a signal handler has put registers and flags into the slots.
     pub exit_saved: u64,
+    /// An indirect branch through a hashed chain, to the target in r11.
+    pub hashed: u64,
+    /// The ends of hashed chains, for each [`Arrival`]: they give rcx back, and go on to the
+    /// miss gates.
+    chain_ends: [u64; Arrival::ALL.len()],
     /// Leave the cache because the branch table knows nothing of the target in r11: for each
     /// [`Arrival`] one gate.
     misses: [u64; Arrival::ALL.len()],
@@ -180,7 +185,12 @@ impl Gates {
 
     fn emit_exit(&mut self, code: &mut Emitter, vectors: VectorState, control_word: u64) {
         let mut jumps = Vec::new();
-        for (miss, arrival) in self.misses.iter_mut().zip(Arrival::ALL) {
+        self.hashed = code.here();
+        code.jump_through_chain();
+        let ends = self.misses.iter_mut().zip(&mut self.chain_ends);
+        for ((miss, chain_end), arrival) in ends.zip(Arrival::ALL) {
+            *chain_end = code.here();
+            code.load_slot(gpr::RCX, offset::spill(HASH_SPILL));
             *miss = code.here();
             code.store_slot(std::mem::offset_of!(Slots, pc) as i32, TARGET);
             arrival.give_back(code);
@@ -246,10 +256,16 @@ impl Gates {
         self.misses[arrival as usize]
     }
 
-    /// Whether an address lies in one of the miss gates.
+    /// Where a hashed chain ends.
+    #[must_use]
+    pub fn chain_end(&self, arrival: Arrival) -> u64 {
+        self.chain_ends[arrival as usize]
+    }
+
+    /// Whether an address lies in one of the miss gates, or on the way there.
     #[must_use]
     pub fn is_missing(&self, pc: u64) -> bool {
-        (self.misses[0]..self.exit).contains(&pc)
+        (self.hashed..self.exit).contains(&pc)
     }
 
     /// Enters the cache at `slots.target` with the state in the slots.

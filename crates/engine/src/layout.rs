@@ -8,16 +8,26 @@
 //! |---|---|---|
 //! | `0x0001_0000` | `0x1000_0000` | non-PIE programs, at the addresses they ask for |
 //! | `0x1000_0000` | `0x2000_0000` | the PIE program |
-//! | `0x2000_0000` | `0x5000_0000` | the interpreter, libraries, just-in-time code |
+//! | `0x2000_0000` | `0x4fd0_0000` | the interpreter, libraries, just-in-time code |
+//! | `0x4fd0_0000` | `0x4fe0_0000` | the chains of hashed branches |
+//! | `0x4fe0_0000` | `0x4ff0_0000` | tickets and their locks |
+//! | `0x4ff0_0000` | `0x5000_0000` | the program's copy of the vDSO |
 //! | `0x5000_0000` | `0x7000_0000` | the code cache |
 //! | `0x7000_0000` | `0x7500_0000` | the owner words of the lines below the cache (line-atomic order) |
 //! | `0x7500_0000` | `0x2_f500_0000` | the branch table: 8 bytes for each address below the cache |
 //! | `0x2_f500_0000` | `0x800_7000_1000` at most | the owner words of all other lines (line-atomic order) |
 //!
+//! A program that needs the place of the branch table for itself, as the address sanitizer's
+//! shadow memory does, runs without one.
+//!
 //! Everything else (stacks, heaps, anonymous memory) stays where the kernel puts it.
 
 use std::io;
 
+/// Where tickets are.
+pub const TICKETS: u64 = LIBRARY_END - 0x20_0000;
+/// Where the program finds its vDSO.
+pub const VDSO: u64 = LIBRARY_END - 0x10_0000;
 /// Where a position-independent program is put.
 pub const PROGRAM_BASE: u64 = 0x1000_0000;
 /// Where the interpreter and the libraries are put.
@@ -28,6 +38,11 @@ pub const LIBRARY_END: u64 = 0x5000_0000;
 pub const CACHE_BASE: u64 = 0x5000_0000;
 /// Bytes of address space for the code cache.
 pub const CACHE_SIZE: u64 = 0x2000_0000;
+/// Where the chains of hashed branches are, 8 bytes for each: the first of what the engine
+/// has here.
+pub const HASHED_BRANCHES: u64 = LIBRARY_END - 0x30_0000;
+/// Bytes of the chains.
+pub const HASHED_BRANCHES_SIZE: u64 = 8 << 16;
 /// Where the branch table starts: entry i, 8 bytes, belongs to program address i.
 pub const BRANCH_TABLE: u64 = 0x7500_0000;
 /// Bytes of address space for the branch table.
@@ -39,7 +54,7 @@ pub const OWNER_WORDS_END: u64 = OWNER_WORDS + (1 << 47 >> 6 << 2) + 4096;
 /// Where the program break of a program starts (it grows upwards, alone in its terabyte).
 pub const BREAK_BASE: u64 = 0x2000_0000_0000;
 
-/// Reserves the code cache and the branch table.
+/// Reserves the code cache and what belongs to it.
 ///
 /// # Errors
 /// The kernel's, for instance where `ulimit -v` is below what the reservation needs.
@@ -57,6 +72,18 @@ pub fn reserve() -> io::Result<()> {
             libc::MADV_HUGEPAGE,
         )
     };
+    map_fixed(
+        HASHED_BRANCHES,
+        HASHED_BRANCHES_SIZE,
+        libc::PROT_READ | libc::PROT_WRITE,
+    )
+}
+
+/// Reserves the branch table.
+///
+/// # Errors
+/// As [`reserve`].
+pub fn reserve_branch_table() -> io::Result<()> {
     map_fixed(
         BRANCH_TABLE,
         BRANCH_TABLE_SIZE,

@@ -19,6 +19,7 @@ pub mod finish;
 pub mod flush;
 pub mod gates;
 pub mod guarded;
+pub mod hashed_branches;
 pub mod layout;
 pub mod loader;
 pub mod native_run;

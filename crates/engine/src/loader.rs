@@ -32,6 +32,7 @@ mod layout;
 mod load;
 mod memory;
 mod resolve;
+mod sanitizer;
 mod script;
 mod stack;
 mod stack_region;

@@ -9,6 +9,7 @@
 //! Not listed: what the processor accesses on its own behalf (shadow stacks, descriptor
 //! tables, page tables), and privileged instructions beyond what iced says of them.
 
+mod extended_state;
 mod registers;
 mod simple;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use iced_x86::{
 use unspool_events::AccessKind;
 
 use crate::decode::Segment;
+pub use extended_state::{ExtendedStateSizes, requested_components};
 pub use registers::{RegisterUse, register_use};
 
 /// One operand in memory. Its address is the sum of `base`, `index` × `scale` and
@@ -141,38 +143,6 @@ pub struct InstructionFacts {
     /// The sizes listed are upper bounds (`xsave` and its kin), or accesses of an obscure
     /// instruction may be missing.
     pub inexact: bool,
-}
-
-/// How large the state is that `xsave` and its kin move, on this processor and under this
-/// kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExtendedStateSizes {
-    /// Bytes in the standard format, with all state that the kernel has enabled.
-    pub standard: u32,
-    /// Bytes in the compacted format, with all enabled state.
-    pub compacted: u32,
-}
-
-impl ExtendedStateSizes {
-    /// Asks the processor. Slow (virtual machines trap it): do it once.
-    #[must_use]
-    pub fn of_this_processor() -> ExtendedStateSizes {
-        use core::arch::x86_64::{__cpuid, __cpuid_count};
-        const LEGACY_AND_HEADER: u32 = 576;
-        if __cpuid(0).eax < 0xd {
-            return ExtendedStateSizes {
-                standard: LEGACY_AND_HEADER,
-                compacted: LEGACY_AND_HEADER,
-            };
-        }
-        let standard = __cpuid_count(0xd, 0).ebx.max(LEGACY_AND_HEADER);
-        let compacted = __cpuid_count(0xd, 1).ebx;
-        // Where the processor has no compacted format it reports nothing.
-        ExtendedStateSizes {
-            standard,
-            compacted: compacted.max(LEGACY_AND_HEADER),
-        }
-    }
 }
 
 /// Lists the memory operands of `instruction` in `out` (cleared first): reads before writes.

@@ -45,6 +45,8 @@ pub struct Facts {
     pub executable: PathBuf,
     /// The vDSO as the program sees it.
     pub vdso: Vdso,
+    /// Whether indirect branches may go through the branch table.
+    pub has_branch_table: bool,
     /// Whether the kernel lets user code write the GS base.
     pub fsgsbase: bool,
     /// The program break: its start and its current end.

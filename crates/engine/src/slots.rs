@@ -60,6 +60,9 @@ pub struct Vectors(pub [u8; 4096]);
 
 /// The spill slot of the register that holds the target of an indirect branch.
 pub const TARGET_SPILL: u8 = 0;
+/// The spill slot of rcx on its way through a hashed chain (that of a far base, which is given
+/// back before).
+pub const HASH_SPILL: u8 = 1;
 /// The spill slots of the registers that a trace borrows: buffer, scratch, owner word.
 pub const BORROWED_SPILLS: [u8; 3] = [2, 3, 4];
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use unspool_events::Order;
+
 use crate::cache::Cache;
 use crate::gates::{self, Gates, VectorState};
 use crate::layout;
@@ -36,6 +38,11 @@ pub enum StartError {
     /// Address space for the cache is not to be had.
     #[error("cannot reserve {} GiB of address space for translated code", (layout::CACHE_SIZE + layout::BRANCH_TABLE_SIZE) >> 30)]
     Reserve(#[source] std::io::Error),
+    /// What the program and line-atomic order need of the address space is the same.
+    #[error(
+        "the program uses the address sanitizer, whose shadow memory lies where line-atomic order keeps its owner words"
+    )]
+    ShadowMemory,
     /// The native run that the observed one is to be compared with cannot be made.
     #[error(transparent)]
     NativeRun(#[from] native_run::NativeRunError),
@@ -91,6 +98,15 @@ pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, St
         loader::Vdso::At(vdso.start)
     };
     let loaded = loader::load(&request)?;
+    if !loaded.address_sanitizer {
+        layout::reserve_branch_table().map_err(StartError::Reserve)?;
+    } else if plan
+        .trace
+        .as_ref()
+        .is_some_and(|trace| trace.order == Order::LineAtomic)
+    {
+        return Err(StartError::ShadowMemory);
+    }
     let tracer = trace::Tracer::start(&plan, program, &loaded, native)?;
     let process = install(plan, &loaded, vdso, vectors, tracer);
     name_thread(&loaded);
@@ -133,9 +149,13 @@ fn install(
     let size = plan
         .code_cache
         .clamp(plan::SMALLEST_CODE_CACHE, layout::CACHE_SIZE);
-    let cache = Cache::new(slots::displacement(), size, arrival, |code| {
-        Gates::emit(code, vectors)
-    });
+    let cache = Cache::new(
+        slots::displacement(),
+        !loaded.address_sanitizer,
+        size,
+        arrival,
+        |code| Gates::emit(code, vectors),
+    );
     let gates = cache.gates;
     let mut regions = Regions::default();
     for segment in &loaded.segments {
@@ -173,6 +193,7 @@ fn install(
             plan,
             executable: loaded.executable.clone(),
             vdso,
+            has_branch_table: !loaded.address_sanitizer,
             fsgsbase,
             program_break: Mutex::new((layout::BREAK_BASE, layout::BREAK_BASE)),
             actions: Arc::new(Actions::inherit(catch_fatal)),
@@ -210,7 +231,7 @@ fn copy_vdso() -> Vdso {
     let Some((start, size)) = find_vdso() else {
         return Vdso::default();
     };
-    let copy = layout::LIBRARY_END - 0x10_0000;
+    let copy = layout::VDSO;
     if layout::map_fixed(copy, size, libc::PROT_READ | libc::PROT_WRITE).is_err() {
         return Vdso::default();
     }

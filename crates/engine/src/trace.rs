@@ -109,7 +109,7 @@ impl Tickets {
     const LOCKS: u64 = 1 << 12;
 
     fn reserve() -> std::io::Result<Tickets> {
-        let counter = layout::LIBRARY_END - 0x20_0000;
+        let counter = layout::TICKETS;
         layout::map_fixed(
             counter,
             4096 + Tickets::LOCKS * 8,

@@ -14,6 +14,7 @@ mod observer;
 mod order;
 mod programs;
 mod readme;
+mod sanitizers;
 mod scratch;
 mod selection;
 mod summary;
@@ -33,6 +34,7 @@ fn main() {
     trials.extend(order::trials());
     trials.extend(close_clocks::trials());
     trials.extend(code_cache::trials());
+    trials.extend(sanitizers::trials());
     trials.extend(selection::trials());
     trials.extend(summary::trials());
     trials.extend(thread_lives::trials());

@@ -11,6 +11,8 @@ use super::script::{self, ScriptLine};
 
 /// `PT_LOAD`: a segment to be mapped.
 pub(crate) const PT_LOAD: u32 = 1;
+/// `PT_DYNAMIC`: what the dynamic loader reads.
+pub(crate) const PT_DYNAMIC: u32 = 2;
 /// `PT_INTERP`: the path of the dynamic loader.
 pub(crate) const PT_INTERP: u32 = 3;
 /// `PT_GNU_STACK`: its flags are the stack's protection.

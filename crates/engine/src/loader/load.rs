@@ -14,6 +14,7 @@ use super::executable::Privileges;
 use super::image::{Image, MappedSegment};
 use super::layout::page_end;
 use super::memory::Reservation;
+use super::sanitizer;
 use super::stack::{StackContents, TooLong};
 use super::stack_region::{map_stack, stack_limit};
 
@@ -77,6 +78,8 @@ pub struct LoadedProgram {
     pub stack_pointer: u64,
     /// The stack, without the guard below it.
     pub stack: Range<u64>,
+    /// Whether it was built with the address sanitizer, whose runtime has fixed addresses.
+    pub address_sanitizer: bool,
     /// Where the heap begins (`brk`); page-aligned. The pages there are not reserved.
     pub brk_start: u64,
     /// The program as `/proc/self/exe` shows it: for a script, its interpreter.
@@ -170,6 +173,7 @@ pub fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
         executable: program.path.clone(),
         interpreter: interpreter.as_ref().map(|(image, _)| image.path.clone()),
         program_base: program.bias,
+        address_sanitizer: prepared.address_sanitizer || request.env.iter().any(preloads_sanitizer),
         interp_base: interpreter_base,
         segments: Vec::new(),
         executable_stack: prepared.layout.executable_stack,
@@ -246,6 +250,13 @@ fn script_arguments(
         arguments.splice(..1, head);
     }
     Ok(arguments)
+}
+
+/// Whether the runtime of the address sanitizer is loaded into a program built without it.
+fn preloads_sanitizer(variable: &CString) -> bool {
+    let value = variable.as_bytes().strip_prefix(b"LD_PRELOAD=");
+    let names = |name: &[u8]| value.is_some_and(|value| sanitizer::contains(value, name));
+    names(b"libasan.so") || names(b"libclang_rt.asan")
 }
 
 fn string(bytes: &[u8], path: &Path) -> Result<CString, LoadError> {

@@ -2,15 +2,18 @@
 
 use super::{STOP, SYNCHRONOUS, bit, deliver};
 use crate::cache::Position;
-use crate::emit::{TABLE_JUMP, TABLE_PUSH};
+use crate::emit::{TABLE_JUMP, TABLE_PUSH, TARGET};
 use crate::exit;
 use crate::gates::{self, Gates};
 use crate::guarded;
+use crate::hashed_branches;
+use crate::layout::LIBRARY_END;
 use crate::process::Process;
 use crate::thread::{PendingSignal, Thread};
 
 const TRAP_FLAG: i64 = super::TRAP_FLAG as i64;
 const TRAP_TRACE: u64 = 2;
+const ALIGNMENT_CHECK: i64 = 17;
 
 /// The interrupted state, as the kernel passes it.
 struct Context<'a> {
@@ -155,11 +158,25 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
         }
         return;
     }
+    if signal == libc::SIGBUS
+        && context.registers[libc::REG_TRAPNO as usize] == ALIGNMENT_CHECK
+        && let Some(slow_part) = crate::translate::ownership::check_fails_at(pc)
+    {
+        // The program has set its alignment-check flag, and a check has met two words at once.
+        context.set_pc(slow_part);
+        return;
+    }
     // An empty entry of the branch table: the jump went to address 0.
     let table_miss =
         signal == libc::SIGSEGV && (pc == 0 || gates::in_cache(pc) && at_table_jump(pc));
     if table_miss {
-        context.set_pc(process.gates.miss(process.arrival()));
+        // What the table does not cover may have a place in a chain.
+        let known = hashed_branches::are_ready() && context.general(TARGET) >= LIBRARY_END;
+        context.set_pc(if known {
+            process.gates.hashed
+        } else {
+            process.gates.miss(process.arrival())
+        });
         return;
     }
     if !gates::in_cache(pc) {

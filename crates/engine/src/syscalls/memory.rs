@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::Call;
 use crate::code_pages;
 use crate::layout::{
-    BRANCH_TABLE, BRANCH_TABLE_SIZE, CACHE_BASE, LIBRARY_BASE, LIBRARY_END, OWNER_WORDS_END,
+    BRANCH_TABLE, BRANCH_TABLE_SIZE, CACHE_BASE, CACHE_SIZE, HASHED_BRANCHES, LIBRARY_BASE,
+    OWNER_WORDS_END,
 };
 use crate::process::{Code, Process};
 use crate::regions::{Object, View};
@@ -25,16 +26,20 @@ fn whole_pages(address: u64, size: u64) -> Range<u64> {
 
 /// Whether a range meets what the engine has reserved.
 fn meets_engine(range: &Range<u64>) -> bool {
-    let line_atomic = Process::get()
-        .trace
-        .as_ref()
-        .is_some_and(|trace| trace.order() == Order::LineAtomic);
-    let end = if line_atomic {
+    let process = Process::get();
+    let end = if is_line_atomic(process) {
         OWNER_WORDS_END
-    } else {
+    } else if process.has_branch_table {
         BRANCH_TABLE + BRANCH_TABLE_SIZE
+    } else {
+        CACHE_BASE + CACHE_SIZE
     };
-    range.start < end && CACHE_BASE < range.end
+    range.start < end && HASHED_BRANCHES < range.end
+}
+
+fn is_line_atomic(process: &Process) -> bool {
+    let trace = process.trace.as_ref();
+    trace.is_some_and(|trace| trace.order() == Order::LineAtomic)
 }
 
 fn kernel(process: &Process, number: i64, arguments: [u64; 6]) -> i64 {
@@ -55,8 +60,13 @@ pub(super) fn map(process: &Process, call: &Call) -> i64 {
     if fixed {
         let range = whole_pages(address, size);
         if meets_engine(&range) {
+            let way_out = if is_line_atomic(process) {
+                "\nhelp: other orders need less: --order ticket, --order timestamp or --order none"
+            } else {
+                ""
+            };
             crate::finish::say(&format!(
-                "unspool: the program asks for memory at {address:#x}, which observation needs for itself; it gets none"
+                "unspool: the program asks for memory at {address:#x}, which observation needs for itself; it gets none{way_out}"
             ));
             return -i64::from(libc::ENOMEM);
         }
@@ -67,7 +77,7 @@ pub(super) fn map(process: &Process, call: &Call) -> i64 {
         let pages = whole_pages(0, size).end;
         hint = code
             .regions
-            .find_gap(pages, LIBRARY_BASE..LIBRARY_END)
+            .find_gap(pages, LIBRARY_BASE..HASHED_BRANCHES)
             .unwrap_or(0);
     }
     let result = kernel(
@@ -131,7 +141,9 @@ fn belongs_low(size: u64, protection: u64, flags: u64) -> bool {
     let anonymous = flags & libc::MAP_ANONYMOUS as u64 != 0;
     let private = flags & libc::MAP_PRIVATE as u64 != 0;
     let for_library = !anonymous && private && flags & MAP_DENYWRITE != 0;
+    let stack = flags & libc::MAP_STACK as u64 != 0;
     let reservation = anonymous
+        && !stack
         && private
         && protection == libc::PROT_NONE as u64
         && flags & libc::MAP_NORESERVE as u64 == 0

@@ -21,6 +21,8 @@ pub(crate) use self::slow::finish;
 use super::record::{effective_address, with_flags};
 use super::traced::{Item, Translation};
 use crate::emit::Gpr;
+use crate::gates;
+use crate::guarded;
 use crate::layout::OWNER_WORDS;
 use crate::operands::{MemoryOperand, Shape};
 use crate::slots::offset;
@@ -255,6 +257,25 @@ fn line_index(translation: &mut Translation, check: &Check, relative: i64) {
         code.bytes(&[0x48 | scratch >> 3, 0x81, 0xe0 | scratch & 7]); // and scratch, mask
         code.imm32(mask as i32);
     }
+}
+
+/// Where the program goes on if the comparison of two owner words at `pc` fails; nothing if the
+/// code there is something else.
+pub(crate) fn check_fails_at(pc: u64) -> Option<u64> {
+    const COMPARE: usize = 8;
+    let mut bytes = [0; COMPARE + 6];
+    if !gates::in_cache(pc) || !guarded::read(pc, &mut bytes) {
+        return None;
+    }
+    let (compare, jump) = bytes.split_at(COMPARE);
+    let is_compare = compare[0] & 0xf8 == 0x48
+        && compare[1] == 0x39
+        && compare[2] & 0xc7 == 0x04
+        && compare[3] & 0xc7 == 0x85
+        && compare[4..] == (OWNER_WORDS as u32).to_le_bytes();
+    let distance = jump.strip_prefix(&[0x0f, 0x85])?.try_into().ok()?;
+    let behind = pc + bytes.len() as u64;
+    is_compare.then(|| behind.wrapping_add_signed(i64::from(i32::from_le_bytes(distance))))
 }
 
 /// `cmp [index * 4 + OWNER_WORDS], register` with the given REX.W.

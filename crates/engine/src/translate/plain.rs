@@ -43,7 +43,7 @@ pub fn translate(
     pc: u64,
     arrival: bool,
 ) -> Result<(), CacheFull> {
-    let mut builder = Builder::new(cache.begin()?, pc, source.vdso);
+    let mut builder = Builder::new(cache.begin(pc)?, pc, source.vdso);
     let mut landing = 0;
     if arrival {
         let loan = builder.target_loan();

@@ -11,7 +11,7 @@
 //! taken. Nothing inserted changes the flags, except ownership checks, which go where the
 //! flags are dead or save them.
 
-use iced_x86::{InstructionInfoFactory, Register};
+use iced_x86::{InstructionInfoFactory, MemorySize, Register};
 use unspool_events::PathId;
 use unspool_events::raw::{MAX_PATH_WORDS, path_header};
 use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
@@ -27,7 +27,8 @@ use crate::exit::ExitKind;
 use crate::gates::Gates;
 use crate::guarded;
 use crate::operands::{
-    InstructionFacts, MemoryOperand, RegisterUse, memory_operands, register_use,
+    ExtendedStateSizes, InstructionFacts, MemoryOperand, RegisterUse, memory_operands,
+    register_use, requested_components,
 };
 use crate::slots::{TARGET_SPILL, offset};
 use crate::trace::{FragmentTrace, Tracer};
@@ -120,7 +121,7 @@ pub fn translate(
     source: &Source,
     pc: u64,
 ) -> Result<(), CacheFull> {
-    let code = cache.begin()?;
+    let code = cache.begin(pc)?;
     let count = tracer.borrowed_registers();
     let (items, end) = fetch(cache, source, pc, count, tracer);
     let builder = Builder::new(code, pc, source.vdso);
@@ -231,7 +232,8 @@ fn fetch(
             iced_x86::Decoder::with_ip(64, &bytes[..available], at, iced_x86::DecoderOptions::NONE);
         let decoded = decoder.decode();
         let mut operands = Vec::new();
-        let facts = memory_operands(&decoded, &mut factory, tracer.state_sizes, &mut operands);
+        let state_sizes = state_sizes(&decoded, &items, tracer.state_sizes);
+        let facts = memory_operands(&decoded, &mut factory, state_sizes, &mut operands);
         for operand in &mut operands {
             if operand.base == Register::None
                 && operand.index == Register::None
@@ -304,6 +306,22 @@ fn fetch(
     let live_after = live_flags_after(source, &items, &end);
     ownership::find_live_flags(source, &mut items, live_after);
     (items, end)
+}
+
+/// How much memory the instruction uses if it is `xsave` or one of its kin.
+fn state_sizes(
+    instruction: &iced_x86::Instruction,
+    before: &[Item],
+    all: ExtendedStateSizes,
+) -> ExtendedStateSizes {
+    let kin = matches!(
+        instruction.memory_size(),
+        MemorySize::Xsave | MemorySize::Xsave64
+    );
+    let before = before.iter().rev();
+    kin.then(|| requested_components(before.map(|item| (&item.decoded, item.uses.written))))
+        .flatten()
+        .map_or(all, |mask| all.with_components(mask))
 }
 
 /// A superblock that is a loop repeats the loop's body as long as there is room: pointers

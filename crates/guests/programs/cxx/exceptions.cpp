@@ -29,7 +29,7 @@ struct Half {
 
 int main() {
     long caught = 0;
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 120; i++) {
         try {
             dive(i % 40);
         } catch (const std::exception &problem) {
