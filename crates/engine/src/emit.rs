@@ -119,6 +119,33 @@ impl Emitter {
         self.slot_operand(0x8b, register, slot);
     }
 
+    /// `movzx register, byte fs:[slot]`
+    pub fn load_slot_byte(&mut self, register: Gpr, slot: i32) {
+        self.part_of_slot(&[0x40, 0x0f, 0xb6], register, slot);
+    }
+
+    /// `movzx register, word fs:[slot]`
+    pub fn load_slot_half(&mut self, register: Gpr, slot: i32) {
+        self.part_of_slot(&[0x40, 0x0f, 0xb7], register, slot);
+    }
+
+    /// `movsxd register, dword fs:[slot]`
+    pub fn load_slot_signed(&mut self, register: Gpr, slot: i32) {
+        self.part_of_slot(&[0x48, 0x63], register, slot);
+    }
+
+    fn part_of_slot(&mut self, opcode: &[u8], register: Gpr, slot: i32) {
+        self.bytes(&[0x64, opcode[0] | (register >> 3) << 2]);
+        self.bytes(&opcode[1..]);
+        self.bytes(&[0x04 | (register & 7) << 3, 0x25]);
+        self.imm32(self.slots + slot);
+    }
+
+    /// The displacement of a slot from FS.
+    pub fn slot_displacement(&self, slot: i32) -> i32 {
+        self.slots + slot
+    }
+
     /// `mov dword fs:[slot], imm32`
     pub fn store_slot_imm32(&mut self, slot: i32, value: u32) {
         self.bytes(&[0x64, 0xc7, 0x04, 0x25]);
@@ -191,6 +218,11 @@ impl Emitter {
     /// `mov [base + displacement], register`
     pub fn store(&mut self, base: Gpr, displacement: i32, register: Gpr) {
         self.on_memory(&[0x89], register, base, displacement);
+    }
+
+    /// `mov byte [base + displacement], register`
+    pub fn store_byte(&mut self, base: Gpr, displacement: i32, register: Gpr) {
+        self.on_memory(&[0x88], register, base, displacement);
     }
 
     /// `mov register, [base + displacement]`

@@ -120,6 +120,8 @@ pub enum Shape {
 /// What says which elements are accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ElementMask {
+    /// All elements.
+    All,
     /// Bit i of a mask register.
     Bits(Register),
     /// The top bit of element i of a vector (or MMX) register.
@@ -367,7 +369,8 @@ fn refine_repeat(instruction: &Instruction, operand: &mut MemoryOperand) {
     };
 }
 
-/// A tile's rows are a stride apart, which the index register gives.
+/// A tile's rows are a stride apart, which the index register gives. (iced lists its memory
+/// without index.)
 fn refine_tile(instruction: &Instruction, operand: &mut MemoryOperand) {
     let register = match operand.kind {
         AccessKind::Read => instruction.op0_register(),
@@ -375,9 +378,10 @@ fn refine_tile(instruction: &Instruction, operand: &mut MemoryOperand) {
     };
     operand.shape = Shape::Tile {
         tile: register,
-        stride: operand.index,
+        stride: instruction.memory_index(),
     };
     operand.index = Register::None;
+    operand.scale = instruction.memory_index_scale() as u8;
 }
 
 /// `clzero` writes the cache line in which rax points.

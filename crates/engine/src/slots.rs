@@ -50,6 +50,10 @@ pub struct Slots {
     pub in_cache: u64,
     /// Line-atomic order: read-shared words not below this one have been seen.
     pub shared_seen: u64,
+    /// What says which elements of a gather, a scatter or a tile are accessed: a bit for each.
+    pub element_mask: u64,
+    /// Their indexes, as they lie in the vector register; of a tile its configuration.
+    pub elements: [u64; 8],
     /// The program's vector state outside the cache, in XSAVE format.
     pub vectors: Vectors,
 }
@@ -90,6 +94,8 @@ thread_local! {
             program_fs: 0,
             in_cache: 0,
             shared_seen: 0,
+            element_mask: 0,
+            elements: [0; 8],
             vectors: Vectors([0; 4096]),
         }))
     };
@@ -131,6 +137,8 @@ pub(crate) mod offset {
     pub(crate) const POLL: i32 = offset_of!(Slots, poll) as i32;
     pub(crate) const SHARED_SEEN: i32 = offset_of!(Slots, shared_seen) as i32;
     pub(crate) const PROGRAM_FS: i32 = offset_of!(Slots, program_fs) as i32;
+    pub(crate) const ELEMENT_MASK: i32 = offset_of!(Slots, element_mask) as i32;
+    pub(crate) const ELEMENTS: i32 = offset_of!(Slots, elements) as i32;
     pub(crate) const VECTORS: i32 = offset_of!(Slots, vectors) as i32;
 
     /// Of a saved program register.

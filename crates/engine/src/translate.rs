@@ -7,6 +7,7 @@
 
 pub mod addresses;
 pub mod copy;
+pub(crate) mod elements;
 pub mod ownership;
 pub mod plain;
 pub mod record;

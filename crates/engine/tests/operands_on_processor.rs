@@ -244,6 +244,7 @@ fn with_elements(mask: ElementMask, elements: &[u64], pointer: u64) -> Inputs {
         ..Inputs::default()
     };
     match mask {
+        ElementMask::All => {}
         ElementMask::Bits(_) => {
             inputs.mask = elements.iter().map(|element| 1 << element).sum();
         }

@@ -56,18 +56,66 @@ pub(crate) fn expand_instruction(
 }
 
 /// How many accesses one execution of an operand makes.
+#[inline]
 pub(crate) fn count_accesses(operand: &Operand, words: &[u64]) -> Result<usize, MissingWord> {
-    let mut accesses = Vec::new();
-    let (kind, flags) = (operand.kind, AccessFlags::default());
-    let mut pieces = Pieces {
-        time: 0,
-        pc: 0,
-        kind,
-        flags,
-        accesses: &mut accesses,
-    };
-    expand_extent(operand, address(operand, words)?, words, &mut pieces)?;
-    Ok(accesses.len())
+    address(operand, words)?;
+    let some = operand.size != 0;
+    let elements = |mask: Slot, count: u8| Ok(word(words, mask)? & low_bits(count));
+    Ok(match operand.extent {
+        Extent::Plain => 1,
+        Extent::Repeat {
+            before,
+            after,
+            pointer_after,
+        } => {
+            word(words, pointer_after)?;
+            usize::from(word(words, before)? != word(words, after)? && some)
+        }
+        Extent::Indexed {
+            index,
+            index_size,
+            count,
+            mask,
+            ..
+        } => {
+            let (set, last) = match mask {
+                Mask::All => (usize::from(count), count.checked_sub(1)),
+                Mask::Bits(mask) => {
+                    let set = elements(mask, count)?;
+                    let last = set.checked_ilog2().map(|last| last as u8);
+                    (set.count_ones() as usize, last)
+                }
+            };
+            if let Some(last) = last {
+                element_of(words, index, index_size, last)?;
+            }
+            if some { set } else { 0 }
+        }
+        Extent::Masked {
+            count,
+            mask: Mask::All,
+        } => usize::from(count != 0 && some),
+        Extent::Masked {
+            count,
+            mask: Mask::Bits(mask),
+        } => {
+            let set = elements(mask, count)?;
+            let starts = set & !(set << 1);
+            if some {
+                starts.count_ones() as usize
+            } else {
+                0
+            }
+        }
+        Extent::Compressed { count, mask } | Extent::AnyOf { count, mask } => {
+            usize::from(elements(mask, count)? != 0 && some)
+        }
+        Extent::Rows { stride, form } => {
+            let (_, form) = (word(words, stride)?, word(words, form)?);
+            let rows = (form >> 16 & 0xff).saturating_sub(form >> 24 & 0xff);
+            if form & 0xffff != 0 { rows as usize } else { 0 }
+        }
+    })
 }
 
 #[inline]
@@ -181,6 +229,18 @@ fn expand_extent(
             let bits = word(words, mask)? & low_bits(count);
             pieces.push(address, u64::from(bits.count_ones()) * size);
         }
+        Extent::AnyOf { count, mask } => {
+            if word(words, mask)? & low_bits(count) != 0 {
+                pieces.push(address, size);
+            }
+        }
+        Extent::Rows { stride, form } => {
+            let (stride, form) = (word(words, stride)?, word(words, form)?);
+            for row in (form >> 24 & 0xff)..(form >> 16 & 0xff) {
+                let offset = stride.wrapping_mul(row);
+                pieces.push(address.wrapping_add(offset), form & 0xffff);
+            }
+        }
     }
     Ok(())
 }
@@ -194,24 +254,20 @@ fn low_bits(count: u8) -> u64 {
 
 fn is_set(mask: Mask, element: u8, words: &[u64]) -> Result<bool, MissingWord> {
     Ok(match mask {
+        Mask::All => true,
         Mask::Bits(slot) => {
-            word(words, slot)?
-                .checked_shr(u32::from(element))
-                .unwrap_or(0)
-                & 1
-                == 1
+            let bits = word(words, slot)?.checked_shr(u32::from(element));
+            bits.unwrap_or(0) & 1 == 1
         }
-        Mask::Vector { slot, size } => element_of(words, slot, size, element)? >> 63 == 1,
     })
 }
 
-/// An element of a register whose words start at `first`, sign-extended. Elements have 1, 4
-/// or 8 bytes.
+/// An element of a register whose words start at `first`, sign-extended. Elements have 4 or
+/// 8 bytes.
 fn element_of(words: &[u64], first: Slot, size: u8, element: u8) -> Result<u64, MissingWord> {
     let (first, element) = (usize::from(first), usize::from(element));
     let at = |index: usize| words.get(first + index).copied().ok_or(MissingWord);
     Ok(match size {
-        1 => (at(element / 8)? >> (element % 8 * 8)) as u8 as i8 as u64,
         4 => (at(element / 2)? >> (element % 2 * 32)) as u32 as i32 as u64,
         _ => at(element)?,
     })

@@ -125,18 +125,29 @@ pub enum Extent {
         /// The word with the mask register: bit i for element i.
         mask: Slot,
     },
+    /// A broadcast under a mask: `size` bytes at the address, if any bit is set.
+    AnyOf {
+        /// How many bits of the mask count.
+        count: u8,
+        /// The word with the mask register.
+        mask: Slot,
+    },
+    /// Rows of a tile: row i, from the first to before the end, at address + i × stride.
+    /// Decoded as one access for each row.
+    Rows {
+        /// The word with the bytes from row to row, signed.
+        stride: Slot,
+        /// The word with the tile's form: bits 0–15 the bytes of a row, 16–23 the end, 24–31
+        /// the first row.
+        form: Slot,
+    },
 }
 
-/// Where the mask of a vector operand is recorded.
+/// Which elements of a vector operand are accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mask {
-    /// Bit i of one word, for element i (AVX-512 mask registers).
+    /// All.
+    All,
+    /// Element i if bit i of this word is set.
     Bits(Slot),
-    /// The top bit of element i of a vector register that starts at this word (AVX, AVX2).
-    Vector {
-        /// The first word.
-        slot: Slot,
-        /// Bytes of one mask element: 1, 4 or 8.
-        size: u8,
-    },
 }

@@ -8,6 +8,7 @@ mod bad_input;
 mod close_clocks;
 mod code_cache;
 mod comparison;
+mod elements;
 mod guest_programs;
 mod instructions;
 mod observer;
@@ -31,6 +32,7 @@ fn main() {
     trials.extend(guest_programs::trials());
     trials.extend(programs::trials());
     trials.extend(instructions::trials());
+    trials.extend(elements::trials());
     trials.extend(order::trials());
     trials.extend(close_clocks::trials());
     trials.extend(code_cache::trials());

@@ -1,8 +1,6 @@
 //! The signal frame on the program's stack, byte for byte as the kernel lays it out
 //! (`arch/x86/include/asm/sigframe.h` and `asm/sigcontext.h`, 64-bit).
 
-use std::sync::OnceLock;
-
 use super::TRAP_FLAG;
 use crate::gates::VectorState;
 use crate::guarded;
@@ -350,77 +348,6 @@ fn reset_vectors(vectors: VectorState) {
         }
         std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const control, options(nostack, readonly));
     }
-}
-
-/// The value of vector register `number` (0 to 31) of a program that is out of the cache.
-#[must_use]
-pub(crate) fn vector_register(slots: *const Slots, number: usize) -> [u8; 64] {
-    let mut value = [0; 64];
-    if number < 16 {
-        copy_component(slots, 1, 160 + 16 * number, &mut value[..16]);
-        copy_component(slots, 2, 16 * number, &mut value[16..32]);
-        copy_component(slots, 6, 32 * number, &mut value[32..]);
-    } else {
-        copy_component(slots, 7, 64 * (number - 16), &mut value);
-    }
-    value
-}
-
-/// Copies from a component of the saved vector state; what is in its initial state is zero.
-fn copy_component(slots: *const Slots, component: u32, offset: usize, to: &mut [u8]) {
-    let vectors = vectors();
-    // SAFETY: the slots hold an XSAVE area, at least its header.
-    let present = unsafe {
-        (&raw const (*slots).vectors)
-            .cast::<u8>()
-            .add(HEADER)
-            .cast::<u64>()
-            .read()
-    };
-    if vectors.mask & 1 << component == 0 || present & 1 << component == 0 {
-        return;
-    }
-    let start = if component == 1 {
-        0
-    } else {
-        component_offset(vectors, component)
-    };
-    // SAFETY: the area holds all components of the mask.
-    unsafe {
-        let from = (&raw const (*slots).vectors)
-            .cast::<u8>()
-            .add(start + offset);
-        std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len());
-    }
-}
-
-/// Where a component lies in the XSAVE area. The processor is asked once: under a hypervisor
-/// each question takes tens of microseconds.
-fn component_offset(vectors: VectorState, component: u32) -> usize {
-    static OFFSETS: OnceLock<[usize; COMPONENTS]> = OnceLock::new();
-    let offsets = OFFSETS.get_or_init(|| component_offsets(vectors));
-    offsets[component as usize]
-}
-
-/// One more than the number of the last component that is saved: the upper vector registers.
-const COMPONENTS: usize = 8;
-
-fn component_offsets(vectors: VectorState) -> [usize; COMPONENTS] {
-    use std::arch::x86_64::__cpuid_count;
-    const ALIGNED: u32 = 2;
-    let mut offsets = [0; COMPONENTS];
-    let mut at = HEADER + 64;
-    for component in (2..COMPONENTS as u32).filter(|component| vectors.mask & 1 << component != 0) {
-        let facts = __cpuid_count(0xd, component);
-        if !vectors.compact {
-            at = facts.ebx as usize;
-        } else if facts.ecx & ALIGNED != 0 {
-            at = at.next_multiple_of(64);
-        }
-        offsets[component as usize] = at;
-        at += facts.eax as usize;
-    }
-    offsets
 }
 
 /// The process's way of saving vectors.

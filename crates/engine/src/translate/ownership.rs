@@ -11,6 +11,7 @@
 //! it covers accesses that reach into the next line. Where that fails, code at the end
 //! of the fragment looks at exactly the lines concerned, and at read-shared states.
 
+mod elements;
 mod plan;
 mod slow;
 
@@ -18,6 +19,7 @@ use self::plan::reach;
 pub(crate) use self::plan::{find_live_flags, plan};
 use self::slow::acquire_briefly;
 pub(crate) use self::slow::finish;
+use super::elements::{keep_elements, keep_tile_configuration};
 use super::record::{effective_address, with_flags};
 use super::traced::{Item, Translation};
 use crate::emit::Gpr;
@@ -42,6 +44,8 @@ pub(crate) struct Check {
     first: i64,
     last: i64,
     write: bool,
+    /// Of a gather or scatter: the element that it is about, if not all.
+    element: Option<u8>,
 }
 
 /// What the engine must know of a check that fails.
@@ -83,6 +87,8 @@ pub(crate) struct SlowCheck {
     end: u64,
     /// None: a poll.
     check: Option<Check>,
+    /// The comparisons of single elements, instead of the field.
+    elements: Vec<elements::Comparison>,
     ordinal: usize,
     words: usize,
     instruction: u32,
@@ -106,6 +112,7 @@ pub(crate) fn poll(translation: &mut Translation, item: &Item) {
             start,
             end,
             check: None,
+            elements: Vec::new(),
             ordinal: 0,
             words: 0,
             instruction: 0,
@@ -131,6 +138,8 @@ pub(crate) fn check(translation: &mut Translation, item: &Item, checks: &[Check]
         for &check in checks {
             if reach(&check.operand).is_some() && fits(translation, &check) {
                 compare(translation, item, check);
+            } else if elements::fits(&check.operand) {
+                elements::compare_all(translation, item, check);
             } else {
                 visit(translation, item, check);
             }
@@ -157,11 +166,24 @@ fn compare(translation: &mut Translation, item: &Item, check: Check) {
         compare_words(translation, 0x48, scratch, owner);
     }
     let field = jump_not_equal(translation);
+    push_slow_check(translation, item, check, start, field, Vec::new());
+}
+
+/// Notes what is to be emitted at the end of the fragment for a check that ends here.
+fn push_slow_check(
+    translation: &mut Translation,
+    item: &Item,
+    check: Check,
+    start: u64,
+    field: u64,
+    elements: Vec<elements::Comparison>,
+) {
     translation.slow_checks.push(SlowCheck {
         field,
         start,
         end: translation.builder.code.here(),
         check: Some(check),
+        elements,
         ordinal: translation.superblock.instructions.len(),
         words: translation.words,
         instruction: translation.instruction_number(),
@@ -177,8 +199,14 @@ fn visit(translation: &mut Translation, item: &Item, check: Check) {
     let flags_live = translation.flags_loan.is_some();
     let instruction = translation.instruction_number();
     let site = check.site(ordinal, translation.words, instruction, flags_live);
-    if matches!(check.operand.shape, Shape::Repeat { .. }) {
-        acquire_briefly(translation, &check);
+    match check.operand.shape {
+        Shape::Repeat { .. } => acquire_briefly(translation, &check),
+        Shape::Tile { .. } => {
+            keep_tile_configuration(translation);
+            acquire_briefly(translation, &check);
+        }
+        Shape::Indexed { index, mask, .. } => keep_elements(translation, index, mask),
+        _ => {}
     }
     let leave = translation.builder.code.here();
     translation.service(translation.tracer.next_check_service(), item.pc);
@@ -195,7 +223,8 @@ fn visit(translation: &mut Translation, item: &Item, check: Check) {
 /// The address of the owner word of an access to one line at an address known now.
 fn known_word(translation: &Translation, check: &Check) -> Option<u64> {
     let operand = &check.operand;
-    let absolute = operand.base == iced_x86::Register::None
+    let absolute = check.element.is_none()
+        && operand.base == iced_x86::Register::None
         && operand.index == iced_x86::Register::None
         && operand.segment.is_none()
         && !operand.address_size_32;
@@ -224,6 +253,7 @@ impl Check {
             first,
             last,
             write,
+            ..
         } = *self;
         CheckSite {
             operand,
@@ -248,7 +278,10 @@ fn line_index(translation: &mut Translation, check: &Check, relative: i64) {
         displacement: check.operand.displacement.wrapping_add(relative),
         ..check.operand
     };
-    effective_address(translation, &operand);
+    match check.element {
+        Some(element) => elements::address(translation, &operand, element),
+        None => effective_address(translation, &operand),
+    }
     let scratch = translation.borrowed.scratch;
     let LineLayout { shift, mask } = translation.tracer.line_layout();
     let code = &mut translation.builder.code;

@@ -1,13 +1,14 @@
 //! The words of a path record: what is stored into the trace buffer before and after each
 //! accessing instruction.
 
-use iced_x86::{Code, Encoder, Instruction as Decoded, MemoryOperand as EncodedMemory, Register};
+use iced_x86::Register;
 use unspool_events::Order;
 use unspool_events::superblock::{
     AccessingInstruction, AddressSource, Extent, Mask, Operand, Slot,
 };
 
 use super::addresses::{THREAD_POINTER, wide_register};
+use super::elements;
 use super::traced::{Item, Translation};
 use crate::cache::{FLAGS, Loan};
 use crate::decode::{Kind, Segment};
@@ -42,16 +43,12 @@ pub fn word_bound(operands: &[MemoryOperand], facts: InstructionFacts) -> usize 
 }
 
 fn operand_bound(operand: &MemoryOperand) -> usize {
-    let mask_words = |mask: ElementMask| match mask {
-        ElementMask::Bits(_) => 1,
-        ElementMask::Vector { register, .. } => register.size() / 8,
-    };
     1 + match operand.shape {
-        Shape::Plain | Shape::BitString { .. } | Shape::AlignedDown | Shape::Tile { .. } => 0,
+        Shape::Plain | Shape::BitString { .. } | Shape::AlignedDown => 0,
         Shape::Repeat { .. } => 3,
-        Shape::Indexed { index, mask, .. } => index.size() / 8 + mask_words(mask),
-        Shape::Masked { mask, .. } | Shape::AnyOf { mask, .. } => mask_words(mask),
-        Shape::Compressed { .. } => 1,
+        Shape::Indexed { index, .. } => index.size() / 8 + 1,
+        Shape::Masked { .. } | Shape::AnyOf { .. } | Shape::Compressed { .. } => 1,
+        Shape::Tile { .. } => 2,
     }
 }
 
@@ -172,10 +169,8 @@ fn describe(
     item: &Item,
     operand: &MemoryOperand,
 ) -> Option<Operand> {
-    if operand.size == 0
-        || operand.segment == Some(Segment::Gs)
-        || matches!(operand.shape, Shape::Tile { .. })
-    {
+    let is_tile = matches!(operand.shape, Shape::Tile { .. });
+    if operand.size == 0 && !is_tile || operand.segment == Some(Segment::Gs) {
         return None;
     }
     let address = match operand.shape {
@@ -184,9 +179,7 @@ fn describe(
         _ => plain_address(translation, operand),
     };
     let extent = match operand.shape {
-        Shape::Plain | Shape::BitString { .. } | Shape::AlignedDown | Shape::Tile { .. } => {
-            Extent::Plain
-        }
+        Shape::Plain | Shape::BitString { .. } | Shape::AlignedDown => Extent::Plain,
         Shape::Repeat { count, .. } => {
             let before = store_register(translation, count);
             Extent::Repeat {
@@ -201,31 +194,33 @@ fn describe(
             count,
             mask,
         } => {
-            let index = store_vector(translation, index);
+            let index = elements::record_indexes(translation, index);
             Extent::Indexed {
                 index,
                 index_size,
                 scale: operand.scale,
                 count,
-                mask: store_mask(translation, mask),
+                mask: elements::record_mask(translation, mask),
             }
         }
         Shape::Masked { count, mask } => Extent::Masked {
             count,
-            mask: store_mask(translation, mask),
+            mask: elements::record_mask(translation, mask),
         },
-        Shape::AnyOf { count: 1, mask } => Extent::Masked {
-            count: 1,
-            mask: store_mask(translation, mask),
+        Shape::AnyOf { count, mask } => match elements::record_mask(translation, mask) {
+            Mask::All => Extent::Plain,
+            Mask::Bits(mask) => Extent::AnyOf { count, mask },
         },
-        // One access for several mask bits: recorded as made. It is not if all bits are clear.
-        Shape::AnyOf { .. } => Extent::Plain,
         Shape::Compressed { count, mask } => {
-            let Mask::Bits(mask) = store_mask(translation, ElementMask::Bits(mask)) else {
-                return None;
-            };
-            Extent::Compressed { count, mask }
+            match elements::record_mask(translation, ElementMask::Bits(mask)) {
+                Mask::All => Extent::Masked {
+                    count,
+                    mask: Mask::All,
+                },
+                Mask::Bits(mask) => Extent::Compressed { count, mask },
+            }
         }
+        Shape::Tile { tile, stride } => elements::record_tile(translation, operand, tile, stride),
     };
     Some(Operand {
         kind: operand.kind,
@@ -460,70 +455,6 @@ fn store_register(translation: &mut Translation, register: Register) -> Slot {
         translation.builder.code.store(buffer, at, scratch);
     }
     slot
-}
-
-fn store_mask(translation: &mut Translation, mask: ElementMask) -> Mask {
-    match mask {
-        ElementMask::Bits(register) => {
-            let slot = translation.take_slot();
-            store_encoded(translation, Code::VEX_Kmovq_m64_kr, register, slot);
-            Mask::Bits(slot)
-        }
-        ElementMask::Vector { register, size } => Mask::Vector {
-            slot: store_vector(translation, register),
-            size,
-        },
-    }
-}
-
-fn store_vector(translation: &mut Translation, register: Register) -> Slot {
-    let words = register.size() / 8;
-    let slot = translation.words as Slot;
-    translation.words += words;
-    let high = register.is_vector_register() && register.number() >= 16;
-    let vex = std::arch::is_x86_feature_detected!("avx");
-    let code = match register.size() {
-        8 => Code::Movq_mmm64_mm,
-        16 if high => Code::EVEX_Vmovdqu64_xmmm128_k1z_xmm,
-        32 if high => Code::EVEX_Vmovdqu64_ymmm256_k1z_ymm,
-        16 if vex => Code::VEX_Vmovdqu_xmmm128_xmm,
-        16 => Code::Movdqu_xmmm128_xmm,
-        32 => Code::VEX_Vmovdqu_ymmm256_ymm,
-        _ => Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm,
-    };
-    store_encoded(translation, code, register, slot);
-    slot
-}
-
-const NAMES: [Register; 16] = [
-    Register::RAX,
-    Register::RCX,
-    Register::RDX,
-    Register::RBX,
-    Register::RSP,
-    Register::RBP,
-    Register::RSI,
-    Register::RDI,
-    Register::R8,
-    Register::R9,
-    Register::R10,
-    Register::R11,
-    Register::R12,
-    Register::R13,
-    Register::R14,
-    Register::R15,
-];
-
-fn store_encoded(translation: &mut Translation, code: Code, register: Register, slot: Slot) {
-    let base = NAMES[usize::from(translation.borrowed.buffer)];
-    let memory = EncodedMemory::with_base_displ(base, i64::from(Translation::slot_offset(slot)));
-    let store =
-        Decoded::with2(code, memory, register).expect("the code takes a memory and a register");
-    let mut encoder = Encoder::new(64);
-    encoder
-        .encode(&store, 0)
-        .expect("a store to base plus displacement can be encoded");
-    translation.builder.code.bytes(&encoder.take_buffer());
 }
 
 /// Emits code that may change the flags. Where they are live they are saved first, and stay

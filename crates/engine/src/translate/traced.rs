@@ -19,7 +19,7 @@ use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
 use super::addresses::Values;
 use super::copy::{Builder, Callee};
 use super::plain::MARKER;
-use super::{Source, ownership, record};
+use super::{Source, elements, ownership, record};
 use crate::cache::{Cache, CacheFull, Exit, Loan};
 use crate::decode::{Instruction, Kind, Segment, decode};
 use crate::emit::{Gpr, gpr};
@@ -39,8 +39,11 @@ pub(crate) const LIMIT: usize = 64;
 /// The instruction up to which a superblock follows jumps and calls: later there is too
 /// little left of it to be worth a second translation of the code there.
 const FOLLOW_LIMIT: usize = 40;
-/// Words that one instruction may need at most (a gather of sixteen with a vector mask).
-const MOST_WORDS: usize = 34;
+/// Words that one instruction may need at most (a gather of sixteen, with room to spare).
+const MOST_WORDS: usize = 16;
+/// The most elements that gathers and scatters may have in a superblock: each is checked by
+/// itself, and code has a limit.
+const MOST_ELEMENTS: usize = 64;
 
 /// An instruction with all that is known of it.
 pub(crate) struct Item {
@@ -205,6 +208,7 @@ fn fetch(
     let mut factory = InstructionInfoFactory::new();
     let mut touched = 0;
     let mut words = 0;
+    let mut indexed = 0;
     let mut at = pc;
     let mut fetchable = 0;
     let mut unrolling = Unrolling::default();
@@ -244,13 +248,16 @@ fn fetch(
         }
         let uses = register_use(&decoded, &mut factory);
         let now_touched = touched | uses.read | uses.written;
+        elements::simplify_masks(&items, &mut operands);
         let now_words = words + record::word_bound(&operands, facts);
+        let now_indexed = indexed + elements::indexed(&operands);
         let full = Warmth::for_code(now_touched, count).is_none()
+            || now_indexed > MOST_ELEMENTS
             || now_words + MOST_WORDS > MAX_PATH_WORDS;
         if !items.is_empty() && full {
             break End::Continue(at);
         }
-        (touched, words) = (now_touched, now_words);
+        (touched, words, indexed) = (now_touched, now_words, now_indexed);
         let transfer = !matches!(
             layout.kind,
             Kind::Plain

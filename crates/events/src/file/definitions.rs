@@ -181,6 +181,8 @@ fn put_operand(operand: &Operand, bytes: &mut Vec<u8>) {
         Extent::Indexed { .. } => 2,
         Extent::Masked { .. } => 3,
         Extent::Compressed { .. } => 4,
+        Extent::AnyOf { .. } => 5,
+        Extent::Rows { .. } => 6,
     };
     let source = match operand.address {
         AddressSource::Absolute(_) => 0,
@@ -218,7 +220,10 @@ fn put_operand(operand: &Operand, bytes: &mut Vec<u8>) {
             bytes.push(count);
             put_mask(mask, bytes);
         }
-        Extent::Compressed { count, mask } => bytes.extend([count, mask]),
+        Extent::Compressed { count, mask } | Extent::AnyOf { count, mask } => {
+            bytes.extend([count, mask]);
+        }
+        Extent::Rows { stride, form } => bytes.extend([stride, form]),
     }
 }
 
@@ -260,6 +265,14 @@ fn read_operand(bytes: &mut ByteReader<'_>) -> Result<Operand, Malformed> {
             count: bytes.byte()?,
             mask: bytes.byte()?,
         },
+        5 => Extent::AnyOf {
+            count: bytes.byte()?,
+            mask: bytes.byte()?,
+        },
+        6 => Extent::Rows {
+            stride: bytes.byte()?,
+            form: bytes.byte()?,
+        },
         _ => return Err(Malformed),
     };
     Ok(Operand {
@@ -270,18 +283,19 @@ fn read_operand(bytes: &mut ByteReader<'_>) -> Result<Operand, Malformed> {
     })
 }
 
-/// A mask is two bytes: its word, and the size of its elements; 0 for single bits.
+/// The mask of all elements; no record has so many words.
+const ALL_ELEMENTS: u8 = u8::MAX;
+
 fn put_mask(mask: Mask, bytes: &mut Vec<u8>) {
-    match mask {
-        Mask::Bits(slot) => bytes.extend([slot, 0]),
-        Mask::Vector { slot, size } => bytes.extend([slot, size]),
-    }
+    bytes.push(match mask {
+        Mask::All => ALL_ELEMENTS,
+        Mask::Bits(slot) => slot,
+    });
 }
 
 fn read_mask(bytes: &mut ByteReader<'_>) -> Result<Mask, Malformed> {
-    let slot = bytes.byte()?;
     Ok(match bytes.byte()? {
-        0 => Mask::Bits(slot),
-        size => Mask::Vector { slot, size },
+        ALL_ELEMENTS => Mask::All,
+        slot => Mask::Bits(slot),
     })
 }

@@ -10,7 +10,7 @@ use crate::order::Order;
 const FILE_MAGIC: [u8; 8] = *b"\xd1Unspool";
 
 /// The version of the format that is written, and the only one that is read.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 /// Bytes before the header's fields: magic, version, length, checksum.
 pub(crate) const FIXED_BYTES: usize = 24;

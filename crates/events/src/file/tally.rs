@@ -4,9 +4,10 @@ use super::chunk::Counts;
 use crate::clock::Clock;
 use crate::codec::{ChunkEncoder, EncodedRecords, payload_words};
 use crate::expand::RecordKind;
-use crate::operand::expand_instruction;
+use crate::operand::{MissingWord, count_accesses as count_operand};
 use crate::order::Order;
-use crate::paths::{KnownPath, PathTable};
+use crate::paths::{Instruction, KnownPath, PathTable};
+use crate::superblock::Extent;
 
 /// Counts the records that the encoder packed last, from `words`, and gives the thread's
 /// time after them.
@@ -41,8 +42,7 @@ pub(crate) fn tally(
                     None => {
                         let columns = payload_words(header);
                         let rows = rows.iter().map(|&row| &words[row as usize..][..columns]);
-                        rows.map(|row| count_accesses(path, *instructions, row))
-                            .sum()
+                        count_accesses(path, *instructions, rows)
                     }
                 };
                 has_tickets |= path.code.has_tickets();
@@ -61,15 +61,40 @@ pub(crate) fn tally(
     (counts, clock.time())
 }
 
-/// The accesses of one record.
-fn count_accesses(path: &KnownPath, instructions: usize, words: &[u64]) -> u64 {
-    let mut accesses = Vec::new();
-    for instruction in &path.code.instructions()[..instructions] {
-        if expand_instruction(&path.code, instruction, words, 0, &mut accesses).is_err() {
-            break;
+/// The accesses of records of one path, some of which their words decide.
+fn count_accesses<'a>(
+    path: &KnownPath,
+    instructions: usize,
+    rows: impl Iterator<Item = &'a [u64]>,
+) -> u64 {
+    let instructions = &path.code.instructions()[..instructions];
+    let operands = instructions
+        .iter()
+        .flat_map(|instruction| path.code.operands(instruction));
+    let (plain, others): (Vec<_>, Vec<_>) =
+        operands.partition(|operand| operand.extent == Extent::Plain);
+    let count = |words: &[u64]| {
+        let mut sum = plain.len();
+        for operand in &others {
+            sum += count_operand(operand, words)?;
         }
-    }
-    accesses.len() as u64
+        Ok::<_, MissingWord>(sum)
+    };
+    rows.map(|words| {
+        count(words).unwrap_or_else(|_| count_what_is_there(path, instructions, words))
+    })
+    .sum::<usize>() as u64
+}
+
+/// The accesses of a record that has too few words: up to the instruction that misses some.
+#[cold]
+fn count_what_is_there(path: &KnownPath, instructions: &[Instruction], words: &[u64]) -> usize {
+    let count = |instruction| {
+        let operands = path.code.operands(instruction).iter();
+        let counts = operands.map(|operand| count_operand(operand, words));
+        counts.sum::<Result<usize, _>>().ok()
+    };
+    instructions.iter().map_while(count).sum()
 }
 
 /// Moves the clock over every record in turn.

@@ -97,16 +97,15 @@ fn gathered() {
     check(0, 8, four, &words, &[(0x1008, 8), (lowest, 8), (0x1018, 8)]);
     check(0, 8, four, &[0x1000, 0, 1, 2], &[]);
 
-    let vector = Mask::Vector { slot: 1, size: 8 };
     let two = Extent::Indexed {
-        index: 3,
+        index: 1,
         index_size: 8,
         scale: 1,
         count: 2,
-        mask: vector,
+        mask: Mask::All,
     };
-    let words = [0x1000, 1 << 63, i64::MAX as u64, 0x20, 0x40];
-    check(0, 8, two, &words, &[(0x1020, 8)]);
+    let words = [0x1000, 0_u64.wrapping_sub(0x20), 0x40];
+    check(0, 8, two, &words, &[(0xfe0, 8), (0x1040, 8)]);
 }
 
 #[test]
@@ -124,17 +123,6 @@ fn masked() {
         &[(0x1000, 4), (0x1008, 8), (0x1018, 8)],
     );
     check(0, 4, bits, &[0x1000, 0xf00], &[]);
-    let vector = Extent::Masked {
-        count: 4,
-        mask: Mask::Vector { slot: 1, size: 4 },
-    };
-    check(
-        0,
-        4,
-        vector,
-        &[0x1000, 0x8000_0000_7fff_ffff, 0x0000_0000_ffff_ffff],
-        &[(0x1004, 8)],
-    );
     let many = Extent::Masked {
         count: 64,
         mask: Mask::Bits(1),
@@ -187,11 +175,19 @@ fn a_compare_and_swap_may_fail() {
 }
 
 #[test]
-fn masks_of_bytes_select_bytes() {
-    let mask = Mask::Vector { slot: 0, size: 1 };
-    let words = [0x8000_0000_0000_0080, 0x0000_0000_0080_7f00];
-    let set: Vec<u8> = (0..16)
-        .filter(|&element| is_set(mask, element, &words).is_ok_and(|set| set))
-        .collect();
-    assert_eq!(set, [0, 7, 10]);
+fn any_of() {
+    let extent = Extent::AnyOf { count: 4, mask: 1 };
+    check(4, 8, extent, &[0x1000, 0xf4], &[(0x1004, 8)]);
+    check(4, 8, extent, &[0x1000, 0xf0], &[]);
+}
+
+#[test]
+fn rows() {
+    let extent = Extent::Rows { stride: 1, form: 2 };
+    let three = [(0x1000, 48), (0x1040, 48), (0x1080, 48)];
+    check(0, 1, extent, &[0x1000, 64, 0x0003_0030], &three);
+    let backwards = [(0xff8, 4), (0xff0, 4)];
+    let words = [0x1000, 0_u64.wrapping_sub(8), 0x0103_0004];
+    check(0, 1, extent, &words, &backwards);
+    check(0, 1, extent, &[0x1000, 64, 0], &[]);
 }

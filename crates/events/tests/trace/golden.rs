@@ -1,4 +1,4 @@
-//! A file of format version 1 stays readable, and means what it meant.
+//! A file of format version 2 stays readable, and means what it meant.
 //!
 //! `UPDATE_GOLDEN=1` writes the file and its meaning anew; that is right only together with
 //! a new format version.
@@ -29,9 +29,9 @@ fn meaning(trace: &Trace) -> String {
 }
 
 #[test]
-fn version_1_keeps_its_meaning() {
+fn version_2_keeps_its_meaning() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let (path, text_path) = (folder.join("version-1.trace"), folder.join("version-1.txt"));
+    let (path, text_path) = (folder.join("version-2.trace"), folder.join("version-2.txt"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         let mut runner = TestRunner::deterministic();
         // One that has some of everything.

@@ -313,7 +313,7 @@ fn pieces(operand: &Operand, words: &[u64]) -> Vec<(u64, u32)> {
     };
     let set = |mask: Mask, i: u8| match mask {
         Mask::Bits(slot) => i < 64 && word(slot) & 1 << i != 0,
-        Mask::Vector { slot, size } => lane(slot, size, i) < 0,
+        Mask::All => true,
     };
     match operand.extent {
         Extent::Plain => vec![(base, operand.size)],
@@ -371,6 +371,20 @@ fn pieces(operand: &Operand, words: &[u64]) -> Vec<(u64, u32)> {
                 vec![(base, elements * operand.size)]
             }
         }
+        Extent::AnyOf { count, mask } => {
+            let any = (0..count).any(|i| set(Mask::Bits(mask), i));
+            any.then_some((base, operand.size)).into_iter().collect()
+        }
+        Extent::Rows { stride, form } => {
+            let [low, high, end, first, ..] = word(form).to_le_bytes();
+            let size = u32::from(u16::from_le_bytes([low, high]));
+            let rows = (first..end).filter(|_| size != 0);
+            rows.map(|row| {
+                let offset = word(stride).wrapping_mul(u64::from(row));
+                (base.wrapping_add(offset), size)
+            })
+            .collect()
+        }
     }
 }
 
@@ -386,9 +400,8 @@ fn any_operand() -> impl Strategy<Value = Operand> {
     ];
     let mask = || {
         prop_oneof![
-            (0..SLOTS).prop_map(Mask::Bits),
-            (0..SLOTS - 8, prop_oneof![Just(4_u8), Just(8)])
-                .prop_map(|(slot, size)| Mask::Vector { slot, size }),
+            3 => (0..SLOTS).prop_map(Mask::Bits),
+            1 => Just(Mask::All),
         ]
     };
     let extent = prop_oneof![
@@ -403,6 +416,8 @@ fn any_operand() -> impl Strategy<Value = Operand> {
         ),
         1 => (1..=8_u8, mask()).prop_map(|(count, mask)| Extent::Masked { count, mask }),
         1 => (1..=64_u8, 0..SLOTS).prop_map(|(count, mask)| Extent::Compressed { count, mask }),
+        1 => (1..=64_u8, 0..SLOTS).prop_map(|(count, mask)| Extent::AnyOf { count, mask }),
+        1 => (0..SLOTS, 0..SLOTS).prop_map(|(stride, form)| Extent::Rows { stride, form }),
     ];
     (kind, size, address, extent).prop_map(|(kind, size, address, extent)| Operand {
         kind,

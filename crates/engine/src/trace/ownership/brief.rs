@@ -6,7 +6,7 @@ use unspool_events::raw::{SpecialKind, special_header};
 
 use super::acquire::Acquisition;
 use super::clock::TIME_PER_BYTE;
-use super::extents::repeated;
+use super::extents::{elements, repeated};
 use crate::gates::Continuation;
 use crate::operands::Shape;
 use crate::process::Process;
@@ -44,11 +44,21 @@ pub(crate) extern "C" fn acquire_lines() -> Continuation {
     let bound = trace.bound(start);
     // What the record in the making has accessed counts as a whole record.
     let mut acquisition = Acquisition::new(tracer, thread, bound + WORD * TIME_PER_BYTE);
-    let (address, size) = match site.operand.shape {
-        Shape::Repeat { count, .. } => repeated(acquisition.thread, site, address, count),
-        _ => (address, (site.last - site.first + 1) as u64),
-    };
-    acquisition.acquire_range(address, size, site.write);
+    match site.operand.shape {
+        Shape::Repeat { count, .. } => {
+            let (address, size) = repeated(acquisition.thread, site, address, count);
+            acquisition.acquire_range(address, size, site.write);
+        }
+        Shape::Indexed { .. } | Shape::Tile { .. } => {
+            for (address, size) in elements(acquisition.thread, &site.operand, address) {
+                acquisition.acquire_range(address, size, site.write);
+            }
+        }
+        _ => {
+            let size = (site.last - site.first + 1) as u64;
+            acquisition.acquire_range(address, size, site.write);
+        }
+    }
     let Acquisition {
         least,
         lost,

@@ -1,15 +1,16 @@
-//! Which bytes an instruction is about to access, from the registers in the slots.
+//! Which bytes an instruction is about to access, from the registers and elements in the slots.
 
 use crate::operands::{MemoryOperand, Shape};
 use crate::thread::Thread;
+use crate::translate::elements::{TILE_FIRST_ROW, TILE_ROW_BYTES, TILE_ROWS};
 use crate::translate::ownership::CheckSite;
 
-/// The ranges that an instruction is about to access.
-pub(super) fn extents(thread: &Thread, site: &CheckSite) -> Vec<(u64, u64, bool)> {
+/// The ranges that an instruction is about to access: addresses and sizes.
+pub(super) fn extents(thread: &Thread, site: &CheckSite) -> Vec<(u64, u64)> {
     let operand = &site.operand;
     let address = effective_address(thread, operand);
     let size = u64::from(operand.size);
-    let range = match operand.shape {
+    vec![match operand.shape {
         Shape::Plain
         | Shape::Masked { .. }
         | Shape::Compressed { .. }
@@ -29,19 +30,60 @@ pub(super) fn extents(thread: &Thread, site: &CheckSite) -> Vec<(u64, u64, bool)
             let element = number.div_euclid(8 * size as i64);
             (address.wrapping_add((element * size as i64) as u64), size)
         }
-        Shape::Tile { .. } => (address, size),
-        Shape::Indexed {
-            index,
-            index_size,
-            count,
-            ..
-        } => {
-            return indexed(
-                thread, address, size, operand, index, index_size, count, site.write,
-            );
+        Shape::Tile { .. } | Shape::Indexed { .. } => {
+            return elements(thread, operand, address).collect();
+        }
+    }]
+}
+
+/// The elements of a gather or scatter, or the rows of a tile, whose address without an index
+/// is known: their indexes and masks are in the slots.
+pub(super) fn elements<'site>(
+    thread: &Thread,
+    operand: &'site MemoryOperand,
+    address: u64,
+) -> impl Iterator<Item = (u64, u64)> + use<'site> {
+    let slots = thread.slots.cast_const();
+    let part = move |at: usize, size: usize| {
+        // SAFETY: the slots belong to this thread, which outlives what it acquires.
+        let bits = unsafe { (*slots).elements[at / 8] } >> (at % 8 * 8);
+        match size {
+            1 => i64::from(bits as u8),
+            2 => i64::from(bits as u16),
+            4 => i64::from(bits as i32),
+            _ => bits as i64,
         }
     };
-    vec![(range.0, range.1, site.write)]
+    // SAFETY: as above.
+    let mask = unsafe { (*slots).element_mask };
+    let (numbers, step) = match operand.shape {
+        Shape::Tile { tile, stride } => {
+            let step = match stride {
+                iced_x86::Register::None => 0,
+                register => register_value(thread, register),
+            };
+            let end = part(TILE_ROWS + tile.number(), 1);
+            (part(TILE_FIRST_ROW, 1)..end, step)
+        }
+        Shape::Indexed { count, .. } => (0..i64::from(count), 0),
+        _ => (0..0, 0),
+    };
+    numbers.filter_map(move |number| {
+        let (index, size) = match operand.shape {
+            Shape::Tile { tile, .. } => {
+                let bytes = part(TILE_ROW_BYTES + 2 * tile.number(), 2);
+                (step.wrapping_mul(number as u64), bytes as u64)
+            }
+            Shape::Indexed { index_size, .. } if mask >> number & 1 != 0 => {
+                let index_size = usize::from(index_size);
+                let index = part(number as usize * index_size, index_size) as u64;
+                (index, u64::from(operand.size))
+            }
+            _ => return None,
+        };
+        let offset = index.wrapping_mul(u64::from(operand.scale));
+        Some((address.wrapping_add(offset), size))
+    })
 }
 
 /// The range of a repeated string instruction that starts at an address.
@@ -59,33 +101,6 @@ pub(super) fn repeated(
         address
     };
     (first, bytes)
-}
-
-#[expect(clippy::too_many_arguments, reason = "the fields of one operand")]
-fn indexed(
-    thread: &Thread,
-    address: u64,
-    size: u64,
-    operand: &MemoryOperand,
-    index: iced_x86::Register,
-    index_size: u8,
-    count: u8,
-    write: bool,
-) -> Vec<(u64, u64, bool)> {
-    let bytes = crate::signals::frame::vector_register(thread.slots, index.number());
-    (0..usize::from(count))
-        .map(|element| {
-            let at = element * usize::from(index_size);
-            let number = match index_size {
-                4 => i64::from(i32::from_le_bytes(
-                    bytes[at..at + 4].try_into().expect("four bytes"),
-                )),
-                _ => i64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes")),
-            };
-            let offset = number.wrapping_mul(i64::from(operand.scale));
-            (address.wrapping_add(offset as u64), size, write)
-        })
-        .collect()
 }
 
 fn direction_flag(thread: &Thread) -> bool {

@@ -35,8 +35,8 @@ pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit)
     // What the record in the making has accessed counts as a whole record.
     let bound = trace.bound(start) + 8 * TIME_PER_BYTE;
     let mut acquisition = Acquisition::new(tracer, thread, bound);
-    for (address, size, write) in extents(acquisition.thread, site) {
-        acquisition.acquire_range(address, size, write);
+    for (address, size) in extents(acquisition.thread, site) {
+        acquisition.acquire_range(address, size, site.write);
     }
     acquisition.lost |= std::mem::take(&mut trace.lost);
     let Acquisition {

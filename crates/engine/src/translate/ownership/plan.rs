@@ -49,6 +49,7 @@ pub(crate) fn plan(items: &[Item], span: i64) -> Vec<Vec<Check>> {
                     first,
                     last,
                     write,
+                    element: None,
                 });
                 continue;
             };
@@ -76,6 +77,7 @@ pub(crate) fn plan(items: &[Item], span: i64) -> Vec<Vec<Check>> {
                 first: range.first - start,
                 last: range.last - start,
                 write: range.write,
+                element: None,
             });
             covered.push(range);
         }
@@ -117,9 +119,8 @@ impl Covered {
 }
 
 fn is_checked(operand: &MemoryOperand) -> bool {
-    operand.size != 0
-        && operand.segment != Some(Segment::Gs)
-        && !matches!(operand.shape, Shape::Tile { .. })
+    let is_tile = matches!(operand.shape, Shape::Tile { .. });
+    (operand.size != 0 || is_tile) && operand.segment != Some(Segment::Gs)
 }
 
 /// The first and last byte that an operand can reach, relative to its address; `None` if the

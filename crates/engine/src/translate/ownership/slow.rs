@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use super::super::record::{RAX_SPILL, effective_address};
 use super::super::traced::Translation;
-use super::{Check, CheckSite, jump_not_equal, known_word, line_index, owner_word};
+use super::{Check, CheckSite, elements, jump_not_equal, known_word, line_index, owner_word};
 use crate::emit::{Address, gpr};
 use crate::gates::ACQUIRES_BRIEFLY;
 use crate::layout::OWNER_WORDS;
@@ -15,17 +15,18 @@ use crate::trace::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE};
 /// Emits the slow parts of all checks, at the end of the fragment.
 pub(crate) fn finish(translation: &mut Translation) {
     for slow in std::mem::take(&mut translation.slow_checks) {
-        let here = translation.builder.code.here();
-        translation
-            .builder
-            .code
-            .patch32(slow.field, (here - (slow.field + 4)) as i32);
         let Some(check) = &slow.check else {
+            translation.builder.code.land(slow.field);
             answer(translation, slow.pc, slow.end);
             continue;
         };
-        look_closely(translation, check, slow.end);
-        claim_untouched(translation, check, slow.start);
+        if slow.elements.is_empty() {
+            translation.builder.code.land(slow.field);
+            look_closely(translation, check, slow.end);
+            claim_untouched(translation, check, slow.start);
+        } else {
+            elements::look_closely_at_all(translation, check, &slow.elements);
+        }
         acquire_briefly(translation, check);
         let site = check.site(slow.ordinal, slow.words, slow.instruction, slow.flags_live);
         let leave = translation.builder.code.here();
@@ -125,7 +126,7 @@ fn claim_untouched(translation: &mut Translation, check: &Check, again: u64) {
 
 /// Emits the exact test of the first and the last byte's line; it jumps to `passed`, or
 /// falls through where the engine is needed.
-fn look_closely(translation: &mut Translation, check: &Check, passed: u64) {
+pub(super) fn look_closely(translation: &mut Translation, check: &Check, passed: u64) {
     let (scratch, owner) = (translation.borrowed.scratch, translation.borrowed.owner);
     let mut failures = Vec::new();
     for (relative, is_last) in [(check.first, false), (check.last, true)] {

@@ -1,0 +1,272 @@
+//! Operands of several elements: gathers, scatters, masked and compressed vectors, tiles. Their
+//! indexes and masks are put where single elements can be read: into the record, or into
+//! slots for a check of owners.
+
+use iced_x86::{
+    Code, Encoder, Instruction as Decoded, InstructionInfoFactory, MemoryOperand as EncodedMemory,
+    Mnemonic, OpAccess, Register,
+};
+use unspool_events::superblock::{Extent, Mask, Slot};
+
+use super::traced::{Item, Translation};
+use crate::emit::{Address, Gpr};
+use crate::operands::{ElementMask, MemoryOperand, Shape};
+use crate::slots::offset;
+
+/// Where the parts of a tile configuration lie: first row, bytes of the rows of each tile,
+/// rows of each tile (Intel SDM, volume 1, section 18.2).
+pub(crate) const TILE_FIRST_ROW: usize = 1;
+pub(crate) const TILE_ROW_BYTES: usize = 16;
+pub(crate) const TILE_ROWS: usize = 48;
+
+/// Masks that the instructions before are sure to have set to all ones need not be recorded
+/// or tested: compilers set them so for each gather that is to be whole.
+pub(crate) fn simplify_masks(items: &[Item], operands: &mut [MemoryOperand]) {
+    for operand in operands {
+        match &mut operand.shape {
+            Shape::Indexed { mask, count, .. } if is_all_ones(items, *mask, *count) => {
+                *mask = ElementMask::All;
+            }
+            Shape::Masked { mask, count } if is_all_ones(items, *mask, *count) => {
+                operand.size *= u32::from(*count);
+                operand.shape = Shape::Plain;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_all_ones(items: &[Item], mask: ElementMask, count: u8) -> bool {
+    let register = match mask {
+        ElementMask::All => return true,
+        ElementMask::Bits(register) | ElementMask::Vector { register, .. } => register,
+    };
+    let mut factory = InstructionInfoFactory::new();
+    let setter = items.iter().rev().find(|item| {
+        if restores_registers(&item.decoded) {
+            return true;
+        }
+        let used = factory.info(&item.decoded);
+        used.used_registers().iter().any(|used| {
+            used.register().full_register() == register.full_register()
+                && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead)
+        })
+    });
+    setter.is_some_and(|item| sets_all(&item.decoded, register, count))
+}
+
+/// Whether an instruction may change vector registers that it does not name.
+fn restores_registers(instruction: &Decoded) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Fxrstor
+            | Mnemonic::Fxrstor64
+            | Mnemonic::Xrstor
+            | Mnemonic::Xrstor64
+            | Mnemonic::Xrstors
+            | Mnemonic::Xrstors64
+            | Mnemonic::Vzeroall
+            | Mnemonic::Vzeroupper
+    )
+}
+
+/// Whether an instruction that writes to a mask register sets at least its first elements.
+fn sets_all(instruction: &Decoded, register: Register, count: u8) -> bool {
+    let same = |a, b| instruction.op_register(a) == instruction.op_register(b);
+    let whole = instruction.op0_register().size() >= register.size();
+    let bits = match instruction.mnemonic() {
+        Mnemonic::Vpcmpeqb | Mnemonic::Vpcmpeqw | Mnemonic::Vpcmpeqd | Mnemonic::Vpcmpeqq => {
+            let vector = instruction.op0_register().is_vector_register();
+            return vector && whole && instruction.op1_register() != Register::None && same(1, 2);
+        }
+        Mnemonic::Kxnorb => 8,
+        Mnemonic::Kxnorw => 16,
+        Mnemonic::Kxnord => 32,
+        Mnemonic::Kxnorq => 64,
+        _ => return false,
+    };
+    same(1, 2) && count <= bits
+}
+
+/// How many elements are indexed.
+pub(crate) fn indexed(operands: &[MemoryOperand]) -> usize {
+    let count = |operand: &MemoryOperand| match operand.shape {
+        Shape::Indexed { count, .. } => usize::from(count),
+        _ => 0,
+    };
+    operands.iter().map(count).sum()
+}
+
+/// Stores the indexes of a gather or scatter in the record. Returns the first word.
+pub(crate) fn record_indexes(translation: &mut Translation, register: Register) -> Slot {
+    let slot = translation.words as Slot;
+    translation.words += register.size() / 8;
+    let memory = word_of_record(translation, slot);
+    store_vector(translation, register, memory);
+    slot
+}
+
+/// Stores a mask in the record.
+pub(crate) fn record_mask(translation: &mut Translation, mask: ElementMask) -> Mask {
+    match mask {
+        ElementMask::All => Mask::All,
+        ElementMask::Bits(register) => {
+            let slot = translation.take_slot();
+            let memory = word_of_record(translation, slot);
+            encode(translation, Code::VEX_Kmovq_m64_kr, memory, register);
+            Mask::Bits(slot)
+        }
+        ElementMask::Vector { register, size } => {
+            let slot = translation.take_slot();
+            take_signs(translation, register, size);
+            let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
+            let at = Translation::slot_offset(slot);
+            translation.builder.code.store(buffer, at, scratch);
+            Mask::Bits(slot)
+        }
+    }
+}
+
+/// Stores the stride and the form of a tile in the record.
+pub(crate) fn record_tile(
+    translation: &mut Translation,
+    operand: &MemoryOperand,
+    tile: Register,
+    stride: Register,
+) -> Extent {
+    let [stride_slot, form] = [translation.take_slot(), translation.take_slot()];
+    keep_tile_configuration(translation);
+    let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
+    let code = &mut translation.builder.code;
+    let at = Translation::slot_offset(stride_slot);
+    if stride == Register::None {
+        code.store_immediate(buffer, at, 0);
+    } else {
+        let scaled = Address {
+            base: None,
+            index: Some((stride.full_register().number() as Gpr, operand.scale)),
+            displacement: 0,
+        };
+        code.lea_address(scratch, scaled, false);
+        code.store(buffer, at, scratch);
+    }
+    let at = Translation::slot_offset(form);
+    let number = tile.number();
+    let part = |part: usize| offset::ELEMENTS + part as i32;
+    code.load_slot_half(scratch, part(TILE_ROW_BYTES + 2 * number));
+    code.store(buffer, at, scratch);
+    code.load_slot_byte(scratch, part(TILE_ROWS + number));
+    code.store_byte(buffer, at + 2, scratch);
+    code.load_slot_byte(scratch, part(TILE_FIRST_ROW));
+    code.store_byte(buffer, at + 3, scratch);
+    Extent::Rows {
+        stride: stride_slot,
+        form,
+    }
+}
+
+/// `sttilecfg fs:[elements]`
+pub(crate) fn keep_tile_configuration(translation: &mut Translation) {
+    let code = &mut translation.builder.code;
+    code.bytes(&[0x64, 0xc4, 0xe2, 0x79, 0x49, 0x04, 0x25]);
+    let displacement = code.slot_displacement(offset::ELEMENTS);
+    code.imm32(displacement);
+}
+
+/// Puts the indexes and the mask of a gather or scatter into their slots.
+pub(crate) fn keep_elements(translation: &mut Translation, index: Register, mask: ElementMask) {
+    let memory = slot_in_memory(translation, offset::ELEMENTS);
+    store_vector(translation, index, memory);
+    match mask {
+        ElementMask::All => {
+            for half in [0, 4] {
+                let slot = offset::ELEMENT_MASK + half;
+                translation.builder.code.store_slot_imm32(slot, u32::MAX);
+            }
+        }
+        ElementMask::Bits(register) => {
+            let memory = slot_in_memory(translation, offset::ELEMENT_MASK);
+            encode(translation, Code::VEX_Kmovq_m64_kr, memory, register);
+        }
+        ElementMask::Vector { register, size } => {
+            take_signs(translation, register, size);
+            let scratch = translation.borrowed.scratch;
+            let code = &mut translation.builder.code;
+            code.store_slot(offset::ELEMENT_MASK, scratch);
+        }
+    }
+}
+
+/// The top bits of a vector register's elements, into the scratch register.
+fn take_signs(translation: &mut Translation, register: Register, size: u8) {
+    let vex = std::arch::is_x86_feature_detected!("avx");
+    let code = match (size, register.size()) {
+        (1, 8) => Code::Pmovmskb_r32_mm,
+        (1, 16) if vex => Code::VEX_Vpmovmskb_r32_xmm,
+        (1, 16) => Code::Pmovmskb_r32_xmm,
+        (1, _) => Code::VEX_Vpmovmskb_r32_ymm,
+        (4, 16) => Code::VEX_Vmovmskps_r32_xmm,
+        (4, _) => Code::VEX_Vmovmskps_r32_ymm,
+        (_, 16) => Code::VEX_Vmovmskpd_r32_xmm,
+        _ => Code::VEX_Vmovmskpd_r32_ymm,
+    };
+    let scratch = NAMES[usize::from(translation.borrowed.scratch)].full_register32();
+    let take = Decoded::with2(code, scratch, register).expect("the code takes two registers");
+    emit(translation, &take);
+}
+
+fn store_vector(translation: &mut Translation, register: Register, memory: EncodedMemory) {
+    let high = register.number() >= 16;
+    let code = match register.size() {
+        16 if high => Code::EVEX_Vmovdqu64_xmmm128_k1z_xmm,
+        32 if high => Code::EVEX_Vmovdqu64_ymmm256_k1z_ymm,
+        16 => Code::VEX_Vmovdqu_xmmm128_xmm,
+        32 => Code::VEX_Vmovdqu_ymmm256_ymm,
+        _ => Code::EVEX_Vmovdqu64_zmmm512_k1z_zmm,
+    };
+    encode(translation, code, memory, register);
+}
+
+fn word_of_record(translation: &Translation, slot: Slot) -> EncodedMemory {
+    let base = NAMES[usize::from(translation.borrowed.buffer)];
+    EncodedMemory::with_base_displ(base, i64::from(Translation::slot_offset(slot)))
+}
+
+fn slot_in_memory(translation: &Translation, slot: i32) -> EncodedMemory {
+    let displacement = i64::from(translation.builder.code.slot_displacement(slot));
+    let (none, fs) = (Register::None, Register::FS);
+    EncodedMemory::new(none, none, 1, displacement, 8, false, fs)
+}
+
+fn encode(translation: &mut Translation, code: Code, memory: EncodedMemory, register: Register) {
+    let store =
+        Decoded::with2(code, memory, register).expect("the code takes a memory and a register");
+    emit(translation, &store);
+}
+
+fn emit(translation: &mut Translation, instruction: &Decoded) {
+    let mut encoder = Encoder::new(64);
+    encoder
+        .encode(instruction, 0)
+        .expect("it has no operand relative to its place");
+    translation.builder.code.bytes(&encoder.take_buffer());
+}
+
+const NAMES: [Register; 16] = [
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RBX,
+    Register::RSP,
+    Register::RBP,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
