@@ -13,6 +13,7 @@ mod summary;
 mod thread_trace;
 mod values;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -77,6 +78,8 @@ pub struct Tracer {
     most_buffer_bytes: AtomicU64,
     progress: summary::Progress,
     skew: skew::Skew,
+    /// Where superblocks were torn; see [`Tracer::is_torn`].
+    torn: Mutex<HashSet<u64>>,
 }
 
 /// What is known of a fragment of a traced program.
@@ -174,6 +177,7 @@ impl Tracer {
             most_buffer_bytes: AtomicU64::new(0),
             progress: summary::Progress::default(),
             skew: skew::Skew::new(plan),
+            torn: Mutex::default(),
         };
         for segment in &loaded.segments {
             if let Some(file) = &segment.file {
@@ -270,6 +274,18 @@ impl Tracer {
         use_it(&lock(&self.fragments)[trace as usize - 1])
     }
 
+    /// A superblock ended or was left here for no reason of the program's.
+    pub(crate) fn note_torn(&self, pc: u64) {
+        lock(&self.torn).insert(pc);
+    }
+
+    /// Whether an entry may be in the cache only because a superblock was torn there: it was
+    /// long enough, touched too many registers, or a signal came, or another thread took its
+    /// lines. If all others ended there too, loops would be in pieces for good.
+    pub(crate) fn is_torn(&self, pc: u64) -> bool {
+        lock(&self.torn).contains(&pc)
+    }
+
     /// Whether the traced functions want to see control reach an address.
     pub(crate) fn is_function(&self, pc: u64) -> bool {
         self.functions.is_hooked(pc)
@@ -354,6 +370,7 @@ pub(crate) struct Frozen {
     _values: MutexGuard<'static, Vec<values::ValueService>>,
     _modules: MutexGuard<'static, u32>,
     _meter: MutexGuard<'static, Meter>,
+    _torn: MutexGuard<'static, HashSet<u64>>,
     _hooks: functions::FrozenHooks<'static>,
 }
 
@@ -367,6 +384,7 @@ pub(crate) fn freeze() -> Option<Frozen> {
         _values: lock(&tracer.value_services),
         _modules: lock(&tracer.modules),
         _meter: lock(&tracer.meter),
+        _torn: lock(&tracer.torn),
         _hooks: tracer.functions.freeze(),
     })
 }

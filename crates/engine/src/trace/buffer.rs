@@ -52,6 +52,9 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
     if fragment == 0 || thread.trace.is_null() || position.prologue {
         return;
     }
+    if position.index != 0 {
+        tracer.note_torn(position.pc);
+    }
     release_lock(thread);
     tracer.with_fragment(fragment, |fragment| {
         if fragment.closed != 0 && at >= u64::from(fragment.closed) {

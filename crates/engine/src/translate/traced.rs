@@ -39,6 +39,8 @@ pub(crate) const LIMIT: usize = 64;
 /// The instruction up to which a superblock follows jumps and calls: later there is too
 /// little left of it to be worth a second translation of the code there.
 const FOLLOW_LIMIT: usize = 40;
+/// From so many instructions on a superblock ends also where another one was torn.
+const LONG_ENOUGH: usize = LIMIT / 2;
 /// Words that one instruction may need at most (a gather of sixteen, with room to spare).
 const MOST_WORDS: usize = 16;
 /// The most elements that gathers and scatters may have in a superblock: each is checked by
@@ -214,8 +216,14 @@ fn fetch(
     let mut unrolling = Unrolling::default();
     let mut followed = false;
     let end = loop {
-        let known = !std::mem::take(&mut followed) && cache.entry(at).is_some();
-        if !items.is_empty() && (items.len() >= LIMIT || known || tracer.is_function(at)) {
+        let known = !std::mem::take(&mut followed)
+            && cache.entry(at).is_some()
+            && (items.len() >= LONG_ENOUGH || !tracer.is_torn(at));
+        if items.len() >= LIMIT {
+            tracer.note_torn(at);
+            break End::Continue(at);
+        }
+        if !items.is_empty() && (known || tracer.is_function(at)) {
             break End::Continue(at);
         }
         let mut bytes = [0; 16];
@@ -255,6 +263,7 @@ fn fetch(
             || now_indexed > MOST_ELEMENTS
             || now_words + MOST_WORDS > MAX_PATH_WORDS;
         if !items.is_empty() && full {
+            tracer.note_torn(at);
             break End::Continue(at);
         }
         (touched, words, indexed) = (now_touched, now_words, now_indexed);
