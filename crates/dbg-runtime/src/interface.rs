@@ -40,13 +40,13 @@ macro_rules! events {
 
 /// Lets `unspool openmp` see the interval too.
 fn enter_interval(handle: u32) {
-    if let strings::Meaning::Interval(name) = strings::meaning_of(handle) {
+    if let Some(strings::Meaning::Interval(name)) = strings::meaning_of(handle) {
         intervals::enter(u64::from(handle), &name);
     }
 }
 
 fn leave_interval(handle: u32) {
-    if let strings::Meaning::Interval(_) = strings::meaning_of(handle) {
+    if let Some(strings::Meaning::Interval(_)) = strings::meaning_of(handle) {
         intervals::leave();
     }
 }
@@ -61,6 +61,7 @@ events! {
     before: dbg_before_critical dbg_before_critical_;
     before: dbg_before_ordered dbg_before_ordered_;
     before: dbg_before_flush dbg_before_flush_;
+    before: dbg_before_taskwait dbg_before_taskwait_;
     before_barrier: dbg_before_barrier dbg_before_barrier_;
     before_barrier: dbg_beforebarrier dbg_beforebarrier_;
     begin: dbg_parallel_event dbg_parallel_event_;
@@ -69,6 +70,7 @@ events! {
     begin: dbg_critical_event dbg_critical_event_;
     begin: dbg_ordered_event dbg_ordered_event_;
     begin: dbg_master_begin dbg_master_begin_;
+    begin: dbg_task_begin dbg_task_begin_;
     begin: dbg_begsl dbg_begsl_;
     begin: dbg_before_loop dbg_before_loop_;
     begin: dbg_func_begin dbg_func_begin_;
@@ -78,6 +80,7 @@ events! {
     end: dbg_single_event_end dbg_single_event_end_;
     end: dbg_critical_event_end dbg_critical_event_end_;
     end: dbg_master_end dbg_master_end_;
+    end_task: dbg_task_end dbg_task_end_;
     end: dbg_endsl dbg_endsl_;
     end: dbg_after_loop dbg_after_loop_;
     end: dbg_func_end dbg_func_end_;
@@ -91,6 +94,7 @@ events! {
     after: dbg_after_critical dbg_after_critical_;
     after: dbg_after_ordered dbg_after_ordered_;
     after: dbg_flush_event dbg_flush_event_;
+    after_barrier: dbg_after_taskwait dbg_after_taskwait_;
     after_barrier: dbg_after_barrier dbg_after_barrier_;
     after_barrier: dbg_afterbarrier dbg_afterbarrier_;
     before_call: dbg_before_func_call dbg_before_func_call_;

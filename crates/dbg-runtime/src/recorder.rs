@@ -29,6 +29,8 @@ pub(crate) struct Recorder {
     inside: Vec<(usize, u64)>,
     open: Vec<Open>,
     held: Vec<(String, Open)>,
+    /// What strings mean, of those that have been asked for.
+    meanings: Vec<Option<Meaning>>,
 }
 
 /// An interval in its context.
@@ -60,6 +62,10 @@ struct Open {
     before: Option<u64>,
     begin: Option<u64>,
     end: Option<u64>,
+    /// How long the thread has executed tasks meanwhile.
+    in_tasks: u64,
+    /// How long it had, at the end.
+    in_tasks_at_end: u64,
 }
 
 /// The calling thread's recorder.
@@ -79,6 +85,7 @@ pub(crate) fn current() -> &'static mut Recorder {
         inside: Vec::new(),
         open: Vec::new(),
         held: Vec::new(),
+        meanings: Vec::new(),
     }));
     CURRENT.set(new);
     if let Ok(mut all) = ALL.lock() {
@@ -107,14 +114,17 @@ impl Recorder {
             before: Some(now()),
             begin: None,
             end: None,
+            in_tasks: 0,
+            in_tasks_at_end: 0,
         });
     }
 
     /// A barrier comes: what is being shared is done.
     pub(crate) fn before_barrier(&mut self, handle: u32) {
         let now = now();
-        if let Some(open) = self.open.last_mut().filter(|open| open.before.is_some()) {
-            open.end.get_or_insert(now);
+        let is_running = |open: &&mut Open| open.before.is_some() && open.end.is_none();
+        if let Some(open) = self.open.last_mut().filter(is_running) {
+            (open.end, open.in_tasks_at_end) = (Some(now), open.in_tasks);
         }
         self.before(handle);
     }
@@ -133,6 +143,8 @@ impl Recorder {
                 before: None,
                 begin: Some(now),
                 end: None,
+                in_tasks: 0,
+                in_tasks_at_end: 0,
             }),
         }
     }
@@ -144,9 +156,26 @@ impl Recorder {
             return;
         };
         self.open.truncate(index + 1);
-        self.open[index].end = Some(now);
+        let open = &mut self.open[index];
+        (open.end, open.in_tasks_at_end) = (Some(now), open.in_tasks);
         if self.open[index].before.is_none() {
             self.after(handle);
+        }
+    }
+
+    /// A task ends. Where the thread waits for something, this was no waiting.
+    pub(crate) fn end_task(&mut self, handle: u32) {
+        let is_it = |open: &Open| open.handle == handle && open.before.is_none();
+        let Some(index) = self.open.iter().rposition(is_it) else {
+            return;
+        };
+        let open = self.open[index];
+        let took = open.begin.map_or(0, |begin| now().saturating_sub(begin));
+        // A task within this task has been taken off already.
+        let own = took.saturating_sub(open.in_tasks);
+        self.end(handle);
+        for outer in &mut self.open[..index] {
+            outer.in_tasks += own;
         }
     }
 
@@ -169,7 +198,7 @@ impl Recorder {
         };
         let open = self.open[index];
         self.open.truncate(index);
-        let waited = now - open.before.unwrap_or(now);
+        let waited = (now - open.before.unwrap_or(now)).saturating_sub(open.in_tasks);
         self.count(handle, open.before.unwrap_or(now), [waited, waited, 0]);
     }
 
@@ -177,11 +206,36 @@ impl Recorder {
         let begin = open.begin.or(open.before).unwrap_or(now);
         let end = open.end.unwrap_or(now);
         let waited = begin - open.before.unwrap_or(begin).min(begin);
-        self.count(
-            open.handle,
-            begin,
-            [end.saturating_sub(begin), waited, now - end.min(now)],
-        );
+        let (in_tasks, after) = match (self.meaning(open.handle), open.end) {
+            (Meaning::Shared, None) => (open.in_tasks, 0),
+            (Meaning::Shared, Some(_)) => {
+                (open.in_tasks_at_end, open.in_tasks - open.in_tasks_at_end)
+            }
+            _ => (0, 0),
+        };
+        let duration = end.saturating_sub(begin).saturating_sub(in_tasks);
+        let synchronisation = now.saturating_sub(end).saturating_sub(after);
+        self.count(open.handle, begin, [duration, waited, synchronisation]);
+    }
+
+    /// What the string of a handle means.
+    fn meaning(&mut self, handle: u32) -> Meaning {
+        let index = handle as usize;
+        if let Some(Some(known)) = self.meanings.get(index) {
+            return known.clone();
+        }
+        let (meaning, is_known) = match meaning_of(handle) {
+            Some(meaning) => (meaning, true),
+            // It may be registered later. Handles of other programs can be any number.
+            None => (Meaning::Event, false),
+        };
+        if is_known {
+            if self.meanings.len() <= index {
+                self.meanings.resize(index + 1, None);
+            }
+            self.meanings[index] = Some(meaning.clone());
+        }
+        meaning
     }
 
     fn count(&mut self, handle: u32, begin: u64, times: [u64; 3]) {
@@ -208,7 +262,7 @@ impl Recorder {
 
     /// A call begins: of a function, around an interval, or of a lock's functions.
     pub(crate) fn before_call(&mut self, handle: u32) {
-        match meaning_of(handle) {
+        match self.meaning(handle) {
             Meaning::Interval(_) => self.enter_interval(handle),
             Meaning::UnsetLock(name) => {
                 if let Some(index) = self.held.iter().rposition(|(held, _)| *held == name) {
@@ -216,13 +270,13 @@ impl Recorder {
                     self.add(open, now());
                 }
             }
-            Meaning::Event | Meaning::SetLock(_) => self.before(handle),
+            Meaning::Event | Meaning::Shared | Meaning::SetLock(_) => self.before(handle),
         }
     }
 
     /// A call has ended.
     pub(crate) fn after_call(&mut self, handle: u32) {
-        match meaning_of(handle) {
+        match self.meaning(handle) {
             Meaning::Interval(_) => self.leave_interval(handle),
             Meaning::SetLock(name) => {
                 if let Some(index) = self.open.iter().rposition(|open| open.handle == handle) {
@@ -233,7 +287,7 @@ impl Recorder {
                 }
             }
             Meaning::UnsetLock(_) => {}
-            Meaning::Event => self.after(handle),
+            Meaning::Event | Meaning::Shared => self.after(handle),
         }
     }
 

@@ -10,6 +10,8 @@ use std::sync::Mutex;
 pub(crate) enum Meaning {
     /// Nothing more.
     Event,
+    /// Work that threads share: tasks that are executed meanwhile are events of their own.
+    Shared,
     /// Calls around an interval, with its name.
     Interval(String),
     /// Taking this lock.
@@ -53,13 +55,12 @@ pub(crate) unsafe fn register(string: *const c_char) -> u32 {
     registered.meanings.len() as u32
 }
 
-/// What the string of this number means.
-pub(crate) fn meaning_of(number: u32) -> Meaning {
-    let known = REGISTERED.lock().ok().and_then(|registered| {
+/// What the string of this number means, if there is one.
+pub(crate) fn meaning_of(number: u32) -> Option<Meaning> {
+    REGISTERED.lock().ok().and_then(|registered| {
         let index = (number as usize).checked_sub(1)?;
         registered.meanings.get(index).cloned()
-    });
-    known.unwrap_or(Meaning::Event)
+    })
 }
 
 unsafe fn text(string: *const c_char) -> String {
@@ -104,6 +105,7 @@ fn meaning(text: &str) -> Meaning {
     }
     match attribute("type").as_deref() {
         Some("user_interval" | "interval") => Meaning::Interval(name),
+        Some("omploop" | "sections" | "single" | "workshare") => Meaning::Shared,
         _ => Meaning::Event,
     }
 }

@@ -13,19 +13,81 @@ pub(crate) enum Compiler {
     Gcc,
     /// With libomp.
     Clang,
+    /// C++, with libgomp.
+    Gxx,
+    /// C++, with libomp.
+    Clangxx,
     /// Fortran, with libgomp.
     Gfortran,
+    /// Fortran, with libomp.
+    Flang,
 }
 
 impl Compiler {
-    /// The command.
+    /// Its name, in names of tests and files.
     pub(crate) fn command(self) -> &'static str {
         match self {
             Compiler::Gcc => "gcc",
             Compiler::Clang => "clang",
+            Compiler::Gxx => "g++",
+            Compiler::Clangxx => "clang++",
             Compiler::Gfortran => "gfortran",
+            Compiler::Flang => "flang",
         }
     }
+
+    /// The command to start, with the options that it always needs.
+    pub(crate) fn start(self) -> Result<Command, Verdict> {
+        let mut command = match self {
+            Compiler::Flang => flang()?,
+            _ => Command::new(self.command()),
+        };
+        command.args(["-O2", "-g", "-fopenmp"]);
+        Ok(command)
+    }
+
+    /// Runs a command of it. A machine without the compiler or its runtime cannot tell.
+    pub(crate) fn finish(self, command: &mut Command) -> Result<(), Verdict> {
+        let missing = |_| Verdict::CannotTell(format!("{} is not installed", self.command()));
+        let output = command.output().map_err(missing)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_llvm = matches!(self, Compiler::Clang | Compiler::Clangxx | Compiler::Flang);
+        if is_llvm && (text.contains("-lomp") || text.contains("omp.h")) {
+            return Err(Verdict::CannotTell("libomp is not installed".to_owned()));
+        }
+        Err(Verdict::Wrong(format!("{command:?}\n{text}")))
+    }
+}
+
+/// Distributions have flang under names with its version, and libomp where only clang of the
+/// same version finds it.
+fn flang() -> Result<Command, Verdict> {
+    let names = |folder: &str| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let is_flang = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let version = name.trim_start_matches("flang").trim_start_matches("-new");
+        let version = version.trim_start_matches('-');
+        name.starts_with("flang") && version.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let program = names("/usr/bin").into_iter().find(is_flang);
+    let program =
+        program.ok_or_else(|| Verdict::CannotTell("flang is not installed".to_owned()))?;
+    let mut command = Command::new(program);
+    let libraries = names("/usr/lib").into_iter().map(|path| path.join("lib"));
+    if let Some(folder) = libraries
+        .into_iter()
+        .find(|path| path.join("libomp.so").exists())
+    {
+        let folder = folder.display();
+        command.args([format!("-L{folder}"), format!("-Wl,-rpath,{folder}")]);
+    }
+    Ok(command)
 }
 
 /// Why a test did not pass.
@@ -60,25 +122,15 @@ pub(crate) fn build(source: &Path, compiler: Compiler, flags: &[&str]) -> Result
     std::fs::create_dir_all(&folder).map_err(|error| Verdict::Wrong(error.to_string()))?;
     let stem = source.file_stem().unwrap_or_default().to_string_lossy();
     let program = folder.join(format!("{stem}-{}", compiler.command()));
-    let mut command = Command::new(compiler.command());
-    command
-        .args(["-O2", "-g", "-Wall", "-fopenmp", "-o"])
-        .arg(&program)
-        .arg(source)
-        .args(flags);
+    let mut command = compiler.start()?;
+    command.arg("-o").arg(&program).arg(source).args(flags);
+    if !matches!(compiler, Compiler::Flang) {
+        command.arg("-Wall");
+    }
     // Modules and other by-products belong to the products.
     command.current_dir(&folder);
-    let output = command
-        .output()
-        .map_err(|_| Verdict::CannotTell(format!("{} is not installed", compiler.command())))?;
-    if output.status.success() {
-        return Ok(program);
-    }
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    if compiler == Compiler::Clang && (text.contains("-lomp") || text.contains("omp.h")) {
-        return Err(Verdict::CannotTell("libomp is not installed".to_owned()));
-    }
-    Err(Verdict::Wrong(format!("{command:?}\n{text}")))
+    compiler.finish(&mut command)?;
+    Ok(program)
 }
 
 /// Runs `unspool openmp` with these words.

@@ -46,7 +46,90 @@ pub(crate) fn trials() -> Vec<Trial> {
         "instrumented::fixed_form.f::gfortran".to_owned(),
         fixed_form,
     );
-    planted.chain([fixed]).collect()
+    let constructs = CONSTRUCTS.iter().map(|(source, compiler)| {
+        let name = format!("instrumented::{source}::{}", compiler.command());
+        trial(name, move || every_construct(source, *compiler))
+    });
+    planted.chain([fixed]).chain(constructs).collect()
+}
+
+/// Programs with every construct, and who compiles them.
+const CONSTRUCTS: &[(&str, Compiler)] = &[
+    ("every_construct.f90", Compiler::Gfortran),
+    ("every_construct.f90", Compiler::Flang),
+    ("old_constructs.f", Compiler::Gfortran),
+    ("every_construct.c", Compiler::Gcc),
+    ("every_construct.c", Compiler::Clang),
+    ("every_construct.cpp", Compiler::Gxx),
+    ("every_construct.cpp", Compiler::Clangxx),
+];
+
+/// The program prints the same as without its calls, and all threads together have seen
+/// each event as often as its comment says: `counts: N event`.
+fn every_construct(name: &str, compiler: Compiler) -> Result<(), Verdict> {
+    let source = programs().join("instrumented").join(name);
+    let native = crate::command::build(&source, compiler, &["-w"])?;
+    let (folder, program) = build(&source, compiler)?;
+    let run_in = |program: &Path| {
+        let output = Command::new(program)
+            .env("OMP_NUM_THREADS", "2")
+            .env("OMP_WAIT_POLICY", "passive")
+            .current_dir(&folder)
+            .output();
+        output.map_err(|error| Verdict::Wrong(error.to_string()))
+    };
+    forget_traces(&folder);
+    let (expected, found) = (run_in(&native)?, run_in(&program)?);
+    check(found == expected, || format!("{expected:?}\n{found:?}"))?;
+    let readable = readable(&folder)?;
+    let text = std::fs::read_to_string(&source).unwrap_or_default();
+    let counts = text.lines().filter_map(|line| {
+        let (_, count) = line.split_once("counts: ")?;
+        let (count, event) = count.split_once(' ')?;
+        Some((count.parse::<u64>().ok()?, event))
+    });
+    let mut seen = 0;
+    for (wanted, event) in counts {
+        let counter = |line: &str| -> Option<u64> {
+            let (_, rest) = line.split_once(' ')?;
+            let (what, rest) = rest.split_once(" src=")?;
+            let (_, counter) = rest.split_once("counter=")?;
+            let counter = counter.split(' ').next()?.parse().ok()?;
+            (what == event).then_some(counter)
+        };
+        let found: u64 = readable.lines().filter_map(counter).sum();
+        seen += 1;
+        check(found == wanted, || {
+            format!("{event}: {found} times, not {wanted}\n{readable}")
+        })?;
+    }
+    check(seen > 0, || format!("{name} does not say what it counts"))
+}
+
+fn forget_traces(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path
+            .extension()
+            .is_some_and(|end| end == "mtr" || end == "rtr")
+        {
+            let _gone = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The readable traces of all threads.
+fn readable(folder: &Path) -> Result<String, Verdict> {
+    let output = openmp_in(folder, &["-make-all-traces"]);
+    check(output.status.success(), || {
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    })?;
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_readable = |path: &PathBuf| path.extension().is_some_and(|end| end == "rtr");
+    let texts = files.map(|entry| entry.path()).filter(is_readable);
+    Ok(texts
+        .map(|path| std::fs::read_to_string(path).unwrap_or_default())
+        .collect())
 }
 
 /// Instruments and builds a program in a folder of its own.
@@ -78,37 +161,21 @@ fn build(source: &Path, compiler: Compiler) -> Result<(PathBuf, PathBuf), Verdic
         })?;
     }
     let program = folder.join("program");
-    let mut command = Command::new(compiler.command());
-    command.args(["-O2", "-g", "-fopenmp", "-o", "program", &instrumented]);
+    let mut command = compiler.start()?;
     command
+        .args(["-w", "-o", "program", &instrumented])
         .arg("-I")
         .arg(programs())
-        .args(["-L.", "-l:libunspool_dbg.so"]);
-    command
+        .args(["-L.", "-l:libunspool_dbg.so"])
         .arg(format!("-Wl,-rpath,{}", folder.display()))
         .current_dir(&folder);
-    let output = command
-        .output()
-        .map_err(|_| Verdict::CannotTell(format!("{} is not installed", compiler.command())))?;
-    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
-    if talk.contains("-lomp") || talk.contains("omp.h") {
-        return Err(Verdict::CannotTell("libomp is not installed".to_owned()));
-    }
-    check(output.status.success(), || format!("{command:?}\n{talk}"))?;
+    compiler.finish(&mut command)?;
     Ok((folder, program))
 }
 
 /// Runs a program, after the traces of an earlier run have gone.
 fn run(folder: &Path, program: &Path) -> Result<String, Verdict> {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry
-            .path()
-            .extension()
-            .is_some_and(|extension| extension == "mtr")
-        {
-            let _gone = std::fs::remove_file(entry.path());
-        }
-    }
+    forget_traces(folder);
     let status = Command::new(program)
         .env("OMP_WAIT_POLICY", "passive")
         .current_dir(folder)
@@ -150,24 +217,7 @@ fn fixed_form() -> Result<(), Verdict> {
     check(protocol.contains("OMP_instance=critical"), || {
         protocol.clone()
     })?;
-    let output = openmp_in(&folder, &["-make-all-traces"]);
-    check(output.status.success(), || {
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    })?;
-    let readable = std::fs::read_dir(&folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let is_readable = entry
-                .path()
-                .extension()
-                .is_some_and(|extension| extension == "rtr");
-            is_readable.then(|| std::fs::read_to_string(entry.path()).unwrap_or_default())
-        });
-    let interval = readable
-        .into_iter()
-        .any(|text| text.contains("user interval begins MAIN src=fixed_form.f(6:20)"));
+    let interval = readable(&folder)?.contains("user interval begins MAIN src=fixed_form.f(6:20)");
     check(interval, || "no readable trace has the interval".to_owned())?;
     // The interval is seen from outside too.
     let output = openmp_in(&folder, &["--json", &program.to_string_lossy()]);

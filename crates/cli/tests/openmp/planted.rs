@@ -21,7 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         .collect();
     sources.sort();
     let compilers = |source: &Path| match source.extension() {
-        Some(extension) if extension == "f90" => vec![Compiler::Gfortran],
+        Some(extension) if extension == "f90" => vec![Compiler::Gfortran, Compiler::Flang],
         _ => vec![Compiler::Gcc, Compiler::Clang],
     };
     let pairs = sources.iter().flat_map(|source| {

@@ -48,6 +48,23 @@ const NAME_WORDS: &[&str] = &[
     "loop",
 ];
 
+/// Constructs without a block and without a loop.
+const ALONE: &[&str] = &[
+    "barrier",
+    "taskwait",
+    "taskyield",
+    "flush",
+    "cancel",
+    "cancellation",
+    "target update",
+    "section",
+    "ordered",
+    "critical",
+    "error",
+    "nothing",
+    "scan",
+];
+
 /// Clauses of a combined construct that belong to the region.
 const REGION_CLAUSES: &[&str] = &[
     "if",
@@ -101,6 +118,54 @@ impl Directive {
             name,
             argument,
             clauses: clauses(rest),
+        }
+    }
+
+    /// Whether it says something about names and types, and executes nothing.
+    pub(super) fn specifies(&self) -> bool {
+        let first = self.name.split(' ').next().unwrap_or("");
+        // What is not known here (`requires`, `allocate`) has no name.
+        ["threadprivate", "declare", ""].contains(&first) || self.name.starts_with("end declare")
+    }
+
+    /// Whether neither a block nor a loop follows.
+    pub(super) fn stands_alone(&self) -> bool {
+        let moves_data = self.name == "target" && (self.has("enter") || self.has("exit"));
+        moves_data || ALONE.contains(&self.name.as_str())
+    }
+
+    /// Whether a loop follows.
+    pub(super) fn has_loop(&self) -> bool {
+        let words = ["do", "for", "simd", "taskloop", "distribute", "loop"];
+        self.name.split(' ').any(|word| words.contains(&word))
+    }
+
+    /// Whether no calls may stand in it: vector code, and code of devices.
+    pub(super) fn is_quiet(&self) -> bool {
+        let is_device = self.name.starts_with("target") && self.name != "target data";
+        is_device || self.name.split(' ').any(|word| word == "simd")
+    }
+
+    /// How many loops must directly follow each other.
+    pub(super) fn loops(&self) -> usize {
+        let count = |clause: &(String, String)| match clause.0.to_ascii_lowercase().as_str() {
+            "collapse" | "ordered" | "tile" => clause.1.trim().parse().ok(),
+            _ => None,
+        };
+        self.clauses
+            .iter()
+            .filter_map(count)
+            .max()
+            .unwrap_or(1)
+            .max(1)
+    }
+
+    /// What a cancel directive cancels.
+    pub(super) fn cancelled(&self) -> &str {
+        let named = self.name.strip_prefix("cancel").unwrap_or("").trim();
+        match named.is_empty() {
+            false => named,
+            true => self.clauses.first().map_or("", |(name, _)| name.as_str()),
         }
     }
 

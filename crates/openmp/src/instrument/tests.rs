@@ -56,15 +56,20 @@ fn constructs_that_do_not_match_are_named() {
     }
     let broken = [
         (
-            "int f(void)\n{\n#pragma omp parallel\n",
+            "int f(void)\n{\n#pragma omp parallel\n}\n",
             4,
             "a statement is missing",
         ),
-        ("#pragma omp single\n{ f(\n", 2, "a bracket is not closed"),
+        ("void g()\n{ f(\n", 2, "a bracket is not closed"),
+        (
+            "void f(void) {\n#pragma unspool interval a\n}\n",
+            2,
+            "the interval does not end",
+        ),
         (
             "#pragma unspool interval a\n",
             1,
-            "the interval does not end",
+            "an interval must stand in a function",
         ),
         (
             "#pragma unspool end interval\n",
@@ -91,9 +96,9 @@ fn c_gets_its_calls_around_statements_of_every_kind() {
         body.contains("#pragma omp for reduction(+ : s) nowait"),
         "{body}"
     );
-    assert!(body.contains("else h();\ndbg_before_barrier"), "{body}");
+    assert!(body.contains("else { dbg_before_func_call(unspool_h + 5); h(); dbg_after_func_call(unspool_h + 5); }\ndbg_before_barrier"), "{body}");
     assert!(
-        body.contains("do { k(); } while (0); dbg_critical_event_end"),
+        body.contains("} while (0); } dbg_critical_event_end"),
         "{body}"
     );
     assert!(
@@ -101,3 +106,159 @@ fn c_gets_its_calls_around_statements_of_every_kind() {
         "{text}"
     );
 }
+
+/// The instrumented lines of a free-form subroutine with this body, without its module.
+fn subroutine(body: &str) -> Vec<String> {
+    let source = format!("subroutine s(a)\n{body}\nend subroutine\n");
+    let text = instrument(&source, "s.f90", Language::FreeFortran).unwrap();
+    let after = text.split("end module\n").nth(1).unwrap();
+    after.lines().map(|line| line.trim().to_owned()).collect()
+}
+
+#[test]
+fn procedures_begin_after_what_they_specify() {
+    let position = |lines: &[String], wanted: &str| {
+        lines
+            .iter()
+            .position(|line| line.starts_with(wanted))
+            .unwrap_or_else(|| panic!("{wanted}\n{lines:#?}"))
+    };
+    // What stands last before the body, and first in it.
+    let cases = [
+        ("integer :: i\ni = 1", "integer :: i", "i = 1"),
+        ("real a(3)\na(1) = 1", "real a(3)", "a(1) = 1"),
+        (
+            "real x, f\nf(x) = x + 1\na = f(1.0)",
+            "f(x) = x + 1",
+            "a = f(1.0)",
+        ),
+        (
+            "type t\ninteger k\nend type\ndata = 1",
+            "end type",
+            "data = 1",
+        ),
+        ("target(1) = 5", "use", "target(1) = 5"),
+        (
+            "!$omp threadprivate(x)\n!$omp parallel\n!$omp end parallel",
+            "!$omp threadprivate",
+            "call dbg_before_parallel",
+        ),
+        (
+            "interface\nsubroutine g(x)\nend subroutine\nend interface\nreturn",
+            "end interface",
+            "return",
+        ),
+    ];
+    for (body, last, first) in cases {
+        let lines = subroutine(body);
+        let begin = position(&lines, "call dbg_func_begin");
+        assert!(position(&lines, last) < begin, "{lines:#?}");
+        assert!(begin < position(&lines, first), "{lines:#?}");
+        assert!(position(&lines, "call dbg_func_end") > begin, "{lines:#?}");
+    }
+}
+
+#[test]
+fn pure_procedures_and_vector_loops_stay_as_they_are() {
+    let source = "pure subroutine s(a)\ninteger, intent(out) :: a\na = 1\nreturn\nend subroutine\n";
+    let text = instrument(source, "s.f90", Language::FreeFortran).unwrap();
+    let after = text.split("end module\n").nth(1).unwrap();
+    assert!(!after.contains("dbg_"), "{after}");
+    let lines = subroutine("!$omp simd\ndo i = 1, 3\ncall f(i)\nend do");
+    let calls = lines.iter().filter(|line| line.contains("dbg_")).count();
+    assert_eq!(calls, 2, "{lines:#?}");
+    let source = "constexpr int f(int x) { return x; }\nint main() { return f(1); }\n";
+    let text = instrument(source, "s.cpp", Language::C).unwrap();
+    assert!(text.ends_with(source), "{text}");
+}
+
+#[test]
+fn loops_are_told_from_what_looks_like_one() {
+    let loops = |body: &str| {
+        let lines = subroutine(body);
+        lines
+            .iter()
+            .filter(|line| line.contains("dbg_begsl"))
+            .count()
+    };
+    assert_eq!(loops("do i = 1, 3\nx = i\nend do"), 1);
+    assert_eq!(loops("do i = 1, 3\ndo j = 1, 3\nx = i\nend do\nend do"), 1);
+    assert_eq!(
+        loops("do 10 i = 1, 3\ndo 10 j = 1, 3\n10 x = i\ndo\nexit\nend do"),
+        2
+    );
+    assert_eq!(loops("do while (x < 3)\nx = x + 1\nenddo"), 1);
+    assert_eq!(loops("do = 3\ndouble = 4\ndo1 = 5"), 0);
+    assert_eq!(
+        loops("do i = 1, 3; x = i; end do\ndo i = 1, 3\nx = i\nend do"),
+        1
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_refused_or_instrumented(text in "[a-z(){}#;:=!$&*'\"\\n 0-9]{0,200}") {
+        for language in [Language::FreeFortran, Language::FixedFortran, Language::C] {
+            let _ = instrument(&text, "x", language);
+        }
+    }
+
+    #[test]
+    fn any_mix_of_words_is_refused_or_instrumented(
+        words in proptest::collection::vec(proptest::sample::select(WORDS), 0..60)
+    ) {
+        let text = words.join(" ");
+        for language in [Language::FreeFortran, Language::FixedFortran, Language::C] {
+            let _ = instrument(&text, "x", language);
+        }
+    }
+}
+
+const WORDS: &[&str] = &[
+    "\n!$omp parallel",
+    "\n!$omp do",
+    "\n!$omp end do",
+    "\n!$omp atomic",
+    "\n!$omp single",
+    "\n!$omp end single",
+    "\n!$omp end parallel",
+    "\n!$omp task",
+    "\n!$omp target",
+    "\n",
+    "\nend",
+    "\ndo i = 1, 2",
+    "\nend do",
+    "\nsubroutine s",
+    "\ncall f(x)",
+    "\ncontains",
+    "\nreturn",
+    "\n10 continue",
+    "\ndo 10 i = 1, 2",
+    "\nif (x) call f",
+    "\n#pragma omp parallel",
+    "\n#pragma omp for",
+    "\n#pragma omp atomic",
+    "\n#pragma unspool interval a",
+    "for (;;)",
+    "{",
+    "}",
+    "(",
+    ")",
+    "do",
+    "while",
+    "if",
+    "else",
+    "x;",
+    "f(x);",
+    "case 1:",
+    "try",
+    "catch",
+    "\"",
+    "'",
+    "\n#pragma unspool end interval",
+    "int f()",
+    "struct s",
+    "=",
+    ";",
+    "é",
+];

@@ -67,6 +67,8 @@ pub struct Point {
 enum Role {
     Parallel,
     Worksharing,
+    /// Work that one thread does, in a construct or while it waits.
+    Task,
     Barrier,
     /// A barrier at the end of a worksharing construct.
     EndOfWorksharing,
@@ -96,7 +98,7 @@ impl Analysis {
             .filter(|trace| trace.thread != master.thread)
             .collect();
         others.sort_by_key(|trace| trace.thread);
-        let ends = ends_of_worksharing(traces, strings);
+        let shared = worksharing(traces, strings);
         let selected = Selected::new(master, selection);
         let mut sums = Sums::default();
         let mut all = vec![master];
@@ -113,7 +115,7 @@ impl Analysis {
                         path,
                         event,
                         strings.of_handle(event.handle),
-                        &ends,
+                        &shared,
                     );
                 },
             );
@@ -310,12 +312,12 @@ impl Sums {
         path: &Path,
         event: &Event,
         string: Option<&ContextString>,
-        ends: &[(String, u64)],
+        shared: &[Lines],
     ) {
         let Some((string, sums)) = string.zip(self.by_thread.last_mut()) else {
             return;
         };
-        let role = role(string, ends);
+        let role = role(string, shared);
         let duration = event.duration.sum;
         // The original's barriers have no wait of their own: all their time is waiting.
         let barrier_wait = if event.wait.sum > 0.0 {
@@ -328,7 +330,7 @@ impl Sums {
                 sums.parallel += duration;
                 return;
             }
-            Role::Worksharing => {
+            Role::Worksharing | Role::Task => {
                 sums.shared += duration;
                 return;
             }
@@ -341,7 +343,10 @@ impl Sums {
             Role::EndOfWorksharing | Role::Flush => sums.desynchronisation += lost,
             _ => sums.waits += lost,
         }
+        // Within a worksharing construct it is part of that one's time.
+        let is_within = role != Role::EndOfWorksharing && is_within(string, shared);
         sums.synchronising += match role {
+            _ if is_within => 0.0,
             Role::Block => duration + lost,
             _ => lost,
         };
@@ -390,13 +395,29 @@ fn instance(string: &ContextString) -> String {
     }
 }
 
-fn role(string: &ContextString, ends: &[(String, u64)]) -> Role {
+/// The file, first and last line of a construct.
+type Lines = (String, u64, u64);
+
+/// Whether an event is in the source of a worksharing construct.
+fn is_within(string: &ContextString, shared: &[Lines]) -> bool {
+    let (file, first, last) = string.lines();
+    first > 0
+        && shared
+            .iter()
+            .any(|outer| outer.0 == file && outer.1 <= first && last <= outer.2)
+}
+
+fn role(string: &ContextString, shared: &[Lines]) -> Role {
     match string.kind().to_ascii_lowercase().as_str() {
         "parallel" => Role::Parallel,
         "omploop" | "sections" | "single" | "workshare" => Role::Worksharing,
+        // Not of the original's: work that one thread does, and waiting for it.
+        "task" => Role::Task,
+        "taskwait" | "taskgroup" => Role::Barrier,
         "barrier" => {
             let (file, first, _) = string.lines();
-            match ends.contains(&(file, first)) {
+            let ends_one = |outer: &Lines| outer.0 == file && outer.2 == first;
+            match shared.iter().any(ends_one) {
                 true => Role::EndOfWorksharing,
                 false => Role::Barrier,
             }
@@ -413,25 +434,26 @@ fn role(string: &ContextString, ends: &[(String, u64)]) -> Role {
     }
 }
 
-/// Where worksharing constructs end: a barrier there is the instrumenter's.
-fn ends_of_worksharing(traces: &[ThreadTrace], strings: &ContextStrings) -> Vec<(String, u64)> {
-    fn collect(items: &[Item], strings: &ContextStrings, ends: &mut Vec<(String, u64)>) {
+/// Where worksharing constructs are: a barrier at the end of one is the instrumenter's.
+fn worksharing(traces: &[ThreadTrace], strings: &ContextStrings) -> Vec<Lines> {
+    fn collect(items: &[Item], strings: &ContextStrings, found: &mut Vec<Lines>) {
         for item in items {
             match item {
-                Item::Interval(one) => collect(&one.items, strings, ends),
+                Item::Interval(one) => collect(&one.items, strings, found),
                 Item::Event(one) => {
                     let string = strings.of_handle(one.handle);
                     if let Some(string) = string.filter(|one| role(one, &[]) == Role::Worksharing) {
-                        let (file, _, last) = string.lines();
-                        ends.push((file, last));
+                        found.push(string.lines());
                     }
                 }
             }
         }
     }
-    let mut ends = Vec::new();
+    let mut found = Vec::new();
     for trace in traces {
-        collect(&trace.items, strings, &mut ends);
+        collect(&trace.items, strings, &mut found);
     }
-    ends
+    found.sort();
+    found.dedup();
+    found
 }

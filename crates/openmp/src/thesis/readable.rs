@@ -123,6 +123,7 @@ fn kind(string: Option<&ContextString>) -> String {
         "sect_ev" => "section",
         "seqloop" => "sequential loop",
         "func_call" => "function call",
+        "function" => "function body",
         "" => "unknown event",
         other => other,
     };
