@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use libtest_mimic::{Completion, Failed, Trial};
 use serde_json::Value;
@@ -118,19 +119,50 @@ pub(crate) fn programs() -> PathBuf {
 
 /// Builds a program; returns where it is.
 pub(crate) fn build(source: &Path, compiler: Compiler, flags: &[&str]) -> Result<PathBuf, Verdict> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openmp");
-    std::fs::create_dir_all(&folder).map_err(|error| Verdict::Wrong(error.to_string()))?;
-    let stem = source.file_stem().unwrap_or_default().to_string_lossy();
-    let program = folder.join(format!("{stem}-{}", compiler.command()));
     let mut command = compiler.start()?;
-    command.arg("-o").arg(&program).arg(source).args(flags);
-    if !matches!(compiler, Compiler::Flang) {
+    if compiler != Compiler::Flang {
         command.arg("-Wall");
     }
-    // Modules and other by-products belong to the products.
-    command.current_dir(&folder);
-    compiler.finish(&mut command)?;
-    Ok(program)
+    let name = format!(
+        "{}-{}",
+        source.file_stem().unwrap_or_default().to_string_lossy(),
+        compiler.command()
+    );
+    build_by(command, source, &name, flags, |command| {
+        compiler.finish(command)
+    })
+}
+
+/// Builds a program by a command. Several tests may build the same one at the same time.
+pub(crate) fn build_by(
+    mut command: Command,
+    source: &Path,
+    name: &str,
+    flags: &[&str],
+    finish: impl FnOnce(&mut Command) -> Result<(), Verdict>,
+) -> Result<PathBuf, Verdict> {
+    static BUILDS: AtomicU32 = AtomicU32::new(0);
+    let wrong = |error: std::io::Error| Verdict::Wrong(error.to_string());
+    let number = BUILDS.fetch_add(1, Ordering::Relaxed);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openmp");
+    // Modules and other by-products stay in a folder of this build.
+    let own = folder.join(format!("build-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&own).map_err(wrong)?;
+    command.args(["-o", "program"]);
+    if source
+        .extension()
+        .is_some_and(|extension| extension == "f90")
+    {
+        command.arg(programs().join("shared/planted.f90"));
+    }
+    command.arg(source).args(flags).current_dir(&own);
+    let built = finish(&mut command).and_then(|()| {
+        let program = folder.join(name);
+        std::fs::rename(own.join("program"), &program).map_err(wrong)?;
+        Ok(program)
+    });
+    std::fs::remove_dir_all(&own).map_err(wrong)?;
+    built
 }
 
 /// Runs `unspool openmp` with these words.
@@ -159,12 +191,21 @@ pub(crate) fn openmp_in(folder: &Path, words: &[&str]) -> Output {
 
 /// Runs `unspool openmp --json` with these words, and reads the answer.
 pub(crate) fn json(words: &[&str]) -> Result<Value, Verdict> {
+    json_and_talk(words).map(|(report, _)| report)
+}
+
+/// The same, with what the program and the command said besides.
+pub(crate) fn json_and_talk(words: &[&str]) -> Result<(Value, String), Verdict> {
     let all: Vec<&str> = ["--json"].iter().chain(words).copied().collect();
     let output = openmp(&all);
-    serde_json::from_slice(&output.stdout).map_err(|error| {
-        let talk = String::from_utf8_lossy(&output.stderr);
-        Verdict::Wrong(format!("unspool openmp {}: {error}\n{talk}", all.join(" ")))
-    })
+    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+    match serde_json::from_slice(&output.stdout) {
+        Ok(report) => Ok((report, talk)),
+        Err(error) => Err(Verdict::Wrong(format!(
+            "unspool openmp {}: {error}\n{talk}",
+            all.join(" ")
+        ))),
+    }
 }
 
 /// Fails unless the claim holds.

@@ -1,80 +1,69 @@
 //! MPI and OpenMP together: each process, and the job.
 
-use std::path::Path;
 use std::process::Command;
 
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::command::{Verdict, check, json, programs, trial};
+use crate::attempts::{Plan, attempt};
+use crate::command::{Verdict, build_by, check, json_and_talk, programs, trial};
 
-/// Compilers and launchers.
-const IMPLEMENTATIONS: &[(&str, &str, &str, &[&str])] = &[
-    ("mpicc.mpich", "two_ranks.c", "mpirun.mpich", &[]),
-    ("mpif90.mpich", "two_ranks.f90", "mpirun.mpich", &[]),
-    ("mpicc.openmpi", "two_ranks.c", "mpirun.openmpi", OPEN_MPI),
-    (
-        "mpif90.openmpi",
-        "two_ranks.f90",
-        "mpirun.openmpi",
-        OPEN_MPI,
-    ),
+/// Compilers, launchers, and numbers of ranks.
+const JOBS: &[(&str, &str, &str, &[&str], usize)] = &[
+    ("mpicc.mpich", "ranks.c", "mpirun.mpich", &[], 2),
+    ("mpicc.mpich", "ranks.c", "mpirun.mpich", &[], 4),
+    ("mpif90.mpich", "ranks.f90", "mpirun.mpich", &[], 3),
+    ("mpicc.openmpi", "ranks.c", "mpirun.openmpi", OPEN_MPI, 2),
+    ("mpicc.openmpi", "ranks.c", "mpirun.openmpi", OPEN_MPI, 3),
+    ("mpif90.openmpi", "ranks.f90", "mpirun.openmpi", OPEN_MPI, 4),
 ];
 
 /// Tests may run as root, and on fewer processors than ranks.
 const OPEN_MPI: &[&str] = &["--allow-run-as-root", "--oversubscribe"];
 
-/// A busy machine may disturb some attempts.
-const ATTEMPTS: usize = 6;
-
 /// One test for each.
 pub(crate) fn trials() -> Vec<Trial> {
-    let one = |(compiler, source, launcher, options): &(
-        &'static str,
-        &'static str,
-        &'static str,
-        &'static [&str],
-    )| {
-        let (compiler, source, launcher, options) = (*compiler, *source, *launcher, *options);
-        trial(format!("hybrid::{source}::{compiler}"), move || {
-            test(compiler, source, launcher, options)
-        })
+    let one = |job: &'static (&str, &str, &str, &[&str], usize)| {
+        let (compiler, source, _, _, ranks) = job;
+        trial(
+            format!("hybrid::{source}::{compiler}::{ranks}"),
+            move || test(job),
+        )
     };
-    IMPLEMENTATIONS.iter().map(one).collect()
+    JOBS.iter().map(one).collect()
 }
 
-fn test(compiler: &str, source: &str, launcher: &str, options: &[&str]) -> Result<(), Verdict> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openmp");
-    std::fs::create_dir_all(&folder).map_err(|error| Verdict::Wrong(error.to_string()))?;
-    let program = folder
-        .join(format!("hybrid-{compiler}"))
-        .to_string_lossy()
-        .into_owned();
+fn test(
+    (compiler, source, launcher, options, ranks): &(&str, &str, &str, &[&str], usize),
+) -> Result<(), Verdict> {
     let mut command = Command::new(compiler);
-    command
-        .args(["-O2", "-g", "-fopenmp", "-o", &program])
-        .arg(programs().join("hybrid").join(source));
-    command.current_dir(&folder);
-    let output = command
-        .output()
-        .map_err(|_| Verdict::CannotTell(format!("{compiler} is not installed")))?;
-    check(output.status.success(), || {
-        String::from_utf8_lossy(&output.stderr).into_owned()
+    command.args(["-O2", "-g", "-fopenmp"]);
+    let source = programs().join("hybrid").join(source);
+    let name = format!("hybrid-{compiler}");
+    let program = build_by(command, &source, &name, &[], |command| {
+        let output = command
+            .output()
+            .map_err(|_| Verdict::CannotTell(format!("{compiler} is not installed")))?;
+        check(output.status.success(), || {
+            String::from_utf8_lossy(&output.stderr).into_owned()
+        })
     })?;
-    let mut words = vec![launcher];
-    words.extend(options);
-    words.extend(["-n", "2", &program]);
-    let mut result = matches(&json(&words)?);
-    for _ in 1..ATTEMPTS {
-        if result.is_ok() {
-            break;
-        }
-        result = matches(&json(&words)?);
-    }
-    result
+    let (program, count) = (program.to_string_lossy().into_owned(), ranks.to_string());
+    let mut words = vec![*launcher];
+    words.extend(*options);
+    words.extend(["-n", &count, &program]);
+    // How long MPI takes to start is not planted.
+    let plan = Plan {
+        elapsed: None,
+        work: 0.4 * *ranks as f64,
+    };
+    attempt(plan, || {
+        let (report, talk) = json_and_talk(&words)?;
+        Ok((talk, matches(&report, *ranks)))
+    })
 }
 
-fn matches(report: &Value) -> Result<(), Verdict> {
+fn matches(report: &Value, count: usize) -> Result<(), Verdict> {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     let near = |name: &str, found: f64, wanted: f64| {
         check((found - wanted).abs() <= 0.03 * wanted, || {
@@ -85,46 +74,51 @@ fn matches(report: &Value) -> Result<(), Verdict> {
         .as_array()
         .map(Vec::as_slice)
         .unwrap_or_default();
-    check(processes.len() == 2, || {
+    check(processes.len() == count, || {
         format!("{} processes", processes.len())
     })?;
     let ranks: Vec<_> = processes
         .iter()
         .map(|process| process["rank"].as_u64())
         .collect();
-    check(ranks == [Some(0), Some(1)], || format!("{ranks:?}"))?;
+    let wanted: Vec<_> = (0..count as u64).map(Some).collect();
+    check(ranks == wanted, || format!("{ranks:?}"))?;
     let parts = ["productive", "lost", "idle"];
     let sum: f64 = parts.iter().map(|part| number(&report[part])).sum();
     check((sum - number(&report["total"])).abs() < 1e-6, || {
         format!("{sum}, {}", report["total"])
     })?;
     // The loops alone: what MPI does at its start takes as long as it takes.
-    for (process, wanted) in processes.iter().zip([0.4, 1.2]) {
+    let last = count - 1;
+    for (rank, process) in processes.iter().enumerate() {
         let all = process["constructs"].as_array().into_iter().flatten();
         let loops = all.filter(|one| one["kind"] == "loop");
         let shares = loops.flat_map(|one| one["threads"].as_array().into_iter().flatten());
         near(
             "loop",
             shares.map(|share| number(&share["own"])).sum(),
-            wanted,
+            0.4 + 0.8 * rank as f64,
         )?;
+        if rank < last {
+            near(
+                "waiting in the reduction",
+                waiting(process, "mpi_allreduce"),
+                0.4 * (last - rank) as f64,
+            )?;
+        }
     }
-    let points = processes[0]["synchronisation_points"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    let reduction = points.filter(|point| {
-        let name = point["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_ascii_lowercase();
-        name.trim_end_matches('_') == "mpi_allreduce"
-    });
-    near(
-        "waiting in the reduction",
-        reduction.map(|point| number(&point["wait"])).sum(),
-        0.4,
-    )?;
     let mpi = number(&report["hierarchy"]["mpi_parallel_efficiency"]);
     check(mpi > 0.3 && mpi < 1.0, || format!("MPI efficiency {mpi}"))
+}
+
+/// How long a process waited in an MPI function.
+fn waiting(process: &Value, function: &str) -> f64 {
+    let points = process["synchronisation_points"].as_array();
+    let of_function = points.into_iter().flatten().filter(|point| {
+        let name = point["name"].as_str().unwrap_or_default();
+        name.to_ascii_lowercase().trim_end_matches('_') == function
+    });
+    of_function
+        .map(|point| point["wait"].as_f64().unwrap_or(f64::NAN))
+        .sum()
 }

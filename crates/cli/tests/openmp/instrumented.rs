@@ -5,6 +5,7 @@ use std::process::Command;
 
 use libtest_mimic::Trial;
 
+use crate::attempts::{Plan, attempt};
 use crate::command::{Compiler, Verdict, check, openmp_in, programs, trial};
 
 /// Program, compiler, a line of the protocol, and what must stand there in milliseconds.
@@ -23,23 +24,20 @@ const PROGRAMS: &[(&str, Compiler, &str, f64)] = &[
     ("locks.c", Compiler::Gcc, "Lost Time", 1800.0),
 ];
 
-/// A busy machine may disturb some attempts.
-const ATTEMPTS: usize = 8;
-
 /// One test for each.
 pub(crate) fn trials() -> Vec<Trial> {
     let planted = PROGRAMS.iter().map(|(source, compiler, key, wanted)| {
         let name = format!("instrumented::{source}::{}", compiler.command());
         trial(name, move || {
             let (folder, program) = build(&programs().join(source), *compiler)?;
-            let mut result = measure(&folder, &program, key, *wanted);
-            for _ in 1..ATTEMPTS {
-                if result.is_ok() {
-                    break;
-                }
-                result = measure(&folder, &program, key, *wanted);
-            }
-            result
+            let plan = Plan {
+                elapsed: None,
+                work: 0.4,
+            };
+            attempt(plan, || {
+                let (talk, protocol) = run(&folder, &program)?;
+                Ok((talk, measure(&protocol, key, *wanted)))
+            })
         })
     });
     let fixed = trial(
@@ -80,7 +78,8 @@ fn every_construct(name: &str, compiler: Compiler) -> Result<(), Verdict> {
     };
     forget_traces(&folder);
     let (expected, found) = (run_in(&native)?, run_in(&program)?);
-    check(found == expected, || format!("{expected:?}\n{found:?}"))?;
+    let is_same = found.status == expected.status && found.stdout == expected.stdout;
+    check(is_same, || format!("{expected:?}\n{found:?}"))?;
     let readable = readable(&folder)?;
     let text = std::fs::read_to_string(&source).unwrap_or_default();
     let counts = text.lines().filter_map(|line| {
@@ -163,7 +162,9 @@ fn build(source: &Path, compiler: Compiler) -> Result<(PathBuf, PathBuf), Verdic
     let program = folder.join("program");
     let mut command = compiler.start()?;
     command
-        .args(["-w", "-o", "program", &instrumented])
+        .args(["-w", "-o", "program"])
+        .args(shared_module(source))
+        .arg(&instrumented)
         .arg("-I")
         .arg(programs())
         .args(["-L.", "-l:libunspool_dbg.so"])
@@ -173,8 +174,17 @@ fn build(source: &Path, compiler: Compiler) -> Result<(PathBuf, PathBuf), Verdic
     Ok((folder, program))
 }
 
-/// Runs a program, after the traces of an earlier run have gone.
-fn run(folder: &Path, program: &Path) -> Result<String, Verdict> {
+/// The module that planted programs in Fortran use; it is not instrumented.
+fn shared_module(source: &Path) -> Option<PathBuf> {
+    let is_fortran = source
+        .extension()
+        .is_some_and(|extension| extension == "f90");
+    is_fortran.then(|| programs().join("shared/planted.f90"))
+}
+
+/// Runs a program, after the traces of an earlier run have gone; what it said, and the
+/// protocol.
+fn run(folder: &Path, program: &Path) -> Result<(String, String), Verdict> {
     forget_traces(folder);
     let status = Command::new(program)
         .env("OMP_WAIT_POLICY", "passive")
@@ -188,11 +198,11 @@ fn run(folder: &Path, program: &Path) -> Result<String, Verdict> {
     check(output.status.success(), || {
         String::from_utf8_lossy(&output.stderr).into_owned()
     })?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let talk = String::from_utf8_lossy(&status.stderr).into_owned();
+    Ok((talk, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
-fn measure(folder: &Path, program: &Path, key: &str, wanted: f64) -> Result<(), Verdict> {
-    let protocol = run(folder, program)?;
+fn measure(protocol: &str, key: &str, wanted: f64) -> Result<(), Verdict> {
     let figure = |key: &str| {
         let line = protocol
             .lines()
@@ -202,7 +212,7 @@ fn measure(folder: &Path, program: &Path, key: &str, wanted: f64) -> Result<(), 
     };
     let sum = figure("Productive Time") + figure("Lost Time") + figure("Idle Time");
     check((sum - figure("Total Time")).abs() < 0.01, || {
-        protocol.clone()
+        protocol.to_owned()
     })?;
     check((figure(key) - wanted).abs() <= 0.03 * wanted, || {
         format!("{key}: {wanted} planted\n{protocol}")
@@ -213,7 +223,7 @@ fn measure(folder: &Path, program: &Path, key: &str, wanted: f64) -> Result<(), 
 fn fixed_form() -> Result<(), Verdict> {
     let source = programs().join("instrumented/fixed_form.f");
     let (folder, program) = build(&source, Compiler::Gfortran)?;
-    let protocol = run(&folder, &program)?;
+    let (_, protocol) = run(&folder, &program)?;
     check(protocol.contains("OMP_instance=critical"), || {
         protocol.clone()
     })?;

@@ -2,9 +2,9 @@
 //!
 //! The programs in `programs/` work by sleeping, so that what is planted is exact on any
 //! machine; a first comment says how much of which loss there is. Each is run once with its
-//! loss and once `without`, as the negative control. A busy machine wakes threads late:
-//! that can only disturb, so that the best of a few attempts counts.
+//! loss and once `without`, as the negative control.
 
+mod attempts;
 mod command;
 mod hybrid;
 mod instrumented;

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::command::{Compiler, Verdict, build, check, json, programs, trial};
+use crate::attempts::{Plan, attempt};
+use crate::command::{Compiler, Verdict, build, check, json_and_talk, programs, trial};
 
 /// How far a figure may be from what was planted.
 const TOLERANCE: f64 = 0.03;
-/// A busy machine may disturb some attempts.
-const ATTEMPTS: usize = 12;
 
 /// One test for each program and compiler.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -87,27 +86,25 @@ fn test(source: &Path, compiler: Compiler) -> Result<(), Verdict> {
     let program = program.to_string_lossy().into_owned();
     let expected = Expectation::read(source)
         .ok_or_else(|| Verdict::Wrong("its comment cannot be read".to_owned()))?;
-    attempt(|| {
-        let report = json(&[&program, "with"])?;
+    let losses: f64 = expected.planted.iter().map(|(_, seconds)| seconds).sum();
+    let with = Plan {
+        elapsed: Some((losses + expected.productive) / expected.threads as f64),
+        work: expected.productive,
+    };
+    attempt(with, || {
+        let (report, talk) = json_and_talk(&[&program, "with"])?;
         conserves(&report)?;
-        matches(&report, &expected)
+        Ok((talk, matches(&report, &expected)))
     })?;
-    attempt(|| {
-        let report = json(&[&program, "without"])?;
+    let without = Plan {
+        elapsed: None,
+        work: expected.productive,
+    };
+    attempt(without, || {
+        let (report, talk) = json_and_talk(&[&program, "without"])?;
         conserves(&report)?;
-        lacks(&report, &expected)
+        Ok((talk, lacks(&report, &expected)))
     })
-}
-
-fn attempt(mut once: impl FnMut() -> Result<(), Verdict>) -> Result<(), Verdict> {
-    let mut result = once();
-    for _ in 1..ATTEMPTS {
-        if result.is_ok() {
-            break;
-        }
-        result = once();
-    }
-    result
 }
 
 fn number(value: &Value, key: &str) -> Result<f64, Verdict> {

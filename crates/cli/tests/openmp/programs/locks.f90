@@ -3,36 +3,23 @@
 ! planted: barrier 0.6
 ! productive: 0.4
 ! threads: 4
-program planted
-  use iso_c_binding
+program main
+  use planted
   use omp_lib
   implicit none
-  interface
-    integer(c_int) function usleep(microseconds) bind(c)
-      import :: c_int
-      integer(c_int), value :: microseconds
-    end function
-  end interface
-  character(len=16) :: word
-  logical :: is_planted
+  logical :: planting
   integer :: i
-  call get_command_argument(1, word)
-  is_planted = word /= 'without'
+  planting = is_planted()
   block
     integer(omp_lock_kind) :: lock
     call omp_init_lock(lock)
     !$omp parallel num_threads(4) private(i)
     i = omp_get_thread_num()
-    if (is_planted) call omp_set_lock(lock)
+    if (planting) call omp_set_lock(lock)
     call work(100)
-    if (is_planted) call omp_unset_lock(lock)
+    if (planting) call omp_unset_lock(lock)
     !$omp barrier
     !$omp end parallel
   end block
-contains
-  subroutine work(milliseconds)
-    integer, intent(in) :: milliseconds
-    integer(c_int) :: status
-    status = usleep(int(milliseconds * 1000, c_int))
-  end subroutine
+  call finish()
 end program

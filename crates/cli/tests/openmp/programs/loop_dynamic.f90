@@ -2,30 +2,16 @@
 ! planted: desynchronisation 0.6
 ! productive: 1.0
 ! threads: 4
-program planted
-  use iso_c_binding
-  use omp_lib
+program main
+  use planted
   implicit none
-  interface
-    integer(c_int) function usleep(microseconds) bind(c)
-      import :: c_int
-      integer(c_int), value :: microseconds
-    end function
-  end interface
-  character(len=16) :: word
-  logical :: is_planted
+  logical :: planting
   integer :: i
-  call get_command_argument(1, word)
-  is_planted = word /= 'without'
+  planting = is_planted()
   !$omp parallel do schedule(dynamic, 1) num_threads(4)
   do i = 0, 3
-    call work(merge(100 + 100 * i, 250, is_planted))
+    call work(merge(100 + 100 * i, 250, planting))
   end do
   !$omp end parallel do
-contains
-  subroutine work(milliseconds)
-    integer, intent(in) :: milliseconds
-    integer(c_int) :: status
-    status = usleep(int(milliseconds * 1000, c_int))
-  end subroutine
+  call finish()
 end program

@@ -2,31 +2,16 @@
 ! planted: desynchronisation 0.6
 ! productive: 1.0
 ! threads: 2
-program planted
-  use iso_c_binding
-  use omp_lib
+program main
+  use planted
   implicit none
-  interface
-    integer(c_int) function usleep(microseconds) bind(c)
-      import :: c_int
-      integer(c_int), value :: microseconds
-    end function
-  end interface
-  character(len=16) :: word
-  logical :: is_planted
-  integer :: i
-  call get_command_argument(1, word)
-  is_planted = word /= 'without'
+  logical :: planting
+  planting = is_planted()
   !$omp parallel sections num_threads(2)
   !$omp section
-  call work(merge(200, 500, is_planted))
+  call work(merge(200, 500, planting))
   !$omp section
-  call work(merge(800, 500, is_planted))
+  call work(merge(800, 500, planting))
   !$omp end parallel sections
-contains
-  subroutine work(milliseconds)
-    integer, intent(in) :: milliseconds
-    integer(c_int) :: status
-    status = usleep(int(milliseconds * 1000, c_int))
-  end subroutine
+  call finish()
 end program

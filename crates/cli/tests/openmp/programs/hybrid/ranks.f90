@@ -1,22 +1,15 @@
 ! The same in Fortran.
-program two_ranks
-  use iso_c_binding
+program ranks
+  use planted
   use mpi
   implicit none
-  interface
-    integer(c_int) function usleep(microseconds) bind(c)
-      import :: c_int
-      integer(c_int), value :: microseconds
-    end function
-  end interface
   integer :: rank, i, status, total
-  integer(c_int) :: slept
   call mpi_init(status)
   call mpi_comm_rank(mpi_comm_world, rank, status)
   call mpi_barrier(mpi_comm_world, status)
-  !$omp parallel do schedule(dynamic, 1) num_threads(2) private(slept)
+  !$omp parallel do schedule(dynamic, 1) num_threads(2)
   do i = 1, 2
-    slept = usleep(int(200000 + 400000 * rank, c_int))
+    call work(200 + 400 * rank)
   end do
   !$omp end parallel do
   call mpi_allreduce(1, total, 1, mpi_integer, mpi_sum, mpi_comm_world, status)

@@ -1,13 +1,14 @@
-// Each rank has a loop; the second's takes three times as long, so that the first waits for
-// it in MPI.
+// Each rank has a loop, and each takes longer than the rank's before, so that all wait for
+// the last in MPI.
 #include "../planted.h"
 #include <mpi.h>
 
 int main(int count, char **words)
 {
-    int rank, provided;
+    int rank, ranks, provided;
     MPI_Init_thread(&count, &words, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Barrier(MPI_COMM_WORLD);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(2)
     for (int i = 0; i < 2; i++)
@@ -15,5 +16,5 @@ int main(int count, char **words)
     int sum, one = 1;
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Finalize();
-    return sum == 2 ? 0 : 1;
+    return sum == ranks ? 0 : 1;
 }

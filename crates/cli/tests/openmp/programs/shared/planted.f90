@@ -1,0 +1,37 @@
+! Work of exact length. Sleeping takes no processor, so that planted times are what they are,
+! however many threads share however few processors.
+module planted
+  use iso_c_binding
+  use iso_fortran_env, only: error_unit
+  implicit none
+  private
+  public :: work, is_planted, finish
+  integer(8) :: start
+  interface
+    integer(c_int) function usleep(microseconds) bind(c)
+      import :: c_int
+      integer(c_int), value :: microseconds
+    end function
+  end interface
+contains
+  subroutine work(milliseconds)
+    integer, intent(in) :: milliseconds
+    integer(c_int) :: status
+    status = usleep(int(milliseconds * 1000, c_int))
+  end subroutine
+
+  ! Whether to plant the loss: `without` is the negative control.
+  logical function is_planted()
+    character(len=16) :: word
+    call get_command_argument(1, word)
+    is_planted = word /= 'without'
+    call system_clock(start)
+  end function
+
+  ! Says how long it took: a busy machine wakes threads late.
+  subroutine finish()
+    integer(8) :: now, rate
+    call system_clock(now, rate)
+    write (error_unit, '(a, f12.6, a)') 'planted: elapsed ', real(now - start, 8) / rate, ' late 0'
+  end subroutine
+end module
