@@ -1,5 +1,6 @@
 //! LLVM's and Intel's runtimes, which call us back: OMPT.
 
 mod callbacks;
+mod doacross;
 mod tool;
 mod types;

@@ -1,4 +1,4 @@
-//! Target regions and transfers, as the thread that waits for them sees them.
+//! Target regions and transfers, as the thread that waits for a device sees them.
 
 use unspool_openmp_record::Kind;
 
@@ -7,6 +7,13 @@ use crate::caller::return_address;
 use crate::clock;
 use crate::real::{Real, call_real};
 
+/// Whether there is a device to wait for. Without one, the calling thread does itself what
+/// is in target regions: that is no waiting.
+fn has_devices() -> bool {
+    static DEVICES: Real = Real::new(c"omp_get_num_devices");
+    call_real!(DEVICES;) as u32 > 0
+}
+
 macro_rules! targets {
     ($($name:ident $text:literal ($($argument:ident),*);)*) => {$(
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
@@ -14,6 +21,9 @@ macro_rules! targets {
         unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
             static REAL: Real = Real::new($text);
             let address = return_address!();
+            if !has_devices() {
+                return call_real!(REAL $(, $argument)*; $(targets!(@word $argument)),*);
+            }
             if let Some(thread) = watched(&REAL) {
                 thread.enter(Kind::Target, address, 0, clock::now());
             }

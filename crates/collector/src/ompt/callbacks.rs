@@ -60,14 +60,15 @@ pub(super) extern "C" fn implicit_task(
     index: c_uint,
     flags: c_int,
 ) {
-    if flags & INITIAL_TASK != 0 {
+    let team = team_of(region);
+    // Of initial tasks, those of teams belong to a region: that of the league.
+    if flags & INITIAL_TASK != 0 && team.is_null() && point == endpoint::BEGIN {
         return;
     }
     let Some(thread) = thread::current() else {
         return;
     };
     if point == endpoint::BEGIN {
-        let team = team_of(region);
         if !team.is_null() {
             // SAFETY: the region lasts until this thread has arrived at its join.
             unsafe { thread.begin_region(team, index as usize, size as usize, clock::now()) };
@@ -157,7 +158,6 @@ pub(super) extern "C" fn sync_region(
 ) {
     let kind = match what {
         5 => Kind::TaskWait,
-        6 => Kind::TaskGroup,
         1 | 3 | 4 => Kind::Barrier,
         2 | 8 | 9 | 10 => Kind::ImplicitBarrier,
         _ => return,
@@ -186,6 +186,27 @@ pub(super) extern "C" fn sync_region(
         if is_barrier {
             thread.resume_open_work(address as u64, now);
         }
+    }
+}
+
+/// Of the calls that tell of waiting alone, only those of taskgroups say more than
+/// [`sync_region`] does: that one has them from their beginning.
+pub(super) extern "C" fn sync_region_wait(
+    what: c_int,
+    point: c_int,
+    _region: *mut Data,
+    _task: *mut Data,
+    address: *const c_void,
+) {
+    const TASKGROUP: c_int = 6;
+    let Some(thread) = thread::current().filter(|_| what == TASKGROUP) else {
+        return;
+    };
+    let now = clock::now();
+    if point == endpoint::BEGIN {
+        thread.enter(Kind::TaskGroup, address as u64, 0, now);
+    } else if point == endpoint::END && thread.is_within(Kind::TaskGroup) {
+        thread.leave_through(Kind::TaskGroup, now);
     }
 }
 

@@ -34,7 +34,7 @@ extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut Data) -> c_
     }
     // SAFETY: the specification says what function has this name.
     let set: SetCallback = unsafe { std::mem::transmute(set) };
-    let callbacks: [(c_int, *const c_void); 15] = [
+    let callbacks: [(c_int, *const c_void); 16] = [
         (
             callback::PARALLEL_BEGIN,
             ours::parallel_begin as *const c_void,
@@ -52,6 +52,10 @@ extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut Data) -> c_
         (callback::WORK, ours::work as *const c_void),
         (callback::MASKED, ours::masked as *const c_void),
         (callback::SYNC_REGION, ours::sync_region as *const c_void),
+        (
+            callback::SYNC_REGION_WAIT,
+            ours::sync_region_wait as *const c_void,
+        ),
         (callback::REDUCTION, ours::reduction as *const c_void),
         (
             callback::MUTEX_ACQUIRE,

@@ -30,6 +30,7 @@ pub(super) mod callback {
     pub(in crate::ompt) const TASK_SCHEDULE: i32 = 6;
     pub(in crate::ompt) const IMPLICIT_TASK: i32 = 7;
     pub(in crate::ompt) const TARGET: i32 = 8;
+    pub(in crate::ompt) const SYNC_REGION_WAIT: i32 = 16;
     pub(in crate::ompt) const MUTEX_RELEASED: i32 = 17;
     pub(in crate::ompt) const WORK: i32 = 20;
     pub(in crate::ompt) const MASKED: i32 = 21;

@@ -19,12 +19,20 @@ static inline long long planted_now(void)
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-__attribute__((constructor)) static void planted_begin(void) { planted_start = planted_now(); }
+// What counts starts here, with the runtime at work.
+static inline void planted_begin(void)
+{
+    omp_get_max_threads();
+    planted_start = planted_now();
+}
 
+// And ends here, or with the program.
 __attribute__((destructor)) static void planted_end(void)
 {
-    fprintf(stderr, "planted: elapsed %.6f late %.6f\n", (planted_now() - planted_start) / 1e9,
-            planted_late / 1e9);
+    if (planted_start)
+        fprintf(stderr, "planted: elapsed %.6f late %.6f\n", (planted_now() - planted_start) / 1e9,
+                planted_late / 1e9);
+    planted_start = 0;
 }
 
 static inline void work(int milliseconds)
@@ -39,6 +47,7 @@ static inline void work(int milliseconds)
 // Whether to plant the loss: `without` is the negative control.
 static inline int is_planted(int count, char **words)
 {
+    planted_begin();
     return count < 2 || strcmp(words[1], "without") != 0;
 }
 #endif
