@@ -52,7 +52,7 @@ pub const OWNER_WORDS: u64 = 0x7000_0000;
 /// Where the owner words end for lines of 64 bytes.
 pub const OWNER_WORDS_END: u64 = OWNER_WORDS + (1 << 47 >> 6 << 2) + 4096;
 /// Where the program break of a program starts (it grows upwards, alone in its terabyte).
-pub const BREAK_BASE: u64 = 0x2000_0000_0000;
+pub const BREAK_BASE: u64 = 0x2b5a_1d00_0000;
 
 /// Reserves the code cache and what belongs to it.
 ///

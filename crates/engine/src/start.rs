@@ -19,7 +19,7 @@ use crate::syscalls::{announce_end, list_thread, set_program_fs};
 use crate::thread::Thread;
 use crate::translate::Vdso;
 use crate::warmth::Arrival;
-use crate::{dispatch, emit::gpr, finish, native_run, slots, trace};
+use crate::{dispatch, emit::gpr, finish, native_run, slots, trace, x87_pointers};
 
 /// Bytes of engine stack of a thread; touched pages only cost memory.
 pub const THREAD_STACK: usize = 1 << 20;
@@ -118,8 +118,7 @@ pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, St
     gates::initialise_vectors(thread.slots, vectors);
     thread.set_register(gpr::RSP, loaded.stack_pointer);
     thread.set_pc(loaded.entry);
-    // SAFETY: x87 belongs to the program, which starts with its initial state.
-    unsafe { std::arch::asm!("fninit", options(nostack, nomem)) };
+    x87_pointers::ask_processor();
     Thread::set_current(&raw mut thread);
     list_thread(process, &mut thread);
     trace::thread_starts(&mut thread, None);

@@ -1,6 +1,8 @@
 //! The address and the opcode of the last x87 instruction, which the processor keeps and some
 //! instructions store: they must be the program's, not those of the copy in the code cache.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use crate::cache::Cache;
@@ -93,8 +95,35 @@ pub fn last_instruction(cache: &Cache, address: u64, opcode: u16) -> Option<(u64
     }
     let position = cache.position(address)?;
     let own = opcode_at(position.pc, usize::from(position.length))?;
-    let kept = opcode_at(address, MAX_LENGTH) == Some(opcode);
+    let kept = keeps_opcodes() || opcode != 0 && opcode_at(address, MAX_LENGTH) == Some(opcode);
     Some((position.pc, if kept { own } else { opcode }))
+}
+
+static KEEPS_OPCODES: AtomicBool = AtomicBool::new(false);
+
+fn keeps_opcodes() -> bool {
+    KEEPS_OPCODES.load(Ordering::Relaxed)
+}
+
+/// Asks the processor whether it keeps the opcode of every x87 instruction. Before the program
+/// begins: it leaves x87 in its initial state.
+pub fn ask_processor() {
+    const OPCODE: usize = 18;
+    let mut environment = [0_u8; 28];
+    // SAFETY: x87 is nobody's yet, and the environment has 28 bytes.
+    unsafe {
+        std::arch::asm!(
+            "fninit",
+            "fldz",
+            "fadd st(0), st(0)",
+            "fnstenv [{environment}]",
+            "fninit",
+            environment = in(reg) environment.as_mut_ptr(),
+            options(nostack)
+        );
+    }
+    let opcode = u16::from_le_bytes([environment[OPCODE], environment[OPCODE + 1]]);
+    KEEPS_OPCODES.store(opcode & 0x7ff != 0, Ordering::Relaxed);
 }
 
 /// The opcode of the instruction at an address as x87 keeps it.

@@ -1,6 +1,6 @@
 //! Copying single instructions, and control transfers.
 
-use iced_x86::{Encoder, Instruction as Decoded, InstructionInfoFactory, OpKind, Register};
+use iced_x86::{Instruction as Decoded, InstructionInfoFactory, Register};
 
 use super::Vdso;
 use crate::cache::{Draft, Exit, Loan};
@@ -92,9 +92,7 @@ impl Builder {
         }
         let at = self.code.here();
         self.code.bytes(&bytes[..usize::from(instruction.length)]);
-        if instruction.segment == Some(Segment::Fs) {
-            self.patch_byte(at + u64::from(instruction.segment_offset), 0x65);
-        }
+        self.patch_segment(instruction, bytes, at);
         Ok(())
     }
 
@@ -115,10 +113,10 @@ impl Builder {
         let next = self.code.here() + u64::from(instruction.length);
         let distance = target.wrapping_sub(next) as i64;
         let Ok(displacement) = i32::try_from(distance) else {
-            return self.copy_far(bytes, pc, target);
+            return self.copy_far(instruction, bytes, pc, target);
         };
         if instruction.address_size_prefix {
-            return self.copy_far(bytes, pc, target);
+            return self.copy_far(instruction, bytes, pc, target);
         }
         let at = self.code.here();
         self.code.bytes(&bytes[..usize::from(instruction.length)]);
@@ -126,9 +124,7 @@ impl Builder {
             at + u64::from(instruction.displacement_offset),
             displacement,
         );
-        if instruction.segment == Some(Segment::Fs) {
-            self.patch_byte(at + u64::from(instruction.segment_offset), 0x65);
-        }
+        self.patch_segment(instruction, bytes, at);
         Ok(())
     }
 
@@ -152,19 +148,39 @@ impl Builder {
     }
 
     /// Emits an instruction whose RIP-relative operand is out of reach, with a borrowed
-    /// register as its base.
-    fn copy_far(&mut self, bytes: &[u8], pc: u64, target: u64) -> Result<(), Uncopyable> {
+    /// register as its base. All that its bytes say besides stays.
+    fn copy_far(
+        &mut self,
+        instruction: &Instruction,
+        bytes: &[u8],
+        pc: u64,
+        target: u64,
+    ) -> Result<(), Uncopyable> {
         let mut decoder = iced_x86::Decoder::with_ip(64, bytes, pc, iced_x86::DecoderOptions::NONE);
-        let mut decoded = decoder.decode();
-        let base = unused_register(&decoded).ok_or(Uncopyable)?;
-        rebase(&mut decoded, base, target);
-        let mut encoder = Encoder::new(64);
-        encoder.encode(&decoded, pc).map_err(|_| Uncopyable)?;
-        let encoded = encoder.take_buffer();
+        let base = unused_register(&decoder.decode()).ok_or(Uncopyable)?;
         self.code.store_slot(offset::spill(BASE_SPILL), base);
         let start = self.offset();
         self.code.load_immediate(base, target);
-        self.code.bytes(&encoded);
+        let at = self.code.here();
+        self.code.bytes(&bytes[..usize::from(instruction.length)]);
+        self.patch_segment(instruction, bytes, at);
+        // [base + 0], with a displacement of as many bytes.
+        let modrm = 0x80 | instruction.modrm & 0x38 | base;
+        self.patch_byte(at + u64::from(instruction.modrm_offset), modrm);
+        self.code
+            .patch32(at + u64::from(instruction.displacement_offset), 0);
+        // The base's high bit, which means nothing while there is none.
+        let prefix = u64::from(instruction.prefix_offset);
+        let first = bytes[usize::from(instruction.prefix_offset)];
+        let second = bytes[usize::from(instruction.prefix_offset) + 1];
+        match instruction.encoding {
+            Encoding::Legacy if instruction.rex != 0 => self.patch_byte(at + prefix, first & !1),
+            Encoding::Vex if first == 0xc5 => {}
+            Encoding::Vex | Encoding::Evex | Encoding::Xop => {
+                self.patch_byte(at + prefix + 1, second | 0x20);
+            }
+            Encoding::Legacy => {}
+        }
         self.draft.loans.push(Loan {
             start,
             end: self.offset(),
@@ -173,6 +189,21 @@ impl Builder {
         });
         self.code.load_slot(base, offset::spill(BASE_SPILL));
         Ok(())
+    }
+
+    /// Turns FS prefixes of an instruction that was emitted at `at` into GS prefixes. The last
+    /// one counts for the processor, but the kernel, which executes some instructions itself,
+    /// refuses those that differ.
+    fn patch_segment(&mut self, instruction: &Instruction, bytes: &[u8], at: u64) {
+        const FS: u8 = 0x64;
+        const GS: u8 = 0x65;
+        if instruction.segment != Some(Segment::Fs) {
+            return;
+        }
+        let prefixes = &bytes[..usize::from(instruction.prefix_offset)];
+        for (place, _) in (at..).zip(prefixes).filter(|(_, byte)| **byte == FS) {
+            self.patch_byte(place, GS);
+        }
     }
 
     /// Emits an exit by a patchable jump (conditional or not).
@@ -391,31 +422,4 @@ fn unused_register(decoded: &Decoded) -> Option<Gpr> {
                 .any(|used| used.register().full_register() == register)
         })
         .map(|(_, number)| number)
-}
-
-/// Makes a register the base of an operand that was relative to RIP. One that was relative to
-/// EIP keeps its 32-bit arithmetic, which a bit number may take part in.
-fn rebase(decoded: &mut Decoded, base: Gpr, target: u64) {
-    let narrow = decoded.memory_base() == Register::EIP;
-    debug_assert!(!narrow || target >> 32 == 0);
-    const NAMES: [Register; 8] = [
-        Register::RAX,
-        Register::RCX,
-        Register::RDX,
-        Register::RBX,
-        Register::RSP,
-        Register::RBP,
-        Register::RSI,
-        Register::RDI,
-    ];
-    let name = NAMES[usize::from(base)];
-    decoded.set_memory_base(if narrow { name.full_register32() } else { name });
-    decoded.set_memory_displacement64(0);
-    decoded.set_memory_displ_size(0);
-    if decoded.segment_prefix() == Register::FS {
-        decoded.set_segment_prefix(Register::GS);
-    }
-    debug_assert!(
-        (0..decoded.op_count()).any(|operand| decoded.op_kind(operand) == OpKind::Memory)
-    );
 }

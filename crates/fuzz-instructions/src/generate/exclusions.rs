@@ -12,8 +12,10 @@ use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 /// - What gives another answer each time: clocks, counters, random numbers.
 /// - What may wait for an event.
 /// - `int1`: on a virtual machine the program counter behind it varies from run to run.
-/// - Stores of descriptor tables with a 32-bit address: the kernel emulates them, but not
-///   those relative to RIP, of which the engine makes others where they are out of reach.
+/// - Calls of a hypervisor, which rewrites the code.
+/// - Stores of descriptor tables with a 32-bit address or relative to RIP: the kernel emulates
+///   them, but not all of those relative to RIP, of which the engine makes others where they
+///   are out of reach.
 /// - The 16-bit forms of `fnstenv` and `fnsave`: the engine cannot tell whose the 16 bits of
 ///   the x87 instruction pointer are that they store, and leaves those of its copy there.
 pub(super) fn is_excluded(instruction: &Instruction, bytes: &[u8]) -> bool {
@@ -27,7 +29,7 @@ pub(super) fn is_excluded(instruction: &Instruction, bytes: &[u8]) -> bool {
         || writes_selector(instruction)
         || is_unrepeatable(instruction.mnemonic())
         || stores_half_a_pointer(instruction)
-        || is_emulated_oddly(instruction.mnemonic(), bytes)
+        || is_emulated_oddly(instruction, bytes)
 }
 
 fn names_gs(instruction: &Instruction) -> bool {
@@ -85,9 +87,12 @@ fn writes_selector(instruction: &Instruction) -> bool {
         || instruction.code() == iced_x86::Code::Wrfsbase_r32
 }
 
-fn is_emulated_oddly(mnemonic: Mnemonic, bytes: &[u8]) -> bool {
+fn is_emulated_oddly(instruction: &Instruction, bytes: &[u8]) -> bool {
     use Mnemonic as M;
-    matches!(mnemonic, M::Sgdt | M::Sidt | M::Sldt | M::Smsw | M::Str) && bytes.contains(&0x67)
+    matches!(
+        instruction.mnemonic(),
+        M::Sgdt | M::Sidt | M::Sldt | M::Smsw | M::Str
+    ) && (bytes.contains(&0x67) || instruction.is_ip_rel_memory_operand())
 }
 
 fn stores_half_a_pointer(instruction: &Instruction) -> bool {
@@ -108,6 +113,8 @@ fn is_unrepeatable(mnemonic: Mnemonic) -> bool {
             | M::Rdpru
             | M::Rdpmc
             | M::Int1
+            | M::Vmcall
+            | M::Vmmcall
             | M::Mwait
             | M::Mwaitx
             | M::Monitor
