@@ -50,7 +50,17 @@ const PACKAGES: &[Package] = &[
     program("bzip2", "bzip2"),
     program("git", "git"),
     program("gzip", "gzip"),
+    program("go", "golang-go"),
     program("find", "findutils"),
+    Package {
+        name: "libboost-context-dev",
+        sign: Sign::FileUnder("/usr/include", "boost", "context/fiber.hpp"),
+    },
+    Package {
+        name: "libunwind-dev",
+        sign: Sign::FileUnder("/usr/include", "x86_64-linux-gnu", "libunwind.h"),
+    },
+    program("luajit", "luajit"),
     program("make", "make"),
     program("objdump", "binutils"),
     program("perl", "perl"),

@@ -3,6 +3,7 @@
 mod build_tools;
 mod compressors;
 mod interpreters;
+mod languages;
 mod text_tools;
 
 use std::time::Duration;
@@ -49,6 +50,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         text_tools::CASES,
         compressors::CASES,
         interpreters::CASES,
+        languages::CASES,
         build_tools::CASES,
     ];
     let mut trials = Vec::new();
@@ -69,7 +71,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 fn check(scratch: &Scratch, case: Case, order: Option<&str>) -> Result<(), Verdict> {
     for program in case.needs.iter().chain(&case.command[..1]) {
-        if find_program(program).is_none() {
+        if !program.contains('/') && find_program(program).is_none() {
             let missing = Requirement::Program((*program).to_owned());
             return Err(Verdict::CannotTell(
                 missing.reason_missing().unwrap_or_default(),

@@ -1,5 +1,5 @@
-//! Programs built with sanitizers, whose runtimes want memory at fixed addresses, while their
-//! accesses are recorded.
+//! Guests recorded in the orders that their tests do not use: programs built with sanitizers,
+//! whose runtimes want memory at fixed addresses, and those that disturb the recording itself.
 
 use libtest_mimic::Trial;
 use unspool_guests::{Comparison, Ending};
@@ -9,18 +9,25 @@ use crate::observer::{Verdict, natively, run, trial, unspool, wrong};
 use crate::order::guest_command;
 use crate::scratch::Scratch;
 
-const GUESTS: [&str; 2] = ["sanitizers/address", "sanitizers/thread"];
+const SANITIZED: [&str; 2] = ["sanitizers/address", "sanitizers/thread"];
+const DISTURBING: [&str; 3] = [
+    "threads/faulting_atomics",
+    "signals/registers_kept",
+    "memory/moved_code",
+];
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
-    for guest in GUESTS {
-        for order in ["ticket", "timestamp"] {
-            trials.push(trial(format!("{guest}::{order}"), move |scratch| {
+    for guest in SANITIZED.into_iter().chain(DISTURBING) {
+        for order in ["ticket", "timestamp", "none"] {
+            trials.push(trial(format!("orders::{guest}::{order}"), move |scratch| {
                 records(scratch, guest, order)
             }));
         }
+    }
+    for guest in SANITIZED {
         trials.push(trial(
-            format!("{guest}::line_atomic_names_the_way_out"),
+            format!("orders::{guest}::line_atomic_names_the_way_out"),
             move |scratch| names_the_way_out(scratch, guest),
         ));
     }
