@@ -51,19 +51,6 @@ pub fn fatal(message: &str) -> ! {
     unsafe { libc::_exit(ENGINE_FAILURE) }
 }
 
-/// A fault inside the engine itself: never passed off as the program's.
-pub fn engine_fault(signal: i32, pc: u64, address: u64) {
-    let base = crate::start::engine_base();
-    let pid = std::process::id();
-    say(&format!(
-        "error: the engine itself failed: signal {signal} at {pc:#x} (engine + {:#x}), address {address:#x}, process {pid}\n\
-         help: this is a defect of unspool, not of the program; please report it with the line above",
-        pc.wrapping_sub(base)
-    ));
-    // SAFETY: ends the process.
-    unsafe { libc::_exit(ENGINE_FAILURE) }
-}
-
 /// An instruction that the engine cannot run.
 pub fn unsupported_instruction(thread: &mut Thread, pc: u64) -> ! {
     let mut bytes = [0; 15];

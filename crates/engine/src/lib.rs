@@ -24,6 +24,7 @@ pub mod layout;
 pub mod loader;
 pub mod native_run;
 pub mod operands;
+pub mod own_failures;
 pub mod plan;
 pub mod process;
 pub mod regions;

@@ -142,6 +142,11 @@ impl Process {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+
+    /// The same if no thread holds it.
+    pub fn try_code(&self) -> Option<MutexGuard<'_, Code>> {
+        self.code.try_lock().ok()
+    }
 }
 
 impl Process {

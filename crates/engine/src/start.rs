@@ -19,7 +19,7 @@ use crate::syscalls::{announce_end, list_thread, set_program_fs};
 use crate::thread::Thread;
 use crate::translate::Vdso;
 use crate::warmth::Arrival;
-use crate::{dispatch, emit::gpr, finish, native_run, slots, trace, x87_pointers};
+use crate::{dispatch, emit::gpr, finish, native_run, own_failures, slots, trace, x87_pointers};
 
 /// Bytes of engine stack of a thread; touched pages only cost memory.
 pub const THREAD_STACK: usize = 1 << 20;
@@ -109,6 +109,7 @@ pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, St
     }
     let tracer = trace::Tracer::start(&plan, program, &loaded, native)?;
     let process = install(plan, &loaded, vdso, vectors, tracer);
+    own_failures::end_at_panics();
     name_thread(&loaded);
     describe_process(&loaded);
 

@@ -14,12 +14,14 @@ mod instructions;
 mod observer;
 mod order;
 mod other_orders;
+mod own_failures;
 mod programs;
 mod readme;
 mod scratch;
 mod selection;
 mod summary;
 mod thread_lives;
+mod thread_memory;
 mod trace_files;
 
 use libtest_mimic::{Arguments, Trial};
@@ -37,9 +39,11 @@ fn main() {
     trials.extend(close_clocks::trials());
     trials.extend(code_cache::trials());
     trials.extend(other_orders::trials());
+    trials.extend(own_failures::trials());
     trials.extend(selection::trials());
     trials.extend(summary::trials());
     trials.extend(thread_lives::trials());
+    trials.extend(thread_memory::trials());
     trials.extend(bad_input::trials());
     trials.extend(trace_files::trials());
     trials.extend(readme::trials());

@@ -129,7 +129,7 @@ fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut 
     if let Some(pc) = guarded::recover(context.pc()) {
         context.set_pc(pc);
     } else if bit(signal) & SYNCHRONOUS != 0 && (info[1] as u32 as i32) > 0 {
-        crate::finish::engine_fault(signal, context.pc(), info[2]);
+        crate::own_failures::fault(signal, context.pc(), info[2]);
     }
 }
 
@@ -208,7 +208,7 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
     let at = if after_trap { pc - 1 } else { pc };
     let Some(position) = code.cache.position(at) else {
         drop(code);
-        crate::finish::engine_fault(signal, pc, info[2]);
+        crate::own_failures::fault(signal, pc, info[2]);
         return;
     };
     save_program(thread, &code.cache, at, position, context);

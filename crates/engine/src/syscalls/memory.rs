@@ -80,6 +80,13 @@ pub(super) fn map(process: &Process, call: &Call) -> i64 {
             .find_gap(pages, LIBRARY_BASE..HASHED_BRANCHES)
             .unwrap_or(0);
     }
+    let wanted = whole_pages(address, size);
+    if !fixed && address != 0 && wanted.start < CACHE_BASE + CACHE_SIZE && meets_engine(&wanted) {
+        // Some programs cannot do without what they wish for.
+        crate::finish::say(&format!(
+            "unspool: the program wishes for memory at {address:#x}, which observation needs for itself; it gets some elsewhere"
+        ));
+    }
     let result = kernel(
         process,
         libc::SYS_mmap,

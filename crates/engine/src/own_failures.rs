@@ -1,0 +1,166 @@
+//! The engine's own failures: they are never passed off as the program's, and end the process
+//! with a status of their own ([`ENGINE_FAILURE`]).
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fmt::Write;
+
+use crate::finish::{ENGINE_FAILURE, say};
+use crate::gates;
+use crate::process::Process;
+use crate::thread::Thread;
+
+const HELP: &str =
+    "help: this is a defect of unspool, not of the program; please report it with the lines above";
+
+/// A fault inside the engine itself.
+pub fn fault(signal: i32, pc: u64, address: u64) {
+    let base = crate::start::engine_base();
+    let place = if gates::in_cache(pc) {
+        "in translated code".to_owned()
+    } else {
+        format!("engine + {:#x}", pc.wrapping_sub(base))
+    };
+    end(&format!(
+        "error: the engine itself failed: signal {signal} at {pc:#x} ({place}), address {address:#x}{}\n{HELP}",
+        circumstances(pc)
+    ));
+}
+
+/// From now on a panic, in whichever thread, ends the process.
+pub fn end_at_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.payload_as_str().unwrap_or("a panic");
+        let place = panic.location().map(ToString::to_string);
+        end(&format!(
+            "error: the engine itself failed: {message}, at {}{}\n{HELP}",
+            place.unwrap_or_default(),
+            circumstances(0)
+        ));
+    }));
+}
+
+fn end(message: &str) -> ! {
+    say(message);
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(ENGINE_FAILURE) }
+}
+
+/// Where the program was: its program counter, and the block that was translated from there
+/// or that holds the place in the cache.
+fn circumstances(place: u64) -> String {
+    let mut text = format!("\nprocess {}", std::process::id());
+    let thread = Thread::current();
+    // SAFETY: a thread's own pointer is null or outlives its program code.
+    let Some(thread) = (unsafe { thread.as_ref() }) else {
+        return text;
+    };
+    let pc = thread.pc();
+    // Writing to a string does not fail.
+    let _ = write!(text, ", thread {}, program counter {pc:#x}", thread.number);
+    // This thread may hold the lock.
+    let code = Process::try_get().and_then(Process::try_code);
+    let Some(code) = code else {
+        return text + ", while the code cache was in use";
+    };
+    let entry = code
+        .cache
+        .entry(pc)
+        .map_or(place, |entry| u64::from(entry.cache));
+    let place = if gates::in_cache(place) { place } else { entry };
+    let block = code.cache.fragment_at(place);
+    let _ = match block.map(|index| code.cache.fragment(index)) {
+        None => write!(text, ", in no translated block"),
+        Some(block) => write!(
+            text,
+            ", translated block {:#x} + {:#x} of the code at {:#x}",
+            block.start,
+            place - u64::from(block.start),
+            block.pc
+        ),
+    };
+    text
+}
+
+/// The system's allocator. Where a program is observed, it ends the process when there is no
+/// memory left for the engine, as a program's limit may have it: whoever asked for it would
+/// abort, and that would look like an abort of the program's.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Allocator;
+
+// SAFETY: all of it is the system's.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the allocator's rules.
+        had(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        had(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        had(unsafe { System.realloc(memory, layout, size) }, size)
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+fn had(memory: *mut u8, size: usize) -> *mut u8 {
+    if memory.is_null() && Process::try_get().is_some() {
+        // No memory for a text either.
+        say_parts(&[
+            "error: there is no memory left for observing the program\n",
+            if size > 1 << 30 {
+                "help: this is a defect of unspool\n"
+            } else {
+                "help: raise the limit that the program or its starter has set (ulimit -v, RLIMIT_AS, a control group's)\n"
+            },
+        ]);
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(ENGINE_FAILURE) }
+    }
+    memory
+}
+
+fn say_parts(parts: &[&str]) {
+    for part in parts {
+        // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
+        unsafe { libc::write(crate::finish::voice(), part.as_ptr().cast(), part.len()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    const ASKED: &str = "UNSPOOL_TEST_PANIC";
+
+    #[test]
+    fn a_panic_ends_the_process_from_any_thread() {
+        if std::env::var_os(ASKED).is_some() {
+            crate::finish::keep_voice();
+            super::end_at_panics();
+            let _ = std::thread::spawn(|| panic!("an internal check failed")).join();
+            return;
+        }
+        let own = std::env::current_exe().unwrap();
+        let name = "own_failures::tests::a_panic_ends_the_process_from_any_thread";
+        let ended = Command::new(own)
+            .args(["--exact", name, "--nocapture"])
+            .env(ASKED, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(super::ENGINE_FAILURE), "{said}");
+        assert!(said.contains("an internal check failed, at "), "{said}");
+        assert!(
+            said.contains("own_failures.rs") && said.contains("help: "),
+            "{said}"
+        );
+    }
+}
