@@ -27,7 +27,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Parser;
 
-use catalogue::PROGRAMS;
+use catalogue::{PROGRAMS, Program};
 use limits::State;
 use machine::Machine;
 use measure::Measuring;
@@ -170,6 +170,12 @@ fn variants(
     Ok(variants)
 }
 
+/// What has something to observe in this program.
+fn variants_for(program: &Program, variants: &[Variant]) -> Vec<Variant> {
+    let applies = |variant: &&Variant| variant.mode != Mode::Openmp || program.uses_openmp();
+    variants.iter().filter(applies).cloned().collect()
+}
+
 fn measure_all(
     options: &Options,
     places: &Places,
@@ -189,7 +195,7 @@ fn measure_all(
         let result = match prepare(program, options.small(), places) {
             Err(reason) => ProgramResult::skipped(program, format!("{reason:#}")),
             Ok(prepared) => measuring
-                .measure(&prepared, variants)
+                .measure(&prepared, &variants_for(program, variants))
                 .with_context(|| format!("cannot measure {}", program.name))?,
         };
         report_progress(&result);

@@ -37,7 +37,12 @@ pub(crate) fn openmp(typed: &OpenmpArguments) -> Result<u8, Failure> {
     };
     let damaged = report_problems(&recording);
     keep(&recording, typed)?;
-    print_result(rendered(&recording, typed)?.as_bytes())?;
+    let report = rendered(&recording, typed)?;
+    match &typed.report {
+        Some(path) => std::fs::write(path, report)
+            .with_context(|| format!("cannot write {}", path.display()))?,
+        None => print_result(report.as_bytes())?,
+    }
     Ok(match status {
         exit_status::SUCCESS if damaged => exit_status::INPUT_DAMAGED,
         status => status,
@@ -45,7 +50,11 @@ pub(crate) fn openmp(typed: &OpenmpArguments) -> Result<u8, Failure> {
 }
 
 fn observe(words: &[OsString], typed: &OpenmpArguments) -> Result<(Recording, u8), Failure> {
-    let run = launch::run(words, typed.timeline.is_some(), typed.json)?;
+    let run = launch::run(
+        words,
+        typed.timeline.is_some(),
+        typed.json && typed.report.is_none(),
+    )?;
     if run.recording.processes.is_empty() {
         return Err(Failure::new(format!(
             "{} used neither OpenMP nor MPI where it could be seen",

@@ -7,7 +7,6 @@
 //! context strings in the order of their registration. If the program also runs under
 //! `unspool openmp`, its intervals are seen there too.
 
-mod clock;
 mod interface;
 mod intervals;
 mod recorder;

@@ -2,14 +2,13 @@
 
 use std::cell::Cell;
 use std::fmt::Write;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::Instant;
 
-use crate::clock;
 use crate::strings::{Meaning, meaning_of};
 
 /// When the program called `dbg_init`, or first anything.
-static START_NS: AtomicU64 = AtomicU64::new(0);
+static START: OnceLock<Instant> = OnceLock::new();
 
 /// Recorders of all threads, which are never freed.
 static ALL: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -97,13 +96,12 @@ pub(crate) fn current() -> &'static mut Recorder {
 
 /// Starts to count time, if that has not happened.
 pub(crate) fn start_clock() {
-    let now = clock::monotonic_ns();
-    // Another thread may have been first.
-    let _ = START_NS.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+    START.get_or_init(Instant::now);
 }
 
+/// Nanoseconds since then.
 fn now() -> u64 {
-    clock::monotonic_ns().saturating_sub(START_NS.load(Ordering::Relaxed))
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 impl Recorder {

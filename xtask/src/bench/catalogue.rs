@@ -63,6 +63,13 @@ pub(crate) struct Program {
     pub(crate) arguments: &'static [Argument],
 }
 
+impl Program {
+    /// Whether it is an OpenMP program.
+    pub(crate) fn uses_openmp(&self) -> bool {
+        matches!(self.origin, Origin::Compiled { flags, .. } if flags.contains(&"-fopenmp"))
+    }
+}
+
 use Argument::{Fixed, Generated, GeneratedAfter, Script, Size};
 use Sharing::{Alone, Little, Much};
 
@@ -94,6 +101,20 @@ pub(crate) const PROGRAMS: &[Program] = &[
         "conjugate_gradient.c",
         OPENMP,
         &[Size("2500", "500")],
+    ),
+    compiled(
+        "embarrassingly_parallel",
+        Little,
+        "embarrassingly_parallel.c",
+        OPENMP,
+        &[Size("6000", "1000")],
+    ),
+    compiled(
+        "fine_grained",
+        Much,
+        "fine_grained.c",
+        OPENMP,
+        &[Size("25000", "4000")],
     ),
     compiled(
         "black_scholes",

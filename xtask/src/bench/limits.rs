@@ -82,6 +82,20 @@ pub(crate) fn judge(programs: &[ProgramResult]) -> Vec<Verdict> {
             verdicts.push(at_most(&name, limit, summary, Side::Mean));
         }
     }
+    for (name, limit, only) in [
+        (
+            "openmp, an embarrassingly parallel kernel",
+            1.01,
+            Some("embarrassingly_parallel"),
+        ),
+        ("openmp: worst", 1.05, None),
+    ] {
+        let summary = RatioSummary::of(programs, |program| {
+            let is_meant = only.is_none_or(|only| program.name == only);
+            program.column(Mode::Openmp).filter(|_| is_meant)?.cpu_ratio
+        });
+        verdicts.push(at_most(name, limit, summary, Side::Greatest));
+    }
     verdicts.push(at_most(
         "bytes an access, ticket order: all together",
         0.8,

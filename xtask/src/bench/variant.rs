@@ -22,6 +22,8 @@ pub(crate) enum Mode {
     LineAtomicDiscard,
     /// Traced in line-atomic order, written to disk.
     LineAtomicFile,
+    /// Natively, with `unspool openmp` collecting; only OpenMP programs.
+    Openmp,
     /// Peer: valgrind, translation only.
     ValgrindNone,
     /// Peer: valgrind, every access printed (to nowhere).
@@ -30,13 +32,14 @@ pub(crate) enum Mode {
 
 impl Mode {
     /// What runs when nothing else was asked for, besides native.
-    pub(crate) const USUAL: [Mode; 6] = [
+    pub(crate) const USUAL: [Mode; 7] = [
         Mode::Run,
         Mode::NoneDiscard,
         Mode::TicketDiscard,
         Mode::TicketFile,
         Mode::LineAtomicDiscard,
         Mode::LineAtomicFile,
+        Mode::Openmp,
     ];
 
     /// The name on the command line and in tables.
@@ -49,6 +52,7 @@ impl Mode {
             Mode::TicketFile => "ticket-file",
             Mode::LineAtomicDiscard => "line-atomic-discard",
             Mode::LineAtomicFile => "line-atomic-file",
+            Mode::Openmp => "openmp",
             Mode::ValgrindNone => "valgrind-none",
             Mode::ValgrindLackey => "valgrind-lackey",
         }
@@ -118,6 +122,7 @@ impl Variant {
             Mode::TicketFile => &["trace", "--order", "ticket", "-o"],
             Mode::LineAtomicDiscard => &["trace", "--order", "line-atomic", "--discard"],
             Mode::LineAtomicFile => &["trace", "--order", "line-atomic", "-o"],
+            Mode::Openmp => &["openmp", "--report", "openmp-report"],
         };
         let mut words: Vec<OsString> = Vec::new();
         if self.mode.is_ours() {
@@ -160,6 +165,7 @@ mod tests {
             prefix(Mode::NoneDiscard),
             "/u trace --order none --discard --"
         );
+        assert_eq!(prefix(Mode::Openmp), "/u openmp --report openmp-report --");
         assert_eq!(prefix(Mode::ValgrindNone), "valgrind --quiet --tool=none");
     }
 

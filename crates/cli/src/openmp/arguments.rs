@@ -17,9 +17,13 @@ pub(crate) struct OpenmpArguments {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Print JSON; what the program itself prints goes to standard error
+    /// Report in JSON; without --report, what the program itself prints goes to standard error
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Write the report to this file; standard output is the program's alone then
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
 
     /// What to give characteristics of, besides the whole program
     #[arg(long, value_enum, default_value_t = GroupingChoice::Interval)]

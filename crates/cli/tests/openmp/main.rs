@@ -6,6 +6,7 @@
 
 mod attempts;
 mod command;
+mod compared;
 mod hybrid;
 mod instrumented;
 mod planted;
@@ -19,5 +20,6 @@ fn main() {
     trials.extend(troubled::trials());
     trials.extend(instrumented::trials());
     trials.extend(hybrid::trials());
+    trials.extend(compared::trials());
     libtest_mimic::run(&arguments, trials).exit();
 }

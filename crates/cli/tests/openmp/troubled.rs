@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use libtest_mimic::Trial;
 
-use crate::command::{Compiler, Verdict, build, check, json, openmp, programs, trial};
+use crate::command::{Compiler, Verdict, build, check, json, openmp, openmp_in, programs, trial};
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -12,10 +12,14 @@ pub(crate) fn trials() -> Vec<Trial> {
     for compiler in [Compiler::Gcc, Compiler::Clang] {
         let name = |test: &str| format!("troubled::{test}::{}", compiler.command());
         trials.push(trial(name("killed_in_a_region"), move || killed(compiler)));
+        trials.push(trial(name("exits_in_a_region"), move || exits(compiler)));
+        trials.push(trial(name("changes_its_threads"), move || grows(compiler)));
         trials.push(trial(name("forks"), move || forks(compiler)));
         trials.push(trial(name("cancels"), move || cancels(compiler)));
         trials.push(trial(name("kept_and_read_again"), move || kept(compiler)));
     }
+    trials.push(trial("troubled::both_runtimes".to_owned(), both_runtimes));
+    trials.push(trial("troubled::damaged_traces".to_owned(), damaged_traces));
     trials.push(trial("troubled::no_openmp".to_owned(), no_openmp));
     trials.push(trial("troubled::no_program".to_owned(), no_program));
     trials.push(trial(
@@ -151,4 +155,128 @@ fn damaged_recording() -> Result<(), Verdict> {
         )?;
     }
     Ok(())
+}
+
+/// A process that ends by itself in a region leaves what was counted until then.
+fn exits(compiler: Compiler) -> Result<(), Verdict> {
+    let program = program("exits.c", compiler)?;
+    for (how, status) in [("exit", 3), ("abort", 128 + 6)] {
+        let output = openmp(&["--json", &program, how]);
+        let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+        check(output.status.code() == Some(status), || {
+            format!("{how}: {:?}\n{talk}", output.status)
+        })?;
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .map_err(|error| Verdict::Wrong(format!("{error}\n{talk}")))?;
+        conserves(&report)?;
+        // Three threads work for 0.1 s, one for 0.2 s more while two wait at the barrier.
+        let barrier = report["losses"]["barrier"].as_f64().unwrap_or(0.0);
+        check((0.35..0.6).contains(&barrier), || {
+            format!("{how}: {barrier} s at the barrier\n{report}")
+        })?;
+    }
+    Ok(())
+}
+
+/// Threads are those that were there at one time at most; the others had no part.
+fn grows(compiler: Compiler) -> Result<(), Verdict> {
+    let report = json(&["--by", "construct", &program("grows.c", compiler)?])?;
+    conserves(&report)?;
+    check(report["processors"].as_u64() == Some(4), || {
+        report["processors"].to_string()
+    })?;
+    let productive = report["productive"].as_f64().unwrap_or(0.0);
+    // Ten times 0.05 s of work, of which all but one in each region repeat it.
+    let repeated = report["losses"]["duplicated"].as_f64().unwrap_or(0.0);
+    let work = productive + repeated;
+    check((0.48..0.8).contains(&work), || {
+        format!("{work} s of work\n{report}")
+    })
+}
+
+fn conserves(report: &serde_json::Value) -> Result<(), Verdict> {
+    let (total, parts) = (report["total"].as_f64(), ["productive", "lost", "idle"]);
+    let sum: f64 = parts.iter().filter_map(|part| report[part].as_f64()).sum();
+    check(
+        total.is_some_and(|total| (total - sum).abs() < 1e-6),
+        || format!("{total:?}, {sum}"),
+    )
+}
+
+/// Two runtimes in one process are both seen, and the user is told.
+fn both_runtimes() -> Result<(), Verdict> {
+    let folder = programs().join("troubled");
+    let library = build(
+        &folder.join("other_runtime.c"),
+        Compiler::Clang,
+        &["-shared", "-fPIC"],
+    )?;
+    let library = library.to_string_lossy().into_owned();
+    let program = build(
+        &folder.join("both_runtimes.c"),
+        Compiler::Gcc,
+        &["-Wl,--allow-shlib-undefined", &library],
+    )?;
+    let output = openmp(&["--json", &program.to_string_lossy()]);
+    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+    check(output.status.success(), || {
+        format!("{:?}\n{talk}", output.status)
+    })?;
+    check(talk.contains("two OpenMP runtimes"), || talk.clone())?;
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| Verdict::Wrong(format!("{error}\n{talk}")))?;
+    conserves(&report)?;
+    let constructs = report["processes"][0]["constructs"].as_array();
+    let regions = constructs.into_iter().flatten();
+    let regions = regions
+        .filter(|one| one["kind"] == "parallel region")
+        .count();
+    check(regions == 2, || format!("{regions} regions\n{report}"))
+}
+
+/// Context strings and traces that break their grammar: what can be read is analysed, each
+/// damaged line is named, and the status says so.
+fn damaged_traces() -> Result<(), Verdict> {
+    let folder = scratch("damaged-traces");
+    let wrong = |error: std::io::Error| Verdict::Wrong(error.to_string());
+    let strings = "31*type=barrier*line1=1*line2=1**\n2**\nno length**\n5*type**\n";
+    let trace = "Trace for thread 7\nThread is master\n1:0:5:1:5:0:5:5:5:5:0:0\n\
+                 B2:0:9:1:9:9\n1:oops\nE3\n";
+    for (name, strings, trace, problems) in [
+        (
+            "strings",
+            strings,
+            "Trace for thread 7\nThread is master\n1:0:5:1:5:0:5:5:5:5:0:0\n",
+            &["cstrings.csf: line 3", "cstrings.csf: line 4"][..],
+        ),
+        (
+            "trace",
+            "31*type=barrier*line1=1*line2=1**\n2**\n",
+            trace,
+            &["trace.7.mtr"][..],
+        ),
+    ] {
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder).map_err(wrong)?;
+        std::fs::write(folder.join("cstrings.csf"), strings).map_err(wrong)?;
+        std::fs::write(folder.join("trace.7.mtr"), trace).map_err(wrong)?;
+        let output = openmp_in(&folder, &["-analize"]);
+        let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+        let protocol = String::from_utf8_lossy(&output.stdout).into_owned();
+        for problem in problems {
+            check(talk.contains(problem), || format!("{problem}\n{talk}"))?;
+        }
+        check(output.status.code() == Some(2), || {
+            format!("{:?}\n{talk}", output.status)
+        })?;
+        check(protocol.contains("OMP_instance=barrier"), || {
+            protocol.clone()
+        })?;
+    }
+    let output = openmp_in(&folder, &["-analize"]);
+    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+    check(
+        !output.status.success() && talk.contains("cstrings.csf"),
+        || talk,
+    )
 }

@@ -6,59 +6,46 @@
 use crate::caller::return_address;
 use crate::clock;
 use crate::real::{Real, call_real};
-use crate::thread;
+use crate::thread::{self, Thread};
 
 /// A loop asks for both numbers within so many bytes of code.
 const CLOSE: u64 = 64;
 
-macro_rules! sizes {
-    ($($name:ident $text:literal;)*) => {$(
-        // SAFETY: the name is the runtime's, in whose place this stands.
-        #[unsafe(no_mangle)]
-        unsafe extern "C-unwind" fn $name() -> usize {
-            static REAL: Real = Real::new($text);
-            let address = return_address!();
-            if let Some(thread) = thread::current() {
-                thread.asked_for_size_at = address;
-            }
-            match REAL.is_there() {
-                true => call_real!(REAL;),
-                // Without a runtime there is one thread.
-                false => 1,
-            }
-        }
-    )*};
-}
-
-sizes! {
-    omp_get_num_threads c"omp_get_num_threads";
-    omp_get_num_threads_ c"omp_get_num_threads_";
-}
-
+/// Functions that tell a number: what to note first, and what it is where no runtime is.
 macro_rules! numbers {
-    ($($name:ident $text:literal;)*) => {$(
+    ($($name:ident $text:literal $note:ident, $alone:literal;)*) => {$(
         // SAFETY: the name is the runtime's, in whose place this stands.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name() -> usize {
             static REAL: Real = Real::new($text);
             let address = return_address!();
             if let Some(thread) = thread::current() {
-                let is_loop = address.wrapping_sub(thread.asked_for_size_at) < CLOSE;
-                if is_loop || (thread.may_start_to_divide() && !asks_for_master(address)) {
-                    thread.divide(address, clock::now);
-                }
+                $note(thread, address);
             }
             match REAL.is_there() {
                 true => call_real!(REAL;),
-                false => 0,
+                false => $alone,
             }
         }
     )*};
 }
 
 numbers! {
-    omp_get_thread_num c"omp_get_thread_num";
-    omp_get_thread_num_ c"omp_get_thread_num_";
+    omp_get_num_threads c"omp_get_num_threads" ask_for_size, 1;
+    omp_get_num_threads_ c"omp_get_num_threads_" ask_for_size, 1;
+    omp_get_thread_num c"omp_get_thread_num" ask_for_number, 0;
+    omp_get_thread_num_ c"omp_get_thread_num_" ask_for_number, 0;
+}
+
+fn ask_for_size(thread: &mut Thread, address: u64) {
+    thread.asked_for_size_at = address;
+}
+
+fn ask_for_number(thread: &mut Thread, address: u64) {
+    let is_loop = address.wrapping_sub(thread.asked_for_size_at) < CLOSE;
+    if is_loop || (thread.may_start_to_divide() && !asks_for_master(address)) {
+        thread.divide(address, clock::now);
+    }
 }
 
 /// Whether the code compares the number with zero at once: that is how gcc compiles a master

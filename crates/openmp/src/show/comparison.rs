@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use super::json::losses_json;
 use super::seconds;
 use crate::characteristics::LossClass;
 use crate::comparison::Comparison;
@@ -92,6 +93,7 @@ pub(crate) fn comparison_json(one: &Comparison) -> Value {
             "idle": seconds(figures.idle_ns()),
             "lost": seconds(figures.lost_ns()),
             "efficiency": figures.efficiency(),
+            "losses": losses_json(&figures.losses()),
         })
     };
     json!({

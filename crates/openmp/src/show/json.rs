@@ -91,7 +91,7 @@ fn most_in_one_thread(one: &Characteristics) -> u64 {
     losses.max().unwrap_or(0)
 }
 
-fn losses_json(losses: &Losses) -> Value {
+pub(super) fn losses_json(losses: &Losses) -> Value {
     let pairs = LossClass::ALL.iter().map(|class| {
         let name = serde_json::to_value(class).ok();
         let name = name
