@@ -1,6 +1,7 @@
 //! Traces, written and read through the public interface.
 
 mod damage;
+mod forged;
 mod golden;
 mod model;
 mod round_trip;
