@@ -7,6 +7,7 @@
 mod attempts;
 mod command;
 mod compared;
+mod constructs;
 mod hybrid;
 mod instrumented;
 mod planted;
@@ -21,5 +22,6 @@ fn main() {
     trials.extend(instrumented::trials());
     trials.extend(hybrid::trials());
     trials.extend(compared::trials());
+    trials.extend(constructs::trials());
     libtest_mimic::run(&arguments, trials).exit();
 }

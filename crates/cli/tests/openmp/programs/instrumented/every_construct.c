@@ -1,4 +1,32 @@
-// Every construct, instrumented; two threads.
+// Every construct once or a few times; two threads. What is seen of it from outside, by
+// runtime, and what its instrumented form counts.
+// seen: gcc 6 parallel region
+// seen: gcc 6 loop
+// seen: gcc 4 ordered
+// seen: gcc 2 critical
+// seen: gcc 6 lock
+// seen: gcc 2 barrier
+// seen: gcc 1 single
+// seen: gcc 2 sections
+// seen: gcc 88 taskwait
+// seen: gcc 1 taskgroup
+// seen: gcc 2 taskloop
+// seen: gcc 0 master
+// seen: gcc 0 flush
+// seen: gcc 0 target
+// seen: clang 6 parallel region
+// seen: clang 10 loop
+// seen: clang 4 ordered
+// seen: clang 2 critical
+// seen: clang 4 lock
+// seen: clang 2 barrier
+// seen: clang 1 single
+// seen: clang 2 sections
+// seen: clang 88 taskwait
+// seen: clang 3 taskgroup
+// seen: clang 2 taskloop
+// seen: clang 1 master
+// seen: clang 2 flush
 // counts: 12 critical atomic
 // counts: 2 critical name
 // counts: 4 ordered
@@ -13,6 +41,7 @@
 // counts: 1 taskgroup
 // counts: 12 function body step
 // counts: 2 function call @set_lock_lock
+// counts: 4 function call @set_nested_nest
 // counts: 10 omp loop
 // counts: 6 parallel
 #include <omp.h>
@@ -57,7 +86,9 @@ int main(int argc, char **argv)
 {
     int total = 0, grid[4][4] = { { 0 } }, values[10] = { 0 }, captured;
     omp_lock_t lock;
+    omp_nest_lock_t nest;
     omp_init_lock(&lock);
+    omp_init_nest_lock(&nest);
     for (int k = 0; k < 2; k++) {
 #pragma omp parallel for collapse(2) default(none) shared(grid, k)
         for (int i = 0; i < 4; i++)
@@ -102,6 +133,11 @@ int main(int argc, char **argv)
         omp_set_lock(&lock);
         total++;
         omp_unset_lock(&lock);
+        omp_set_nest_lock(&nest);
+        omp_set_nest_lock(&nest);
+        total++;
+        omp_unset_nest_lock(&nest);
+        omp_unset_nest_lock(&nest);
 #pragma omp critical(name)
         total++;
 #pragma omp flush
@@ -117,6 +153,7 @@ int main(int argc, char **argv)
     total++;
     classify(argc);
     omp_destroy_lock(&lock);
+    omp_destroy_nest_lock(&nest);
     printf("%d %d %d %d\n", total, values[9], grid[1][1], table[1]);
     return 0;
 }

@@ -1,4 +1,15 @@
-! Every construct, instrumented; two threads.
+! Every construct once or a few times; two threads.
+! seen: gfortran 6 parallel region
+! seen: gfortran 6 loop
+! seen: gfortran 4 ordered
+! seen: gfortran 2 critical
+! seen: gfortran 2 lock
+! seen: gfortran 2 barrier
+! seen: gfortran 1 single
+! seen: gfortran 2 sections
+! seen: gfortran 1 taskwait
+! seen: gfortran 5 task
+! seen: gfortran 1 taskgroup
 ! counts: 12 critical atomic
 ! counts: 2 critical name
 ! counts: 4 ordered
