@@ -1,19 +1,26 @@
 //! The code cache: translated fragments, the links between them, and the way back from a
 //! cache address to the program.
 //!
-//! A **fragment** is the translation of a contiguous piece of program code. It has one or
-//! more **entries** (program addresses at which it can be entered with the program's
-//! state in place) and **exits**. Exits to an entry are linked: their jump is patched to
-//! go there directly. Indirect branches go through the branch table, whose entries point
-//! to **thunks**, which reload the register that the branch had borrowed.
+//! A **fragment** is the translation of one or more contiguous pieces of program code. It has
+//! one or more **entries** (program addresses at which it can be entered with the program's
+//! state in place; those of traces also *warm*, with the trace's registers on loan) and
+//! **exits**. Exits to an entry are linked: their jump is patched to go there directly.
+//! Indirect branches go through the branch table to **landings**, where the registers are on
+//! loan that an [`Arrival`] says: a warm entry, or code that gives them back and goes on to
+//! an entry.
 //!
-//! Hot code grows from the start of the cache, stubs and thunks grow from its middle.
+//! Hot code grows from the start of the cache; exits' stubs and landings that were wanted
+//! later grow from its middle.
 
-use std::iter::Peekable;
+mod boundaries;
+mod origins;
+
 use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use self::boundaries::{Boundaries, Step, Steps};
+use self::origins::Origins;
 use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr};
 use crate::exit::{self, ExitKind};
@@ -64,7 +71,7 @@ pub struct Exit {
     next_incoming: u32,
 }
 
-/// A contiguous piece of translated code.
+/// A contiguous piece of the cache.
 #[derive(Debug, Clone, Copy)]
 pub struct Fragment {
     /// First cache address.
@@ -120,6 +127,19 @@ pub struct Position {
     pub prologue: bool,
 }
 
+impl Position {
+    fn before(fragment: u32, step: Step) -> Position {
+        Position {
+            fragment,
+            pc: step.pc,
+            length: step.length,
+            index: step.number,
+            boundary: true,
+            prologue: false,
+        }
+    }
+}
+
 /// Everything that is known of one fragment once its code has been emitted.
 #[derive(Debug, Default)]
 pub struct Draft {
@@ -136,10 +156,10 @@ pub struct Draft {
     pub loans: Vec<Loan>,
     /// Exits, in order; `field` already emitted with any target.
     pub exits: Vec<Exit>,
-    /// Landing places of returns for which there is no entry yet: (program address, cache address).
+    /// Landings of indirect branches: (program address, cache address).
     pub landings: Vec<(u64, u32)>,
-    /// Entries: (program address, cache address, thunk or 0, warm address or 0).
-    pub entries: Vec<(u64, u32, u32, u32)>,
+    /// Entries: (program address, cache address, warm address or 0).
+    pub entries: Vec<(u64, u32, u32)>,
     /// What `warm` addresses expect.
     pub warmth: Warmth,
     /// Trace description, plus 1.
@@ -147,42 +167,29 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// The program code it was made from, piece by piece.
-    fn pieces(&self) -> Vec<Range<u64>> {
-        let mut turns = self.turns.iter().copied().peekable();
-        let mut piece = self.pc..self.pc;
-        let mut pieces = Vec::new();
-        for (number, &(bytes, _)) in (0..).zip(&self.boundaries) {
-            if let Some((_, to)) = turns.next_if(|&(turning, _)| turning == number) {
-                pieces.push(std::mem::replace(&mut piece, to..to));
-            }
-            piece.end += u64::from(bytes);
-        }
-        pieces.push(piece);
-        pieces
+    /// Makes it as new, except for the room that its parts have.
+    fn clear(&mut self) {
+        let Draft {
+            pc: _,
+            prologue: _,
+            boundaries,
+            turns,
+            loans,
+            exits,
+            landings,
+            entries,
+            warmth: _,
+            trace: _,
+        } = self;
+        boundaries.clear();
+        turns.clear();
+        loans.clear();
+        exits.clear();
+        landings.clear();
+        entries.clear();
+        (self.pc, self.prologue, self.trace) = (0, 0, 0);
+        self.warmth = Warmth::default();
     }
-}
-
-/// A piece of program code of which a fragment was made.
-#[derive(Debug, Clone, Copy)]
-struct Piece {
-    start: u64,
-    length: u32,
-    fragment: u32,
-}
-
-impl Piece {
-    fn end(self) -> u64 {
-        self.start + u64::from(self.length)
-    }
-}
-
-/// The course of a fragment that does not follow the program in one piece.
-#[derive(Debug)]
-struct Course {
-    /// As in a [`Draft`].
-    turns: Vec<(u32, u64)>,
-    pieces: Vec<Range<u64>>,
 }
 
 impl Exit {
@@ -216,13 +223,13 @@ pub struct Cache {
     by_pc: FxHashMap<u64, u32>,
     exits: Vec<Exit>,
     fragments: Vec<Fragment>,
-    boundaries: Vec<u8>,
-    courses: FxHashMap<u32, Course>,
+    boundaries: Boundaries,
+    origins: Origins,
     loans: Vec<Loan>,
-    /// The pieces of code that each page holds.
-    by_page: FxHashMap<u64, Vec<Piece>>,
     /// Pages whose code is entered only from outside the cache.
     unlinked_pages: FxHashSet<u64>,
+    /// A draft whose room can be used again.
+    spare: Draft,
     /// Bytes that it may use.
     size: u64,
     /// How often it was full and started anew.
@@ -270,11 +277,11 @@ impl Cache {
             by_pc: FxHashMap::default(),
             exits: Vec::new(),
             fragments: Vec::new(),
-            boundaries: Vec::new(),
-            courses: FxHashMap::default(),
+            boundaries: Boundaries::default(),
+            origins: Origins::default(),
             loans: Vec::new(),
-            by_page: FxHashMap::default(),
             unlinked_pages: FxHashSet::default(),
+            spare: Draft::default(),
             size,
             flushes: 0,
             translated_bytes: 0,
@@ -282,7 +289,7 @@ impl Cache {
         }
     }
 
-    /// Where the half for stubs and thunks starts.
+    /// Where the half for stubs and late landings starts.
     fn middle(&self) -> u64 {
         CACHE_BASE + self.size / 2
     }
@@ -298,11 +305,12 @@ impl Cache {
         self.hot - CACHE_BASE + (self.cold - self.middle())
     }
 
-    /// An emitter for the hot code of a new fragment at a program address.
+    /// An emitter for the hot code of a new fragment at a program address, and an empty draft
+    /// of it.
     ///
     /// # Errors
     /// If there may be too little room.
-    pub fn begin(&mut self, pc: u64) -> Result<Emitter, CacheFull> {
+    pub fn begin(&mut self, pc: u64) -> Result<(Emitter, Draft), CacheFull> {
         if self.middle() - self.hot < FRAGMENT_ROOM || self.end() - self.cold < FRAGMENT_ROOM {
             return Err(CacheFull);
         }
@@ -313,7 +321,7 @@ impl Cache {
         if code.hashed {
             self.hashed.make_ready();
         }
-        Ok(code)
+        Ok((code, std::mem::take(&mut self.spare)))
     }
 
     /// An emitter for stubs; give it back to [`Cache::end_cold`].
@@ -384,34 +392,25 @@ impl Cache {
         Some(index)
     }
 
+    /// Whether there is an entry for a program address, or could be.
+    #[must_use]
+    pub fn knows(&self, pc: u64) -> bool {
+        self.by_pc.contains_key(&pc) || self.inside(pc).is_some()
+    }
+
     /// Where a fragment that keeps all program state in place between instructions holds the
     /// instruction at a program address.
-    #[must_use]
-    pub fn inside(&self, pc: u64) -> Option<u32> {
+    fn inside(&self, pc: u64) -> Option<u32> {
         if self.is_unlinked(pc) {
             return None;
         }
-        let pieces = self.by_page.get(&(pc >> PAGE_SHIFT))?;
-        pieces
-            .iter()
-            .filter(|piece| (piece.start..piece.end()).contains(&pc))
-            .map(|piece| &self.fragments[piece.fragment as usize])
-            .filter(|fragment| fragment.live && fragment.trace == 0)
-            .find_map(|fragment| self.instruction_in(fragment, pc))
-    }
-
-    fn instruction_in(&self, fragment: &Fragment, wanted: u64) -> Option<u32> {
-        let mut bytes = self.boundaries[fragment.boundaries as usize..]
-            .iter()
-            .copied();
-        let mut cache = fragment.start + read_length(&mut bytes);
-        let mut pc = fragment.pc;
-        while pc < wanted {
-            let length = bytes.next().filter(|&length| length != 0)?;
-            pc += u64::from(length);
-            cache += read_length(&mut bytes);
-        }
-        (pc == wanted).then_some(cache)
+        self.origins.fragments_at(pc).find_map(|index| {
+            let fragment = &self.fragments[index as usize];
+            let step = Some(index)
+                .filter(|_| fragment.live && fragment.trace == 0)
+                .and_then(|index| self.steps(index).find(|step| step.pc == pc))?;
+            Some(fragment.start + step.start)
+        })
     }
 
     /// The exit with an id from `slots.exit`.
@@ -422,43 +421,26 @@ impl Cache {
 
     /// Makes a finished draft part of the cache: emits its stubs, links its exits, and
     /// publishes its entries.
-    pub fn commit(&mut self, code: &Emitter, draft: Draft) {
+    pub fn commit(&mut self, code: &Emitter, mut draft: Draft) {
         let start = self.hot as u32;
         self.hot = code.here().next_multiple_of(16).min(self.middle());
         let fragment = self.fragments.len() as u32;
-        let pieces = draft.pieces();
-        let length = (pieces[0].end - pieces[0].start) as u32;
+        let (length, bytes) = self.origins.insert(fragment, &draft);
         self.fragments.push(Fragment {
             start,
             end: code.here() as u32,
             pc: draft.pc,
             length,
-            boundaries: self.boundaries.len() as u32,
+            boundaries: self.boundaries.push(&draft),
             loans: self.loans.len() as u32,
             loan_count: draft.loans.len() as u16,
             trace: draft.trace,
             live: true,
         });
-        self.translated_bytes += u64::from(length);
+        self.translated_bytes += bytes;
         self.translated_instructions += draft.boundaries.len() as u64;
-        self.push_boundaries(&draft);
         self.loans.extend_from_slice(&draft.loans);
-        for range in &pieces {
-            let length = (range.end - range.start).max(1) as u32;
-            let piece = Piece {
-                start: range.start,
-                length,
-                fragment,
-            };
-            for page in piece.start >> PAGE_SHIFT..=(piece.end() - 1) >> PAGE_SHIFT {
-                self.by_page.entry(page).or_default().push(piece);
-            }
-        }
-        if !draft.turns.is_empty() {
-            let turns = draft.turns.clone();
-            self.courses.insert(fragment, Course { turns, pieces });
-        }
-        for &(pc, cache, thunk, warm) in &draft.entries {
+        for &(pc, cache, warm) in &draft.entries {
             let index = self.entries.len() as u32;
             self.entries.push(Entry {
                 pc,
@@ -468,42 +450,20 @@ impl Cache {
                 incoming: 0,
             });
             self.by_pc.insert(pc, index);
-            if thunk != 0 && !self.is_unlinked(pc) {
-                self.branches.set(pc, u64::from(thunk));
-            }
         }
         for &(pc, landing) in &draft.landings {
             if self.branches.is_empty_at(pc) && !self.is_unlinked(pc) {
                 self.branches.set(pc, u64::from(landing));
             }
         }
-        self.commit_exits(draft.exits);
+        self.commit_exits(&mut draft.exits);
+        draft.clear();
+        self.spare = draft;
     }
 
-    fn push_boundaries(&mut self, draft: &Draft) {
-        self.push_length(draft.prologue);
-        for &(program, cache) in &draft.boundaries {
-            self.boundaries.push(program);
-            self.push_length(cache);
-        }
-        self.boundaries.push(0);
-    }
-
-    fn push_length(&mut self, length: u32) {
-        match u8::try_from(length) {
-            Ok(byte) if byte < 255 => self.boundaries.push(byte),
-            _ => {
-                self.boundaries.push(255);
-                let wide =
-                    u16::try_from(length).expect("an instruction's translation is below 64 KiB");
-                self.boundaries.extend_from_slice(&wide.to_le_bytes());
-            }
-        }
-    }
-
-    fn commit_exits(&mut self, exits: Vec<Exit>) {
+    fn commit_exits(&mut self, exits: &mut Vec<Exit>) {
         let mut cold = self.begin_cold();
-        for mut exit in exits {
+        for mut exit in exits.drain(..) {
             let id = self.exit_id(0);
             if exit.field != 0 {
                 exit.stub = cold.here() as u32;
@@ -557,9 +517,8 @@ impl Cache {
         entry.incoming = index + 1;
     }
 
-    /// Gives indirect branches to a program address, for which there is an entry, a place to
-    /// arrive at.
-    pub fn thunk(&mut self, pc: u64) {
+    /// Gives indirect branches to a program address, for which there is an entry, a landing.
+    pub fn add_landing(&mut self, pc: u64) {
         if self.is_unlinked(pc) {
             return;
         }
@@ -569,29 +528,29 @@ impl Cache {
         let in_table = self.branches.is_empty_at(pc);
         if !in_table && self.branches.covers(pc) {
             // The branch came from code that does not use the table.
-            return self.thunk_in_chain(pc, self.branches.get(pc));
+            return self.land_in_chain(pc, self.branches.get(pc));
         }
         let entry = self.entries[index as usize];
-        let arrival = if entry.warm != 0 && self.arrival.warmth() == entry.warmth {
+        let landing = if entry.warm != 0 && self.arrival.warmth() == entry.warmth {
             u64::from(entry.warm)
         } else {
             let mut cold = self.begin_cold();
-            let thunk = cold.here();
+            let here = cold.here();
             self.arrival.give_back(&mut cold);
             cold.jump(u64::from(entry.cache));
             self.end_cold(&cold);
-            thunk
+            here
         };
         if in_table {
-            self.branches.set(pc, arrival);
+            self.branches.set(pc, landing);
         } else {
-            self.thunk_in_chain(pc, arrival);
+            self.land_in_chain(pc, landing);
         }
     }
 
-    fn thunk_in_chain(&mut self, pc: u64, arrival: u64) {
+    fn land_in_chain(&mut self, pc: u64, landing: u64) {
         let mut cold = self.begin_cold();
-        self.hashed.set(pc, arrival, &mut cold);
+        self.hashed.set(pc, landing, &mut cold);
         self.end_cold(&cold);
     }
 
@@ -618,60 +577,28 @@ impl Cache {
         let index = self.fragment_at(address)?;
         let fragment = self.fragments[index as usize];
         let wanted = address as u32 - fragment.start;
-        let mut bytes = self.boundaries[fragment.boundaries as usize..]
-            .iter()
-            .copied();
-        let mut turns = self.turns_of(index);
-        let mut at = read_length(&mut bytes);
-        let mut pc = fragment.pc;
-        let prologue = wanted < at;
-        let mut number = 0;
-        loop {
-            if let Some((_, to)) = turns.next_if(|&(turning, _)| turning == number) {
-                pc = to;
-            }
-            let length = bytes.next()?;
-            if length == 0 {
-                return None;
-            }
-            let cache_length = read_length(&mut bytes);
-            if prologue || wanted < at + cache_length {
-                return Some(Position {
-                    fragment: index,
-                    pc,
-                    length,
-                    index: number,
-                    boundary: wanted == at || (prologue && wanted == 0),
-                    prologue,
-                });
-            }
-            at += cache_length;
-            pc += u64::from(length);
-            number += 1;
-        }
+        let step = self.steps(index).find(|step| wanted < step.end)?;
+        let prologue = wanted < step.start;
+        Some(Position {
+            boundary: wanted == if prologue { 0 } else { step.start },
+            prologue,
+            ..Position::before(index, step)
+        })
     }
 
     /// Where the code of a fragment's first instruction starts, behind what prepares it.
     #[must_use]
-    pub fn prologue_end(&self, fragment: u32) -> u64 {
-        let fragment = self.fragments[fragment as usize];
-        let mut bytes = self.boundaries[fragment.boundaries as usize..]
-            .iter()
-            .copied();
-        u64::from(fragment.start + read_length(&mut bytes))
+    pub fn prologue_end(&self, index: u32) -> u64 {
+        let fragment = self.fragments[index as usize];
+        let first = self.steps(index).next();
+        u64::from(first.map_or(fragment.end, |step| fragment.start + step.start))
     }
 
-    fn pieces_of(&self, index: u32) -> Vec<Range<u64>> {
+    fn steps(&self, index: u32) -> Steps<'_> {
         let fragment = &self.fragments[index as usize];
-        let first = fragment.pc..fragment.pc + u64::from(fragment.length.max(1));
-        let course = self.courses.get(&index);
-        course.map_or_else(|| Vec::from([first]), |course| course.pieces.clone())
-    }
-
-    fn turns_of(&self, fragment: u32) -> Peekable<impl Iterator<Item = (u32, u64)>> {
-        let course = self.courses.get(&fragment);
-        let turns = course.map_or(&[][..], |course| &course.turns);
-        turns.iter().copied().peekable()
+        let turns = self.origins.turns(index);
+        self.boundaries
+            .steps(fragment.boundaries, fragment.pc, turns)
     }
 
     /// The position before an instruction, by its number, of the fragment that holds a cache
@@ -679,32 +606,8 @@ impl Cache {
     #[must_use]
     pub fn position_of(&self, address: u64, wanted: u32) -> Option<Position> {
         let index = self.fragment_at(address)?;
-        let fragment = self.fragments[index as usize];
-        let mut bytes = self.boundaries[fragment.boundaries as usize..]
-            .iter()
-            .copied();
-        let mut turns = self.turns_of(index);
-        read_length(&mut bytes);
-        let mut pc = fragment.pc;
-        for number in 0..=wanted {
-            if let Some((_, to)) = turns.next_if(|&(turning, _)| turning == number) {
-                pc = to;
-            }
-            let length = bytes.next().filter(|&length| length != 0)?;
-            read_length(&mut bytes);
-            if number == wanted {
-                return Some(Position {
-                    fragment: index,
-                    pc,
-                    length,
-                    index: number,
-                    boundary: true,
-                    prologue: false,
-                });
-            }
-            pc += u64::from(length);
-        }
-        None
+        let step = self.steps(index).nth(wanted as usize)?;
+        Some(Position::before(index, step))
     }
 
     /// The registers that are on loan at a cache address of a fragment.
@@ -726,35 +629,8 @@ impl Cache {
         if range.is_empty() {
             return false;
         }
-        let first = range.start >> PAGE_SHIFT;
-        let last = (range.end - 1) >> PAGE_SHIFT;
-        let pages: Vec<u64> = if last - first < self.by_page.len() as u64 {
-            (first..=last)
-                .filter(|page| self.by_page.contains_key(page))
-                .collect()
-        } else {
-            self.by_page
-                .keys()
-                .copied()
-                .filter(|page| (first..=last).contains(page))
-                .collect()
-        };
-        let mut stale: Vec<u32> = Vec::new();
-        for page in pages {
-            let Some(listed) = self.by_page.get_mut(&page) else {
-                continue;
-            };
-            let fragments = &self.fragments;
-            listed.retain(|piece| {
-                let hit = piece.start < range.end && range.start < piece.end();
-                if hit && fragments[piece.fragment as usize].live {
-                    stale.push(piece.fragment);
-                }
-                !hit
-            });
-        }
-        stale.sort_unstable();
-        stale.dedup();
+        let mut stale = self.origins.remove(&range);
+        stale.retain(|&index| self.fragments[index as usize].live);
         for &index in &stale {
             self.retire(index);
         }
@@ -768,7 +644,7 @@ impl Cache {
         self.fragments.clear();
         self.exits.clear();
         self.boundaries.clear();
-        self.courses.clear();
+        self.origins.clear();
         self.loans.clear();
         self.hot = CACHE_BASE + GATES_SIZE;
         self.cold = self.middle();
@@ -784,7 +660,7 @@ impl Cache {
             .clear_all(self.gates.chain_end(arrival), self.gates.miss(arrival));
         self.entries.clear();
         self.by_pc.clear();
-        self.by_page.clear();
+        self.origins.forget_places();
         for fragment in &mut self.fragments {
             fragment.live = false;
         }
@@ -794,12 +670,11 @@ impl Cache {
         let fragment = self.fragments[index as usize];
         self.fragments[index as usize].live = false;
         let held = u64::from(fragment.start)..=u64::from(fragment.end);
+        let whole = fragment.pc..fragment.pc + u64::from(fragment.length.max(1));
+        let pieces = self.origins.pieces(index);
+        let pieces = pieces.map_or_else(|| vec![whole], <[_]>::to_vec);
         // The place behind a piece may be where a call's return lands.
-        for pc in self
-            .pieces_of(index)
-            .into_iter()
-            .flat_map(|piece| piece.start..=piece.end)
-        {
+        for pc in pieces.into_iter().flat_map(|piece| piece.start..=piece.end) {
             if held.contains(&self.branches.get(pc)) {
                 self.branches.clear(pc);
             }
@@ -826,17 +701,6 @@ impl Cache {
                 patch(exit.cold_field, exit.cold_field + 4);
             }
         }
-    }
-}
-
-fn read_length(bytes: &mut impl Iterator<Item = u8>) -> u32 {
-    match bytes.next() {
-        Some(255) => {
-            let low = bytes.next().unwrap_or(0);
-            let high = bytes.next().unwrap_or(0);
-            u32::from(u16::from_le_bytes([low, high]))
-        }
-        byte => u32::from(byte.unwrap_or(0)),
     }
 }
 

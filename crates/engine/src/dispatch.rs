@@ -270,7 +270,7 @@ const SEGV_ACCERR: i32 = 2;
 fn after_indirect(process: &'static Process, thread: &mut Thread) -> u64 {
     let pc = thread.pc();
     let entry = find_or_translate(process, thread, pc, true);
-    process.code().cache.thunk(pc);
+    process.code().cache.add_landing(pc);
     entry
 }
 

@@ -308,9 +308,7 @@ impl Emitter {
         self.imm32(value as u32 as i32);
         let sign_extended = value as u32 as i32 as i64 as u64;
         if sign_extended != value {
-            // mov dword [rsp + 4], high half
-            self.bytes(&[0xc7, 0x44, 0x24, 0x04]);
-            self.imm32((value >> 32) as u32 as i32);
+            self.store_high_half(value);
         }
     }
 
@@ -340,6 +338,14 @@ impl Emitter {
         self.bytes(&[0xc3]);
     }
 
+    /// `push register`
+    pub fn push(&mut self, register: Gpr) {
+        if register >= 8 {
+            self.bytes(&[0x41]);
+        }
+        self.bytes(&[0x50 | register & 7]);
+    }
+
     /// `pop register`
     pub fn pop(&mut self, register: Gpr) {
         if register >= 8 {
@@ -366,21 +372,23 @@ impl Emitter {
         self.patch32(field, distance as i32);
     }
 
-    /// `mov qword [rsp + displacement], imm64`
-    pub fn store_on_stack(&mut self, displacement: i8, value: u64) {
+    /// `mov qword [rsp], imm64`: replaces a return address by one of the program.
+    pub fn store_return_address(&mut self, value: u64) {
         let sign_extended = value as u32 as i32 as i64 as u64;
         if sign_extended == value {
             self.bytes(&[0x48]);
         }
-        match displacement {
-            0 => self.bytes(&[0xc7, 0x04, 0x24]),
-            _ => self.bytes(&[0xc7, 0x44, 0x24, displacement as u8]),
-        }
+        self.bytes(&[0xc7, 0x04, 0x24]);
         self.imm32(value as u32 as i32);
         if sign_extended != value {
-            self.bytes(&[0xc7, 0x44, 0x24, (displacement + 4) as u8]);
-            self.imm32((value >> 32) as u32 as i32);
+            self.store_high_half(value);
         }
+    }
+
+    /// `mov dword [rsp + 4], high half`
+    fn store_high_half(&mut self, value: u64) {
+        self.bytes(&[0xc7, 0x44, 0x24, 0x04]);
+        self.imm32((value >> 32) as u32 as i32);
     }
 
     /// Leaves the cache: names the exit and jumps to the exit gate.

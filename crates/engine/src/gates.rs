@@ -107,20 +107,6 @@ unsafe fn xcr0() -> u32 {
 
 const CALLEE_SAVED: [Gpr; 6] = [gpr::RBX, gpr::RBP, 12, 13, 14, 15];
 
-fn push(code: &mut Emitter, register: Gpr) {
-    if register >= 8 {
-        code.bytes(&[0x41]);
-    }
-    code.bytes(&[0x50 | register & 7]);
-}
-
-fn pop(code: &mut Emitter, register: Gpr) {
-    if register >= 8 {
-        code.bytes(&[0x41]);
-    }
-    code.bytes(&[0x58 | register & 7]);
-}
-
 /// Flags as compiled code expects them.
 fn reset_flags(code: &mut Emitter) {
     code.bytes(&[0x68]); // push 0x202
@@ -130,7 +116,7 @@ fn reset_flags(code: &mut Emitter) {
 
 fn return_to_engine(code: &mut Emitter) {
     for &register in CALLEE_SAVED.iter().rev() {
-        pop(code, register);
+        code.pop(register);
     }
     code.bytes(&[0xc3]);
 }
@@ -153,7 +139,7 @@ impl Gates {
     fn emit_enter(&mut self, code: &mut Emitter, vectors: VectorState) {
         self.enter = code.here();
         for register in CALLEE_SAVED {
-            push(code, register);
+            code.push(register);
         }
         code.store_slot(offset::HOST_STACK, gpr::RSP);
         self.enter_start = code.here();

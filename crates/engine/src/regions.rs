@@ -132,6 +132,25 @@ impl Regions {
         found
     }
 
+    /// Whether what is mapped in a range changes only by system calls: no mapping of this or
+    /// another process can write it.
+    #[must_use]
+    pub fn is_stable(&self, range: Range<u64>) -> bool {
+        let first = self
+            .find(range.start)
+            .map_or(range.start, |(start, _)| start);
+        self.by_start
+            .range(first..range.end)
+            .all(|(&start, region)| {
+                let here = start.max(range.start)..region.end.min(range.end);
+                let is_written =
+                    |(_, other): &(_, Region)| other.protection & libc::PROT_WRITE != 0;
+                region.protection & libc::PROT_WRITE == 0
+                    && !self.changes_from_outside(region)
+                    && !self.other_views(here).iter().any(is_written)
+            })
+    }
+
     /// Removes a range, splitting what reaches over its ends.
     pub fn remove(&mut self, range: Range<u64>) {
         self.split_at(range.start);
@@ -284,6 +303,7 @@ mod tests {
         regions.insert(0x1_0000..0x1_4000, libc::PROT_EXEC, view(0x2000));
         regions.insert(0x8_0000..0x8_8000, libc::PROT_READ, view(0));
         assert!(regions.other_views(0x1_1000..0x1_2000).is_empty());
+        assert!(regions.is_stable(0x1_0000..0x1_4000));
         // A piece of the other view becomes writable, and so a region of its own.
         regions.protect(0x8_3000..0x8_5000, libc::PROT_WRITE);
         let found = |range| -> Vec<_> {
@@ -297,6 +317,8 @@ mod tests {
             [(0x8_2000, 0x8_3000), (0x8_3000, 0x8_4000)]
         );
         assert_eq!(found(0x8_3000..0x8_4000), [(0x1_1000, 0x1_2000)]);
+        assert!(!regions.is_stable(0x1_1800..0x1_1900));
+        assert!(regions.is_stable(0x1_3000..0x1_5000));
     }
 
     #[test]
@@ -312,7 +334,10 @@ mod tests {
         regions.insert(0x1000..0x2000, libc::PROT_EXEC, view(1, true));
         regions.insert(0x2000..0x3000, libc::PROT_EXEC, view(2, false));
         assert_eq!(regions.code_open_to_others().count(), 0);
+        assert!(regions.is_stable(0x1000..0x3000));
         regions.open_all_objects();
+        assert!(!regions.is_stable(0x1f00..0x2100));
+        assert!(regions.is_stable(0x2000..0x2100));
         let open: Vec<u64> = regions
             .code_open_to_others()
             .map(|range| range.start)

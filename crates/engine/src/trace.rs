@@ -34,8 +34,8 @@ use crate::plan::{Plan, TracePlan};
 use crate::process::Process;
 use crate::start::{Program, StartError};
 use crate::translate::Source;
-use crate::translate::traced::Borrowed;
 use crate::warmth::Arrival;
+use crate::warmth::Warmth;
 
 pub(crate) use buffer::{buffer_fault, empty_buffer, leave_midway};
 pub(crate) use functions::function;
@@ -88,7 +88,7 @@ pub struct FragmentTrace {
     /// The id of its first path.
     pub(crate) first_path: PathId,
     /// The registers that it borrows.
-    pub(crate) borrowed: Borrowed,
+    pub(crate) warmth: Warmth,
     /// For each instruction: (words, accessing instructions) recorded before it.
     pub(crate) progress: Vec<(u8, u8)>,
     /// Where in the cache the record of its last path is closed before its last

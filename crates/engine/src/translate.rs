@@ -10,7 +10,9 @@ pub mod copy;
 pub(crate) mod elements;
 pub mod ownership;
 pub mod plain;
+mod reader;
 pub mod record;
+pub mod superblock;
 pub mod traced;
 
 use crate::regions::Regions;
@@ -55,11 +57,9 @@ impl Source<'_> {
         self.regions.executable_length(pc)
     }
 
-    /// Whether code at `pc` can change only by a system call.
+    /// Whether code of this length at `pc` can change only by a system call.
     #[must_use]
-    pub fn is_stable(&self, pc: u64) -> bool {
-        self.regions
-            .find(pc)
-            .is_some_and(|(_, region)| region.protection & libc::PROT_WRITE == 0)
+    pub fn is_stable(&self, pc: u64, length: u64) -> bool {
+        self.fetchable(pc) != 0 && self.regions.is_stable(pc..pc.saturating_add(length))
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn empty_buffer(thread: &mut Thread) {
         };
         code.cache.fragment(fragment).trace
     };
-    let register = tracer.with_fragment(fragment, |fragment| fragment.borrowed.buffer);
+    let register = tracer.with_fragment(fragment, |fragment| fragment.warmth.buffer());
     let start = thread.register(register);
     trace.hand_over(start);
     let rest = (trace.end - start) as usize;
@@ -61,7 +61,7 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
             keep_position(thread, cache, at, position.fragment);
             return;
         }
-        let register = fragment.borrowed.buffer;
+        let register = fragment.warmth.buffer();
         let (words, accessing) = fragment.progress[position.index as usize];
         let start = thread.register(register);
         let mut end = start;

@@ -52,16 +52,14 @@ pub struct Builder {
 pub struct Uncopyable;
 
 impl Builder {
-    /// Starts a fragment at program address `pc`.
+    /// Starts a fragment at program address `pc`, with what [`Cache::begin`](crate::cache::Cache::begin) gave.
     #[must_use]
-    pub fn new(code: Emitter, pc: u64, vdso: Vdso) -> Builder {
+    pub fn new((code, mut draft): (Emitter, Draft), pc: u64, vdso: Vdso) -> Builder {
         let start = code.here();
+        draft.pc = pc;
         Builder {
             code,
-            draft: Draft {
-                pc,
-                ..Draft::default()
-            },
+            draft,
             start,
             vdso,
             calls: Vec::new(),
@@ -213,6 +211,15 @@ impl Builder {
         self.draft.exits.push(Exit::new(kind, target, field));
     }
 
+    /// Emits an exit to a program address by a patchable jump, with trace registers on loan.
+    pub fn exit_warm(&mut self, target: u64, warmth: Warmth) {
+        let here = self.code.here();
+        let field = self.code.patchable_jump(None, here);
+        let mut exit = Exit::new(ExitKind::Direct, target, field);
+        exit.warmth = warmth;
+        self.draft.exits.push(exit);
+    }
+
     /// Emits `loop`, `loope`, `loopne` or `jrcxz`: only their short forms exist.
     ///
     /// All prefixes are kept: processors let repeat prefixes change what `loope` waits for.
@@ -316,11 +323,10 @@ impl Builder {
         self.draft.loans.push(Loan { end, ..loan });
     }
 
-    /// Emits `ret`, the register of the target being free: the return address to it, and the
-    /// branch. Without bytes to pop the processor may predict it from the call.
-    pub fn return_branch(&mut self, pop: u16) {
-        self.code.pop(TARGET);
-        if pop == 0 {
+    /// Emits the branch of a return whose address has been popped to the register of the
+    /// target. If calls are `paired` with returns, the processor may predict it from its call.
+    pub fn return_branch(&mut self, pop: u16, paired: bool) {
+        if pop == 0 && paired {
             self.code.return_through_table();
         } else {
             self.code.lea(gpr::RSP, gpr::RSP, i32::from(pop));
@@ -344,14 +350,9 @@ impl Builder {
     pub fn finish_calls(&mut self) {
         for call in std::mem::take(&mut self.calls) {
             self.code.land(call.field);
-            self.code.store_on_stack(0, call.return_pc);
+            self.code.store_return_address(call.return_pc);
             match call.callee {
-                Callee::Direct { target, warmth } => {
-                    self.exit_jump(None, ExitKind::Direct, target);
-                    if let Some(exit) = self.draft.exits.last_mut() {
-                        exit.warmth = warmth;
-                    }
-                }
+                Callee::Direct { target, warmth } => self.exit_warm(target, warmth),
                 Callee::Indirect => self.code.jump_through_table(),
             }
         }

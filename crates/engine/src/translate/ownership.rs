@@ -21,7 +21,8 @@ use self::slow::acquire_briefly;
 pub(crate) use self::slow::finish;
 use super::elements::{keep_elements, keep_tile_configuration};
 use super::record::{effective_address, with_flags};
-use super::traced::{Item, Translation};
+use super::superblock::Item;
+use super::traced::Translation;
 use crate::emit::Gpr;
 use crate::gates;
 use crate::guarded;
@@ -150,7 +151,7 @@ pub(crate) fn check(translation: &mut Translation, item: &Item, checks: &[Check]
 /// Emits the comparison of the lines' owner words with this thread's.
 fn compare(translation: &mut Translation, item: &Item, check: Check) {
     let start = translation.builder.code.here();
-    let (scratch, owner) = (translation.borrowed.scratch, translation.borrowed.owner);
+    let (scratch, owner) = (translation.warmth.scratch(), translation.owner());
     if let Some(word) = known_word(translation, &check) {
         // cmp [word], owner (32 bits)
         let code = &mut translation.builder.code;
@@ -215,7 +216,7 @@ fn visit(translation: &mut Translation, item: &Item, check: Check) {
         start: passed,
         passed,
         leave,
-        buffer: translation.borrowed.buffer,
+        buffer: translation.warmth.buffer(),
         ..site
     });
 }
@@ -282,7 +283,7 @@ fn line_index(translation: &mut Translation, check: &Check, relative: i64) {
         Some(element) => elements::address(translation, &operand, element),
         None => effective_address(translation, &operand),
     }
-    let scratch = translation.borrowed.scratch;
+    let scratch = translation.warmth.scratch();
     let LineLayout { shift, mask } = translation.tracer.line_layout();
     let code = &mut translation.builder.code;
     code.bytes(&[0x48 | scratch >> 3, 0xc1, 0xe8 | scratch & 7, shift]); // shr scratch, shift

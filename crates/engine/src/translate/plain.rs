@@ -7,11 +7,11 @@
 
 use super::Source;
 use super::copy::{Builder, Callee};
+use super::reader::{CodeReader, WINDOW};
 use crate::cache::{Cache, CacheFull, Exit};
-use crate::decode::{DecodeError, Instruction, Kind, Segment, decode};
+use crate::decode::{Instruction, Kind, Segment};
 use crate::emit::TARGET;
 use crate::exit::ExitKind;
-use crate::guarded;
 use crate::slots::{TARGET_SPILL, offset};
 use crate::warmth::Warmth;
 
@@ -54,9 +54,9 @@ pub fn translate(
     let mut translation = Translation {
         cache,
         source,
+        code: CodeReader::new(source),
         builder: &mut builder,
         pc,
-        fetchable: 0,
     };
     translation.run(landing);
     builder.finish_calls();
@@ -67,10 +67,9 @@ pub fn translate(
 struct Translation<'a> {
     cache: &'a Cache,
     source: &'a Source<'a>,
+    code: CodeReader<'a>,
     builder: &'a mut Builder,
     pc: u64,
-    /// End of the code that is known to be readable.
-    fetchable: u64,
 }
 
 impl Translation<'_> {
@@ -98,9 +97,7 @@ impl Translation<'_> {
                     return;
                 }
                 Next::Block { landing: 0 } => {
-                    let known =
-                        self.cache.entry(self.pc).is_some() || self.cache.inside(self.pc).is_some();
-                    if count >= SOFT_LIMIT || known {
+                    if count >= SOFT_LIMIT || self.cache.knows(self.pc) {
                         self.builder.exit_jump(None, ExitKind::Direct, self.pc);
                         return;
                     }
@@ -120,35 +117,23 @@ impl Translation<'_> {
 
     fn begin_block(&mut self, landing: u64) {
         let here = self.builder.code.here() as u32;
-        self.builder
-            .draft
-            .entries
-            .push((self.pc, here, landing as u32, 0));
+        let draft = &mut self.builder.draft;
+        draft.entries.push((self.pc, here, 0));
+        if landing != 0 {
+            draft.landings.push((self.pc, landing as u32));
+        }
     }
 
     /// The instruction at the current address; emits the exit that explains why there is none.
-    fn fetch(&mut self) -> Option<(Instruction, [u8; 16])> {
-        let mut window = [0; 16];
-        if self.pc + 16 > self.fetchable {
-            // Look again: the next mapping may continue the code.
-            self.fetchable = self.pc + self.source.fetchable(self.pc);
-        }
-        let available = (self.fetchable - self.pc).min(16) as usize;
-        let readable = available != 0 && guarded::read(self.pc, &mut window[..available]);
-        if !readable {
+    fn fetch(&mut self) -> Option<(Instruction, [u8; WINDOW])> {
+        let fetched = self.code.instruction(self.pc);
+        if fetched.is_none() {
             self.builder.exit_jump(None, ExitKind::Unfetchable, self.pc);
-            return None;
         }
-        match decode(&window[..available], self.pc) {
-            Ok(instruction) => Some((instruction, window)),
-            Err(DecodeError::Truncated | DecodeError::TooLong) => {
-                self.builder.exit_jump(None, ExitKind::Unfetchable, self.pc);
-                None
-            }
-        }
+        fetched
     }
 
-    fn instruction(&mut self, instruction: &Instruction, window: &[u8; 16]) -> Next {
+    fn instruction(&mut self, instruction: &Instruction, window: &[u8; WINDOW]) -> Next {
         let next_pc = self.pc + u64::from(instruction.length);
         match instruction.kind {
             Kind::Plain => self.plain(instruction, window),
@@ -196,7 +181,8 @@ impl Translation<'_> {
                 self.builder
                     .code
                     .store_slot(offset::spill(TARGET_SPILL), TARGET);
-                self.builder.return_branch(pop);
+                self.builder.code.pop(TARGET);
+                self.builder.return_branch(pop, true);
                 Next::End
             }
             Kind::Syscall => {
@@ -271,7 +257,7 @@ impl Translation<'_> {
         }
     }
 
-    fn plain(&mut self, instruction: &Instruction, window: &[u8; 16]) -> Next {
+    fn plain(&mut self, instruction: &Instruction, window: &[u8; WINDOW]) -> Next {
         if window[..8] == MARKER {
             let next = self.pc + u64::from(instruction.length);
             self.leave(ExitKind::Annotation, next, 0);
@@ -283,7 +269,7 @@ impl Translation<'_> {
         Next::Instruction
     }
 
-    fn copy(&mut self, instruction: &Instruction, window: &[u8; 16]) {
+    fn copy(&mut self, instruction: &Instruction, window: &[u8; WINDOW]) {
         let length = usize::from(instruction.length);
         self.builder.code.bytes(&window[..length]);
     }
@@ -301,7 +287,7 @@ impl Translation<'_> {
     fn call_indirect(
         &mut self,
         instruction: &Instruction,
-        window: &[u8; 16],
+        window: &[u8; WINDOW],
         next_pc: u64,
     ) -> Next {
         if self
@@ -320,8 +306,7 @@ impl Translation<'_> {
     /// The landing place of the call's return, and behind it the code there.
     fn after_call(&mut self, next_pc: u64) -> Next {
         let landing = self.builder.landing();
-        let known = self.cache.entry(next_pc).is_some() || self.cache.inside(next_pc).is_some();
-        if !known && self.source.fetchable(next_pc) != 0 {
+        if !self.cache.knows(next_pc) && self.source.fetchable(next_pc) != 0 {
             return Next::Block { landing };
         }
         self.builder.draft.landings.push((next_pc, landing as u32));
@@ -330,7 +315,7 @@ impl Translation<'_> {
     }
 
     fn after_system_call(&mut self, next_pc: u64) -> Next {
-        if !self.source.is_stable(next_pc) || self.cache.entry(next_pc).is_some() {
+        if !self.source.is_stable(next_pc, 1) || self.cache.entry(next_pc).is_some() {
             return Next::End;
         }
         Next::Block { landing: 0 }

@@ -9,7 +9,8 @@ use unspool_events::superblock::{
 
 use super::addresses::{THREAD_POINTER, wide_register};
 use super::elements;
-use super::traced::{Item, Translation};
+use super::superblock::Item;
+use super::traced::Translation;
 use crate::cache::{FLAGS, Loan};
 use crate::decode::{Kind, Segment};
 use crate::emit::{Address, Gpr, gpr};
@@ -65,7 +66,7 @@ pub(crate) fn before(
     }
     if item.facts.compare_exchange {
         let slot = translation.take_slot();
-        let buffer = translation.borrowed.buffer;
+        let buffer = translation.warmth.buffer();
         translation
             .builder
             .code
@@ -115,7 +116,7 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
     if let Some(slot) = described.cas_success {
         stores.push((slot, After::ZeroFlag));
     }
-    let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
+    let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
     for (slot, what) in stores {
         let at = Translation::slot_offset(slot);
         match what {
@@ -262,7 +263,7 @@ fn plain_address(translation: &mut Translation, operand: &MemoryOperand) -> Addr
         };
     }
     let slot = translation.take_slot();
-    let buffer = translation.borrowed.buffer;
+    let buffer = translation.warmth.buffer();
     let at = Translation::slot_offset(slot);
     if let (Some(symbolic), Some(base), None) = (symbolic, base, index) {
         translation.builder.code.store(buffer, at, base as Gpr);
@@ -282,7 +283,7 @@ fn plain_address(translation: &mut Translation, operand: &MemoryOperand) -> Addr
         translation
             .builder
             .code
-            .store(buffer, at, translation.borrowed.scratch);
+            .store(buffer, at, translation.warmth.scratch());
         translation.values.record(symbolic, slot);
         return AddressSource::Word {
             slot,
@@ -293,7 +294,7 @@ fn plain_address(translation: &mut Translation, operand: &MemoryOperand) -> Addr
     translation
         .builder
         .code
-        .store(buffer, at, translation.borrowed.scratch);
+        .store(buffer, at, translation.warmth.scratch());
     AddressSource::Word { slot, add: 0 }
 }
 
@@ -314,7 +315,7 @@ fn thread_pointer_address(translation: &mut Translation, displacement: i64) -> A
             add: add.wrapping_add(displacement),
         };
     }
-    let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
+    let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
     let slot = translation.take_slot();
     translation
         .builder
@@ -333,7 +334,7 @@ fn thread_pointer_address(translation: &mut Translation, displacement: i64) -> A
 
 /// Emits the computation of an operand's address into the scratch register.
 pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryOperand) {
-    let scratch = translation.borrowed.scratch;
+    let scratch = translation.warmth.scratch();
     let code = &mut translation.builder.code;
     let number = |register: Register| register.full_register().number() as Gpr;
     let base = (operand.base != Register::None).then(|| number(operand.base));
@@ -445,7 +446,7 @@ fn add_slot(code: &mut crate::emit::Emitter, register: Gpr, slot: i32) {
 
 fn store_register(translation: &mut Translation, register: Register) -> Slot {
     let slot = translation.take_slot();
-    let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
+    let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
     let number = register.full_register().number() as Gpr;
     let at = Translation::slot_offset(slot);
     if register.is_gpr64() {
@@ -525,11 +526,11 @@ fn bit_string_address(
 ) -> AddressSource {
     let slot = translation.take_slot();
     with_flags(translation, item.flags_live, |translation| {
-        let scratch = translation.borrowed.scratch;
+        let scratch = translation.warmth.scratch();
         let from = number.full_register().number() as Gpr;
         // The word of the address itself holds the first part meanwhile.
         let at = Translation::slot_offset(slot);
-        let buffer = translation.borrowed.buffer;
+        let buffer = translation.warmth.buffer();
         effective_address(translation, operand);
         translation.builder.code.store(buffer, at, scratch);
         let code = &mut translation.builder.code;
@@ -557,7 +558,7 @@ fn aligned_address(
 ) -> AddressSource {
     let slot = translation.take_slot();
     with_flags(translation, item.flags_live, |translation| {
-        let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
+        let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
         effective_address(translation, operand);
         let code = &mut translation.builder.code;
         code.bytes(&[0x48 | scratch >> 3, 0x81, 0xe0 | scratch & 7]); // and scratch, -size
@@ -573,7 +574,7 @@ fn draw_ticket(translation: &mut Translation, item: &Item) -> Slot {
     let slot = translation.take_slot();
     let operand = item.operands[0];
     let tickets = translation.tracer.tickets();
-    let (buffer, scratch) = (translation.borrowed.buffer, translation.borrowed.scratch);
+    let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
     with_flags(translation, item.flags_live, |translation| {
         effective_address(translation, &operand);
         let code = &mut translation.builder.code;
@@ -612,7 +613,7 @@ fn draw_ticket(translation: &mut Translation, item: &Item) -> Slot {
 }
 
 fn release_ticket_lock(translation: &mut Translation) {
-    let scratch = translation.borrowed.scratch;
+    let scratch = translation.warmth.scratch();
     let code = &mut translation.builder.code;
     code.load_slot(scratch, offset::spill(LOCK_SPILL));
     code.store_immediate(scratch, 0, 0);

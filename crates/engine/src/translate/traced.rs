@@ -1,111 +1,30 @@
 //! Translation for memory traces.
 //!
-//! A fragment is one superblock. Three registers that its code does not touch are borrowed
-//! for its whole length: one holds the position in the trace buffer, one is scratch, one
-//! holds this thread's owner word (line-atomic order only). The program's values wait in
-//! spill slots. Code that
-//! goes from one fragment to another with the same borrowed registers leaves them as they
-//! are (the *warm* entry); otherwise they are put back first.
+//! A fragment is one superblock (see [`superblock`](super::superblock)). Registers that its
+//! code does not touch are on loan for its whole length (see [`Warmth`]). Code that goes from
+//! one fragment to another with the same registers on loan leaves them as they are (the
+//! *warm* entry); otherwise they are put back first.
 //!
 //! A record's header is written at the exit, because only there is it known which path was
 //! taken. Nothing inserted changes the flags, except ownership checks, which go where the
 //! flags are dead or save them.
 
-use iced_x86::{InstructionInfoFactory, MemorySize, Register};
 use unspool_events::PathId;
-use unspool_events::raw::{MAX_PATH_WORDS, path_header};
+use unspool_events::raw::path_header;
 use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
 
 use super::addresses::Values;
 use super::copy::{Builder, Callee};
-use super::plain::MARKER;
-use super::{Source, elements, ownership, record};
+use super::superblock::{Course, End, Item, fetch, turns};
+use super::{Source, ownership, record};
 use crate::cache::{Cache, CacheFull, Exit, Loan};
-use crate::decode::{Instruction, Kind, Segment, decode};
+use crate::decode::{Kind, Segment};
 use crate::emit::{Gpr, gpr};
 use crate::exit::ExitKind;
 use crate::gates::Gates;
-use crate::guarded;
-use crate::operands::{
-    ExtendedStateSizes, InstructionFacts, MemoryOperand, RegisterUse, memory_operands,
-    register_use, requested_components,
-};
 use crate::slots::{TARGET_SPILL, offset};
 use crate::trace::{FragmentTrace, Tracer};
 use crate::warmth::Warmth;
-
-/// The most instructions in a superblock.
-pub(crate) const LIMIT: usize = 64;
-/// The instruction up to which a superblock follows jumps and calls: later there is too
-/// little left of it to be worth a second translation of the code there.
-const FOLLOW_LIMIT: usize = 40;
-/// From so many instructions on a superblock ends also where another one was torn.
-const LONG_ENOUGH: usize = LIMIT / 2;
-/// Words that one instruction may need at most (a gather of sixteen, with room to spare).
-const MOST_WORDS: usize = 16;
-/// The most elements that gathers and scatters may have in a superblock: each is checked by
-/// itself, and code has a limit.
-const MOST_ELEMENTS: usize = 64;
-
-/// An instruction with all that is known of it.
-pub(crate) struct Item {
-    pub(crate) layout: Instruction,
-    pub(crate) bytes: [u8; 16],
-    pub(crate) pc: u64,
-    pub(crate) decoded: iced_x86::Instruction,
-    pub(crate) operands: Vec<MemoryOperand>,
-    pub(crate) facts: InstructionFacts,
-    pub(crate) uses: RegisterUse,
-    /// Whether the flags before the instruction may still be read.
-    pub(crate) flags_live: bool,
-    /// How the superblock goes on behind it.
-    pub(crate) course: Course,
-}
-
-/// Where a superblock goes on behind an instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Course {
-    /// At the next instruction; if a branch is taken, the superblock is left.
-    Next,
-    /// At the target of the branch; if it is not taken, the superblock is left.
-    Target,
-}
-
-impl Item {
-    fn next_pc(&self) -> u64 {
-        self.pc + u64::from(self.layout.length)
-    }
-
-    /// Where a conditional branch goes that leaves the superblock.
-    pub(crate) fn side_exit(&self) -> Option<u64> {
-        match (self.layout.kind, self.course) {
-            (Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }, Course::Next) => Some(self.layout.target),
-            (Kind::Jcc { .. }, Course::Target) => Some(self.next_pc()),
-            _ => None,
-        }
-    }
-}
-
-/// The borrowed registers of a superblock.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Borrowed {
-    pub(crate) buffer: Gpr,
-    pub(crate) scratch: Gpr,
-    pub(crate) owner: Gpr,
-    /// All that are on loan.
-    pub(crate) warmth: Warmth,
-}
-
-impl Borrowed {
-    fn new(warmth: Warmth) -> Borrowed {
-        Borrowed {
-            buffer: warmth.buffer(),
-            scratch: warmth.scratch(),
-            owner: warmth.owner().unwrap_or(0),
-            warmth,
-        }
-    }
-}
 
 /// A path that leaves the superblock: code at its end that finishes the record.
 struct Leaving {
@@ -126,21 +45,20 @@ pub fn translate(
     source: &Source,
     pc: u64,
 ) -> Result<(), CacheFull> {
-    let code = cache.begin(pc)?;
+    let room = cache.begin(pc)?;
     let count = tracer.borrowed_registers();
     let (items, end) = fetch(cache, source, pc, count, tracer);
-    let builder = Builder::new(code, pc, source.vdso);
+    let builder = Builder::new(room, pc, source.vdso);
     let touched = items
         .iter()
         .fold(0, |mask, item| mask | item.uses.read | item.uses.written);
     let warmth =
         Warmth::for_code(touched, count).expect("one instruction leaves enough registers alone");
-    let borrowed = Borrowed::new(warmth);
     let mut translation = Translation {
         tracer,
         cache,
         builder,
-        borrowed,
+        warmth,
         superblock: Superblock {
             pc,
             ..Superblock::default()
@@ -169,7 +87,7 @@ pub fn translate(
     tracer.define(&superblock);
     draft.trace = tracer.add_fragment(FragmentTrace {
         first_path,
-        borrowed,
+        warmth,
         progress,
         closed,
     });
@@ -177,245 +95,11 @@ pub fn translate(
     Ok(())
 }
 
-/// The instructions that do not follow the one before them in the program: number and address.
-fn turns(items: &[Item]) -> Vec<(u32, u64)> {
-    let follows = items.windows(2).zip(1..);
-    follows
-        .filter(|(pair, _)| pair[0].next_pc() != pair[1].pc)
-        .map(|(pair, number)| (number, pair[1].pc))
-        .collect()
-}
-
-/// Why a superblock ends behind its last instruction.
-enum End {
-    /// Its last instruction decides.
-    Transfer,
-    /// It is long enough; the code goes on here.
-    Continue(u64),
-    /// The next instruction cannot be fetched.
-    Unfetchable(u64),
-    /// The next instruction is a marker of the annotation interface.
-    Annotation(u64),
-}
-
-/// Decodes the instructions of the superblock at `pc`.
-fn fetch(
-    cache: &Cache,
-    source: &Source,
-    pc: u64,
-    count: usize,
-    tracer: &Tracer,
-) -> (Vec<Item>, End) {
-    let mut items: Vec<Item> = Vec::new();
-    let mut factory = InstructionInfoFactory::new();
-    let mut touched = 0;
-    let mut words = 0;
-    let mut indexed = 0;
-    let mut at = pc;
-    let mut fetchable = 0;
-    let mut unrolling = Unrolling::default();
-    let mut followed = false;
-    let end = loop {
-        let known = !std::mem::take(&mut followed)
-            && cache.entry(at).is_some()
-            && (items.len() >= LONG_ENOUGH || !tracer.is_torn(at));
-        if items.len() >= LIMIT {
-            tracer.note_torn(at);
-            break End::Continue(at);
-        }
-        if !items.is_empty() && (known || tracer.is_function(at)) {
-            break End::Continue(at);
-        }
-        let mut bytes = [0; 16];
-        if at + 16 > fetchable {
-            fetchable = at + source.fetchable(at);
-        }
-        let available = (fetchable - at).min(16) as usize;
-        if available == 0 || !guarded::read(at, &mut bytes[..available]) {
-            break End::Unfetchable(at);
-        }
-        let Ok(layout) = decode(&bytes[..available], at) else {
-            break End::Unfetchable(at);
-        };
-        if bytes[..8] == MARKER {
-            break End::Annotation(at + u64::from(layout.length));
-        }
-        let mut decoder =
-            iced_x86::Decoder::with_ip(64, &bytes[..available], at, iced_x86::DecoderOptions::NONE);
-        let decoded = decoder.decode();
-        let mut operands = Vec::new();
-        let state_sizes = state_sizes(&decoded, &items, tracer.state_sizes);
-        let facts = memory_operands(&decoded, &mut factory, state_sizes, &mut operands);
-        for operand in &mut operands {
-            if operand.base == Register::None
-                && operand.index == Register::None
-                && layout.rip_relative
-            {
-                operand.displacement = source.vdso.resolve(at, operand.displacement as u64) as i64;
-            }
-        }
-        let uses = register_use(&decoded, &mut factory);
-        let now_touched = touched | uses.read | uses.written;
-        elements::simplify_masks(&items, &mut operands);
-        let now_words = words + record::word_bound(&operands, facts);
-        let now_indexed = indexed + elements::indexed(&operands);
-        let full = Warmth::for_code(now_touched, count).is_none()
-            || now_indexed > MOST_ELEMENTS
-            || now_words + MOST_WORDS > MAX_PATH_WORDS;
-        if !items.is_empty() && full {
-            tracer.note_torn(at);
-            break End::Continue(at);
-        }
-        (touched, words, indexed) = (now_touched, now_words, now_indexed);
-        let transfer = !matches!(
-            layout.kind,
-            Kind::Plain
-                | Kind::Jcc { .. }
-                | Kind::JrcxzOrLoop { .. }
-                | Kind::ReadSegment(_)
-                | Kind::Xtest
-                | Kind::Cpuid
-                | Kind::Rdtsc
-                | Kind::Rdtscp
-                | Kind::Xgetbv
-                | Kind::ReadSegmentBase {
-                    segment: Segment::Fs,
-                    ..
-                }
-        );
-        let next = at + u64::from(layout.length);
-        items.push(Item {
-            layout,
-            bytes,
-            pc: at,
-            decoded,
-            operands,
-            facts,
-            uses,
-            flags_live: true,
-            course: Course::Next,
-        });
-        let follows = match layout.kind {
-            Kind::Jcc { .. } => layout.target == pc && unrolling.goes_on(items.len(), words),
-            Kind::JumpDirect if layout.target == pc => unrolling.goes_on(items.len(), words),
-            Kind::JumpDirect | Kind::CallDirect => {
-                items.len() < FOLLOW_LIMIT && may_follow(cache, source, layout.target, at)
-            }
-            _ => false,
-        };
-        if follows {
-            if let Some(item) = items.last_mut() {
-                item.course = Course::Target;
-            }
-            at = layout.target;
-            followed = true;
-            continue;
-        }
-        if transfer {
-            break End::Transfer;
-        }
-        if layout.target == pc && unrolling.instructions != 0 {
-            break End::Continue(next);
-        }
-        at = next;
-    };
-    let live_after = live_flags_after(source, &items, &end);
-    ownership::find_live_flags(source, &mut items, live_after);
-    (items, end)
-}
-
-/// How much memory the instruction uses if it is `xsave` or one of its kin.
-fn state_sizes(
-    instruction: &iced_x86::Instruction,
-    before: &[Item],
-    all: ExtendedStateSizes,
-) -> ExtendedStateSizes {
-    let kin = matches!(
-        instruction.memory_size(),
-        MemorySize::Xsave | MemorySize::Xsave64
-    );
-    let before = before.iter().rev();
-    kin.then(|| requested_components(before.map(|item| (&item.decoded, item.uses.written))))
-        .flatten()
-        .map_or(all, |mask| all.with_components(mask))
-}
-
-/// A superblock that is a loop repeats the loop's body as long as there is room: pointers
-/// that advance by constants then follow from the words of the first round.
-#[derive(Debug, Default)]
-struct Unrolling {
-    /// Instructions and words of one round; 0 as long as its end has not been seen.
-    instructions: usize,
-    words: usize,
-}
-
-impl Unrolling {
-    /// At the end of a round: whether another one is sure to fit.
-    fn goes_on(&mut self, instructions: usize, words: usize) -> bool {
-        if self.instructions == 0 {
-            (self.instructions, self.words) = (instructions, words);
-        }
-        instructions + self.instructions <= LIMIT
-            && words + self.words + MOST_WORDS <= MAX_PATH_WORDS
-    }
-}
-
-/// Whether a superblock goes on at the target of a jump or call at `pc`: in code that changes
-/// by system calls only, because only the pages behind a superblock's start are watched.
-fn may_follow(cache: &Cache, source: &Source, target: u64, pc: u64) -> bool {
-    let stays = |pc| source.is_stable(pc) && !cache.is_unlinked(pc);
-    target != pc && stays(pc) && stays(target)
-}
-
-/// Which flags may be read after the superblock: those that the code to come reads before it
-/// overwrites them. Only code that is reached for certain is looked at.
-fn live_flags_after(source: &Source, items: &[Item], end: &End) -> u16 {
-    let Some(last) = items.last() else {
-        return RegisterUse::STATUS;
-    };
-    match (end, last.layout.kind) {
-        (End::Continue(pc), _) => live_flags_at(source, *pc),
-        (End::Transfer, Kind::JumpDirect | Kind::CallDirect) => {
-            live_flags_at(source, last.layout.target)
-        }
-        _ => RegisterUse::STATUS,
-    }
-}
-
-/// Which flags the code at an address may read before it overwrites them.
-pub(crate) fn live_flags_at(source: &Source, pc: u64) -> u16 {
-    const FAR_ENOUGH: usize = 6;
-    let mut at = pc;
-    let mut unknown = RegisterUse::STATUS;
-    let mut live = 0;
-    let mut factory = InstructionInfoFactory::new();
-    for _ in 0..FAR_ENOUGH {
-        let mut bytes = [0; 16];
-        let available = source.fetchable(at).min(16) as usize;
-        if available == 0 || !guarded::read(at, &mut bytes[..available]) {
-            break;
-        }
-        let Ok(layout) = decode(&bytes[..available], at) else {
-            break;
-        };
-        let mut decoder =
-            iced_x86::Decoder::with_ip(64, &bytes[..available], at, iced_x86::DecoderOptions::NONE);
-        let uses = register_use(&decoder.decode(), &mut factory);
-        live |= uses.flags_read & unknown;
-        unknown &= !uses.flags_overwritten;
-        if unknown == 0 || layout.kind != Kind::Plain {
-            break;
-        }
-        at += u64::from(layout.length);
-    }
-    live | unknown
-}
-
 pub(crate) struct Translation<'a> {
     pub(crate) tracer: &'a Tracer,
     cache: &'a Cache,
     pub(crate) builder: Builder,
-    pub(crate) borrowed: Borrowed,
+    pub(crate) warmth: Warmth,
     pub(crate) superblock: Superblock,
     pub(crate) values: Values,
     /// Words recorded so far.
@@ -472,7 +156,7 @@ impl Translation<'_> {
         if self.exchanged {
             // What follows belongs to places before the exchange.
             self.end_loans();
-            self.lend(self.borrowed.warmth);
+            self.lend(self.warmth);
         }
         self.finish_paths();
         ownership::finish(self);
@@ -487,10 +171,10 @@ impl Translation<'_> {
         if self.tracer.is_function(pc) {
             self.service_cold(ExitKind::Function, pc);
         }
-        self.borrowed.warmth.borrow(&mut self.builder.code);
+        self.warmth.borrow(&mut self.builder.code);
         // A thread that is taken out at the cold entry has lent nothing yet, and between there
         // and here none is.
-        self.lend(self.borrowed.warmth);
+        self.lend(self.warmth);
         let warm = self.builder.code.here();
         self.builder.draft.prologue = (warm - cold) as u32;
         let warm = if self.tracer.is_function(pc) {
@@ -498,7 +182,7 @@ impl Translation<'_> {
         } else {
             warm as u32
         };
-        self.builder.draft.entries.push((pc, cold as u32, 0, warm));
+        self.builder.draft.entries.push((pc, cold as u32, warm));
     }
 
     /// From here on registers are on loan.
@@ -529,6 +213,12 @@ impl Translation<'_> {
         self.builder.draft.exits.push(exit);
     }
 
+    /// The register that holds this thread's owner word.
+    pub(crate) fn owner(&self) -> Gpr {
+        let owner = self.warmth.owner();
+        owner.expect("code that checks owners has the owner word at hand")
+    }
+
     /// The ways in and out of the cache.
     pub(crate) fn gates(&self) -> Gates {
         self.cache.gates
@@ -541,7 +231,7 @@ impl Translation<'_> {
         let mut exit = Exit::new(ExitKind::Service, target, 0);
         exit.stub = self.builder.code.here() as u32;
         exit.detail = detail;
-        exit.warmth = self.borrowed.warmth;
+        exit.warmth = self.warmth;
         self.builder.draft.exits.push(exit);
     }
 
@@ -560,7 +250,7 @@ impl Translation<'_> {
     fn close_record(&mut self, path: usize, words: usize) {
         let id = PathId(self.superblock.first_path.0 + path as u32);
         let header = path_header(id, words);
-        let buffer = self.borrowed.buffer;
+        let buffer = self.warmth.buffer();
         self.builder.code.store_immediate(buffer, 0, header as i32);
         self.builder
             .code
@@ -583,7 +273,7 @@ impl Translation<'_> {
     fn leave_cold(&mut self, executed: usize, kind: ExitKind, target: u64) {
         let path = self.end_path(executed);
         self.close_record(path, self.words);
-        self.borrowed.warmth.give_back(&mut self.builder.code);
+        self.warmth.give_back(&mut self.builder.code);
         let id = self.cache.exit_id(self.builder.draft.exits.len());
         self.builder.code.leave(id, self.cache.gates.exit);
         self.builder.draft.exits.push(Exit::new(kind, target, 0));
@@ -595,21 +285,10 @@ impl Translation<'_> {
         leaving.sort_by_key(|path| path.field != 0);
         for path in leaving {
             if path.field != 0 {
-                let here = self.builder.code.here();
-                self.builder
-                    .code
-                    .patch32(path.field, (here - (path.field + 4)) as i32);
+                self.builder.code.land(path.field);
             }
             self.close_record(path.path, path.words);
-            self.builder.exit_jump(None, ExitKind::Direct, path.target);
-            self.set_exit_warmth(self.borrowed.warmth);
-        }
-    }
-
-    /// Which registers are on loan at the exit that was emitted last.
-    fn set_exit_warmth(&mut self, warmth: Warmth) {
-        if let Some(exit) = self.builder.draft.exits.last_mut() {
-            exit.warmth = warmth;
+            self.builder.exit_warm(path.target, self.warmth);
         }
     }
 
@@ -740,7 +419,7 @@ impl Translation<'_> {
         self.close(executed);
         let callee = Callee::Direct {
             target,
-            warmth: self.borrowed.warmth,
+            warmth: self.warmth,
         };
         self.builder.call(callee, next_pc);
         self.land(next_pc);
@@ -755,7 +434,7 @@ impl Translation<'_> {
         let field = self.builder.code.call_forward();
         self.land(next_pc);
         self.builder.code.land(field);
-        self.builder.code.store_on_stack(0, next_pc);
+        self.builder.code.store_return_address(next_pc);
     }
 
     /// Whether calls and returns may leave cache addresses below the end of the stack. Where
@@ -775,8 +454,8 @@ impl Translation<'_> {
     fn land(&mut self, next_pc: u64) {
         let landing = self.builder.code.here() as u32;
         self.builder.draft.landings.push((next_pc, landing));
-        self.builder.exit_jump(None, ExitKind::Direct, next_pc);
-        self.set_exit_warmth(self.tracer.arrival().warmth());
+        let warmth = self.tracer.arrival().warmth();
+        self.builder.exit_warm(next_pc, warmth);
     }
 
     /// Indirect transfers. The target goes to the scratch register; with the record closed,
@@ -785,17 +464,13 @@ impl Translation<'_> {
         let Item {
             layout, bytes, pc, ..
         } = item;
-        let scratch = self.borrowed.scratch;
+        let scratch = self.warmth.scratch();
         if let Kind::Return { pop } = layout.kind {
             self.close(executed);
             self.builder.code.pop(scratch);
             self.exchange();
-            if pop == 0 && self.pairs_calls() {
-                self.builder.code.return_through_table();
-                return;
-            }
-            self.builder.code.lea(gpr::RSP, gpr::RSP, i32::from(pop));
-            self.builder.code.jump_through_table();
+            let paired = self.pairs_calls();
+            self.builder.return_branch(pop, paired);
             return;
         }
         let target = self.builder.load_target(layout, bytes, *pc, scratch);
@@ -818,7 +493,7 @@ impl Translation<'_> {
 
     /// Borrows the usual registers in place of those on loan; scratch keeps its content.
     fn exchange(&mut self) {
-        let own = self.borrowed.warmth;
+        let own = self.warmth;
         let usual = self.tracer.arrival().warmth();
         if own == usual {
             return;

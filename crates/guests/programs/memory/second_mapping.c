@@ -35,6 +35,24 @@ static long rewrite(unsigned char *writable, unsigned char *executable) {
     return sum;
 }
 
+// The code that is rewritten is reached by a direct call from another page.
+static void rewrite_callee(int memory) {
+    const size_t size = 16 * 4096, callee = size / 2;
+    EXPECT(ftruncate(memory, size) == 0);
+    unsigned char *writable = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    unsigned char *executable = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_SHARED, memory, 0);
+    EXPECT(writable != MAP_FAILED && executable != MAP_FAILED);
+    // sub $8, %rsp; call callee; add $8, %rsp; ret
+    unsigned char code[] = {0x48, 0x83, 0xec, 8, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 8, 0xc3};
+    int distance = callee - 9;
+    memcpy(code + 5, &distance, 4);
+    memcpy(writable, code, sizeof code);
+    for (int i = 0; i < 50; i++) {
+        write_answer(writable + callee, i);
+        EXPECT(call(executable) == i);
+    }
+}
+
 int main(void) {
     int memory = memfd_create("code", 0);
     EXPECT(memory >= 0 && ftruncate(memory, 4 * SIZE) == 0);
@@ -83,5 +101,7 @@ int main(void) {
            executable);
     unsigned char *first = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     printf("%ld\n", rewrite(first, executable));
+
+    rewrite_callee(memfd_create("far", 0));
     return 0;
 }

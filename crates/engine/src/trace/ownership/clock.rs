@@ -9,7 +9,7 @@
 use unspool_events::raw::{SpecialKind, special_header};
 
 use super::super::thread_trace::ThreadTrace;
-use crate::translate::traced::LIMIT;
+use crate::translate::superblock::LIMIT;
 
 const WORD: u64 = 8;
 /// A record has a header at least, and a path no more instructions than a superblock.

@@ -3,7 +3,8 @@
 use iced_x86::Register;
 
 use super::super::elements::keep_elements;
-use super::super::traced::{Item, Translation};
+use super::super::superblock::Item;
+use super::super::traced::Translation;
 use super::slow::look_closely;
 use super::{Check, compare_words, jump_not_equal, line_index, push_slow_check};
 use crate::emit::{Address, Gpr};
@@ -49,7 +50,7 @@ pub(super) fn compare_all(translation: &mut Translation, item: &Item, check: Che
             element: Some(element),
             ..check
         };
-        let (scratch, owner) = (translation.borrowed.scratch, translation.borrowed.owner);
+        let (scratch, owner) = (translation.warmth.scratch(), translation.owner());
         line_index(translation, &check, check.first);
         compare_words(translation, 0x48, scratch, owner);
         let field = jump_not_equal(translation);
@@ -81,7 +82,7 @@ pub(super) fn address(translation: &mut Translation, operand: &MemoryOperand, el
     let Shape::Indexed { index_size, .. } = operand.shape else {
         return;
     };
-    let scratch = translation.borrowed.scratch;
+    let scratch = translation.warmth.scratch();
     let code = &mut translation.builder.code;
     let slot = offset::ELEMENTS + i32::from(element) * i32::from(index_size);
     match index_size {

@@ -4,7 +4,7 @@ use unspool_events::AccessKind;
 
 use super::super::Source;
 use super::super::addresses::{Symbolic, THREAD_POINTER, Values, wide_register};
-use super::super::traced::{Item, live_flags_at};
+use super::super::superblock::{Item, live_flags_at};
 use super::Check;
 use crate::decode::{Kind, Segment};
 use crate::operands::{MemoryOperand, RegisterUse, Shape};

@@ -1,0 +1,188 @@
+//! Which program code each fragment was made from.
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use super::Draft;
+
+/// Code is looked for by blocks of 256 bytes, so that few pieces lie in each.
+const BLOCK_SHIFT: u64 = 8;
+
+/// The program code of all fragments.
+#[derive(Debug, Default)]
+pub(super) struct Origins {
+    /// The pieces of code that each block holds.
+    by_block: FxHashMap<u64, Vec<Piece>>,
+    /// Where all of them lie: most memory that comes and goes is elsewhere.
+    bounds: Option<Range<u64>>,
+    /// The fragments that do not follow the program in one piece.
+    courses: FxHashMap<u32, Course>,
+}
+
+/// A piece of program code of which a fragment was made.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    start: u64,
+    end: u64,
+    fragment: u32,
+}
+
+/// How a fragment follows the program.
+#[derive(Debug)]
+struct Course {
+    /// As in a [`Draft`].
+    turns: Vec<(u32, u64)>,
+    pieces: Vec<Range<u64>>,
+}
+
+impl Origins {
+    /// Adds those of a new fragment. Returns the first piece's bytes and those of all.
+    pub(super) fn insert(&mut self, fragment: u32, draft: &Draft) -> (u32, u64) {
+        let pieces = pieces(draft);
+        for range in &pieces {
+            let piece = Piece {
+                start: range.start,
+                // A fragment without instructions stands for its address.
+                end: range.end.max(range.start + 1),
+                fragment,
+            };
+            for block in piece.start >> BLOCK_SHIFT..=(piece.end - 1) >> BLOCK_SHIFT {
+                self.by_block.entry(block).or_default().push(piece);
+            }
+        }
+        for range in &pieces {
+            let end = range.end.max(range.start + 1);
+            let bounds = self.bounds.get_or_insert(range.start..end);
+            *bounds = bounds.start.min(range.start)..bounds.end.max(end);
+        }
+        let length = |range: &Range<u64>| range.end - range.start;
+        let lengths = (
+            length(&pieces[0]) as u32,
+            pieces.iter().map(length).sum::<u64>(),
+        );
+        if !draft.turns.is_empty() {
+            let turns = draft.turns.clone();
+            self.courses.insert(fragment, Course { turns, pieces });
+        }
+        lengths
+    }
+
+    /// The fragments that translate the code at an address, or at least code around it.
+    pub(super) fn fragments_at(&self, pc: u64) -> impl Iterator<Item = u32> + '_ {
+        let pieces = self.by_block.get(&(pc >> BLOCK_SHIFT));
+        pieces
+            .into_iter()
+            .flatten()
+            .filter(move |piece| (piece.start..piece.end).contains(&pc))
+            .map(|piece| piece.fragment)
+    }
+
+    /// The instructions of a fragment that do not follow the one before them.
+    pub(super) fn turns(&self, fragment: u32) -> &[(u32, u64)] {
+        let course = self.courses.get(&fragment);
+        course.map_or(&[], |course| &course.turns)
+    }
+
+    /// The pieces of a fragment that has several.
+    pub(super) fn pieces(&self, fragment: u32) -> Option<&[Range<u64>]> {
+        let course = self.courses.get(&fragment)?;
+        Some(&course.pieces)
+    }
+
+    /// Forgets the pieces that lie in a range, which is not empty, even in part. Returns
+    /// their fragments.
+    pub(super) fn remove(&mut self, range: &Range<u64>) -> Vec<u32> {
+        let first = range.start >> BLOCK_SHIFT;
+        let last = (range.end - 1) >> BLOCK_SHIFT;
+        let mut found = Vec::new();
+        let within = |bounds: &Range<u64>| range.start < bounds.end && bounds.start < range.end;
+        if !self.bounds.as_ref().is_some_and(within) {
+            return found;
+        }
+        let mut sift = |pieces: &mut Vec<Piece>| {
+            pieces.retain(|piece| {
+                let hit = piece.start < range.end && range.start < piece.end;
+                if hit {
+                    found.push(piece.fragment);
+                }
+                !hit
+            });
+        };
+        if last - first < self.by_block.len() as u64 {
+            for block in first..=last {
+                if let Some(pieces) = self.by_block.get_mut(&block) {
+                    sift(pieces);
+                }
+            }
+        } else {
+            let blocks = self.by_block.iter_mut();
+            blocks
+                .filter(|(block, _)| (first..=last).contains(*block))
+                .for_each(|(_, pieces)| sift(pieces));
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Forgets where code is. What is known of each fragment's course stays.
+    pub(super) fn forget_places(&mut self) {
+        self.bounds = None;
+        self.by_block.clear();
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.forget_places();
+        self.courses.clear();
+    }
+}
+
+/// The program code of a draft, piece by piece, each once: a loop may run through it again.
+fn pieces(draft: &Draft) -> Vec<Range<u64>> {
+    let mut turns = draft.turns.iter().copied().peekable();
+    let mut piece = draft.pc..draft.pc;
+    let mut pieces = Vec::new();
+    let mut add = |piece: Range<u64>| {
+        if !pieces.contains(&piece) {
+            pieces.push(piece);
+        }
+    };
+    for (number, &(bytes, _)) in (0..).zip(&draft.boundaries) {
+        if let Some((_, to)) = turns.next_if(|&(turning, _)| turning == number) {
+            add(std::mem::replace(&mut piece, to..to));
+        }
+        piece.end += u64::from(bytes);
+    }
+    add(piece);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fragment_is_found_by_each_of_its_pieces() {
+        let mut origins = Origins::default();
+        let draft = Draft {
+            pc: 0x1ffe,
+            boundaries: vec![(4, 1), (2, 1), (3, 1), (3, 1)],
+            // A jump to 0x9000, where a loop of one instruction is run twice.
+            turns: vec![(2, 0x9000), (3, 0x9000)],
+            ..Draft::default()
+        };
+        assert_eq!(origins.insert(7, &draft), (6, 9));
+        assert_eq!(origins.pieces(7).unwrap(), [0x1ffe..0x2004, 0x9000..0x9003]);
+        let at = |pc| origins.fragments_at(pc).collect::<Vec<_>>();
+        assert_eq!(at(0x1ffe), [7]);
+        assert_eq!(at(0x2003), [7]);
+        assert_eq!(at(0x9002), [7]);
+        assert!(at(0x9003).is_empty());
+        assert!(origins.remove(&(0x2004..0x9000)).is_empty());
+        assert_eq!(origins.remove(&(0x2003..0x2004)), [7]);
+        assert_eq!(origins.remove(&(0..u64::MAX)), [7]);
+        assert!(origins.remove(&(0..u64::MAX)).is_empty());
+    }
+}

@@ -1,0 +1,88 @@
+//! Reading program code for translation.
+
+use std::ops::Range;
+
+use super::Source;
+use crate::decode::{Instruction, decode};
+use crate::guarded;
+
+/// Bytes that are looked at to decode an instruction.
+pub(crate) const WINDOW: usize = 16;
+/// Bytes that are read at a time.
+const CHUNK: usize = 256;
+const PAGE: u64 = 4096;
+
+/// Reads instruction after instruction of code that the program may execute.
+pub(crate) struct CodeReader<'a> {
+    source: &'a Source<'a>,
+    /// Where code may be fetched for certain.
+    fetchable: Range<u64>,
+    /// Where the bytes in `chunk` come from.
+    held: Range<u64>,
+    chunk: [u8; CHUNK],
+}
+
+impl<'a> CodeReader<'a> {
+    pub(crate) fn new(source: &'a Source<'a>) -> CodeReader<'a> {
+        CodeReader {
+            source,
+            fetchable: 0..0,
+            held: 0..0,
+            chunk: [0; CHUNK],
+        }
+    }
+
+    /// The instruction at an address, with the bytes there. `None`: it cannot be fetched, or
+    /// its bytes make no instruction.
+    pub(crate) fn instruction(&mut self, pc: u64) -> Option<(Instruction, [u8; WINDOW])> {
+        let (window, available) = self.window(pc);
+        let instruction = decode(&window[..available], pc).ok()?;
+        Some((instruction, window))
+    }
+
+    /// The bytes at an address, and how many of them can be fetched.
+    fn window(&mut self, pc: u64) -> ([u8; WINDOW], usize) {
+        if !self.holds(pc, WINDOW) {
+            self.fill(pc);
+        }
+        let mut window = [0; WINDOW];
+        let available = (self.held.end - pc).min(WINDOW as u64) as usize;
+        let at = (pc - self.held.start) as usize;
+        if available == WINDOW {
+            // The usual case, with a length that the compiler knows.
+            window.copy_from_slice(&self.chunk[at..at + WINDOW]);
+        } else {
+            window[..available].copy_from_slice(&self.chunk[at..at + available]);
+        }
+        (window, available)
+    }
+
+    fn holds(&self, pc: u64, length: usize) -> bool {
+        self.held.start <= pc && pc.saturating_add(length as u64) <= self.held.end
+    }
+
+    fn fill(&mut self, pc: u64) {
+        let known =
+            self.fetchable.start <= pc && pc.saturating_add(WINDOW as u64) <= self.fetchable.end;
+        if !known {
+            // Look again: the next mapping may continue the code.
+            self.fetchable = pc..pc + self.source.fetchable(pc);
+        }
+        let fetchable = self.fetchable.end - pc;
+        // An instruction may reach into the next page, but that may lie beyond its file's end.
+        let in_page = PAGE - pc % PAGE;
+        let lengths = if in_page < WINDOW as u64 {
+            [WINDOW as u64, in_page]
+        } else {
+            [in_page.min(CHUNK as u64), 0]
+        };
+        self.held = pc..pc;
+        for length in lengths {
+            let length = length.min(fetchable);
+            if length != 0 && guarded::read(pc, &mut self.chunk[..length as usize]) {
+                self.held.end = pc + length;
+                return;
+            }
+        }
+    }
+}
