@@ -77,6 +77,15 @@ impl BranchTable {
         self.covers(pc) && self.get(pc) == self.miss
     }
 
+    /// All that is set: program addresses, and where branches to them go.
+    pub fn all(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let pages = (0..LIBRARY_END / ENTRIES_PER_PAGE).filter(|&page| self.is_filled(page));
+        pages
+            .flat_map(|page| page * ENTRIES_PER_PAGE..(page + 1) * ENTRIES_PER_PAGE)
+            .map(|pc| (pc, self.get(pc)))
+            .filter(|&(_, code)| code != self.miss)
+    }
+
     /// Makes branches to `pc` leave the cache.
     pub fn clear(&mut self, pc: u64) {
         if self.get(pc) != self.miss {

@@ -14,6 +14,7 @@
 
 mod boundaries;
 mod origins;
+mod snapshot;
 
 use std::ops::Range;
 
@@ -21,12 +22,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::boundaries::{Boundaries, Step, Steps};
 use self::origins::Origins;
+pub use self::snapshot::Damaged;
+use self::snapshot::Sleeping;
 use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr};
 use crate::exit::{self, ExitKind};
 use crate::gates::{GATES_SIZE, Gates};
 use crate::hashed_branches::HashedBranches;
-use crate::layout::CACHE_BASE;
+use crate::layout::{BRANCH_TABLE, CACHE_BASE};
 use crate::warmth::{Arrival, Warmth};
 
 /// Bytes that must be free in either half before a fragment is begun.
@@ -228,6 +231,8 @@ pub struct Cache {
     loans: Vec<Loan>,
     /// Pages whose code is entered only from outside the cache.
     unlinked_pages: FxHashSet<u64>,
+    /// What was taken over from a snapshot and cannot be entered yet.
+    sleeping: Sleeping,
     /// A draft whose room can be used again.
     spare: Draft,
     /// Bytes that it may use.
@@ -281,6 +286,7 @@ impl Cache {
             origins: Origins::default(),
             loans: Vec::new(),
             unlinked_pages: FxHashSet::default(),
+            sleeping: Sleeping::default(),
             spare: Draft::default(),
             size,
             flushes: 0,
@@ -297,6 +303,21 @@ impl Cache {
     /// Where the cache ends.
     fn end(&self) -> u64 {
         CACHE_BASE + self.size
+    }
+
+    /// What else than the gates its code depends on: where slots, halves and branch table lie.
+    #[must_use]
+    pub fn layout(&self) -> String {
+        format!(
+            "slots {:#x}, {} bytes, branch table from {:#x}",
+            self.slots,
+            self.size,
+            if self.branches.covers(0) {
+                BRANCH_TABLE
+            } else {
+                0
+            }
+        )
     }
 
     /// Bytes of machine code emitted so far.
@@ -640,6 +661,10 @@ impl Cache {
     /// Forgets all translations, and uses their room again. Only while no thread is inside.
     pub fn start_anew(&mut self) {
         self.flushes += 1;
+        self.empty();
+    }
+
+    fn empty(&mut self) {
         self.clear(self.arrival);
         self.fragments.clear();
         self.exits.clear();
@@ -661,6 +686,7 @@ impl Cache {
         self.entries.clear();
         self.by_pc.clear();
         self.origins.forget_places();
+        self.sleeping = Sleeping::default();
         for fragment in &mut self.fragments {
             fragment.live = false;
         }

@@ -37,3 +37,23 @@ pub enum ExitKind {
     /// A call into the engine in the middle of a fragment, which then goes on.
     Service,
 }
+
+impl ExitKind {
+    const ALL: [ExitKind; 9] = [
+        ExitKind::Direct,
+        ExitKind::SystemCall,
+        ExitKind::FlagsPopped,
+        ExitKind::X87StateStored,
+        ExitKind::Emulate,
+        ExitKind::Unfetchable,
+        ExitKind::Annotation,
+        ExitKind::Function,
+        ExitKind::Service,
+    ];
+
+    /// The inverse of `as u8`.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<ExitKind> {
+        ExitKind::ALL.into_iter().find(|&kind| kind as u8 == number)
+    }
+}

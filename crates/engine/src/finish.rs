@@ -106,7 +106,7 @@ pub fn conclude(thread: &mut Thread, ending: Ending) {
     match thread.place {
         Place::ParentsPlace => return leave_list(process, thread.tid),
         Place::Beside => return crate::syscalls::leave_beside(process, thread),
-        Place::Process if process.trace.is_none() => return,
+        Place::Process if process.trace.is_none() => return crate::persist::keep(process),
         Place::Process => {}
     }
     signals::block_all();

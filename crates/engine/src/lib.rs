@@ -25,6 +25,7 @@ pub mod loader;
 pub mod native_run;
 pub mod operands;
 pub mod own_failures;
+pub mod persist;
 pub mod plan;
 pub mod process;
 pub mod regions;

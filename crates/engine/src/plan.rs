@@ -15,6 +15,8 @@ pub struct Plan {
     pub leave_children: bool,
     /// Bytes that translated code may take.
     pub code_cache: u64,
+    /// The directory in which translations without instrumentation are kept between runs.
+    pub persistent_cache: Option<PathBuf>,
 }
 
 impl Default for Plan {
@@ -23,6 +25,7 @@ impl Default for Plan {
             trace: None,
             leave_children: false,
             code_cache: crate::layout::CACHE_SIZE,
+            persistent_cache: None,
         }
     }
 }
@@ -98,6 +101,9 @@ impl Plan {
         let mut fields: Vec<Vec<u8>> = vec![
             vec![b'0' + u8::from(self.leave_children)],
             self.code_cache.to_string().into_bytes(),
+            self.persistent_cache
+                .as_ref()
+                .map_or_else(Vec::new, |path| path.as_os_str().as_bytes().to_vec()),
         ];
         if let Some(trace) = &self.trace {
             let output = trace
@@ -137,11 +143,14 @@ impl Plan {
         let mut fields = text.split(|&byte| byte == b',').map(unescape);
         let leave_children = fields.next()?? == b"1";
         let code_cache = String::from_utf8(fields.next()??).ok()?.parse().ok()?;
+        let directory = PathBuf::from(OsString::from_vec(fields.next()??));
+        let persistent_cache = Some(directory).filter(|path| !path.as_os_str().is_empty());
         let Some(has_output) = fields.next() else {
             return Some(Plan {
                 trace: None,
                 leave_children,
                 code_cache,
+                persistent_cache,
             });
         };
         let has_output = has_output? == b"1";
@@ -176,6 +185,7 @@ impl Plan {
             trace: Some(trace),
             leave_children,
             code_cache,
+            persistent_cache,
         })
     }
 }
@@ -227,6 +237,7 @@ mod tests {
                 trace: None,
                 leave_children: true,
                 code_cache: 1 << 21,
+                persistent_cache: Some("/var/cache,/%".into()),
             },
             Plan {
                 trace: Some(trace),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use crate::cache::Cache;
 use crate::gates::{Gates, VectorState};
+use crate::persist::Persistence;
 use crate::plan::Plan;
 use crate::regions::Regions;
 use crate::signals::actions::Actions;
@@ -24,6 +25,8 @@ pub struct Code {
     pub watched_pages: std::collections::BTreeSet<u64>,
     /// The program bytes from which fragments were made that other processes may change.
     pub checked: rustc_hash::FxHashMap<u32, Vec<u8>>,
+    /// What is kept of them between runs, if anything is.
+    pub persistence: Option<Persistence>,
 }
 
 /// The state of the process.

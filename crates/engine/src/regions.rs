@@ -15,6 +15,18 @@ pub struct Region {
     pub protection: i32,
     /// What it shows of memory that can be mapped elsewhere too.
     pub view: Option<View>,
+    /// The version of the file whose content it is: only as long as the program has never
+    /// been able to write it.
+    pub version: Option<Version>,
+}
+
+/// Which content a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    /// Its length in bytes.
+    pub size: u64,
+    /// When it was last written: seconds and nanoseconds.
+    pub modified: (i64, i64),
 }
 
 /// What a region shows of a memory object.
@@ -58,9 +70,28 @@ impl Regions {
             end: range.end,
             protection,
             view,
+            version: None,
         };
         self.by_start.insert(range.start, region);
         self.note_writer(&region);
+    }
+
+    /// The region that starts at `start` is a private mapping of a file of this version.
+    pub fn set_version(&mut self, start: u64, version: Version) {
+        if let Some(region) = self.by_start.get_mut(&start)
+            && region.protection & libc::PROT_WRITE == 0
+        {
+            region.version = Some(version);
+        }
+    }
+
+    /// All regions that hold unchanged code of a file, with their starts.
+    pub fn unchanged_code(&self) -> impl Iterator<Item = (u64, &Region, View, Version)> {
+        self.by_start.iter().filter_map(|(&start, region)| {
+            let executable = region.protection & libc::PROT_EXEC != 0;
+            let view = region.view.filter(|view| executable && !view.shared)?;
+            Some((start, region, view, region.version?))
+        })
     }
 
     fn note_writer(&mut self, region: &Region) {
@@ -172,6 +203,9 @@ impl Regions {
         let mut changed = Vec::new();
         for (_, region) in self.by_start.range_mut(range) {
             region.protection = protection;
+            if protection & libc::PROT_WRITE != 0 {
+                region.version = None;
+            }
             changed.push(*region);
         }
         for region in changed {

@@ -11,9 +11,10 @@ use crate::cache::Cache;
 use crate::gates::{self, Gates, VectorState};
 use crate::layout;
 use crate::loader::{self, LoadError, LoadRequest, LoadedProgram};
+use crate::persist::{self, Persistence};
 use crate::plan::{self, Plan};
 use crate::process::{Code, Process};
-use crate::regions::Regions;
+use crate::regions::{Regions, View};
 use crate::signals::actions::Actions;
 use crate::syscalls::{announce_end, list_thread, set_program_fs};
 use crate::thread::Thread;
@@ -149,7 +150,7 @@ fn install(
     let size = plan
         .code_cache
         .clamp(plan::SMALLEST_CODE_CACHE, layout::CACHE_SIZE);
-    let cache = Cache::new(
+    let mut cache = Cache::new(
         slots::displacement(),
         !loaded.address_sanitizer,
         size,
@@ -160,7 +161,18 @@ fn install(
     let mut regions = Regions::default();
     for segment in &loaded.segments {
         let range = segment.address..segment.address + segment.size;
-        regions.insert(range, segment.protection, None);
+        let view = segment.file.as_deref().and_then(|file| {
+            let object = persist::object(file)?;
+            Some(View {
+                object,
+                offset: segment.offset,
+                shared: false,
+            })
+        });
+        regions.insert(range.clone(), segment.protection, view);
+        if let Some(file) = &segment.file {
+            persist::code_loaded(&mut regions, range.start, file);
+        }
     }
     let stack_protection = libc::PROT_READ
         | libc::PROT_WRITE
@@ -177,16 +189,24 @@ fn install(
             None,
         );
     }
+    let persistence = plan
+        .persistent_cache
+        .as_deref()
+        .filter(|_| trace.is_none())
+        .map(|directory| Persistence::start(directory, &loaded.executable, &mut cache));
     let catch_fatal = trace.is_some();
     // SAFETY: getauxval has no preconditions.
     let fsgsbase = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
+    let mut code = Code {
+        cache,
+        regions,
+        watched_pages: std::collections::BTreeSet::new(),
+        checked: rustc_hash::FxHashMap::default(),
+        persistence,
+    };
+    persist::wake(&mut code);
     Process::install(Process::new(
-        Code {
-            cache,
-            regions,
-            watched_pages: std::collections::BTreeSet::new(),
-            checked: rustc_hash::FxHashMap::default(),
-        },
+        code,
         gates,
         crate::process::Facts {
             vectors,

@@ -17,6 +17,18 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512M")]
     pub(crate) code_cache: u64,
 
+    /// Keep translations for later runs, which start faster then
+    ///
+    /// Without a directory, in `unspool` in XDG_CACHE_HOME or ~/.cache.
+    #[arg(
+        long,
+        value_name = "DIRECTORY",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    pub(crate) persistent_cache: Option<PathBuf>,
+
     /// The program and its arguments
     ///
     /// Options end at the program's name: what follows belongs to the program. A name

@@ -22,6 +22,7 @@ pub(crate) fn run(plan: &RunPlan) -> Result<u8, Failure> {
         trace: None,
         leave_children: plan.children == Children::Leave,
         code_cache: plan.code_cache,
+        persistent_cache: plan.persistent_cache.clone(),
     };
     observe(engine_plan, &plan.observed)
 }
@@ -59,6 +60,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
             trace: Some(trace),
             leave_children,
             code_cache: plan.code_cache,
+            persistent_cache: None,
         },
         &plan.observed,
     )

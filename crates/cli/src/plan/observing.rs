@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -44,6 +45,8 @@ pub(crate) struct RunPlan {
     pub(crate) children: Children,
     /// Bytes that translated code may take.
     pub(crate) code_cache: u64,
+    /// The directory in which translations are kept, if they are.
+    pub(crate) persistent_cache: Option<PathBuf>,
 }
 
 impl TryFrom<RunArguments> for RunPlan {
@@ -55,8 +58,37 @@ impl TryFrom<RunArguments> for RunPlan {
             observed: ObservedProgram::new(typed.program)?,
             children: typed.children.into(),
             code_cache: typed.code_cache,
+            persistent_cache: typed.persistent_cache.map(cache_directory).transpose()?,
         })
     }
+}
+
+/// The directory for kept translations, made if it is not there; the user's cache directory
+/// where none was named.
+fn cache_directory(typed: PathBuf) -> Result<PathBuf, Failure> {
+    let directory = if typed.as_os_str().is_empty() {
+        let base = std::env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+            .or_else(|| Some(std::env::home_dir()?.join(".cache")));
+        let base = base.ok_or_else(|| {
+            Failure::new("--persistent-cache needs a directory: there is no home directory")
+        })?;
+        base.join("unspool")
+    } else {
+        typed
+    };
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory);
+    let absolute = made.and_then(|()| directory.canonicalize());
+    absolute.map_err(|error| {
+        Failure::new(format!(
+            "--persistent-cache {}: {error}",
+            directory.display()
+        ))
+    })
 }
 
 /// The largest is what the address space has room for.

@@ -9,7 +9,8 @@ use unspool_guests::{BuildError, Comparison, Ending, Guest};
 
 use crate::comparison::compare;
 use crate::observer::{
-    Verdict, WORKSHOP, natively, require, run, run_well, traced, translated, trial, unspool, wrong,
+    Verdict, WORKSHOP, natively, require, run, run_well, traced, translated,
+    translated_persistently, trial, unspool, wrong,
 };
 use crate::scratch::Scratch;
 
@@ -91,14 +92,22 @@ fn translate(scratch: &Scratch, guest: &Guest, variant: &str) -> Result<(), Verd
             &native,
         ));
     }
-    scratch.start_over()?;
-    let observed_run = translated(scratch, &command).limit(guest.limit);
-    let observed = run(scratch, &observed_run)?;
-    compare(
-        guest.comparison,
-        (&native_run, &native),
-        (&observed_run, &observed),
-    )
+    // As it is, then keeping its translations, then with those that were kept.
+    for observed_run in [
+        translated(scratch, &command),
+        translated_persistently(scratch, &command),
+        translated_persistently(scratch, &command),
+    ] {
+        scratch.start_over()?;
+        let observed_run = observed_run.limit(guest.limit);
+        let observed = run(scratch, &observed_run)?;
+        compare(
+            guest.comparison,
+            (&native_run, &native),
+            (&observed_run, &observed),
+        )?;
+    }
+    Ok(())
 }
 
 /// Traces the guest with all values; every value that it read must be explained by the

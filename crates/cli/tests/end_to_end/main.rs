@@ -15,6 +15,7 @@ mod observer;
 mod order;
 mod other_orders;
 mod own_failures;
+mod persistent_cache;
 mod programs;
 mod readme;
 mod scratch;
@@ -40,6 +41,8 @@ fn main() {
     trials.extend(code_cache::trials());
     trials.extend(other_orders::trials());
     trials.extend(own_failures::trials());
+    trials.extend(persistent_cache::trials());
+    trials.extend(sanitizers::trials());
     trials.extend(selection::trials());
     trials.extend(summary::trials());
     trials.extend(thread_lives::trials());

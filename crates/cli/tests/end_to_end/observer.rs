@@ -105,6 +105,16 @@ pub(crate) fn translated(scratch: &Scratch, command: &[impl AsRef<OsStr>]) -> In
     unspool(scratch, &["run", "--"]).arguments(command)
 }
 
+/// `unspool run --persistent-cache=DIRECTORY -- COMMAND`, with a directory of the test's own.
+pub(crate) fn translated_persistently(
+    scratch: &Scratch,
+    command: &[impl AsRef<OsStr>],
+) -> Invocation {
+    let directory = scratch.path().join("translations");
+    let option = format!("--persistent-cache={}", directory.display());
+    unspool(scratch, &["run", &option, "--"]).arguments(command)
+}
+
 /// `unspool trace OPTIONS -o FILE -- COMMAND`.
 pub(crate) fn traced(
     scratch: &Scratch,

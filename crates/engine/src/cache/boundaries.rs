@@ -66,6 +66,16 @@ impl Boundaries {
         }
     }
 
+    /// All of them, to be kept.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes over what was kept.
+    pub(super) fn set_bytes(&mut self, bytes: Vec<u8>) {
+        self.bytes = bytes;
+    }
+
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();

@@ -41,20 +41,7 @@ impl Origins {
     pub(super) fn insert(&mut self, fragment: u32, draft: &Draft) -> (u32, u64) {
         let pieces = pieces(draft);
         for range in &pieces {
-            let piece = Piece {
-                start: range.start,
-                // A fragment without instructions stands for its address.
-                end: range.end.max(range.start + 1),
-                fragment,
-            };
-            for block in piece.start >> BLOCK_SHIFT..=(piece.end - 1) >> BLOCK_SHIFT {
-                self.by_block.entry(block).or_default().push(piece);
-            }
-        }
-        for range in &pieces {
-            let end = range.end.max(range.start + 1);
-            let bounds = self.bounds.get_or_insert(range.start..end);
-            *bounds = bounds.start.min(range.start)..bounds.end.max(end);
+            self.insert_piece(fragment, range.clone());
         }
         let length = |range: &Range<u64>| range.end - range.start;
         let lengths = (
@@ -66,6 +53,23 @@ impl Origins {
             self.courses.insert(fragment, Course { turns, pieces });
         }
         lengths
+    }
+
+    /// Adds a piece of code of a fragment.
+    pub(super) fn insert_piece(&mut self, fragment: u32, range: Range<u64>) {
+        let start = range.start;
+        // A fragment without instructions stands for its address.
+        let end = range.end.max(start + 1);
+        let bounds = self.bounds.get_or_insert(start..end);
+        *bounds = bounds.start.min(start)..bounds.end.max(end);
+        for block in start >> BLOCK_SHIFT..=(end - 1) >> BLOCK_SHIFT {
+            let piece = Piece {
+                start,
+                end,
+                fragment,
+            };
+            self.by_block.entry(block).or_default().push(piece);
+        }
     }
 
     /// The fragments that translate the code at an address, or at least code around it.

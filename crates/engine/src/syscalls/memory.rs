@@ -10,6 +10,7 @@ use crate::layout::{
     BRANCH_TABLE, BRANCH_TABLE_SIZE, CACHE_BASE, CACHE_SIZE, HASHED_BRANCHES, LIBRARY_BASE,
     OWNER_WORDS_END,
 };
+use crate::persist;
 use crate::process::{Code, Process};
 use crate::regions::{Object, View};
 use unspool_events::Order;
@@ -97,6 +98,9 @@ pub(super) fn map(process: &Process, call: &Call) -> i64 {
         code_pages::forget(&mut code, range.clone());
         let view = view_of(&mut code, flags, file as i32, offset);
         code.regions.insert(range.clone(), protection as i32, view);
+        if protection & libc::PROT_EXEC as u64 != 0 && view.is_some_and(|view| !view.shared) {
+            persist::code_mapped(&mut code, range.start, file as i32);
+        }
         code_pages::writers_changed(&mut code, range);
     }
     result

@@ -67,8 +67,15 @@ pub(super) fn prctl(process: &Process, call: &Call) -> i64 {
         // These would describe or stop the engine instead of the program.
         PR_SET_MM => -i64::from(libc::EPERM),
         PR_SET_SYSCALL_USER_DISPATCH => INVALID,
+        operation if operation == libc::PR_SET_SECCOMP as u64 => seccomp(process, call),
         _ => pass(process, call),
     }
+}
+
+/// `seccomp`: from now on the kernel may kill the process for a call that it makes.
+pub(super) fn seccomp(process: &Process, call: &Call) -> i64 {
+    crate::persist::give_up();
+    pass(process, call)
 }
 
 /// `exit`: this thread ends.

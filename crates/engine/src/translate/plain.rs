@@ -74,6 +74,8 @@ struct Translation<'a> {
 
 impl Translation<'_> {
     fn run(&mut self, landing: u64) {
+        let here = self.builder.code.here() as u32;
+        self.builder.draft.entries.push((self.pc, here, 0));
         self.begin_block(landing);
         loop {
             let before = self.builder.code.here();
@@ -115,11 +117,11 @@ impl Translation<'_> {
         }
     }
 
+    /// Notes the landing place of a block, if it has one. Whether the block is ever entered
+    /// otherwise shows later: the cache finds any instruction then.
     fn begin_block(&mut self, landing: u64) {
-        let here = self.builder.code.here() as u32;
-        let draft = &mut self.builder.draft;
-        draft.entries.push((self.pc, here, 0));
         if landing != 0 {
+            let draft = &mut self.builder.draft;
             draft.landings.push((self.pc, landing as u32));
         }
     }

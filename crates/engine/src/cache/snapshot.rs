@@ -1,0 +1,439 @@
+//! What a code cache leaves to later processes, and what one takes over.
+//!
+//! A snapshot holds the code as it is and the tables that describe it. It makes sense only at
+//! the same place, between the same gates. Fragments belong to **modules**, pieces of program
+//! code that the caller knows how to recognise. Those of no module are left out; those of a
+//! module sleep until [`Cache::wake`] says that its code is there. Links between modules are
+//! undone, so that no code is reached that sleeps.
+//!
+//! The layout is this module's own: a length and then the records of each table, in the
+//! order of [`Tables`], little-endian, all records of a table equally long.
+
+use std::ops::Range;
+
+use super::{Cache, Entry, Exit, Fragment, Loan};
+use crate::exit::ExitKind;
+use crate::gates::GATES_SIZE;
+use crate::layout::CACHE_BASE;
+use crate::warmth::Warmth;
+
+/// The number of the module of fragments that belong to none.
+const NO_MODULE: u16 = u16::MAX;
+
+/// A snapshot that is not one.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the kept translations are damaged")]
+pub struct Damaged;
+
+/// What was taken over and sleeps still.
+#[derive(Debug, Default)]
+pub(super) struct Sleeping {
+    /// The module of each fragment.
+    fragments: Vec<u16>,
+    /// The entries: program address and number, by module.
+    entries: Vec<(u16, u32)>,
+    /// Where indirect branches arrive: module, program address, cache address; by module and
+    /// address.
+    landings: Vec<(u16, u64, u32)>,
+}
+
+impl Cache {
+    /// Appends a snapshot. `module` gives the number of the module that all code of a range
+    /// belongs to, below 65,535; `asleep` are the new numbers of modules taken over that
+    /// nobody has woken.
+    pub fn keep(
+        &self,
+        module: impl Fn(Range<u64>) -> Option<u16>,
+        asleep: impl Fn(u16) -> Option<u16>,
+        to: &mut Vec<u8>,
+    ) {
+        let modules: Vec<u16> = (0..)
+            .zip(&self.fragments)
+            .map(|(index, fragment)| {
+                let sleeps = self.sleeping.fragments.get(index as usize).copied();
+                let found = if fragment.live {
+                    // Behind the last instruction may be the landing of a call's return.
+                    let end = fragment.pc + u64::from(fragment.length) + 1;
+                    module(fragment.pc..end)
+                } else {
+                    sleeps
+                        .filter(|&number| number != NO_MODULE)
+                        .and_then(&asleep)
+                };
+                found.unwrap_or(NO_MODULE)
+            })
+            .collect();
+        let module_at = |cache: u32| {
+            self.fragment_at(u64::from(cache))
+                .map_or(NO_MODULE, |index| modules[index as usize])
+        };
+
+        // Entries by module, so that one module's can be woken together.
+        let mut entries: Vec<(u16, u32)> = (0..)
+            .zip(&self.entries)
+            .map(|(index, entry)| (module_at(entry.cache), index))
+            .filter(|&(module, index)| {
+                let entry = &self.entries[index as usize];
+                let current = self.by_pc.get(&entry.pc) == Some(&index);
+                module != NO_MODULE && (current || self.sleeping.has_entry(index))
+            })
+            .collect();
+        entries.sort_unstable();
+        let mut links = vec![0_u32; self.exits.len()];
+        for (number, &(module, index)) in (0..).zip(&entries) {
+            let mut next = self.entries[index as usize].incoming;
+            while next != 0 {
+                let exit = &self.exits[next as usize - 1];
+                if module_at(exit.field) == module {
+                    links[next as usize - 1] = number + 1;
+                }
+                next = exit.next_incoming;
+            }
+        }
+        let mut landings: Vec<(u16, u64, u32)> = self
+            .branches
+            .all()
+            .filter_map(|(pc, landing)| {
+                let module = module(pc..pc + 1)?;
+                let landing = landing as u32;
+                // A landing in the cold half leads to the entry.
+                let there = if u64::from(landing) < self.middle() {
+                    landing
+                } else {
+                    self.entry(pc)?.cache
+                };
+                (module_at(there) == module).then_some((module, pc, landing))
+            })
+            .collect();
+        for &(number, pc, landing) in &self.sleeping.landings {
+            landings.extend(asleep(number).map(|number| (number, pc, landing)));
+        }
+        landings.sort_unstable();
+        landings.dedup();
+
+        let mut hot = code_bytes(CACHE_BASE + GATES_SIZE..self.hot);
+        for (exit, &link) in self.exits.iter().zip(&links) {
+            if exit.field != 0 && link == 0 {
+                let at = (u64::from(exit.field) - CACHE_BASE - GATES_SIZE) as usize;
+                let distance = exit.stub.wrapping_sub(exit.field + 4);
+                hot[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+            }
+        }
+        put_table(to, &hot, |to, &byte| to.push(byte));
+        let cold = code_bytes(self.middle()..self.cold);
+        put_table(to, &cold, |to, &byte| to.push(byte));
+        put_table(to, self.boundaries.bytes(), |to, &byte| to.push(byte));
+        put_table(to, &self.loans, |to, loan| {
+            to.extend(loan.start.to_le_bytes());
+            to.extend(loan.end.to_le_bytes());
+            to.extend([loan.register, loan.slot]);
+        });
+        let fragments: Vec<_> = self.fragments.iter().zip(&modules).collect();
+        put_table(to, &fragments, |to, (fragment, module)| {
+            to.extend(fragment.pc.to_le_bytes());
+            for number in [
+                fragment.start,
+                fragment.end,
+                fragment.length,
+                fragment.boundaries,
+                fragment.loans,
+            ] {
+                to.extend(number.to_le_bytes());
+            }
+            to.extend(fragment.loan_count.to_le_bytes());
+            to.extend(module.to_le_bytes());
+        });
+        let exits: Vec<_> = self.exits.iter().zip(&links).collect();
+        put_table(to, &exits, |to, (exit, link)| {
+            to.extend(exit.target.to_le_bytes());
+            for number in [exit.field, exit.stub, exit.detail, **link] {
+                to.extend(number.to_le_bytes());
+            }
+            to.push(exit.kind as u8);
+        });
+        put_table(to, &entries, |to, &(module, index)| {
+            let entry = &self.entries[index as usize];
+            to.extend(entry.pc.to_le_bytes());
+            to.extend(entry.cache.to_le_bytes());
+            to.extend(module.to_le_bytes());
+        });
+        put_table(to, &landings, |to, (module, pc, landing)| {
+            to.extend(module.to_le_bytes());
+            to.extend(pc.to_le_bytes());
+            to.extend(landing.to_le_bytes());
+        });
+    }
+
+    /// Takes over a snapshot. The cache must be new, and what [`Cache::keep`] was called on
+    /// must have had the same gates and size.
+    ///
+    /// # Errors
+    /// If it is damaged. The cache is then as new.
+    pub fn take_over(&mut self, snapshot: &[u8]) -> Result<(), Damaged> {
+        let result = self.read_snapshot(snapshot);
+        if result.is_err() {
+            self.empty();
+        }
+        result
+    }
+
+    fn read_snapshot(&mut self, snapshot: &[u8]) -> Result<(), Damaged> {
+        let mut tables = Tables { bytes: snapshot };
+        let hot = tables.next(1)?;
+        let room = (self.middle() - CACHE_BASE - GATES_SIZE) as usize;
+        let cold = tables.next(1)?;
+        if hot.len() > room || cold.len() > (self.end() - self.middle()) as usize {
+            return Err(Damaged);
+        }
+        self.hot = put_code(CACHE_BASE + GATES_SIZE, hot);
+        self.cold = put_code(self.middle(), cold);
+        self.boundaries.set_bytes(tables.next(1)?.to_vec());
+        for mut record in tables.records(6)? {
+            self.loans.push(Loan {
+                start: record.u16(),
+                end: record.u16(),
+                register: record.u8(),
+                slot: record.u8(),
+            });
+        }
+        let fragments = tables.records(32)?;
+        reserve(&mut self.fragments, fragments.len());
+        for mut record in fragments {
+            let pc = record.u64();
+            let [start, end, length, boundaries, loans] = std::array::from_fn(|_| record.u32());
+            let (loan_count, module) = (record.u16(), record.u16());
+            self.fragments.push(Fragment {
+                start,
+                end,
+                pc,
+                length,
+                boundaries,
+                loans,
+                loan_count,
+                trace: 0,
+                live: false,
+            });
+            self.sleeping.fragments.push(module);
+        }
+        let mut links = Vec::new();
+        let exits = tables.records(25)?;
+        reserve(&mut self.exits, exits.len());
+        reserve(&mut links, exits.len());
+        for mut record in exits {
+            let target = record.u64();
+            let [field, stub, detail, link] = std::array::from_fn(|_| record.u32());
+            let kind = ExitKind::from_number(record.u8()).ok_or(Damaged)?;
+            self.exits.push(Exit {
+                target,
+                kind,
+                field,
+                cold_field: 0,
+                stub,
+                warmth: Warmth::default(),
+                detail,
+                next_incoming: 0,
+            });
+            links.push(link);
+        }
+        let entries = tables.records(14)?;
+        reserve(&mut self.entries, entries.len());
+        reserve(&mut self.sleeping.entries, entries.len());
+        for mut record in entries {
+            let (pc, cache, module) = (record.u64(), record.u32(), record.u16());
+            let number = self.entries.len() as u32;
+            self.sleeping.entries.push((module, number));
+            self.entries.push(Entry {
+                pc,
+                cache,
+                warm: 0,
+                warmth: Warmth::default(),
+                incoming: 0,
+            });
+        }
+        for mut record in tables.records(14)? {
+            let (module, pc, landing) = (record.u16(), record.u64(), record.u32());
+            self.sleeping.landings.push((module, pc, landing));
+        }
+        for (number, link) in (1..).zip(links).filter(|&(_, link)| link != 0) {
+            let entry = self.entries.get_mut(link as usize - 1).ok_or(Damaged)?;
+            self.exits[number as usize - 1].next_incoming = entry.incoming;
+            entry.incoming = number;
+        }
+        self.check()
+    }
+
+    /// Whether all references of what was taken over lead somewhere.
+    fn check(&self) -> Result<(), Damaged> {
+        let hot = (CACHE_BASE + GATES_SIZE) as u32..self.hot as u32;
+        let cold = self.middle() as u32..self.cold as u32;
+        let in_hot = |field: u32| field == 0 || hot.contains(&field) && hot.contains(&(field + 3));
+        let in_order = self
+            .fragments
+            .windows(2)
+            .all(|pair| pair[0].end <= pair[1].start);
+        let fragments = self.fragments.iter().all(|fragment| {
+            let loans = fragment.loans as usize + usize::from(fragment.loan_count);
+            hot.contains(&fragment.start)
+                && fragment.end <= hot.end
+                && fragment.start <= fragment.end
+                && loans <= self.loans.len()
+                && (fragment.boundaries as usize) < self.boundaries.bytes().len()
+        });
+        let exits = self
+            .exits
+            .iter()
+            .all(|exit| in_hot(exit.field) && (cold.contains(&exit.stub) || exit.field == 0));
+        let entries = self.entries.iter().all(|entry| in_hot(entry.cache));
+        let landings = self
+            .sleeping
+            .landings
+            .iter()
+            .all(|(_, _, landing)| hot.contains(landing) || cold.contains(landing));
+        let all = in_order && fragments && exits && entries && landings;
+        all.then_some(()).ok_or(Damaged)
+    }
+
+    /// The code of a module is there: its translations can be entered from now on.
+    pub fn wake(&mut self, module: u16) {
+        for (index, &number) in (0..).zip(&self.sleeping.fragments) {
+            if number == module {
+                let fragment = &mut self.fragments[index as usize];
+                fragment.live = true;
+                let end = fragment.pc + u64::from(fragment.length);
+                self.origins.insert_piece(index, fragment.pc..end);
+            }
+        }
+        for number in &mut self.sleeping.fragments {
+            if *number == module {
+                *number = NO_MODULE;
+            }
+        }
+        let entries = extract(&mut self.sleeping.entries, |&(number, _)| number == module);
+        self.by_pc.reserve(entries.len());
+        for (_, index) in entries {
+            self.by_pc.insert(self.entries[index as usize].pc, index);
+        }
+        let landings = extract(&mut self.sleeping.landings, |&(number, ..)| {
+            number == module
+        });
+        for (_, pc, landing) in landings {
+            self.branches.set(pc, u64::from(landing));
+        }
+    }
+}
+
+impl Sleeping {
+    fn has_entry(&self, index: u32) -> bool {
+        // They were numbered in this order.
+        self.entries
+            .binary_search_by_key(&index, |&(_, number)| number)
+            .is_ok()
+    }
+}
+
+/// Takes the elements of one module, which stand together, out of a table.
+fn extract<T>(table: &mut Vec<T>, wanted: impl Fn(&T) -> bool) -> Vec<T> {
+    let first = table.iter().position(&wanted).unwrap_or(table.len());
+    let count = table[first..].iter().take_while(|one| wanted(one)).count();
+    table.drain(first..first + count).collect()
+}
+
+/// Makes room for `count` elements. The kernel is asked for all of the memory at once: at a
+/// fault for each page that would take longer than filling it.
+fn reserve<T>(vector: &mut Vec<T>, count: usize) {
+    const PAGE: usize = 4096;
+    vector.reserve_exact(count);
+    let start = (vector.as_ptr() as usize).next_multiple_of(PAGE);
+    let end = (vector.as_ptr() as usize + count * size_of::<T>()) & !(PAGE - 1);
+    if start < end {
+        // SAFETY: the pages are the vector's own. If the kernel cannot do this, faults do.
+        unsafe {
+            libc::madvise(
+                start as *mut libc::c_void,
+                end - start,
+                libc::MADV_POPULATE_WRITE,
+            )
+        };
+    }
+}
+
+fn code_bytes(range: Range<u64>) -> Vec<u8> {
+    let length = (range.end - range.start) as usize;
+    // SAFETY: the range was emitted into the cache; jumps are patched only under its lock.
+    unsafe { std::slice::from_raw_parts(range.start as *const u8, length) }.to_vec()
+}
+
+/// Puts code at its place in the cache. Returns where it ends.
+fn put_code(at: u64, code: &[u8]) -> u64 {
+    // SAFETY: the caller checked that there is room; the cache is new, so nothing runs there.
+    unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };
+    at + code.len() as u64
+}
+
+fn put_table<T>(to: &mut Vec<u8>, records: &[T], mut put: impl FnMut(&mut Vec<u8>, &T)) {
+    let start = to.len();
+    to.extend([0; 8]);
+    for record in records {
+        put(to, record);
+    }
+    let length = (to.len() - start - 8) as u64;
+    to[start..start + 8].copy_from_slice(&length.to_le_bytes());
+}
+
+/// The tables of a snapshot, one after the other.
+struct Tables<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Tables<'a> {
+    /// The next table, with records of `size` bytes.
+    fn next(&mut self, size: usize) -> Result<&'a [u8], Damaged> {
+        let (length, rest) = self.bytes.split_first_chunk().ok_or(Damaged)?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| Damaged)?;
+        let (table, rest) = rest.split_at_checked(length).ok_or(Damaged)?;
+        self.bytes = rest;
+        Some(table)
+            .filter(|_| length.is_multiple_of(size))
+            .ok_or(Damaged)
+    }
+
+    fn records(
+        &mut self,
+        size: usize,
+    ) -> Result<impl ExactSizeIterator<Item = Record<'a>>, Damaged> {
+        let table = self.next(size)?;
+        Ok(table.chunks_exact(size).map(|bytes| Record { bytes }))
+    }
+}
+
+/// A record, read from its start.
+struct Record<'a> {
+    bytes: &'a [u8],
+}
+
+impl Record<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (taken, rest) = self
+            .bytes
+            .split_first_chunk()
+            .expect("records have their size");
+        self.bytes = rest;
+        *taken
+    }
+
+    fn u8(&mut self) -> u8 {
+        u8::from_le_bytes(self.take())
+    }
+
+    fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.take())
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.take())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.take())
+    }
+}
