@@ -70,6 +70,8 @@ pub struct Exit {
     pub warmth: Warmth,
     /// For the trace: which check or service this is.
     pub detail: u32,
+    /// Whether it is linked to an entry.
+    linked: bool,
     /// The next exit linked to the same entry: its index plus 1.
     next_incoming: u32,
 }
@@ -207,6 +209,7 @@ impl Exit {
             stub: 0,
             warmth: Warmth::default(),
             detail: 0,
+            linked: false,
             next_incoming: 0,
         }
     }
@@ -517,7 +520,8 @@ impl Cache {
 
     fn link(&mut self, index: u32) {
         let exit = self.exits[index as usize];
-        if self.is_unlinked(exit.target) {
+        // Several threads may have left by the exit before it was linked.
+        if exit.linked || self.is_unlinked(exit.target) {
             return;
         }
         let Some(entry_index) = self.find(exit.target) else {
@@ -534,7 +538,9 @@ impl Cache {
         } else {
             return;
         }
-        self.exits[index as usize].next_incoming = entry.incoming;
+        let exit = &mut self.exits[index as usize];
+        exit.linked = true;
+        exit.next_incoming = entry.incoming;
         entry.incoming = index + 1;
     }
 
@@ -722,6 +728,7 @@ impl Cache {
         while next != 0 {
             let exit = &mut self.exits[next as usize - 1];
             next = std::mem::take(&mut exit.next_incoming);
+            exit.linked = false;
             patch(exit.field, exit.stub);
             if exit.cold_field != 0 {
                 patch(exit.cold_field, exit.cold_field + 4);

@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use crate::process::{Code, Process};
+use crate::{finish, layout};
 
 const PAGE: u64 = 4096;
 /// How far a fragment can reach from its start: the most instructions times their length.
@@ -43,13 +44,15 @@ pub fn watch(code: &mut Code, pc: u64) {
 fn protect(code: &mut Code, page: u64, protection: i32) {
     if protection & libc::PROT_WRITE != 0 && code.watched_pages.insert(page) {
         // SAFETY: the page is the program's; a write to it is caught by `handle_write`.
-        unsafe {
-            libc::mprotect(
-                page as *mut libc::c_void,
-                PAGE as usize,
-                protection & !libc::PROT_WRITE,
-            )
-        };
+        let result = unsafe { layout::protect(page, PAGE, protection & !libc::PROT_WRITE) };
+        expect_done(result);
+    }
+}
+
+/// Whoever cannot watch code must not run it.
+fn expect_done(result: std::io::Result<()>) {
+    if let Err(error) = result {
+        finish::fatal(&format!("cannot protect translated code: {error}"));
     }
 }
 
@@ -134,7 +137,7 @@ pub fn release(code: &mut Code, range: Range<u64>) -> bool {
         }
         if let Some((_, region)) = code.regions.find(page) {
             // SAFETY: the page is the program's and gets the protection that the program asked for.
-            unsafe { libc::mprotect(page as *mut libc::c_void, PAGE as usize, region.protection) };
+            expect_done(unsafe { layout::protect(page, PAGE, region.protection) });
         }
     }
     !pages.is_empty()

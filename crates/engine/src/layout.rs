@@ -91,6 +91,29 @@ pub fn reserve_branch_table() -> io::Result<()> {
     )
 }
 
+/// Changes how whole pages are protected: `mprotect`.
+///
+/// The C library's function passes the protection on as it gets it, with whatever the caller
+/// left in the upper half of the register; the kernel takes all of it and refuses.
+///
+/// # Safety
+/// Nothing may rely on what the protection takes away.
+pub(crate) unsafe fn protect(start: u64, size: u64, protection: i32) -> io::Result<()> {
+    // SAFETY: the caller's.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mprotect,
+            start,
+            size,
+            libc::c_long::from(protection),
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Maps zeroed private memory, backed on first use, at exactly `address`.
 pub(crate) fn map_fixed(address: u64, size: u64, protection: i32) -> io::Result<()> {
     // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping.

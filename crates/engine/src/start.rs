@@ -258,11 +258,8 @@ fn copy_vdso() -> Vdso {
     // SAFETY: the kernel maps the vDSO readable; the copy was just mapped.
     unsafe {
         std::ptr::copy_nonoverlapping(start as *const u8, copy as *mut u8, size as usize);
-        libc::mprotect(
-            copy as *mut libc::c_void,
-            size as usize,
-            libc::PROT_READ | libc::PROT_EXEC,
-        );
+        // Writable it does as well.
+        let _ = layout::protect(copy, size, libc::PROT_READ | libc::PROT_EXEC);
     }
     Vdso {
         start: copy,

@@ -231,6 +231,7 @@ impl Cache {
                 stub,
                 warmth: Warmth::default(),
                 detail,
+                linked: false,
                 next_incoming: 0,
             });
             links.push(link);
@@ -256,7 +257,9 @@ impl Cache {
         }
         for (number, link) in (1..).zip(links).filter(|&(_, link)| link != 0) {
             let entry = self.entries.get_mut(link as usize - 1).ok_or(Damaged)?;
-            self.exits[number as usize - 1].next_incoming = entry.incoming;
+            let exit = &mut self.exits[number as usize - 1];
+            exit.linked = true;
+            exit.next_incoming = entry.incoming;
             entry.incoming = number;
         }
         self.check()

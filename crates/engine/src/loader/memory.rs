@@ -142,13 +142,7 @@ impl Reservation {
     pub(crate) fn protect(&self, address: u64, size: u64, protection: i32) -> io::Result<()> {
         self.require(address, size)?;
         // SAFETY: changes only pages of this reservation, to which nothing refers.
-        let result =
-            unsafe { libc::mprotect(address as *mut libc::c_void, size as usize, protection) };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        unsafe { crate::layout::protect(address, size, protection) }
     }
 
     /// Writes bytes into pages that the caller has mapped writable, and whose file, if any,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use unspool_events::{Event, Order, ThreadEncoder, ThreadId};
 
 use super::{Tracer, functions, lock};
+use crate::layout;
 use crate::process::Process;
 use crate::slots::Slots;
 
@@ -63,8 +64,13 @@ impl ThreadTrace {
                     "no memory for a trace buffer of {size} bytes\nhelp: ask for a smaller one with --buffer"
                 ));
             }
-            libc::mprotect(base.byte_add(size as usize), PAGE as usize, libc::PROT_NONE);
-            base as u64
+            let base = base as u64;
+            if let Err(error) = layout::protect(base + size, PAGE, libc::PROT_NONE) {
+                crate::finish::fatal(&format!(
+                    "cannot protect the end of a trace buffer: {error}"
+                ));
+            }
+            base
         };
         let encoder = lock(&tracer.writer).thread(thread);
         let mut trace = Box::new(ThreadTrace {
