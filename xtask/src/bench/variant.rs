@@ -12,6 +12,8 @@ pub(crate) enum Mode {
     Native,
     /// Translated, not traced.
     Run,
+    /// Translated with what earlier runs kept, not traced.
+    RunPersistent,
     /// Traced without order between threads, discarded.
     NoneDiscard,
     /// Traced with tickets, discarded.
@@ -47,6 +49,7 @@ impl Mode {
         match self {
             Mode::Native => "native",
             Mode::Run => "run",
+            Mode::RunPersistent => "run-persistent",
             Mode::NoneDiscard => "none-discard",
             Mode::TicketDiscard => "ticket-discard",
             Mode::TicketFile => "ticket-file",
@@ -116,7 +119,7 @@ impl Variant {
                 "--trace-mem=yes",
                 "--log-file=/dev/null",
             ],
-            Mode::Run => &["run"],
+            Mode::Run | Mode::RunPersistent => &["run"],
             Mode::NoneDiscard => &["trace", "--order", "none", "--discard"],
             Mode::TicketDiscard => &["trace", "--order", "ticket", "--discard"],
             Mode::TicketFile => &["trace", "--order", "ticket", "-o"],
@@ -131,6 +134,11 @@ impl Variant {
         words.extend(fixed.iter().map(OsString::from));
         if self.mode.writes_trace() {
             words.push(trace_file.into());
+        }
+        if self.mode == Mode::RunPersistent {
+            let mut option = OsString::from("--persistent-cache=");
+            option.push(trace_file.with_file_name("translations"));
+            words.push(option);
         }
         if self.mode.is_ours() {
             words.push("--".into());
@@ -160,6 +168,10 @@ mod tests {
     fn prefixes() {
         assert_eq!(prefix(Mode::Native), "");
         assert_eq!(prefix(Mode::Run), "/u run --");
+        assert_eq!(
+            prefix(Mode::RunPersistent),
+            "/u run --persistent-cache=/translations --"
+        );
         assert_eq!(prefix(Mode::TicketFile), "/u trace --order ticket -o /t --");
         assert_eq!(
             prefix(Mode::NoneDiscard),
