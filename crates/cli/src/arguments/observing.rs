@@ -27,7 +27,7 @@ pub(crate) struct RunArguments {
         require_equals = true,
         default_missing_value = ""
     )]
-    pub(crate) persistent_cache: Option<PathBuf>,
+    pub(crate) persistent_cache: Option<OsString>,
 
     /// The program and its arguments
     ///

@@ -65,8 +65,8 @@ impl TryFrom<RunArguments> for RunPlan {
 
 /// The directory for kept translations, made if it is not there; the user's cache directory
 /// where none was named.
-fn cache_directory(typed: PathBuf) -> Result<PathBuf, Failure> {
-    let directory = if typed.as_os_str().is_empty() {
+fn cache_directory(typed: OsString) -> Result<PathBuf, Failure> {
+    let directory = if typed.is_empty() {
         let base = std::env::var_os("XDG_CACHE_HOME")
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
@@ -76,7 +76,7 @@ fn cache_directory(typed: PathBuf) -> Result<PathBuf, Failure> {
         })?;
         base.join("unspool")
     } else {
-        typed
+        PathBuf::from(typed)
     };
     let made = std::fs::DirBuilder::new()
         .recursive(true)

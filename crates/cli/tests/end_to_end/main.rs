@@ -42,7 +42,6 @@ fn main() {
     trials.extend(other_orders::trials());
     trials.extend(own_failures::trials());
     trials.extend(persistent_cache::trials());
-    trials.extend(sanitizers::trials());
     trials.extend(selection::trials());
     trials.extend(summary::trials());
     trials.extend(thread_lives::trials());
