@@ -92,8 +92,13 @@ fn imbalance(process: &Process, index: usize, one: &Construct) -> Option<(f64, S
         kind => kind.word(),
     };
     let sentence = format!(
-        "the {what} at {} is imbalanced: thread {} does {:.0} % of the work of {team} threads; {advice} {:.3} s",
+        "the {what} at {} {} imbalanced: thread {} does {:.0} % of the work of {team} threads; {advice} {:.3} s",
         one.location.short(),
+        if one.kind == Kind::Sections {
+            "are"
+        } else {
+            "is"
+        },
         most.thread,
         part * 100.0,
         saved

@@ -71,12 +71,23 @@ impl<'record> Sources<'record> {
         let Some(loader) = loader else {
             return location;
         };
-        if let Ok(Some(line)) = loader.find_location(probe) {
-            location.file = line.file.map(str::to_owned);
-            location.line = line.line;
-        }
-        location.function = function_at(loader, probe);
+        let (function, line) = outermost_at(loader, probe);
+        location.function = function;
+        (location.file, location.line) = line;
         location
+    }
+
+    /// The name of a critical construct, from the variable that compilers make for it. The
+    /// one without a name has none.
+    pub(crate) fn critical_name(&self, address: u64) -> Option<String> {
+        let index = self.module_at(address)?;
+        let module = &self.modules[index];
+        let loader = self.loaders[index].get_or_init(|| Loader::new(&module.path).ok());
+        let symbol = loader
+            .as_ref()?
+            .find_symbol(address.wrapping_sub(module.bias))?;
+        let name = symbol.strip_prefix(".gomp_critical_user_")?;
+        Some(name.strip_suffix(".var").unwrap_or(name).to_owned())
     }
 
     /// Whether the line table has a row that starts at the call which returns to this
@@ -145,18 +156,26 @@ impl<'record> Sources<'record> {
     }
 }
 
-/// The function at an address, the one that encloses inlined ones.
-fn function_at(loader: &Loader, probe: u64) -> Option<String> {
-    let mut outermost = None;
+/// A file and a line in it.
+type Line = (Option<String>, Option<u32>);
+
+/// The function at an address, the one that encloses inlined ones, and the line in it.
+fn outermost_at(loader: &Loader, probe: u64) -> (Option<String>, Line) {
+    let mut function_name = None;
+    let mut line = None;
+    let own = |found: addr2line::Location<'_>| (found.file.map(str::to_owned), found.line);
     if let Ok(mut frames) = loader.find_frames(probe) {
         while let Ok(Some(frame)) = frames.next() {
             if let Some(function) = frame.function {
-                outermost = function.raw_name().ok().map(|name| name.into_owned());
+                function_name = function.raw_name().ok().map(|name| name.into_owned());
             }
+            line = frame.location.map(own);
         }
     }
-    let symbol = outermost.or_else(|| loader.find_symbol(probe).map(str::to_owned))?;
-    Some(unspool_binary::demangle(symbol.as_bytes()))
+    let line = line.or_else(|| loader.find_location(probe).ok().flatten().map(own));
+    let symbol = function_name.or_else(|| loader.find_symbol(probe).map(str::to_owned));
+    let function = symbol.map(|symbol| unspool_binary::demangle(symbol.as_bytes()));
+    (function, line.unwrap_or_default())
 }
 
 /// Whether a compiler made this function of a construct's block.

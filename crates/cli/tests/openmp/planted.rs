@@ -59,6 +59,8 @@ pub(crate) struct Expectation {
     threads: u64,
     /// The only compiler that plants it.
     only: Option<String>,
+    /// What a sentence of the diagnosis contains.
+    diagnosis: Option<String>,
 }
 
 impl Expectation {
@@ -66,7 +68,8 @@ impl Expectation {
     pub(crate) fn read(source: &Path) -> Option<Expectation> {
         let text = std::fs::read_to_string(source).ok()?;
         let mut planted = Vec::new();
-        let (mut productive, mut threads, mut only) = (None, None, None);
+        let (mut productive, mut threads) = (None, None);
+        let (mut only, mut diagnosis) = (None, None);
         let comment = text.lines().map_while(|line| {
             line.strip_prefix("//")
                 .or_else(|| line.strip_prefix('!'))
@@ -81,6 +84,7 @@ impl Expectation {
                 "productive" => productive = value.parse().ok(),
                 "threads" => threads = value.parse().ok(),
                 "only" => only = Some(value.to_owned()),
+                "diagnosis" => diagnosis = Some(value.to_owned()),
                 _ => {}
             }
         }
@@ -89,6 +93,7 @@ impl Expectation {
             productive: productive?,
             threads: threads?,
             only,
+            diagnosis,
         })
     }
 }
@@ -199,7 +204,16 @@ fn matches(report: &Value, expected: &Expectation, slack: f64) -> Result<(), Ver
             format!("{class}: {found} s were not planted")
         })?;
     }
-    Ok(())
+    check(diagnosed(report, expected) != Some(false), || {
+        format!("{:?} is not in {}", expected.diagnosis, report["diagnosis"])
+    })
+}
+
+/// Whether the diagnosis says what it should, if anything is asked of it.
+fn diagnosed(report: &Value, expected: &Expectation) -> Option<bool> {
+    let wanted = expected.diagnosis.as_ref()?;
+    let mut sentences = report["diagnosis"].as_array().into_iter().flatten();
+    Some(sentences.any(|sentence| sentence.as_str().is_some_and(|text| text.contains(wanted))))
 }
 
 /// Without the plant, there is no such loss: what found it before did not find it anyway.
@@ -210,5 +224,7 @@ fn lacks(report: &Value, expected: &Expectation, slack: f64) -> Result<(), Verdi
             format!("{class}: {found} s are reported where none were planted")
         })?;
     }
-    Ok(())
+    check(diagnosed(report, expected) != Some(true), || {
+        format!("{:?} is diagnosed without cause", expected.diagnosis)
+    })
 }

@@ -138,7 +138,12 @@ impl Builder<'_> {
             None => self.kind(one, &location),
         };
         let name = match one.kind {
-            Kind::Critical | Kind::Lock if detail != 0 => Some(format!("{detail:#x}")),
+            // LLVM's runtime tells the lock that it has made, which says nothing to anybody.
+            Kind::Critical => {
+                let name = self.sources.critical_name(detail);
+                name.filter(|name| !name.is_empty())
+            }
+            Kind::Lock if detail != 0 => Some(format!("{detail:#x}")),
             Kind::Mpi | Kind::Interval => {
                 let names = &self.record.names;
                 let found = names.iter().find(|(number, _)| *number == detail);

@@ -1,6 +1,7 @@
 // Threads that divide work by their numbers, unequally, meet at a barrier.
 // planted: barrier 0.6
 // productive: 1.0
+// diagnosis: at the barrier at barrier
 // threads: 4
 #include "planted.h"
 

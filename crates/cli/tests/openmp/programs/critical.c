@@ -3,6 +3,7 @@
 // planted: critical 0.6
 // planted: desynchronisation 0.6
 // productive: 0.4
+// diagnosis: in all (4 times
 // threads: 4
 #include "planted.h"
 

@@ -1,6 +1,7 @@
 // Work that every thread of a region repeats, before a loop.
 // planted: duplicated 0.6
 // productive: 0.6
+// diagnosis: do the same work outside worksharing constructs, 0.2
 // threads: 4
 #include "planted.h"
 

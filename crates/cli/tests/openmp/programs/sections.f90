@@ -1,6 +1,7 @@
 ! Two sections, one of which takes longer.
 ! planted: desynchronisation 0.6
 ! productive: 1.0
+! diagnosis: does 80 % of the work of 2 threads
 ! threads: 2
 program main
   use planted

@@ -1,6 +1,7 @@
 ! A serial part before a parallel region.
 ! planted: serial_part 0.9
 ! productive: 1.1
+! diagnosis: are outside parallel regions, where one thread works and 3 wait
 ! threads: 4
 program main
   use planted

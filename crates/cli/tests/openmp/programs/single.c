@@ -1,6 +1,7 @@
 // A block that one thread executes while the others wait.
 // planted: desynchronisation 0.9
 // productive: 0.7
+// diagnosis: one thread executes the single block at single.c
 // threads: 4
 #include "planted.h"
 
