@@ -3,6 +3,7 @@
 use iced_x86::{FlowControl, RflagsBits};
 
 use crate::execute::{DIED, REFUSED};
+use crate::layout::{DATA_SIZE, Place};
 use crate::place::{decode, with_way_out};
 use crate::record::{COMPLETED, CaseRecord, HUNG, NOT_RUN, Outcome, SIGNALLED};
 use crate::ways::Way;
@@ -43,8 +44,8 @@ const ALIGNMENT_CHECK: u64 = 17;
 /// What differs between a native run of a case and one observed in some way; empty if nothing
 /// does. Not compared:
 ///
-/// - The memory of cases that return: the word below the stack pointer, from which a return
-///   address was popped, is not what it was.
+/// - Whether a page that a case has no business with is not there, or may not be accessed: what
+///   else is mapped near 2 GiB is the observer's choice.
 ///
 /// With recording:
 ///
@@ -62,8 +63,8 @@ pub fn observed_differences(
     way: &Way,
 ) -> Vec<Part> {
     let mut observed = *observed;
-    if returns(record) {
-        observed.data = native.data;
+    if meets_others(native, &observed) {
+        (observed.signal[1], observed.fault[0]) = (native.signal[1], native.fault[0]);
     }
     if !way.traced || observed.status != SIGNALLED {
         return differences(native, &observed);
@@ -76,8 +77,29 @@ pub fn observed_differences(
     differences(native, &observed)
 }
 
+/// Whether both ended at the same address outside of all that cases are given, one where nothing
+/// is and the other where it may not go.
+fn meets_others(native: &Outcome, observed: &Outcome) -> bool {
+    const SEGMENTATION_FAULT: u64 = 11;
+    const PRESENT: u64 = 1;
+    const REASONS: std::ops::RangeInclusive<u64> = 1..=2;
+    let address = native.signal[2];
+    let own = [Place::Near, Place::Far].into_iter().any(|place| {
+        let end = place.data() + DATA_SIZE;
+        (place.code()..end).contains(&address)
+    });
+    let faults = |outcome: &Outcome| {
+        outcome.status == SIGNALLED
+            && outcome.signal[0] == SEGMENTATION_FAULT
+            && REASONS.contains(&outcome.signal[1])
+    };
+    !own && faults(native)
+        && faults(observed)
+        && (native.fault[0] ^ observed.fault[0]) & !PRESENT == 0
+}
+
 /// Whether there is a near return in the case, or in what a branch into it may find.
-fn returns(record: &CaseRecord) -> bool {
+pub(crate) fn returns(record: &CaseRecord) -> bool {
     with_way_out(record)
         .iter()
         .any(|byte| matches!(byte, 0xc2 | 0xc3))

@@ -17,6 +17,7 @@ use entry::UNSPOOL_FUZZ_EXCHANGE;
 use memmap2::{Mmap, MmapMut};
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::compare::returns;
 use crate::layout::{CODE_START, CODE_STRIDE, DATA_SIZE, Place};
 use crate::place::{BREAKPOINT, with_way_out};
 use crate::record::{COMPLETED, CaseRecord, FullState, Header, Outcome, VECTORS_SIZE};
@@ -116,6 +117,20 @@ impl<'a> Cases<'a> {
     }
 }
 
+/// Whether cases can change the rights of protection keys.
+fn has_protection_keys() -> bool {
+    const ENABLED: u32 = 1 << 4;
+    std::arch::x86_64::__cpuid_count(7, 0).ecx & ENABLED != 0
+}
+
+/// What the kernel starts processes with: an earlier case may have changed it.
+fn reset_protection_keys() {
+    // SAFETY: nothing has a key but the first one, which may do everything.
+    unsafe {
+        std::arch::asm!("wrpkru", in("eax") 0x5555_5554, in("ecx") 0, in("edx") 0, options(nostack));
+    }
+}
+
 /// Keeps this process on one processor. A refusal only makes some cases unrepeatable.
 fn stay_on(processor: usize) {
     // SAFETY: the set is valid.
@@ -128,6 +143,7 @@ fn stay_on(processor: usize) {
 
 fn run(request: &Request) -> anyhow::Result<()> {
     stay_on(request.processor);
+    let has_keys = has_protection_keys();
     let file = File::open(&request.cases)?;
     // SAFETY: nobody changes the file while it is read.
     let bytes = unsafe { Mmap::map(&file)? };
@@ -154,13 +170,37 @@ fn run(request: &Request) -> anyhow::Result<()> {
             continue;
         }
         prepare(&cases, case, data);
+        if has_keys {
+            reset_protection_keys();
+        }
         let outcome = run_case(index);
+        if returns(case) {
+            clear_below_stack(data);
+        }
         outcomes[index] = summarise(outcome, data);
         if let Some(states) = &mut states {
             keep(&mut states[index], data);
         }
     }
     Ok(())
+}
+
+/// Clears what lies below the stack pointer, where an observer may leave something else than the
+/// addresses that were returned to.
+fn clear_below_stack(data: *mut u8) {
+    const WORDS: u64 = 16;
+    const RSP: usize = 4;
+    // SAFETY: the case is over, so that nobody else uses the exchange.
+    let end = unsafe { UNSPOOL_FUZZ_EXCHANGE.registers[RSP] };
+    for at in (end.wrapping_sub(8 * WORDS)..end).step_by(8) {
+        for place in [Place::Near, Place::Far] {
+            let offset = at.wrapping_sub(place.data());
+            if offset <= DATA_SIZE - 8 {
+                // SAFETY: the word lies in the data.
+                unsafe { data.add(offset as usize).cast::<u64>().write_unaligned(0) };
+            }
+        }
+    }
 }
 
 fn map_for_writing(path: &Path) -> anyhow::Result<MmapMut> {
