@@ -91,9 +91,23 @@ pub struct FragmentTrace {
     pub(crate) warmth: Warmth,
     /// For each instruction: (words, accessing instructions) recorded before it.
     pub(crate) progress: Vec<(u8, u8)>,
+    /// Its repeated string instructions.
+    pub(crate) repetitions: Vec<Repetition>,
     /// Where in the cache the record of its last path is closed before its last
     /// instruction; 0 if it is not.
     pub(crate) closed: u32,
+}
+
+/// A repeated string instruction, which a fault may end in its middle: what it did until then
+/// is recorded all the same.
+#[derive(Debug)]
+pub struct Repetition {
+    /// The number of the instruction.
+    pub(crate) instruction: u32,
+    /// Words and accessing instructions recorded with it.
+    pub(crate) progress: (u8, u8),
+    /// What is stored behind it: the word, the register, and whether its lower half.
+    pub(crate) stores: Vec<(u8, u8, bool)>,
 }
 
 /// The counter from which tickets are drawn, and the locks under which atomic instructions

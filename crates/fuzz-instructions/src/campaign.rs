@@ -1,7 +1,7 @@
 //! Many cases, natively and in every way of observing.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use iced_x86::FlowControl;
@@ -13,7 +13,7 @@ use crate::generate::Generator;
 use crate::layout::{DATA_SIZE, Place};
 use crate::minimise;
 use crate::place::{decode, with_way_out};
-use crate::record::{CaseRecord, HUNG, Outcome, SIGNALLED};
+use crate::record::{CaseRecord, DISTURBED, HUNG, Outcome, SEPARATE, SIGNALLED};
 use crate::report;
 use crate::ways::Way;
 
@@ -102,6 +102,38 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(&Summary)) -> anyhow::Result<Su
         file += 1;
     }
     Ok(summary)
+}
+
+/// Records cases that follow from a seed, and asks whether the trace explains every value that
+/// they, and the runner behind them, read: an access that was recorded wrongly, or not at all,
+/// shows. Left out: `enter` with frames to copy that ends in its middle by a fault, whose first
+/// write is not recorded. With `disturbed`, a control, something writes that no trace can know of.
+/// `None`: all is explained.
+///
+/// # Errors
+/// If a runner cannot be started.
+pub fn verify(
+    unspool: &Path,
+    cases: usize,
+    seed: u64,
+    disturbed: bool,
+) -> anyhow::Result<Option<String>> {
+    let executor = Executor::new()?;
+    let mut generator = Generator::new(seed);
+    let cases: Vec<Case> = (0..cases).map(|_| generator.next_case()).collect();
+    let mut batch = executor.batch(&cases, false)?;
+    batch.separate(if disturbed { DISTURBED } else { SEPARATE })?;
+    let native = run_natively(&mut batch, &mut Summary::default())?;
+    let left_out: Vec<usize> = (0..native.len())
+        .filter(|&index| {
+            const ENTER: u8 = 0xc8;
+            let record = batch.record(index);
+            let code = &record.code[..record.length as usize];
+            native[index].status == SIGNALLED && code.contains(&ENTER)
+        })
+        .collect();
+    batch.leave_out(left_out)?;
+    batch.verify_recorded(unspool)
 }
 
 /// Runs given cases, with code that may and that may not be written, and describes those that

@@ -1,6 +1,7 @@
 //! Has a runner execute cases, natively or observed.
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::place::place;
 use crate::record::{CaseRecord, FullState, Header, NOT_RUN, Outcome};
 use crate::runner::{self, Request};
 use crate::state;
-use crate::ways::Way;
+use crate::ways::{OBSERVED_PATIENCE_US, Way};
 
 /// The status of a case in which the runner itself ended.
 pub const DIED: u64 = 4;
@@ -92,7 +93,8 @@ impl Executor {
             images: state::IMAGES,
             components: state::components(),
             writable: u64::from(writable),
-            reserved: [0; 3],
+            separate: 0,
+            reserved: [0; 2],
         };
         let records = cases
             .iter()
@@ -129,6 +131,43 @@ impl Batch<'_> {
         file.write_all(self.records.as_bytes())?;
         file.flush()?;
         Ok(())
+    }
+
+    /// Gives each place private data of its own from now on: [`crate::record::SEPARATE`] or
+    /// [`crate::record::DISTURBED`].
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn separate(&mut self, how: u64) -> anyhow::Result<()> {
+        self.header.separate = how;
+        self.write()
+    }
+
+    /// Records all cases with all values, and asks whether what was recorded explains them.
+    /// `None`: it does; else what is said of it.
+    ///
+    /// # Errors
+    /// If something cannot be started, or a case kills the runner.
+    pub fn verify_recorded(&self, unspool: &Path) -> anyhow::Result<Option<String>> {
+        let trace = self.executor.folder.path().join("recorded.unspool");
+        let words = ["trace", "--verify", "-o"].map(OsString::from);
+        let mut prefix = vec![unspool.as_os_str().to_owned()];
+        prefix.extend(words);
+        prefix.extend([trace.clone().into_os_string(), "--".into()]);
+        let way = Way {
+            name: "recorded".to_owned(),
+            prefix,
+            traced: true,
+            patience_us: OBSERVED_PATIENCE_US,
+            ..Way::native()
+        };
+        let results = self.run(&way)?;
+        if let Some((_, words)) = results.last_words.first() {
+            bail!("a case kills the runner: {words}");
+        }
+        let output = Command::new(unspool).arg("verify").arg(&trace).output()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok((!output.status.success()).then_some(said))
     }
 
     /// Leaves these cases out of later runs.

@@ -32,6 +32,16 @@ impl Place {
         }
     }
 
+    /// The place of code at an address.
+    #[must_use]
+    pub fn of(code: u64) -> Place {
+        if code >= Place::Far.code() {
+            Place::Far
+        } else {
+            Place::Near
+        }
+    }
+
     /// Where the data is. The low halves of far addresses are near ones.
     #[must_use]
     pub fn data(self) -> u64 {

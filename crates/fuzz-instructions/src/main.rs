@@ -36,6 +36,9 @@ struct Arguments {
     /// Replay the cases in this file, one on each line, instead of generating some
     #[arg(long)]
     replay: Option<PathBuf>,
+    /// Record the cases with all values instead, and ask whether the trace explains them
+    #[arg(long)]
+    recorded: bool,
     /// A control: falsify one result in each file of cases, which must be reported
     #[arg(long)]
     falsify: bool,
@@ -56,6 +59,16 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let unspool = std::fs::canonicalize(&arguments.unspool)
         .with_context(|| format!("cannot find {}", arguments.unspool.display()))?;
+    if arguments.recorded {
+        let said = campaign::verify(
+            &unspool,
+            arguments.cases.min(arguments.batch),
+            arguments.seed,
+            arguments.falsify,
+        )?;
+        println!("{}", said.as_deref().unwrap_or("all values are explained"));
+        return Ok(said.is_none());
+    }
     let named: Vec<&str> = if arguments.ways.is_empty() {
         ways::names().collect()
     } else {

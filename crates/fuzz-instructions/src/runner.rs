@@ -9,6 +9,7 @@ mod signals;
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -20,7 +21,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::compare::returns;
 use crate::layout::{CODE_START, CODE_STRIDE, DATA_SIZE, Place};
 use crate::place::{BREAKPOINT, with_way_out};
-use crate::record::{COMPLETED, CaseRecord, FullState, Header, Outcome, VECTORS_SIZE};
+use crate::record::{COMPLETED, CaseRecord, DISTURBED, FullState, Header, Outcome, VECTORS_SIZE};
 
 /// The first argument of a runner.
 pub const COMMAND: &str = "run-instruction-cases";
@@ -161,19 +162,25 @@ fn run(request: &Request) -> anyhow::Result<()> {
                 .0,
         ),
     };
-    let data = map_data()?;
+    map_data(cases.header.separate != 0)?;
     lay_out_code(&cases)?;
     signals::install(request);
+    let mut to_disturb = cases.header.separate == DISTURBED;
     for (index, case) in cases.cases.iter().enumerate() {
         // What an earlier run in another process has done is kept.
         if case.length == 0 || outcomes[index].status != 0 {
             continue;
         }
+        let data = Place::of(case.address).data() as *mut u8;
         prepare(&cases, case, data);
         if has_keys {
             reset_protection_keys();
         }
         let outcome = run_case(index);
+        if to_disturb && index >= cases.cases.len() / 2 {
+            disturb(data)?;
+            to_disturb = false;
+        }
         if returns(case) {
             clear_below_stack(data);
         }
@@ -182,6 +189,13 @@ fn run(request: &Request) -> anyhow::Result<()> {
             keep(&mut states[index], data);
         }
     }
+    Ok(())
+}
+
+/// Writes to the data in a way that is not an access.
+fn disturb(data: *mut u8) -> anyhow::Result<()> {
+    let memory = OpenOptions::new().write(true).open("/proc/self/mem")?;
+    memory.write_all_at(&[0x5a; 64], data as u64 + DATA_SIZE / 2)?;
     Ok(())
 }
 
@@ -209,15 +223,16 @@ fn map_for_writing(path: &Path) -> anyhow::Result<MmapMut> {
     Ok(unsafe { MmapMut::map_mut(&file)? })
 }
 
-/// Maps the data at both of its places.
-fn map_data() -> anyhow::Result<*mut u8> {
+/// Maps the data at both of its places: the same, or private data at each.
+fn map_data(separate: bool) -> anyhow::Result<()> {
     let memory = tempfile::tempfile()?;
     memory.set_len(DATA_SIZE)?;
     for place in [Place::Near, Place::Far] {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        map_at(place.data(), DATA_SIZE, protection, Some(&memory))?;
+        let shared = (!separate).then_some(&memory);
+        map_at(place.data(), DATA_SIZE, protection, shared)?;
     }
-    Ok(Place::Near.data() as *mut u8)
+    Ok(())
 }
 
 fn map_at(address: u64, size: u64, protection: i32, file: Option<&File>) -> anyhow::Result<()> {

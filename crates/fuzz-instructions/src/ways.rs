@@ -19,7 +19,8 @@ pub struct Way {
 }
 
 const NATIVE_PATIENCE_US: i64 = 20_000;
-const OBSERVED_PATIENCE_US: i64 = 1_000_000;
+/// The patience with observed cases.
+pub const OBSERVED_PATIENCE_US: i64 = 1_000_000;
 
 impl Way {
     /// As the processor and the kernel run it.

@@ -19,6 +19,10 @@ pub(crate) fn trials() -> Vec<Trial> {
             |_| a_wrong_result_is_reported(),
         ),
     ];
+    trials.push(trial(
+        "instructions::what_is_recorded_explains_memory".to_owned(),
+        |_| explains_memory(),
+    ));
     for name in ways::names() {
         trials.push(trial(format!("instructions::random::{name}"), move |_| {
             let cases = if name == "run" { 10_000 } else { 2_000 };
@@ -64,6 +68,26 @@ fn found_before() -> Result<(), Verdict> {
         Ok(())
     } else {
         Err(Verdict::Wrong(descriptions.join("\n")))
+    }
+}
+
+/// What cases read and write must be in the trace as it was. The control: a write that no trace
+/// can know of must be noticed.
+fn explains_memory() -> Result<(), Verdict> {
+    const CASES: usize = 1500;
+    let verify = |disturbed| {
+        campaign::verify(&COMMAND, CASES, SEED, disturbed)
+            .map_err(|problem| Verdict::Wrong(format!("{problem:#}")))
+    };
+    if let Some(said) = verify(false)? {
+        return Err(Verdict::Wrong(crate::observer::shorten(&said)));
+    }
+    match verify(true)? {
+        Some(_) => Ok(()),
+        None => Err(Verdict::Wrong(
+            "memory was written behind the trace, and it explains the values all the same"
+                .to_owned(),
+        )),
     }
 }
 

@@ -8,6 +8,8 @@ use crate::slots::{BORROWED_SPILLS, offset};
 use crate::thread::Thread;
 use crate::translate::record::LOCK_SPILL;
 
+use super::Repetition;
+
 const WORD: u64 = 8;
 const PAGE: u64 = 4096;
 
@@ -62,8 +64,18 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
             return;
         }
         let register = fragment.warmth.buffer();
-        let (words, accessing) = fragment.progress[position.index as usize];
-        let start = thread.register(register);
+        let mut start = thread.register(register);
+        let interrupted = fragment
+            .repetitions
+            .iter()
+            .find(|repetition| !position.boundary && repetition.instruction == position.index);
+        let (words, accessing) = match interrupted {
+            None => fragment.progress[position.index as usize],
+            Some(repetition) => {
+                start = complete(thread, start, repetition);
+                repetition.progress
+            }
+        };
         let mut end = start;
         if accessing != 0 {
             let argument = u64::from(fragment.first_path.0) | u64::from(accessing) << 24;
@@ -85,6 +97,31 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
         // SAFETY: the slots belong to this thread.
         unsafe { (*thread.slots).buffer = end };
     });
+}
+
+/// Stores what is stored behind a repeated string instruction, which has ended in its middle.
+/// Returns where the record now starts.
+fn complete(thread: &Thread, start: u64, repetition: &Repetition) -> u64 {
+    let size = WORD * (u64::from(repetition.progress.0) + 1);
+    // SAFETY: the trace belongs to this thread, or to its parent that waits.
+    let trace = unsafe { &mut *thread.trace };
+    let mut record = start;
+    if start + size > trace.end {
+        // As much of the record as is there moves to the buffer's start.
+        trace.hand_over(start);
+        let rest = (trace.end - start) as usize;
+        // SAFETY: both ranges lie in the buffer.
+        unsafe { std::ptr::copy(start as *const u8, trace.base as *mut u8, rest) };
+        record = trace.base;
+    }
+    for &(slot, register, half) in &repetition.stores {
+        let value = thread.register(register);
+        let value = if half { value & 0xffff_ffff } else { value };
+        let word = record + WORD * (u64::from(slot) + 1);
+        // SAFETY: the word lies in the record, for which there is room.
+        unsafe { (word as *mut u64).write(value) };
+    }
+    record
 }
 
 /// The record is closed: the position in the buffer, wherever it is now, is behind it.

@@ -16,6 +16,7 @@ use crate::decode::{Kind, Segment};
 use crate::emit::{Address, Gpr, gpr};
 use crate::operands::{ElementMask, InstructionFacts, MemoryOperand, RegisterUse, Shape};
 use crate::slots::offset;
+use crate::trace::Repetition;
 
 /// The spill slots for saving flags: rax, and the flags themselves.
 pub(crate) const RAX_SPILL: u8 = 5;
@@ -112,6 +113,22 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
                 }
             }
         }
+    }
+    if !stores.is_empty() {
+        let stores = stores.iter().filter_map(|&(slot, what)| match what {
+            After::Register(register) => Some((slot, register, false)),
+            After::Half(register) => Some((slot, register, true)),
+            After::ZeroFlag => None,
+        });
+        let repetition = Repetition {
+            instruction: translation.instruction_number(),
+            progress: (
+                translation.words as u8,
+                translation.superblock.instructions.len() as u8,
+            ),
+            stores: stores.collect(),
+        };
+        translation.repetitions.push(repetition);
     }
     if let Some(slot) = described.cas_success {
         stores.push((slot, After::ZeroFlag));

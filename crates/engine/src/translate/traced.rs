@@ -23,7 +23,7 @@ use crate::emit::{Gpr, gpr};
 use crate::exit::ExitKind;
 use crate::gates::Gates;
 use crate::slots::{TARGET_SPILL, offset};
-use crate::trace::{FragmentTrace, Tracer};
+use crate::trace::{FragmentTrace, Repetition, Tracer};
 use crate::warmth::Warmth;
 
 /// A path that leaves the superblock: code at its end that finishes the record.
@@ -67,6 +67,7 @@ pub fn translate(
         words: 0,
         leaving: Vec::new(),
         progress: Vec::with_capacity(items.len()),
+        repetitions: Vec::new(),
         closed: 0,
         exchanged: false,
         slow_checks: Vec::new(),
@@ -77,6 +78,7 @@ pub fn translate(
         builder,
         superblock,
         progress,
+        repetitions,
         closed,
         ..
     } = translation;
@@ -89,6 +91,7 @@ pub fn translate(
         first_path,
         warmth,
         progress,
+        repetitions,
         closed,
     });
     cache.commit(&builder.code, draft);
@@ -107,6 +110,7 @@ pub(crate) struct Translation<'a> {
     leaving: Vec<Leaving>,
     /// For each instruction: (words, accessing instructions) recorded before it.
     progress: Vec<(u8, u8)>,
+    pub(crate) repetitions: Vec<Repetition>,
     /// Where the record is closed before the last instruction is executed; 0 if it is not.
     closed: u32,
     /// Whether the last instruction leaves with other registers on loan.

@@ -23,7 +23,11 @@ pub(super) fn is_excluded(instruction: &Instruction, bytes: &[u8]) -> bool {
     let calls_kernel = bytes
         .windows(2)
         .any(|pair| matches!(pair, [0x0f, 0x05 | 0x34] | [0xcd, _]));
+    let calls_hypervisor = bytes
+        .windows(3)
+        .any(|bytes| matches!(bytes, [0x0f, 0x01, 0xc1 | 0xd9]));
     calls_kernel
+        || calls_hypervisor
         || names_gs(instruction)
         || transfers_oddly(instruction, bytes)
         || writes_selector(instruction)
@@ -113,8 +117,6 @@ fn is_unrepeatable(mnemonic: Mnemonic) -> bool {
             | M::Rdpru
             | M::Rdpmc
             | M::Int1
-            | M::Vmcall
-            | M::Vmmcall
             | M::Mwait
             | M::Mwaitx
             | M::Monitor
