@@ -13,7 +13,7 @@ use crate::generate::Generator;
 use crate::layout::{DATA_SIZE, Place};
 use crate::minimise;
 use crate::place::{decode, with_way_out};
-use crate::record::{CaseRecord, DISTURBED, HUNG, Outcome, SEPARATE, SIGNALLED};
+use crate::record::{CaseRecord, HUNG, Outcome, SIGNALLED};
 use crate::report;
 use crate::ways::Way;
 
@@ -104,36 +104,36 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(&Summary)) -> anyhow::Result<Su
     Ok(summary)
 }
 
-/// Records cases that follow from a seed, and asks whether the trace explains every value that
-/// they, and the runner behind them, read: an access that was recorded wrongly, or not at all,
-/// shows. Left out: `enter` with frames to copy that ends in its middle by a fault, whose first
-/// write is not recorded. With `disturbed`, a control, something writes that no trace can know of.
-/// `None`: all is explained.
+/// Cases that follow from a seed.
+#[must_use]
+pub fn cases(count: usize, seed: u64) -> Vec<Case> {
+    let mut generator = Generator::new(seed);
+    (0..count).map(|_| generator.next_case()).collect()
+}
+
+/// Records cases, and asks whether the trace explains every value that they, and the runner
+/// behind them, read: a write that was recorded wrongly, or not at all, shows. `None`: all is
+/// explained. Cases of which [`is_recorded_in_part`] is true are left out if asked for.
 ///
 /// # Errors
 /// If a runner cannot be started.
-pub fn verify(
-    unspool: &Path,
-    cases: usize,
-    seed: u64,
-    disturbed: bool,
-) -> anyhow::Result<Option<String>> {
+pub fn verify(unspool: &Path, cases: &[Case], whole: bool) -> anyhow::Result<Option<String>> {
     let executor = Executor::new()?;
-    let mut generator = Generator::new(seed);
-    let cases: Vec<Case> = (0..cases).map(|_| generator.next_case()).collect();
-    let mut batch = executor.batch(&cases, false)?;
-    batch.separate(if disturbed { DISTURBED } else { SEPARATE })?;
+    let mut batch = executor.batch(cases, false)?;
+    batch.separate()?;
     let native = run_natively(&mut batch, &mut Summary::default())?;
     let left_out: Vec<usize> = (0..native.len())
-        .filter(|&index| {
-            const ENTER: u8 = 0xc8;
-            let record = batch.record(index);
-            let code = &record.code[..record.length as usize];
-            native[index].status == SIGNALLED && code.contains(&ENTER)
-        })
+        .filter(|&index| whole && is_recorded_in_part(batch.record(index), &native[index]))
         .collect();
     batch.leave_out(left_out)?;
     batch.verify_recorded(unspool)
+}
+
+/// Whether the case may end by a fault inside `enter`, with frames to copy: what it pushed
+/// before is not recorded.
+fn is_recorded_in_part(record: &CaseRecord, outcome: &Outcome) -> bool {
+    const ENTER: u8 = 0xc8;
+    outcome.status == SIGNALLED && record.code[..record.length as usize].contains(&ENTER)
 }
 
 /// Runs given cases, with code that may and that may not be written, and describes those that
@@ -290,6 +290,8 @@ pub(crate) fn is_foreign(outcome: &Outcome) -> bool {
     const PAGE_FAULT: u64 = 14;
     const LOWEST: u64 = 0x1_0000;
     const HIGHEST: u64 = 0x1000_0000_0000;
+    // Where the observed program's own image and libraries may be: code to run into.
+    const IMAGES: std::ops::Range<u64> = 0x1000_0000..0x7000_0000;
     let address = outcome.fault[2];
     let is_own = [Place::Near, Place::Far].into_iter().any(|place| {
         (place.data() - 0x1_0000..place.data() + DATA_SIZE + 0x1_0000).contains(&address)
@@ -299,7 +301,7 @@ pub(crate) fn is_foreign(outcome: &Outcome) -> bool {
     }
     outcome.fault[1] == PAGE_FAULT
         && (LOWEST..HIGHEST).contains(&address)
-        && address != outcome.pc
+        && (address != outcome.pc || IMAGES.contains(&address))
         && !is_own
 }
 

@@ -133,13 +133,12 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Gives each place private data of its own from now on: [`crate::record::SEPARATE`] or
-    /// [`crate::record::DISTURBED`].
+    /// Gives each place private data of its own from now on, whose values a trace can explain.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn separate(&mut self, how: u64) -> anyhow::Result<()> {
-        self.header.separate = how;
+    pub fn separate(&mut self) -> anyhow::Result<()> {
+        self.header.separate = 1;
         self.write()
     }
 

@@ -19,16 +19,11 @@ pub struct Header {
     pub components: u64,
     /// Whether the code of the cases stays writable.
     pub writable: u64,
-    /// Whether each place has private data of its own: [`SEPARATE`] or [`DISTURBED`], else 0.
+    /// Whether each place has private data of its own.
     pub separate: u64,
     /// Fills the header up to 64 bytes.
     pub reserved: [u64; 2],
 }
-
-/// Private data, so that a trace can explain each value.
-pub const SEPARATE: u64 = 1;
-/// The same, and for a control something writes to it that no trace can know of.
-pub const DISTURBED: u64 = 2;
 
 /// Bytes of an XSAVE area.
 pub const VECTORS_SIZE: usize = 4096;

@@ -9,7 +9,6 @@ mod signals;
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -21,7 +20,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::compare::returns;
 use crate::layout::{CODE_START, CODE_STRIDE, DATA_SIZE, Place};
 use crate::place::{BREAKPOINT, with_way_out};
-use crate::record::{COMPLETED, CaseRecord, DISTURBED, FullState, Header, Outcome, VECTORS_SIZE};
+use crate::record::{COMPLETED, CaseRecord, FullState, Header, Outcome, VECTORS_SIZE};
 
 /// The first argument of a runner.
 pub const COMMAND: &str = "run-instruction-cases";
@@ -165,7 +164,6 @@ fn run(request: &Request) -> anyhow::Result<()> {
     map_data(cases.header.separate != 0)?;
     lay_out_code(&cases)?;
     signals::install(request);
-    let mut to_disturb = cases.header.separate == DISTURBED;
     for (index, case) in cases.cases.iter().enumerate() {
         // What an earlier run in another process has done is kept.
         if case.length == 0 || outcomes[index].status != 0 {
@@ -177,10 +175,6 @@ fn run(request: &Request) -> anyhow::Result<()> {
             reset_protection_keys();
         }
         let outcome = run_case(index);
-        if to_disturb && index >= cases.cases.len() / 2 {
-            disturb(data)?;
-            to_disturb = false;
-        }
         if returns(case) {
             clear_below_stack(data);
         }
@@ -189,13 +183,6 @@ fn run(request: &Request) -> anyhow::Result<()> {
             keep(&mut states[index], data);
         }
     }
-    Ok(())
-}
-
-/// Writes to the data in a way that is not an access.
-fn disturb(data: *mut u8) -> anyhow::Result<()> {
-    let memory = OpenOptions::new().write(true).open("/proc/self/mem")?;
-    memory.write_all_at(&[0x5a; 64], data as u64 + DATA_SIZE / 2)?;
     Ok(())
 }
 
