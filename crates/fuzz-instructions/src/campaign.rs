@@ -113,7 +113,8 @@ pub fn cases(count: usize, seed: u64) -> Vec<Case> {
 
 /// Records cases, and asks whether the trace explains every value that they, and the runner
 /// behind them, read: a write that was recorded wrongly, or not at all, shows. `None`: all is
-/// explained. Cases of which [`is_recorded_in_part`] is true are left out if asked for.
+/// explained. With `whole`, cases are left out of which it is known that a fault ends an
+/// instruction of theirs whose first writes are not recorded.
 ///
 /// # Errors
 /// If a runner cannot be started.
