@@ -5,6 +5,8 @@
 //! never touched an entry reads as 0, and the jump to address 0 faults; the fault leads to
 //! the miss gate too.
 
+use std::ops::Range;
+
 use crate::layout::{BRANCH_TABLE, LIBRARY_END};
 
 const ENTRIES_PER_PAGE: u64 = 512;
@@ -49,6 +51,26 @@ impl BranchTable {
             self.fill(page);
         }
         write(pc, code);
+    }
+
+    /// Prepares for entries at these addresses, in ascending order, to be set: the kernel is
+    /// asked for neighbouring pages at once.
+    pub fn prepare(&self, addresses: impl Iterator<Item = u64>) {
+        let mut run = 0..0;
+        let pages = addresses
+            .filter(|&pc| self.covers(pc))
+            .map(|pc| pc / ENTRIES_PER_PAGE)
+            .filter(|&page| !self.is_filled(page));
+        for page in pages {
+            if page >= run.end {
+                if page != run.end {
+                    populate(&run);
+                    run.start = page;
+                }
+                run.end = page + 1;
+            }
+        }
+        populate(&run);
     }
 
     fn fill(&self, page: u64) {
@@ -103,6 +125,22 @@ impl BranchTable {
                 left &= left - 1;
             }
         }
+    }
+}
+
+/// Has memory put behind pages of the table, unless they are too few to be worth it.
+fn populate(pages: &Range<u64>) {
+    const PAGE: u64 = 4096;
+    let count = pages.end - pages.start;
+    if count > 1 {
+        // SAFETY: the pages are the table's. If the kernel cannot do this, faults do.
+        unsafe {
+            libc::madvise(
+                (BRANCH_TABLE + pages.start * PAGE) as *mut libc::c_void,
+                (count * PAGE) as usize,
+                libc::MADV_POPULATE_WRITE,
+            )
+        };
     }
 }
 

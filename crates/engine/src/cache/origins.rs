@@ -55,6 +55,11 @@ impl Origins {
         lengths
     }
 
+    /// Makes room for `count` more pieces.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.by_block.reserve(count);
+    }
+
     /// Adds a piece of code of a fragment.
     pub(super) fn insert_piece(&mut self, fragment: u32, range: Range<u64>) {
         let start = range.start;

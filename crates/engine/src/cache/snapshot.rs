@@ -298,6 +298,9 @@ impl Cache {
 
     /// The code of a module is there: its translations can be entered from now on.
     pub fn wake(&mut self, module: u16) {
+        let of_module = |number: &&u16| **number == module;
+        let count = self.sleeping.fragments.iter().filter(of_module).count();
+        self.origins.reserve(count);
         for (index, &number) in (0..).zip(&self.sleeping.fragments) {
             if number == module {
                 let fragment = &mut self.fragments[index as usize];
@@ -319,6 +322,7 @@ impl Cache {
         let landings = extract(&mut self.sleeping.landings, |&(number, ..)| {
             number == module
         });
+        self.branches.prepare(landings.iter().map(|&(_, pc, _)| pc));
         for (_, pc, landing) in landings {
             self.branches.set(pc, u64::from(landing));
         }
