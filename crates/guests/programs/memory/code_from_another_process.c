@@ -2,24 +2,13 @@
 // through a file that both have mapped.
 // flags: -O2 -D_GNU_SOURCE
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "answer.h"
 #include "expect.h"
 
 #define ROUNDS 100
-
-static void write_answer(unsigned char *place, int number) {
-    unsigned char code[] = {0xb8, 0, 0, 0, 0, 0xc3};
-    memcpy(code + 1, &number, 4);
-    memcpy(place, code, sizeof code);
-}
-
-static int call(unsigned char *place) {
-    int (*volatile function)(void) = (int (*)(void))place;
-    return function();
-}
 
 static void tell(int pipe) { EXPECT(write(pipe, "x", 1) == 1); }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "answer.h"
 #include "expect.h"
 
 enum { ROUNDS = 200 };
@@ -18,11 +19,6 @@ static atomic_int turn, stop;
 static void serialise(void) {
     unsigned leaf = 0;
     __asm__ volatile("cpuid" : "+a"(leaf)::"rbx", "rcx", "rdx", "memory");
-}
-
-static int call(unsigned char *place) {
-    int (*volatile function)(void) = (int (*)(void))place;
-    return function();
 }
 
 static void *run(void *argument) {

@@ -4,25 +4,12 @@
 // variants: threaded
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 
+#include "answer.h"
 #include "expect.h"
 
 enum { PAGE = 4096, ROUNDS = 200 };
-
-typedef int (*function)(void);
-
-static void write_answer(unsigned char *place, int number) {
-    unsigned char code[] = {0xb8, 0, 0, 0, 0, 0xc3};
-    memcpy(code + 1, &number, 4);
-    memcpy(place, code, sizeof code);
-}
-
-static int call(void *place) {
-    function volatile here = (function)place;
-    return here();
-}
 
 static unsigned char *map_at(void *place, int protection) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | (place ? MAP_FIXED : 0);
