@@ -177,6 +177,7 @@ fn run(request: &Request) -> anyhow::Result<()> {
         let outcome = run_case(index);
         if returns(case) {
             clear_below_stack(data);
+            clear_patches(case, data);
         }
         outcomes[index] = summarise(outcome, data);
         if let Some(states) = &mut states {
@@ -184,6 +185,17 @@ fn run(request: &Request) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Clears the words that were put into the data for the case: the addresses to return to are
+/// among them, and the stack may have gone elsewhere since.
+fn clear_patches(case: &CaseRecord, data: *mut u8) {
+    for [offset, _] in case.patches {
+        if offset <= DATA_SIZE - 8 {
+            // SAFETY: the word lies in the data.
+            unsafe { data.add(offset as usize).cast::<u64>().write_unaligned(0) };
+        }
+    }
 }
 
 /// Clears what lies below the stack pointer, where an observer may leave something else than the
