@@ -107,8 +107,11 @@ pub fn share(code: &mut Code) {
 /// If a fault at `address` is a write to a watched page: makes the page writable again and
 /// its translations stale. The faulting instruction is to be repeated.
 pub fn handle_write(process: &Process, address: u64, registers: &[i64; 23]) -> bool {
+    const PRESENT: i64 = 1;
     const WRITE: i64 = 2;
-    if registers[libc::REG_ERR as usize] & WRITE == 0 {
+    const PROTECTION_KEY: i64 = 32;
+    let error = registers[libc::REG_ERR as usize];
+    if error & WRITE == 0 {
         return false;
     }
     let in_engine = !crate::gates::in_cache(registers[libc::REG_RIP as usize] as u64);
@@ -118,7 +121,13 @@ pub fn handle_write(process: &Process, address: u64, registers: &[i64; 23]) -> b
     let mut code = process.code();
     // The last page of the address space ends at its last byte: no program has it anyway.
     let page = address & !(PAGE - 1);
-    release(&mut code, page..page.saturating_add(PAGE))
+    if release(&mut code, page..page.saturating_add(PAGE)) {
+        return true;
+    }
+    // Another thread may have written to the page at the same time, and released it.
+    let region = code.regions.find(address);
+    let is_writable = region.is_some_and(|(_, region)| region.protection & libc::PROT_WRITE != 0);
+    is_writable && error & (PRESENT | PROTECTION_KEY) == PRESENT
 }
 
 /// Makes the watched pages of a range writable again and their translations stale, those
