@@ -244,6 +244,12 @@ impl Regions {
         end - address
     }
 
+    /// Whether nothing is mapped in a range.
+    #[must_use]
+    pub fn is_free(&self, range: Range<u64>) -> bool {
+        self.find(range.start).is_none() && self.by_start.range(range).next().is_none()
+    }
+
     /// The lowest free range of `size` bytes inside `area`.
     #[must_use]
     pub fn find_gap(&self, size: u64, area: Range<u64>) -> Option<u64> {
@@ -385,6 +391,8 @@ mod tests {
         regions.insert(0x2000..0x3000, 1, None);
         regions.insert(0x4000..0x5000, 1, None);
         assert_eq!(regions.find_gap(0x1000, 0x1000..0x9000), Some(0x1000));
+        assert!(regions.is_free(0x3000..0x4000));
+        assert!(!regions.is_free(0x3000..0x4001) && !regions.is_free(0x2fff..0x3001));
         assert_eq!(regions.find_gap(0x1000, 0x2000..0x9000), Some(0x3000));
         assert_eq!(regions.find_gap(0x2000, 0x2000..0x9000), Some(0x5000));
         assert_eq!(regions.find_gap(0x5000, 0x2000..0x9000), None);

@@ -137,7 +137,9 @@ impl Variant {
         }
         if self.mode == Mode::RunPersistent {
             let mut option = OsString::from("--persistent-cache=");
-            option.push(trace_file.with_file_name("translations"));
+            // Beside the folder of the traces, which is emptied before each run.
+            let traces = trace_file.parent().unwrap_or(trace_file);
+            option.push(traces.with_file_name("translations"));
             words.push(option);
         }
         if self.mode.is_ours() {

@@ -82,6 +82,14 @@ pub(super) fn map(process: &Process, call: &Call) -> i64 {
             .unwrap_or(0);
     }
     let wanted = whole_pages(address, size);
+    let near_libraries = (LIBRARY_BASE..HASHED_BRANCHES).contains(&address);
+    if !fixed && near_libraries && !code.regions.is_free(wanted.clone()) {
+        // Just-in-time compilers wish for a place near their own code. If it is taken, another
+        // one there serves them better than one far away.
+        let pages = wanted.end - wanted.start;
+        let area = LIBRARY_BASE..HASHED_BRANCHES;
+        hint = code.regions.find_gap(pages, area).unwrap_or(address);
+    }
     if !fixed && address != 0 && wanted.start < CACHE_BASE + CACHE_SIZE && meets_engine(&wanted) {
         // Some programs cannot do without what they wish for.
         crate::finish::say(&format!(
