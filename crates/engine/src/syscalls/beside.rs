@@ -2,11 +2,14 @@
 //! `CLONE_THREAD` and `CLONE_VFORK`) and runs beside it.
 //!
 //! It needs an engine thread's state that nobody else uses. So a thread of the engine's is
-//! started for it, which makes the child by `vfork` and waits in the kernel: the child runs
-//! on that thread's stack and thread-local memory until it exits or executes a program,
-//! while the program's own thread goes on. In the trace it is a thread of its parent's.
+//! started for it, which makes the child and waits: the child runs on that thread's stack and
+//! thread-local memory until it exits or executes a program, while the program's own thread
+//! goes on. In the trace it is a thread of its parent's.
+//!
+//! The thread does not wait as `vfork` does, which no debugger can stop: sanitizers look for
+//! leaks in such a child, and stop all threads of their program before.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use super::processes::{Request, Seed, errno, list};
@@ -57,6 +60,9 @@ pub(super) fn start(process: &'static Process, thread: &mut Thread, request: &Re
     result
 }
 
+/// What a child's word holds until the child has left the memory.
+const HERE: u32 = 1;
+
 /// Makes the child, and waits until it has left this thread's memory alone.
 fn wait_for_child(beside: &mut Beside) {
     const STACK: usize = 512 << 10;
@@ -66,21 +72,55 @@ fn wait_for_child(beside: &mut Beside) {
         | libc::CLONE_CHILD_SETTID
         | libc::CLONE_PARENT_SETTID
         | libc::CLONE_SETTLS) as u64;
-    let flags = request.flags & !handled | libc::CLONE_VFORK as u64 | request.exit_signal;
-    // SAFETY: the child runs on `stack`, which outlives its use of this memory, because the
-    // kernel keeps this thread waiting until then.
+    let flags = request.flags & !handled | libc::CLONE_CHILD_CLEARTID as u64 | request.exit_signal;
+    let word = AtomicU32::new(HERE);
+    // SAFETY: the child runs on `stack`, which outlives its use of this memory, because this
+    // thread waits until then.
     let child = unsafe {
         let top = stack.as_mut_ptr().add(stack.len());
-        let argument = (&raw mut *beside).cast();
-        let pid_file = request.pid_file as *mut i32;
-        libc::clone(run, top.cast(), flags as u32 as i32, argument, pid_file)
+        libc::clone(
+            run,
+            top.cast(),
+            flags as u32 as i32,
+            (&raw mut *beside).cast(),
+            request.pid_file as *mut i32,
+            std::ptr::null_mut::<libc::c_void>(),
+            word.as_ptr(),
+        )
     };
     if child > 0 {
+        wait_until_left(&word, child);
         // It may have been killed.
         finish::leave_list(beside.process, child);
     } else {
         // The parent may be gone by now; nobody waits then.
         let _ = beside.announce.send(-i64::from(errno()));
+    }
+}
+
+/// Waits until the kernel clears the word, as it does when the child exits or executes a
+/// program. Some kernels leave it as it is where a core is dumped; then the child is gone
+/// when its parent has heard of it.
+fn wait_until_left(word: &AtomicU32, child: i32) {
+    let a_second = libc::timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    while word.load(Ordering::Acquire) == HERE {
+        // SAFETY: the word lives as long as this call. The kernel wakes it as a shared one.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                word.as_ptr(),
+                libc::FUTEX_WAIT,
+                HERE,
+                &raw const a_second,
+            )
+        };
+        // SAFETY: signal 0 only asks.
+        if result != 0 && unsafe { libc::kill(child, 0) } != 0 && errno() == libc::ESRCH {
+            return;
+        }
     }
 }
 
