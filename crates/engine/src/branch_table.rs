@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::layout::{BRANCH_TABLE, LIBRARY_END};
+use crate::layout::{self, BRANCH_TABLE, LIBRARY_END};
 
 const ENTRIES_PER_PAGE: u64 = 512;
 
@@ -133,14 +133,8 @@ fn populate(pages: &Range<u64>) {
     const PAGE: u64 = 4096;
     let count = pages.end - pages.start;
     if count > 1 {
-        // SAFETY: the pages are the table's. If the kernel cannot do this, faults do.
-        unsafe {
-            libc::madvise(
-                (BRANCH_TABLE + pages.start * PAGE) as *mut libc::c_void,
-                (count * PAGE) as usize,
-                libc::MADV_POPULATE_WRITE,
-            )
-        };
+        let start = BRANCH_TABLE + pages.start * PAGE;
+        layout::populate(start..start + count * PAGE);
     }
 }
 

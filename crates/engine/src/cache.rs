@@ -13,6 +13,8 @@
 //! later grow from its middle.
 
 mod boundaries;
+mod draft;
+mod links;
 mod origins;
 mod snapshot;
 
@@ -21,60 +23,24 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::boundaries::{Boundaries, Step, Steps};
+pub use self::draft::Draft;
+use self::links::Links;
+pub(crate) use self::links::patch;
+pub use self::links::{Entry, Exit};
 use self::origins::Origins;
 pub use self::snapshot::Damaged;
 use self::snapshot::Sleeping;
 use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr};
-use crate::exit::{self, ExitKind};
+use crate::exit;
 use crate::gates::{GATES_SIZE, Gates};
 use crate::hashed_branches::HashedBranches;
-use crate::layout::{BRANCH_TABLE, CACHE_BASE};
+use crate::layout::CACHE_BASE;
 use crate::warmth::{Arrival, Warmth};
 
 /// Bytes that must be free in either half before a fragment is begun.
 const FRAGMENT_ROOM: u64 = 256 << 10;
 const PAGE_SHIFT: u64 = 12;
-
-/// A program address at which translated code can be entered.
-#[derive(Debug, Clone, Copy)]
-pub struct Entry {
-    /// The program address.
-    pub pc: u64,
-    /// The code, to be entered with all program state in place.
-    pub cache: u32,
-    /// The code to be entered with the trace registers loaded (see [`Warmth`]); 0 if none.
-    pub warm: u32,
-    /// Which trace registers `warm` expects.
-    pub warmth: Warmth,
-    /// The first linked exit: its index plus 1.
-    incoming: u32,
-}
-
-/// An exit of a fragment.
-#[derive(Debug, Clone, Copy)]
-pub struct Exit {
-    /// The program address to go on at.
-    pub target: u64,
-    /// What it is for.
-    pub kind: ExitKind,
-    /// The 32-bit field of the jump that leaves with trace registers loaded, or the only
-    /// jump where there are none; 0 if it cannot be linked.
-    pub field: u32,
-    /// The 32-bit field of the jump after the trace registers have been put back; 0 if none.
-    pub cold_field: u32,
-    /// Where `field` points while not linked: code that puts the registers back, if there
-    /// are any, and leaves. For a call into the engine, where the thread goes on afterwards.
-    pub stub: u32,
-    /// Which trace registers are loaded at `field`.
-    pub warmth: Warmth,
-    /// For the trace: which check or service this is.
-    pub detail: u32,
-    /// Whether it is linked to an entry.
-    linked: bool,
-    /// The next exit linked to the same entry: its index plus 1.
-    next_incoming: u32,
-}
 
 /// A contiguous piece of the cache.
 #[derive(Debug, Clone, Copy)]
@@ -145,76 +111,6 @@ impl Position {
     }
 }
 
-/// Everything that is known of one fragment once its code has been emitted.
-#[derive(Debug, Default)]
-pub struct Draft {
-    /// Program address of the first instruction.
-    pub pc: u64,
-    /// Bytes of hot code before the first instruction's translation.
-    pub prologue: u32,
-    /// (program bytes, cache bytes) of each instruction.
-    pub boundaries: Vec<(u8, u32)>,
-    /// The instructions that do not follow the one before them in the program: their numbers
-    /// and addresses.
-    pub turns: Vec<(u32, u64)>,
-    /// Borrowed registers.
-    pub loans: Vec<Loan>,
-    /// Exits, in order; `field` already emitted with any target.
-    pub exits: Vec<Exit>,
-    /// Landings of indirect branches: (program address, cache address).
-    pub landings: Vec<(u64, u32)>,
-    /// Entries: (program address, cache address, warm address or 0).
-    pub entries: Vec<(u64, u32, u32)>,
-    /// What `warm` addresses expect.
-    pub warmth: Warmth,
-    /// Trace description, plus 1.
-    pub trace: u32,
-}
-
-impl Draft {
-    /// Makes it as new, except for the room that its parts have.
-    fn clear(&mut self) {
-        let Draft {
-            pc: _,
-            prologue: _,
-            boundaries,
-            turns,
-            loans,
-            exits,
-            landings,
-            entries,
-            warmth: _,
-            trace: _,
-        } = self;
-        boundaries.clear();
-        turns.clear();
-        loans.clear();
-        exits.clear();
-        landings.clear();
-        entries.clear();
-        (self.pc, self.prologue, self.trace) = (0, 0, 0);
-        self.warmth = Warmth::default();
-    }
-}
-
-impl Exit {
-    /// An exit that is a single patchable jump.
-    #[must_use]
-    pub fn new(kind: ExitKind, target: u64, field: u64) -> Exit {
-        Exit {
-            target,
-            kind,
-            field: field as u32,
-            cold_field: 0,
-            stub: 0,
-            warmth: Warmth::default(),
-            detail: 0,
-            linked: false,
-            next_incoming: 0,
-        }
-    }
-}
-
 /// The code cache of the process.
 pub struct Cache {
     /// The gates.
@@ -225,9 +121,8 @@ pub struct Cache {
     cold: u64,
     branches: BranchTable,
     hashed: HashedBranches,
-    entries: Vec<Entry>,
+    links: Links,
     by_pc: FxHashMap<u64, u32>,
-    exits: Vec<Exit>,
     fragments: Vec<Fragment>,
     boundaries: Boundaries,
     origins: Origins,
@@ -281,9 +176,8 @@ impl Cache {
             arrival,
             hot: CACHE_BASE + GATES_SIZE,
             cold: CACHE_BASE + size / 2,
-            entries: Vec::new(),
+            links: Links::default(),
             by_pc: FxHashMap::default(),
-            exits: Vec::new(),
             fragments: Vec::new(),
             boundaries: Boundaries::default(),
             origins: Origins::default(),
@@ -308,18 +202,15 @@ impl Cache {
         CACHE_BASE + self.size
     }
 
-    /// What else than the gates its code depends on: where slots, halves and branch table lie.
+    /// What else than the gates its code depends on: where slots and halves lie, and whether
+    /// there is a branch table.
     #[must_use]
     pub fn layout(&self) -> String {
         format!(
-            "slots {:#x}, {} bytes, branch table from {:#x}",
+            "slots {:#x}, {} bytes, branch table: {}",
             self.slots,
             self.size,
-            if self.branches.covers(0) {
-                BRANCH_TABLE
-            } else {
-                0
-            }
+            self.branches.covers(0)
         )
     }
 
@@ -362,7 +253,7 @@ impl Cache {
     /// The id that the next exit of a draft will have, given its index there.
     #[must_use]
     pub fn exit_id(&self, index_in_draft: usize) -> u32 {
-        exit::FIRST + (self.exits.len() + index_in_draft) as u32
+        exit::FIRST + (self.links.exits.len() + index_in_draft) as u32
     }
 
     /// Code on this page of the program is from now on entered only from outside the cache,
@@ -390,13 +281,14 @@ impl Cache {
     pub fn entry(&self, pc: u64) -> Option<&Entry> {
         self.by_pc
             .get(&pc)
-            .map(|&index| &self.entries[index as usize])
+            .map(|&index| &self.links.entries[index as usize])
     }
 
     /// The entry for a program address. Where all program state is in place between any two
     /// instructions, any of them becomes an entry when it is wanted.
     pub fn entry_anywhere(&mut self, pc: u64) -> Option<Entry> {
-        self.find(pc).map(|index| self.entries[index as usize])
+        self.find(pc)
+            .map(|index| self.links.entries[index as usize])
     }
 
     fn find(&mut self, pc: u64) -> Option<u32> {
@@ -404,14 +296,7 @@ impl Cache {
             return Some(index);
         }
         let cache = self.inside(pc)?;
-        let index = self.entries.len() as u32;
-        self.entries.push(Entry {
-            pc,
-            cache,
-            warm: 0,
-            warmth: Warmth::default(),
-            incoming: 0,
-        });
+        let index = self.links.push_entry(pc, cache, 0, Warmth::default());
         self.by_pc.insert(pc, index);
         Some(index)
     }
@@ -440,7 +325,7 @@ impl Cache {
     /// The exit with an id from `slots.exit`.
     #[must_use]
     pub fn exit(&self, id: u32) -> &Exit {
-        &self.exits[(id - exit::FIRST) as usize]
+        &self.links.exits[(id - exit::FIRST) as usize]
     }
 
     /// Makes a finished draft part of the cache: emits its stubs, links its exits, and
@@ -465,14 +350,7 @@ impl Cache {
         self.translated_instructions += draft.boundaries.len() as u64;
         self.loans.extend_from_slice(&draft.loans);
         for &(pc, cache, warm) in &draft.entries {
-            let index = self.entries.len() as u32;
-            self.entries.push(Entry {
-                pc,
-                cache,
-                warm,
-                warmth: draft.warmth,
-                incoming: 0,
-            });
+            let index = self.links.push_entry(pc, cache, warm, draft.warmth);
             self.by_pc.insert(pc, index);
         }
         for &(pc, landing) in &draft.landings {
@@ -483,102 +361,6 @@ impl Cache {
         self.commit_exits(&mut draft.exits);
         draft.clear();
         self.spare = draft;
-    }
-
-    fn commit_exits(&mut self, exits: &mut Vec<Exit>) {
-        let mut cold = self.begin_cold();
-        for mut exit in exits.drain(..) {
-            let id = self.exit_id(0);
-            if exit.field != 0 {
-                exit.stub = cold.here() as u32;
-                if exit.warmth != Warmth::default() {
-                    exit.warmth.give_back(&mut cold);
-                    let here = cold.here();
-                    exit.cold_field = cold.patchable_jump(None, here) as u32;
-                    patch(exit.cold_field, exit.cold_field + 4);
-                }
-                cold.leave(id, self.gates.exit);
-                patch(exit.field, exit.stub);
-            }
-            let index = self.exits.len();
-            self.exits.push(exit);
-            if exit.kind == ExitKind::Direct {
-                self.link(index as u32);
-            }
-        }
-        self.end_cold(&cold);
-    }
-
-    /// Links an exit to the entry for its target, if there is one. Returns that entry.
-    pub fn link_exit(&mut self, id: u32) -> Option<Entry> {
-        let index = id - exit::FIRST;
-        if self.exits[index as usize].kind == ExitKind::Direct {
-            self.link(index);
-        }
-        self.entry(self.exits[index as usize].target).copied()
-    }
-
-    fn link(&mut self, index: u32) {
-        let exit = self.exits[index as usize];
-        // Several threads may have left by the exit before it was linked.
-        if exit.linked || self.is_unlinked(exit.target) {
-            return;
-        }
-        let Some(entry_index) = self.find(exit.target) else {
-            return;
-        };
-        let entry = &mut self.entries[entry_index as usize];
-        if exit.cold_field != 0 {
-            patch(exit.cold_field, entry.cache);
-            if entry.warm != 0 && entry.warmth == exit.warmth {
-                patch(exit.field, entry.warm);
-            }
-        } else if exit.field != 0 {
-            patch(exit.field, entry.cache);
-        } else {
-            return;
-        }
-        let exit = &mut self.exits[index as usize];
-        exit.linked = true;
-        exit.next_incoming = entry.incoming;
-        entry.incoming = index + 1;
-    }
-
-    /// Gives indirect branches to a program address, for which there is an entry, a landing.
-    pub fn add_landing(&mut self, pc: u64) {
-        if self.is_unlinked(pc) {
-            return;
-        }
-        let Some(&index) = self.by_pc.get(&pc) else {
-            return;
-        };
-        let in_table = self.branches.is_empty_at(pc);
-        if !in_table && self.branches.covers(pc) {
-            // The branch came from code that does not use the table.
-            return self.land_in_chain(pc, self.branches.get(pc));
-        }
-        let entry = self.entries[index as usize];
-        let landing = if entry.warm != 0 && self.arrival.warmth() == entry.warmth {
-            u64::from(entry.warm)
-        } else {
-            let mut cold = self.begin_cold();
-            let here = cold.here();
-            self.arrival.give_back(&mut cold);
-            cold.jump(u64::from(entry.cache));
-            self.end_cold(&cold);
-            here
-        };
-        if in_table {
-            self.branches.set(pc, landing);
-        } else {
-            self.land_in_chain(pc, landing);
-        }
-    }
-
-    fn land_in_chain(&mut self, pc: u64, landing: u64) {
-        let mut cold = self.begin_cold();
-        self.hashed.set(pc, landing, &mut cold);
-        self.end_cold(&cold);
     }
 
     /// The fragment that holds a cache address.
@@ -673,7 +455,7 @@ impl Cache {
     fn empty(&mut self) {
         self.clear(self.arrival);
         self.fragments.clear();
-        self.exits.clear();
+        self.links.exits.clear();
         self.boundaries.clear();
         self.origins.clear();
         self.loans.clear();
@@ -689,7 +471,7 @@ impl Cache {
         self.branches.clear_all(self.gates.miss(arrival));
         self.hashed
             .clear_all(self.gates.chain_end(arrival), self.gates.miss(arrival));
-        self.entries.clear();
+        self.links.entries.clear();
         self.by_pc.clear();
         self.origins.forget_places();
         self.sleeping = Sleeping::default();
@@ -714,40 +496,12 @@ impl Cache {
             let Some(&entry_index) = self.by_pc.get(&pc) else {
                 continue;
             };
-            let entry = self.entries[entry_index as usize];
+            let entry = self.links.entries[entry_index as usize];
             if held.contains(&u64::from(entry.cache)) {
                 self.by_pc.remove(&pc);
                 self.branches.clear(pc);
-                self.unlink_incoming(entry_index);
+                self.unlink(entry_index);
             }
         }
-    }
-
-    fn unlink_incoming(&mut self, entry_index: u32) {
-        let mut next = std::mem::take(&mut self.entries[entry_index as usize].incoming);
-        while next != 0 {
-            let exit = &mut self.exits[next as usize - 1];
-            next = std::mem::take(&mut exit.next_incoming);
-            exit.linked = false;
-            patch(exit.field, exit.stub);
-            if exit.cold_field != 0 {
-                patch(exit.cold_field, exit.cold_field + 4);
-            }
-        }
-    }
-}
-
-/// Points the 32-bit field of a jump to `target`, atomically with respect to threads that run it.
-pub(crate) fn patch(field: u32, target: u32) {
-    let distance = target.wrapping_sub(field + 4);
-    // SAFETY: the field belongs to a jump of the cache and does not cross a cache line, so
-    // the store is seen whole. It need not be aligned, so it is the machine's store, not Rust's.
-    unsafe {
-        std::arch::asm!(
-            "mov dword ptr [{field}], {distance:e}",
-            field = in(reg) u64::from(field),
-            distance = in(reg) distance,
-            options(nostack, preserves_flags)
-        );
     }
 }

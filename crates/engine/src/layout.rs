@@ -23,6 +23,7 @@
 //! Everything else (stacks, heaps, anonymous memory) stays where the kernel puts it.
 
 use std::io;
+use std::ops::Range;
 
 /// Where tickets are.
 pub const TICKETS: u64 = LIBRARY_END - 0x20_0000;
@@ -89,6 +90,24 @@ pub fn reserve_branch_table() -> io::Result<()> {
         BRANCH_TABLE_SIZE,
         libc::PROT_READ | libc::PROT_WRITE,
     )
+}
+
+/// Has memory put behind the whole pages of a range of the engine's own, all at once. Where the
+/// kernel cannot do this, faults do it page by page.
+pub(crate) fn populate(range: Range<u64>) {
+    const PAGE: u64 = 4096;
+    let start = range.start.next_multiple_of(PAGE);
+    let end = range.end & !(PAGE - 1);
+    if start < end {
+        // SAFETY: changes no content.
+        unsafe {
+            libc::madvise(
+                start as *mut libc::c_void,
+                (end - start) as usize,
+                libc::MADV_POPULATE_WRITE,
+            )
+        };
+    }
 }
 
 /// Changes how whole pages are protected: `mprotect`.

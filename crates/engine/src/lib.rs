@@ -15,6 +15,7 @@ pub mod dispatch;
 pub mod effects;
 pub mod emit;
 pub mod exit;
+pub mod file_identity;
 pub mod finish;
 pub mod flush;
 pub mod gates;

@@ -10,10 +10,9 @@
 //! The file is the user's as a program is: whoever may write it can make the program do
 //! anything. So it must belong to the user, and nobody else may be able to write it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -22,6 +21,7 @@ use memmap2::Mmap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::cache::Cache;
+use crate::file_identity::FileIdentity;
 use crate::finish;
 use crate::process::{Code, Process};
 use crate::regions::{Object, Region, Regions, Version, View};
@@ -115,11 +115,10 @@ impl Persistence {
     /// For a process that runs `executable`: takes over into a new cache what an earlier one
     /// kept in `directory`.
     pub fn start(directory: &Path, executable: &Path, cache: &mut Cache) -> Persistence {
-        let identity = |path: &Path| std::fs::metadata(path).map(|facts| facts_of(&facts)).ok();
         let key = format!(
             "{:?} {:?} {:?} {}",
-            identity(Path::new("/proc/self/exe")),
-            identity(executable),
+            FileIdentity::at(Path::new("/proc/self/exe")),
+            FileIdentity::at(executable),
             cache.gates,
             cache.layout(),
         )
@@ -129,7 +128,7 @@ impl Persistence {
             key,
             // SAFETY: has no preconditions.
             user: unsafe { libc::geteuid() },
-            root: object(Path::new("/")),
+            root: root(),
             sleeping: Vec::new(),
             kept_instructions: 0,
         };
@@ -207,18 +206,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-type Facts = (Object, Version);
-
-fn facts_of(facts: &std::fs::Metadata) -> Facts {
-    let object = Object {
-        device: facts.dev(),
-        inode: facts.ino(),
-    };
-    let version = Version {
-        size: facts.len(),
-        modified: (facts.mtime(), facts.mtime_nsec()),
-    };
-    (object, version)
+fn root() -> Option<Object> {
+    FileIdentity::at(Path::new("/")).map(|root| root.object)
 }
 
 fn complain(what: &str, path: &Path, error: &io::Error) {
@@ -226,37 +215,6 @@ fn complain(what: &str, path: &Path, error: &io::Error) {
         "unspool: translations in {} cannot be {what}: {error}",
         path.display()
     ));
-}
-
-/// The file at a path, if there is one.
-#[must_use]
-pub fn object(path: &Path) -> Option<Object> {
-    let facts = std::fs::metadata(path).ok()?;
-    Some(facts_of(&facts).0)
-}
-
-/// Notes that the loader mapped code from a file.
-pub fn code_loaded(regions: &mut Regions, start: u64, file: &Path) {
-    if let Ok(facts) = std::fs::metadata(file) {
-        regions.set_version(start, facts_of(&facts).1);
-    }
-}
-
-/// Notes that code was mapped from an open file, which the region at `start` shows.
-pub fn code_mapped(code: &mut Code, start: u64, file: i32) {
-    if code.persistence.is_none() {
-        return;
-    }
-    // SAFETY: the descriptor is open, and borrowed for this call only.
-    let file = unsafe { BorrowedFd::borrow_raw(file) };
-    // SAFETY: the file is not closed, because `File` is never dropped.
-    let file = std::mem::ManuallyDrop::new(unsafe {
-        <File as std::os::fd::FromRawFd>::from_raw_fd(file.as_raw_fd())
-    });
-    if let Ok(facts) = file.metadata() {
-        code.regions.set_version(start, facts_of(&facts).1);
-        wake(code);
-    }
 }
 
 /// Wakes the translations of all code that is there.
@@ -296,11 +254,7 @@ pub fn keep(process: &Process) {
     let unchanged = new < 200 || new < persistence.kept_instructions / 20;
     // SAFETY: has no preconditions.
     let same_user = unsafe { libc::geteuid() } == persistence.user;
-    if unchanged
-        || cache.emitted_bytes() > CODE_LIMIT
-        || !same_user
-        || object(Path::new("/")) != persistence.root
-    {
+    if unchanged || cache.emitted_bytes() > CODE_LIMIT || !same_user || root() != persistence.root {
         return;
     }
     crate::signals::block_all();

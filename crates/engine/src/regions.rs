@@ -264,6 +264,18 @@ impl Regions {
         (candidate + size <= area.end).then_some(candidate)
     }
 
+    /// Where in `area` a mapping belongs that wishes for `wish`: there if that is free, else at
+    /// the lowest place with room for it. A just-in-time compiler that wishes for a place near
+    /// its own code is served better by another one there than by one far away.
+    #[must_use]
+    pub fn place_near(&self, wish: Range<u64>, area: Range<u64>) -> Option<u64> {
+        let fits = area.start <= wish.start && wish.end <= area.end;
+        if fits && self.is_free(wish.clone()) {
+            return Some(wish.start);
+        }
+        self.find_gap(wish.end - wish.start, area)
+    }
+
     fn split_at(&mut self, address: u64) {
         let Some((start, region)) = self.find(address) else {
             return;
@@ -396,5 +408,18 @@ mod tests {
         assert_eq!(regions.find_gap(0x1000, 0x2000..0x9000), Some(0x3000));
         assert_eq!(regions.find_gap(0x2000, 0x2000..0x9000), Some(0x5000));
         assert_eq!(regions.find_gap(0x5000, 0x2000..0x9000), None);
+    }
+
+    #[test]
+    fn a_wish_is_fulfilled_or_moved_within_the_area() {
+        let mut regions = Regions::default();
+        regions.insert(0x2000..0x3000, 1, None);
+        let area = 0x1000..0x9000;
+        let place = |wish| regions.place_near(wish, area.clone());
+        assert_eq!(place(0x5000..0x6000), Some(0x5000));
+        assert_eq!(place(0x2000..0x3000), Some(0x1000));
+        assert_eq!(place(0x2800..0x4800), Some(0x3000));
+        assert_eq!(place(0x8000..0xa000), Some(0x3000));
+        assert_eq!(place(0x2000..0x9000), None);
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use unspool_events::Order;
 
 use crate::cache::Cache;
+use crate::file_identity::FileIdentity;
 use crate::gates::{self, Gates, VectorState};
 use crate::layout;
 use crate::loader::{self, LoadError, LoadRequest, LoadedProgram};
@@ -161,17 +162,15 @@ fn install(
     let mut regions = Regions::default();
     for segment in &loaded.segments {
         let range = segment.address..segment.address + segment.size;
-        let view = segment.file.as_deref().and_then(|file| {
-            let object = persist::object(file)?;
-            Some(View {
-                object,
-                offset: segment.offset,
-                shared: false,
-            })
+        let identity = segment.file.as_deref().and_then(FileIdentity::at);
+        let view = identity.map(|file| View {
+            object: file.object,
+            offset: segment.offset,
+            shared: false,
         });
         regions.insert(range.clone(), segment.protection, view);
-        if let Some(file) = &segment.file {
-            persist::code_loaded(&mut regions, range.start, file);
+        if let Some(file) = identity {
+            regions.set_version(range.start, file.version);
         }
     }
     let stack_protection = libc::PROT_READ

@@ -9,7 +9,11 @@ use crate::observer::{Verdict, natively, run, trial, unspool, wrong};
 use crate::order::guest_command;
 use crate::scratch::Scratch;
 
-const SANITIZED: [&str; 2] = ["sanitizers/address", "sanitizers/thread"];
+const SANITIZED: [&str; 3] = [
+    "sanitizers/address",
+    "sanitizers/leaks",
+    "sanitizers/thread",
+];
 const DISTURBING: [&str; 3] = [
     "threads/faulting_atomics",
     "signals/registers_kept",

@@ -6,15 +6,15 @@
 //! module sleep until [`Cache::wake`] says that its code is there. Links between modules are
 //! undone, so that no code is reached that sleeps.
 //!
-//! The layout is this module's own: a length and then the records of each table, in the
-//! order of [`Tables`], little-endian, all records of a table equally long.
+//! The layout is this module's own: of each table, in the order in which [`Cache::keep`] writes
+//! them, the length in bytes and the records, little-endian, all records equally long.
 
 use std::ops::Range;
 
-use super::{Cache, Entry, Exit, Fragment, Loan};
+use super::{Cache, Exit, Fragment, Loan};
 use crate::exit::ExitKind;
 use crate::gates::GATES_SIZE;
-use crate::layout::CACHE_BASE;
+use crate::layout::{self, CACHE_BASE};
 use crate::warmth::Warmth;
 
 /// The number of the module of fragments that belong to none.
@@ -47,79 +47,12 @@ impl Cache {
         asleep: impl Fn(u16) -> Option<u16>,
         to: &mut Vec<u8>,
     ) {
-        let modules: Vec<u16> = (0..)
-            .zip(&self.fragments)
-            .map(|(index, fragment)| {
-                let sleeps = self.sleeping.fragments.get(index as usize).copied();
-                let found = if fragment.live {
-                    // Behind the last instruction may be the landing of a call's return.
-                    let end = fragment.pc + u64::from(fragment.length) + 1;
-                    module(fragment.pc..end)
-                } else {
-                    sleeps
-                        .filter(|&number| number != NO_MODULE)
-                        .and_then(&asleep)
-                };
-                found.unwrap_or(NO_MODULE)
-            })
-            .collect();
-        let module_at = |cache: u32| {
-            self.fragment_at(u64::from(cache))
-                .map_or(NO_MODULE, |index| modules[index as usize])
-        };
+        let modules = self.fragment_modules(&module, &asleep);
+        let entries = self.entries_to_keep(&modules);
+        let links = self.links_to_keep(&modules, &entries);
+        let landings = self.landings_to_keep(&modules, &module, &asleep);
 
-        // Entries by module, so that one module's can be woken together.
-        let mut entries: Vec<(u16, u32)> = (0..)
-            .zip(&self.entries)
-            .map(|(index, entry)| (module_at(entry.cache), index))
-            .filter(|&(module, index)| {
-                let entry = &self.entries[index as usize];
-                let current = self.by_pc.get(&entry.pc) == Some(&index);
-                module != NO_MODULE && (current || self.sleeping.has_entry(index))
-            })
-            .collect();
-        entries.sort_unstable();
-        let mut links = vec![0_u32; self.exits.len()];
-        for (number, &(module, index)) in (0..).zip(&entries) {
-            let mut next = self.entries[index as usize].incoming;
-            while next != 0 {
-                let exit = &self.exits[next as usize - 1];
-                if module_at(exit.field) == module {
-                    links[next as usize - 1] = number + 1;
-                }
-                next = exit.next_incoming;
-            }
-        }
-        let mut landings: Vec<(u16, u64, u32)> = self
-            .branches
-            .all()
-            .filter_map(|(pc, landing)| {
-                let module = module(pc..pc + 1)?;
-                let landing = landing as u32;
-                // A landing in the cold half leads to the entry.
-                let there = if u64::from(landing) < self.middle() {
-                    landing
-                } else {
-                    self.entry(pc)?.cache
-                };
-                (module_at(there) == module).then_some((module, pc, landing))
-            })
-            .collect();
-        for &(number, pc, landing) in &self.sleeping.landings {
-            landings.extend(asleep(number).map(|number| (number, pc, landing)));
-        }
-        landings.sort_unstable();
-        landings.dedup();
-
-        let mut hot = code_bytes(CACHE_BASE + GATES_SIZE..self.hot);
-        for (exit, &link) in self.exits.iter().zip(&links) {
-            if exit.field != 0 && link == 0 {
-                let at = (u64::from(exit.field) - CACHE_BASE - GATES_SIZE) as usize;
-                let distance = exit.stub.wrapping_sub(exit.field + 4);
-                hot[at..at + 4].copy_from_slice(&distance.to_le_bytes());
-            }
-        }
-        put_table(to, &hot, |to, &byte| to.push(byte));
+        put_table(to, &self.hot_image(&links), |to, &byte| to.push(byte));
         let cold = code_bytes(self.middle()..self.cold);
         put_table(to, &cold, |to, &byte| to.push(byte));
         put_table(to, self.boundaries.bytes(), |to, &byte| to.push(byte));
@@ -143,7 +76,7 @@ impl Cache {
             to.extend(fragment.loan_count.to_le_bytes());
             to.extend(module.to_le_bytes());
         });
-        let exits: Vec<_> = self.exits.iter().zip(&links).collect();
+        let exits: Vec<_> = self.links.exits.iter().zip(&links).collect();
         put_table(to, &exits, |to, (exit, link)| {
             to.extend(exit.target.to_le_bytes());
             for number in [exit.field, exit.stub, exit.detail, **link] {
@@ -152,7 +85,7 @@ impl Cache {
             to.push(exit.kind as u8);
         });
         put_table(to, &entries, |to, &(module, index)| {
-            let entry = &self.entries[index as usize];
+            let entry = &self.links.entries[index as usize];
             to.extend(entry.pc.to_le_bytes());
             to.extend(entry.cache.to_le_bytes());
             to.extend(module.to_le_bytes());
@@ -162,6 +95,102 @@ impl Cache {
             to.extend(pc.to_le_bytes());
             to.extend(landing.to_le_bytes());
         });
+    }
+
+    /// The module of each fragment.
+    fn fragment_modules(
+        &self,
+        module: &impl Fn(Range<u64>) -> Option<u16>,
+        asleep: &impl Fn(u16) -> Option<u16>,
+    ) -> Vec<u16> {
+        let of_fragment = |(index, fragment): (usize, &Fragment)| {
+            if fragment.live {
+                // Behind the last instruction may be the landing of a call's return.
+                let end = fragment.pc + u64::from(fragment.length) + 1;
+                return module(fragment.pc..end);
+            }
+            let sleeping = self.sleeping.fragments.get(index).copied();
+            sleeping
+                .filter(|&number| number != NO_MODULE)
+                .and_then(asleep)
+        };
+        let modules = self.fragments.iter().enumerate().map(of_fragment);
+        modules.map(|found| found.unwrap_or(NO_MODULE)).collect()
+    }
+
+    fn module_at(&self, modules: &[u16], cache: u32) -> u16 {
+        self.fragment_at(u64::from(cache))
+            .map_or(NO_MODULE, |index| modules[index as usize])
+    }
+
+    /// Module and index of each entry worth keeping; by module, so that one module's can be
+    /// woken together.
+    fn entries_to_keep(&self, modules: &[u16]) -> Vec<(u16, u32)> {
+        let mut entries: Vec<(u16, u32)> = (0..)
+            .zip(&self.links.entries)
+            .filter(|(index, entry)| {
+                self.by_pc.get(&entry.pc) == Some(index) || self.sleeping.has_entry(*index)
+            })
+            .map(|(index, entry)| (self.module_at(modules, entry.cache), index))
+            .filter(|&(module, _)| module != NO_MODULE)
+            .collect();
+        entries.sort_unstable();
+        entries
+    }
+
+    /// For each exit the number among `entries`, plus 1, of the one that it leads to; 0 for
+    /// none in its own module.
+    fn links_to_keep(&self, modules: &[u16], entries: &[(u16, u32)]) -> Vec<u32> {
+        let mut links = vec![0_u32; self.links.exits.len()];
+        for (number, &(module, index)) in (1..).zip(entries) {
+            for exit in self.links.incoming(index) {
+                let field = self.links.exits[exit as usize].field;
+                if self.module_at(modules, field) == module {
+                    links[exit as usize] = number;
+                }
+            }
+        }
+        links
+    }
+
+    /// Module, program address and cache address of each landing worth keeping, in order.
+    fn landings_to_keep(
+        &self,
+        modules: &[u16],
+        module: &impl Fn(Range<u64>) -> Option<u16>,
+        asleep: &impl Fn(u16) -> Option<u16>,
+    ) -> Vec<(u16, u64, u32)> {
+        let of_module = |(pc, landing): (u64, u64)| {
+            let module = module(pc..pc + 1)?;
+            // A landing in the cold half leads to the entry.
+            let there = if landing < self.middle() {
+                landing as u32
+            } else {
+                self.entry(pc)?.cache
+            };
+            (self.module_at(modules, there) == module).then_some((module, pc, landing as u32))
+        };
+        let mut landings: Vec<_> = self.branches.all().filter_map(of_module).collect();
+        for &(number, pc, landing) in &self.sleeping.landings {
+            landings.extend(asleep(number).map(|number| (number, pc, landing)));
+        }
+        landings.sort_unstable();
+        landings.dedup();
+        landings
+    }
+
+    /// The hot code, in which exits without a link leave the cache.
+    fn hot_image(&self, links: &[u32]) -> Vec<u8> {
+        let start = CACHE_BASE + GATES_SIZE;
+        let mut image = code_bytes(start..self.hot);
+        for (exit, &link) in self.links.exits.iter().zip(links) {
+            if exit.field != 0 && link == 0 {
+                let at = (u64::from(exit.field) - start) as usize;
+                let distance = exit.stub.wrapping_sub(exit.field + 4);
+                image[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+            }
+        }
+        image
     }
 
     /// Takes over a snapshot. The cache must be new, and what [`Cache::keep`] was called on
@@ -217,50 +246,43 @@ impl Cache {
         }
         let mut links = Vec::new();
         let exits = tables.records(25)?;
-        reserve(&mut self.exits, exits.len());
+        reserve(&mut self.links.exits, exits.len());
         reserve(&mut links, exits.len());
         for mut record in exits {
             let target = record.u64();
             let [field, stub, detail, link] = std::array::from_fn(|_| record.u32());
             let kind = ExitKind::from_number(record.u8()).ok_or(Damaged)?;
-            self.exits.push(Exit {
-                target,
-                kind,
-                field,
-                cold_field: 0,
-                stub,
-                warmth: Warmth::default(),
-                detail,
-                linked: false,
-                next_incoming: 0,
-            });
+            let mut exit = Exit::new(kind, target, u64::from(field));
+            (exit.stub, exit.detail) = (stub, detail);
+            self.links.exits.push(exit);
             links.push(link);
         }
         let entries = tables.records(14)?;
-        reserve(&mut self.entries, entries.len());
+        reserve(&mut self.links.entries, entries.len());
         reserve(&mut self.sleeping.entries, entries.len());
         for mut record in entries {
             let (pc, cache, module) = (record.u64(), record.u32(), record.u16());
-            let number = self.entries.len() as u32;
+            let number = self.links.push_entry(pc, cache, 0, Warmth::default());
             self.sleeping.entries.push((module, number));
-            self.entries.push(Entry {
-                pc,
-                cache,
-                warm: 0,
-                warmth: Warmth::default(),
-                incoming: 0,
-            });
         }
         for mut record in tables.records(14)? {
             let (module, pc, landing) = (record.u16(), record.u64(), record.u32());
             self.sleeping.landings.push((module, pc, landing));
         }
-        for (number, link) in (1..).zip(links).filter(|&(_, link)| link != 0) {
-            let entry = self.entries.get_mut(link as usize - 1).ok_or(Damaged)?;
-            let exit = &mut self.exits[number as usize - 1];
-            exit.linked = true;
-            exit.next_incoming = entry.incoming;
-            entry.incoming = number;
+        for (exit, link) in (0..).zip(links) {
+            if let Some(entry) = u32::checked_sub(link, 1) {
+                if entry as usize >= self.links.entries.len() {
+                    return Err(Damaged);
+                }
+                self.links.join(exit, entry);
+            }
+        }
+        if self
+            .fragments
+            .iter()
+            .any(|one| !self.branches.covers(one.pc))
+        {
+            self.hashed.make_ready();
         }
         self.check()
     }
@@ -283,10 +305,11 @@ impl Cache {
                 && (fragment.boundaries as usize) < self.boundaries.bytes().len()
         });
         let exits = self
+            .links
             .exits
             .iter()
             .all(|exit| in_hot(exit.field) && (cold.contains(&exit.stub) || exit.field == 0));
-        let entries = self.entries.iter().all(|entry| in_hot(entry.cache));
+        let entries = self.links.entries.iter().all(|entry| in_hot(entry.cache));
         let landings = self
             .sleeping
             .landings
@@ -317,7 +340,8 @@ impl Cache {
         let entries = extract(&mut self.sleeping.entries, |&(number, _)| number == module);
         self.by_pc.reserve(entries.len());
         for (_, index) in entries {
-            self.by_pc.insert(self.entries[index as usize].pc, index);
+            self.by_pc
+                .insert(self.links.entries[index as usize].pc, index);
         }
         let landings = extract(&mut self.sleeping.landings, |&(number, ..)| {
             number == module
@@ -348,20 +372,9 @@ fn extract<T>(table: &mut Vec<T>, wanted: impl Fn(&T) -> bool) -> Vec<T> {
 /// Makes room for `count` elements. The kernel is asked for all of the memory at once: at a
 /// fault for each page that would take longer than filling it.
 fn reserve<T>(vector: &mut Vec<T>, count: usize) {
-    const PAGE: usize = 4096;
     vector.reserve_exact(count);
-    let start = (vector.as_ptr() as usize).next_multiple_of(PAGE);
-    let end = (vector.as_ptr() as usize + count * size_of::<T>()) & !(PAGE - 1);
-    if start < end {
-        // SAFETY: the pages are the vector's own. If the kernel cannot do this, faults do.
-        unsafe {
-            libc::madvise(
-                start as *mut libc::c_void,
-                end - start,
-                libc::MADV_POPULATE_WRITE,
-            )
-        };
-    }
+    let start = vector.as_ptr() as u64;
+    layout::populate(start..start + (count * size_of::<T>()) as u64);
 }
 
 fn code_bytes(range: Range<u64>) -> Vec<u8> {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Call;
 use crate::code_pages;
+use crate::file_identity::FileIdentity;
 use crate::layout::{
     BRANCH_TABLE, BRANCH_TABLE_SIZE, CACHE_BASE, CACHE_SIZE, HASHED_BRANCHES, LIBRARY_BASE,
     OWNER_WORDS_END,
@@ -57,39 +58,29 @@ pub(super) fn map(process: &Process, call: &Call) -> i64 {
     let [address, size, protection, flags, file, offset] = call.arguments;
     let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u64 != 0;
     let mut code = process.code();
-    let mut hint = address;
-    if fixed {
-        let range = whole_pages(address, size);
-        if meets_engine(&range) {
-            let way_out = if is_line_atomic(process) {
-                "\nhelp: other orders need less: --order ticket, --order timestamp or --order none"
-            } else {
-                ""
-            };
-            crate::finish::say(&format!(
-                "unspool: the program asks for memory at {address:#x}, which observation needs for itself; it gets none{way_out}"
-            ));
-            return -i64::from(libc::ENOMEM);
-        }
-        if flags & libc::MAP_FIXED as u64 != 0 {
-            code_pages::forget(&mut code, range);
-        }
-    } else if address == 0 && belongs_low(size, protection, flags) {
-        let pages = whole_pages(0, size).end;
-        hint = code
-            .regions
-            .find_gap(pages, LIBRARY_BASE..HASHED_BRANCHES)
-            .unwrap_or(0);
-    }
     let wanted = whole_pages(address, size);
-    let near_libraries = (LIBRARY_BASE..HASHED_BRANCHES).contains(&address);
-    if !fixed && near_libraries && !code.regions.is_free(wanted.clone()) {
-        // Just-in-time compilers wish for a place near their own code. If it is taken, another
-        // one there serves them better than one far away.
-        let pages = wanted.end - wanted.start;
-        let area = LIBRARY_BASE..HASHED_BRANCHES;
-        hint = code.regions.find_gap(pages, area).unwrap_or(address);
+    if fixed && meets_engine(&wanted) {
+        let way_out = if is_line_atomic(process) {
+            "\nhelp: other orders need less: --order ticket, --order timestamp or --order none"
+        } else {
+            ""
+        };
+        crate::finish::say(&format!(
+            "unspool: the program asks for memory at {address:#x}, which observation needs for itself; it gets none{way_out}"
+        ));
+        return -i64::from(libc::ENOMEM);
     }
+    if flags & libc::MAP_FIXED as u64 != 0 {
+        code_pages::forget(&mut code, wanted.clone());
+    }
+    let low = LIBRARY_BASE..HASHED_BRANCHES;
+    let belongs_there = address == 0 && belongs_low(size, protection, flags);
+    let steered = !fixed && (belongs_there || low.contains(&address));
+    let place = match steered {
+        true => code.regions.place_near(wanted.clone(), low),
+        false => None,
+    };
+    let hint = place.unwrap_or(address);
     if !fixed && address != 0 && wanted.start < CACHE_BASE + CACHE_SIZE && meets_engine(&wanted) {
         // Some programs cannot do without what they wish for.
         crate::finish::say(&format!(
@@ -104,10 +95,23 @@ pub(super) fn map(process: &Process, call: &Call) -> i64 {
     if succeeded(result) {
         let range = whole_pages(result as u64, size);
         code_pages::forget(&mut code, range.clone());
-        let view = view_of(&mut code, flags, file as i32, offset);
+        let private = flags & libc::MAP_PRIVATE as u64 != 0;
+        let anonymous = flags & libc::MAP_ANONYMOUS as u64 != 0;
+        let identity = match anonymous {
+            true => None,
+            false => FileIdentity::open(file as i32),
+        };
+        let view = match identity {
+            Some(file) => Some(file_view(&mut code, &file, offset, !private)),
+            None => (anonymous && !private).then(new_shared_memory),
+        };
         code.regions.insert(range.clone(), protection as i32, view);
-        if protection & libc::PROT_EXEC as u64 != 0 && view.is_some_and(|view| !view.shared) {
-            persist::code_mapped(&mut code, range.start, file as i32);
+        if let Some(file) = identity
+            && private
+            && protection & libc::PROT_EXEC as u64 != 0
+        {
+            code.regions.set_version(range.start, file.version);
+            persist::wake(&mut code);
         }
         code_pages::writers_changed(&mut code, range);
     }
@@ -119,39 +123,29 @@ const ANONYMOUS: u64 = u64::MAX;
 /// The device of System V shared memory.
 const SYSTEM_V: u64 = u64::MAX - 1;
 
-/// What a new mapping shows of memory that can be mapped elsewhere too.
-fn view_of(code: &mut Code, flags: u64, file: i32, offset: u64) -> Option<View> {
-    let shared = flags & libc::MAP_PRIVATE as u64 == 0;
-    if flags & libc::MAP_ANONYMOUS as u64 != 0 {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        return shared.then(|| View {
-            object: Object {
-                device: ANONYMOUS,
-                inode: NEXT.fetch_add(1, Ordering::Relaxed),
-            },
-            offset: 0,
-            shared,
-        });
+/// What a new mapping shows of a file.
+fn file_view(code: &mut Code, file: &FileIdentity, offset: u64, shared: bool) -> View {
+    if file.named {
+        code.regions.open_object(file.object);
     }
-    // SAFETY: all fields are integers.
-    let mut facts: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `facts` is writable; the descriptor is the program's, and was just mapped.
-    if unsafe { libc::fstat(file, &raw mut facts) } != 0 {
-        return None;
-    }
-    let object = Object {
-        device: facts.st_dev,
-        inode: facts.st_ino,
-    };
-    if facts.st_nlink != 0 {
-        // It has a name, by which any process may open it.
-        code.regions.open_object(object);
-    }
-    Some(View {
-        object,
+    View {
+        object: file.object,
         offset,
         shared,
-    })
+    }
+}
+
+/// What a new mapping shows that only the process and its children share.
+fn new_shared_memory() -> View {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    View {
+        object: Object {
+            device: ANONYMOUS,
+            inode: NEXT.fetch_add(1, Ordering::Relaxed),
+        },
+        offset: 0,
+        shared: true,
+    }
 }
 
 /// Whether a mapping whose place is free will hold code: what is executable, what a dynamic

@@ -1,0 +1,286 @@
+//! The links between fragments: what leads out of one, and where others can be entered.
+
+use super::Cache;
+use crate::exit::{self, ExitKind};
+use crate::warmth::Warmth;
+
+/// A program address at which translated code can be entered.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// The program address.
+    pub pc: u64,
+    /// The code, to be entered with all program state in place.
+    pub cache: u32,
+    /// The code to be entered with the trace registers loaded (see [`Warmth`]); 0 if none.
+    pub warm: u32,
+    /// Which trace registers `warm` expects.
+    pub warmth: Warmth,
+    /// The first linked exit: its index plus 1.
+    incoming: u32,
+}
+
+/// An exit of a fragment.
+#[derive(Debug, Clone, Copy)]
+pub struct Exit {
+    /// The program address to go on at.
+    pub target: u64,
+    /// What it is for.
+    pub kind: ExitKind,
+    /// The 32-bit field of the jump that leaves with trace registers loaded, or the only
+    /// jump where there are none; 0 if it cannot be linked.
+    pub field: u32,
+    /// The 32-bit field of the jump after the trace registers have been put back; 0 if none.
+    pub cold_field: u32,
+    /// Where `field` points while not linked: code that puts the registers back, if there
+    /// are any, and leaves. For a call into the engine, where the thread goes on afterwards.
+    pub stub: u32,
+    /// Which trace registers are loaded at `field`.
+    pub warmth: Warmth,
+    /// For the trace: which check or service this is.
+    pub detail: u32,
+    /// Whether it is linked to an entry.
+    linked: bool,
+    /// The next exit linked to the same entry: its index plus 1.
+    next_incoming: u32,
+}
+
+impl Exit {
+    /// An exit that is a single patchable jump.
+    #[must_use]
+    pub fn new(kind: ExitKind, target: u64, field: u64) -> Exit {
+        Exit {
+            target,
+            kind,
+            field: field as u32,
+            cold_field: 0,
+            stub: 0,
+            warmth: Warmth::default(),
+            detail: 0,
+            linked: false,
+            next_incoming: 0,
+        }
+    }
+}
+
+/// All entries and exits, and which of them are joined.
+#[derive(Default)]
+pub(super) struct Links {
+    pub(super) entries: Vec<Entry>,
+    pub(super) exits: Vec<Exit>,
+}
+
+impl Links {
+    /// Adds an entry. Returns its index.
+    pub(super) fn push_entry(&mut self, pc: u64, cache: u32, warm: u32, warmth: Warmth) -> u32 {
+        let index = self.entries.len() as u32;
+        self.entries.push(Entry {
+            pc,
+            cache,
+            warm,
+            warmth,
+            incoming: 0,
+        });
+        index
+    }
+
+    /// Notes that an exit leads to an entry. An exit leads to one at most: several threads may
+    /// have left by it before it was linked, and each of them wants it to be.
+    pub(super) fn join(&mut self, exit: u32, entry: u32) {
+        let (number, exit) = (exit + 1, &mut self.exits[exit as usize]);
+        if !exit.linked {
+            let entry = &mut self.entries[entry as usize];
+            exit.linked = true;
+            exit.next_incoming = std::mem::replace(&mut entry.incoming, number);
+        }
+    }
+
+    /// The exits that lead to an entry, by their indices.
+    pub(super) fn incoming(&self, entry: u32) -> impl Iterator<Item = u32> + '_ {
+        let index = |number: u32| number.checked_sub(1);
+        let first = index(self.entries[entry as usize].incoming);
+        std::iter::successors(first, move |&exit| {
+            index(self.exits[exit as usize].next_incoming)
+        })
+    }
+
+    /// Parts an entry from all exits that lead to it, and returns these.
+    fn part(&mut self, entry: u32) -> Vec<Exit> {
+        let parted: Vec<u32> = self.incoming(entry).collect();
+        self.entries[entry as usize].incoming = 0;
+        let free = |index: &u32| {
+            let exit = &mut self.exits[*index as usize];
+            (exit.linked, exit.next_incoming) = (false, 0);
+            *exit
+        };
+        parted.iter().map(free).collect()
+    }
+}
+
+impl Cache {
+    /// Adds the exits of a new fragment, with their stubs, and links them.
+    pub(super) fn commit_exits(&mut self, exits: &mut Vec<Exit>) {
+        let mut cold = self.begin_cold();
+        for mut exit in exits.drain(..) {
+            let id = self.exit_id(0);
+            if exit.field != 0 {
+                exit.stub = cold.here() as u32;
+                if exit.warmth != Warmth::default() {
+                    exit.warmth.give_back(&mut cold);
+                    let here = cold.here();
+                    exit.cold_field = cold.patchable_jump(None, here) as u32;
+                    patch(exit.cold_field, exit.cold_field + 4);
+                }
+                cold.leave(id, self.gates.exit);
+                patch(exit.field, exit.stub);
+            }
+            let index = self.links.exits.len();
+            self.links.exits.push(exit);
+            if exit.kind == ExitKind::Direct {
+                self.link(index as u32);
+            }
+        }
+        self.end_cold(&cold);
+    }
+
+    /// Links an exit to the entry for its target, if there is one. Returns that entry.
+    pub fn link_exit(&mut self, id: u32) -> Option<Entry> {
+        let index = id - exit::FIRST;
+        if self.links.exits[index as usize].kind == ExitKind::Direct {
+            self.link(index);
+        }
+        self.entry(self.links.exits[index as usize].target).copied()
+    }
+
+    fn link(&mut self, index: u32) {
+        let exit = self.links.exits[index as usize];
+        if exit.linked || self.is_unlinked(exit.target) {
+            return;
+        }
+        let Some(entry_index) = self.find(exit.target) else {
+            return;
+        };
+        let entry = &mut self.links.entries[entry_index as usize];
+        if exit.cold_field != 0 {
+            patch(exit.cold_field, entry.cache);
+            if entry.warm != 0 && entry.warmth == exit.warmth {
+                patch(exit.field, entry.warm);
+            }
+        } else if exit.field != 0 {
+            patch(exit.field, entry.cache);
+        } else {
+            return;
+        }
+        self.links.join(index, entry_index);
+    }
+
+    /// Gives indirect branches to a program address, for which there is an entry, a landing.
+    pub fn add_landing(&mut self, pc: u64) {
+        if self.is_unlinked(pc) {
+            return;
+        }
+        let Some(&index) = self.by_pc.get(&pc) else {
+            return;
+        };
+        let in_table = self.branches.is_empty_at(pc);
+        if !in_table && self.branches.covers(pc) {
+            // The branch came from code that does not use the table.
+            return self.land_in_chain(pc, self.branches.get(pc));
+        }
+        let entry = self.links.entries[index as usize];
+        let landing = if entry.warm != 0 && self.arrival.warmth() == entry.warmth {
+            u64::from(entry.warm)
+        } else {
+            let mut cold = self.begin_cold();
+            let here = cold.here();
+            self.arrival.give_back(&mut cold);
+            cold.jump(u64::from(entry.cache));
+            self.end_cold(&cold);
+            here
+        };
+        if in_table {
+            self.branches.set(pc, landing);
+        } else {
+            self.land_in_chain(pc, landing);
+        }
+    }
+
+    fn land_in_chain(&mut self, pc: u64, landing: u64) {
+        let mut cold = self.begin_cold();
+        self.hashed.set(pc, landing, &mut cold);
+        self.end_cold(&cold);
+    }
+
+    /// Makes the exits that lead to an entry leave the cache again.
+    pub(super) fn unlink(&mut self, entry_index: u32) {
+        for exit in self.links.part(entry_index) {
+            patch(exit.field, exit.stub);
+            if exit.cold_field != 0 {
+                patch(exit.cold_field, exit.cold_field + 4);
+            }
+        }
+    }
+}
+
+/// Points the 32-bit field of a jump to `target`, atomically with respect to threads that run it.
+pub(crate) fn patch(field: u32, target: u32) {
+    let distance = target.wrapping_sub(field + 4);
+    // SAFETY: the field belongs to a jump of the cache and does not cross a cache line, so
+    // the store is seen whole. It need not be aligned, so it is the machine's store, not Rust's.
+    unsafe {
+        std::arch::asm!(
+            "mov dword ptr [{field}], {distance:e}",
+            field = in(reg) u64::from(field),
+            distance = in(reg) distance,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links() -> Links {
+        let mut links = Links::default();
+        for pc in [0x1000, 0x2000] {
+            links.push_entry(pc, 0x5000_0000, 0, Warmth::default());
+            links
+                .exits
+                .push(Exit::new(ExitKind::Direct, pc, 0x5000_0040));
+            links
+                .exits
+                .push(Exit::new(ExitKind::Direct, pc, 0x5000_0080));
+        }
+        links
+    }
+
+    fn incoming(links: &Links, entry: u32) -> Vec<u32> {
+        // One more than there are would be a ring.
+        links.incoming(entry).take(links.exits.len() + 1).collect()
+    }
+
+    #[test]
+    fn an_exit_joined_twice_is_listed_once() {
+        let mut links = links();
+        for exit in [0, 1, 0] {
+            links.join(exit, 0);
+        }
+        assert_eq!(incoming(&links, 0), [1, 0]);
+        links.join(2, 1);
+        links.join(0, 1);
+        assert_eq!(incoming(&links, 0), [1, 0]);
+        assert_eq!(incoming(&links, 1), [2]);
+    }
+
+    #[test]
+    fn exits_parted_can_be_joined_again() {
+        let mut links = links();
+        links.join(0, 0);
+        links.join(1, 0);
+        assert_eq!(links.part(0).len(), 2);
+        assert!(incoming(&links, 0).is_empty());
+        links.join(1, 0);
+        links.join(0, 0);
+        assert_eq!(incoming(&links, 0), [0, 1]);
+    }
+}

@@ -1,0 +1,134 @@
+//! `ptrace` between processes that share their memory: this is how sanitizers stop all threads
+//! of their program to look for leaks.
+//!
+//! Tracer and traced thread then share the engine too. So the thread must not be stopped while
+//! it has a lock without which the tracer cannot run on; and its registers are the engine's
+//! while it is there. Its vector registers are shown as they are.
+
+use libc::{c_long, c_uint};
+
+use super::{Call, pass};
+use crate::guarded;
+use crate::process::{Process, ThreadHandle};
+
+/// The set of general registers, for `PTRACE_GETREGSET`.
+const NT_PRSTATUS: u64 = 1;
+/// Where the kernel's `user_regs_struct` has each general register, by its number.
+const PLACES: [usize; 16] = [10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0];
+const PC_PLACE: usize = 16;
+const FLAGS_PLACE: usize = 18;
+const FS_BASE_PLACE: usize = 21;
+const GS_BASE_PLACE: usize = 22;
+/// The words of a `user_regs_struct` up to what is shown here.
+const WORDS: usize = GS_BASE_PLACE + 1;
+
+/// `ptrace`.
+pub(super) fn trace(process: &Process, call: &Call) -> i64 {
+    let [request, tid, address, data, ..] = call.arguments;
+    match request as c_uint {
+        libc::PTRACE_ATTACH | libc::PTRACE_INTERRUPT if find(process, tid).is_some() => {
+            stop(process, call)
+        }
+        libc::PTRACE_GETREGS => {
+            let result = pass(process, call);
+            if result == 0 {
+                show_registers(process, tid, data, size_of::<[u64; WORDS]>() as u64);
+            }
+            result
+        }
+        libc::PTRACE_GETREGSET if address == NT_PRSTATUS => {
+            let result = pass(process, call);
+            let mut vector = [0; 16];
+            if result == 0 && guarded::read(data, &mut vector) {
+                let [base, length] = words(&vector);
+                show_registers(process, tid, base, length);
+            }
+            result
+        }
+        _ => pass(process, call),
+    }
+}
+
+/// The thread with an id, if it shares this memory.
+fn find(process: &Process, tid: u64) -> Option<ThreadHandle> {
+    let threads = process
+        .threads
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let same = |handle: &&ThreadHandle| handle.tid as u64 == tid;
+    threads.iter().find(same).copied()
+}
+
+/// Stops a thread, while it is sure not to have the engine's locks.
+fn stop(process: &Process, call: &Call) -> i64 {
+    let _code = process.code();
+    let _threads = process.threads.lock();
+    let result = pass_locked(process, call);
+    if result == 0 {
+        let tid = call.arguments[1] as libc::id_t;
+        // What the tracer is to be told of the stop is left for it.
+        let how = libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
+        // SAFETY: the kernel writes nothing where it is given no place to.
+        unsafe {
+            libc::syscall(
+                libc::SYS_waitid,
+                libc::P_PID,
+                tid,
+                0,
+                c_long::from(how),
+                0,
+            )
+        };
+    }
+    result
+}
+
+/// Lets the kernel do it, with the engine's locks in hand.
+fn pass_locked(process: &Process, call: &Call) -> i64 {
+    // SAFETY: neither request that comes here has the kernel write to memory.
+    unsafe { process.gates.call_kernel(call.number, &call.arguments) }
+}
+
+/// Replaces a stopped thread's registers, as the kernel gave them, by the program's.
+fn show_registers(process: &Process, tid: u64, at: u64, length: u64) {
+    let mut bytes = [0; size_of::<[u64; WORDS]>()];
+    let Some(handle) = find(process, tid) else {
+        return;
+    };
+    if length < bytes.len() as u64 || !guarded::read(at, &mut bytes) {
+        return;
+    }
+    let mut registers: [u64; WORDS] = words(&bytes);
+    let thread = handle.thread;
+    // SAFETY: the thread is listed and stopped; its slots are plain data.
+    let slots = unsafe { &*(*thread).slots };
+    let cache = &process.code().cache;
+    let pc = registers[PC_PLACE];
+    match cache.position(pc) {
+        Some(position) => {
+            registers[PC_PLACE] = position.pc;
+            for loan in cache.loans_at(position.fragment, pc) {
+                if let Some(&place) = PLACES.get(usize::from(loan.register)) {
+                    registers[place] = slots.spills[usize::from(loan.slot)];
+                }
+            }
+        }
+        None => {
+            for (place, value) in PLACES.into_iter().zip(slots.registers) {
+                registers[place] = value;
+            }
+            registers[PC_PLACE] = slots.pc;
+            registers[FLAGS_PLACE] = slots.flags;
+        }
+    }
+    registers[FS_BASE_PLACE] = slots.program_fs;
+    registers[GS_BASE_PLACE] = 0;
+    let bytes: Vec<u8> = registers.iter().flat_map(|word| word.to_le_bytes()).collect();
+    // The kernel has just written there.
+    let _ = guarded::write(at, &bytes);
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
+    let (words, _) = bytes.as_chunks::<8>();
+    std::array::from_fn(|index| u64::from_le_bytes(words[index]))
+}
