@@ -69,16 +69,7 @@ fn stop(process: &Process, call: &Call) -> i64 {
         // What the tracer is to be told of the stop is left for it.
         let how = libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
         // SAFETY: the kernel writes nothing where it is given no place to.
-        unsafe {
-            libc::syscall(
-                libc::SYS_waitid,
-                libc::P_PID,
-                tid,
-                0,
-                c_long::from(how),
-                0,
-            )
-        };
+        unsafe { libc::syscall(libc::SYS_waitid, libc::P_PID, tid, 0, c_long::from(how), 0) };
     }
     result
 }
@@ -123,7 +114,10 @@ fn show_registers(process: &Process, tid: u64, at: u64, length: u64) {
     }
     registers[FS_BASE_PLACE] = slots.program_fs;
     registers[GS_BASE_PLACE] = 0;
-    let bytes: Vec<u8> = registers.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let bytes: Vec<u8> = registers
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
     // The kernel has just written there.
     let _ = guarded::write(at, &bytes);
 }
