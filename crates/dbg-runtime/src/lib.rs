@@ -7,6 +7,7 @@
 //! context strings in the order of their registration. If the program also runs under
 //! `unspool openmp`, its intervals are seen there too.
 
+mod fork;
 mod interface;
 mod intervals;
 mod recorder;
@@ -15,6 +16,15 @@ mod strings;
 extern "C" fn end() {
     recorder::write_traces();
 }
+
+extern "C" fn begin() {
+    fork::watch();
+}
+
+#[used]
+// SAFETY: the dynamic linker calls what stands in this section, after relocation.
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
 
 #[used]
 // SAFETY: the dynamic linker calls what stands in this section when the process ends.

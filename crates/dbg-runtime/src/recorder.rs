@@ -2,19 +2,38 @@
 
 use std::cell::Cell;
 use std::fmt::Write;
-use std::sync::{Mutex, OnceLock};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 use crate::strings::{Meaning, meaning_of};
 
 /// When the program called `dbg_init`, or first anything.
 static START: OnceLock<Instant> = OnceLock::new();
 
-/// Recorders of all threads, which are never freed.
-static ALL: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// Recorders of all threads, which are never freed. Each is its thread's, but another may
+/// end the process, and write all traces, while it works.
+pub(crate) type All = Vec<&'static Mutex<Recorder>>;
+
+static ALL: Mutex<All> = Mutex::new(Vec::new());
+
+/// Whether this is a child of the program's first process.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    static CURRENT: Cell<*mut Recorder> = const { Cell::new(std::ptr::null_mut()) };
+    static CURRENT: Cell<Option<&'static Mutex<Recorder>>> = const { Cell::new(None) };
+}
+
+/// Recorders of all threads.
+pub(crate) fn all() -> MutexGuard<'static, All> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts anew, in a child: what was recorded before is its parent's to write.
+pub(crate) fn forget(all: &mut All) {
+    all.clear();
+    CURRENT.set(None);
+    IS_CHILD.store(true, Ordering::Relaxed);
 }
 
 /// A thread.
@@ -68,30 +87,28 @@ struct Open {
 }
 
 /// The calling thread's recorder.
-pub(crate) fn current() -> &'static mut Recorder {
-    let known = CURRENT.get();
-    if !known.is_null() {
-        // SAFETY: only this thread has the pointer while it runs, and nothing is freed.
-        return unsafe { &mut *known };
-    }
+pub(crate) fn current() -> MutexGuard<'static, Recorder> {
+    let recorder = CURRENT.get().unwrap_or_else(start);
+    recorder.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cold]
+fn start() -> &'static Mutex<Recorder> {
     start_clock();
     // SAFETY: these only return numbers.
     let (thread, process) = unsafe { (libc::gettid(), libc::getpid()) };
-    let new = Box::into_raw(Box::new(Recorder {
+    let new: &'static Mutex<Recorder> = Box::leak(Box::new(Mutex::new(Recorder {
         thread: thread as u64,
-        is_master: thread == process,
+        is_master: thread == process && !IS_CHILD.load(Ordering::Relaxed),
         scopes: vec![Scope::default()],
         inside: Vec::new(),
         open: Vec::new(),
         held: Vec::new(),
         meanings: Vec::new(),
-    }));
-    CURRENT.set(new);
-    if let Ok(mut all) = ALL.lock() {
-        all.push(new as usize);
-    }
-    // SAFETY: as above.
-    unsafe { &mut *new }
+    })));
+    CURRENT.set(Some(new));
+    all().push(new);
+    new
 }
 
 /// Starts to count time, if that has not happened.
@@ -387,17 +404,30 @@ impl std::fmt::Display for Milliseconds {
     }
 }
 
-/// Writes the traces of all threads, which must have nothing more to add.
+/// Writes the traces of all threads.
 pub(crate) fn write_traces() {
-    let Ok(mut all) = ALL.lock() else { return };
     // What a program does after it has said that it is done is not written again.
-    let all = std::mem::take(&mut *all);
-    for recorder in all {
-        // SAFETY: recorders are never freed; the program has told that it is done.
-        let recorder = unsafe { &*(recorder as *const Recorder) };
+    for recorder in std::mem::take(&mut *all()) {
+        let Some(recorder) = wait_for(recorder) else {
+            eprintln!("unspool: the trace of a thread that does not stop is missing");
+            continue;
+        };
         let path = format!("trace.{}.mtr", recorder.thread);
         if let Err(error) = std::fs::write(&path, recorder.to_text()) {
             eprintln!("unspool: cannot write {path}: {error}");
         }
     }
+}
+
+/// A recorder, as soon as its thread lets go of it. That is at once, unless a signal handler
+/// ends the process in the middle of an event of the same thread's: then it is never.
+fn wait_for(recorder: &'static Mutex<Recorder>) -> Option<MutexGuard<'static, Recorder>> {
+    for _ in 0..1000 {
+        match recorder.try_lock() {
+            Ok(recorder) => return Some(recorder),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    None
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::fs::File;
 use std::io::Write;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What an event's calls mean beyond their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +20,9 @@ pub(crate) enum Meaning {
     UnsetLock(String),
 }
 
+/// All strings so far.
 #[derive(Debug, Default)]
-struct Registered {
+pub(crate) struct Registered {
     meanings: Vec<Meaning>,
     file: Option<File>,
 }
@@ -31,6 +32,11 @@ static REGISTERED: Mutex<Registered> = Mutex::new(Registered {
     file: None,
 });
 
+/// All strings so far.
+pub(crate) fn registered() -> MutexGuard<'static, Registered> {
+    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Registers a string; returns its number, from 1.
 ///
 /// # Safety
@@ -38,9 +44,7 @@ static REGISTERED: Mutex<Registered> = Mutex::new(Registered {
 pub(crate) unsafe fn register(string: *const c_char) -> u32 {
     // SAFETY: as the caller promises.
     let text = unsafe { text(string) };
-    let Ok(mut registered) = REGISTERED.lock() else {
-        return 0;
-    };
+    let mut registered = registered();
     if registered.file.is_none() {
         registered.file = File::create("cstrings.csf")
             .inspect_err(|error| eprintln!("unspool: cannot write cstrings.csf: {error}"))
@@ -57,10 +61,8 @@ pub(crate) unsafe fn register(string: *const c_char) -> u32 {
 
 /// What the string of this number means, if there is one.
 pub(crate) fn meaning_of(number: u32) -> Option<Meaning> {
-    REGISTERED.lock().ok().and_then(|registered| {
-        let index = (number as usize).checked_sub(1)?;
-        registered.meanings.get(index).cloned()
-    })
+    let index = (number as usize).checked_sub(1)?;
+    registered().meanings.get(index).cloned()
 }
 
 unsafe fn text(string: *const c_char) -> String {

@@ -61,6 +61,7 @@ const CONSTRUCTS: &[(&str, Compiler)] = &[
     ("every_construct.c", Compiler::Clang),
     ("every_construct.cpp", Compiler::Gxx),
     ("every_construct.cpp", Compiler::Clangxx),
+    ("forks.c", Compiler::Gcc),
 ];
 
 /// The program prints the same as without its calls, and all threads together have seen
