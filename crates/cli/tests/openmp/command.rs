@@ -59,6 +59,11 @@ impl Compiler {
         if is_llvm && (text.contains("-lomp") || text.contains("omp.h")) {
             return Err(Verdict::CannotTell("libomp is not installed".to_owned()));
         }
+        let is_unknown = ["not yet implemented", "unsupported OpenMP operation"];
+        if self == Compiler::Flang && is_unknown.iter().any(|words| text.contains(words)) {
+            let why = "this flang does not know the construct";
+            return Err(Verdict::CannotTell(why.to_owned()));
+        }
         Err(Verdict::Wrong(format!("{command:?}\n{text}")))
     }
 }

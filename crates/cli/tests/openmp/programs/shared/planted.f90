@@ -7,7 +7,7 @@ module planted
   implicit none
   private
   public :: work, is_planted, begin, finish
-  integer(8) :: start
+  integer(8) :: start, late = 0
   interface
     integer(c_int) function usleep(microseconds) bind(c)
       import :: c_int
@@ -18,7 +18,13 @@ contains
   subroutine work(milliseconds)
     integer, intent(in) :: milliseconds
     integer(c_int) :: status
+    integer(8) :: before, after, rate
+    call system_clock(before, rate)
     status = usleep(int(milliseconds * 1000, c_int))
+    call system_clock(after)
+    after = after - before - milliseconds * rate / 1000
+    !$omp atomic
+    late = late + after
   end subroutine
 
   ! Whether to plant the loss: `without` is the negative control.
@@ -34,10 +40,11 @@ contains
     if (omp_get_max_threads() > 0) call system_clock(start)
   end subroutine
 
-  ! Says how long it took: a busy machine wakes threads late.
+  ! Says how long it took, and what was not as planted: a busy machine wakes threads late.
   subroutine finish()
     integer(8) :: now, rate
     call system_clock(now, rate)
-    write (error_unit, '(a, f12.6, a)') 'planted: elapsed ', real(now - start, 8) / rate, ' late 0'
+    write (error_unit, '(2(a, f12.6))') 'planted: elapsed ', real(now - start, 8) / rate, &
+      ' late ', real(late, 8) / rate
   end subroutine
 end module
