@@ -1,8 +1,8 @@
 //! The file that is mapped into memory, and its blocks.
 
 use std::ffi::CString;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use unspool_openmp_record::layout::{
     self, BLOCK_BYTES, BLOCK_HEADER_BYTES, HEADER_BYTES, block, header,
@@ -74,7 +74,7 @@ static HEADER: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The file's path, and the block that descriptions go to.
 #[derive(Debug)]
-struct Growth {
+pub(crate) struct Growth {
     path: Option<CString>,
     entries: Option<Fields>,
 }
@@ -83,6 +83,11 @@ static GROWTH: Mutex<Growth> = Mutex::new(Growth {
     path: None,
     entries: None,
 });
+
+/// The right to let the file grow.
+pub(crate) fn growth() -> MutexGuard<'static, Growth> {
+    GROWTH.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The header, once there is a file.
 #[inline]
@@ -93,7 +98,7 @@ pub(crate) fn header() -> Option<Fields> {
 
 /// Makes the file. Returns its header, or nothing where it cannot be made.
 pub(crate) fn create(path: CString) -> Option<Fields> {
-    let mut growth = GROWTH.lock().ok()?;
+    let mut growth = growth();
     let fields = map(&path, 0, HEADER_BYTES, libc::O_CREAT | libc::O_EXCL)?;
     fields.set(header::VERSION, layout::VERSION);
     fields.set(header::MAGIC, layout::MAGIC);
@@ -104,19 +109,15 @@ pub(crate) fn create(path: CString) -> Option<Fields> {
 }
 
 /// Forgets the file, in a child that must not write into its parent's.
-pub(crate) fn forget() {
+pub(crate) fn forget(growth: &mut Growth) {
     HEADER.store(std::ptr::null_mut(), Ordering::Release);
-    // Another thread of the parent may have held the lock: it is not there to let go.
-    if let Ok(mut growth) = GROWTH.try_lock() {
-        growth.path = None;
-        growth.entries = None;
-    }
+    growth.path = None;
+    growth.entries = None;
 }
 
 /// A new block of this kind, with its number.
 pub(crate) fn new_block(kind: u64, owner: Option<u64>) -> Option<(u64, Fields)> {
-    let growth = GROWTH.lock().ok()?;
-    grow(&growth, kind, owner)
+    grow(&growth(), kind, owner)
 }
 
 fn grow(growth: &Growth, kind: u64, owner: Option<u64>) -> Option<(u64, Fields)> {
@@ -137,9 +138,7 @@ fn grow(growth: &Growth, kind: u64, owner: Option<u64>) -> Option<(u64, Fields)>
 
 /// Adds a description, of these words and these bytes.
 pub(crate) fn describe(what: u32, words: &[u64], bytes: &[u8]) {
-    let Ok(mut growth) = GROWTH.lock() else {
-        return;
-    };
+    let mut growth = growth();
     let room = BLOCK_BYTES - BLOCK_HEADER_BYTES;
     // What is longer than a block is cut at its end; only a command line can be.
     let bytes = &bytes[..bytes.len().min(room - 8 - words.len() * 8)];

@@ -2,15 +2,27 @@
 //! linked with.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use unspool_openmp_record::Kind;
 use unspool_openmp_record::layout::entry;
 
 use crate::{arena, clock, thread};
 
-/// Names that have been described, by process and number.
-static DESCRIBED: Mutex<BTreeSet<(u32, u64)>> = Mutex::new(BTreeSet::new());
+/// Numbers of names that have been described.
+pub(crate) type Described = BTreeSet<u64>;
+
+static DESCRIBED: Mutex<Described> = Mutex::new(BTreeSet::new());
+
+/// Numbers of names that have been described.
+pub(crate) fn described() -> MutexGuard<'static, Described> {
+    DESCRIBED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Forgets what was described, in a child that starts a file of its own.
+pub(crate) fn forget(described: &mut Described) {
+    described.clear();
+}
 
 // SAFETY: no other library has this name; the caller gives a name by its place and length.
 #[unsafe(no_mangle)]
@@ -18,9 +30,7 @@ unsafe extern "C" fn unspool_openmp_enter_interval(number: u64, name: *const u8,
     let Some(thread) = thread::current() else {
         return;
     };
-    let is_new = DESCRIBED
-        .lock()
-        .is_ok_and(|mut described| described.insert((std::process::id(), number)));
+    let is_new = described().insert(number);
     if is_new {
         // SAFETY: as the caller promises.
         let name = unsafe { std::slice::from_raw_parts(name, bytes) };

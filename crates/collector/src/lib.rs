@@ -18,6 +18,7 @@ mod call_path;
 mod caller;
 mod clock;
 mod construct;
+mod fork;
 mod gomp;
 mod intervals;
 mod modules;

@@ -1,40 +1,43 @@
 //! What is loaded into the process.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use unspool_openmp_record::layout::entry;
 
 use crate::arena;
 
 /// Address ranges that have been described.
-static KNOWN: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+pub(crate) type Known = Vec<(u64, u64)>;
+
+static KNOWN: Mutex<Known> = Mutex::new(Vec::new());
+
+/// Address ranges that have been described.
+pub(crate) fn known() -> MutexGuard<'static, Known> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Sees to it that the module at an address has been described.
 pub(crate) fn describe_at(address: u64) {
-    let known = KNOWN.lock().is_ok_and(|known| {
-        known
-            .iter()
-            .any(|(start, end)| (*start..*end).contains(&address))
-    });
-    if !known {
+    let is_known = known()
+        .iter()
+        .any(|(start, end)| (*start..*end).contains(&address));
+    if !is_known {
         describe_new();
     }
 }
 
 /// Describes all modules that have not been.
 pub(crate) fn describe_new() {
-    let Ok(mut known) = KNOWN.lock() else { return };
-    let known: *mut Vec<(u64, u64)> = &raw mut *known;
+    let mut known = known();
+    let known: *mut Known = &raw mut *known;
     // SAFETY: the callback has the signature that is asked for, and the vector outlives it.
     unsafe { libc::dl_iterate_phdr(Some(describe_one), known.cast()) };
 }
 
 /// Forgets what was described, in a child that starts a file of its own.
-pub(crate) fn forget() {
-    if let Ok(mut known) = KNOWN.try_lock() {
-        known.clear();
-    }
+pub(crate) fn forget(known: &mut Known) {
+    known.clear();
 }
 
 unsafe extern "C" fn describe_one(
@@ -43,7 +46,7 @@ unsafe extern "C" fn describe_one(
     known: *mut c_void,
 ) -> c_int {
     // SAFETY: the C library gives a valid description, and `known` is ours.
-    let (module, known) = unsafe { (&*module, &mut *known.cast::<Vec<(u64, u64)>>()) };
+    let (module, known) = unsafe { (&*module, &mut *known.cast::<Known>()) };
     let bias = module.dlpi_addr;
     let headers = match module.dlpi_phnum {
         0 => &[][..],

@@ -4,12 +4,12 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use unspool_openmp_record::layout::{entry, header, runtime};
 
 use crate::arena::{self, Fields};
-use crate::{clock, modules, places, thread};
+use crate::{clock, fork, modules, thread};
 
 /// Where records go; nothing where nobody wants them.
 static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -39,10 +39,15 @@ pub(crate) fn header() -> Option<Fields> {
     }
 }
 
+/// The right to make the file.
+pub(crate) fn creation() -> MutexGuard<'static, ()> {
+    CREATION.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cold]
 fn create() -> Option<Fields> {
     let directory = DIRECTORY.get()?.as_ref()?;
-    let _one_at_a_time = CREATION.lock().ok()?;
+    let _one_at_a_time = creation();
     if let Some(header) = arena::header() {
         return Some(header);
     }
@@ -92,17 +97,22 @@ pub(crate) fn note_time() {
     }
 }
 
-extern "C" fn begin() {
-    clock::choose();
+/// Starts to count time.
+pub(crate) fn start_time() {
     START_NS.store(clock::monotonic_ns(), Ordering::Relaxed);
     START_TICKS.store(clock::now(), Ordering::Relaxed);
+}
+
+extern "C" fn begin() {
+    clock::choose();
+    start_time();
     let directory = std::env::var_os("UNSPOOL_OPENMP_DIRECTORY").map(PathBuf::from);
     let wanted = directory.is_some();
     // Nothing else sets it.
     let _ = DIRECTORY.set(directory);
     if wanted {
-        // SAFETY: the handler only resets what belongs to this library.
-        unsafe { libc::pthread_atfork(None, None, Some(continue_as_child)) };
+        fork::watch();
+        thread::watch_ends();
     }
 }
 
@@ -111,16 +121,6 @@ extern "C" fn end() {
     if let Some(header) = arena::header() {
         header.set(header::ENDED, 1);
     }
-}
-
-/// A forked child starts a record of its own, if it uses OpenMP at all.
-extern "C" fn continue_as_child() {
-    arena::forget();
-    modules::forget();
-    places::forget();
-    thread::forget();
-    START_NS.store(clock::monotonic_ns(), Ordering::Relaxed);
-    START_TICKS.store(clock::now(), Ordering::Relaxed);
 }
 
 #[used]

@@ -207,6 +207,7 @@ impl Team {
         if let Some((member, record, arrival)) = last {
             let since = member.since.load(Ordering::Relaxed);
             record.add(construct::LAST_ARRIVALS, 1);
+            record.add(construct::LAST_WAIT, now.saturating_sub(arrival));
             record.add(construct::PATH_TOTAL, arrival.saturating_sub(since));
             record.add(construct::PATH_WAIT, member.waited.load(Ordering::Relaxed));
         }

@@ -9,8 +9,8 @@ use unspool_openmp_record::layout::{
 
 use crate::arena::{self, Fields};
 use crate::construct::{Constructs, Key, Node};
+use crate::places;
 use crate::team::Team;
-use crate::{places, process};
 
 /// One thread of the program.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(crate) struct Thread {
     since: u64,
     /// How long it has waited since then.
     waited: u64,
+    /// Whether it was the last to arrive at the barrier that it is at.
+    is_last: bool,
     /// The region at whose join it waits.
     pending: Option<Pending>,
     /// Where it last asked for the number of threads.
@@ -68,60 +70,6 @@ struct Pending {
     index: usize,
     node: *mut Node,
     arrival: u64,
-}
-
-/// The calling thread, if anything is to be collected.
-#[inline]
-pub(crate) fn current() -> Option<&'static mut Thread> {
-    // SAFETY: only the thread itself has this pointer, and what it points to is never freed.
-    // Callers let go of it before they call the runtime, which may call us again.
-    match unsafe { current::get().as_mut() } {
-        Some(thread) => Some(thread),
-        None => start(),
-    }
-}
-
-#[cold]
-fn start() -> Option<&'static mut Thread> {
-    if !process::is_collecting() {
-        return None;
-    }
-    let header = process::header()?;
-    let (number, block) = arena::new_block(block::THREAD, None)?;
-    // SAFETY: these only return numbers.
-    let (system_thread, process) = unsafe { (libc::gettid(), libc::getpid()) };
-    block.set(thread::SYSTEM_THREAD, system_thread as u64);
-    let thread = Box::leak(Box::new(Thread {
-        block,
-        number,
-        constructs: Constructs::default(),
-        frames: Vec::with_capacity(64),
-        skipped: 0,
-        spans: None,
-        wants_spans: process::wants_spans(),
-        team: std::ptr::null(),
-        index: 0,
-        spare_teams: Vec::new(),
-        place: 0,
-        since: 0,
-        waited: 0,
-        pending: None,
-        asked_for_size_at: 0,
-        asking: (0, std::ptr::null_mut()),
-        asked_for_lock_at: 0,
-        clocks_read: 0,
-    }));
-    if system_thread == process {
-        places::take(0);
-        thread.enter(Kind::Serial, 0, 0, header.get(header::START_TICKS));
-    }
-    current::set(thread);
-    Some(thread)
-}
-
-/// Forgets the calling thread's state, in a child.
-pub(crate) fn forget() {
-    current::set(std::ptr::null_mut());
 }
 
 impl Thread {
@@ -196,6 +144,20 @@ impl Thread {
         match node.is_null() {
             true => self.skipped += 1,
             false => self.open(node, now),
+        }
+    }
+
+    /// The innermost construct, a loop that was just entered, has so many iterations for all
+    /// threads; 0 where that is not known.
+    #[inline]
+    pub(crate) fn add_iterations(&mut self, iterations: u64) {
+        if self.skipped > 0 {
+            return;
+        }
+        if let Some(inner) = self.frames.last() {
+            // SAFETY: nodes are never freed.
+            let record = unsafe { &*inner.node }.record;
+            record.add(construct::ITERATIONS, iterations);
         }
     }
 
@@ -301,7 +263,12 @@ impl Thread {
         }
         match node.key.kind {
             Kind::TaskWait | Kind::TaskGroup => self.waited += own,
-            Kind::Barrier | Kind::ImplicitBarrier => self.synchronised(now),
+            Kind::Barrier | Kind::ImplicitBarrier => {
+                if std::mem::take(&mut self.is_last) {
+                    record.add(construct::LAST_WAIT, own);
+                }
+                self.synchronised(now);
+            }
             _ => {}
         }
         if self.wants_spans {
@@ -383,9 +350,16 @@ impl Thread {
         let Some(team) = (unsafe { self.team.as_ref() }) else {
             return;
         };
-        if team.arrive_at_barrier()
-            && let Some(inner) = self.frames.last()
-        {
+        self.is_last = team.arrive_at_barrier();
+        if self.is_last {
+            self.arrive_last(now);
+        }
+    }
+
+    /// The innermost construct, a barrier, is arrived at after all other threads have: the
+    /// critical path leads through this one.
+    pub(crate) fn arrive_last(&mut self, now: u64) {
+        if let Some(inner) = self.frames.last() {
             // SAFETY: nodes are never freed.
             let record = unsafe { &*inner.node }.record;
             record.add(construct::LAST_ARRIVALS, 1);
@@ -417,6 +391,9 @@ impl Thread {
 }
 
 mod current;
+mod life;
 mod regions;
 mod segments;
 mod tasks;
+
+pub(crate) use life::{Spare, current, forget, spare, watch_ends};

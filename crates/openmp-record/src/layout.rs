@@ -18,7 +18,7 @@
 /// The first word of a file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"UNSPOMP\n");
 /// The version of what follows.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 /// The header's size.
 pub const HEADER_BYTES: usize = 4096;
 /// A block's size.
@@ -102,8 +102,6 @@ pub mod block {
 
 /// A thread, after the header of its block.
 pub mod thread {
-    /// The system's number for the thread.
-    pub const SYSTEM_THREAD: usize = 64;
     /// Where its open frames start.
     pub const FRAMES: usize = 128;
     /// How many frames there is room for.
@@ -162,6 +160,9 @@ pub mod construct {
     pub const LAST: usize = 104;
     /// For a region: ticks from the fork until this thread started.
     pub const STARTUP: usize = 112;
+    /// For a loop: its iterations, of all threads and in all passages, where the runtime is
+    /// told how many there are.
+    pub const ITERATIONS: usize = 120;
     /// Ticks waited: before the block, or for a region at its end.
     pub const WAIT: usize = 128;
     /// The longest wait.
@@ -172,6 +173,8 @@ pub mod construct {
     pub const PATH_TOTAL: usize = 152;
     /// Of them, ticks waited at locks, criticals, ordered blocks and for tasks.
     pub const PATH_WAIT: usize = 160;
+    /// When last to arrive: ticks from then until it went on, which nobody waited for work.
+    pub const LAST_WAIT: usize = 168;
     /// A record's size.
     pub const BYTES: usize = 192;
     /// Records in a block.

@@ -138,6 +138,10 @@ pub struct Construct {
     pub path_total: u64,
     /// Of them, waited.
     pub path_wait: u64,
+    /// When last to arrive: ticks until it went on.
+    pub last_wait: u64,
+    /// Iterations of all passages, or 0 where they are not known.
+    pub iterations: u64,
     /// The thread's place among all threads at that time.
     pub place: u64,
     /// The number of its call path, or 0.

@@ -200,6 +200,8 @@ impl ProcessRecord {
             last_arrivals: word(bytes, construct::LAST_ARRIVALS),
             path_total: word(bytes, construct::PATH_TOTAL),
             path_wait: word(bytes, construct::PATH_WAIT),
+            last_wait: word(bytes, construct::LAST_WAIT),
+            iterations: word(bytes, construct::ITERATIONS),
             place: word(bytes, construct::PLACE),
             path: word(bytes, construct::PATH),
         });

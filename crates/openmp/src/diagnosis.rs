@@ -4,7 +4,9 @@ use unspool_openmp_record::Kind;
 
 use crate::characteristics::{Characteristics, LossClass};
 use crate::points::SynchronisationPoint;
-use crate::recording::{Construct, Process, Share};
+use crate::recording::{Construct, Process};
+
+mod imbalance;
 
 /// What costs less than this part of the execution time is not worth a sentence.
 const WORTH_SAYING: f64 = 0.005;
@@ -25,10 +27,11 @@ pub(crate) fn of_process(
     }
     findings.extend(serial_part(process));
     for (index, one) in process.constructs.iter().enumerate() {
-        findings.extend(imbalance(process, index, one));
+        findings.extend(imbalance::of_work(process, index, one));
         findings.extend(repeated_work(one));
         findings.extend(one_worker(one));
     }
+    findings.extend(points.iter().filter_map(imbalance::that_alternates));
     findings.extend(points.iter().filter_map(|point| contention(process, point)));
     findings.extend(startup(process, characteristics));
     findings.extend(oversubscription(process));
@@ -40,70 +43,6 @@ pub(crate) fn of_process(
 
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
-}
-
-/// The thread that did most, how much more than the mean, and its part of all.
-fn heaviest(shares: &[Share], team: u64) -> Option<(&Share, f64, f64)> {
-    let most = shares.iter().max_by_key(|share| share.own_ns)?;
-    let sum: f64 = shares.iter().map(|share| share.own_ns as f64).sum();
-    let mean = sum / team.max(1) as f64;
-    (sum > 0.0).then(|| {
-        (
-            most,
-            (most.own_ns as f64 - mean) / 1e9,
-            most.own_ns as f64 / sum,
-        )
-    })
-}
-
-fn team_around(process: &Process, index: usize) -> u64 {
-    let mut at = Some(index);
-    while let Some(index) = at {
-        let one = &process.constructs[index];
-        if one.kind == Kind::Parallel {
-            return one.team;
-        }
-        at = one.parent;
-    }
-    1
-}
-
-fn imbalance(process: &Process, index: usize, one: &Construct) -> Option<(f64, String)> {
-    if !matches!(
-        one.kind,
-        Kind::Loop | Kind::Sections | Kind::Divided | Kind::Distribute
-    ) {
-        return None;
-    }
-    let team = team_around(process, index);
-    if team < 2 {
-        return None;
-    }
-    let (most, saved, part) = heaviest(&one.shares, team)?;
-    let advice = match one.kind {
-        Kind::Loop => {
-            "a schedule that hands out smaller pieces, such as schedule(dynamic), would save up to"
-        }
-        Kind::Sections => "more sections of a more equal size would save up to",
-        _ => "an even division, such as a loop with schedule(dynamic), would save up to",
-    };
-    let what = match one.kind {
-        Kind::Divided => "work divided among threads",
-        kind => kind.word(),
-    };
-    let sentence = format!(
-        "the {what} at {} {} imbalanced: thread {} does {:.0} % of the work of {team} threads; {advice} {:.3} s",
-        one.location.short(),
-        if one.kind == Kind::Sections {
-            "are"
-        } else {
-            "is"
-        },
-        most.thread,
-        part * 100.0,
-        saved
-    );
-    Some((saved, sentence))
 }
 
 fn repeated_work(one: &Construct) -> Option<(f64, String)> {

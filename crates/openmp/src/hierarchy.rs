@@ -145,7 +145,9 @@ pub(crate) fn critical_path_useful_ns(process: &Process) -> u64 {
             }
         }
     }
-    sum
+    // Where threads that the program starts itself fork regions at the same time, what is
+    // added up is more than one path.
+    sum.min(process.duration_ns)
 }
 
 /// How many regions a construct is in, itself included.

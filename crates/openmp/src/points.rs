@@ -25,6 +25,8 @@ pub struct SynchronisationPoint {
     pub wait_ns: u64,
     /// The longest wait.
     pub longest_wait_ns: u64,
+    /// How long it took them to go on when they came last, and had nobody to wait for.
+    pub last_wait_ns: u64,
     /// How long they were in its block.
     pub block_ns: u64,
     /// Waits by thread: the thread, its passages, its wait, how often it was the last.
@@ -61,6 +63,7 @@ pub(crate) fn of_process(process: &Process) -> Vec<SynchronisationPoint> {
                 count: 0,
                 wait_ns: 0,
                 longest_wait_ns: 0,
+                last_wait_ns: 0,
                 block_ns: 0,
                 threads: Vec::new(),
                 critical_path_ns: 0,
@@ -75,6 +78,7 @@ pub(crate) fn of_process(process: &Process) -> Vec<SynchronisationPoint> {
             };
             point.count += share.count;
             point.wait_ns = point.wait_ns.saturating_add(wait);
+            point.last_wait_ns = point.last_wait_ns.saturating_add(share.last_wait_ns);
             point.longest_wait_ns = point.longest_wait_ns.max(longest);
             point.critical_path_ns = point.critical_path_ns.saturating_add(share.path_ns);
             if own_class.is_none() && one.kind != Kind::Parallel {

@@ -118,6 +118,10 @@ pub struct Share {
     pub path_ns: u64,
     /// Of it, waited.
     pub path_wait_ns: u64,
+    /// When last: the time until it went on.
+    pub last_wait_ns: u64,
+    /// Iterations of all passages, of all threads; 0 where they are not known.
+    pub iterations: u64,
 }
 
 /// One passage of a thread through a construct.

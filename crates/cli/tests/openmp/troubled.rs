@@ -22,6 +22,13 @@ pub(crate) fn trials() -> Vec<Trial> {
             attempt_without_plan(|| grows(compiler))
         }));
         trials.push(trial(name("forks"), move || forks(compiler)));
+        trials.push(trial(name("forks_meanwhile"), move || {
+            forks_meanwhile(compiler)
+        }));
+        trials.push(trial(name("short_threads"), move || {
+            attempt_without_plan(|| short_threads(compiler))
+        }));
+        trials.push(trial(name("nested_often"), move || nested_often(compiler)));
         trials.push(trial(name("cancels"), move || cancels(compiler)));
         trials.push(trial(name("kept_and_read_again"), move || kept(compiler)));
     }
@@ -76,6 +83,71 @@ fn forks(compiler: Compiler) -> Result<(), Verdict> {
     let processes = report["processes"].as_array().map_or(0, Vec::len);
     check(processes == 2, || {
         format!("{processes} processes are reported")
+    })
+}
+
+/// Children of a fork go on, whatever other threads were doing at that moment; each has a
+/// record.
+fn forks_meanwhile(compiler: Compiler) -> Result<(), Verdict> {
+    let output = openmp(&["--json", &program("forks_meanwhile.c", compiler)?]);
+    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+    check(output.status.success(), || {
+        format!("{:?}\n{talk}", output.status)
+    })?;
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| Verdict::Wrong(format!("{error}\n{talk}")))?;
+    let processes = report["processes"].as_array().map_or(0, Vec::len);
+    check(processes == 31, || {
+        format!("{processes} processes are reported")
+    })
+}
+
+/// Threads that have ended are gone: they take no processor and do not work on.
+fn short_threads(compiler: Compiler) -> Result<(), Verdict> {
+    let report = json(&[&program("short_threads.c", compiler)?])?;
+    conserves(&report)?;
+    check(report["processors"].as_u64() == Some(3), || {
+        format!("{} processors", report["processors"])
+    })?;
+    // The first thread waits for ten others, then works by itself: 0.02 + 0.4 + 0.4 s. The
+    // others work in regions, from when they are first seen: 0.2 s; so do the workers.
+    let repeated = report["losses"]["duplicated"].as_f64().unwrap_or(0.0);
+    let work = report["productive"].as_f64().unwrap_or(0.0) + repeated;
+    check((1.2..1.6).contains(&work), || {
+        format!("{work} s of work\n{report}")
+    })?;
+    let factors = report["hierarchy"].as_object().into_iter().flatten();
+    for (name, factor) in factors {
+        check(factor.as_f64().is_none_or(|factor| factor <= 1.0), || {
+            format!("{name}: {factor}")
+        })?;
+    }
+    Ok(())
+}
+
+/// What is recorded of nested regions, whose threads are others each time, does not grow with
+/// the number of passages.
+fn nested_often(compiler: Compiler) -> Result<(), Verdict> {
+    let program = program("nested_often.c", compiler)?;
+    let size = |passages: &str| -> Result<u64, Verdict> {
+        // Nobody but the program's own processes sees the record as it is collected.
+        let script = "\"$0\" \"$1\" && wc -c < \"$(echo \"$UNSPOOL_OPENMP_DIRECTORY\"/*.openmp)\"";
+        let output = openmp(&[
+            "--report",
+            "/dev/null",
+            "sh",
+            "-c",
+            script,
+            &program,
+            passages,
+        ]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let size = text.trim().parse();
+        size.map_err(|_| Verdict::Wrong(format!("{output:?}")))
+    };
+    let (few, many) = (size("20")?, size("400")?);
+    check(few > 0 && many <= 2 * few, || {
+        format!("{few} bytes after 20 passages, {many} after 400")
     })
 }
 
@@ -150,7 +222,7 @@ fn damaged_recording() -> Result<(), Verdict> {
             .map_err(|error| Verdict::Wrong(error.to_string()))
     };
     for text in [
-        &b"unspool openmp recording 1\n\x28\xb5"[..],
+        &b"unspool openmp recording 2\n\x28\xb5"[..],
         b"unspool openmp recording 7\n",
     ] {
         write(text)?;

@@ -6,6 +6,7 @@ use unspool_openmp_record::Kind;
 use unspool_openmp_record::layout::runtime;
 
 use super::watched;
+use super::worksharing::iterations;
 use crate::caller::return_address;
 use crate::real::{Real, call_real};
 use crate::team::Team;
@@ -20,6 +21,8 @@ struct Region {
     team: *const Team,
     /// What the body consists of, for combined constructs.
     combined: Option<Kind>,
+    /// How many iterations that has, or 0.
+    iterations: u64,
     address: u64,
 }
 
@@ -39,6 +42,7 @@ unsafe extern "C-unwind" fn execute(region: *mut c_void) {
         unsafe { thread.begin_region(region.team, index, size, now) };
         if let Some(kind) = region.combined {
             thread.enter(kind, region.address, 0, now);
+            thread.add_iterations(region.iterations);
         }
     }
     // SAFETY: as the program asked for.
@@ -52,12 +56,12 @@ unsafe extern "C-unwind" fn execute(region: *mut c_void) {
 fn observe(
     region: (Body, *mut c_void),
     wanted: usize,
-    combined: Option<Kind>,
+    combined: (Option<Kind>, u64),
     address: u64,
     run: impl FnOnce(Body, *mut c_void) -> usize,
     real: &Real,
 ) -> usize {
-    let (body, argument) = region;
+    let ((body, argument), (combined, iterations)) = (region, combined);
     let Some(thread) = watched(real) else {
         return run(body, argument);
     };
@@ -72,6 +76,7 @@ fn observe(
         argument,
         team,
         combined,
+        iterations,
         address,
     };
     let result = run(execute, (&raw mut region).cast());
@@ -84,7 +89,7 @@ fn observe(
 
 /// Functions that fork a region; the third argument is the wanted number of threads.
 macro_rules! regions {
-    ($($name:ident $text:literal ($($argument:ident),*) $combined:expr;)*) => {$(
+    ($($name:ident $text:literal ($($argument:ident),*) $combined:expr, $iterations:expr;)*) => {$(
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(
@@ -99,30 +104,31 @@ macro_rules! regions {
                 call_real!(REAL, body, argument, threads $(, $argument)*;
                     Body, *mut c_void, usize $(, regions!(@word $argument))*)
             };
-            observe((body, argument), threads, $combined, address, run, &REAL)
+            let combined = ($combined, $iterations);
+            observe((body, argument), threads, combined, address, run, &REAL)
         }
     )*};
     (@word $argument:ident) => { usize };
 }
 
 regions! {
-    GOMP_parallel c"GOMP_parallel" (flags) None;
-    GOMP_parallel_reductions c"GOMP_parallel_reductions" (flags) None;
-    GOMP_parallel_sections c"GOMP_parallel_sections" (count, flags) Some(Kind::Sections);
+    GOMP_parallel c"GOMP_parallel" (flags) None, 0;
+    GOMP_parallel_reductions c"GOMP_parallel_reductions" (flags) None, 0;
+    GOMP_parallel_sections c"GOMP_parallel_sections" (count, flags) Some(Kind::Sections), 0;
     GOMP_parallel_loop_static c"GOMP_parallel_loop_static"
-        (start, end, step, chunk, flags) Some(Kind::Loop);
+        (start, end, step, chunk, flags) Some(Kind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_dynamic c"GOMP_parallel_loop_dynamic"
-        (start, end, step, chunk, flags) Some(Kind::Loop);
+        (start, end, step, chunk, flags) Some(Kind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_guided c"GOMP_parallel_loop_guided"
-        (start, end, step, chunk, flags) Some(Kind::Loop);
+        (start, end, step, chunk, flags) Some(Kind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_nonmonotonic_dynamic c"GOMP_parallel_loop_nonmonotonic_dynamic"
-        (start, end, step, chunk, flags) Some(Kind::Loop);
+        (start, end, step, chunk, flags) Some(Kind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_nonmonotonic_guided c"GOMP_parallel_loop_nonmonotonic_guided"
-        (start, end, step, chunk, flags) Some(Kind::Loop);
+        (start, end, step, chunk, flags) Some(Kind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_runtime c"GOMP_parallel_loop_runtime"
-        (start, end, step, flags) Some(Kind::Loop);
+        (start, end, step, flags) Some(Kind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_nonmonotonic_runtime c"GOMP_parallel_loop_nonmonotonic_runtime"
-        (start, end, step, flags) Some(Kind::Loop);
+        (start, end, step, flags) Some(Kind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_maybe_nonmonotonic_runtime c"GOMP_parallel_loop_maybe_nonmonotonic_runtime"
-        (start, end, step, flags) Some(Kind::Loop);
+        (start, end, step, flags) Some(Kind::Loop), iterations(start, end, step);
 }

@@ -62,7 +62,7 @@ unsafe extern "C-unwind" fn execute(block: *mut c_void) {
 
 /// Copies a block and, after it, the program's argument.
 unsafe extern "C-unwind" fn copy(to: *mut c_void, from: *mut c_void) {
-    // SAFETY: the runtime gives room as `room` asked for, and the block that it was given.
+    // SAFETY: the runtime gives room as [`Task::give`] asked for, and the block that it was given.
     unsafe {
         let source = &*from.cast::<Block>();
         let place = (to as usize + size_of::<Block>()).next_multiple_of(source.alignment);
@@ -82,9 +82,47 @@ unsafe extern "C-unwind" fn copy(to: *mut c_void, from: *mut c_void) {
     }
 }
 
-/// How much room a block and the argument after it need.
-fn room(block: &Block) -> usize {
-    size_of::<Block>() + block.alignment + block.bytes
+/// A task as the program gives it to the runtime.
+struct Task {
+    body: Body,
+    argument: *mut c_void,
+    copy: Option<Copy>,
+    bytes: usize,
+    alignment: usize,
+    address: u64,
+}
+
+impl Task {
+    /// Gives a task to the runtime, by `call`, with [`execute`] in place of its function.
+    fn give(
+        self,
+        written: usize,
+        reductions: u64,
+        call: impl FnOnce(Body, *mut c_void, Option<Copy>, usize, usize) -> usize,
+    ) -> usize {
+        let mut block = Block {
+            start: 0,
+            end: 0,
+            reductions,
+            body: self.body,
+            copy: self.copy,
+            argument: self.argument,
+            bytes: self.bytes,
+            alignment: self.alignment.max(16),
+            address: self.address,
+            written,
+        };
+        let (bytes, alignment) = (block.bytes, block.alignment);
+        // The copy has the program's argument after the block.
+        let room = size_of::<Block>() + alignment + bytes;
+        call(
+            execute,
+            (&raw mut block).cast(),
+            Some(copy),
+            room,
+            alignment,
+        )
+    }
 }
 
 // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
@@ -111,26 +149,15 @@ unsafe extern "C-unwind" fn GOMP_task(
     if watched(&REAL).is_none() {
         return call(body, argument, copier, bytes, alignment);
     }
-    let mut block = Block {
-        start: 0,
-        end: 0,
-        reductions: 0,
+    let task = Task {
         body,
-        copy: copier,
         argument,
+        copy: copier,
         bytes,
-        alignment: alignment.max(16),
-        address,
-        written: usize::from(flags & DETACHED != 0),
-    };
-    let (room, alignment) = (room(&block), block.alignment);
-    call(
-        execute,
-        (&raw mut block).cast(),
-        Some(copy),
-        room,
         alignment,
-    )
+        address,
+    };
+    task.give(usize::from(flags & DETACHED != 0), 0, call)
 }
 
 macro_rules! task_loops {
@@ -163,20 +190,15 @@ macro_rules! task_loops {
                 // SAFETY: with this flag, the argument's third word is there.
                 _ => unsafe { argument.cast::<u64>().add(2).read() },
             };
-            let mut block = Block {
-                start: 0,
-                end: 0,
-                reductions,
+            let task = Task {
                 body,
-                copy: copier,
                 argument,
+                copy: copier,
                 bytes,
-                alignment: alignment.max(16),
+                alignment,
                 address,
-                written: 2,
             };
-            let (room, alignment) = (room(&block), block.alignment);
-            let result = call(execute, (&raw mut block).cast(), Some(copy), room, alignment);
+            let result = task.give(2, reductions, call);
             if let Some(thread) = watched(&REAL) {
                 thread.leave_through(Kind::TaskLoop, clock::now());
             }

@@ -9,9 +9,28 @@ use crate::caller::return_address;
 use crate::clock;
 use crate::real::{Real, call_real};
 
+/// What is not counted in iterations, or nests several loops.
+const UNKNOWN: u64 = 0;
+
+/// How many iterations a loop has from a start to before an end, whichever way it goes.
+#[inline]
+pub(super) fn iterations(start: usize, end: usize, step: usize) -> u64 {
+    let is_down = (step as isize) < 0;
+    let (distance, step) = match is_down {
+        true => (start.wrapping_sub(end), step.wrapping_neg()),
+        false => (end.wrapping_sub(start), step),
+    };
+    match step {
+        // Of signed and of unsigned numbers, no more than half can be iterated over.
+        _ if distance as isize <= 0 => 0,
+        0 | 1 => distance as u64,
+        step => distance.div_ceil(step) as u64,
+    }
+}
+
 /// Functions that start a construct, in which the thread works from then on.
 macro_rules! starts {
-    ($($name:ident $text:literal ($($argument:ident),*) $kind:expr;)*) => {$(
+    ($($name:ident $text:literal ($($argument:ident),*) $kind:expr, $iterations:expr;)*) => {$(
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
@@ -21,6 +40,7 @@ macro_rules! starts {
                 let now = clock::now();
                 thread.end_open_work(now);
                 thread.enter($kind, address, 0, now);
+                thread.add_iterations($iterations);
             }
             call_real!(REAL $(, $argument)*; $(starts!(@word $argument)),*)
         }
@@ -29,64 +49,83 @@ macro_rules! starts {
 }
 
 starts! {
-    GOMP_loop_static_start c"GOMP_loop_static_start" (a, b, c, d, e, f) Kind::Loop;
-    GOMP_loop_dynamic_start c"GOMP_loop_dynamic_start" (a, b, c, d, e, f) Kind::Loop;
-    GOMP_loop_guided_start c"GOMP_loop_guided_start" (a, b, c, d, e, f) Kind::Loop;
-    GOMP_loop_runtime_start c"GOMP_loop_runtime_start" (a, b, c, d, e) Kind::Loop;
+    GOMP_loop_static_start c"GOMP_loop_static_start"
+        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+    GOMP_loop_dynamic_start c"GOMP_loop_dynamic_start"
+        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+    GOMP_loop_guided_start c"GOMP_loop_guided_start"
+        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+    GOMP_loop_runtime_start c"GOMP_loop_runtime_start"
+        (a, b, c, d, e) Kind::Loop, iterations(a, b, c);
     GOMP_loop_nonmonotonic_dynamic_start c"GOMP_loop_nonmonotonic_dynamic_start"
-        (a, b, c, d, e, f) Kind::Loop;
+        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
     GOMP_loop_nonmonotonic_guided_start c"GOMP_loop_nonmonotonic_guided_start"
-        (a, b, c, d, e, f) Kind::Loop;
+        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
     GOMP_loop_nonmonotonic_runtime_start c"GOMP_loop_nonmonotonic_runtime_start"
-        (a, b, c, d, e) Kind::Loop;
+        (a, b, c, d, e) Kind::Loop, iterations(a, b, c);
     GOMP_loop_maybe_nonmonotonic_runtime_start c"GOMP_loop_maybe_nonmonotonic_runtime_start"
-        (a, b, c, d, e) Kind::Loop;
-    GOMP_loop_ordered_static_start c"GOMP_loop_ordered_static_start" (a, b, c, d, e, f) Kind::Loop;
-    GOMP_loop_ordered_dynamic_start c"GOMP_loop_ordered_dynamic_start" (a, b, c, d, e, f) Kind::Loop;
-    GOMP_loop_ordered_guided_start c"GOMP_loop_ordered_guided_start" (a, b, c, d, e, f) Kind::Loop;
-    GOMP_loop_ordered_runtime_start c"GOMP_loop_ordered_runtime_start" (a, b, c, d, e) Kind::Loop;
-    GOMP_loop_start c"GOMP_loop_start" (a, b, c, d, e, f, g, h, i) Kind::Loop;
-    GOMP_loop_ordered_start c"GOMP_loop_ordered_start" (a, b, c, d, e, f, g, h, i) Kind::Loop;
-    GOMP_loop_doacross_static_start c"GOMP_loop_doacross_static_start" (a, b, c, d, e) Kind::Loop;
-    GOMP_loop_doacross_dynamic_start c"GOMP_loop_doacross_dynamic_start" (a, b, c, d, e) Kind::Loop;
-    GOMP_loop_doacross_guided_start c"GOMP_loop_doacross_guided_start" (a, b, c, d, e) Kind::Loop;
-    GOMP_loop_doacross_runtime_start c"GOMP_loop_doacross_runtime_start" (a, b, c, d) Kind::Loop;
-    GOMP_loop_doacross_start c"GOMP_loop_doacross_start" (a, b, c, d, e, f, g, h) Kind::Loop;
-    GOMP_loop_ull_static_start c"GOMP_loop_ull_static_start" (a, b, c, d, e, f, g) Kind::Loop;
-    GOMP_loop_ull_dynamic_start c"GOMP_loop_ull_dynamic_start" (a, b, c, d, e, f, g) Kind::Loop;
-    GOMP_loop_ull_guided_start c"GOMP_loop_ull_guided_start" (a, b, c, d, e, f, g) Kind::Loop;
-    GOMP_loop_ull_runtime_start c"GOMP_loop_ull_runtime_start" (a, b, c, d, e, f) Kind::Loop;
+        (a, b, c, d, e) Kind::Loop, iterations(a, b, c);
+    GOMP_loop_ordered_static_start c"GOMP_loop_ordered_static_start"
+        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+    GOMP_loop_ordered_dynamic_start c"GOMP_loop_ordered_dynamic_start"
+        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+    GOMP_loop_ordered_guided_start c"GOMP_loop_ordered_guided_start"
+        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+    GOMP_loop_ordered_runtime_start c"GOMP_loop_ordered_runtime_start"
+        (a, b, c, d, e) Kind::Loop, iterations(a, b, c);
+    GOMP_loop_start c"GOMP_loop_start" (a, b, c, d, e, f, g, h, i) Kind::Loop, iterations(a, b, c);
+    GOMP_loop_ordered_start c"GOMP_loop_ordered_start"
+        (a, b, c, d, e, f, g, h, i) Kind::Loop, iterations(a, b, c);
+    GOMP_loop_doacross_static_start c"GOMP_loop_doacross_static_start"
+        (a, b, c, d, e) Kind::Loop, UNKNOWN;
+    GOMP_loop_doacross_dynamic_start c"GOMP_loop_doacross_dynamic_start"
+        (a, b, c, d, e) Kind::Loop, UNKNOWN;
+    GOMP_loop_doacross_guided_start c"GOMP_loop_doacross_guided_start"
+        (a, b, c, d, e) Kind::Loop, UNKNOWN;
+    GOMP_loop_doacross_runtime_start c"GOMP_loop_doacross_runtime_start"
+        (a, b, c, d) Kind::Loop, UNKNOWN;
+    GOMP_loop_doacross_start c"GOMP_loop_doacross_start"
+        (a, b, c, d, e, f, g, h) Kind::Loop, UNKNOWN;
+    GOMP_loop_ull_static_start c"GOMP_loop_ull_static_start"
+        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
+    GOMP_loop_ull_dynamic_start c"GOMP_loop_ull_dynamic_start"
+        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
+    GOMP_loop_ull_guided_start c"GOMP_loop_ull_guided_start"
+        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
+    GOMP_loop_ull_runtime_start c"GOMP_loop_ull_runtime_start"
+        (a, b, c, d, e, f) Kind::Loop, iterations(b, c, d);
     GOMP_loop_ull_nonmonotonic_dynamic_start c"GOMP_loop_ull_nonmonotonic_dynamic_start"
-        (a, b, c, d, e, f, g) Kind::Loop;
+        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
     GOMP_loop_ull_nonmonotonic_guided_start c"GOMP_loop_ull_nonmonotonic_guided_start"
-        (a, b, c, d, e, f, g) Kind::Loop;
+        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
     GOMP_loop_ull_nonmonotonic_runtime_start c"GOMP_loop_ull_nonmonotonic_runtime_start"
-        (a, b, c, d, e, f) Kind::Loop;
-    GOMP_loop_ull_maybe_nonmonotonic_runtime_start
-        c"GOMP_loop_ull_maybe_nonmonotonic_runtime_start" (a, b, c, d, e, f) Kind::Loop;
+        (a, b, c, d, e, f) Kind::Loop, iterations(b, c, d);
+    GOMP_loop_ull_maybe_nonmonotonic_runtime_start c"GOMP_loop_ull_maybe_nonmonotonic_runtime_start"
+        (a, b, c, d, e, f) Kind::Loop, iterations(b, c, d);
     GOMP_loop_ull_ordered_static_start c"GOMP_loop_ull_ordered_static_start"
-        (a, b, c, d, e, f, g) Kind::Loop;
+        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
     GOMP_loop_ull_ordered_dynamic_start c"GOMP_loop_ull_ordered_dynamic_start"
-        (a, b, c, d, e, f, g) Kind::Loop;
+        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
     GOMP_loop_ull_ordered_guided_start c"GOMP_loop_ull_ordered_guided_start"
-        (a, b, c, d, e, f, g) Kind::Loop;
+        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
     GOMP_loop_ull_ordered_runtime_start c"GOMP_loop_ull_ordered_runtime_start"
-        (a, b, c, d, e, f) Kind::Loop;
-    GOMP_loop_ull_start c"GOMP_loop_ull_start" (a, b, c, d, e, f, g, h, i, j) Kind::Loop;
+        (a, b, c, d, e, f) Kind::Loop, iterations(b, c, d);
+    GOMP_loop_ull_start c"GOMP_loop_ull_start"
+        (a, b, c, d, e, f, g, h, i, j) Kind::Loop, iterations(b, c, d);
     GOMP_loop_ull_ordered_start c"GOMP_loop_ull_ordered_start"
-        (a, b, c, d, e, f, g, h, i, j) Kind::Loop;
+        (a, b, c, d, e, f, g, h, i, j) Kind::Loop, iterations(b, c, d);
     GOMP_loop_ull_doacross_static_start c"GOMP_loop_ull_doacross_static_start"
-        (a, b, c, d, e) Kind::Loop;
+        (a, b, c, d, e) Kind::Loop, UNKNOWN;
     GOMP_loop_ull_doacross_dynamic_start c"GOMP_loop_ull_doacross_dynamic_start"
-        (a, b, c, d, e) Kind::Loop;
+        (a, b, c, d, e) Kind::Loop, UNKNOWN;
     GOMP_loop_ull_doacross_guided_start c"GOMP_loop_ull_doacross_guided_start"
-        (a, b, c, d, e) Kind::Loop;
+        (a, b, c, d, e) Kind::Loop, UNKNOWN;
     GOMP_loop_ull_doacross_runtime_start c"GOMP_loop_ull_doacross_runtime_start"
-        (a, b, c, d) Kind::Loop;
+        (a, b, c, d) Kind::Loop, UNKNOWN;
     GOMP_loop_ull_doacross_start c"GOMP_loop_ull_doacross_start"
-        (a, b, c, d, e, f, g, h) Kind::Loop;
-    GOMP_sections_start c"GOMP_sections_start" (a) Kind::Sections;
-    GOMP_sections2_start c"GOMP_sections2_start" (a, b, c) Kind::Sections;
+        (a, b, c, d, e, f, g, h) Kind::Loop, UNKNOWN;
+    GOMP_sections_start c"GOMP_sections_start" (a) Kind::Sections, UNKNOWN;
+    GOMP_sections2_start c"GOMP_sections2_start" (a, b, c) Kind::Sections, UNKNOWN;
 }
 
 /// Functions that end a construct, with a barrier or without.
@@ -165,6 +204,7 @@ unsafe extern "C-unwind" fn GOMP_single_copy_start() -> usize {
             // It has waited for the thread that executes the block.
             thread.enter(Kind::ImplicitBarrier, address, 0, before);
             thread.leave(now);
+            thread.resume_open_work(address, now);
         }
     }
     result
@@ -182,7 +222,12 @@ unsafe extern "C-unwind" fn GOMP_single_copy_end(data: usize) -> usize {
     }
     let result = call_real!(REAL, data; usize);
     if let Some(thread) = watched(&REAL) {
-        thread.leave_through(Kind::ImplicitBarrier, clock::now());
+        let now = clock::now();
+        // The others learn only after the barrier that they did not execute the block, so
+        // that arrivals cannot be counted: the critical path leads through this thread.
+        thread.arrive_last(now);
+        thread.leave_through(Kind::ImplicitBarrier, now);
+        thread.resume_open_work(address, now);
     }
     result
 }

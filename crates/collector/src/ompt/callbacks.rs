@@ -84,7 +84,7 @@ pub(super) extern "C" fn work(
     point: c_int,
     _region: *mut Data,
     _task: *mut Data,
-    _count: u64,
+    count: u64,
     address: *const c_void,
 ) {
     let kind = match what {
@@ -98,36 +98,33 @@ pub(super) extern "C" fn work(
         _ => return,
     };
     enter_or_leave(kind, point, address);
+    if kind == Kind::Loop
+        && point == endpoint::BEGIN
+        && let Some(thread) = thread::current()
+    {
+        thread.add_iterations(count);
+    }
 }
 
-pub(super) extern "C" fn masked(
-    point: c_int,
-    _region: *mut Data,
-    _task: *mut Data,
-    address: *const c_void,
-) {
-    enter_or_leave(Kind::Master, point, address);
+/// What is told of constructs that are entered and left: some arguments, the point, others,
+/// and the address.
+macro_rules! entered_and_left {
+    ($($name:ident ($($before:ty),*) ($($after:ty),*) $kind:expr;)*) => {$(
+        pub(super) extern "C" fn $name(
+            $(_: $before,)*
+            point: c_int,
+            $(_: $after,)*
+            address: *const c_void,
+        ) {
+            enter_or_leave($kind, point, address);
+        }
+    )*};
 }
 
-pub(super) extern "C" fn target(
-    _kind: c_int,
-    point: c_int,
-    _device: c_int,
-    _task: *mut Data,
-    _target: u64,
-    address: *const c_void,
-) {
-    enter_or_leave(Kind::Target, point, address);
-}
-
-pub(super) extern "C" fn reduction(
-    _kind: c_int,
-    point: c_int,
-    _region: *mut Data,
-    _task: *mut Data,
-    address: *const c_void,
-) {
-    enter_or_leave(Kind::Reduction, point, address);
+entered_and_left! {
+    masked () (*mut Data, *mut Data) Kind::Master;
+    target (c_int) (c_int, *mut Data, u64) Kind::Target;
+    reduction (c_int) (*mut Data, *mut Data) Kind::Reduction;
 }
 
 fn enter_or_leave(kind: Kind, point: c_int, address: *const c_void) {
@@ -156,10 +153,12 @@ pub(super) extern "C" fn sync_region(
     _task: *mut Data,
     address: *const c_void,
 ) {
+    /// A barrier that neither the program nor a construct's end asks for: to broadcast.
+    const OF_RUNTIME: c_int = 4;
     let kind = match what {
         5 => Kind::TaskWait,
-        1 | 3 | 4 => Kind::Barrier,
-        2 | 8 | 9 | 10 => Kind::ImplicitBarrier,
+        1 | 3 => Kind::Barrier,
+        2 | OF_RUNTIME | 8..=10 => Kind::ImplicitBarrier,
         _ => return,
     };
     let Some(thread) = thread::current() else {
@@ -170,7 +169,7 @@ pub(super) extern "C" fn sync_region(
     if point == endpoint::BEGIN {
         // A worker's barrier at a region's end is left when the next region starts: what
         // counts is the arrival, and the join that the thread that forked it sees.
-        if kind == Kind::ImplicitBarrier && thread.joins_at(address as u64) {
+        if kind == Kind::ImplicitBarrier && what != OF_RUNTIME && thread.joins_at(address as u64) {
             thread.end_region(now);
             return;
         }

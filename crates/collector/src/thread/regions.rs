@@ -1,7 +1,8 @@
 //! Parallel regions, as their threads see them.
 
-use super::{Frame, Kind, Pending, Thread, construct, frame, process};
+use super::{Frame, Kind, Pending, Thread, construct, frame};
 use crate::construct::{Key, Node};
+use crate::process;
 use crate::team::Team;
 
 /// How often both clocks are read, at most: often enough that little is lost where a

@@ -267,6 +267,8 @@ impl Builder<'_> {
             last_arrivals: one.last_arrivals,
             path_ns: ns(one.path_total),
             path_wait_ns: ns(one.path_wait),
+            last_wait_ns: ns(one.last_wait),
+            iterations: one.iterations,
         };
         let merged = &mut self.merged[index];
         merged.team = merged.team.max(one.team);
@@ -312,6 +314,8 @@ impl Share {
             (&mut self.last_arrivals, other.last_arrivals),
             (&mut self.path_ns, other.path_ns),
             (&mut self.path_wait_ns, other.path_wait_ns),
+            (&mut self.last_wait_ns, other.last_wait_ns),
+            (&mut self.iterations, other.iterations),
         ];
         for (mine, more) in sums {
             *mine = mine.saturating_add(more);

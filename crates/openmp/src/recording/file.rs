@@ -5,7 +5,7 @@ use std::io;
 use super::{MOST_THREADS, Recording};
 
 /// The first line. The number changes when what follows does.
-const FIRST_LINE: &[u8] = b"unspool openmp recording 1\n";
+const FIRST_LINE: &[u8] = b"unspool openmp recording 2\n";
 const FIRST_WORDS: &[u8] = b"unspool openmp recording ";
 const COMPRESSION_LEVEL: i32 = 3;
 

@@ -1,7 +1,7 @@
 ! A loop of unequal iterations, one for each thread.
 ! planted: desynchronisation 0.6
 ! productive: 1.0
-! diagnosis: does 40 % of the work of 4 threads; a schedule that hands out smaller pieces
+! diagnosis: does 40 % of the work of 4 threads; no other schedule is sure to save much
 ! threads: 4
 program main
   use planted

@@ -2,6 +2,8 @@
 // with another loop before it.
 // planted: desynchronisation 0.6
 // productive: 1.4
+// diagnosis gcc: the runtime is not told how many iterations there are
+// diagnosis clang: no other schedule is sure to save much
 // threads: 4
 #include "planted.h"
 

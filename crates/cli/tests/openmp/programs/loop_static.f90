@@ -1,6 +1,8 @@
 ! A loop with a static schedule after another in the same region.
 ! planted: desynchronisation 0.6
 ! productive: 1.4
+! diagnosis gfortran: the runtime is not told how many iterations there are
+! diagnosis flang: no other schedule is sure to save much
 ! threads: 4
 program main
   use planted

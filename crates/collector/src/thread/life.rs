@@ -1,0 +1,148 @@
+//! Beginnings and ends of threads.
+//!
+//! Runtimes end threads and start others: GNU's does so for every nested region. What one
+//! thread leaves is taken over by the next that starts, so that the file does not grow with
+//! the number of threads that there ever were.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use unspool_openmp_record::Kind;
+use unspool_openmp_record::layout::{block, header};
+
+use super::{Constructs, Thread, arena, current as pointer, places};
+use crate::{clock, process};
+
+/// What threads left that have ended.
+#[derive(Debug)]
+pub(crate) struct Spare(Vec<*mut Thread>);
+
+// SAFETY: whoever takes one out is the only one who has it.
+unsafe impl Send for Spare {}
+
+static SPARE: Mutex<Spare> = Mutex::new(Spare(Vec::new()));
+
+/// Whether the process's first thread has been seen.
+static FIRST_SEEN: AtomicBool = AtomicBool::new(false);
+
+/// The key whose destructor tells that a thread ends; none as long as it is not made.
+static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
+const NO_KEY: u32 = u32::MAX;
+
+/// Makes the C library tell when threads end.
+pub(crate) fn watch_ends() {
+    let mut key = 0;
+    // SAFETY: the key is of this frame, and the destructor takes what is set for it.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0 {
+        KEY.store(key, Ordering::Relaxed);
+    }
+}
+
+/// What threads left that have ended, for whoever must know that nobody uses it.
+pub(crate) fn spare() -> MutexGuard<'static, Spare> {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The calling thread, if anything is to be collected.
+#[inline]
+pub(crate) fn current() -> Option<&'static mut Thread> {
+    // SAFETY: only the thread itself has this pointer, and what it points to is never freed.
+    // Callers let go of it before they call the runtime, which may call us again.
+    match unsafe { pointer::get().as_mut() } {
+        Some(thread) => Some(thread),
+        None => start(),
+    }
+}
+
+#[cold]
+fn start() -> Option<&'static mut Thread> {
+    if !process::is_collecting() {
+        return None;
+    }
+    let header = process::header()?;
+    let left = spare().0.pop();
+    let thread = match left {
+        Some(left) => left,
+        None => Box::into_raw(Box::new(Thread::new()?)),
+    };
+    set(thread);
+    // SAFETY: it is this thread's now, and is never freed.
+    let thread = unsafe { &mut *thread };
+    // SAFETY: these only return numbers.
+    let is_first = unsafe { libc::gettid() == libc::getpid() };
+    if is_first && !FIRST_SEEN.swap(true, Ordering::Relaxed) {
+        places::take(0);
+        thread.enter(Kind::Serial, 0, 0, header.get(header::START_TICKS));
+    }
+    Some(thread)
+}
+
+/// Sets what the calling thread uses, and will leave when it ends.
+fn set(thread: *mut Thread) {
+    pointer::set(thread);
+    let key = KEY.load(Ordering::Relaxed);
+    if key != NO_KEY {
+        // SAFETY: the key was made. Where there is no memory for it, the end is not seen.
+        unsafe { libc::pthread_setspecific(key, thread.cast()) };
+    }
+}
+
+/// A thread ends.
+unsafe extern "C" fn end(left: *mut c_void) {
+    pointer::set(std::ptr::null_mut());
+    let left: *mut Thread = left.cast();
+    // SAFETY: the thread that used it ends here.
+    unsafe { &mut *left }.end(clock::now());
+    spare().0.push(left);
+}
+
+/// Forgets all threads, in a child: what they left belongs to its parent's file.
+pub(crate) fn forget(spare: &mut Spare) {
+    spare.0.clear();
+    FIRST_SEEN.store(false, Ordering::Relaxed);
+    set(std::ptr::null_mut());
+}
+
+impl Thread {
+    fn new() -> Option<Thread> {
+        let (number, block) = arena::new_block(block::THREAD, None)?;
+        Some(Thread {
+            block,
+            number,
+            constructs: Constructs::default(),
+            frames: Vec::with_capacity(64),
+            skipped: 0,
+            spans: None,
+            wants_spans: process::wants_spans(),
+            team: std::ptr::null(),
+            index: 0,
+            spare_teams: Vec::new(),
+            place: 0,
+            since: 0,
+            waited: 0,
+            is_last: false,
+            pending: None,
+            asked_for_size_at: 0,
+            asking: (0, std::ptr::null_mut()),
+            asked_for_lock_at: 0,
+            clocks_read: 0,
+        })
+    }
+
+    /// Leaves everything, and is ready for another thread. A worker's place was its team's;
+    /// that of a thread that worked by itself is free again.
+    fn end(&mut self, now: u64) {
+        let is_worker = self.frames.is_empty();
+        self.leave_to(0, now);
+        if !is_worker {
+            places::give_back(self.place);
+        }
+        self.team = std::ptr::null();
+        self.place = 0;
+        self.is_last = false;
+        self.pending = None;
+        self.asked_for_size_at = 0;
+        self.asked_for_lock_at = 0;
+    }
+}

@@ -1,0 +1,209 @@
+//! Work that is divided unevenly: by the same thread doing more each time, or by another one
+//! each time, and what smaller pieces would save.
+
+#[cfg(test)]
+mod tests;
+
+use unspool_openmp_record::Kind;
+
+use super::seconds;
+use crate::characteristics::LossClass;
+use crate::points::SynchronisationPoint;
+use crate::recording::{Construct, Process, Share};
+
+/// What it costs a thread to fetch a piece of a loop, in nanoseconds: measured with LLVM's
+/// runtime and two threads that do nothing else. GNU's takes a fiftieth of it.
+const PIECE_NS: f64 = 1000.0;
+
+/// A construct in which one thread does more than the others.
+pub(super) fn of_work(process: &Process, index: usize, one: &Construct) -> Option<(f64, String)> {
+    let what = match one.kind {
+        Kind::Loop | Kind::Sections | Kind::Distribute => one.kind.word(),
+        Kind::Divided => "work divided among threads",
+        _ => return None,
+    };
+    let team = team_around(process, index);
+    if team < 2 {
+        return None;
+    }
+    let work = Work::of(&one.shares, team)?;
+    let (saved, advice) = match (one.kind, work.iterations) {
+        (Kind::Loop, Some(iterations)) => work.advice(iterations),
+        (kind, _) => (work.excess(), work.advice_without_count(kind)),
+    };
+    let sentence = format!(
+        "the {what} at {} {} imbalanced: thread {} does {:.0} % of the work of {team} threads; {advice}",
+        one.location.short(),
+        if one.kind == Kind::Sections {
+            "are"
+        } else {
+            "is"
+        },
+        work.thread,
+        work.part() * 100.0,
+    );
+    Some((saved, sentence))
+}
+
+/// Work that a team shares, in all its passages together. Times are seconds.
+#[derive(Debug, Clone, PartialEq)]
+struct Work {
+    team: u64,
+    /// The thread that does most.
+    thread: usize,
+    most: f64,
+    sum: f64,
+    passages: f64,
+    /// The iterations of one passage.
+    iterations: Option<f64>,
+}
+
+impl Work {
+    fn of(shares: &[Share], team: u64) -> Option<Work> {
+        let most = shares.iter().max_by_key(|share| share.own_ns)?;
+        let sum: f64 = shares.iter().map(|share| share.own_ns as f64).sum();
+        let passages = shares.iter().map(|share| share.count).max().unwrap_or(0);
+        // Every thread counts all iterations of every passage.
+        let counted = shares.iter().max_by_key(|share| share.iterations)?;
+        let iterations = counted.iterations as f64 / counted.count.max(1) as f64;
+        (sum > 0.0).then(|| Work {
+            team,
+            thread: most.thread,
+            most: seconds(most.own_ns),
+            sum: sum / 1e9,
+            passages: passages as f64,
+            iterations: (iterations >= 1.0).then_some(iterations),
+        })
+    }
+
+    /// How much longer the thread that does most takes than if all did the same.
+    fn excess(&self) -> f64 {
+        self.most - self.sum / self.team as f64
+    }
+
+    /// The part of all work that one thread does.
+    fn part(&self) -> f64 {
+        self.most / self.sum
+    }
+
+    /// What to do where nobody knows how many pieces there could be.
+    fn advice_without_count(&self, kind: Kind) -> String {
+        let saved = format!("would save up to {:.3} s", self.excess());
+        let unknown = "the runtime is not told how many iterations there are, so that the size \
+                       of a piece cannot be computed";
+        match kind {
+            Kind::Sections => format!("more sections of a more equal size {saved}"),
+            Kind::Loop => format!("smaller pieces, by schedule(dynamic), {saved} ({unknown})"),
+            _ => format!(
+                "an even division, such as a loop with schedule(dynamic), {saved} ({unknown})"
+            ),
+        }
+    }
+
+    /// Which chunk to hand out, and what it saves.
+    ///
+    /// When threads fetch pieces as they need them, the last to finish does so at most one
+    /// piece later than the others would, less its part of what they could have taken off it
+    /// (Graham, 1969); and each piece has to be fetched. With pieces of c of N iterations
+    /// that take t in the thread that does most, T threads lose c t (1 - 1/T) + h N / (c T),
+    /// which is least at c = sqrt(h N / (t (T - 1))).
+    fn advice(&self, iterations: f64) -> (f64, String) {
+        let team = self.team as f64;
+        // How long an iteration takes where they take longest.
+        let each = self.most / self.passages * team / iterations;
+        let best = (PIECE_NS / 1e9 * iterations / (each * (team - 1.0))).sqrt();
+        let chunk = best
+            .clamp(1.0, (iterations / team).max(1.0))
+            .log2()
+            .round()
+            .exp2();
+        let lost = chunk * each * (1.0 - 1.0 / team) + PIECE_NS / 1e9 * iterations / (chunk * team);
+        let saved = self.excess() - lost * self.passages;
+        let given = format!(
+            "from {iterations:.0} iterations of {} in a passage, by {} threads",
+            Duration(each),
+            self.team
+        );
+        if saved > 0.1 * self.excess() {
+            let advice =
+                format!("schedule(dynamic,{chunk}) would save about {saved:.3} s ({given})");
+            return (saved, advice);
+        }
+        let advice = format!(
+            "no other schedule is sure to save much: single iterations take too long; dividing \
+             them would save up to {:.3} s ({given})",
+            self.excess()
+        );
+        (self.excess(), advice)
+    }
+}
+
+/// Seconds, in the unit that shows them best.
+struct Duration(f64);
+
+impl std::fmt::Display for Duration {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            seconds if seconds >= 1.0 => write!(formatter, "{seconds:.3} s"),
+            seconds if seconds >= 1e-3 => write!(formatter, "{:.3} ms", seconds * 1e3),
+            seconds => write!(formatter, "{:.3} \u{b5}s", seconds * 1e6),
+        }
+    }
+}
+
+/// The threads of the innermost region around a construct.
+fn team_around(process: &Process, index: usize) -> u64 {
+    let mut at = Some(index);
+    while let Some(index) = at {
+        let one = &process.constructs[index];
+        if one.kind == Kind::Parallel {
+            return one.team;
+        }
+        at = one.parent;
+    }
+    1
+}
+
+/// A place at which another thread comes last each time: added up, all do as much, and all
+/// wait.
+///
+/// A thread that always comes last waits only as long as it takes to go on then. What even
+/// the thread that waits least waits beyond that is due to passages in which others were
+/// last.
+pub(super) fn that_alternates(point: &SynchronisationPoint) -> Option<(f64, String)> {
+    if !matches!(
+        point.class,
+        LossClass::Desynchronisation | LossClass::Barrier
+    ) || point.threads.len() < 2
+    {
+        return None;
+    }
+    let least = point.threads.iter().map(|(_, _, wait, _)| *wait).min()?;
+    let saved = seconds(least.saturating_sub(point.last_wait_ns));
+    let passages: u64 = point.threads.iter().map(|(.., last)| last).sum();
+    let mut last: Vec<(u64, usize)> = point
+        .threads
+        .iter()
+        .map(|(thread, _, _, last)| (*last, *thread))
+        .filter(|(last, _)| *last > 0)
+        .collect();
+    last.sort_by_key(|(last, thread)| (std::cmp::Reverse(*last), *thread));
+    if last.len() < 2 {
+        return None;
+    }
+    let who: Vec<String> = last
+        .iter()
+        .take(3)
+        .map(|(last, thread)| format!("thread {thread} in {last}"))
+        .collect();
+    let more = if last.len() > 3 { ", \u{2026}" } else { "" };
+    let sentence = format!(
+        "the work before the {} at {} is divided unevenly in each passage, though not in sum: \
+         which thread comes last changes (of {passages} passages, {}{more}); an even division \
+         of each would save up to {saved:.3} s",
+        point.kind.word(),
+        point.location.short(),
+        who.join(", "),
+    );
+    Some((saved, sentence))
+}

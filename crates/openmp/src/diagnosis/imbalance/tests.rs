@@ -1,0 +1,105 @@
+use super::*;
+
+fn share(thread: usize, own_ms: u64, count: u64, iterations: u64) -> Share {
+    Share {
+        thread,
+        count,
+        own_ns: own_ms * 1_000_000,
+        iterations,
+        ..Share::default()
+    }
+}
+
+/// The advice for a loop of so many passages and iterations, by threads that work so long.
+fn advice(own_ms: &[u64], passages: u64, iterations: u64) -> (f64, String) {
+    let shares: Vec<Share> = own_ms
+        .iter()
+        .enumerate()
+        .map(|(thread, own)| share(thread, *own, passages, passages * iterations))
+        .collect();
+    let work = Work::of(&shares, own_ms.len() as u64).unwrap();
+    work.advice(work.iterations.unwrap())
+}
+
+#[test]
+fn the_chunk_follows_from_iterations_and_their_time() {
+    // 4 threads, 400,000 iterations of 20 us: sqrt(1 us * 400,000 / (20 us * 3)) = 81.6. Of
+    // the 1.5 s, 64 * 20 us * 0.75 are lost at the end, and 6,250 / 4 us for fetching.
+    let (saved, sentence) = advice(&[2000, 0, 0, 0], 1, 400_000);
+    assert!(
+        (saved - (1.5 - 0.000_96 - 0.001_562_5)).abs() < 1e-9,
+        "{saved}"
+    );
+    assert_eq!(
+        sentence,
+        "schedule(dynamic,64) would save about 1.497 s \
+         (from 400000 iterations of 20.000 \u{b5}s in a passage, by 4 threads)"
+    );
+}
+
+#[test]
+fn long_iterations_come_one_by_one() {
+    let (saved, sentence) = advice(&[320, 80, 80, 80], 1, 32);
+    assert!((saved - 0.15).abs() < 1e-4, "{saved}");
+    assert!(sentence.starts_with("schedule(dynamic,1) "), "{sentence}");
+}
+
+#[test]
+fn passages_count_one_by_one() {
+    // The same work in a thousand passages: each loses at its end.
+    let (once, _) = advice(&[2000, 1000], 1, 1000);
+    let (often, sentence) = advice(&[2000, 1000], 1000, 1000);
+    assert!(often < once, "{often} {once}");
+    assert!(sentence.contains("schedule(dynamic,16)"), "{sentence}");
+}
+
+#[test]
+fn a_schedule_does_not_help_where_iterations_are_too_few() {
+    let (saved, sentence) = advice(&[100, 200, 300, 400], 1, 4);
+    assert!((saved - 0.15).abs() < 1e-9, "{saved}");
+    assert!(!sentence.contains("schedule("), "{sentence}");
+}
+
+#[test]
+fn no_number_is_computed_from_unknown_iterations() {
+    let shares = [share(0, 10, 1, 0), share(1, 20, 1, 0)];
+    assert_eq!(Work::of(&shares, 2).unwrap().iterations, None);
+    assert_eq!(Work::of(&[share(0, 0, 1, 5)], 2), None);
+}
+
+/// A point at which threads waited so many milliseconds and were last so often.
+fn point(threads: &[(u64, u64)], last_wait_ms: u64) -> SynchronisationPoint {
+    let threads = threads.iter().enumerate();
+    SynchronisationPoint {
+        kind: Kind::ImplicitBarrier,
+        name: None,
+        location: crate::recording::Location::default(),
+        call_path: Vec::new(),
+        class: LossClass::Desynchronisation,
+        count: 20,
+        wait_ns: 0,
+        longest_wait_ns: 0,
+        last_wait_ns: last_wait_ms * 1_000_000,
+        block_ns: 0,
+        threads: threads
+            .map(|(thread, (wait, last))| (thread, 10, wait * 1_000_000, *last))
+            .collect(),
+        critical_path_ns: 0,
+    }
+}
+
+#[test]
+fn an_imbalance_that_alternates_is_what_even_the_busiest_thread_waits() {
+    let (saved, sentence) = that_alternates(&point(&[(520, 6), (730, 4)], 20)).unwrap();
+    assert!((saved - 0.5).abs() < 1e-9, "{saved}");
+    let who = "of 10 passages, thread 0 in 6, thread 1 in 4";
+    assert!(sentence.contains(who), "{sentence}");
+}
+
+#[test]
+fn one_that_does_not_alternate_is_none() {
+    // One thread is always last, or nearly so: what it waits is what going on takes.
+    assert_eq!(that_alternates(&point(&[(20, 10), (730, 0)], 20)), None);
+    let (saved, _) = that_alternates(&point(&[(20, 9), (730, 1)], 20)).unwrap();
+    assert_eq!(saved, 0.0);
+}
