@@ -2,6 +2,7 @@
 
 mod observing;
 mod reading;
+mod tool;
 
 use std::path::PathBuf;
 
@@ -12,6 +13,8 @@ pub(crate) use reading::{
     ExportArguments, FormatChoice, InfoArguments, MergeArguments, ReplayIncrementsArguments,
     VerifyArguments,
 };
+
+pub(crate) use tool::{ToolArguments, ToolCommand, ToolRunArguments};
 
 use crate::exit_status;
 use crate::openmp::OpenmpArguments;
@@ -49,6 +52,8 @@ pub(crate) enum Command {
     Verify(VerifyArguments),
     /// Recount, from the order of a trace, what each thread saw of a shared counter
     ReplayIncrements(ReplayIncrementsArguments),
+    /// Run one of the tools that come with unspool, or start one of your own
+    Tool(ToolArguments),
     /// Say why an OpenMP program is not faster: where its threads wait, and for what
     Openmp(OpenmpArguments),
     /// Print a script that completes this command's arguments in a shell

@@ -8,6 +8,7 @@ pub(crate) mod observe;
 mod opened;
 pub(crate) mod replay_increments;
 mod standard_output;
+pub(crate) mod tool;
 pub(crate) mod verify;
 
 pub(crate) use standard_output::print_result;

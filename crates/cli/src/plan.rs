@@ -3,8 +3,10 @@
 
 mod observing;
 mod reading;
+mod tool;
 
 pub(crate) use observing::{Children, ObservedProgram, RunPlan, TraceDestination, TracePlan};
 #[cfg(test)]
 pub(crate) use reading::Destination;
 pub(crate) use reading::{ExportFormat, ExportPlan, Input, MergePlan};
+pub(crate) use tool::ToolRunPlan;

@@ -2,6 +2,7 @@
 
 use crate::cache::CacheFull;
 use crate::exit::{self, ExitKind};
+use crate::instrument::Instrumenter;
 use crate::process::{Code, Process};
 use crate::signals::deliver;
 use crate::syscalls;
@@ -314,9 +315,10 @@ fn translate_at(
         regions,
         vdso: process.vdso,
     };
-    match &process.trace {
-        None => translate::plain::translate(cache, &source, pc, arrival),
-        Some(tracer) => trace::translate(tracer, cache, &source, pc),
+    match (&process.trace, Instrumenter::get()) {
+        (Some(tracer), _) => trace::translate(tracer, cache, &source, pc),
+        (None, Some(tool)) => translate::instrumented::translate(tool, cache, &source, pc, arrival),
+        (None, None) => translate::plain::translate(cache, &source, pc, arrival),
     }?;
     code_pages::remember(code, pc);
     let entry = code.cache.entry(pc);

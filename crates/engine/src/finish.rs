@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use crate::instrument::Instrumenter;
 use crate::process::{Process, ThreadHandle};
 use crate::signals::{self, STOP, bit};
 use crate::thread::{Place, Thread};
@@ -100,13 +101,15 @@ pub enum Ending {
     AnotherProgram,
 }
 
-/// Brings the trace to its end: the process is about to die, or to become another program.
+/// Brings the trace, or what a tool does, to its end: the process is about to die, or to become another program.
 pub fn conclude(thread: &mut Thread, ending: Ending) {
     let process = Process::get();
     match thread.place {
         Place::ParentsPlace => return leave_list(process, thread.tid),
         Place::Beside => return crate::syscalls::leave_beside(process, thread),
-        Place::Process if process.trace.is_none() => return crate::persist::keep(process),
+        Place::Process if process.trace.is_none() && Instrumenter::get().is_none() => {
+            return crate::persist::keep(process);
+        }
         Place::Process => {}
     }
     signals::block_all();
@@ -116,6 +119,7 @@ pub fn conclude(thread: &mut Thread, ending: Ending) {
     }
     stop_others(process, thread);
     crate::trace::finish(process, thread, ending == Ending::AnotherProgram);
+    crate::instrument::conclude(thread);
 }
 
 /// Waits until all other threads have parked, for a bounded time.
@@ -180,6 +184,7 @@ pub fn interrupt_others(thread: &Thread) {
 pub fn park(thread: &mut Thread) -> ! {
     signals::block_all();
     crate::trace::thread_parks(thread);
+    crate::instrument::thread_ends(thread);
     leave_list(Process::get(), thread.tid);
     loop {
         signals::set_exact_mask(!bit(libc::SIGKILL));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::process::Process;
 use crate::thread::{Place, Thread};
-use crate::{finish, trace};
+use crate::{finish, instrument, trace};
 
 /// The thread that empties the cache; 0 for none.
 static FLUSHING: AtomicI32 = AtomicI32::new(0);
@@ -72,6 +72,7 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
             code.cache.start_anew();
             code.checked.clear();
             trace::translations_gone();
+            instrument::translations_gone();
         }
         serialise();
         FLUSHING.store(0, Ordering::SeqCst);

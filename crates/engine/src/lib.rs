@@ -21,6 +21,7 @@ pub mod flush;
 pub mod gates;
 pub mod guarded;
 pub mod hashed_branches;
+pub mod instrument;
 pub mod layout;
 pub mod loader;
 pub mod native_run;

@@ -17,6 +17,9 @@ pub struct Plan {
     pub code_cache: u64,
     /// The directory in which translations without instrumentation are kept between runs.
     pub persistent_cache: Option<PathBuf>,
+    /// The arguments of this executable that precede the program's: what they mean is its own
+    /// business.
+    pub own_arguments: Vec<OsString>,
 }
 
 impl Default for Plan {
@@ -26,6 +29,7 @@ impl Default for Plan {
             leave_children: false,
             code_cache: crate::layout::CACHE_SIZE,
             persistent_cache: None,
+            own_arguments: Vec::new(),
         }
     }
 }
@@ -104,7 +108,10 @@ impl Plan {
             self.persistent_cache
                 .as_ref()
                 .map_or_else(Vec::new, |path| path.as_os_str().as_bytes().to_vec()),
+            self.own_arguments.len().to_string().into_bytes(),
         ];
+        let own = self.own_arguments.iter();
+        fields.extend(own.map(|argument| argument.as_bytes().to_vec()));
         if let Some(trace) = &self.trace {
             let output = trace
                 .output
@@ -145,12 +152,20 @@ impl Plan {
         let code_cache = String::from_utf8(fields.next()??).ok()?.parse().ok()?;
         let directory = PathBuf::from(OsString::from_vec(fields.next()??));
         let persistent_cache = Some(directory).filter(|path| !path.as_os_str().is_empty());
+        let count: usize = String::from_utf8(fields.next()??).ok()?.parse().ok()?;
+        let own_arguments = fields
+            .by_ref()
+            .take(count)
+            .map(|argument| argument.map(OsString::from_vec))
+            .collect::<Option<Vec<_>>>()
+            .filter(|all| all.len() == count)?;
         let Some(has_output) = fields.next() else {
             return Some(Plan {
                 trace: None,
                 leave_children,
                 code_cache,
                 persistent_cache,
+                own_arguments,
             });
         };
         let has_output = has_output? == b"1";
@@ -186,6 +201,7 @@ impl Plan {
             leave_children,
             code_cache,
             persistent_cache,
+            own_arguments,
         })
     }
 }
@@ -238,6 +254,7 @@ mod tests {
                 leave_children: true,
                 code_cache: 1 << 21,
                 persistent_cache: Some("/var/cache,/%".into()),
+                own_arguments: vec!["tool".into(), "a,b%".into(), "".into()],
             },
             Plan {
                 trace: Some(trace),
@@ -246,6 +263,7 @@ mod tests {
         ] {
             assert_eq!(Plan::decode(plan.encode().as_bytes()), Some(plan));
         }
-        assert_eq!(Plan::decode(b"0,1,1,x,9,0,0,0,0,0"), None);
+        assert_eq!(Plan::decode(b"0,1,,0,1,x,9,0,0,0,0,0"), None);
+        assert_eq!(Plan::decode(b"0,1,,2,x"), None);
     }
 }

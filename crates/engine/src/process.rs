@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use crate::cache::Cache;
 use crate::gates::{Gates, VectorState};
+use crate::instrument::Instrumenter;
 use crate::persist::Persistence;
 use crate::plan::Plan;
 use crate::regions::Regions;
@@ -156,7 +157,8 @@ impl Process {
     /// What code that is translated now finds on loan where indirect branches arrive.
     #[must_use]
     pub fn arrival(&self) -> Arrival {
-        self.trace.as_ref().map_or(Arrival::Plain, Tracer::arrival)
+        let tool = || Instrumenter::get().map_or(Arrival::Plain, Instrumenter::arrival);
+        self.trace.as_ref().map_or_else(tool, Tracer::arrival)
     }
 
     /// Whether the process is ending.

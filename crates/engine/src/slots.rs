@@ -8,6 +8,8 @@
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
 
+use crate::instrument::FAST_COUNTERS;
+
 /// The program's registers while its thread is outside the code cache, and the words
 /// through which cache and engine talk.
 #[repr(C, align(64))]
@@ -54,6 +56,12 @@ pub struct Slots {
     pub element_mask: u64,
     /// Their indexes, as they lie in the vector register; of a tile its configuration.
     pub elements: [u64; 8],
+    /// What a tool keeps for the thread.
+    pub tool_state: u64,
+    /// Counters of a tool.
+    pub counters: [u64; FAST_COUNTERS],
+    /// Address of all others.
+    pub more_counters: u64,
     /// The program's vector state outside the cache, in XSAVE format.
     pub vectors: Vectors,
 }
@@ -96,6 +104,9 @@ thread_local! {
             shared_seen: 0,
             element_mask: 0,
             elements: [0; 8],
+            tool_state: 0,
+            counters: [0; FAST_COUNTERS],
+            more_counters: 0,
             vectors: Vectors([0; 4096]),
         }))
     };
@@ -139,6 +150,8 @@ pub(crate) mod offset {
     pub(crate) const PROGRAM_FS: i32 = offset_of!(Slots, program_fs) as i32;
     pub(crate) const ELEMENT_MASK: i32 = offset_of!(Slots, element_mask) as i32;
     pub(crate) const ELEMENTS: i32 = offset_of!(Slots, elements) as i32;
+    pub(crate) const COUNTERS: i32 = offset_of!(Slots, counters) as i32;
+    pub(crate) const MORE_COUNTERS: i32 = offset_of!(Slots, more_counters) as i32;
     pub(crate) const VECTORS: i32 = offset_of!(Slots, vectors) as i32;
 
     /// Of a saved program register.

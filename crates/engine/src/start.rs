@@ -10,6 +10,7 @@ use unspool_events::Order;
 use crate::cache::Cache;
 use crate::file_identity::FileIdentity;
 use crate::gates::{self, Gates, VectorState};
+use crate::instrument::{self, Instrumenter};
 use crate::layout;
 use crate::loader::{self, LoadError, LoadRequest, LoadedProgram};
 use crate::persist::{self, Persistence};
@@ -125,6 +126,7 @@ pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, St
     Thread::set_current(&raw mut thread);
     list_thread(process, &mut thread);
     trace::thread_starts(&mut thread, None);
+    instrument::thread_starts(&thread);
     set_program_fs(process, &mut thread, 0);
     crate::signals::set_kernel_mask(mask);
     let status = dispatch::run(&mut thread);
@@ -145,9 +147,8 @@ fn install(
     trace: Option<trace::Tracer>,
 ) -> &'static Process {
     const HWCAP2_FSGSBASE: u64 = 2;
-    let arrival = trace
-        .as_ref()
-        .map_or(Arrival::Plain, trace::Tracer::arrival);
+    let tool = || Instrumenter::get().map_or(Arrival::Plain, Instrumenter::arrival);
+    let arrival = trace.as_ref().map_or_else(tool, trace::Tracer::arrival);
     let size = plan
         .code_cache
         .clamp(plan::SMALLEST_CODE_CACHE, layout::CACHE_SIZE);
@@ -191,9 +192,9 @@ fn install(
     let persistence = plan
         .persistent_cache
         .as_deref()
-        .filter(|_| trace.is_none())
+        .filter(|_| trace.is_none() && Instrumenter::get().is_none())
         .map(|directory| Persistence::start(directory, &loaded.executable, &mut cache));
-    let catch_fatal = trace.is_some();
+    let catch_fatal = trace.is_some() || Instrumenter::get().is_some();
     // SAFETY: getauxval has no preconditions.
     let fsgsbase = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
     let mut code = Code {
@@ -241,6 +242,7 @@ pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
         finish::end_process(thread, status);
     }
     trace::thread_ends(thread);
+    instrument::thread_ends(thread);
     finish::leave_list(process, thread.tid);
     Thread::set_current(std::ptr::null_mut());
 }

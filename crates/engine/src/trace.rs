@@ -29,11 +29,13 @@ use crate::cache::{Cache, CacheFull};
 use crate::layout;
 use crate::loader::LoadedProgram;
 use crate::native_run::{Cost, Meter};
-use crate::operands::ExtendedStateSizes;
+use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
 use crate::plan::{Plan, TracePlan};
 use crate::process::Process;
 use crate::start::{Program, StartError};
 use crate::translate::Source;
+use crate::translate::record;
+use crate::translate::superblock::Limits;
 use crate::warmth::Arrival;
 use crate::warmth::Warmth;
 
@@ -78,7 +80,7 @@ pub struct Tracer {
     most_buffer_bytes: AtomicU64,
     progress: summary::Progress,
     skew: skew::Skew,
-    /// Where superblocks were torn; see [`Tracer::is_torn`].
+    /// Where superblocks were torn; see [`Limits::is_torn`].
     torn: Mutex<HashSet<u64>>,
 }
 
@@ -220,12 +222,6 @@ impl Tracer {
         self.plan.order
     }
 
-    /// How many registers its code borrows.
-    #[must_use]
-    pub(crate) fn borrowed_registers(&self) -> usize {
-        if self.checks_owners() { 3 } else { 2 }
-    }
-
     /// The registers that are on loan where an indirect branch arrives.
     #[must_use]
     pub(crate) fn arrival(&self) -> Arrival {
@@ -286,23 +282,6 @@ impl Tracer {
         use_it: impl FnOnce(&FragmentTrace) -> T,
     ) -> T {
         use_it(&lock(&self.fragments)[trace as usize - 1])
-    }
-
-    /// A superblock ended or was left here for no reason of the program's.
-    pub(crate) fn note_torn(&self, pc: u64) {
-        lock(&self.torn).insert(pc);
-    }
-
-    /// Whether an entry may be in the cache only because a superblock was torn there: it was
-    /// long enough, touched too many registers, or a signal came, or another thread took its
-    /// lines. If all others ended there too, loops would be in pieces for good.
-    pub(crate) fn is_torn(&self, pc: u64) -> bool {
-        lock(&self.torn).contains(&pc)
-    }
-
-    /// Whether the traced functions want to see control reach an address.
-    pub(crate) fn is_function(&self, pc: u64) -> bool {
-        self.functions.is_hooked(pc)
     }
 
     /// A file was mapped: its module is recorded once, when its code is.
@@ -373,6 +352,37 @@ impl Tracer {
         for (path, address, offset, size) in mapped_code() {
             self.module_mapped(&path, address, offset, size, libc::PROT_EXEC);
         }
+    }
+}
+
+impl Limits for Tracer {
+    fn borrowed_registers(&self) -> usize {
+        if self.checks_owners() { 3 } else { 2 }
+    }
+
+    fn state_sizes(&self) -> ExtendedStateSizes {
+        self.state_sizes
+    }
+
+    fn word_bound(&self, operands: &[MemoryOperand], facts: InstructionFacts) -> usize {
+        record::word_bound(operands, facts)
+    }
+
+    fn note_torn(&self, pc: u64) {
+        lock(&self.torn).insert(pc);
+    }
+
+    fn is_torn(&self, pc: u64) -> bool {
+        lock(&self.torn).contains(&pc)
+    }
+
+    fn follows_calls(&self) -> bool {
+        true
+    }
+
+    /// Whether the traced functions want to see control reach an address.
+    fn is_function(&self, pc: u64) -> bool {
+        self.functions.is_hooked(pc)
     }
 }
 

@@ -1,13 +1,15 @@
 //! From program code to fragments.
 //!
 //! [`plain`] makes fragments without instrumentation, [`traced`] those that record a memory
-//! trace ([`record`]: the words, [`ownership`]: the checks of line-atomic order); [`copy`] holds what every kind of
+//! trace ([`record`]: the words, [`ownership`]: the checks of line-atomic order),
+//! `instrumented` those into which a tool inserts something; [`copy`] holds what every kind of
 //! translation needs: copying one instruction so that it does at its new address what it
 //! did at its old one, and the control transfers.
 
 pub mod addresses;
 pub mod copy;
 pub(crate) mod elements;
+pub(crate) mod instrumented;
 pub mod ownership;
 pub mod plain;
 mod reader;

@@ -47,10 +47,10 @@ const ALIGNMENT_CHECK: u64 = 17;
 /// - Whether a page that a case has no business with is not there, or may not be accessed: what
 ///   else is mapped near 2 GiB is the observer's choice.
 ///
-/// With recording:
+/// Where something is inserted, recording or a tool:
 ///
 /// - Status flags at a fault, as far as the code from there on overwrites them before it reads
-///   them: checks and address computations may use them there.
+///   them: inserted arithmetic may use them there.
 /// - What an alignment check ends that the program asked for by its flag: accesses of the
 ///   recording itself meet it too.
 /// - Traps between the rounds of a repeated string instruction, which is recorded whole: the
@@ -66,7 +66,7 @@ pub fn observed_differences(
     if meets_others(native, &observed) {
         (observed.signal[1], observed.fault[0]) = (native.signal[1], native.fault[0]);
     }
-    if !way.traced || observed.status != SIGNALLED {
+    if !way.instrumented || observed.status != SIGNALLED {
         return differences(native, &observed);
     }
     if observed.fault[1] == ALIGNMENT_CHECK || traps_inside_repetition(record, native) {

@@ -156,7 +156,7 @@ impl Batch<'_> {
         let way = Way {
             name: "recorded".to_owned(),
             prefix,
-            traced: true,
+            instrumented: true,
             patience_us: OBSERVED_PATIENCE_US,
             ..Way::native()
         };

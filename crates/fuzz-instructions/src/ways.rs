@@ -12,8 +12,8 @@ pub struct Way {
     pub prefix: Vec<OsString>,
     /// Microseconds between two signals that the program gets; 0 for none.
     pub interrupt_us: i64,
-    /// Whether accesses are recorded.
-    pub traced: bool,
+    /// Whether something is inserted into the code.
+    pub instrumented: bool,
     /// Microseconds of processor time after which a case is given up.
     pub patience_us: i64,
 }
@@ -30,7 +30,7 @@ impl Way {
             name: "native".to_owned(),
             prefix: Vec::new(),
             interrupt_us: 0,
-            traced: false,
+            instrumented: false,
             patience_us: NATIVE_PATIENCE_US,
         }
     }
@@ -46,6 +46,8 @@ const TABLE: &[(&str, &str, i64)] = &[
         "trace --discard --order line-atomic",
         3000,
     ),
+    ("tool", "tool run instruction-count", 0),
+    ("tool-interrupted", "tool run instruction-count", 200),
     ("none", "trace --discard --order none", 0),
     ("ticket", "trace --discard --order ticket", 0),
     ("timestamp", "trace --discard --order timestamp", 0),
@@ -74,7 +76,7 @@ pub fn find(name: &str, unspool: &Path) -> Option<Way> {
         name: (*name).to_owned(),
         prefix,
         interrupt_us: *interrupt_us,
-        traced: arguments.starts_with("trace"),
+        instrumented: *arguments != "run",
         patience_us: OBSERVED_PATIENCE_US,
     })
 }

@@ -23,6 +23,7 @@ pub(crate) fn run(plan: &RunPlan) -> Result<u8, Failure> {
         leave_children: plan.children == Children::Leave,
         code_cache: plan.code_cache,
         persistent_cache: plan.persistent_cache.clone(),
+        ..Plan::default()
     };
     observe(engine_plan, &plan.observed)
 }
@@ -60,7 +61,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
             trace: Some(trace),
             leave_children,
             code_cache: plan.code_cache,
-            persistent_cache: None,
+            ..Plan::default()
         },
         &plan.observed,
     )
@@ -69,10 +70,12 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
 /// Goes on with a program that an observed one executed, if that is what this process is for.
 pub(crate) fn continue_observed(arguments: &[OsString]) -> Option<Failure> {
     let (plan, program) = unspool_engine::continuation(arguments)?;
+    super::tool::continue_tool(&plan);
     Some(start(plan, &program))
 }
 
-fn observe(plan: Plan, observed: &ObservedProgram) -> Result<u8, Failure> {
+/// Finds the program and has the engine run it.
+pub(crate) fn observe(plan: Plan, observed: &ObservedProgram) -> Result<u8, Failure> {
     let path = loader::resolve(&observed.program, std::env::var_os("PATH").as_deref())
         .map_err(|error| not_loaded(&error))?;
     let words = std::iter::once(&observed.program).chain(&observed.arguments);

@@ -22,7 +22,7 @@ pub(crate) struct ObservedProgram {
 
 impl ObservedProgram {
     /// Splits the typed words, of which there is at least one.
-    fn new(words: Vec<OsString>) -> Result<ObservedProgram, Failure> {
+    pub(crate) fn new(words: Vec<OsString>) -> Result<ObservedProgram, Failure> {
         let mut words = words.into_iter();
         let program = words.next().unwrap_or_default();
         if program.is_empty() {

@@ -75,7 +75,8 @@ fn cannot_build(problem: BuildError) -> Verdict {
     }
 }
 
-fn command(guest: &Guest, variant: &str) -> Result<Vec<OsString>, Verdict> {
+/// The command that runs the guest.
+pub(crate) fn command(guest: &Guest, variant: &str) -> Result<Vec<OsString>, Verdict> {
     let mut command = vec![build(guest, variant)?.into_os_string()];
     command.extend(guest.arguments.iter().map(OsString::from));
     Ok(command)

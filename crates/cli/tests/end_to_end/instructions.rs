@@ -58,7 +58,7 @@ fn campaign(way: &str, cases: usize, falsify: Option<usize>) -> Result<campaign:
 fn found_before() -> Result<(), Verdict> {
     let text = include_str!("../../../fuzz-instructions/cases/found.txt");
     let cases = Case::parse_all(text)?;
-    let ways: Vec<_> = ["run", "line-atomic", "ticket", "values"]
+    let ways: Vec<_> = ["run", "line-atomic", "ticket", "values", "tool"]
         .iter()
         .filter_map(|name| ways::find(name, &COMMAND))
         .collect();

@@ -20,9 +20,11 @@ mod programs;
 mod readme;
 mod scratch;
 mod selection;
+mod single_steps;
 mod summary;
 mod thread_lives;
 mod thread_memory;
+mod tools;
 mod trace_files;
 
 use libtest_mimic::{Arguments, Trial};
@@ -47,6 +49,7 @@ fn main() {
     trials.extend(thread_lives::trials());
     trials.extend(thread_memory::trials());
     trials.extend(bad_input::trials());
+    trials.extend(tools::trials());
     trials.extend(trace_files::trials());
     trials.extend(readme::trials());
     libtest_mimic::run(&arguments, trials).exit();

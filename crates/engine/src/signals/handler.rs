@@ -212,6 +212,7 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         return;
     };
     save_program(thread, &code.cache, at, position, context);
+    crate::instrument::leave_midway(&code.cache, position, after_trap);
     drop(code);
     let mut info = *info;
     if after_trap {
@@ -312,6 +313,7 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
     }
     if let (Some(position), false) = (position, starts) {
         save_program(thread, &code.cache, pc, position, context);
+        crate::instrument::leave_midway(&code.cache, position, false);
         drop(code);
         if thread.trap_flag && thread.signal.is_none() {
             thread.signal = Some(deliver::single_step(position.pc));

@@ -134,6 +134,7 @@ extern "C" fn run(argument: *mut libc::c_void) -> i32 {
     Thread::set_current(&raw mut thread);
     list(process, &mut thread);
     trace::thread_starts(&mut thread, Some(beside.seed.parent));
+    crate::instrument::thread_starts(&thread);
     let request = beside.seed.request;
     if request.has(libc::CLONE_CHILD_SETTID) {
         trace::memory_written(&mut thread, request.child_tid, 4);
@@ -158,5 +159,6 @@ pub(crate) fn leave(process: &Process, thread: &mut Thread) {
     crate::signals::block_all();
     super::announce_end(process, thread);
     trace::thread_ends(thread);
+    crate::instrument::thread_ends(thread);
     finish::leave_list(process, thread.tid);
 }

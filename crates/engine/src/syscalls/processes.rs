@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use super::threads::set_program_fs;
 use super::{Call, beside, files};
 use crate::emit::gpr;
+use crate::instrument::Instrumenter;
 use crate::loader::{self, Kind};
 use crate::process::{Process, ThreadHandle};
 use crate::signals::{actions, set_exact_mask, set_kernel_mask};
@@ -229,6 +230,7 @@ fn run_thread(
     Thread::set_current(&raw mut thread);
     list(process, &mut thread);
     trace::thread_starts(&mut thread, Some(seed.parent));
+    crate::instrument::thread_starts(&thread);
     for (flag, place) in [
         (libc::CLONE_PARENT_SETTID, request.parent_tid),
         (libc::CLONE_CHILD_SETTID, request.child_tid),
@@ -275,6 +277,7 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let _actions = thread.actions.freeze();
         let _trace = trace::freeze();
+        let _tool = Instrumenter::get().map(Instrumenter::freeze);
         let child = fork_raw(request);
         if child == 0 {
             // SAFETY: gettid has no preconditions.
@@ -308,6 +311,9 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
         let _ = guarded::write(request.parent_tid, &(child as i32).to_le_bytes());
     }
     trace::after_fork(thread, child);
+    if child == 0 {
+        crate::instrument::after_fork(thread);
+    }
     set_kernel_mask(thread.mask);
     child
 }

@@ -7,6 +7,7 @@ use crate::process::Process;
 use crate::slots::{BORROWED_SPILLS, offset};
 use crate::thread::Thread;
 use crate::translate::record::LOCK_SPILL;
+use crate::translate::superblock::Limits;
 
 use super::Repetition;
 

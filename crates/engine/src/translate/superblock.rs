@@ -9,14 +9,13 @@ use unspool_events::raw::MAX_PATH_WORDS;
 
 use super::plain::MARKER;
 use super::reader::{CodeReader, WINDOW};
-use super::{Source, elements, ownership, record};
+use super::{Source, elements, ownership};
 use crate::cache::Cache;
 use crate::decode::{Instruction, Kind, MAX_LENGTH, Segment};
 use crate::operands::{
     ExtendedStateSizes, InstructionFacts, MemoryOperand, RegisterUse, memory_operands,
     register_use, requested_components,
 };
-use crate::trace::Tracer;
 use crate::warmth::Warmth;
 
 /// The most instructions in a superblock.
@@ -92,17 +91,36 @@ pub(crate) enum End {
     Annotation(u64),
 }
 
-/// Decodes the instructions of the superblock at `pc`, whose code must leave `count` registers
-/// alone.
+/// What decides, beside the code itself, where superblocks end.
+pub(crate) trait Limits {
+    /// How many registers their code must leave alone.
+    fn borrowed_registers(&self) -> usize;
+    /// How large the operands of `xsave` and its kin are.
+    fn state_sizes(&self) -> ExtendedStateSizes;
+    /// How many words of a record an instruction needs at most.
+    fn word_bound(&self, operands: &[MemoryOperand], facts: InstructionFacts) -> usize;
+    /// A superblock ended or was left here for no reason of the program's.
+    fn note_torn(&self, pc: u64);
+    /// Whether an entry may be in the cache only because a superblock was torn there: it was
+    /// long enough, touched too many registers, or a signal came, or another thread took its
+    /// lines. If all others ended there too, loops would be in pieces for good.
+    fn is_torn(&self, pc: u64) -> bool;
+    /// Whether superblocks go on in the functions that they call.
+    fn follows_calls(&self) -> bool;
+    /// Whether a superblock must begin here.
+    fn is_function(&self, pc: u64) -> bool;
+}
+
+/// Decodes the instructions of the superblock at `pc`.
 pub(crate) fn fetch(
     cache: &Cache,
     source: &Source,
     pc: u64,
-    count: usize,
-    tracer: &Tracer,
+    limits: &impl Limits,
 ) -> (Vec<Item>, End) {
+    let count = limits.borrowed_registers();
     let mut items: Vec<Item> = Vec::new();
-    let mut reader = Reader::new(source, tracer);
+    let mut reader = Reader::new(source, limits.state_sizes());
     let mut touched = 0;
     let mut words = 0;
     let mut indexed = 0;
@@ -112,12 +130,12 @@ pub(crate) fn fetch(
     let end = loop {
         let known = !followed
             && cache.entry(at).is_some()
-            && (items.len() >= LONG_ENOUGH || !tracer.is_torn(at));
+            && (items.len() >= LONG_ENOUGH || !limits.is_torn(at));
         if items.len() >= LIMIT {
-            tracer.note_torn(at);
+            limits.note_torn(at);
             break End::Continue(at);
         }
-        if !items.is_empty() && (known || tracer.is_function(at)) {
+        if !items.is_empty() && (known || limits.is_function(at)) {
             break End::Continue(at);
         }
         let mut item = match reader.read(at, &items) {
@@ -125,13 +143,13 @@ pub(crate) fn fetch(
             Err(end) => break end,
         };
         let now_touched = touched | item.uses.read | item.uses.written;
-        let now_words = words + record::word_bound(&item.operands, item.facts);
+        let now_words = words + limits.word_bound(&item.operands, item.facts);
         let now_indexed = indexed + elements::indexed(&item.operands);
         let full = Warmth::for_code(now_touched, count).is_none()
             || now_indexed > MOST_ELEMENTS
             || now_words + MOST_WORDS > MAX_PATH_WORDS;
         if !items.is_empty() && full {
-            tracer.note_torn(at);
+            limits.note_torn(at);
             break End::Continue(at);
         }
         (touched, words, indexed) = (now_touched, now_words, now_indexed);
@@ -141,6 +159,7 @@ pub(crate) fn fetch(
             Kind::Jcc { .. } | Kind::JumpDirect if target == pc => {
                 unrolling.goes_on(executed, words)
             }
+            Kind::CallDirect if !limits.follows_calls() => false,
             Kind::JumpDirect | Kind::CallDirect => {
                 executed < FOLLOW_LIMIT && may_follow(source, target, at)
             }
@@ -164,7 +183,7 @@ pub(crate) fn fetch(
 }
 
 /// Whether an instruction can be in the middle of a superblock.
-fn runs_on(kind: Kind) -> bool {
+pub(crate) fn runs_on(kind: Kind) -> bool {
     matches!(
         kind,
         Kind::Plain
@@ -186,16 +205,16 @@ fn runs_on(kind: Kind) -> bool {
 /// Reads and decodes instructions one after the other.
 struct Reader<'a> {
     source: &'a Source<'a>,
-    tracer: &'a Tracer,
+    state_sizes: ExtendedStateSizes,
     code: CodeReader<'a>,
     factory: InstructionInfoFactory,
 }
 
 impl<'a> Reader<'a> {
-    fn new(source: &'a Source<'a>, tracer: &'a Tracer) -> Reader<'a> {
+    fn new(source: &'a Source<'a>, state_sizes: ExtendedStateSizes) -> Reader<'a> {
         Reader {
             source,
-            tracer,
+            state_sizes,
             code: CodeReader::new(source),
             factory: InstructionInfoFactory::new(),
         }
@@ -211,7 +230,7 @@ impl<'a> Reader<'a> {
         }
         let decoded = decode_fully(&layout, &bytes, at);
         let mut operands = Vec::new();
-        let sizes = state_sizes(&decoded, before, self.tracer.state_sizes);
+        let sizes = state_sizes(&decoded, before, self.state_sizes);
         let facts = memory_operands(&decoded, &mut self.factory, sizes, &mut operands);
         for operand in &mut operands {
             let absolute = operand.base == Register::None && operand.index == Register::None;

@@ -15,7 +15,7 @@ use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
 
 use super::addresses::Values;
 use super::copy::{Builder, Callee};
-use super::superblock::{Course, End, Item, fetch, turns};
+use super::superblock::{Course, End, Item, Limits, fetch, turns};
 use super::{Source, ownership, record};
 use crate::cache::{Cache, CacheFull, Exit, Loan};
 use crate::decode::{Kind, Segment};
@@ -47,7 +47,7 @@ pub fn translate(
 ) -> Result<(), CacheFull> {
     let room = cache.begin(pc)?;
     let count = tracer.borrowed_registers();
-    let (items, end) = fetch(cache, source, pc, count, tracer);
+    let (items, end) = fetch(cache, source, pc, tracer);
     let builder = Builder::new(room, pc, source.vdso);
     let touched = items
         .iter()

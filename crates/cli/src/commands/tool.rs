@@ -1,0 +1,60 @@
+//! `unspool tool`: the tools that come with the command.
+
+use unspool_engine::Plan;
+use unspool_tools::{ALL, Shipped};
+
+use super::observe::observe;
+use super::print_result;
+use crate::arguments::{ToolArguments, ToolCommand};
+use crate::exit_status;
+use crate::failure::Failure;
+use crate::plan::{Children, ToolRunPlan};
+
+/// What precedes the name of a tool among the command's own arguments.
+const RUN: [&str; 2] = ["tool", "run"];
+
+/// Carries out `unspool tool …`.
+pub(crate) fn tool(typed: ToolArguments) -> Result<u8, Failure> {
+    match typed.command {
+        ToolCommand::List => list(),
+        ToolCommand::Run(typed) => run(&typed.try_into()?),
+    }
+}
+
+fn list() -> Result<u8, Failure> {
+    let width = ALL.iter().map(|tool| tool.name.len()).max().unwrap_or(0);
+    let lines = ALL
+        .iter()
+        .map(|tool| format!("{:width$}  {}\n", tool.name, tool.about));
+    print_result(lines.collect::<String>().as_bytes())?;
+    Ok(exit_status::SUCCESS)
+}
+
+fn run(plan: &ToolRunPlan) -> Result<u8, Failure> {
+    let tool = find(&plan.tool).ok_or_else(|| {
+        Failure::new(format!("there is no tool `{}`", plan.tool))
+            .with_help("unspool tool list names those that there are")
+    })?;
+    (tool.install)();
+    let own = RUN.iter().copied().chain([tool.name]);
+    let engine_plan = Plan {
+        leave_children: plan.children == Children::Leave,
+        own_arguments: own.map(Into::into).collect(),
+        ..Plan::default()
+    };
+    observe(engine_plan, &plan.observed)
+}
+
+fn find(name: &str) -> Option<&'static Shipped> {
+    ALL.iter().find(|tool| tool.name == name)
+}
+
+/// In a process that an observed program executed: the tool goes on with it.
+pub(crate) fn continue_tool(plan: &Plan) {
+    if let [tool, run, name] = &plan.own_arguments[..]
+        && [&**tool, &**run] == RUN
+        && let Some(tool) = name.to_str().and_then(find)
+    {
+        (tool.install)();
+    }
+}

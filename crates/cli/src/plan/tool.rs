@@ -1,0 +1,28 @@
+//! Which tool is to observe what.
+
+use super::{Children, ObservedProgram};
+use crate::arguments::ToolRunArguments;
+use crate::failure::Failure;
+
+/// A program to be run under a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ToolRunPlan {
+    /// The tool's name.
+    pub(crate) tool: String,
+    /// What to run.
+    pub(crate) observed: ObservedProgram,
+    /// What happens to child processes.
+    pub(crate) children: Children,
+}
+
+impl TryFrom<ToolRunArguments> for ToolRunPlan {
+    type Error = Failure;
+
+    fn try_from(typed: ToolRunArguments) -> Result<ToolRunPlan, Failure> {
+        Ok(ToolRunPlan {
+            tool: typed.tool,
+            observed: ObservedProgram::new(typed.program)?,
+            children: typed.children.into(),
+        })
+    }
+}

@@ -1,0 +1,23 @@
+//! Instrumentation by a tool: what a tool may ask the translator to insert, and when the
+//! engine calls it.
+//!
+//! The tool sees each superblock once, when it is translated ([`Trace`]), and says what is
+//! to be done each time its instructions are executed ([`Action`]). The engine decides how.
+//! This is the untyped ground: the crate `unspool-tool` gives it types that tools use.
+
+mod action;
+mod counters;
+mod hooks;
+mod tool;
+mod view;
+
+pub use action::{Action, Place};
+pub use counters::Counter;
+pub(crate) use counters::FAST_COUNTERS;
+pub(crate) use hooks::{
+    after_fork, conclude, leave_midway, thread_ends, thread_starts, translations_gone,
+};
+pub(crate) use tool::{FragmentCounts, Instrumenter};
+pub use tool::{Instrumentation, install};
+pub(crate) use view::Insertions;
+pub use view::{Block, Branch, Instruction, Trace};

@@ -1,0 +1,99 @@
+//! What the engine tells the tool.
+
+use super::{Instrumenter, counters};
+use crate::cache::{Cache, Position};
+use crate::process::Process;
+use crate::thread::{Place, Thread};
+
+/// The thread is about to run its first instruction.
+pub(crate) fn thread_starts(thread: &Thread) {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return;
+    };
+    if let Err(error) = counters::prepare() {
+        crate::finish::fatal(&format!("no memory for a thread's counters: {error}"));
+    }
+    let state = instrumenter.tool.thread_starts(thread.number);
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).tool_state = state as u64 };
+}
+
+/// The thread has run its last instruction; it is still listed.
+pub(crate) fn thread_ends(thread: &Thread) {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return;
+    };
+    if thread.place == Place::ParentsPlace {
+        return;
+    }
+    // SAFETY: the slots belong to this thread, and the state in them to the tool.
+    unsafe {
+        let state = std::mem::take(&mut (*thread.slots).tool_state);
+        let state = state as *mut ();
+        instrumenter.tool.thread_ends(thread.number, state);
+    }
+    let threads = Process::get().threads.lock();
+    counters::keep();
+    counters::free();
+    drop(threads);
+}
+
+/// The process ends, or becomes another program: all other threads have ended.
+pub(crate) fn conclude(thread: &Thread) {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return;
+    };
+    thread_ends(thread);
+    instrumenter.tool.ends();
+}
+
+/// In a forked child.
+pub(crate) fn after_fork(thread: &Thread) {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return;
+    };
+    counters::restart();
+    // SAFETY: as above.
+    unsafe {
+        instrumenter
+            .tool
+            .forked((*thread.slots).tool_state as *mut ())
+    };
+}
+
+/// No translation is left.
+pub(crate) fn translations_gone() {
+    if let Some(instrumenter) = Instrumenter::get() {
+        instrumenter.forget_fragments();
+    }
+}
+
+/// A fragment is left between two of its instructions, or by a fault of one: counters get
+/// what is still due, and give back what was added in advance. `completed`: the instruction
+/// at the position has been executed.
+pub(crate) fn leave_midway(cache: &Cache, position: Position, completed: bool) {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return;
+    };
+    let fragment = cache.fragment(position.fragment).trace;
+    if fragment == 0 || position.prologue {
+        return;
+    }
+    if position.index != 0 {
+        crate::translate::superblock::Limits::note_torn(instrumenter, position.pc);
+    }
+    let executed = position.index + u32::from(completed);
+    let begun = position.index + u32::from(!position.boundary);
+    instrumenter.with_fragment(fragment, |counts| {
+        for &(number, counter, amount) in &counts.due {
+            if number < executed {
+                counter.correct(amount);
+            }
+        }
+        for &(number, counter, amount) in &counts.added {
+            if number < begun {
+                counter.correct(-amount);
+            }
+        }
+    });
+}

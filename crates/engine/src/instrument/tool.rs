@@ -1,0 +1,165 @@
+//! The tool as the engine knows it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::{Counter, Trace};
+use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
+use crate::translate::superblock::Limits;
+use crate::warmth::Arrival;
+
+/// What the engine calls. Every method may be called by any thread of the program; only
+/// [`Instrumentation::instrument`] never by two at once.
+pub trait Instrumentation: Send + Sync {
+    /// Code is about to be translated.
+    fn instrument(&self, trace: &Trace);
+    /// The calling thread is about to execute its first instruction. Returns what the tool
+    /// keeps for it.
+    fn thread_starts(&self, number: u32) -> *mut ();
+    /// The calling thread has executed its last instruction.
+    ///
+    /// # Safety
+    /// `state` must be what [`Instrumentation::thread_starts`] returned for the thread, and
+    /// not be used any more.
+    unsafe fn thread_ends(&self, number: u32, state: *mut ());
+    /// This process, a forked child with one thread, goes on with a copy of its parent's
+    /// memory.
+    ///
+    /// # Safety
+    /// `state` must be what [`Instrumentation::thread_starts`] returned for the thread.
+    unsafe fn forked(&self, state: *mut ());
+    /// The program has ended, or becomes another one.
+    fn ends(&self);
+}
+
+/// The tool with which the program is observed, and what is known of its fragments.
+pub(crate) struct Instrumenter {
+    pub(crate) tool: Box<dyn Instrumentation>,
+    fragments: Mutex<Vec<FragmentCounts>>,
+    torn: Mutex<HashSet<u64>>,
+    call_sites: Mutex<HashMap<(u64, u64), u32>>,
+    state_sizes: ExtendedStateSizes,
+}
+
+/// What a fragment counts, and where: so that it comes out right where the fragment is left
+/// in the middle.
+#[derive(Debug, Default)]
+pub(crate) struct FragmentCounts {
+    /// What instructions count when they have been executed: their numbers, in order.
+    pub(crate) due: Vec<(u32, Counter, i64)>,
+    /// What has been added to counters before instructions: their numbers, in order.
+    pub(crate) added: Vec<(u32, Counter, i64)>,
+}
+
+static INSTRUMENTER: OnceLock<Instrumenter> = OnceLock::new();
+
+/// Has the program that will be run in this process observed by a tool.
+///
+/// # Panics
+/// If there is a tool already.
+pub fn install(tool: Box<dyn Instrumentation>) {
+    let instrumenter = Instrumenter {
+        tool,
+        fragments: Mutex::default(),
+        torn: Mutex::default(),
+        call_sites: Mutex::default(),
+        state_sizes: ExtendedStateSizes::of_this_processor(),
+    };
+    let first = INSTRUMENTER.set(instrumenter).is_ok();
+    assert!(first, "a process has one tool");
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Instrumenter {
+    /// The tool, if the program is observed by one.
+    #[inline]
+    pub(crate) fn get() -> Option<&'static Instrumenter> {
+        INSTRUMENTER.get()
+    }
+
+    /// What is on loan where indirect branches arrive.
+    pub(crate) fn arrival(&self) -> Arrival {
+        Arrival::Plain
+    }
+
+    /// Keeps what is known of a fragment. Returns its index plus 1.
+    pub(crate) fn add_fragment(&self, fragment: FragmentCounts) -> u32 {
+        let mut fragments = lock(&self.fragments);
+        fragments.push(fragment);
+        fragments.len() as u32
+    }
+
+    /// Calls `use_it` with what is known of a fragment (its index plus 1).
+    pub(crate) fn with_fragment<T>(
+        &self,
+        fragment: u32,
+        use_it: impl FnOnce(&FragmentCounts) -> T,
+    ) -> T {
+        use_it(&lock(&self.fragments)[fragment as usize - 1])
+    }
+
+    /// Where in the cache the call that returns to `next_pc` is made: `target` is its callee,
+    /// or 0 where that is in the register of the target.
+    ///
+    /// A return is led to one landing, however many superblocks hold its call, and the
+    /// processor predicts it from the call's place. So all of them make it at the same place.
+    pub(crate) fn call_site(&self, next_pc: u64, target: u64) -> Option<u32> {
+        lock(&self.call_sites).get(&(next_pc, target)).copied()
+    }
+
+    /// A call is made at `place`.
+    pub(crate) fn add_call_site(&self, next_pc: u64, target: u64, place: u32) {
+        lock(&self.call_sites).insert((next_pc, target), place);
+    }
+
+    /// No fragment is left.
+    pub(crate) fn forget_fragments(&self) {
+        lock(&self.fragments).clear();
+        lock(&self.call_sites).clear();
+    }
+
+    /// Keeps all locks, so that a forked child finds what they protect whole.
+    pub(crate) fn freeze(&self) -> impl Sized + '_ {
+        (
+            lock(&self.fragments),
+            lock(&self.torn),
+            lock(&self.call_sites),
+        )
+    }
+}
+
+impl Limits for Instrumenter {
+    fn borrowed_registers(&self) -> usize {
+        0
+    }
+
+    fn state_sizes(&self) -> ExtendedStateSizes {
+        self.state_sizes
+    }
+
+    fn word_bound(&self, _: &[MemoryOperand], _: InstructionFacts) -> usize {
+        0
+    }
+
+    fn note_torn(&self, pc: u64) {
+        lock(&self.torn).insert(pc);
+    }
+
+    fn is_torn(&self, pc: u64) -> bool {
+        lock(&self.torn).contains(&pc)
+    }
+
+    /// The processor predicts a return only if each call is made from one place (see
+    /// [`Instrumenter::call_site`]), and the code behind such a place cannot be a particular
+    /// superblock's.
+    fn follows_calls(&self) -> bool {
+        false
+    }
+
+    fn is_function(&self, _: u64) -> bool {
+        false
+    }
+}

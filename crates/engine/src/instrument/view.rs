@@ -1,0 +1,266 @@
+//! What a tool sees of code that is about to be translated, and where it says what to insert.
+
+use std::cell::RefCell;
+
+use super::{Action, Place};
+use crate::decode::Kind;
+use crate::operands::{MemoryOperand, RegisterUse};
+use crate::translate::superblock::{Course, Item};
+
+/// A piece of code with one entry that is translated as a whole: instructions in the order
+/// in which they are executed, unless a conditional branch leaves it on the way. It goes on
+/// behind jumps and calls to known places, and may repeat a loop's body. The same code can be
+/// part of several, and of a new one each time it is translated again.
+pub struct Trace<'a> {
+    items: &'a [Item],
+    insertions: RefCell<Vec<Insertions>>,
+}
+
+/// What is inserted around one instruction.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Insertions {
+    pub(crate) before: Vec<Action>,
+    pub(crate) after: Vec<Action>,
+    pub(crate) taken: Vec<Action>,
+}
+
+/// A basic block of a trace: instructions that are executed one after the other, unless one
+/// faults.
+#[derive(Clone, Copy)]
+pub struct Block<'a> {
+    trace: &'a Trace<'a>,
+    first: usize,
+    end: usize,
+}
+
+/// One instruction of a trace.
+#[derive(Clone, Copy)]
+pub struct Instruction<'a> {
+    trace: &'a Trace<'a>,
+    index: usize,
+}
+
+/// How an instruction transfers control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Branch {
+    /// A jump to a known address.
+    Jump,
+    /// A jump to a known address, on a condition.
+    Conditional,
+    /// A jump to an address in a register or in memory.
+    IndirectJump,
+    /// A call of a known address.
+    Call,
+    /// A call of an address in a register or in memory.
+    IndirectCall,
+    /// A return.
+    Return,
+    /// A system call.
+    SystemCall,
+}
+
+impl<'a> Trace<'a> {
+    pub(crate) fn new(items: &'a [Item]) -> Trace<'a> {
+        Trace {
+            items,
+            insertions: RefCell::new(vec![Insertions::default(); items.len()]),
+        }
+    }
+
+    pub(crate) fn into_insertions(self) -> Vec<Insertions> {
+        self.insertions.into_inner()
+    }
+
+    /// The address of its first instruction.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.items.first().map_or(0, |item| item.pc)
+    }
+
+    /// Its instructions, at least one.
+    pub fn instructions(&'a self) -> impl ExactSizeIterator<Item = Instruction<'a>> + use<'a> {
+        (0..self.items.len()).map(move |index| Instruction { trace: self, index })
+    }
+
+    /// Its basic blocks, at least one.
+    pub fn blocks(&'a self) -> impl Iterator<Item = Block<'a>> + use<'a> {
+        let mut first = 0;
+        std::iter::from_fn(move || {
+            if first == self.items.len() {
+                return None;
+            }
+            let ends = |item: &Item| {
+                item.course == Course::Target
+                    || matches!(
+                        item.layout.kind,
+                        Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }
+                    )
+            };
+            let length = self.items[first..].iter().position(ends);
+            let end = length.map_or(self.items.len(), |length| first + length + 1);
+            let block = Block {
+                trace: self,
+                first,
+                end,
+            };
+            first = end;
+            Some(block)
+        })
+    }
+}
+
+impl<'a> Block<'a> {
+    /// The address of its first instruction.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.first().address()
+    }
+
+    /// Bytes of its instructions.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let items = &self.trace.items[self.first..self.end];
+        items.iter().map(|item| u64::from(item.layout.length)).sum()
+    }
+
+    /// Its instructions, at least one.
+    pub fn instructions(&self) -> impl ExactSizeIterator<Item = Instruction<'a>> + use<'a> {
+        let trace = self.trace;
+        (self.first..self.end).map(move |index| Instruction { trace, index })
+    }
+
+    /// Its first instruction.
+    #[must_use]
+    pub fn first(&self) -> Instruction<'a> {
+        Instruction {
+            trace: self.trace,
+            index: self.first,
+        }
+    }
+
+    /// Its last instruction.
+    #[must_use]
+    pub fn last(&self) -> Instruction<'a> {
+        Instruction {
+            trace: self.trace,
+            index: self.end - 1,
+        }
+    }
+}
+
+impl<'a> Instruction<'a> {
+    fn item(&self) -> &'a Item {
+        &self.trace.items[self.index]
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.item().pc
+    }
+
+    /// The address behind it.
+    #[must_use]
+    pub fn next_address(&self) -> u64 {
+        self.address() + self.bytes().len() as u64
+    }
+
+    /// Its bytes, 1 to 15.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        &self.item().bytes[..usize::from(self.item().layout.length)]
+    }
+
+    /// All that its bytes say.
+    #[must_use]
+    pub fn decoded(&self) -> &'a iced_x86::Instruction {
+        &self.item().decoded
+    }
+
+    /// Its text, in the syntax of the GNU assembler.
+    #[must_use]
+    pub fn disassembly(&self) -> String {
+        use iced_x86::Formatter;
+        let mut text = String::new();
+        iced_x86::GasFormatter::new().format(self.decoded(), &mut text);
+        text
+    }
+
+    /// Its operands in memory, those that are implied included; reads before writes. What is
+    /// read and written is listed twice.
+    #[must_use]
+    pub fn memory_operands(&self) -> &'a [MemoryOperand] {
+        &self.item().operands
+    }
+
+    /// Whether its memory accesses are one atomic operation.
+    #[must_use]
+    pub fn is_atomic(&self) -> bool {
+        self.item().facts.atomic
+    }
+
+    /// Which general registers and flags it reads and writes.
+    #[must_use]
+    pub fn registers(&self) -> RegisterUse {
+        self.item().uses
+    }
+
+    /// How it transfers control, if it does.
+    #[must_use]
+    pub fn branch(&self) -> Option<Branch> {
+        match self.item().layout.kind {
+            Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. } => Some(Branch::Conditional),
+            Kind::JumpDirect | Kind::Xbegin => Some(Branch::Jump),
+            Kind::JumpIndirect => Some(Branch::IndirectJump),
+            Kind::CallDirect => Some(Branch::Call),
+            Kind::CallIndirect => Some(Branch::IndirectCall),
+            Kind::Return { .. } => Some(Branch::Return),
+            Kind::Syscall => Some(Branch::SystemCall),
+            _ => None,
+        }
+    }
+
+    /// Where it branches to, if its bytes say so.
+    #[must_use]
+    pub fn target(&self) -> Option<u64> {
+        let direct = matches!(
+            self.branch(),
+            Some(Branch::Conditional | Branch::Jump | Branch::Call)
+        );
+        direct.then(|| self.item().layout.target)
+    }
+
+    /// Whether there is such a place: an instruction that always transfers control has nothing
+    /// after it, and one that never does is never taken.
+    #[must_use]
+    pub fn has(&self, place: Place) -> bool {
+        match place {
+            Place::Before => true,
+            Place::After => match self.item().layout.kind {
+                Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. } => true,
+                kind => crate::translate::superblock::runs_on(kind),
+            },
+            Place::Taken => self
+                .branch()
+                .is_some_and(|branch| branch != Branch::SystemCall),
+        }
+    }
+
+    /// Has an action inserted, behind those that are there already.
+    ///
+    /// # Panics
+    /// If there is no such place.
+    pub fn insert(&self, place: Place, action: Action) {
+        assert!(
+            self.has(place),
+            "`{}` has no place {place:?}",
+            self.disassembly()
+        );
+        let all = &mut self.trace.insertions.borrow_mut()[self.index];
+        match place {
+            Place::Before => all.before.push(action),
+            Place::After => all.after.push(action),
+            Place::Taken => all.taken.push(action),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Translation with what a tool inserts.
+//!
+//! A fragment is one superblock (see [`superblock`](super::superblock)). All program state is
+//! in place between its instructions: what is inserted gives back what it borrows.
+//!
+//! What is counted along a path is added up while translating and added to the counters once
+//! ([`counts`]), where the flags are dead if there is such a place.
+
+mod counts;
+
+use self::counts::{Amounts, Scratch, Tally};
+use super::Source;
+use super::copy::{Builder, Callee};
+use super::superblock::{Course, End, Item, fetch, live_flags_at, turns};
+use crate::cache::{Cache, CacheFull, Exit};
+use crate::decode::{Kind, Segment};
+use crate::emit::{TARGET, gpr};
+use crate::exit::ExitKind;
+use crate::instrument::{FragmentCounts, Insertions, Instrumenter, Trace};
+use crate::operands::RegisterUse;
+use crate::slots::{TARGET_SPILL, offset};
+use crate::warmth::Warmth;
+
+/// A path that leaves the superblock by a conditional branch.
+struct Leaving {
+    /// The field of the jump to the code that finishes it.
+    field: u64,
+    target: u64,
+    /// What is still to be added to counters.
+    due: Amounts,
+}
+
+/// Translates the superblock at `pc` and makes it part of the cache. With `arrival` an
+/// indirect branch has just come there.
+///
+/// # Errors
+/// If the cache is full.
+pub(crate) fn translate(
+    instrumenter: &Instrumenter,
+    cache: &mut Cache,
+    source: &Source,
+    pc: u64,
+    arrival: bool,
+) -> Result<(), CacheFull> {
+    let mut builder = Builder::new(cache.begin(pc)?, pc, source.vdso);
+    if arrival {
+        let loan = builder.target_loan();
+        let landing = builder.landing();
+        builder.end_loan(loan);
+        builder.draft.prologue = u32::from(builder.offset());
+        builder.draft.landings.push((pc, landing as u32));
+    }
+    let entry = builder.code.here() as u32;
+    builder.draft.entries.push((pc, entry, 0));
+    let (items, end) = fetch(cache, source, pc, instrumenter);
+    let insertions = if items.is_empty() {
+        Vec::new()
+    } else {
+        let trace = Trace::new(&items);
+        instrumenter.tool.instrument(&trace);
+        trace.into_insertions()
+    };
+    let mut translation = Translation {
+        instrumenter,
+        cache,
+        source,
+        builder,
+        tally: Tally::new(&items, &insertions, matches!(end, End::Transfer)),
+        leaving: Vec::new(),
+    };
+    translation.run(&items, &insertions, end);
+    let Translation { builder, tally, .. } = translation;
+    let mut draft = builder.draft;
+    draft.turns = turns(&items);
+    draft.trace = instrumenter.add_fragment(FragmentCounts {
+        due: tally.due,
+        added: tally.added,
+    });
+    cache.commit(&builder.code, draft);
+    Ok(())
+}
+
+struct Translation<'a> {
+    instrumenter: &'a Instrumenter,
+    cache: &'a Cache,
+    source: &'a Source<'a>,
+    builder: Builder,
+    tally: Tally,
+    leaving: Vec<Leaving>,
+}
+
+impl Translation<'_> {
+    fn run(&mut self, items: &[Item], insertions: &[Insertions], end: End) {
+        for (index, (item, insertions)) in items.iter().zip(insertions).enumerate() {
+            let before = self.builder.code.here();
+            let amounts = self.tally.before(index);
+            // A return does that where it has a register free.
+            if !matches!(item.layout.kind, Kind::Return { .. }) {
+                let scratch = Scratch::beside(Some(item));
+                self.add(&amounts, item.flags_live, scratch);
+            }
+            self.execute(item, index, insertions);
+            let emitted = (self.builder.code.here() - before) as u32;
+            self.builder
+                .draft
+                .boundaries
+                .push((item.layout.length, emitted));
+        }
+        match end {
+            End::Transfer => {}
+            End::Continue(pc) => {
+                self.add_at_end(self.flags_live_at(pc));
+                self.builder.exit_jump(None, ExitKind::Direct, pc);
+            }
+            End::Unfetchable(pc) => {
+                self.add_at_end(true);
+                self.builder.exit_jump(None, ExitKind::Unfetchable, pc);
+            }
+            End::Annotation(pc) => {
+                self.add_at_end(true);
+                self.leave(ExitKind::Annotation, pc, 0);
+            }
+        }
+        for leaving in std::mem::take(&mut self.leaving) {
+            self.builder.code.land(leaving.field);
+            let live = self.flags_live_at(leaving.target);
+            self.add(&leaving.due, live, Scratch::beside(None));
+            self.builder
+                .exit_jump(None, ExitKind::Direct, leaving.target);
+        }
+        self.builder.finish_calls();
+    }
+
+    fn flags_live_at(&self, pc: u64) -> bool {
+        live_flags_at(self.source, pc) & RegisterUse::STATUS != 0
+    }
+
+    fn add_at_end(&mut self, flags_live: bool) {
+        let amounts = std::mem::take(&mut self.tally.at_end);
+        self.add(&amounts, flags_live, Scratch::beside(None));
+    }
+
+    /// Leaves the cache with all program state in place.
+    fn leave(&mut self, kind: ExitKind, target: u64, detail: u32) {
+        let id = self.cache.exit_id(self.builder.draft.exits.len());
+        self.builder.code.leave(id, self.cache.gates.exit);
+        let mut exit = Exit::new(kind, target, 0);
+        exit.detail = detail;
+        self.builder.draft.exits.push(exit);
+    }
+
+    fn add(&mut self, amounts: &Amounts, flags_live: bool, scratch: Scratch) {
+        counts::add(&mut self.builder.code, amounts, flags_live, scratch);
+    }
+
+    /// Emits the instruction itself and what goes with it.
+    fn execute(&mut self, item: &Item, index: usize, insertions: &Insertions) {
+        let Item {
+            layout, bytes, pc, ..
+        } = item;
+        let next_pc = pc + u64::from(layout.length);
+        match layout.kind {
+            // The superblock goes on at the target. That the jump has a place of its own lets
+            // it be stepped over.
+            Kind::JumpDirect if item.course == Course::Target => self.builder.code.nops(1),
+            Kind::Jcc { condition } => {
+                let (leaving, target) = match item.course {
+                    Course::Next => (condition, layout.target),
+                    Course::Target => (condition ^ 1, next_pc),
+                };
+                let due = self.tally.aside(index, item, insertions);
+                if due.is_empty() {
+                    self.builder
+                        .exit_jump(Some(leaving), ExitKind::Direct, target);
+                } else {
+                    self.builder.code.bytes(&[0x0f, 0x80 | leaving]);
+                    self.leave_aside(target, due);
+                }
+            }
+            Kind::JrcxzOrLoop { .. } => {
+                let kept = usize::from(layout.length) - 1;
+                self.builder.code.bytes(&bytes[..kept]);
+                // Taken: over the short jump.
+                self.builder.code.bytes(&[2, 0xeb, 5, 0xe9]);
+                let due = self.tally.aside(index, item, insertions);
+                self.leave_aside(layout.target, due);
+            }
+            Kind::JumpDirect => {
+                self.builder
+                    .exit_jump(None, ExitKind::Direct, layout.target);
+            }
+            Kind::CallDirect => self.call_direct(layout.target, next_pc),
+            Kind::JumpIndirect | Kind::CallIndirect | Kind::Return { .. } => {
+                self.leave_indirect(item, index, next_pc);
+            }
+            Kind::Syscall => self.leave(ExitKind::SystemCall, next_pc, 0),
+            Kind::PopFlags | Kind::StoreX87State => {
+                if self.builder.copy(layout, bytes, *pc).is_err() {
+                    return self.emulate(*pc);
+                }
+                if layout.kind == Kind::PopFlags {
+                    self.leave(ExitKind::FlagsPopped, next_pc, 0);
+                } else {
+                    let length = u32::from(layout.length);
+                    self.leave(ExitKind::X87StateStored, next_pc, length);
+                }
+            }
+            Kind::Xbegin => {
+                self.builder.code.load_immediate(gpr::RAX, 0);
+                self.builder
+                    .exit_jump(None, ExitKind::Direct, layout.target);
+            }
+            Kind::WriteSegmentBase {
+                segment: Segment::Fs,
+                register,
+            } => {
+                if self.builder.segment_base(layout, bytes, Some(register)) {
+                    self.builder.exit_jump(None, ExitKind::Direct, next_pc);
+                } else {
+                    self.emulate(*pc);
+                }
+            }
+            Kind::ReadSegmentBase {
+                segment: Segment::Fs,
+                ..
+            } => {
+                self.builder.segment_base(layout, bytes, None);
+            }
+            Kind::Plain | Kind::ReadSegment(_) => {
+                if self.builder.copy(layout, bytes, *pc).is_err() {
+                    self.emulate(*pc);
+                }
+            }
+            Kind::Xtest | Kind::Cpuid | Kind::Rdtsc | Kind::Rdtscp | Kind::Xgetbv => {
+                self.builder
+                    .code
+                    .bytes(&bytes[..usize::from(layout.length)]);
+            }
+            Kind::Int3
+            | Kind::Int { vector: 3 }
+            | Kind::Int1
+            | Kind::Ud
+            | Kind::Hlt
+            | Kind::Invalid
+            | Kind::Xabort
+            | Kind::Xend => {
+                self.builder
+                    .code
+                    .bytes(&bytes[..usize::from(layout.length)]);
+                self.builder.exit_jump(None, ExitKind::Direct, next_pc);
+            }
+            _ => self.emulate(*pc),
+        }
+    }
+
+    fn emulate(&mut self, pc: u64) {
+        self.leave(ExitKind::Emulate, pc, 0);
+    }
+
+    /// Emits the field of a jump to the code that adds what is due and goes on elsewhere.
+    fn leave_aside(&mut self, target: u64, due: Amounts) {
+        let field = self.builder.code.here();
+        self.builder.code.imm32(0);
+        self.leaving.push(Leaving { field, target, due });
+    }
+
+    fn call_direct(&mut self, target: u64, next_pc: u64) {
+        if target == next_pc {
+            // Only asks where it is.
+            self.builder.code.push_immediate(next_pc);
+            self.builder.exit_jump(None, ExitKind::Direct, target);
+            return;
+        }
+        let callee = Callee::Direct {
+            target,
+            warmth: Warmth::default(),
+        };
+        self.call(callee, target, next_pc);
+    }
+
+    /// Makes a call at the place where it is always made, which may be here.
+    fn call(&mut self, callee: Callee, target: u64, next_pc: u64) {
+        if let Some(place) = self.instrumenter.call_site(next_pc, target) {
+            self.builder.code.jump(u64::from(place));
+            return;
+        }
+        let place = self.builder.code.here() as u32;
+        self.instrumenter.add_call_site(next_pc, target, place);
+        self.builder.call(callee, next_pc);
+        let landing = self.builder.landing();
+        self.builder.draft.landings.push((next_pc, landing as u32));
+        self.builder.exit_jump(None, ExitKind::Direct, next_pc);
+    }
+
+    fn leave_indirect(&mut self, item: &Item, index: usize, next_pc: u64) {
+        let Item {
+            layout, bytes, pc, ..
+        } = item;
+        if let Kind::Return { pop } = layout.kind {
+            self.builder
+                .code
+                .store_slot(offset::spill(TARGET_SPILL), TARGET);
+            let loan = self.builder.target_loan();
+            let amounts = self.tally.before(index);
+            self.add(&amounts, item.flags_live, Scratch::target());
+            self.builder.code.pop(TARGET);
+            self.builder.end_loan(loan);
+            self.builder.return_branch(pop, true);
+            return;
+        }
+        if self.builder.indirect_target(layout, bytes, *pc).is_err() {
+            return self.emulate(*pc);
+        }
+        if layout.kind == Kind::CallIndirect {
+            let loan = self.builder.target_loan();
+            self.call(Callee::Indirect, 0, next_pc);
+            self.builder.end_loan(loan);
+        } else {
+            self.builder.code.jump_through_table();
+        }
+    }
+}

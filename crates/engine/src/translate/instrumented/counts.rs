@@ -1,0 +1,232 @@
+//! Where counters are added to.
+//!
+//! Counting is commutative and nothing looks at a counter between two instructions, so what
+//! the instructions of a path count is added at one place. That place may come before the
+//! instructions themselves: if one of them faults, what was added too much is taken back (see
+//! [`FragmentCounts`](crate::instrument::FragmentCounts)).
+
+use crate::emit::{Emitter, Gpr, TARGET, gpr};
+use crate::instrument::{Action, Counter, FAST_COUNTERS, Insertions};
+use crate::slots::offset;
+use crate::translate::superblock::{Course, Item};
+
+/// Amounts for counters; each occurs once.
+pub(super) type Amounts = Vec<(Counter, i64)>;
+
+/// What a fragment counts, and where it adds.
+pub(super) struct Tally {
+    /// What instructions count on the path that stays inside: their numbers, in order.
+    pub(super) due: Vec<(u32, Counter, i64)>,
+    /// What is added before instructions.
+    pub(super) added: Vec<(u32, Counter, i64)>,
+    /// What is added where the path that stays inside ends.
+    pub(super) at_end: Amounts,
+}
+
+impl Tally {
+    /// Decides where to add. `ends_in_transfer`: the last instruction itself
+    /// decides where control goes.
+    pub(super) fn new(items: &[Item], insertions: &[Insertions], ends_in_transfer: bool) -> Tally {
+        let mut tally = Tally {
+            due: Vec::new(),
+            added: Vec::new(),
+            at_end: Vec::new(),
+        };
+        let mut first_choice = 0;
+        for (number, (item, insertions)) in (0_u32..).zip(items.iter().zip(insertions)) {
+            tally.count(number, &insertions.before);
+            if inside_is_taken(item) {
+                tally.count(number, &insertions.taken);
+            } else {
+                tally.count(number, &insertions.after);
+            }
+            if item.side_exit().is_some() {
+                first_choice = number as usize + 1;
+            }
+        }
+        let mut all = Vec::new();
+        for &(_, counter, amount) in &tally.due {
+            accumulate(&mut all, counter, amount);
+        }
+        let choices = items.iter().enumerate().skip(first_choice).rev();
+        let place = choices
+            .filter(|(_, item)| !item.flags_live)
+            .map(|(number, _)| number)
+            .next();
+        match place {
+            None if !ends_in_transfer => tally.at_end = all,
+            place => {
+                let number = place.unwrap_or(items.len() - 1) as u32;
+                let added = all.into_iter();
+                tally
+                    .added
+                    .extend(added.map(|(counter, amount)| (number, counter, amount)));
+            }
+        }
+        tally
+    }
+
+    fn count(&mut self, number: u32, actions: &[Action]) {
+        for action in actions {
+            let Action::Count { counter, amount } = *action;
+            self.due.push((number, counter, i64::from(amount)));
+        }
+    }
+
+    /// What to add before an instruction.
+    pub(super) fn before(&self, number: usize) -> Amounts {
+        let here = |added: &&(u32, Counter, i64)| added.0 as usize == number;
+        let added = self.added.iter().filter(here);
+        added
+            .map(|&(_, counter, amount)| (counter, amount))
+            .collect()
+    }
+
+    /// What to add where a conditional branch leaves the superblock.
+    pub(super) fn aside(&self, number: usize, item: &Item, insertions: &Insertions) -> Amounts {
+        let mut amounts = Vec::new();
+        for &(at, counter, amount) in &self.due {
+            if (at as usize) < number {
+                accumulate(&mut amounts, counter, amount);
+            }
+        }
+        let outside = if inside_is_taken(item) {
+            &insertions.after
+        } else {
+            &insertions.taken
+        };
+        for action in insertions.before.iter().chain(outside) {
+            let Action::Count { counter, amount } = *action;
+            accumulate(&mut amounts, counter, i64::from(amount));
+        }
+        for &(at, counter, amount) in &self.added {
+            if at as usize <= number {
+                accumulate(&mut amounts, counter, -amount);
+            }
+        }
+        amounts.retain(|&(_, amount)| amount != 0);
+        amounts
+    }
+}
+
+/// Whether the path that stays in the superblock goes on at the instruction's target, or
+/// leaves it there for good.
+fn inside_is_taken(item: &Item) -> bool {
+    item.course == Course::Target
+        || item.side_exit().is_none() && !crate::translate::superblock::runs_on(item.layout.kind)
+}
+
+fn accumulate(amounts: &mut Amounts, counter: Counter, amount: i64) {
+    match amounts.iter_mut().find(|(known, _)| *known == counter) {
+        Some((_, sum)) => *sum += amount,
+        None => amounts.push((counter, amount)),
+    }
+}
+
+/// Two registers that may be borrowed for a moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scratch {
+    registers: [Gpr; 2],
+    /// Whether the value of the first is kept elsewhere, and brought back from there.
+    first_is_free: bool,
+}
+
+impl Scratch {
+    /// Registers that an instruction does not touch, since it may be half emitted.
+    pub(super) fn beside(item: Option<&Item>) -> Scratch {
+        let touched = item.map_or(0, |item| item.uses.read | item.uses.written);
+        let mut untouched = [gpr::RCX, gpr::RDX, gpr::RBX, gpr::RSI, gpr::RDI, 8, 9]
+            .into_iter()
+            .filter(|register| touched & 1 << register == 0);
+        let mut next = || {
+            untouched
+                .next()
+                .expect("an instruction touches five registers at most")
+        };
+        Scratch {
+            registers: [next(), next()],
+            first_is_free: false,
+        }
+    }
+
+    /// The register of an indirect branch's target, whose value is in its slot already.
+    pub(super) fn target() -> Scratch {
+        Scratch {
+            registers: [TARGET, gpr::RCX],
+            first_is_free: true,
+        }
+    }
+
+    /// Which of them are borrowed, with their slots, if `count` are needed.
+    fn borrowed(self, count: usize) -> impl Iterator<Item = (Gpr, i32)> {
+        const SPILLS: [u8; 2] = [FIRST_SPILL, SECOND_SPILL];
+        let all = self.registers.into_iter().zip(SPILLS).take(count);
+        all.skip(usize::from(self.first_is_free))
+            .map(|(register, spill)| (register, offset::spill(spill)))
+    }
+}
+
+/// The spill slots of scratch registers.
+const FIRST_SPILL: u8 = 7;
+/// See [`FIRST_SPILL`].
+const SECOND_SPILL: u8 = 5;
+
+/// Emits additions to counters.
+pub(super) fn add(code: &mut Emitter, amounts: &Amounts, flags_live: bool, scratch: Scratch) {
+    let far = amounts
+        .iter()
+        .any(|(counter, _)| counter.index() >= FAST_COUNTERS);
+    let count = match amounts.is_empty() {
+        true => 0,
+        false => usize::from(flags_live) + usize::from(far),
+    };
+    for (register, slot) in scratch.borrowed(count) {
+        code.store_slot(slot, register);
+    }
+    if far {
+        code.load_slot(scratch.registers[0], offset::MORE_COUNTERS);
+    }
+    for &(counter, amount) in amounts {
+        for part in parts(amount) {
+            match (counter.index() < FAST_COUNTERS, flags_live) {
+                (true, false) => code.add_to_slot(slot(counter), part),
+                (true, true) => {
+                    let sum = scratch.registers[usize::from(far)];
+                    code.load_slot(sum, slot(counter));
+                    code.lea(sum, sum, part);
+                    code.store_slot(slot(counter), sum);
+                }
+                (false, false) => code.add_to_memory(scratch.registers[0], place(counter), part),
+                (false, true) => {
+                    let [array, sum] = scratch.registers;
+                    code.load(sum, array, place(counter));
+                    code.lea(sum, sum, part);
+                    code.store(array, place(counter), sum);
+                }
+            }
+        }
+    }
+    for (register, slot) in scratch.borrowed(count) {
+        code.load_slot(register, slot);
+    }
+}
+
+/// Where a counter lies among the slots.
+fn slot(counter: Counter) -> i32 {
+    offset::COUNTERS + 8 * counter.index() as i32
+}
+
+/// Where a counter lies in the array.
+fn place(counter: Counter) -> i32 {
+    8 * (counter.index() - FAST_COUNTERS) as i32
+}
+
+/// An amount in parts as immediates have them.
+fn parts(amount: i64) -> impl Iterator<Item = i32> {
+    let mut left = amount;
+    std::iter::from_fn(move || {
+        let part = left.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
+        left -= part;
+        (part != 0).then_some(part as i32)
+    })
+}

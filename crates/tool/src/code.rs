@@ -1,0 +1,198 @@
+//! Code that is about to be translated, as a tool sees it.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use unspool_engine::instrument::{self, Action, Counter, Place};
+
+/// A piece of code with one entry that is translated as a whole: instructions in the order
+/// in which they are executed, unless a conditional branch leaves it on the way.
+///
+/// It goes on behind jumps and calls to known places, may repeat a loop's body, and ends at
+/// indirect branches, returns and system calls, or where it is long enough. Code that can be reached in several
+/// ways may be part of several traces.
+#[derive(Clone, Copy)]
+pub struct Trace<'a, T> {
+    inner: &'a instrument::Trace<'a>,
+    tool: PhantomData<fn(&T)>,
+}
+
+/// A basic block of a trace: instructions that are executed one after the other, unless one
+/// of them faults. It ends at a branch, or with the trace.
+#[derive(Clone, Copy)]
+pub struct Block<'a, T> {
+    inner: instrument::Block<'a>,
+    tool: PhantomData<fn(&T)>,
+}
+
+/// One instruction. What there is to know of it, [`instrument::Instruction`] tells.
+#[derive(Clone, Copy)]
+pub struct Instruction<'a, T> {
+    inner: instrument::Instruction<'a>,
+    tool: PhantomData<fn(&T)>,
+}
+
+/// Instructions, in the order in which they are executed.
+pub struct Instructions<'a, T> {
+    inner: Box<dyn ExactSizeIterator<Item = instrument::Instruction<'a>> + 'a>,
+    tool: PhantomData<fn(&T)>,
+}
+
+/// A place at an instruction where something can be inserted. What is inserted at the same
+/// place is done in the order in which it was inserted.
+#[derive(Clone, Copy)]
+pub struct Point<'a, T> {
+    instruction: instrument::Instruction<'a>,
+    place: Place,
+    tool: PhantomData<fn(&T)>,
+}
+
+impl<'a, T> Trace<'a, T> {
+    pub(crate) fn new(inner: &'a instrument::Trace<'a>) -> Trace<'a, T> {
+        Trace {
+            inner,
+            tool: PhantomData,
+        }
+    }
+
+    /// The address of its first instruction.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.inner.address()
+    }
+
+    /// Its basic blocks, at least one.
+    pub fn blocks(&self) -> impl Iterator<Item = Block<'a, T>> + use<'a, T> {
+        self.inner.blocks().map(|inner| Block {
+            inner,
+            tool: PhantomData,
+        })
+    }
+
+    /// Its instructions, at least one.
+    #[must_use]
+    pub fn instructions(&self) -> Instructions<'a, T> {
+        Instructions::new(self.inner.instructions())
+    }
+}
+
+impl<'a, T> Block<'a, T> {
+    /// The address of its first instruction.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.inner.address()
+    }
+
+    /// Bytes of its instructions.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.inner.size()
+    }
+
+    /// Its instructions, at least one.
+    #[must_use]
+    pub fn instructions(&self) -> Instructions<'a, T> {
+        Instructions::new(self.inner.instructions())
+    }
+
+    /// Its first instruction.
+    #[must_use]
+    pub fn first(&self) -> Instruction<'a, T> {
+        Instruction::new(self.inner.first())
+    }
+
+    /// Its last instruction: the branch, if it ends at one.
+    #[must_use]
+    pub fn last(&self) -> Instruction<'a, T> {
+        Instruction::new(self.inner.last())
+    }
+
+    /// The place before its first instruction.
+    #[must_use]
+    pub fn before(&self) -> Point<'a, T> {
+        self.first().before()
+    }
+}
+
+impl<'a, T> Instructions<'a, T> {
+    fn new(
+        inner: impl ExactSizeIterator<Item = instrument::Instruction<'a>> + 'a,
+    ) -> Instructions<'a, T> {
+        Instructions {
+            inner: Box::new(inner),
+            tool: PhantomData,
+        }
+    }
+}
+
+impl<'a, T> Iterator for Instructions<'a, T> {
+    type Item = Instruction<'a, T>;
+
+    fn next(&mut self) -> Option<Instruction<'a, T>> {
+        self.inner.next().map(Instruction::new)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.inner.size_hint()
+    }
+}
+
+impl<T> ExactSizeIterator for Instructions<'_, T> {}
+
+impl<'a, T> Deref for Instruction<'a, T> {
+    type Target = instrument::Instruction<'a>;
+
+    fn deref(&self) -> &instrument::Instruction<'a> {
+        &self.inner
+    }
+}
+
+impl<'a, T> Instruction<'a, T> {
+    fn new(inner: instrument::Instruction<'a>) -> Instruction<'a, T> {
+        Instruction {
+            inner,
+            tool: PhantomData,
+        }
+    }
+
+    fn point(&self, place: Place) -> Option<Point<'a, T>> {
+        self.inner.has(place).then_some(Point {
+            instruction: self.inner,
+            place,
+            tool: PhantomData,
+        })
+    }
+
+    /// The place before it.
+    #[must_use]
+    pub fn before(&self) -> Point<'a, T> {
+        Point {
+            instruction: self.inner,
+            place: Place::Before,
+            tool: PhantomData,
+        }
+    }
+
+    /// The place after it on the way to the next instruction; `None` if it never goes there by
+    /// itself, as calls, jumps, returns and system calls do not.
+    #[must_use]
+    pub fn after(&self) -> Option<Point<'a, T>> {
+        self.point(Place::After)
+    }
+
+    /// The place after it on the way to its target; `None` if it is not a branch.
+    #[must_use]
+    pub fn taken(&self) -> Option<Point<'a, T>> {
+        self.point(Place::Taken)
+    }
+}
+
+impl<T> Point<'_, T> {
+    /// Adds to a counter, each time control passes here. Before an instruction, it counts the
+    /// times that the instruction completes: not those when it faults, and a repeated string
+    /// instruction once.
+    pub fn count(&self, counter: Counter, amount: u32) {
+        self.instruction
+            .insert(self.place, Action::Count { counter, amount });
+    }
+}

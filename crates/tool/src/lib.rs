@@ -1,0 +1,52 @@
+//! Write a tool that watches a program run, whatever it was compiled from.
+//!
+//! A tool is an ordinary program of yours. It runs another program, unmodified, inside its
+//! own process, and decides what is to be done whenever certain instructions of it are
+//! executed. Instrumentation and analysis are two things: [`Tool::instrument`] is called
+//! once for each piece of code, when it is about to be run for the first time, and says what
+//! to insert there; what was inserted runs every time.
+//!
+//! This tool counts the instructions that a program executes:
+//!
+//! ```no_run
+//! use unspool_tool::{Counter, Tool, Trace};
+//!
+//! struct InstructionCount {
+//!     executed: Counter,
+//! }
+//!
+//! impl Tool for InstructionCount {
+//!     type Thread = ();
+//!
+//!     fn instrument(&self, trace: &Trace<Self>) {
+//!         for instruction in trace.instructions() {
+//!             instruction.before().count(self.executed, 1);
+//!         }
+//!     }
+//!
+//!     fn end(&self) {
+//!         eprintln!("{} instructions", self.executed.total());
+//!     }
+//! }
+//!
+//! fn main() {
+//!     unspool_tool::run(InstructionCount { executed: Counter::new() })
+//! }
+//! ```
+//!
+//! Built with `cargo build`, it is run as `./instruction-count -- PROGRAM ARGUMENTS`.
+//! (`unspool tool new` makes a crate that builds.) Although it asks for a count at every
+//! instruction, one addition for each piece of code is all that is inserted.
+//!
+//! You supply the tool. This crate is not for programs that were stopped and are to be
+//! changed, nor for another processor than x86-64.
+
+mod code;
+mod run;
+mod tool;
+
+pub use code::{Block, Instruction, Instructions, Point, Trace};
+pub use iced_x86;
+pub use run::{arguments, install, run, say};
+pub use tool::{ThreadInfo, Tool};
+pub use unspool_engine::instrument::{Branch, Counter};

@@ -1,0 +1,199 @@
+//! Running a program under a tool.
+
+use std::ffi::{CString, OsString};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+
+use unspool_engine::instrument::{self, Instrumentation};
+use unspool_engine::{Plan, Program, StartError, loader};
+
+use crate::code::Trace;
+use crate::tool::{ThreadInfo, Tool};
+
+/// Exit status of a tool that was called wrongly, or whose program cannot be run.
+const FAILED: i32 = 125;
+const NOT_EXECUTABLE: i32 = 126;
+const NOT_FOUND: i32 = 127;
+
+/// Why a program cannot be run under a tool.
+#[derive(Debug)]
+enum Failure {
+    /// None was named.
+    NoProgram,
+    /// It was not found, or cannot be loaded.
+    Program(loader::LoadError),
+    /// The engine does not start.
+    Engine(StartError),
+    /// An argument contains a NUL byte.
+    Argument(OsString),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::NoProgram => out.write_str(
+                "no program to run\nhelp: name it behind --, with its arguments: -- PROGRAM [ARGUMENT]...",
+            ),
+            Failure::Program(error) => error.fmt(out),
+            Failure::Engine(error) => error.fmt(out),
+            Failure::Argument(word) => write!(out, "{word:?} contains a NUL byte"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Failure::Program(error) => error.source(),
+            Failure::Engine(error) => error.source(),
+            Failure::NoProgram | Failure::Argument(_) => None,
+        }
+    }
+}
+
+impl Failure {
+    /// The exit status that says this, as shells do.
+    fn exit_status(&self) -> i32 {
+        match self {
+            Failure::Program(error) | Failure::Engine(StartError::Load(error)) => {
+                match error.errno() {
+                    libc::ENOENT => NOT_FOUND,
+                    _ => NOT_EXECUTABLE,
+                }
+            }
+            _ => FAILED,
+        }
+    }
+}
+
+static OWN_ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// The arguments of the tool itself: those before `--`, without its name. In a process that the
+/// program made its own by `execve` they are what they were.
+#[must_use]
+pub fn arguments() -> &'static [OsString] {
+    OWN_ARGUMENTS.get_or_init(|| {
+        let words: Vec<_> = std::env::args_os().collect();
+        match unspool_engine::continuation(&words) {
+            Some((plan, _)) => plan.own_arguments,
+            None => split(&words).0.to_vec(),
+        }
+    })
+}
+
+/// What belongs to the tool, and the program with its arguments.
+fn split(words: &[OsString]) -> (&[OsString], &[OsString]) {
+    let own = words.get(1..).unwrap_or_default();
+    match own.iter().position(|word| word == "--") {
+        Some(at) => (&own[..at], &own[at + 1..]),
+        None => (own, &[]),
+    }
+}
+
+/// Runs the program that the command line names behind `--` under the tool. The process ends
+/// as the program ends.
+///
+/// To be called first thing, as long as there is a single thread. If the program was not
+/// found, the process ends with a message and status 127; 126 if it cannot be run, 125 if
+/// something else is wrong.
+pub fn run(tool: impl Tool) -> ! {
+    let words: Vec<_> = std::env::args_os().collect();
+    install(tool);
+    let Err(failure) = start(&words);
+    let mut text = format!("error: {failure}");
+    let mut source = std::error::Error::source(&failure);
+    while let Some(cause) = source {
+        text.push_str(&format!("\ncaused by: {cause}"));
+        source = cause.source();
+    }
+    say(&text);
+    std::process::exit(failure.exit_status())
+}
+
+fn start(words: &[OsString]) -> Result<std::convert::Infallible, Failure> {
+    if let Some((plan, program)) = unspool_engine::continuation(words) {
+        return unspool_engine::run(plan, &program).map_err(Failure::Engine);
+    }
+    let (own, program) = split(words);
+    let name = program.first().ok_or(Failure::NoProgram)?;
+    let path =
+        loader::resolve(name, std::env::var_os("PATH").as_deref()).map_err(Failure::Program)?;
+    let arguments = program
+        .iter()
+        .map(|word| CString::new(word.as_bytes()).map_err(|_| Failure::Argument(word.clone())));
+    let program = Program {
+        path,
+        arguments: arguments.collect::<Result<_, _>>()?,
+        environment: unspool_engine::environment(),
+    };
+    let plan = Plan {
+        own_arguments: own.to_vec(),
+        ..Plan::default()
+    };
+    unspool_engine::run(plan, &program).map_err(Failure::Engine)
+}
+
+/// Has the program that is going to be run in this process observed by the tool: for a command
+/// that has several, and calls the engine itself.
+///
+/// # Panics
+/// If there is a tool already.
+pub fn install(tool: impl Tool) {
+    instrument::install(Box::new(Adapter { tool }));
+}
+
+/// Tells the user something, on standard error as it was at the start: the program may have
+/// closed its own, or sent it elsewhere.
+pub fn say(message: &str) {
+    if unspool_engine::finish::voice() >= 0 {
+        unspool_engine::finish::say(message);
+    } else {
+        eprintln!("{message}");
+    }
+}
+
+/// A tool as the engine knows it.
+struct Adapter<T> {
+    tool: T,
+}
+
+impl<T: Tool> Adapter<T> {
+    /// The state of a thread.
+    ///
+    /// # Safety
+    /// It must be what `thread_starts` returned for the calling thread, which has not ended.
+    unsafe fn state<'a>(state: *mut ()) -> &'a mut T::Thread {
+        // SAFETY: the caller's.
+        unsafe { &mut *state.cast::<T::Thread>() }
+    }
+}
+
+impl<T: Tool> Instrumentation for Adapter<T> {
+    fn instrument(&self, trace: &instrument::Trace) {
+        self.tool.instrument(&Trace::new(trace));
+    }
+
+    fn thread_starts(&self, number: u32) -> *mut () {
+        let mut state = Box::<T::Thread>::default();
+        self.tool.thread_start(&ThreadInfo { number }, &mut state);
+        Box::into_raw(state).cast()
+    }
+
+    unsafe fn thread_ends(&self, number: u32, state: *mut ()) {
+        // SAFETY: the pointer came from the box of `thread_starts`.
+        let state = unsafe { Box::from_raw(state.cast::<T::Thread>()) };
+        self.tool.thread_end(&ThreadInfo { number }, *state);
+    }
+
+    unsafe fn forked(&self, state: *mut ()) {
+        // SAFETY: the engine hands out the state of the calling thread.
+        self.tool.forked(unsafe { Adapter::<T>::state(state) });
+    }
+
+    fn ends(&self) {
+        self.tool.end();
+        // Nothing is written at the end of the process any more; nobody can be told if it fails.
+        let _ = std::io::stdout().flush();
+    }
+}

@@ -1,0 +1,47 @@
+//! What a tool is.
+
+use crate::code::Trace;
+
+/// A tool. One value of it serves all threads of the program, which call it at the same time.
+///
+/// The program's threads run the tool's code themselves, each on a stack of its own that the
+/// program does not see, so all of the standard library and any crate can be used. A lock
+/// that is held makes the threads wait that want it, as ever; what must be quick belongs into
+/// [`Tool::Thread`], which needs none.
+pub trait Tool: Sized + Send + Sync + 'static {
+    /// What the tool keeps for each thread. `()` if it keeps nothing.
+    type Thread: Default + Send + 'static;
+
+    /// Says what to insert into a piece of code that is about to be translated. The same
+    /// code may come again: in another piece, or because there was no room to keep its
+    /// translation.
+    fn instrument(&self, trace: &Trace<'_, Self>);
+
+    /// A thread of the program is about to execute its first instruction; in that thread.
+    fn thread_start(&self, thread: &ThreadInfo, state: &mut Self::Thread) {
+        let _ = (thread, state);
+    }
+
+    /// A thread of the program has executed its last instruction; in that thread. All threads
+    /// end before [`Tool::end`], those too that a process's end cuts short.
+    fn thread_end(&self, thread: &ThreadInfo, state: Self::Thread) {
+        let _ = (thread, state);
+    }
+
+    /// The process was forked by the program, and this is the child, which goes on with a copy of
+    /// all that the tool knows. Its counters are at zero, and only the calling thread is there.
+    fn forked(&self, state: &mut Self::Thread) {
+        let _ = state;
+    }
+
+    /// The program has ended, or makes place for another one (`execve`), which is observed from
+    /// its start by a new process of this tool.
+    fn end(&self) {}
+}
+
+/// A thread of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ThreadInfo {
+    /// 0 for the first thread, 1 for the next one to be created, and so on.
+    pub number: u32,
+}
