@@ -39,7 +39,7 @@ use crate::translate::superblock::Limits;
 use crate::warmth::Arrival;
 use crate::warmth::Warmth;
 
-pub(crate) use buffer::{buffer_fault, empty_buffer, leave_midway};
+pub(crate) use buffer::{buffer_fault, empty_buffer, is_between_rounds, leave_midway};
 pub(crate) use functions::function;
 pub(crate) use hooks::{
     after_fork, annotation, before_fork, begin_wait, context_change, end_wait, event, finish,
@@ -100,12 +100,14 @@ pub struct FragmentTrace {
     pub(crate) closed: u32,
 }
 
-/// A repeated string instruction, which a fault may end in its middle: what it did until then
-/// is recorded all the same.
+/// A repeated string instruction, which a fault or a signal may end in its middle: what it did
+/// until then is recorded all the same.
 #[derive(Debug)]
 pub struct Repetition {
     /// The number of the instruction.
     pub(crate) instruction: u32,
+    /// Where it is in the cache.
+    pub(crate) place: u32,
     /// Words and accessing instructions recorded with it.
     pub(crate) progress: (u8, u8),
     /// What is stored behind it: the word, the register, and whether its lower half.

@@ -9,7 +9,7 @@ mod text_tools;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use unspool_guests::{Comparison, Requirement, requirement::find_program};
+use unspool_guests::{Comparison, Requirement};
 
 use crate::comparison::compare;
 use crate::observer::{Verdict, natively, run, run_well, traced, translated, trial};
@@ -20,7 +20,7 @@ use crate::scratch::Scratch;
 pub(crate) struct Case {
     /// Its name among the tests.
     pub(crate) name: &'static str,
-    /// The programs that it runs.
+    /// The programs that it runs, and files by their whole paths.
     pub(crate) needs: &'static [&'static str],
     /// A shell script that makes what it works on; runs natively, before each run.
     pub(crate) prepare: &'static str,
@@ -71,8 +71,12 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 fn check(scratch: &Scratch, case: Case, order: Option<&str>) -> Result<(), Verdict> {
     for program in case.needs.iter().chain(&case.command[..1]) {
-        if !program.contains('/') && find_program(program).is_none() {
-            let missing = Requirement::Program((*program).to_owned());
+        let missing = if program.starts_with('/') {
+            Requirement::File(program.into())
+        } else {
+            Requirement::Program((*program).to_owned())
+        };
+        if !program.starts_with('.') && missing.reason_missing().is_some() {
             return Err(Verdict::CannotTell(
                 missing.reason_missing().unwrap_or_default(),
             ));

@@ -301,7 +301,12 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
     let process = Process::get();
     let pc = context.pc();
     let code = process.code();
-    let position = code.cache.position(pc).filter(|position| position.boundary);
+    let position = code.cache.position(pc).filter(|position| {
+        // A program that single-steps has not executed a first round yet.
+        let may_be_left = !thread.trap_flag;
+        position.boundary
+            || may_be_left && crate::trace::is_between_rounds(&code.cache, pc, position)
+    });
     // A program that single-steps has not executed the instruction yet.
     let starts = thread.trap_flag && thread.step_from == pc && thread.signal.is_none();
     if let (Some(position), true) = (position, starts) {

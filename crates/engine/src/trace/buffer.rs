@@ -100,6 +100,19 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
     });
 }
 
+/// Whether a place in the cache is that of a repeated string instruction: between two of its
+/// rounds the state is the program's, as at a fault in its middle.
+pub(crate) fn is_between_rounds(cache: &Cache, at: u64, position: &Position) -> bool {
+    let fragment = cache.fragment(position.fragment).trace;
+    let tracer = Process::try_get().and_then(|process| process.trace.as_ref());
+    tracer.filter(|_| fragment != 0).is_some_and(|tracer| {
+        tracer.with_fragment(fragment, |fragment| {
+            let mut repetitions = fragment.repetitions.iter();
+            repetitions.any(|repetition| u64::from(repetition.place) == at)
+        })
+    })
+}
+
 /// Stores what is stored behind a repeated string instruction, which has ended in its middle.
 /// Returns where the record now starts.
 fn complete(thread: &Thread, start: u64, repetition: &Repetition) -> u64 {

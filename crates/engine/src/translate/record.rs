@@ -122,6 +122,7 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
         });
         let repetition = Repetition {
             instruction: translation.instruction_number(),
+            place: (translation.builder.code.here() - u64::from(item.layout.length)) as u32,
             progress: (
                 translation.words as u8,
                 translation.superblock.instructions.len() as u8,

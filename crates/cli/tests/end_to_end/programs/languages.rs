@@ -54,6 +54,34 @@ pub(crate) const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
+        name: "numpy",
+        needs: &["/usr/lib/python3/dist-packages/numpy/__init__.py"],
+        prepare: write!("matrices.py"),
+        command: &["/usr/bin/python3", "matrices.py"],
+        ..PLAIN
+    },
+    Case {
+        name: "ruby",
+        prepare: write!("fibers.rb"),
+        command: &["ruby", "fibers.rb"],
+        ..PLAIN
+    },
+    Case {
+        name: "php",
+        prepare: write!("loops.php"),
+        command: &[
+            "php",
+            "-d",
+            "opcache.enable_cli=1",
+            "-d",
+            "opcache.jit_buffer_size=32M",
+            "-d",
+            "opcache.jit=tracing",
+            "loops.php",
+        ],
+        ..PLAIN
+    },
+    Case {
         name: "pypy",
         prepare: write!("loops.py"),
         command: &["pypy3", "loops.py"],
