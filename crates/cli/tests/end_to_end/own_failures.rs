@@ -10,34 +10,48 @@ use crate::scratch::Scratch;
 /// The exit status for them.
 const FAILED: i32 = 125;
 
+/// How they are provoked, and what must be said then.
+const CASES: &[(&str, &[&str])] = &[
+    // The program leaves no address space to the engine: natively it does not need more.
+    ("starved", &["no memory left", "help: "]),
+    // The program writes over what enters and leaves translated code.
+    (
+        "vandal",
+        &[
+            "the engine itself failed: signal ",
+            " (in translated code), address 0x",
+            ", thread 0, program counter 0x",
+            "translated block",
+            "help: ",
+        ],
+    ),
+];
+
 pub(crate) fn trials() -> Vec<Trial> {
-    [["run", "--"].as_slice(), &["trace", "--discard", "--"]]
-        .into_iter()
-        .map(|way| {
-            let name = format!("own_failures::no_memory_left::{}", way[0]);
-            trial(name, |scratch| no_memory_left(scratch, way))
-        })
-        .collect()
+    let mut trials = Vec::new();
+    for way in [["run", "--"].as_slice(), &["trace", "--discard", "--"]] {
+        for &(guest, said) in CASES {
+            let name = format!("own_failures::{guest}::{}", way[0]);
+            trials.push(trial(name, move |scratch| check(scratch, way, guest, said)));
+        }
+    }
+    trials
 }
 
-/// The program leaves no address space to the engine: natively it does not need more.
-fn no_memory_left(scratch: &Scratch, way: &[&str]) -> Result<(), Verdict> {
-    let source = programs_folder().join("processes/parts/starved.c");
+fn check(scratch: &Scratch, way: &[&str], guest: &str, wanted: &[&str]) -> Result<(), Verdict> {
+    let source = programs_folder().join(format!("processes/parts/{guest}.c"));
     let text = std::fs::read_to_string(&source)?;
-    let guest = Guest::parse("processes/starved", &source, &text)?;
+    let guest = Guest::parse(&format!("processes/{guest}"), &source, &text)?;
     let program = build(&guest, "")?;
     run_well(scratch, &natively(scratch, &[&program]))?;
     let observed_run = unspool(scratch, way).arguments([program.as_os_str()]);
     let observed = run(scratch, &observed_run)?;
     let said = observed.stderr_text();
-    if observed.ending == Ending::Exited(FAILED)
-        && said.contains("no memory left")
-        && said.contains("help: ")
-    {
+    if observed.ending == Ending::Exited(FAILED) && wanted.iter().all(|part| said.contains(part)) {
         return Ok(());
     }
     Err(wrong(
-        "it must say that memory is missing, and end with a status of its own",
+        "it must say what is wrong and where, and end with a status of its own",
         &observed_run,
         &observed,
     ))
