@@ -9,7 +9,7 @@ use crate::file::Problem;
 use crate::id::{PathId, ThreadId};
 use crate::operand::{count_accesses, expand_instruction};
 use crate::order::Order;
-use crate::paths::{KnownPath, PathTable};
+use crate::paths::{BorrowedPath, OwnedPath, PathTable};
 use crate::raw::{Header, SpecialKind};
 use crate::superblock::Extent;
 
@@ -48,7 +48,7 @@ pub(crate) enum RecordKind<Known> {
     Unknown,
 }
 
-impl<'table> RecordKind<&'table KnownPath> {
+impl<'table> RecordKind<BorrowedPath<'table>> {
     /// Looks up what a header means.
     pub(crate) fn new(header: u64, paths: &'table PathTable) -> Self {
         match Header::decode(header) {
@@ -56,8 +56,8 @@ impl<'table> RecordKind<&'table KnownPath> {
                 paths
                     .get(path)
                     .map_or(RecordKind::UnknownPath, |path| RecordKind::Path {
-                        path,
                         instructions: path.accessing,
+                        path,
                     })
             }
             Header::Special {
@@ -72,7 +72,7 @@ impl<'table> RecordKind<&'table KnownPath> {
                     let instructions = (argument >> 24) as usize;
                     match paths.get(PathId(argument as u32 & 0xff_ffff)) {
                         None => RecordKind::UnknownPath,
-                        Some(path) if instructions > path.code.instructions().len() => {
+                        Some(path) if instructions > path.code.accessing_instructions() => {
                             RecordKind::Unknown
                         }
                         Some(path) => RecordKind::Path { path, instructions },
@@ -84,12 +84,12 @@ impl<'table> RecordKind<&'table KnownPath> {
     }
 }
 
-impl RecordKind<&KnownPath> {
+impl RecordKind<BorrowedPath<'_>> {
     /// The same, without a borrowed path.
-    pub(crate) fn into_owned(self) -> RecordKind<KnownPath> {
+    pub(crate) fn into_owned(self) -> RecordKind<OwnedPath> {
         match self {
             RecordKind::Path { path, instructions } => RecordKind::Path {
-                path: path.clone(),
+                path: path.to_owned(),
                 instructions,
             },
             RecordKind::Event(tag) => RecordKind::Event(tag),
@@ -123,7 +123,7 @@ impl Expander {
     #[inline]
     pub(crate) fn expand(
         &mut self,
-        kind: &RecordKind<KnownPath>,
+        kind: &RecordKind<OwnedPath>,
         words: &[u64],
         batch: &mut Batch,
     ) {
@@ -159,7 +159,7 @@ impl Expander {
     }
 
     #[inline]
-    fn expand_path(&mut self, path: &KnownPath, count: usize, words: &[u64], batch: &mut Batch) {
+    fn expand_path(&mut self, path: &OwnedPath, count: usize, words: &[u64], batch: &mut Batch) {
         let code = &*path.code;
         let careful = self.clock.has_stamps() || !self.values.is_empty();
         let mut complete = true;
@@ -184,7 +184,7 @@ impl Expander {
     /// Gives the accesses of instruction `index`, the last ones of the batch, their values.
     fn attach_values(
         &mut self,
-        path: &KnownPath,
+        path: &OwnedPath,
         index: usize,
         words: &[u64],
         first_access: usize,

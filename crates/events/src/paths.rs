@@ -1,39 +1,75 @@
 //! The superblocks that are known, by path id, ready to turn records into accesses.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use crate::id::PathId;
+use crate::raw::PATH_IDS;
 use crate::superblock::{Extent, Operand, Slot, Superblock};
 
 /// Looks up paths. Shared by those who count records and those who read them.
 #[derive(Debug, Default)]
 pub(crate) struct PathTable {
-    paths: FxHashMap<u32, KnownPath>,
+    codes: Vec<Arc<Code>>,
+    /// What is known of each path id, in pages: ids are given out one after the other.
+    pages: Vec<Option<Box<Page>>>,
+    /// Whether records are only counted.
+    for_counting: bool,
+}
+
+const PAGE_LENGTH: usize = 256;
+type Page = [Option<Place>; PAGE_LENGTH];
+
+/// Where a path runs.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Its code's index, plus 1.
+    code: NonZeroU32,
+    accessing: u16,
+    executed: u16,
 }
 
 /// A path, and the code it runs through.
 #[derive(Debug, Clone)]
-pub(crate) struct KnownPath {
+pub(crate) struct KnownPath<AnyCode> {
     /// The code of its superblock.
-    pub(crate) code: Arc<Code>,
+    pub(crate) code: AnyCode,
     /// How many accessing instructions of the superblock are on the path.
     pub(crate) accessing: usize,
     /// How many instructions of any kind are.
     pub(crate) executed: u64,
 }
 
-/// The accessing instructions of a superblock, with all operands in one piece.
+/// The path keeps its code.
+pub(crate) type OwnedPath = KnownPath<Arc<Code>>;
+/// Its table does.
+pub(crate) type BorrowedPath<'table> = KnownPath<&'table Arc<Code>>;
+
+impl BorrowedPath<'_> {
+    /// The same, for longer than the table lives.
+    pub(crate) fn to_owned(&self) -> OwnedPath {
+        KnownPath {
+            code: Arc::clone(self.code),
+            accessing: self.accessing,
+            executed: self.executed,
+        }
+    }
+}
+
+/// The accessing instructions of a superblock, with all operands in one piece. Where records
+/// are only counted, and this needs none of them, it has none.
 #[derive(Debug)]
 pub(crate) struct Code {
-    instructions: Vec<Instruction>,
-    operands: Vec<Operand>,
-    /// For each number of instructions from the start: how many accesses they make, where
-    /// that is known from the code alone.
-    fixed_accesses: Vec<Option<u64>>,
+    instructions: Box<[Instruction]>,
+    operands: Box<[Operand]>,
+    /// For each number of instructions from the start: how many accesses they make, or
+    /// [`DEPENDS`] where that is not known from the code alone.
+    fixed_accesses: Box<[u32]>,
     has_tickets: bool,
 }
+
+/// A number of accesses that depends on recorded words.
+const DEPENDS: u32 = u32::MAX;
 
 /// An accessing instruction.
 #[derive(Debug, Clone, Copy)]
@@ -60,21 +96,55 @@ impl Instruction {
 }
 
 impl PathTable {
-    /// Adds a superblock's paths. One that is there already keeps its first meaning.
+    /// A table with which records can be counted, but not read: it needs far less memory.
+    pub(crate) fn for_counting() -> PathTable {
+        PathTable {
+            for_counting: true,
+            ..PathTable::default()
+        }
+    }
+
+    /// Adds a superblock's paths. One that is there already keeps its first meaning. No record
+    /// can name an id above [`PATH_IDS`].
     pub(crate) fn add(&mut self, superblock: &Superblock) {
-        let code = Arc::new(Code::new(superblock));
-        for (id, path) in (superblock.first_path.0..=u32::MAX).zip(&superblock.paths) {
-            self.paths.entry(id).or_insert_with(|| KnownPath {
-                code: Arc::clone(&code),
-                accessing: usize::from(path.accessing).min(code.instructions.len()),
-                executed: u64::from(path.executed),
+        let mut code = Code::new(superblock);
+        if self.for_counting {
+            code.keep_what_counts();
+        }
+        let accessing = code.accessing_instructions();
+        self.codes.push(Arc::new(code));
+        let code = u32::try_from(self.codes.len())
+            .ok()
+            .and_then(NonZeroU32::new);
+        let Some(code) = code else {
+            return;
+        };
+        for (id, path) in (superblock.first_path.0..PATH_IDS).zip(&superblock.paths) {
+            let id = id as usize;
+            if id / PAGE_LENGTH >= self.pages.len() {
+                self.pages.resize_with(id / PAGE_LENGTH + 1, || None);
+            }
+            let page = self.pages[id / PAGE_LENGTH].get_or_insert_with(|| Box::new([None; _]));
+            page[id % PAGE_LENGTH].get_or_insert(Place {
+                code,
+                accessing: path
+                    .accessing
+                    .min(u16::try_from(accessing).unwrap_or(u16::MAX)),
+                executed: path.executed,
             });
         }
     }
 
     /// The path with this id.
-    pub(crate) fn get(&self, path: PathId) -> Option<&KnownPath> {
-        self.paths.get(&path.0)
+    pub(crate) fn get(&self, path: PathId) -> Option<BorrowedPath<'_>> {
+        let id = path.0 as usize;
+        let page = self.pages.get(id / PAGE_LENGTH)?.as_ref()?;
+        let place = page[id % PAGE_LENGTH]?;
+        Some(KnownPath {
+            code: &self.codes[place.code.get() as usize - 1],
+            accessing: usize::from(place.accessing),
+            executed: u64::from(place.executed),
+        })
     }
 }
 
@@ -83,7 +153,7 @@ impl Code {
         let mut operands = Vec::new();
         let mut instructions = Vec::with_capacity(superblock.instructions.len());
         let mut accesses = Some(0);
-        let mut fixed_accesses = vec![accesses];
+        let mut fixed_accesses = vec![0];
         for instruction in &superblock.instructions {
             let first_operand = operands.len() as u32;
             operands.extend(instruction.operands.iter().cloned());
@@ -99,20 +169,39 @@ impl Code {
                 .operands
                 .iter()
                 .all(|operand| operand.extent == Extent::Plain);
-            accesses = accesses
-                .filter(|_| plain)
-                .map(|sum| sum + instruction.operands.len() as u64);
-            fixed_accesses.push(accesses);
+            accesses = accesses.filter(|_| plain).and_then(|sum: u32| {
+                let more = u32::try_from(instruction.operands.len()).ok()?;
+                sum.checked_add(more).filter(|&sum| sum != DEPENDS)
+            });
+            fixed_accesses.push(accesses.unwrap_or(DEPENDS));
         }
         let has_tickets = instructions
             .iter()
             .any(|instruction| instruction.ticket.is_some());
         Code {
-            instructions,
-            operands,
-            fixed_accesses,
+            instructions: instructions.into(),
+            operands: operands.into(),
+            fixed_accesses: fixed_accesses.into(),
             has_tickets,
         }
+    }
+
+    /// Forgets what counting does not need.
+    fn keep_what_counts(&mut self) {
+        if !self.fixed_accesses.contains(&DEPENDS) && !self.has_tickets {
+            self.instructions = Box::default();
+            self.operands = Box::default();
+        }
+    }
+
+    /// How many accessing instructions it has.
+    pub(crate) fn accessing_instructions(&self) -> usize {
+        self.fixed_accesses.len() - 1
+    }
+
+    /// The ticket that its instruction `index` drew in a record with these words.
+    pub(crate) fn ticket_in(&self, index: usize, words: &[u64]) -> Option<u64> {
+        self.instructions.get(index)?.ticket_in(words)
     }
 
     /// Its accessing instructions.
@@ -128,7 +217,10 @@ impl Code {
     /// How many accesses the first `instructions` instructions make, where that does not
     /// depend on recorded words.
     pub(crate) fn fixed_accesses(&self, instructions: usize) -> Option<u64> {
-        self.fixed_accesses.get(instructions).copied().flatten()
+        let fixed = self.fixed_accesses.get(instructions);
+        fixed
+            .filter(|&&sum| sum != DEPENDS)
+            .map(|&sum| u64::from(sum))
     }
 
     /// Whether any instruction draws tickets.

@@ -6,7 +6,7 @@ use crate::codec::{ChunkEncoder, EncodedRecords, payload_words};
 use crate::expand::RecordKind;
 use crate::operand::{MissingWord, count_accesses as count_operand};
 use crate::order::Order;
-use crate::paths::{Instruction, KnownPath, PathTable};
+use crate::paths::{BorrowedPath, Instruction, PathTable};
 use crate::superblock::Extent;
 
 /// Counts the records that the encoder packed last, from `words`, and gives the thread's
@@ -19,7 +19,7 @@ pub(crate) fn tally(
     order: Order,
     start_time: u64,
 ) -> (Counts, u64) {
-    let kinds: Vec<RecordKind<&KnownPath>> = encoder
+    let kinds: Vec<RecordKind<BorrowedPath<'_>>> = encoder
         .distinct()
         .map(|(header, _)| RecordKind::new(header, paths))
         .collect();
@@ -63,7 +63,7 @@ pub(crate) fn tally(
 
 /// The accesses of records of one path, some of which their words decide.
 fn count_accesses<'a>(
-    path: &KnownPath,
+    path: &BorrowedPath<'_>,
     instructions: usize,
     rows: impl Iterator<Item = &'a [u64]>,
 ) -> u64 {
@@ -88,7 +88,11 @@ fn count_accesses<'a>(
 
 /// The accesses of a record that has too few words: up to the instruction that misses some.
 #[cold]
-fn count_what_is_there(path: &KnownPath, instructions: &[Instruction], words: &[u64]) -> usize {
+fn count_what_is_there(
+    path: &BorrowedPath<'_>,
+    instructions: &[Instruction],
+    words: &[u64],
+) -> usize {
     let count = |instruction| {
         let operands = path.code.operands(instruction).iter();
         let counts = operands.map(|operand| count_operand(operand, words));
@@ -101,7 +105,7 @@ fn count_what_is_there(path: &KnownPath, instructions: &[Instruction], words: &[
 fn keep_time(
     encoder: &ChunkEncoder,
     words: &[u64],
-    kinds: &[RecordKind<&KnownPath>],
+    kinds: &[RecordKind<BorrowedPath<'_>>],
     clock: &mut Clock,
 ) {
     for (index, row) in encoder.records() {
@@ -110,10 +114,8 @@ fn keep_time(
         match kind {
             RecordKind::Path { path, instructions } => {
                 if clock.has_stamps() || path.code.has_tickets() {
-                    for (i, instruction) in
-                        path.code.instructions()[..*instructions].iter().enumerate()
-                    {
-                        clock.instruction(i, instruction.ticket_in(words));
+                    for index in 0..*instructions {
+                        clock.instruction(index, path.code.ticket_in(index, words));
                     }
                     clock.end_of_path(*instructions);
                 } else {

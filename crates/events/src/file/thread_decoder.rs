@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::expand::{Expander, RecordKind};
 use crate::id::ThreadId;
 use crate::order::Order;
-use crate::paths::{KnownPath, PathTable};
+use crate::paths::{OwnedPath, PathTable};
 use crate::sink::Sink;
 
 /// A batch is filled until it has this many items; then they go to the sink while they are
@@ -21,7 +21,7 @@ pub(crate) struct ThreadDecoder {
     thread: ThreadId,
     expander: Expander,
     chunk: DecodedChunk,
-    kinds: Vec<RecordKind<KnownPath>>,
+    kinds: Vec<RecordKind<OwnedPath>>,
     batch: Batch,
     /// The number of the chunk that should come next.
     sequence: u64,

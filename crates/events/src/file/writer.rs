@@ -118,7 +118,7 @@ impl TraceWriter {
             closed: AtomicBool::new(false),
             discarded_words: AtomicU64::new(0),
             dropped_words: AtomicU64::new(0),
-            paths: RwLock::new(PathTable::default()),
+            paths: RwLock::new(PathTable::for_counting()),
             definitions: Mutex::new(Pending::default()),
             encoders: Mutex::new(Vec::new()),
         };
