@@ -40,6 +40,8 @@ use crate::warmth::{Arrival, Warmth};
 
 /// Bytes that must be free in either half before a fragment is begun.
 const FRAGMENT_ROOM: u64 = 256 << 10;
+/// Bytes that must be free in the cold half before anything is linked by new code.
+const LINK_ROOM: u64 = 4 << 10;
 const PAGE_SHIFT: u64 = 12;
 
 /// A contiguous piece of the cache.
@@ -237,6 +239,13 @@ impl Cache {
             self.hashed.make_ready();
         }
         Ok((code, std::mem::take(&mut self.spare)))
+    }
+
+    /// Whether there is room for code that links, which is also made when nothing is translated.
+    /// Without it branches leave the cache each time, until the next translation finds that
+    /// the cache is full.
+    fn has_cold_room(&self) -> bool {
+        self.end() - self.cold >= LINK_ROOM
     }
 
     /// An emitter for stubs; give it back to [`Cache::end_cold`].

@@ -150,6 +150,7 @@ fn leave_fragment(
     thread.set_pc(exit.target);
     match exit.kind {
         ExitKind::Direct => {
+            exit.warmth.give_back_outside(thread);
             code_pages::check(&mut code, exit.target);
             if let Some(entry) = code.cache.link_exit(id) {
                 return Some((u64::from(entry.cache), Resume::Entry));

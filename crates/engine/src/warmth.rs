@@ -7,6 +7,7 @@
 
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::slots::{BORROWED_SPILLS, TARGET_SPILL, offset};
+use crate::thread::Thread;
 
 /// Which registers are on loan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,6 +101,20 @@ impl Warmth {
         code.load_slot(self.buffer(), offset::BUFFER);
         if let Some(owner) = self.owner() {
             code.load_slot(owner, offset::OWNER_WORD);
+        }
+    }
+
+    /// Returns all registers of a thread that has left the cache with them on loan.
+    pub fn give_back_outside(self, thread: &mut Thread) {
+        if self == Warmth::default() {
+            return;
+        }
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*thread.slots).buffer = thread.register(self.buffer()) };
+        for (register, slot) in self.all() {
+            // SAFETY: as above.
+            let value = unsafe { (*thread.slots).spills[usize::from(slot)] };
+            thread.set_register(register, value);
         }
     }
 

@@ -26,15 +26,12 @@ pub struct Exit {
     pub target: u64,
     /// What it is for.
     pub kind: ExitKind,
-    /// The 32-bit field of the jump that leaves with trace registers loaded, or the only
-    /// jump where there are none; 0 if it cannot be linked.
+    /// The 32-bit field of its jump; 0 if it cannot be linked.
     pub field: u32,
-    /// The 32-bit field of the jump after the trace registers have been put back; 0 if none.
-    pub cold_field: u32,
-    /// Where `field` points while not linked: code that puts the registers back, if there
-    /// are any, and leaves. For a call into the engine, where the thread goes on afterwards.
+    /// Where `field` points while not linked: code that leaves. For a call into the engine,
+    /// where the thread goes on afterwards.
     pub stub: u32,
-    /// Which trace registers are loaded at `field`.
+    /// Which trace registers are on loan, here and where the engine finds the thread.
     pub warmth: Warmth,
     /// For the trace: which check or service this is.
     pub detail: u32,
@@ -52,7 +49,6 @@ impl Exit {
             target,
             kind,
             field: field as u32,
-            cold_field: 0,
             stub: 0,
             warmth: Warmth::default(),
             detail: 0,
@@ -119,27 +115,23 @@ impl Links {
 impl Cache {
     /// Adds the exits of a new fragment, with their stubs, and links them.
     pub(super) fn commit_exits(&mut self, exits: &mut Vec<Exit>) {
+        let first = self.links.exits.len();
         let mut cold = self.begin_cold();
         for mut exit in exits.drain(..) {
             let id = self.exit_id(0);
             if exit.field != 0 {
                 exit.stub = cold.here() as u32;
-                if exit.warmth != Warmth::default() {
-                    exit.warmth.give_back(&mut cold);
-                    let here = cold.here();
-                    exit.cold_field = cold.patchable_jump(None, here) as u32;
-                    patch(exit.cold_field, exit.cold_field + 4);
-                }
                 cold.leave(id, self.gates.exit);
                 patch(exit.field, exit.stub);
             }
-            let index = self.links.exits.len();
             self.links.exits.push(exit);
-            if exit.kind == ExitKind::Direct {
+        }
+        self.end_cold(&cold);
+        for index in first..self.links.exits.len() {
+            if self.links.exits[index].kind == ExitKind::Direct {
                 self.link(index as u32);
             }
         }
-        self.end_cold(&cold);
     }
 
     /// Links an exit to the entry for its target, if there is one. Returns that entry.
@@ -153,29 +145,39 @@ impl Cache {
 
     fn link(&mut self, index: u32) {
         let exit = self.links.exits[index as usize];
-        if exit.linked || self.is_unlinked(exit.target) {
+        if exit.linked || exit.field == 0 || self.is_unlinked(exit.target) {
             return;
         }
         let Some(entry_index) = self.find(exit.target) else {
             return;
         };
-        let entry = &mut self.links.entries[entry_index as usize];
-        if exit.cold_field != 0 {
-            patch(exit.cold_field, entry.cache);
-            if entry.warm != 0 && entry.warmth == exit.warmth {
-                patch(exit.field, entry.warm);
-            }
-        } else if exit.field != 0 {
-            patch(exit.field, entry.cache);
+        let entry = self.links.entries[entry_index as usize];
+        let place = if exit.warmth == Warmth::default() {
+            entry.cache
+        } else if entry.warm != 0 && entry.warmth == exit.warmth {
+            entry.warm
+        } else if self.has_cold_room() {
+            self.give_back_on_the_way(exit.warmth, entry.cache)
         } else {
             return;
-        }
+        };
+        patch(exit.field, place);
         self.links.join(index, entry_index);
+    }
+
+    /// Emits code that gives trace registers back and goes on at an entry. Returns where it is.
+    fn give_back_on_the_way(&mut self, warmth: Warmth, to: u32) -> u32 {
+        let mut cold = self.begin_cold();
+        let here = cold.here();
+        warmth.give_back(&mut cold);
+        cold.jump(u64::from(to));
+        self.end_cold(&cold);
+        here as u32
     }
 
     /// Gives indirect branches to a program address, for which there is an entry, a landing.
     pub fn add_landing(&mut self, pc: u64) {
-        if self.is_unlinked(pc) {
+        if self.is_unlinked(pc) || !self.has_cold_room() {
             return;
         }
         let Some(&index) = self.by_pc.get(&pc) else {
@@ -214,9 +216,6 @@ impl Cache {
     pub(super) fn unlink(&mut self, entry_index: u32) {
         for exit in self.links.part(entry_index) {
             patch(exit.field, exit.stub);
-            if exit.cold_field != 0 {
-                patch(exit.cold_field, exit.cold_field + 4);
-            }
         }
     }
 }
