@@ -1,6 +1,8 @@
 //! The loop in which a thread alternates between the cache and the engine.
 
 use crate::cache::CacheFull;
+use crate::decode::Kind;
+use crate::emit::gpr;
 use crate::exit::{self, ExitKind};
 use crate::instrument::Instrumenter;
 use crate::process::{Code, Process};
@@ -218,6 +220,12 @@ fn leave_fragment(
 
 /// Code could not be fetched at `pc`; `executable` bytes from there on are mapped for it.
 fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
+    if !deliver::is_canonical(pc) {
+        go_back_to_branch(thread);
+        thread.signal = Some(deliver::protection_fault());
+        deliver_fault(thread);
+        return;
+    }
     let mut bytes = [0; crate::decode::MAX_LENGTH];
     let length = executable.min(bytes.len() as u64) as usize;
     let readable = guarded::read(pc, &mut bytes[..length]);
@@ -237,10 +245,40 @@ fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
     let present = address >= USER_END || is_present(address);
     let error = FETCH_BY_USER | if present { PRESENT } else { 0 };
     thread.signal = Some(deliver::synthetic_fault(signal, reason, address, error));
+    deliver_fault(thread);
+}
+
+fn deliver_fault(thread: &mut Thread) {
     // The processor sets RF in the flags that it saves for a fault.
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).flags |= RESUME_FLAG };
     deliver::deliver(thread);
+}
+
+/// The program counter is the target of a branch that the processor refuses: undoes the branch,
+/// if it is known where it was. What a call has pushed stays below the stack.
+fn go_back_to_branch(thread: &mut Thread) {
+    let target = thread.pc();
+    let refused = thread.refused.take();
+    let Some(refused) = refused.filter(|refused| refused.target == target) else {
+        return;
+    };
+    let mut bytes = [0; crate::decode::MAX_LENGTH];
+    let readable = (1..=bytes.len()).rev();
+    let mut readable =
+        readable.filter(|&length| guarded::read(refused.branch, &mut bytes[..length]));
+    let length = readable.next().unwrap_or(0);
+    let Ok(branch) = crate::decode::decode(&bytes[..length], refused.branch) else {
+        return;
+    };
+    let moved = match branch.kind {
+        Kind::Return { pop } => 8 + u64::from(pop),
+        Kind::CallIndirect => 8_u64.wrapping_neg(),
+        _ => 0,
+    };
+    let stack = thread.register(gpr::RSP).wrapping_sub(moved);
+    thread.set_register(gpr::RSP, stack);
+    thread.set_pc(refused.branch);
 }
 
 /// Whether a page that may be accessed is there, and only its execution is forbidden.

@@ -18,6 +18,15 @@ pub struct PendingSignal {
     pub fault: Option<[u64; 3]>,
 }
 
+/// A branch that the processor refuses, because no address can be its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused {
+    /// Where the branch is.
+    pub branch: u64,
+    /// Its target.
+    pub target: u64,
+}
+
 /// Where a thread of the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -66,6 +75,8 @@ pub struct Thread {
     /// A place in the cache before the one instruction that is to be stepped over for a
     /// program that has; 0 once the thread is at the instruction.
     pub step_from: u64,
+    /// The last branch whose target no address can be.
+    pub refused: Option<Refused>,
     /// Whether the trap behind an instruction is due, which the program's trap flag asked for.
     pub trap_due: bool,
     /// What signals do in this process.
@@ -105,6 +116,7 @@ impl Thread {
             stepping: false,
             trap_flag: false,
             step_from: 0,
+            refused: None,
             trap_due: false,
             actions,
             writing: false,

@@ -199,6 +199,22 @@ pub fn single_step(pc: u64) -> PendingSignal {
     }
 }
 
+/// Whether something can be an address: its upper bits are all alike.
+#[must_use]
+pub fn is_canonical(address: u64) -> bool {
+    const UNUSED_BITS: u32 = 16;
+    (address << UNUSED_BITS) as i64 >> UNUSED_BITS == address as i64
+}
+
+/// What the processor says of a branch to what is no address.
+#[must_use]
+pub fn protection_fault() -> PendingSignal {
+    const PROTECTION_FAULT: u64 = 13;
+    let mut fault = synthetic_fault(libc::SIGSEGV, libc::SI_KERNEL, 0, 0);
+    fault.fault = Some([0, PROTECTION_FAULT, 0]);
+    fault
+}
+
 /// A page fault of the program, with the processor's error code, as if the processor had
 /// raised it at the current program counter.
 #[must_use]

@@ -2,14 +2,14 @@
 
 use super::{STOP, SYNCHRONOUS, bit, deliver};
 use crate::cache::Position;
-use crate::emit::{TABLE_JUMP, TABLE_PUSH, TARGET};
+use crate::emit::{TABLE_JUMP, TABLE_PUSH, TARGET, gpr::RSP};
 use crate::exit;
 use crate::gates::{self, Gates};
 use crate::guarded;
 use crate::hashed_branches;
 use crate::layout::LIBRARY_END;
 use crate::process::Process;
-use crate::thread::{PendingSignal, Thread};
+use crate::thread::{PendingSignal, Refused, Thread};
 
 const TRAP_FLAG: i64 = super::TRAP_FLAG as i64;
 const TRAP_TRACE: u64 = 2;
@@ -170,6 +170,7 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
     let table_miss =
         signal == libc::SIGSEGV && (pc == 0 || gates::in_cache(pc) && at_table_jump(pc));
     if table_miss {
+        note_refusal(thread, process, context);
         // What the table does not cover may have a place in a chain.
         let known = hashed_branches::are_ready() && context.general(TARGET) >= LIBRARY_END;
         context.set_pc(if known {
@@ -192,6 +193,26 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
         return;
     }
     program_fault(thread, signal, info, context);
+}
+
+/// Where the target of a branch is no address, the processor says so at the branch. The engine
+/// comes to the target, and must know then where the branch was.
+fn note_refusal(thread: &mut Thread, process: &Process, context: &Context) {
+    let (pc, target) = (context.pc(), context.general(TARGET));
+    if deliver::is_canonical(target) || !gates::in_cache(pc) {
+        return;
+    }
+    let code = process.code();
+    let branch = code.cache.position(pc).or_else(|| {
+        // The second half of a call, which has left its return address.
+        let back = guarded::read_word(context.general(RSP))?;
+        let mut all = (0..).map_while(|number| code.cache.position_of(pc, number));
+        all.find(|position| position.pc + u64::from(position.length) == back)
+    });
+    thread.refused = branch.map(|position| Refused {
+        branch: position.pc,
+        target,
+    });
 }
 
 fn at_table_jump(pc: u64) -> bool {
