@@ -37,6 +37,10 @@ fn build(package: &str, crates: &Path, out: &Path) {
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env_remove("RUSTC_WRAPPER")
         .env_remove("CARGO_TARGET_DIR")
+        // Its code runs seldom and briefly, so that it is fetched anew each time: there must be
+        // little of it.
+        .env("CARGO_PROFILE_RELEASE_LTO", "fat")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     let status = command.status().expect("cargo starts again");

@@ -9,78 +9,111 @@ use crate::{call_path, modules};
 
 /// What tells a construct from others in the same context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub(crate) struct Key {
-    pub(crate) kind: Kind,
     pub(crate) address: u64,
     pub(crate) detail: u64,
+    pub(crate) kind: Kind,
     /// The thread's place, for the outermost construct of a worker.
-    pub(crate) place: u64,
+    pub(crate) place: u32,
 }
 
-/// A construct in one context of one thread.
+/// A construct in one context of one thread. It is one cache line, all of which is needed at
+/// every passage: a program does much between two, and what is read then has been displaced.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Node {
     pub(crate) key: Key,
     pub(crate) number: u64,
     pub(crate) record: Fields,
     pub(crate) parent: *mut Node,
-    nested: Siblings,
+    /// The next construct of the same context; after the last one the first.
+    next: *mut Node,
+    /// The construct nested in this one that was entered last.
+    last_nested: *mut Node,
 }
 
-/// Constructs of the same context, in the order in which they were first entered. A program
-/// usually enters the same one again, or the one that followed it before.
-#[derive(Debug, Default)]
-struct Siblings {
-    all: Vec<(Key, *mut Node)>,
-    last: usize,
-}
+const _: () = assert!(size_of::<Node>() == 64);
 
-impl Siblings {
-    #[inline]
-    fn find(&mut self, key: Key) -> Option<*mut Node> {
-        let (before, from_last) = self.all.split_at(self.last);
-        let is_it = |(found, _): &(Key, *mut Node)| *found == key;
-        let index = match from_last.iter().position(is_it) {
-            Some(after) => self.last + after,
-            None => before.iter().position(is_it)?,
-        };
-        self.last = index;
-        Some(self.all[index].1)
+/// Finds the construct of this key among those of one context, of which the one that was
+/// entered last is given: a program usually enters the same one again, or the one that
+/// followed it before.
+#[inline]
+fn find_among(last: &mut *mut Node, key: Key) -> Option<*mut Node> {
+    let start = *last;
+    let mut at = start;
+    // SAFETY: nodes are never freed, and belong to the thread that calls.
+    while let Some(node) = unsafe { at.as_ref() } {
+        if node.key == key {
+            *last = at;
+            return Some(at);
+        }
+        at = node.next;
+        if at == start {
+            break;
+        }
     }
+    None
 }
 
 /// All constructs of one thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Constructs {
-    outermost: Siblings,
+    /// The outermost one that was entered last.
+    last_outermost: *mut Node,
     block: Option<(u64, Fields)>,
 }
 
 impl Constructs {
+    /// None.
+    pub(crate) const fn new() -> Constructs {
+        Constructs {
+            last_outermost: std::ptr::null_mut(),
+            block: None,
+        }
+    }
+
     /// The construct of this key within `parent`, which is made if it is new.
     #[inline]
-    pub(crate) fn find(&mut self, owner: u64, parent: *mut Node, key: Key) -> Option<*mut Node> {
-        // SAFETY: nodes are never freed, and belong to the thread that calls.
-        let siblings = match unsafe { parent.as_mut() } {
-            Some(parent) => &mut parent.nested,
-            None => &mut self.outermost,
-        };
-        if let Some(node) = siblings.find(key) {
-            return Some(node);
+    pub(crate) fn find(
+        &mut self,
+        owner: u64,
+        parent: *mut Node,
+        key: Key,
+        now: u64,
+    ) -> Option<*mut Node> {
+        match self.known(parent, key) {
+            Some(node) => Some(node),
+            None => self.make(owner, parent, key, now),
         }
-        self.make(owner, parent, key)
+    }
+
+    /// The same, if it is not new.
+    #[inline]
+    pub(crate) fn known(&mut self, parent: *mut Node, key: Key) -> Option<*mut Node> {
+        find_among(self.last_within(parent), key)
+    }
+
+    /// Which construct was entered last within another, or as an outermost one.
+    #[inline]
+    fn last_within(&mut self, parent: *mut Node) -> &mut *mut Node {
+        // SAFETY: nodes are never freed, and belong to the thread that calls.
+        match unsafe { parent.as_mut() } {
+            Some(parent) => &mut parent.last_nested,
+            None => &mut self.last_outermost,
+        }
     }
 
     #[cold]
-    fn make(&mut self, owner: u64, parent: *mut Node, key: Key) -> Option<*mut Node> {
+    fn make(&mut self, owner: u64, parent: *mut Node, key: Key, now: u64) -> Option<*mut Node> {
         let (number, record) = self.new_record(owner)?;
-        // SAFETY: as in `find`.
-        let parent_node = unsafe { parent.as_mut() };
-        let parent_number = parent_node.as_ref().map_or(NONE, |parent| parent.number);
+        // SAFETY: nodes are never freed.
+        let parent_number = unsafe { parent.as_ref() }.map_or(NONE, |parent| parent.number);
         record.set(construct::PARENT, parent_number);
         record.set(construct::ADDRESS, key.address);
         record.set(construct::DETAIL, key.detail);
-        record.set(construct::PLACE, key.place);
+        record.set(construct::PLACE, u64::from(key.place));
+        record.set(construct::FIRST, now);
         if key.address != 0 {
             modules::describe_at(key.address);
             record.set(construct::PATH, call_path::describe(key.address));
@@ -91,12 +124,18 @@ impl Constructs {
             number,
             record,
             parent,
-            nested: Siblings::default(),
+            next: std::ptr::null_mut(),
+            last_nested: std::ptr::null_mut(),
         }));
-        match parent_node {
-            Some(parent) => parent.nested.all.push((key, node)),
-            None => self.outermost.all.push((key, node)),
+        let last = self.last_within(parent);
+        // SAFETY: the node is new, and the others are never freed.
+        unsafe {
+            (*node).next = match last.as_mut() {
+                Some(last) => std::mem::replace(&mut last.next, node),
+                None => node,
+            };
         }
+        *last = node;
         Some(node)
     }
 

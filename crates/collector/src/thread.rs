@@ -12,39 +12,40 @@ use crate::construct::{Constructs, Key, Node};
 use crate::places;
 use crate::team::Team;
 
-/// One thread of the program.
+/// One thread of the program. What is needed at every passage stands first, together.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Thread {
     block: Fields,
-    number: u64,
-    constructs: Constructs,
     frames: Vec<Frame>,
     /// How many constructs were entered for which there was no frame.
     skipped: usize,
-    spans: Option<Fields>,
-    wants_spans: bool,
     /// The team it works in.
     pub(crate) team: *const Team,
-    /// Its number in the team.
-    index: usize,
-    /// Teams of regions that it forked before.
-    spare_teams: Vec<*mut Team>,
     /// Its place among all threads.
     place: u64,
+    wants_spans: bool,
+    /// Whether it was the last to arrive at the barrier that it is at.
+    is_last: bool,
     /// When it left the last barrier or fork.
     since: u64,
     /// How long it has waited since then.
     waited: u64,
-    /// Whether it was the last to arrive at the barrier that it is at.
-    is_last: bool,
-    /// The region at whose join it waits.
-    pending: Option<Pending>,
     /// Where it last asked for the number of threads.
     pub(crate) asked_for_size_at: u64,
     /// Since when it has been asking for a mutex, and the construct that it will enter.
     pub(crate) asking: (u64, *mut Node),
     /// Where the program last asked for a lock.
     pub(crate) asked_for_lock_at: u64,
+    /// Its number in the team.
+    index: usize,
+    number: u64,
+    constructs: Constructs,
+    spans: Option<Fields>,
+    /// Teams of regions that it forked before.
+    spare_teams: Vec<*mut Team>,
+    /// The region at whose join it waits.
+    pending: Option<Pending>,
     /// When it last read both clocks.
     clocks_read: u64,
 }
@@ -106,7 +107,7 @@ impl Thread {
             kind,
             address,
             detail,
-            place: self.place,
+            place: self.place as u32,
         }
     }
 
@@ -135,7 +136,18 @@ impl Thread {
             }
             _ => parent,
         };
-        self.node(key, parent)
+        self.node(key, parent, now)
+    }
+
+    /// The construct that [`Thread::find`] would find, if it is not new and no time of it is
+    /// wanted where it is only passed.
+    #[inline]
+    pub(crate) fn known(&mut self, kind: Kind, address: u64, detail: u64) -> Option<*mut Node> {
+        if self.frames.is_empty() || self.wants_spans {
+            return None;
+        }
+        let key = self.key(kind, address, detail);
+        self.constructs.known(self.top(), key)
     }
 
     /// Enters a construct that was found before.
@@ -179,18 +191,18 @@ impl Thread {
 
     #[inline]
     fn push(&mut self, key: Key, parent: *mut Node, now: u64) {
-        let node = self.node(key, parent);
+        let node = self.node(key, parent, now);
         self.enter_found(node, now);
     }
 
     #[inline]
-    fn node(&mut self, key: Key, parent: *mut Node) -> *mut Node {
+    fn node(&mut self, key: Key, parent: *mut Node, now: u64) -> *mut Node {
         if self.frames.len() >= thread::FRAME_LIMIT {
             self.count(header::TOO_DEEP);
             return std::ptr::null_mut();
         }
         self.constructs
-            .find(self.number, parent, key)
+            .find(self.number, parent, key, now)
             .unwrap_or(std::ptr::null_mut())
     }
 
@@ -206,9 +218,6 @@ impl Thread {
         open.set(frame::NESTED, 0);
         open.set(frame::WAITED, 0);
         self.block.set(block::USED, depth as u64 + 1);
-        if construct.record.get(construct::COUNT) == 0 {
-            construct.record.set(construct::FIRST, now);
-        }
         construct.record.set(construct::LAST, now);
         self.frames.push(Frame {
             node,
@@ -327,9 +336,6 @@ impl Thread {
         let waited = to.saturating_sub(from);
         self.waited += waited;
         let record = &node.record;
-        if record.get(construct::COUNT) == 0 {
-            record.set(construct::FIRST, from);
-        }
         record.set(construct::LAST, from);
         record.add(construct::COUNT, 1);
         record.add(construct::TOTAL, waited);
@@ -341,6 +347,16 @@ impl Thread {
         }
         if self.wants_spans {
             self.write_span(node.number, from, to, waited);
+        }
+    }
+
+    /// A passage through a construct that is nothing but waiting, in which there was nothing
+    /// to wait for.
+    #[inline]
+    pub(crate) fn pass(&mut self, node: *mut Node) {
+        // SAFETY: nodes are never freed.
+        if let Some(node) = unsafe { node.as_ref() } {
+            node.record.add(construct::COUNT, 1);
         }
     }
 

@@ -156,7 +156,7 @@ pub mod construct {
     pub const LONGEST: usize = 88;
     /// The longest own part: of a wait, the longest instance.
     pub const OWN_LONGEST: usize = 96;
-    /// When it was last entered.
+    /// When it was last entered; a lock, when it was last not free.
     pub const LAST: usize = 104;
     /// For a region: ticks from the fork until this thread started.
     pub const STARTUP: usize = 112;

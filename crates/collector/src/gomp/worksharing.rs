@@ -176,8 +176,10 @@ unsafe extern "C-unwind" fn GOMP_single_start() -> usize {
     let result = call_real!(REAL;);
     // It returns a bool, which leaves the rest of the register undefined.
     let executes = result as u8 != 0;
+    // For a thread that does not execute the block, what it was at goes on until the barrier,
+    // or in what follows; unless that was another such block.
     if let Some(thread) = watched(&REAL)
-        && (executes || thread.has_open_work())
+        && (executes || thread.is_in(Kind::Single))
     {
         let now = clock::now();
         thread.end_open_work(now);

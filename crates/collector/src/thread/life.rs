@@ -110,7 +110,7 @@ impl Thread {
         Some(Thread {
             block,
             number,
-            constructs: Constructs::default(),
+            constructs: Constructs::new(),
             frames: Vec::with_capacity(64),
             skipped: 0,
             spans: None,

@@ -18,7 +18,7 @@ impl Thread {
         }
         self.end_open_work(now);
         let key = self.key(Kind::Parallel, place.0, 0);
-        let region = self.constructs.find(self.number, self.top(), key);
+        let region = self.constructs.find(self.number, self.top(), key, now);
         // SAFETY: nodes are never freed.
         let region = region.map_or(u64::MAX, |node| unsafe { &*node }.number);
         let spare = self.spare_teams.pop();
