@@ -99,17 +99,25 @@ fn find_in_runtimes(name: &CStr) -> Option<*mut c_void> {
 }
 
 fn module_of(address: *mut c_void) -> Option<&'static CStr> {
+    let name = describe(address)?.dli_fname;
+    // SAFETY: a name ends in a zero byte, and stays as long as its module.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
+}
+
+/// Where the module is loaded that an address belongs to; null if it belongs to none.
+pub(crate) fn module_base(address: *const c_void) -> *mut c_void {
+    describe(address).map_or(std::ptr::null_mut(), |found| found.dli_fbase)
+}
+
+fn describe(address: *const c_void) -> Option<libc::Dl_info> {
     let mut found = libc::Dl_info {
         dli_fname: std::ptr::null(),
         dli_fbase: std::ptr::null_mut(),
         dli_sname: std::ptr::null(),
         dli_saddr: std::ptr::null_mut(),
     };
-    // SAFETY: the pointer is to a structure of this frame; names stay as long as modules.
-    unsafe {
-        let known = libc::dladdr(address, &raw mut found) != 0 && !found.dli_fname.is_null();
-        known.then(|| CStr::from_ptr(found.dli_fname))
-    }
+    // SAFETY: the pointer is to a structure of this frame.
+    (unsafe { libc::dladdr(address, &raw mut found) } != 0).then_some(found)
 }
 
 /// Calls the function of this name in whose place we stand, with words as arguments.

@@ -5,7 +5,8 @@ use std::ffi::{c_int, c_uint, c_void};
 use unspool_openmp_record::Kind;
 use unspool_openmp_record::layout::{header, runtime};
 
-use super::types::{Data, INITIAL_TASK, endpoint, status};
+use super::tool;
+use super::types::{Data, INITIAL_TASK, LEAGUE, endpoint, status};
 use crate::team::Team;
 use crate::{arena, clock, process, thread};
 
@@ -24,13 +25,18 @@ pub(super) extern "C" fn parallel_begin(
     _frame: *const c_void,
     region: *mut Data,
     wanted: c_uint,
-    _flags: c_int,
+    flags: c_int,
     address: *const c_void,
 ) {
     let Some(thread) = thread::current() else {
         return;
     };
     process::note_runtime(runtime::OMPT);
+    if thread.is_outside() && flags & LEAGUE == 0 && tool::is_of_runtime(address) {
+        // The runtime's own threads, which are there to execute tasks that no thread of the
+        // program need wait for (LLVM's "hidden helpers"): no region of the program's.
+        return;
+    }
     let team = thread.fork((address as u64, 0), wanted as usize, clock::now());
     // SAFETY: the runtime gives data of this region, for the tool to fill.
     unsafe { (*region).pointer = team.cast() };
@@ -131,6 +137,9 @@ fn enter_or_leave(kind: Kind, point: c_int, address: *const c_void) {
     let Some(thread) = thread::current() else {
         return;
     };
+    if thread.is_outside() && tool::is_of_runtime(address) {
+        return;
+    }
     let now = clock::now();
     let opens = kind.is_worksharing();
     if point == endpoint::BEGIN {
@@ -139,6 +148,17 @@ fn enter_or_leave(kind: Kind, point: c_int, address: *const c_void) {
         }
         thread.enter(kind, address as u64, 0, now);
     } else if point == endpoint::END {
+        let kind = match kind {
+            // The end of a loop within a distribute construct is told as one of the latter;
+            // and the end of that comes when its region has been left.
+            Kind::Distribute if !thread.is_within(Kind::Distribute) => {
+                if !thread.is_within(Kind::Loop) {
+                    return;
+                }
+                Kind::Loop
+            }
+            kind => kind,
+        };
         thread.leave_through(kind, now);
         if opens {
             thread.resume_open_work(address as u64, now);
@@ -171,6 +191,9 @@ pub(super) extern "C" fn sync_region(
         // counts is the arrival, and the join that the thread that forked it sees.
         if kind == Kind::ImplicitBarrier && what != OF_RUNTIME && thread.joins_at(address as u64) {
             thread.end_region(now);
+            return;
+        }
+        if is_barrier && thread.is_outside() {
             return;
         }
         if is_barrier {

@@ -48,6 +48,9 @@ pub(super) mod endpoint {
     pub(in crate::ompt) const END: i32 = 2;
 }
 
+/// `ompt_parallel_flag_t`: a region whose threads are teams.
+pub(super) const LEAGUE: i32 = 0x4000_0000;
+
 /// `ompt_task_flag_t`
 pub(super) const INITIAL_TASK: i32 = 1;
 

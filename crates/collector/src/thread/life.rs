@@ -72,7 +72,7 @@ fn start() -> Option<&'static mut Thread> {
     // SAFETY: these only return numbers.
     let is_first = unsafe { libc::gettid() == libc::getpid() };
     if is_first && !FIRST_SEEN.swap(true, Ordering::Relaxed) {
-        places::take(0);
+        thread.place = places::take(0);
         thread.enter(Kind::Serial, 0, 0, header.get(header::START_TICKS));
     }
     Some(thread)

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::{Kind, Thread};
+use super::{Kind, Thread, places};
 
 impl Thread {
     /// The thread starts a task, or goes on with one.
@@ -27,13 +27,25 @@ impl Thread {
     pub(crate) fn start_task(&mut self, address: u64, now: u64) -> usize {
         self.return_to_region(now);
         let depth = self.frames.len();
-        self.enter(Kind::Task, address, 0, now);
+        match depth {
+            // A thread of the runtime's own, which only executes tasks that no thread of a
+            // region need wait for: it takes part for as long.
+            0 => {
+                self.place = places::take(0);
+                let key = self.key(Kind::Task, address, 0);
+                self.push(key, std::ptr::null_mut(), now);
+            }
+            _ => self.enter(Kind::Task, address, 0, now),
+        }
         depth
     }
 
     /// Leaves a task and all that was entered in it.
     pub(crate) fn finish_task(&mut self, depth: usize, now: u64) {
         self.leave_to(depth, now);
-        self.arrive_again(now);
+        match depth {
+            0 => places::give_back(self.place),
+            _ => self.arrive_again(now),
+        }
     }
 }
