@@ -80,14 +80,25 @@ impl<'record> Sources<'record> {
     /// The name of a critical construct, from the variable that compilers make for it. The
     /// one without a name has none.
     pub(crate) fn critical_name(&self, address: u64) -> Option<String> {
+        let symbol = self.symbol(address)?;
+        let name = symbol.strip_prefix(".gomp_critical_user_")?;
+        Some(name.strip_suffix(".var").unwrap_or(name).to_owned())
+    }
+
+    /// The variable at an address, if it is one of a module. Compilers add numbers to the
+    /// names of those that belong to a function.
+    pub(crate) fn variable_name(&self, address: u64) -> Option<String> {
+        let symbol = self.symbol(address)?;
+        let name = symbol.split('.').next().filter(|name| !name.is_empty())?;
+        Some(name.to_owned())
+    }
+
+    fn symbol(&self, address: u64) -> Option<&str> {
         let index = self.module_at(address)?;
         let module = &self.modules[index];
         let loader = self.loaders[index].get_or_init(|| Loader::new(&module.path).ok());
-        let symbol = loader
-            .as_ref()?
-            .find_symbol(address.wrapping_sub(module.bias))?;
-        let name = symbol.strip_prefix(".gomp_critical_user_")?;
-        Some(name.strip_suffix(".var").unwrap_or(name).to_owned())
+        let loader = loader.as_ref()?;
+        loader.find_symbol(address.wrapping_sub(module.bias))
     }
 
     /// Whether the line table has a row that starts at the call which returns to this

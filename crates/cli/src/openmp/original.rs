@@ -124,6 +124,15 @@ impl Input {
         selection: &Selection,
     ) -> Result<(), Failure> {
         let traces: Vec<ThreadTrace> = traces.iter().map(|(_, trace)| trace.clone()).collect();
+        if let Some(wanted) = selection.main_thread
+            && traces.iter().all(|trace| trace.thread != wanted)
+        {
+            let known: Vec<String> = traces.iter().map(|one| one.thread.to_string()).collect();
+            return Err(
+                Failure::new(format!("-main-thread={wanted}: no trace is of this thread"))
+                    .with_help(format!("traces are of the threads {}", known.join(", "))),
+            );
+        }
         let analysis = Analysis::new(&traces, &self.strings, selection);
         print_result(analysis.to_string().as_bytes())
     }

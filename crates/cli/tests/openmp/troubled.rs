@@ -390,6 +390,12 @@ fn damaged_traces() -> Result<(), Verdict> {
             protocol.clone()
         })?;
     }
+    let output = openmp_in(&folder.join("trace"), &["-main-thread=8", "-analize"]);
+    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+    check(
+        !output.status.success() && talk.contains("traces are of the threads 7"),
+        || talk,
+    )?;
     let output = openmp_in(&folder, &["-analize"]);
     let talk = String::from_utf8_lossy(&output.stderr).into_owned();
     check(

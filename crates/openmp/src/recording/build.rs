@@ -143,7 +143,11 @@ impl Builder<'_> {
                 let name = self.sources.critical_name(detail);
                 name.filter(|name| !name.is_empty())
             }
-            Kind::Lock if detail != 0 => Some(format!("{detail:#x}")),
+            // A variable may hold several.
+            Kind::Lock if detail != 0 => Some(match self.sources.variable_name(detail) {
+                Some(variable) => format!("{variable} ({detail:#x})"),
+                None => format!("{detail:#x}"),
+            }),
             Kind::Mpi | Kind::Interval => {
                 let names = &self.record.names;
                 let found = names.iter().find(|(number, _)| *number == detail);

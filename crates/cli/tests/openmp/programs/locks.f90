@@ -2,6 +2,7 @@
 ! planted: lock 0.6
 ! planted: barrier 0.6
 ! productive: 0.4
+! diagnosis gfortran: at the lock lock (0x
 ! threads: 4
 program main
   use planted
@@ -11,7 +12,7 @@ program main
   integer :: i
   planting = is_planted()
   block
-    integer(omp_lock_kind) :: lock
+    integer(omp_lock_kind), save :: lock
     call omp_init_lock(lock)
     !$omp parallel num_threads(4) private(i)
     i = omp_get_thread_num()

@@ -22,10 +22,18 @@ static inline long long planted_now(void)
 // What counts starts with the program: a busy machine may take long to start the runtime.
 static long long planted_loaded;
 
-__attribute__((constructor)) static void planted_load(void)
+static void planted_load(void)
 {
     planted_loaded = planted_now();
 }
+
+// Before the constructors of libraries, in programs.
+#if defined(__PIC__) && !defined(__PIE__)
+#define PLANTED_FIRST ".init_array"
+#else
+#define PLANTED_FIRST ".preinit_array"
+#endif
+__attribute__((section(PLANTED_FIRST), used)) static void (*planted_first)(void) = planted_load;
 
 static inline void planted_begin(void)
 {
