@@ -40,23 +40,15 @@ pub(crate) fn trials() -> Vec<Trial> {
             }
         }
     }
-    trials.push(trial(
-        "guest::run::rust/parallel_sums".to_owned(),
-        |scratch| {
-            let program = WORKSHOP
-                .build_example("parallel_sums")
-                .map_err(cannot_build)?;
-            let native_run = natively(scratch, &[&program]);
-            let native = run_well(scratch, &native_run)?;
-            let observed_run = translated(scratch, &[&program]);
-            let observed = run(scratch, &observed_run)?;
-            compare(
-                Comparison::Output,
-                (&native_run, &native),
-                (&observed_run, &observed),
-            )
-        },
-    ));
+    for example in ["parallel_sums", "tokio_runtime"] {
+        for tracing in [false, true] {
+            let way = if tracing { "trace" } else { "run" };
+            trials.push(trial(
+                format!("guest::{way}::rust/{example}"),
+                move |scratch| observe_example(scratch, example, tracing),
+            ));
+        }
+    }
     trials
 }
 
@@ -107,6 +99,31 @@ fn translate(scratch: &Scratch, guest: &Guest, variant: &str) -> Result<(), Verd
             (&native_run, &native),
             (&observed_run, &observed),
         )?;
+    }
+    Ok(())
+}
+
+/// A guest with crates of others.
+fn observe_example(scratch: &Scratch, example: &str, tracing: bool) -> Result<(), Verdict> {
+    let program = WORKSHOP.build_example(example).map_err(cannot_build)?;
+    let native_run = natively(scratch, &[&program]);
+    let native = run_well(scratch, &native_run)?;
+    let file = scratch.path().join("trace.unspool");
+    let options = ["--order", "line-atomic", "--verify"];
+    let observed_run = if tracing {
+        traced(scratch, &options, &file, &[&program])
+    } else {
+        translated(scratch, &[&program])
+    };
+    let observed = run(scratch, &observed_run)?;
+    compare(
+        Comparison::Output,
+        (&native_run, &native),
+        (&observed_run, &observed),
+    )?;
+    if tracing {
+        let verify = unspool(scratch, &["verify".as_ref(), file.as_os_str()]);
+        run_well(scratch, &verify)?;
     }
     Ok(())
 }

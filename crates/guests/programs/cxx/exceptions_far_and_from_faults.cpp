@@ -26,9 +26,19 @@ static int deep(int left) {
 }
 
 static int compare(const void *left, const void *right) {
+    Counted counted;
     if (*(const int *)left == 7)
         throw std::string("in a comparison");
     return *(const int *)left - *(const int *)right;
+}
+
+// A comparison that sorts, and lets out what its own comparisons throw.
+static int sort_inside(const void *left, const void *right) {
+    Counted counted;
+    int numbers[] = {*(const int *)left, 7, *(const int *)right};
+    void (*volatile sort)(void *, size_t, size_t, int (*)(const void *, const void *)) = qsort;
+    sort(numbers, 3, sizeof numbers[0], compare);
+    return 0;
 }
 
 struct Fault {
@@ -58,14 +68,38 @@ int main() {
         }
     }
     printf("%ld destroyed\n", died);
-    int numbers[50];
-    for (int i = 0; i < 50; i++)
-        numbers[i] = (i * 7) % 50;
-    try {
-        qsort(numbers, 50, sizeof numbers[0], compare);
-        return 1;
-    } catch (const std::string &what) {
-        puts(what.c_str());
+    // The library's own code, and not what its headers put in its place.
+    void (*volatile sort)(void *, size_t, size_t, int (*)(const void *, const void *)) = qsort;
+    void *(*volatile search)(const void *, const void *, size_t, size_t,
+                             int (*)(const void *, const void *)) = bsearch;
+    // Small enough for the stack, and large enough for the heap.
+    for (int count : {50, 5000}) {
+        std::string numbers(count * sizeof(int), 0);
+        int *first = reinterpret_cast<int *>(numbers.data());
+        for (auto by : {compare, sort_inside}) {
+            for (int i = 0; i < count; i++)
+                first[i] = (i * 7) % count;
+            try {
+                sort(first, count, sizeof(int), by);
+                return 1;
+            } catch (const std::string &what) {
+                EXPECT(alive == 0);
+                puts(what.c_str());
+            }
+            for (int i = 0; i < count; i++)
+                first[i] = i;
+            int wanted = 7;
+            try {
+                search(&wanted, first, count, sizeof(int), by);
+                return 1;
+            } catch (const std::string &what) {
+                EXPECT(alive == 0);
+                puts(what.c_str());
+            }
+            wanted = count - 1;
+            if (by == compare)
+                EXPECT(search(&wanted, first, count, sizeof(int), by) == first + wanted);
+        }
     }
     struct sigaction action = {};
     action.sa_sigaction = handler;
