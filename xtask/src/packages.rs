@@ -57,6 +57,10 @@ const PACKAGES: &[Package] = &[
         sign: Sign::FileUnder("/usr/include", "boost", "context/fiber.hpp"),
     },
     Package {
+        name: "libclang-rt-dev",
+        sign: Sign::FileUnder("/usr/lib/clang", "", "lib/linux/libclang_rt.msan-x86_64.a"),
+    },
+    Package {
         name: "libunwind-dev",
         sign: Sign::FileUnder("/usr/include", "x86_64-linux-gnu", "libunwind.h"),
     },

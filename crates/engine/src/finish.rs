@@ -1,8 +1,10 @@
 //! How the process ends: in order, by a signal, or because the engine cannot go on.
 
+use std::os::fd::IntoRawFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use crate::descriptors::{Headroom, copy_away};
 use crate::instrument::Instrumenter;
 use crate::process::{Process, ThreadHandle};
 use crate::signals::{self, STOP, bit};
@@ -14,21 +16,32 @@ pub const ENGINE_FAILURE: i32 = 125;
 /// Marks the engine's own STOP signals.
 const STOP_REQUEST: u64 = 0x756e_7370_6f6f_6c21;
 
+const STANDARD_ERROR: i32 = 2;
+
 /// Where the engine speaks: a copy of standard error that the program cannot close.
 static VOICE: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(-1);
 
 /// Keeps a copy of standard error.
 pub fn keep_voice() {
-    const OUT_OF_THE_WAY: i32 = 200;
-    // SAFETY: duplicates a descriptor.
-    let copy = unsafe { libc::fcntl(2, libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
+    let _headroom = Headroom::get();
+    // SAFETY: asks for the flags of a descriptor.
+    let is_open = unsafe { libc::fcntl(STANDARD_ERROR, libc::F_GETFD) } >= 0;
+    let itself = if is_open { STANDARD_ERROR } else { -1 };
+    let copy = copy_away(STANDARD_ERROR).map_or(itself, IntoRawFd::into_raw_fd);
     VOICE.store(copy, Ordering::Relaxed);
 }
 
-/// The descriptor of the copy; -1 if there is none.
+/// The descriptor to speak to: the copy, standard error itself where the limit of descriptors
+/// allows none, or -1 where standard error was closed.
 #[must_use]
 pub fn voice() -> i32 {
     VOICE.load(Ordering::Relaxed)
+}
+
+/// The copy, which the program must not close.
+#[must_use]
+pub fn own_voice() -> Option<i32> {
+    Some(voice()).filter(|&voice| voice != STANDARD_ERROR)
 }
 
 /// Tells the user something.

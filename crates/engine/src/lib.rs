@@ -11,6 +11,7 @@ pub mod branch_table;
 pub mod cache;
 pub mod code_pages;
 pub mod decode;
+mod descriptors;
 pub mod dispatch;
 pub mod effects;
 pub mod emit;

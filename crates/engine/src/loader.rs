@@ -45,3 +45,4 @@ pub use executable::Privileges;
 pub use image::MappedSegment;
 pub use load::{LoadRequest, LoadedProgram, Vdso, load};
 pub use resolve::resolve;
+pub use sanitizer::Sanitizers;

@@ -21,6 +21,7 @@ use memmap2::Mmap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::cache::Cache;
+use crate::descriptors::Headroom;
 use crate::file_identity::FileIdentity;
 use crate::finish;
 use crate::process::{Code, Process};
@@ -258,7 +259,13 @@ pub fn keep(process: &Process) {
         return;
     }
     crate::signals::block_all();
-    if let Err(error) = persistence.write(cache, regions) {
+    let mut written = persistence.write(cache, regions);
+    if matches!(&written, Err(error) if error.raw_os_error() == Some(libc::EMFILE)) {
+        // The program has used up its descriptors. It ends, and hardly wants more now.
+        let _headroom = Headroom::get();
+        written = persistence.write(cache, regions);
+    }
+    if let Err(error) = written {
         complain("kept", &persistence.path, &error);
     }
 }

@@ -112,7 +112,7 @@ impl Process {
     #[must_use]
     pub fn protected_files(&self) -> Vec<i32> {
         let mut files = self.trace.as_ref().map_or_else(Vec::new, Tracer::files);
-        files.push(crate::finish::voice());
+        files.extend(crate::finish::own_voice());
         files
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use unspool_events::Order;
 
 use crate::cache::Cache;
+use crate::descriptors::Headroom;
 use crate::file_identity::FileIdentity;
 use crate::gates::{self, Gates, VectorState};
 use crate::instrument::{self, Instrumenter};
@@ -43,9 +44,9 @@ pub enum StartError {
     Reserve(#[source] std::io::Error),
     /// What the program and line-atomic order need of the address space is the same.
     #[error(
-        "the program uses the address sanitizer, whose shadow memory lies where line-atomic order keeps its owner words"
+        "the program uses the {0} sanitizer, whose shadow memory lies where line-atomic order keeps its owner words"
     )]
-    ShadowMemory,
+    ShadowMemory(&'static str),
     /// The native run that the observed one is to be compared with cannot be made.
     #[error(transparent)]
     NativeRun(#[from] native_run::NativeRunError),
@@ -86,6 +87,8 @@ pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, St
         true => Some(native_run::run(program)?),
         false => None,
     };
+    // Nothing that the engine opens takes a descriptor from the program.
+    let headroom = Headroom::get();
     layout::reserve().map_err(StartError::Reserve)?;
     let vdso = copy_vdso();
     let mut request = LoadRequest::new(
@@ -101,17 +104,21 @@ pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, St
         loader::Vdso::At(vdso.start)
     };
     let loaded = loader::load(&request)?;
-    if !loaded.address_sanitizer {
+    if !loaded.sanitizers.address {
         layout::reserve_branch_table().map_err(StartError::Reserve)?;
-    } else if plan
-        .trace
-        .as_ref()
-        .is_some_and(|trace| trace.order == Order::LineAtomic)
-    {
-        return Err(StartError::ShadowMemory);
+    }
+    let trace = plan.trace.as_ref();
+    if trace.is_some_and(|trace| trace.order == Order::LineAtomic) {
+        if loaded.sanitizers.address {
+            return Err(StartError::ShadowMemory("address"));
+        }
+        if loaded.sanitizers.memory {
+            return Err(StartError::ShadowMemory("memory"));
+        }
     }
     let tracer = trace::Tracer::start(&plan, program, &loaded, native)?;
     let process = install(plan, &loaded, vdso, vectors, tracer);
+    drop(headroom);
     own_failures::end_at_panics();
     name_thread(&loaded);
     describe_process(&loaded);
@@ -154,7 +161,7 @@ fn install(
         .clamp(plan::SMALLEST_CODE_CACHE, layout::CACHE_SIZE);
     let mut cache = Cache::new(
         slots::displacement(),
-        !loaded.address_sanitizer,
+        !loaded.sanitizers.address,
         size,
         arrival,
         |code| Gates::emit(code, vectors),
@@ -213,7 +220,7 @@ fn install(
             plan,
             executable: loaded.executable.clone(),
             vdso,
-            has_branch_table: !loaded.address_sanitizer,
+            has_branch_table: !loaded.sanitizers.address,
             fsgsbase,
             program_break: Mutex::new((layout::BREAK_BASE, layout::BREAK_BASE)),
             actions: Arc::new(Actions::inherit(catch_fatal)),

@@ -26,6 +26,7 @@ use unspool_events::superblock::Superblock;
 use unspool_events::{Order, PathId, TraceHeader, TraceWriter};
 
 use crate::cache::{Cache, CacheFull};
+use crate::descriptors::{Headroom, move_away};
 use crate::layout;
 use crate::loader::LoadedProgram;
 use crate::native_run::{Cost, Meter};
@@ -318,6 +319,8 @@ impl Tracer {
 
     /// Replaces the file, in a forked child.
     fn start_child(&self) {
+        // The parent may have used up all descriptors.
+        let _headroom = Headroom::get();
         let mut plan = self.plan.clone();
         plan.child = true;
         if Process::get().plan.leave_children {
@@ -479,7 +482,6 @@ fn open(
     header: &TraceHeader,
     child: bool,
 ) -> Result<(TraceWriter, i32), StartError> {
-    const OUT_OF_THE_WAY: i32 = 200;
     let Some(output) = &plan.output else {
         return Ok((TraceWriter::discarding(header), -1));
     };
@@ -493,14 +495,7 @@ fn open(
         source,
     };
     let file = file.map_err(failed)?;
-    // SAFETY: duplicates a descriptor that we own.
-    let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
-    let file = if high < 0 {
-        file
-    } else {
-        // SAFETY: the descriptor is new and ours.
-        unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(high) }
-    };
+    let file = File::from(move_away(file.into()));
     let number = file.as_raw_fd();
     let writer = TraceWriter::from_file(file, header)
         .map_err(|error| failed(std::io::Error::other(error)))?;

@@ -6,6 +6,7 @@
 //! | setting | meaning | default |
 //! |---|---|---|
 //! | `flags` | what the compiler is given | `-O2` |
+//! | `compiler` | `clang` where only that can build it | gcc |
 //! | `libraries` | what the linker is given, after the source | none |
 //! | `arguments` | what the guest is run with | none |
 //! | `needs` | [`Requirement`]s, separated by commas | none |
@@ -77,6 +78,8 @@ pub struct Guest {
     pub summary: String,
     /// What the compiler is given.
     pub flags: Vec<String>,
+    /// Whether clang builds it, whatever the variant.
+    pub by_clang: bool,
     /// What the linker is given, after the source.
     pub libraries: Vec<String>,
     /// What the guest is run with.
@@ -111,6 +114,7 @@ impl Guest {
             language,
             summary: String::new(),
             flags: words("-O2"),
+            by_clang: false,
             libraries: Vec::new(),
             arguments: Vec::new(),
             requirements: Vec::new(),
@@ -152,6 +156,10 @@ impl Guest {
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "flags" => self.flags = words(value),
+            "compiler" => match value {
+                "clang" => self.by_clang = true,
+                _ => return Err(format!("`compiler: {value}` is not clang")),
+            },
             "libraries" => self.libraries = words(value),
             "arguments" => self.arguments = words(value),
             "needs" => {

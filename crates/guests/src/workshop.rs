@@ -71,9 +71,12 @@ impl Workshop {
             for plugin in &guest.plugins {
                 self.build_plugin(plugin)?;
             }
-            let mut command = compiler(guest.language, variant)?;
-            if variant == "clang" && guest.flags.iter().any(|flag| flag == "-fopenmp") {
-                require_libomp(&mut compiler(guest.language, variant)?)?;
+            let family = if guest.by_clang { "clang" } else { variant };
+            let mut command = compiler(guest.language, family)?;
+            if family == "clang" {
+                for flag in guest.flags.iter().filter(|flag| needs_runtime(flag)) {
+                    require_runtime(&mut compiler(guest.language, family)?, flag)?;
+                }
             }
             command.args(&guest.flags).args(variant_flags(variant));
             command
@@ -237,15 +240,19 @@ fn compiler(language: Language, variant: &str) -> Result<Command, BuildError> {
     Ok(command)
 }
 
-/// Debian packages LLVM's OpenMP apart from clang, so that only linking tells.
-fn require_libomp(clang: &mut Command) -> Result<(), BuildError> {
+fn needs_runtime(flag: &str) -> bool {
+    flag == "-fopenmp" || flag.starts_with("-fsanitize=")
+}
+
+/// Debian packages LLVM's OpenMP and sanitizers apart from clang, so that only linking tells.
+fn require_runtime(clang: &mut Command, flag: &str) -> Result<(), BuildError> {
     let empty = catalog::programs_folder().join("openmp/parts/nothing.c");
-    clang.args(["-fopenmp", "-o", "/dev/null"]).arg(empty);
+    clang.args([flag, "-o", "/dev/null"]).arg(empty);
     match clang.output() {
         Ok(output) if output.status.success() => Ok(()),
-        _ => Err(BuildError::NoCompiler(
-            "libomp, clang's OpenMP runtime,".to_owned(),
-        )),
+        _ => Err(BuildError::NoCompiler(format!(
+            "clang's runtime for {flag}"
+        ))),
     }
 }
 

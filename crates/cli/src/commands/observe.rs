@@ -93,7 +93,7 @@ fn start(plan: Plan, program: &Program) -> Failure {
     let Err(error) = unspool_engine::run(plan, program);
     match error {
         StartError::Load(error) => not_loaded(&error),
-        StartError::ShadowMemory => Failure::new(error.to_string())
+        StartError::ShadowMemory(_) => Failure::new(error.to_string())
             .with_help("ask for another order: --order ticket, --order timestamp or --order none"),
         StartError::NativeRun(error @ NativeRunError::Input) => Failure::new(error.to_string())
             .with_help("put the input into a file and add < FILE, or leave --measure-slowdown out"),

@@ -9,9 +9,10 @@ use crate::observer::{Verdict, natively, run, trial, unspool, wrong};
 use crate::order::guest_command;
 use crate::scratch::Scratch;
 
-const SANITIZED: [&str; 3] = [
+const SANITIZED: [&str; 4] = [
     "sanitizers/address",
     "sanitizers/leaks",
+    "sanitizers/memory",
     "sanitizers/thread",
 ];
 const DISTURBING: [&str; 3] = [

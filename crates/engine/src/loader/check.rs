@@ -8,7 +8,7 @@ use super::elf::{self, FileHeader, Format, PT_INTERP};
 use super::error::{Defect, LoadError};
 use super::executable::{Executable, Privileges};
 use super::layout::{Layout, plan_layout};
-use super::sanitizer;
+use super::sanitizer::Sanitizers;
 use super::script::ScriptLine;
 
 /// How many scripts the kernel follows from one to the next.
@@ -97,7 +97,7 @@ pub(crate) struct PreparedProgram {
     pub(crate) program_header_count: u16,
     pub(crate) layout: Layout,
     pub(crate) interpreter: Option<(Executable, Layout)>,
-    pub(crate) address_sanitizer: bool,
+    pub(crate) sanitizers: Sanitizers,
 }
 
 /// Checks everything that can be checked before mapping.
@@ -125,9 +125,9 @@ pub(crate) fn prepare(executable: Executable) -> Result<PreparedProgram, LoadErr
     let interpreter = interpreter
         .map(|interpreter| prepare_interpreter(&path, &interpreter))
         .transpose()?;
-    let address_sanitizer = sanitizer::is_address_sanitized(&executable, &program_headers);
+    let sanitizers = Sanitizers::of(&executable, &program_headers);
     Ok(PreparedProgram {
-        address_sanitizer,
+        sanitizers,
         executable,
         program_header_count: header.program_header_count,
         layout,

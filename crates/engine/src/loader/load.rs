@@ -14,7 +14,7 @@ use super::executable::Privileges;
 use super::image::{Image, MappedSegment};
 use super::layout::page_end;
 use super::memory::Reservation;
-use super::sanitizer;
+use super::sanitizer::{self, Sanitizers};
 use super::stack::{StackContents, TooLong};
 use super::stack_region::{map_stack, stack_limit};
 
@@ -78,8 +78,8 @@ pub struct LoadedProgram {
     pub stack_pointer: u64,
     /// The stack, without the guard below it.
     pub stack: Range<u64>,
-    /// Whether it was built with the address sanitizer, whose runtime has fixed addresses.
-    pub address_sanitizer: bool,
+    /// Sanitizers that it was built or is started with, whose runtimes have fixed addresses.
+    pub sanitizers: Sanitizers,
     /// Where the heap begins (`brk`); page-aligned. The pages there are not reserved.
     pub brk_start: u64,
     /// The program as `/proc/self/exe` shows it: for a script, its interpreter.
@@ -173,7 +173,10 @@ pub fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
         executable: program.path.clone(),
         interpreter: interpreter.as_ref().map(|(image, _)| image.path.clone()),
         program_base: program.bias,
-        address_sanitizer: prepared.address_sanitizer || request.env.iter().any(preloads_sanitizer),
+        sanitizers: Sanitizers {
+            address: prepared.sanitizers.address || request.env.iter().any(preloads_sanitizer),
+            ..prepared.sanitizers
+        },
         interp_base: interpreter_base,
         segments: Vec::new(),
         executable_stack: prepared.layout.executable_stack,

@@ -1,5 +1,5 @@
-//! Whether a program was built with the address sanitizer: its runtime keeps shadow memory at
-//! addresses that compilers write into the code, so that nothing else may be there.
+//! Whether a program was built with a sanitizer whose runtime keeps shadow memory at addresses
+//! that compilers write into the code, so that nothing else may be there.
 
 use super::elf::{PT_DYNAMIC, PT_LOAD, ProgramHeader};
 use super::executable::Executable;
@@ -9,10 +9,25 @@ const DT_STRSZ: u64 = 10;
 /// More than any program's dynamic section, and than its names.
 const LARGEST: u64 = 64 << 20;
 
-/// Whether one of the names by which the program is linked is that of the runtime's start.
-/// A file that is damaged in its names was not.
-pub(crate) fn is_address_sanitized(executable: &Executable, headers: &[ProgramHeader]) -> bool {
-    names(executable, headers).is_some_and(|names| contains(&names, b"\0__asan_init\0"))
+/// Which of them the program was built with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sanitizers {
+    /// The address sanitizer.
+    pub address: bool,
+    /// The memory sanitizer.
+    pub memory: bool,
+}
+
+impl Sanitizers {
+    /// Looks for the runtimes' starts among the names by which the program is linked. A file
+    /// that is damaged in its names has none.
+    pub(crate) fn of(executable: &Executable, headers: &[ProgramHeader]) -> Sanitizers {
+        let names = names(executable, headers).unwrap_or_default();
+        Sanitizers {
+            address: contains(&names, b"\0__asan_init\0"),
+            memory: contains(&names, b"\0__msan_init\0"),
+        }
+    }
 }
 
 /// The strings of the dynamic symbols.

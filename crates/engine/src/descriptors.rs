@@ -1,0 +1,93 @@
+//! The engine's own descriptors: at numbers that the program does not use, whatever its limit.
+//!
+//! A limit bounds the numbers that are handed out, not those in use: what was opened beyond it
+//! stays. So the limit is raised for a moment, while the process has a single thread.
+
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+
+/// Numbers from here on are out of the way.
+const OUT_OF_THE_WAY: i32 = 200;
+/// What the limit is raised to where it may be raised beyond the hard one.
+const ENOUGH: libc::rlim_t = 1024;
+
+/// The limit of descriptors, raised until this is dropped. Other threads may get more meanwhile,
+/// so that none should run.
+#[derive(Debug)]
+pub(crate) struct Headroom {
+    /// The program's own limit, if it was changed.
+    own: Option<libc::rlimit>,
+}
+
+impl Headroom {
+    /// Raises the limit as far as the system allows and the engine needs.
+    pub(crate) fn get() -> Headroom {
+        let mut own = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: the kernel writes one structure, and that is what it gets.
+        if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut own) } != 0
+            || own.rlim_cur >= ENOUGH
+        {
+            return Headroom { own: None };
+        }
+        // Only privileged processes may raise the hard limit.
+        let beyond = set(libc::rlimit {
+            rlim_cur: ENOUGH,
+            rlim_max: own.rlim_max.max(ENOUGH),
+        });
+        let raised = beyond
+            || set(libc::rlimit {
+                rlim_cur: own.rlim_max,
+                ..own
+            });
+        Headroom {
+            own: raised.then_some(own),
+        }
+    }
+}
+
+impl Drop for Headroom {
+    fn drop(&mut self) {
+        if let Some(own) = self.own {
+            set(own);
+        }
+    }
+}
+
+fn set(limit: libc::rlimit) -> bool {
+    // SAFETY: the kernel reads one structure.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) == 0 }
+}
+
+/// Copies a descriptor out of the way of the program's. None: there is no such number, or
+/// nothing to copy.
+pub(crate) fn copy_away(number: i32) -> Option<OwnedFd> {
+    // SAFETY: duplicates a descriptor.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
+    // SAFETY: a descriptor that was just made is nobody else's.
+    (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Moves a descriptor out of the way, or as far as the limit lets it.
+pub(crate) fn move_away(own: OwnedFd) -> OwnedFd {
+    let number = own.into_raw_fd();
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes one structure; the descriptor is ours.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        let end = limit.rlim_cur.min(OUT_OF_THE_WAY as libc::rlim_t + 1) as i32;
+        let moved = (number + 1..end)
+            .rev()
+            .map(|wanted| libc::fcntl(number, libc::F_DUPFD_CLOEXEC, wanted))
+            .find(|&moved| moved > number);
+        let Some(moved) = moved else {
+            return OwnedFd::from_raw_fd(number);
+        };
+        libc::close(number);
+        OwnedFd::from_raw_fd(moved)
+    }
+}
