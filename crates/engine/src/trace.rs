@@ -111,8 +111,19 @@ pub struct Repetition {
     pub(crate) place: u32,
     /// Words and accessing instructions recorded with it.
     pub(crate) progress: (u8, u8),
-    /// What is stored behind it: the word, the register, and whether its lower half.
-    pub(crate) stores: Vec<(u8, u8, bool)>,
+    /// What is stored behind it: the word, and what goes there.
+    pub(crate) stores: Vec<(u8, StoredRegister)>,
+}
+
+/// A general register as it is stored behind an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredRegister {
+    /// Its number.
+    pub(crate) number: u8,
+    /// Whether only its lower half counts.
+    pub(crate) half: bool,
+    /// Whether it points into the FS segment: the base is added.
+    pub(crate) beyond_fs: bool,
 }
 
 /// The counter from which tickets are drawn, and the locks under which atomic instructions

@@ -148,11 +148,50 @@ impl Batch<'_> {
     /// # Errors
     /// If something cannot be started, or a case kills the runner.
     pub fn verify_recorded(&self, unspool: &Path) -> anyhow::Result<Option<String>> {
+        let (trace, results) = self.trace(unspool, &["--verify"])?;
+        if let Some((_, words)) = results.last_words.first() {
+            bail!("a case kills the runner: {words}");
+        }
+        let output = Command::new(unspool).arg("verify").arg(&trace).output()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok((!output.status.success()).then_some(said))
+    }
+
+    /// Records all cases in this order. Gives the trace, and the cases that `unspool` refuses,
+    /// which are left out.
+    ///
+    /// # Errors
+    /// If something cannot be started, or a case kills the runner.
+    pub fn record_to_trace(
+        &mut self,
+        unspool: &Path,
+        order: &str,
+    ) -> anyhow::Result<(PathBuf, Vec<usize>)> {
+        let mut refused = Vec::new();
+        loop {
+            let (trace, results) = self.trace(unspool, &["--order", order])?;
+            if let Some((_, words)) = results.last_words.first() {
+                bail!("a case kills the runner: {words}");
+            }
+            let outcomes = results.outcomes.iter().enumerate();
+            let now: Vec<usize> = outcomes
+                .filter(|(_, outcome)| outcome.status == REFUSED)
+                .map(|(index, _)| index)
+                .collect();
+            if now.is_empty() {
+                return Ok((trace, refused));
+            }
+            // What came before the refusal was in a trace that is overwritten.
+            self.leave_out(now.iter().copied())?;
+            refused.extend(now);
+        }
+    }
+
+    fn trace(&self, unspool: &Path, options: &[&str]) -> anyhow::Result<(PathBuf, Results)> {
         let trace = self.executor.folder.path().join("recorded.unspool");
-        let words = ["trace", "--verify", "-o"].map(OsString::from);
-        let mut prefix = vec![unspool.as_os_str().to_owned()];
-        prefix.extend(words);
-        prefix.extend([trace.clone().into_os_string(), "--".into()]);
+        let mut prefix = vec![unspool.as_os_str().to_owned(), "trace".into()];
+        prefix.extend(options.iter().map(OsString::from));
+        prefix.extend(["-o".into(), trace.clone().into_os_string(), "--".into()]);
         let way = Way {
             name: "recorded".to_owned(),
             prefix,
@@ -161,12 +200,19 @@ impl Batch<'_> {
             ..Way::native()
         };
         let results = self.run(&way)?;
-        if let Some((_, words)) = results.last_words.first() {
-            bail!("a case kills the runner: {words}");
-        }
-        let output = Command::new(unspool).arg("verify").arg(&trace).output()?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        Ok((!output.status.success()).then_some(said))
+        Ok((trace, results))
+    }
+
+    /// How many cases there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
     }
 
     /// Leaves these cases out of later runs.

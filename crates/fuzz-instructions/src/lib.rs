@@ -10,6 +10,7 @@
 //! the path of `unspool`. This crate is not for finding out what an instruction should do:
 //! the processor says so.
 
+pub mod accesses;
 pub mod campaign;
 pub mod case;
 pub mod compare;
@@ -19,6 +20,7 @@ pub mod layout;
 pub mod minimise;
 pub mod place;
 pub mod record;
+pub mod recorded;
 pub mod report;
 pub mod runner;
 pub mod state;

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::Parser;
 use unspool_fuzz_instructions::campaign::{self, Plan};
 use unspool_fuzz_instructions::case::Case;
-use unspool_fuzz_instructions::{runner, ways};
+use unspool_fuzz_instructions::{recorded, runner, ways};
 
 /// Random instructions, natively and observed: both must do the same
 #[derive(Debug, Parser)]
@@ -39,6 +39,10 @@ struct Arguments {
     /// Record the cases with all values instead, and ask whether the trace explains them
     #[arg(long)]
     recorded: bool,
+    /// Record the cases instead, and compare what is recorded of each first instruction
+    /// (address, size and kind of its accesses) with what it should access
+    #[arg(long)]
+    accesses: bool,
     /// A control: falsify one result in each file of cases, which must be reported
     #[arg(long)]
     falsify: bool,
@@ -64,6 +68,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         let said = campaign::verify(&unspool, &cases, true)?;
         println!("{}", said.as_deref().unwrap_or("all values are explained"));
         return Ok(said.is_none());
+    }
+    if arguments.accesses {
+        return compare_accesses(arguments, &unspool);
     }
     let named: Vec<&str> = if arguments.ways.is_empty() {
         ways::names().collect()
@@ -115,6 +122,37 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         println!("{way}: {count} differ");
     }
     Ok(summary.differences() == 0)
+}
+
+/// Compares recorded accesses. Says whether all are as they should be.
+fn compare_accesses(arguments: &Arguments, unspool: &std::path::Path) -> anyhow::Result<bool> {
+    let plan = recorded::Plan {
+        unspool,
+        cases: arguments.cases,
+        batch: arguments.batch,
+        seed: arguments.seed,
+        falsify: arguments.falsify.then_some(recorded::Falsehood::Size),
+    };
+    let started = Instant::now();
+    let findings = recorded::run(plan, |findings| {
+        eprintln!(
+            "{} cases in {} s, {} differences",
+            findings.recorded,
+            started.elapsed().as_secs(),
+            findings.differences.len()
+        );
+    })?;
+    for difference in findings.differences.iter().take(arguments.described) {
+        println!("{difference}");
+    }
+    println!(
+        "{} cases recorded, {} first instructions compared with {} accesses, {} differ",
+        findings.recorded,
+        findings.compared,
+        findings.accesses,
+        findings.differences.len()
+    );
+    Ok(findings.differences.is_empty())
 }
 
 /// Replays the cases of a file. Says whether all do the same.

@@ -3,7 +3,7 @@
 
 use libtest_mimic::Trial;
 use unspool_fuzz_instructions::campaign::{self, Plan};
-use unspool_fuzz_instructions::{Case, ways};
+use unspool_fuzz_instructions::{Case, recorded, ways};
 
 use crate::observer::{COMMAND, Verdict, trial};
 
@@ -22,6 +22,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial(
         "instructions::what_is_recorded_explains_memory".to_owned(),
         |_| explains_memory(),
+    ));
+    trials.push(trial(
+        "instructions::recorded_accesses_are_those_made".to_owned(),
+        |_| records_accesses(),
     ));
     for name in ways::names() {
         trials.push(trial(format!("instructions::random::{name}"), move |_| {
@@ -90,6 +94,36 @@ fn explains_memory() -> Result<(), Verdict> {
             "a write that is not recorded was not noticed".to_owned(),
         )),
     }
+}
+
+/// Address, size and kind of what first instructions access. The control: each falsehood in a
+/// record must be found, once.
+fn records_accesses() -> Result<(), Verdict> {
+    let compare = |cases, falsify| {
+        let plan = recorded::Plan {
+            unspool: &COMMAND,
+            cases,
+            batch: 2000,
+            seed: SEED,
+            falsify,
+        };
+        recorded::run(plan, |_| ()).map_err(|problem| Verdict::Wrong(format!("{problem:#}")))
+    };
+    let findings = compare(8000, None)?;
+    if !findings.differences.is_empty() || findings.accesses < 2000 {
+        return Err(Verdict::Wrong(format!(
+            "{} accesses were compared\n{}",
+            findings.accesses,
+            findings.differences.join("\n")
+        )));
+    }
+    for falsehood in recorded::Falsehood::ALL {
+        let found = compare(300, Some(falsehood))?.differences.len();
+        if found == 0 {
+            return Err(Verdict::Wrong(format!("{falsehood:?} was not noticed")));
+        }
+    }
+    Ok(())
 }
 
 /// The control: one changed bit in one result must be found.

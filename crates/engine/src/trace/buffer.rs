@@ -128,9 +128,18 @@ fn complete(thread: &Thread, start: u64, repetition: &Repetition) -> u64 {
         unsafe { std::ptr::copy(start as *const u8, trace.base as *mut u8, rest) };
         record = trace.base;
     }
-    for &(slot, register, half) in &repetition.stores {
-        let value = thread.register(register);
-        let value = if half { value & 0xffff_ffff } else { value };
+    for &(slot, stored) in &repetition.stores {
+        let value = thread.register(stored.number);
+        let value = match stored.half {
+            true => value & 0xffff_ffff,
+            false => value,
+        };
+        let base = match stored.beyond_fs {
+            // SAFETY: the slots belong to this thread.
+            true => unsafe { (*thread.slots).program_fs },
+            false => 0,
+        };
+        let value = value.wrapping_add(base);
         let word = record + WORD * (u64::from(slot) + 1);
         // SAFETY: the word lies in the record, for which there is room.
         unsafe { (word as *mut u64).write(value) };

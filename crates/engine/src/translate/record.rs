@@ -17,6 +17,7 @@ use crate::emit::{Address, Gpr, gpr};
 use crate::operands::{ElementMask, InstructionFacts, MemoryOperand, RegisterUse, Shape};
 use crate::slots::offset;
 use crate::trace::Repetition;
+use crate::trace::StoredRegister;
 
 /// The spill slots for saving flags: rax, and the flags themselves.
 pub(crate) const RAX_SPILL: u8 = 5;
@@ -30,9 +31,7 @@ pub(crate) const LOCK_SPILL: u8 = 7;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     /// A general register.
-    Register(Gpr),
-    /// Its lower half.
-    Half(Gpr),
+    Register(StoredRegister),
     /// ZF.
     ZeroFlag,
 }
@@ -101,13 +100,15 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
             Shape::Repeat { count, pointer },
         ) = (operand.extent, source.shape)
         {
-            for (slot, register) in [(after, count), (pointer_after, pointer)] {
-                let number = register.full_register().number() as Gpr;
-                let what = if register.is_gpr64() {
-                    After::Register(number)
-                } else {
-                    After::Half(number)
-                };
+            // The pointer is compared with the address, which has the segment's base in it.
+            let in_fs = source.segment == Some(Segment::Fs);
+            let words = [(after, count, false), (pointer_after, pointer, in_fs)];
+            for (slot, register, beyond_fs) in words {
+                let what = After::Register(StoredRegister {
+                    number: register.full_register().number() as Gpr,
+                    half: !register.is_gpr64(),
+                    beyond_fs,
+                });
                 if !stores.contains(&(slot, what)) {
                     stores.push((slot, what));
                 }
@@ -116,8 +117,7 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
     }
     if !stores.is_empty() {
         let stores = stores.iter().filter_map(|&(slot, what)| match what {
-            After::Register(register) => Some((slot, register, false)),
-            After::Half(register) => Some((slot, register, true)),
+            After::Register(register) => Some((slot, register)),
             After::ZeroFlag => None,
         });
         let repetition = Repetition {
@@ -138,10 +138,25 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
     for (slot, what) in stores {
         let at = Translation::slot_offset(slot);
         match what {
-            After::Register(register) => translation.builder.code.store(buffer, at, register),
-            After::Half(register) => {
-                translation.builder.code.zero_extend(scratch, register);
-                translation.builder.code.store(buffer, at, scratch);
+            After::Register(register) => {
+                let code = &mut translation.builder.code;
+                let mut stored = register.number;
+                if register.half {
+                    code.zero_extend(scratch, stored);
+                    stored = scratch;
+                }
+                if register.beyond_fs {
+                    let (base, index) = (Some(stored), None);
+                    let address = Address {
+                        base,
+                        index,
+                        displacement: 0,
+                    };
+                    code.lea_address(scratch, address, false);
+                    add_slot(code, scratch, offset::PROGRAM_FS);
+                    stored = scratch;
+                }
+                code.store(buffer, at, stored);
             }
             After::ZeroFlag => translation.builder.code.store_zero_flag(buffer, at),
         }
