@@ -127,6 +127,10 @@ fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)
     let id = unsafe { (*thread.slots).exit as u32 };
     match id {
         exit::PENDING | exit::INTERRUPTED => None,
+        exit::CALL_INTERRUPTED => {
+            // SAFETY: the slots belong to this thread.
+            Some((unsafe { (*thread.slots).target }, Resume::Midway))
+        }
         exit::INDIRECT => Some((after_indirect(process, thread), Resume::Entry)),
         exit::BUFFER_FULL => {
             trace::empty_buffer(thread);

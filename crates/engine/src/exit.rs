@@ -8,6 +8,8 @@ pub const INDIRECT: u32 = 1;
 pub const INTERRUPTED: u32 = 2;
 /// The trace buffer is full; the thread goes on at `slots.target`.
 pub const BUFFER_FULL: u32 = 3;
+/// Something is pending behind a call of a tool's function; the thread goes on at `slots.target`.
+pub const CALL_INTERRUPTED: u32 = 4;
 /// Exits of fragments are numbered from here.
 pub const FIRST: u32 = 16;
 

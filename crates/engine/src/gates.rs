@@ -8,6 +8,8 @@
 //! dirty upper vector halves.
 
 mod acquire;
+mod call;
+mod wide;
 
 pub(crate) use self::acquire::{Continuation, USABLE as ACQUIRES_BRIEFLY};
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
@@ -48,6 +50,12 @@ pub struct Gates {
     /// … to its end a signal makes it start again at `acquire_return`, where it sees that
     /// something is pending.
     pub acquire_end: u64,
+    /// Calls a tool's function with the arguments in the slots, and goes on in the cache.
+    pub call: u64,
+    /// As `acquire_return` …
+    pub call_return: u64,
+    /// … and `acquire_end`.
+    pub call_end: u64,
     /// `extern "C" fn(number, *const [u64; 6]) -> i64`: a system call that a signal can prevent.
     pub system_call: u64,
     /// From here …
@@ -71,6 +79,8 @@ pub struct VectorState {
     pub compact: bool,
     /// Whether AVX is usable.
     pub avx: bool,
+    /// Whether the processor tells which components are in use.
+    pub tells_use: bool,
 }
 
 impl VectorState {
@@ -89,6 +99,7 @@ impl VectorState {
         Some(VectorState {
             mask: enabled & WANTED,
             compact: __cpuid_count(0xd, 1).eax & 2 != 0,
+            tells_use: __cpuid_count(0xd, 1).eax & 4 != 0,
             avx: enabled & 4 != 0,
         })
     }
@@ -133,6 +144,7 @@ impl Gates {
         gates.emit_exit(code, vectors, control_word);
         gates.emit_system_call(code);
         gates.emit_acquire(code, crate::trace::acquire_lines);
+        gates.emit_call(code, vectors, control_word);
         gates
     }
 

@@ -11,13 +11,14 @@ mod hooks;
 mod tool;
 mod view;
 
-pub use action::{Action, Place};
+pub use action::{Action, Argument, Function, MOST_ARGUMENTS, Place};
 pub use counters::Counter;
 pub(crate) use counters::FAST_COUNTERS;
 pub(crate) use hooks::{
-    after_fork, conclude, leave_midway, thread_ends, thread_starts, translations_gone,
+    after_fork, conclude, leave_midway, system_call_enters, system_call_leaves, thread_ends,
+    thread_starts, translate, translations_gone,
 };
 pub(crate) use tool::{FragmentCounts, Instrumenter};
-pub use tool::{Instrumentation, install};
+pub use tool::{Instrumentation, SystemCall, install, thread_state, tool_address};
 pub(crate) use view::Insertions;
 pub use view::{Block, Branch, Instruction, Trace};

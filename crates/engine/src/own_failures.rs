@@ -6,11 +6,27 @@ use std::fmt::Write;
 
 use crate::finish::{ENGINE_FAILURE, say};
 use crate::gates;
+use crate::instrument::Instrumenter;
 use crate::process::Process;
 use crate::thread::Thread;
 
 const HELP: &str =
     "help: this is a defect of unspool, not of the program; please report it with the lines above";
+
+const TOOL_HELP: &str =
+    "help: this is a defect of the tool that observes the program, not of the program";
+
+/// Whether what fails is code of a tool, called by the engine or by inserted code, or in a thread
+/// that the tool started.
+fn is_tools(pc: u64) -> bool {
+    let called = || {
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*crate::slots::slots()).in_tool != 0 }
+    };
+    Instrumenter::get().is_some()
+        && !gates::in_cache(pc)
+        && (Thread::current().is_null() || called())
+}
 
 /// A fault inside the engine itself.
 pub fn fault(signal: i32, pc: u64, address: u64) {
@@ -20,6 +36,12 @@ pub fn fault(signal: i32, pc: u64, address: u64) {
     } else {
         format!("engine + {:#x}", pc.wrapping_sub(base))
     };
+    if is_tools(pc) {
+        end(&format!(
+            "error: the tool failed: signal {signal} at {pc:#x} ({place}), address {address:#x}{}\n{TOOL_HELP}",
+            circumstances(pc)
+        ));
+    }
     end(&format!(
         "error: the engine itself failed: signal {signal} at {pc:#x} ({place}), address {address:#x}{}\n{HELP}",
         circumstances(pc)
@@ -31,8 +53,13 @@ pub fn end_at_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let message = panic.payload_as_str().unwrap_or("a panic");
         let place = panic.location().map(ToString::to_string);
+        let (who, help) = if is_tools(0) {
+            ("the tool", TOOL_HELP)
+        } else {
+            ("the engine itself", HELP)
+        };
         end(&format!(
-            "error: the engine itself failed: {message}, at {}{}\n{HELP}",
+            "error: {who} failed: {message}, at {}{}\n{help}",
             place.unwrap_or_default(),
             circumstances(0)
         ));

@@ -8,7 +8,7 @@
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
 
-use crate::instrument::FAST_COUNTERS;
+use crate::instrument::{FAST_COUNTERS, MOST_ARGUMENTS};
 
 /// The program's registers while its thread is outside the code cache, and the words
 /// through which cache and engine talk.
@@ -56,6 +56,19 @@ pub struct Slots {
     pub element_mask: u64,
     /// Their indexes, as they lie in the vector register; of a tile its configuration.
     pub elements: [u64; 8],
+    /// Not zero while a tool's own code runs.
+    pub in_tool: u64,
+    /// The function of a tool that is to be called …
+    pub function: u64,
+    /// … with these arguments.
+    pub arguments: [u64; MOST_ARGUMENTS],
+    /// The program's MXCSR during the call, and one to compare it with.
+    pub control_words: [u32; 2],
+    /// The program's vector and mask registers during the call. (The XSAVE area is not for that:
+    /// its header must stay as the processor wants it.)
+    pub kept_vectors: [u64; 33 * 8],
+    /// Which components of the vector state the program uses during the call.
+    pub vectors_used: u64,
     /// What a tool keeps for the thread.
     pub tool_state: u64,
     /// Counters of a tool.
@@ -104,6 +117,12 @@ thread_local! {
             shared_seen: 0,
             element_mask: 0,
             elements: [0; 8],
+            in_tool: 0,
+            function: 0,
+            arguments: [0; MOST_ARGUMENTS],
+            control_words: [0; 2],
+            kept_vectors: [0; 33 * 8],
+            vectors_used: 0,
             tool_state: 0,
             counters: [0; FAST_COUNTERS],
             more_counters: 0,
@@ -150,6 +169,12 @@ pub(crate) mod offset {
     pub(crate) const PROGRAM_FS: i32 = offset_of!(Slots, program_fs) as i32;
     pub(crate) const ELEMENT_MASK: i32 = offset_of!(Slots, element_mask) as i32;
     pub(crate) const ELEMENTS: i32 = offset_of!(Slots, elements) as i32;
+    pub(crate) const KEPT_VECTORS: i32 = offset_of!(Slots, kept_vectors) as i32;
+    pub(crate) const VECTORS_USED: i32 = offset_of!(Slots, vectors_used) as i32;
+    pub(crate) const IN_TOOL: i32 = offset_of!(Slots, in_tool) as i32;
+    pub(crate) const FUNCTION: i32 = offset_of!(Slots, function) as i32;
+    pub(crate) const ARGUMENTS: i32 = offset_of!(Slots, arguments) as i32;
+    pub(crate) const CONTROL_WORDS: i32 = offset_of!(Slots, control_words) as i32;
     pub(crate) const COUNTERS: i32 = offset_of!(Slots, counters) as i32;
     pub(crate) const MORE_COUNTERS: i32 = offset_of!(Slots, more_counters) as i32;
     pub(crate) const VECTORS: i32 = offset_of!(Slots, vectors) as i32;

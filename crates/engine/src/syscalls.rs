@@ -13,7 +13,7 @@ use crate::emit::gpr;
 use crate::gates::RESTART;
 use crate::process::Process;
 use crate::thread::Thread;
-use crate::{code_pages, trace};
+use crate::{code_pages, instrument, trace};
 
 pub(crate) use beside::leave as leave_beside;
 pub(crate) use processes::list as list_thread;
@@ -41,7 +41,7 @@ pub(crate) struct Call {
 
 /// Executes the system call at the end of which the thread stands.
 pub fn system_call(process: &'static Process, thread: &mut Thread) {
-    let call = Call {
+    let mut call = Call {
         number: thread.register(gpr::RAX),
         arguments: [gpr::RDI, gpr::RSI, gpr::RDX, 10, 8, 9].map(|number| thread.register(number)),
     };
@@ -50,6 +50,7 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
     let flags = unsafe { (*thread.slots).flags };
     thread.set_register(gpr::RCX, thread.pc());
     thread.set_register(11, flags);
+    instrument::system_call_enters(thread, &mut call);
     trace::system_call_entry(thread, &call);
     let outcome = dispatch(process, thread, &call);
     if matches!(outcome, Outcome::RegistersSet) {
@@ -62,6 +63,7 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
             trace::system_call_exit(thread, &call, -i64::from(libc::EINTR));
             return;
         }
+        let result = instrument::system_call_leaves(thread, &call, result);
         thread.set_register(gpr::RAX, result as u64);
         trace::system_call_exit(thread, &call, result);
     }

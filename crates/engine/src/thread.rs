@@ -70,6 +70,9 @@ pub struct Thread {
     pub signal: Option<PendingSignal>,
     /// Whether the thread is being single-stepped to a boundary between instructions.
     pub stepping: bool,
+    /// Whether the step that is being made pushes the flags, and with them a trap flag that is
+    /// not the program's.
+    pub pushes_flags: bool,
     /// Whether the program has set its trap flag.
     pub trap_flag: bool,
     /// A place in the cache before the one instruction that is to be stepped over for a
@@ -114,6 +117,7 @@ impl Thread {
             },
             signal: None,
             stepping: false,
+            pushes_flags: false,
             trap_flag: false,
             step_from: 0,
             refused: None,

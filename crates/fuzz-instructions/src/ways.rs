@@ -48,6 +48,8 @@ const TABLE: &[(&str, &str, i64)] = &[
     ),
     ("tool", "tool run instruction-count", 0),
     ("tool-interrupted", "tool run instruction-count", 200),
+    ("tool-calls", "tool run control-flow", 0),
+    ("tool-calls-interrupted", "tool run control-flow", 1000),
     ("none", "trace --discard --order none", 0),
     ("ticket", "trace --discard --order ticket", 0),
     ("timestamp", "trace --discard --order timestamp", 0),

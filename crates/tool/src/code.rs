@@ -5,6 +5,9 @@ use std::ops::Deref;
 
 use unspool_engine::instrument::{self, Action, Counter, Place};
 
+use crate::argument::{Analysis, Arguments};
+use crate::tool::Tool;
+
 /// A piece of code with one entry that is translated as a whole: instructions in the order
 /// in which they are executed, unless a conditional branch leaves it on the way.
 ///
@@ -187,7 +190,64 @@ impl<'a, T> Instruction<'a, T> {
     }
 }
 
-impl<T> Point<'_, T> {
+impl<T: Tool> Point<'_, T> {
+    /// Calls a function each time control passes here, with the tool, what the tool keeps for the
+    /// thread, and the values of the arguments. The types must fit when the tool is compiled:
+    ///
+    /// ```
+    /// use unspool_tool::{Address, InstructionPointer, Register, Tool, Trace};
+    ///
+    /// struct Calls;
+    ///
+    /// impl Calls {
+    ///     fn passed(&self, count: &mut u64, at: Address, rdi: u64) {
+    ///         *count += 1;
+    ///     }
+    /// }
+    ///
+    /// impl Tool for Calls {
+    ///     type Thread = u64;
+    ///     fn instrument(&self, trace: &Trace<Self>) {
+    ///         let arguments = (InstructionPointer, Register::Rdi);
+    ///         trace.instructions().for_each(|it| it.before().call(Calls::passed, arguments));
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// In the other order they do not:
+    ///
+    /// ```compile_fail,E0631
+    /// # use unspool_tool::{Address, InstructionPointer, Register, Tool, Trace};
+    /// # struct Calls;
+    /// # impl Calls {
+    /// #     fn passed(&self, count: &mut u64, at: Address, rdi: u64) {
+    /// #         *count += 1;
+    /// #     }
+    /// # }
+    /// # impl Tool for Calls {
+    /// #     type Thread = u64;
+    /// #     fn instrument(&self, trace: &Trace<Self>) {
+    ///         let arguments = (Register::Rdi, InstructionPointer);
+    /// #         trace.instructions().for_each(|it| it.before().call(Calls::passed, arguments));
+    /// #     }
+    /// # }
+    /// ```
+    ///
+    /// The function runs in the program's thread. Counters of the thread can be a few
+    /// instructions ahead or behind meanwhile. It must not use x87 or MMX registers, which
+    /// compiled Rust never does.
+    pub fn call<F, A>(&self, function: F, arguments: A)
+    where
+        A: Arguments,
+        F: Analysis<T, T::Thread, A::Values>,
+    {
+        let action = Action::Call {
+            function: crate::call::entry::<T, F, A>(function),
+            arguments: arguments.sources(&self.instruction),
+        };
+        self.instruction.insert(self.place, action);
+    }
+
     /// Adds to a counter, each time control passes here. Before an instruction, it counts the
     /// times that the instruction completes: not those when it faults, and a repeated string
     /// instruction once.

@@ -41,12 +41,20 @@
 //! You supply the tool. This crate is not for programs that were stopped and are to be
 //! changed, nor for another processor than x86-64.
 
+mod argument;
+mod call;
 mod code;
 mod run;
 mod tool;
 
+pub use argument::{
+    Address, Analysis, Argument, Arguments, BranchTaken, Constant, EffectiveAddress,
+    InstructionPointer, Register, Word, branch_taken, effective_address,
+};
 pub use code::{Block, Instruction, Instructions, Point, Trace};
 pub use iced_x86;
 pub use run::{arguments, install, run, say};
 pub use tool::{ThreadInfo, Tool};
-pub use unspool_engine::instrument::{Branch, Counter};
+pub use unspool_engine::instrument::{Branch, Counter, SystemCall};
+pub use unspool_engine::operands::{MemoryOperand, RegisterUse, Shape};
+pub use unspool_events::AccessKind;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
-use unspool_engine::instrument::{self, Instrumentation};
+use unspool_engine::instrument::{self, Instrumentation, SystemCall};
 use unspool_engine::{Plan, Program, StartError, loader};
 
 use crate::code::Trace;
@@ -170,6 +170,10 @@ impl<T: Tool> Adapter<T> {
 }
 
 impl<T: Tool> Instrumentation for Adapter<T> {
+    fn address(&self) -> *const () {
+        (&raw const self.tool).cast()
+    }
+
     fn instrument(&self, trace: &instrument::Trace) {
         self.tool.instrument(&Trace::new(trace));
     }
@@ -189,6 +193,18 @@ impl<T: Tool> Instrumentation for Adapter<T> {
     unsafe fn forked(&self, state: *mut ()) {
         // SAFETY: the engine hands out the state of the calling thread.
         self.tool.forked(unsafe { Adapter::<T>::state(state) });
+    }
+
+    unsafe fn system_call_enters(&self, state: *mut (), call: &mut SystemCall) {
+        // SAFETY: the caller's.
+        let state = unsafe { Adapter::<T>::state(state) };
+        self.tool.system_call_entry(state, call);
+    }
+
+    unsafe fn system_call_leaves(&self, state: *mut (), call: &SystemCall, result: &mut i64) {
+        // SAFETY: the caller's.
+        let state = unsafe { Adapter::<T>::state(state) };
+        self.tool.system_call_exit(state, call, result);
     }
 
     fn ends(&self) {

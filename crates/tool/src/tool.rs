@@ -1,5 +1,7 @@
 //! What a tool is.
 
+use unspool_engine::instrument::SystemCall;
+
 use crate::code::Trace;
 
 /// A tool. One value of it serves all threads of the program, which call it at the same time.
@@ -26,6 +28,20 @@ pub trait Tool: Sized + Send + Sync + 'static {
     /// end before [`Tool::end`], those too that a process's end cuts short.
     fn thread_end(&self, thread: &ThreadInfo, state: Self::Thread) {
         let _ = (thread, state);
+    }
+
+    /// A thread is about to make a system call, which can be changed: what is made is what
+    /// `call` says then. The kernel's number of a call that does not exist (`u64::MAX`) makes
+    /// none, and gives `ENOSYS`.
+    fn system_call_entry(&self, state: &mut Self::Thread, call: &mut SystemCall) {
+        let _ = (state, call);
+    }
+
+    /// A system call is over, and its result can be changed: negative error numbers are as the
+    /// kernel gives them. Calls that do not return (`exit`, `execve`, `rt_sigreturn`) do not
+    /// come here, and one that a signal's handler comes before is entered again.
+    fn system_call_exit(&self, state: &mut Self::Thread, call: &SystemCall, result: &mut i64) {
+        let _ = (state, call, result);
     }
 
     /// The process was forked by the program, and this is the child, which goes on with a copy of

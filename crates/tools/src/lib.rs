@@ -4,7 +4,16 @@
 //! `unspool tool list` names them, `unspool tool run NAME -- PROGRAM` runs them.
 #![forbid(unsafe_code)]
 
+pub mod block_count;
+pub mod call_count;
+pub mod control_flow;
+pub mod edge_profile;
 pub mod instruction_count;
+pub mod memory_footprint;
+pub mod opcode_mix;
+pub mod system_calls;
+
+use unspool_tool::install;
 
 /// A tool that comes with `unspool`.
 #[derive(Debug, Clone, Copy)]
@@ -18,8 +27,45 @@ pub struct Shipped {
 }
 
 /// All of them.
-pub const ALL: &[Shipped] = &[Shipped {
-    name: "instruction-count",
-    about: "How many instructions the program executes",
-    install: || unspool_tool::install(instruction_count::InstructionCount::new()),
-}];
+pub const ALL: &[Shipped] = &[
+    Shipped {
+        name: "instruction-count",
+        about: "How many instructions the program executes",
+        install: || install(instruction_count::InstructionCount::new()),
+    },
+    Shipped {
+        name: "block-count",
+        about: "How many basic blocks it executes, and which most often",
+        install: || install(block_count::BlockCount::default()),
+    },
+    Shipped {
+        name: "edge-profile",
+        about: "How often its conditional branches are taken and not taken",
+        install: || install(edge_profile::EdgeProfile::default()),
+    },
+    Shipped {
+        name: "opcode-mix",
+        about: "Which instructions it executes, and how many of each",
+        install: || install(opcode_mix::OpcodeMix::default()),
+    },
+    Shipped {
+        name: "call-count",
+        about: "How many calls it makes, and how much stack they take",
+        install: || install(call_count::CallCount::default()),
+    },
+    Shipped {
+        name: "memory-footprint",
+        about: "How much memory it reads and writes, in how many lines and pages",
+        install: || install(memory_footprint::MemoryFootprint::default()),
+    },
+    Shipped {
+        name: "system-calls",
+        about: "Which system calls it makes, with arguments and results",
+        install: || install(system_calls::SystemCalls),
+    },
+    Shipped {
+        name: "control-flow",
+        about: "Whether each instruction comes where the one before it led to",
+        install: || install(control_flow::ControlFlow::default()),
+    },
+];

@@ -1,9 +1,69 @@
 //! What the engine tells the tool.
 
-use super::{Instrumenter, counters};
+use super::{Instrumenter, SystemCall, Trace, counters};
 use crate::cache::{Cache, Position};
 use crate::process::Process;
+use crate::slots::slots;
+use crate::syscalls::Call;
 use crate::thread::{Place, Thread};
+
+/// Runs code of the tool: if it fails, the tool is to blame.
+fn in_tool<R>(run: impl FnOnce() -> R) -> R {
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*slots()).in_tool = 1 };
+    let result = run();
+    // SAFETY: as above.
+    unsafe { (*slots()).in_tool = 0 };
+    result
+}
+
+/// What the tool keeps for the calling thread.
+fn state(thread: &Thread) -> *mut () {
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).tool_state as *mut () }
+}
+
+/// Asks the tool what to insert.
+pub(crate) fn translate(instrumenter: &Instrumenter, trace: &Trace) {
+    in_tool(|| instrumenter.tool.instrument(trace));
+}
+
+/// A system call begins.
+pub(crate) fn system_call_enters(thread: &Thread, call: &mut Call) {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return;
+    };
+    let mut seen = SystemCall {
+        number: call.number,
+        arguments: call.arguments,
+    };
+    // SAFETY: the state is this thread's.
+    in_tool(|| unsafe {
+        instrumenter
+            .tool
+            .system_call_enters(state(thread), &mut seen);
+    });
+    (call.number, call.arguments) = (seen.number, seen.arguments);
+}
+
+/// A system call is over.
+pub(crate) fn system_call_leaves(thread: &Thread, call: &Call, result: i64) -> i64 {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return result;
+    };
+    let seen = SystemCall {
+        number: call.number,
+        arguments: call.arguments,
+    };
+    let mut result = result;
+    // SAFETY: the state is this thread's.
+    in_tool(|| unsafe {
+        instrumenter
+            .tool
+            .system_call_leaves(state(thread), &seen, &mut result);
+    });
+    result
+}
 
 /// The thread is about to run its first instruction.
 pub(crate) fn thread_starts(thread: &Thread) {
@@ -13,7 +73,7 @@ pub(crate) fn thread_starts(thread: &Thread) {
     if let Err(error) = counters::prepare() {
         crate::finish::fatal(&format!("no memory for a thread's counters: {error}"));
     }
-    let state = instrumenter.tool.thread_starts(thread.number);
+    let state = in_tool(|| instrumenter.tool.thread_starts(thread.number));
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).tool_state = state as u64 };
 }
@@ -30,7 +90,7 @@ pub(crate) fn thread_ends(thread: &Thread) {
     unsafe {
         let state = std::mem::take(&mut (*thread.slots).tool_state);
         let state = state as *mut ();
-        instrumenter.tool.thread_ends(thread.number, state);
+        in_tool(|| instrumenter.tool.thread_ends(thread.number, state));
     }
     let threads = Process::get().threads.lock();
     counters::keep();
@@ -44,7 +104,7 @@ pub(crate) fn conclude(thread: &Thread) {
         return;
     };
     thread_ends(thread);
-    instrumenter.tool.ends();
+    in_tool(|| instrumenter.tool.ends());
 }
 
 /// In a forked child.

@@ -1,16 +1,37 @@
 //! The tool as the engine knows it.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::{Counter, Trace};
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
+use crate::slots::slots;
 use crate::translate::superblock::Limits;
 use crate::warmth::Arrival;
+
+/// The address that the tool gave as [`Instrumentation::address`]; null if there is no tool.
+#[must_use]
+#[inline]
+pub fn tool_address() -> *const () {
+    ADDRESS.load(Ordering::Relaxed)
+}
+
+/// What [`Instrumentation::thread_starts`] returned for the calling thread.
+#[must_use]
+#[inline]
+pub fn thread_state() -> *mut () {
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*slots()).tool_state as *mut () }
+}
+
+static ADDRESS: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// What the engine calls. Every method may be called by any thread of the program; only
 /// [`Instrumentation::instrument`] never by two at once.
 pub trait Instrumentation: Send + Sync {
+    /// What [`tool_address`] gives to the functions that the tool has called.
+    fn address(&self) -> *const ();
     /// Code is about to be translated.
     fn instrument(&self, trace: &Trace);
     /// The calling thread is about to execute its first instruction. Returns what the tool
@@ -28,8 +49,27 @@ pub trait Instrumentation: Send + Sync {
     /// # Safety
     /// `state` must be what [`Instrumentation::thread_starts`] returned for the thread.
     unsafe fn forked(&self, state: *mut ());
+    /// The calling thread makes a system call, which the tool may change.
+    ///
+    /// # Safety
+    /// As for [`Instrumentation::forked`].
+    unsafe fn system_call_enters(&self, state: *mut (), call: &mut SystemCall);
+    /// The calling thread's system call is over; the tool may change its result.
+    ///
+    /// # Safety
+    /// As for [`Instrumentation::forked`].
+    unsafe fn system_call_leaves(&self, state: *mut (), call: &SystemCall, result: &mut i64);
     /// The program has ended, or becomes another one.
     fn ends(&self);
+}
+
+/// A system call of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SystemCall {
+    /// Its number.
+    pub number: u64,
+    /// Its six arguments, used or not.
+    pub arguments: [u64; 6],
 }
 
 /// The tool with which the program is observed, and what is known of its fragments.
@@ -65,6 +105,8 @@ pub fn install(tool: Box<dyn Instrumentation>) {
         call_sites: Mutex::default(),
         state_sizes: ExtendedStateSizes::of_this_processor(),
     };
+    let address = instrumenter.tool.address().cast_mut();
+    ADDRESS.store(address, Ordering::Release);
     let first = INSTRUMENTER.set(instrumenter).is_ok();
     assert!(first, "a process has one tool");
 }

@@ -287,6 +287,8 @@ fn take_out(thread: &mut Thread, context: &mut Context) {
         context.set_pc(gates.bail);
     } else if (gates.acquire_return..gates.acquire_end).contains(&pc) {
         context.set_pc(gates.acquire_return);
+    } else if (gates.call_return..gates.call_end).contains(&pc) {
+        context.set_pc(gates.call_return);
     } else if in_translated_code(gates, pc) {
         context.hold_signals();
         leave_or_step(thread, context);
@@ -304,6 +306,13 @@ fn step(thread: &mut Thread, context: &mut Context) {
         // The instruction was the program's `popf`, and has taken its trap flag away.
         thread.trap_flag = false;
         thread.trap_due = true;
+    }
+    if std::mem::take(&mut thread.pushes_flags) {
+        let second_byte = context.registers[libc::REG_RSP as usize] as u64 + 1;
+        let mut byte = [0];
+        if guarded::read(second_byte, &mut byte) {
+            let _ = guarded::write(second_byte, &[byte[0] & !((TRAP_FLAG >> 8) as u8)]);
+        }
     }
     let gates = &Process::get().gates;
     if in_translated_code(gates, context.pc()) {
@@ -352,8 +361,23 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
     } else {
         drop(code);
         thread.stepping = true;
+        thread.pushes_flags = !thread.trap_flag && pushes_flags(pc);
         context.set_trap_flag(true);
     }
+}
+
+/// Whether the instruction at a place in the cache is `pushf`, whatever its prefixes.
+fn pushes_flags(pc: u64) -> bool {
+    const PUSHF: u8 = 0x9c;
+    let mut bytes = [0; crate::decode::MAX_LENGTH];
+    let is_prefix = |byte: &u8| {
+        matches!(
+            byte,
+            0x66 | 0x67 | 0x40..=0x4f | 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0xf2 | 0xf3
+        )
+    };
+    // The cache does not end behind an instruction.
+    guarded::read(pc, &mut bytes) && bytes.iter().find(|byte| !is_prefix(byte)) == Some(&PUSHF)
 }
 
 /// Puts the registers into the slots as they are, borrowed or not.
@@ -387,6 +411,7 @@ fn save_program(
 fn leave(thread: &mut Thread, gates: &Gates, why: u32, context: &mut Context) {
     // SAFETY: the slots belong to this thread.
     unsafe {
+        thread.pushes_flags = false;
         if std::mem::take(&mut thread.stepping) {
             // What the steps were to lead to is still to be done.
             context.set_trap_flag(false);

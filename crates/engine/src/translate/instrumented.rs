@@ -6,12 +6,15 @@
 //! What is counted along a path is added up while translating and added to the counters once
 //! ([`counts`]), where the flags are dead if there is such a place.
 
+mod calls;
 mod counts;
+mod scratch;
 
-use self::counts::{Amounts, Scratch, Tally};
+use self::counts::{Amounts, Tally, inside_is_taken};
+use self::scratch::Scratch;
 use super::Source;
 use super::copy::{Builder, Callee};
-use super::superblock::{Course, End, Item, fetch, live_flags_at, turns};
+use super::superblock::{Course, End, Item, fetch, live_flags_at, runs_on, turns};
 use crate::cache::{Cache, CacheFull, Exit};
 use crate::decode::{Kind, Segment};
 use crate::emit::{TARGET, gpr};
@@ -25,6 +28,8 @@ use crate::warmth::Warmth;
 struct Leaving {
     /// The field of the jump to the code that finishes it.
     field: u64,
+    /// The number of the branch.
+    number: usize,
     target: u64,
     /// What is still to be added to counters.
     due: Amounts,
@@ -57,7 +62,7 @@ pub(crate) fn translate(
         Vec::new()
     } else {
         let trace = Trace::new(&items);
-        instrumenter.tool.instrument(&trace);
+        crate::instrument::translate(instrumenter, &trace);
         trace.into_insertions()
     };
     let mut translation = Translation {
@@ -99,7 +104,19 @@ impl Translation<'_> {
                 let scratch = Scratch::beside(Some(item));
                 self.add(&amounts, item.flags_live, scratch);
             }
-            self.execute(item, index, insertions);
+            calls::emit(self, item, &insertions.before);
+            if runs_on(item.layout.kind) {
+                self.execute(item, index, insertions);
+                let inside = if inside_is_taken(item) {
+                    &insertions.taken
+                } else {
+                    &insertions.after
+                };
+                calls::emit(self, item, inside);
+            } else {
+                calls::emit(self, item, &insertions.taken);
+                self.execute(item, index, insertions);
+            }
             let emitted = (self.builder.code.here() - before) as u32;
             self.builder
                 .draft
@@ -123,6 +140,14 @@ impl Translation<'_> {
         }
         for leaving in std::mem::take(&mut self.leaving) {
             self.builder.code.land(leaving.field);
+            let item = &items[leaving.number];
+            let outside = &insertions[leaving.number];
+            let outside = if inside_is_taken(item) {
+                &outside.after
+            } else {
+                &outside.taken
+            };
+            calls::emit(self, item, outside);
             let live = self.flags_live_at(leaving.target);
             self.add(&leaving.due, live, Scratch::beside(None));
             self.builder
@@ -169,12 +194,17 @@ impl Translation<'_> {
                     Course::Target => (condition ^ 1, next_pc),
                 };
                 let due = self.tally.aside(index, item, insertions);
-                if due.is_empty() {
+                let outside = if inside_is_taken(item) {
+                    &insertions.after
+                } else {
+                    &insertions.taken
+                };
+                if due.is_empty() && outside.is_empty() {
                     self.builder
                         .exit_jump(Some(leaving), ExitKind::Direct, target);
                 } else {
                     self.builder.code.bytes(&[0x0f, 0x80 | leaving]);
-                    self.leave_aside(target, due);
+                    self.leave_aside(index, target, due);
                 }
             }
             Kind::JrcxzOrLoop { .. } => {
@@ -183,7 +213,7 @@ impl Translation<'_> {
                 // Taken: over the short jump.
                 self.builder.code.bytes(&[2, 0xeb, 5, 0xe9]);
                 let due = self.tally.aside(index, item, insertions);
-                self.leave_aside(layout.target, due);
+                self.leave_aside(index, layout.target, due);
             }
             Kind::JumpDirect => {
                 self.builder
@@ -258,10 +288,15 @@ impl Translation<'_> {
     }
 
     /// Emits the field of a jump to the code that adds what is due and goes on elsewhere.
-    fn leave_aside(&mut self, target: u64, due: Amounts) {
+    fn leave_aside(&mut self, number: usize, target: u64, due: Amounts) {
         let field = self.builder.code.here();
         self.builder.code.imm32(0);
-        self.leaving.push(Leaving { field, target, due });
+        self.leaving.push(Leaving {
+            field,
+            number,
+            target,
+            due,
+        });
     }
 
     fn call_direct(&mut self, target: u64, next_pc: u64) {

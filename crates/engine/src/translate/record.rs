@@ -13,7 +13,7 @@ use super::superblock::Item;
 use super::traced::Translation;
 use crate::cache::{FLAGS, Loan};
 use crate::decode::{Kind, Segment};
-use crate::emit::{Address, Gpr, gpr};
+use crate::emit::{Address, Emitter, Gpr, gpr};
 use crate::operands::{ElementMask, InstructionFacts, MemoryOperand, RegisterUse, Shape};
 use crate::slots::offset;
 use crate::trace::Repetition;
@@ -368,7 +368,11 @@ fn thread_pointer_address(translation: &mut Translation, displacement: i64) -> A
 /// Emits the computation of an operand's address into the scratch register.
 pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryOperand) {
     let scratch = translation.warmth.scratch();
-    let code = &mut translation.builder.code;
+    load_address(&mut translation.builder.code, scratch, operand);
+}
+
+/// Emits the computation of an operand's address into a register that it does not use.
+pub(crate) fn load_address(code: &mut Emitter, scratch: Gpr, operand: &MemoryOperand) {
     let number = |register: Register| register.full_register().number() as Gpr;
     let base = (operand.base != Register::None).then(|| number(operand.base));
     let mut index = scalar_index(operand).map(|(index, scale)| (number(index), scale));
@@ -459,7 +463,7 @@ pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryO
 
 /// Adds a slot to a register without touching the flags: `lea` with the slot's value in a
 /// register that is borrowed for the moment.
-fn add_slot(code: &mut crate::emit::Emitter, register: Gpr, slot: i32) {
+fn add_slot(code: &mut Emitter, register: Gpr, slot: i32) {
     // Borrow rdx or rbx, whichever is not the scratch register itself.
     let helper = if register == gpr::RDX {
         gpr::RBX

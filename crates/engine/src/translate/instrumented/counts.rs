@@ -5,7 +5,8 @@
 //! instructions themselves: if one of them faults, what was added too much is taken back (see
 //! [`FragmentCounts`](crate::instrument::FragmentCounts)).
 
-use crate::emit::{Emitter, Gpr, TARGET, gpr};
+use super::scratch::Scratch;
+use crate::emit::Emitter;
 use crate::instrument::{Action, Counter, FAST_COUNTERS, Insertions};
 use crate::slots::offset;
 use crate::translate::superblock::{Course, Item};
@@ -68,8 +69,9 @@ impl Tally {
 
     fn count(&mut self, number: u32, actions: &[Action]) {
         for action in actions {
-            let Action::Count { counter, amount } = *action;
-            self.due.push((number, counter, i64::from(amount)));
+            if let Action::Count { counter, amount } = *action {
+                self.due.push((number, counter, i64::from(amount)));
+            }
         }
     }
 
@@ -96,8 +98,9 @@ impl Tally {
             &insertions.taken
         };
         for action in insertions.before.iter().chain(outside) {
-            let Action::Count { counter, amount } = *action;
-            accumulate(&mut amounts, counter, i64::from(amount));
+            if let Action::Count { counter, amount } = *action {
+                accumulate(&mut amounts, counter, i64::from(amount));
+            }
         }
         for &(at, counter, amount) in &self.added {
             if at as usize <= number {
@@ -111,7 +114,7 @@ impl Tally {
 
 /// Whether the path that stays in the superblock goes on at the instruction's target, or
 /// leaves it there for good.
-fn inside_is_taken(item: &Item) -> bool {
+pub(super) fn inside_is_taken(item: &Item) -> bool {
     item.course == Course::Target
         || item.side_exit().is_none() && !crate::translate::superblock::runs_on(item.layout.kind)
 }
@@ -122,54 +125,6 @@ fn accumulate(amounts: &mut Amounts, counter: Counter, amount: i64) {
         None => amounts.push((counter, amount)),
     }
 }
-
-/// Two registers that may be borrowed for a moment.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Scratch {
-    registers: [Gpr; 2],
-    /// Whether the value of the first is kept elsewhere, and brought back from there.
-    first_is_free: bool,
-}
-
-impl Scratch {
-    /// Registers that an instruction does not touch, since it may be half emitted.
-    pub(super) fn beside(item: Option<&Item>) -> Scratch {
-        let touched = item.map_or(0, |item| item.uses.read | item.uses.written);
-        let mut untouched = [gpr::RCX, gpr::RDX, gpr::RBX, gpr::RSI, gpr::RDI, 8, 9]
-            .into_iter()
-            .filter(|register| touched & 1 << register == 0);
-        let mut next = || {
-            untouched
-                .next()
-                .expect("an instruction touches five registers at most")
-        };
-        Scratch {
-            registers: [next(), next()],
-            first_is_free: false,
-        }
-    }
-
-    /// The register of an indirect branch's target, whose value is in its slot already.
-    pub(super) fn target() -> Scratch {
-        Scratch {
-            registers: [TARGET, gpr::RCX],
-            first_is_free: true,
-        }
-    }
-
-    /// Which of them are borrowed, with their slots, if `count` are needed.
-    fn borrowed(self, count: usize) -> impl Iterator<Item = (Gpr, i32)> {
-        const SPILLS: [u8; 2] = [FIRST_SPILL, SECOND_SPILL];
-        let all = self.registers.into_iter().zip(SPILLS).take(count);
-        all.skip(usize::from(self.first_is_free))
-            .map(|(register, spill)| (register, offset::spill(spill)))
-    }
-}
-
-/// The spill slots of scratch registers.
-const FIRST_SPILL: u8 = 7;
-/// See [`FIRST_SPILL`].
-const SECOND_SPILL: u8 = 5;
 
 /// Emits additions to counters.
 pub(super) fn add(code: &mut Emitter, amounts: &Amounts, flags_live: bool, scratch: Scratch) {

@@ -1,0 +1,60 @@
+//! Registers that inserted code borrows for a moment.
+
+use crate::emit::{Gpr, TARGET, gpr};
+use crate::slots::offset;
+use crate::translate::superblock::Item;
+
+/// The spill slots of scratch registers.
+pub(super) const FIRST_SPILL: u8 = 7;
+/// See [`FIRST_SPILL`].
+const SECOND_SPILL: u8 = 5;
+
+/// Two registers that may be borrowed for a moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scratch {
+    pub(super) registers: [Gpr; 2],
+    /// Whether the value of the first is kept elsewhere, and brought back from there.
+    first_is_free: bool,
+}
+
+impl Scratch {
+    /// Registers that an instruction does not touch, since it may be half emitted.
+    pub(super) fn beside(item: Option<&Item>) -> Scratch {
+        Scratch::without(item.map_or(0, |item| item.uses.read | item.uses.written))
+    }
+
+    /// Registers that are not in a mask.
+    ///
+    /// # Panics
+    /// If there are not two.
+    pub(super) fn without(touched: u16) -> Scratch {
+        let mut untouched = [gpr::RCX, gpr::RDX, gpr::RBX, gpr::RSI, gpr::RDI, 8, 9, 10]
+            .into_iter()
+            .filter(|register| touched & 1 << register == 0);
+        let mut next = || {
+            untouched
+                .next()
+                .expect("an instruction touches six registers at most")
+        };
+        Scratch {
+            registers: [next(), next()],
+            first_is_free: false,
+        }
+    }
+
+    /// The register of an indirect branch's target, whose value is in its slot already.
+    pub(super) fn target() -> Scratch {
+        Scratch {
+            registers: [TARGET, gpr::RCX],
+            first_is_free: true,
+        }
+    }
+
+    /// Which of them are borrowed, with their slots, if `count` are needed.
+    pub(super) fn borrowed(self, count: usize) -> impl Iterator<Item = (Gpr, i32)> {
+        const SPILLS: [u8; 2] = [FIRST_SPILL, SECOND_SPILL];
+        let all = self.registers.into_iter().zip(SPILLS).take(count);
+        all.skip(usize::from(self.first_is_free))
+            .map(|(register, spill)| (register, offset::spill(spill)))
+    }
+}

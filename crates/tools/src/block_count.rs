@@ -1,0 +1,42 @@
+//! Counts the basic blocks that a program executes, and names the most frequent ones.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use unspool_tool::{Counter, Tool, Trace, say};
+
+/// Blocks that are named.
+const NAMED: usize = 10;
+
+/// Counts blocks by their addresses.
+#[derive(Default)]
+pub struct BlockCount {
+    blocks: Mutex<BTreeMap<u64, Counter>>,
+}
+
+impl Tool for BlockCount {
+    type Thread = ();
+
+    fn instrument(&self, trace: &Trace<Self>) {
+        let mut blocks = self.blocks.lock().expect("no thread panics with it");
+        for block in trace.blocks() {
+            let counter = blocks.entry(block.address()).or_insert_with(Counter::new);
+            block.before().count(*counter, 1);
+        }
+    }
+
+    fn end(&self) {
+        let blocks = self.blocks.lock().expect("no thread panics with it");
+        let mut counts: Vec<(u64, u64)> = blocks
+            .iter()
+            .map(|(&address, counter)| (counter.total(), address))
+            .collect();
+        counts.sort_unstable_by(|left, right| right.cmp(left));
+        let executed: u64 = counts.iter().map(|(count, _)| count).sum();
+        let mut text = format!("{executed} blocks, at {} addresses", counts.len());
+        for (count, address) in counts.iter().take(NAMED) {
+            text.push_str(&format!("\n{count:>16}  {address:#x}"));
+        }
+        say(&text);
+    }
+}
