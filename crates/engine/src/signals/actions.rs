@@ -140,16 +140,19 @@ pub fn reset(signal: i32) {
     set_kernel_action(signal, &Action::default());
 }
 
-/// Gives the kernel the dispositions that the program's next image inherits.
+/// Gives the kernel the dispositions that the program's next image inherits. Handlers become
+/// the default then without anybody's doing: those that translated code needs stay, because
+/// other threads run until the `execve` succeeds.
 pub fn prepare_exec(actions: &Actions) {
     for signal in 1..=64 {
-        let handler = actions.get(signal).handler;
-        if signal != libc::SIGKILL && signal != libc::SIGSTOP {
-            let inherited = if handler == IGNORE { IGNORE } else { DEFAULT };
+        let ignored = actions.get(signal).handler == IGNORE;
+        let fixed = [libc::SIGKILL, libc::SIGSTOP].contains(&signal);
+        let needed = bit(signal) & (SYNCHRONOUS | bit(STOP)) != 0;
+        if !fixed && (ignored || !needed) {
             set_kernel_action(
                 signal,
                 &Action {
-                    handler: inherited,
+                    handler: if ignored { IGNORE } else { DEFAULT },
                     ..Action::default()
                 },
             );
