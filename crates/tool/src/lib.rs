@@ -25,7 +25,7 @@
 //!     }
 //!
 //!     fn end(&self) {
-//!         eprintln!("{} instructions", self.executed.total());
+//!         unspool_tool::say(&format!("{} instructions", self.executed.total()));
 //!     }
 //! }
 //!
@@ -34,9 +34,12 @@
 //! }
 //! ```
 //!
-//! Built with `cargo build`, it is run as `./instruction-count -- PROGRAM ARGUMENTS`.
-//! (`unspool tool new` makes a crate that builds.) Although it asks for a count at every
-//! instruction, one addition for each piece of code is all that is inserted.
+//! Built with `cargo build`, it is run as `./instruction-count -- PROGRAM ARGUMENTS`. Its crate
+//! needs the file `.cargo/config.toml` that this project has: a tool is one static executable
+//! that can be loaded anywhere, so that its C library never meets the program's. It tells
+//! what it found by [`say`], because many programs close their standard error before they end.
+//! Although it asks for a count at every instruction, one addition for each piece of code is
+//! all that is inserted.
 //!
 //! You supply the tool. This crate is not for programs that were stopped and are to be
 //! changed, nor for another processor than x86-64.
