@@ -1,9 +1,7 @@
 //! Which file something is, and which content it has, as the kernel tells it.
 
-use std::fs::{File, Metadata};
-use std::mem::ManuallyDrop;
-use std::os::fd::FromRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::regions::{Object, Version};
@@ -23,34 +21,32 @@ impl FileIdentity {
     /// Of the file at a path, if there is one.
     #[must_use]
     pub fn at(path: &Path) -> Option<FileIdentity> {
-        let facts = std::fs::metadata(path).ok()?;
-        Some(FileIdentity::new(&facts))
+        let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+        // SAFETY: the path is a C string, and there is room for the answer.
+        FileIdentity::ask(|facts| unsafe { libc::stat(path.as_ptr(), facts) })
     }
 
-    /// Of an open file of the program's.
+    /// Of an open file of the program's. A program that has forbidden itself some system calls
+    /// may still use the oldest of those that tell this, so it is the one that is made here.
     #[must_use]
     pub fn open(descriptor: i32) -> Option<FileIdentity> {
-        if descriptor < 0 {
-            return None;
-        }
-        // SAFETY: the file is only asked about, and stays open, because it is never dropped. A
-        // descriptor that is closed meanwhile is answered with an error.
-        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
-        let facts = file.metadata().ok()?;
-        Some(FileIdentity::new(&facts))
+        // SAFETY: there is room for the answer; a descriptor that is closed has none.
+        FileIdentity::ask(|facts| unsafe { libc::fstat(descriptor, facts) })
     }
 
-    fn new(facts: &Metadata) -> FileIdentity {
-        FileIdentity {
+    fn ask(question: impl FnOnce(*mut libc::stat) -> i32) -> Option<FileIdentity> {
+        // SAFETY: all fields are integers.
+        let mut facts: libc::stat = unsafe { std::mem::zeroed() };
+        (question(&raw mut facts) == 0).then(|| FileIdentity {
             object: Object {
-                device: facts.dev(),
-                inode: facts.ino(),
+                device: facts.st_dev,
+                inode: facts.st_ino,
             },
             version: Version {
-                size: facts.len(),
-                modified: (facts.mtime(), facts.mtime_nsec()),
+                size: facts.st_size as u64,
+                modified: (facts.st_mtime, facts.st_mtime_nsec),
             },
-            named: facts.nlink() != 0,
-        }
+            named: facts.st_nlink != 0,
+        })
     }
 }
