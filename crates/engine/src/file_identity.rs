@@ -37,7 +37,7 @@ impl FileIdentity {
     fn ask(question: impl FnOnce(*mut libc::stat) -> i32) -> Option<FileIdentity> {
         // SAFETY: all fields are integers.
         let mut facts: libc::stat = unsafe { std::mem::zeroed() };
-        (question(&raw mut facts) == 0).then(|| FileIdentity {
+        (question(&raw mut facts) == 0).then_some(FileIdentity {
             object: Object {
                 device: facts.st_dev,
                 inode: facts.st_ino,

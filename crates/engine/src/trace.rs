@@ -37,6 +37,7 @@ use crate::start::{Program, StartError};
 use crate::translate::Source;
 use crate::translate::record;
 use crate::translate::superblock::Limits;
+use crate::translate::torn::TornPlaces;
 use crate::warmth::Arrival;
 use crate::warmth::Warmth;
 
@@ -81,8 +82,7 @@ pub struct Tracer {
     most_buffer_bytes: AtomicU64,
     progress: summary::Progress,
     skew: skew::Skew,
-    /// Where superblocks were torn; see [`Limits::is_torn`].
-    torn: Mutex<HashSet<u64>>,
+    torn: TornPlaces,
 }
 
 /// What is known of a fragment of a traced program.
@@ -207,7 +207,7 @@ impl Tracer {
             most_buffer_bytes: AtomicU64::new(0),
             progress: summary::Progress::default(),
             skew: skew::Skew::new(plan),
-            torn: Mutex::default(),
+            torn: TornPlaces::default(),
         };
         for segment in &loaded.segments {
             if let Some(file) = &segment.file {
@@ -384,12 +384,8 @@ impl Limits for Tracer {
         record::word_bound(operands, facts)
     }
 
-    fn note_torn(&self, pc: u64) {
-        lock(&self.torn).insert(pc);
-    }
-
-    fn is_torn(&self, pc: u64) -> bool {
-        lock(&self.torn).contains(&pc)
+    fn torn(&self) -> &TornPlaces {
+        &self.torn
     }
 
     fn follows_calls(&self) -> bool {
@@ -424,7 +420,7 @@ pub(crate) fn freeze() -> Option<Frozen> {
         _values: lock(&tracer.value_services),
         _modules: lock(&tracer.modules),
         _meter: lock(&tracer.meter),
-        _torn: lock(&tracer.torn),
+        _torn: tracer.torn.freeze(),
         _hooks: tracer.functions.freeze(),
     })
 }

@@ -15,6 +15,7 @@ pub mod plain;
 mod reader;
 pub mod record;
 pub mod superblock;
+pub(crate) mod torn;
 pub mod traced;
 
 use crate::regions::Regions;

@@ -189,6 +189,34 @@ pub struct Instruction {
     pub(super) memory_modrm: bool,
 }
 
+impl Kind {
+    /// Whether a copy faults or traps as the instruction does in place, and nothing is executed
+    /// behind it.
+    #[must_use]
+    pub fn faults_when_copied(self) -> bool {
+        matches!(
+            self,
+            Kind::Int3
+                | Kind::Int { vector: 3 }
+                | Kind::Int1
+                | Kind::Ud
+                | Kind::Hlt
+                | Kind::Invalid
+                | Kind::Xabort
+                | Kind::Xend
+        )
+    }
+
+    /// Whether a copy does the same without more ado, though it is not [`Kind::Plain`].
+    #[must_use]
+    pub fn is_copied_as_it_is(self) -> bool {
+        matches!(
+            self,
+            Kind::Xtest | Kind::Cpuid | Kind::Rdtsc | Kind::Rdtscp | Kind::Xgetbv
+        )
+    }
+}
+
 impl Instruction {
     /// REX.W or its equivalent.
     #[must_use]

@@ -140,7 +140,7 @@ pub(crate) fn leave_midway(cache: &Cache, position: Position, completed: bool) {
         return;
     }
     if position.index != 0 {
-        crate::translate::superblock::Limits::note_torn(instrumenter, position.pc);
+        instrumenter.torn.note(position.pc);
     }
     let executed = position.index + u32::from(completed);
     let begun = position.index + u32::from(!position.boundary);

@@ -1,6 +1,6 @@
 //! The tool as the engine knows it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -8,6 +8,7 @@ use super::{Counter, Trace};
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
 use crate::slots::slots;
 use crate::translate::superblock::Limits;
+use crate::translate::torn::TornPlaces;
 use crate::warmth::Arrival;
 
 /// The address that the tool gave as [`Instrumentation::address`]; null if there is no tool.
@@ -76,7 +77,7 @@ pub struct SystemCall {
 pub(crate) struct Instrumenter {
     pub(crate) tool: Box<dyn Instrumentation>,
     fragments: Mutex<Vec<FragmentCounts>>,
-    torn: Mutex<HashSet<u64>>,
+    pub(crate) torn: TornPlaces,
     call_sites: Mutex<HashMap<(u64, u64), u32>>,
     state_sizes: ExtendedStateSizes,
 }
@@ -101,7 +102,7 @@ pub fn install(tool: Box<dyn Instrumentation>) {
     let instrumenter = Instrumenter {
         tool,
         fragments: Mutex::default(),
-        torn: Mutex::default(),
+        torn: TornPlaces::default(),
         call_sites: Mutex::default(),
         state_sizes: ExtendedStateSizes::of_this_processor(),
     };
@@ -167,7 +168,7 @@ impl Instrumenter {
     pub(crate) fn freeze(&self) -> impl Sized + '_ {
         (
             lock(&self.fragments),
-            lock(&self.torn),
+            self.torn.freeze(),
             lock(&self.call_sites),
         )
     }
@@ -186,12 +187,8 @@ impl Limits for Instrumenter {
         0
     }
 
-    fn note_torn(&self, pc: u64) {
-        lock(&self.torn).insert(pc);
-    }
-
-    fn is_torn(&self, pc: u64) -> bool {
-        lock(&self.torn).contains(&pc)
+    fn torn(&self) -> &TornPlaces {
+        &self.torn
     }
 
     /// The processor predicts a return only if each call is made from one place (see

@@ -7,7 +7,6 @@ use crate::process::Process;
 use crate::slots::{BORROWED_SPILLS, offset};
 use crate::thread::Thread;
 use crate::translate::record::LOCK_SPILL;
-use crate::translate::superblock::Limits;
 
 use super::Repetition;
 
@@ -56,7 +55,7 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
         return;
     }
     if position.index != 0 {
-        tracer.note_torn(position.pc);
+        tracer.torn.note(position.pc);
     }
     release_lock(thread);
     tracer.with_fragment(fragment, |fragment| {

@@ -204,6 +204,11 @@ impl Builder {
         }
     }
 
+    /// Copies an instruction byte for byte.
+    pub fn copy_as_it_is(&mut self, instruction: &Instruction, bytes: &[u8]) {
+        self.code.bytes(&bytes[..usize::from(instruction.length)]);
+    }
+
     /// Emits an exit by a patchable jump (conditional or not).
     pub fn exit_jump(&mut self, condition: Option<u8>, kind: ExitKind, target: u64) {
         let here = self.code.here();

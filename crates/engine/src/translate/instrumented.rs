@@ -261,22 +261,9 @@ impl Translation<'_> {
                     self.emulate(*pc);
                 }
             }
-            Kind::Xtest | Kind::Cpuid | Kind::Rdtsc | Kind::Rdtscp | Kind::Xgetbv => {
-                self.builder
-                    .code
-                    .bytes(&bytes[..usize::from(layout.length)]);
-            }
-            Kind::Int3
-            | Kind::Int { vector: 3 }
-            | Kind::Int1
-            | Kind::Ud
-            | Kind::Hlt
-            | Kind::Invalid
-            | Kind::Xabort
-            | Kind::Xend => {
-                self.builder
-                    .code
-                    .bytes(&bytes[..usize::from(layout.length)]);
+            kind if kind.is_copied_as_it_is() => self.builder.copy_as_it_is(layout, bytes),
+            kind if kind.faults_when_copied() => {
+                self.builder.copy_as_it_is(layout, bytes);
                 self.builder.exit_jump(None, ExitKind::Direct, next_pc);
             }
             _ => self.emulate(*pc),

@@ -272,8 +272,7 @@ impl Translation<'_> {
     }
 
     fn copy(&mut self, instruction: &Instruction, window: &[u8; WINDOW]) {
-        let length = usize::from(instruction.length);
-        self.builder.code.bytes(&window[..length]);
+        self.builder.copy_as_it_is(instruction, window);
     }
 
     /// Leaves the cache with all program state in place.

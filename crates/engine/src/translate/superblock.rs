@@ -9,6 +9,7 @@ use unspool_events::raw::MAX_PATH_WORDS;
 
 use super::plain::MARKER;
 use super::reader::{CodeReader, WINDOW};
+use super::torn::TornPlaces;
 use super::{Source, elements, ownership};
 use crate::cache::Cache;
 use crate::decode::{Instruction, Kind, MAX_LENGTH, Segment};
@@ -99,12 +100,8 @@ pub(crate) trait Limits {
     fn state_sizes(&self) -> ExtendedStateSizes;
     /// How many words of a record an instruction needs at most.
     fn word_bound(&self, operands: &[MemoryOperand], facts: InstructionFacts) -> usize;
-    /// A superblock ended or was left here for no reason of the program's.
-    fn note_torn(&self, pc: u64);
-    /// Whether an entry may be in the cache only because a superblock was torn there: it was
-    /// long enough, touched too many registers, or a signal came, or another thread took its
-    /// lines. If all others ended there too, loops would be in pieces for good.
-    fn is_torn(&self, pc: u64) -> bool;
+    /// Where superblocks were torn.
+    fn torn(&self) -> &TornPlaces;
     /// Whether superblocks go on in the functions that they call.
     fn follows_calls(&self) -> bool;
     /// Whether a superblock must begin here.
@@ -130,9 +127,9 @@ pub(crate) fn fetch(
     let end = loop {
         let known = !followed
             && cache.entry(at).is_some()
-            && (items.len() >= LONG_ENOUGH || !limits.is_torn(at));
+            && (items.len() >= LONG_ENOUGH || !limits.torn().contains(at));
         if items.len() >= LIMIT {
-            limits.note_torn(at);
+            limits.torn().note(at);
             break End::Continue(at);
         }
         if !items.is_empty() && (known || limits.is_function(at)) {
@@ -149,7 +146,7 @@ pub(crate) fn fetch(
             || now_indexed > MOST_ELEMENTS
             || now_words + MOST_WORDS > MAX_PATH_WORDS;
         if !items.is_empty() && full {
-            limits.note_torn(at);
+            limits.torn().note(at);
             break End::Continue(at);
         }
         (touched, words, indexed) = (now_touched, now_words, now_indexed);

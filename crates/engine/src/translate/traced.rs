@@ -387,27 +387,9 @@ impl Translation<'_> {
                 }
                 record::after(self, item);
             }
-            Kind::Xtest | Kind::Cpuid | Kind::Rdtsc | Kind::Rdtscp | Kind::Xgetbv => {
-                self.builder
-                    .code
-                    .bytes(&bytes[..usize::from(layout.length)]);
-            }
-            Kind::Int3
-            | Kind::Int1
-            | Kind::Ud
-            | Kind::Hlt
-            | Kind::Invalid
-            | Kind::Xabort
-            | Kind::Xend => {
-                self.builder
-                    .code
-                    .bytes(&bytes[..usize::from(layout.length)]);
-                self.leave_here(executed, next_pc);
-            }
-            Kind::Int { vector: 3 } => {
-                self.builder
-                    .code
-                    .bytes(&bytes[..usize::from(layout.length)]);
+            kind if kind.is_copied_as_it_is() => self.builder.copy_as_it_is(layout, bytes),
+            kind if kind.faults_when_copied() => {
+                self.builder.copy_as_it_is(layout, bytes);
                 self.leave_here(executed, next_pc);
             }
             _ => self.leave_cold(index, ExitKind::Emulate, *pc),

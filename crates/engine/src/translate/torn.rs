@@ -1,0 +1,29 @@
+//! Where superblocks ended or were left for no reason of the program's: they were long enough,
+//! touched too many registers, a signal came, or another thread took their lines.
+//!
+//! An entry may be in the cache only because of that. If all other superblocks ended there
+//! too, loops would be in pieces for good.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The program addresses of such places.
+#[derive(Debug, Default)]
+pub(crate) struct TornPlaces(Mutex<HashSet<u64>>);
+
+impl TornPlaces {
+    /// Adds one.
+    pub(crate) fn note(&self, pc: u64) {
+        self.freeze().insert(pc);
+    }
+
+    /// Whether there is one here.
+    pub(crate) fn contains(&self, pc: u64) -> bool {
+        self.freeze().contains(&pc)
+    }
+
+    /// Keeps the lock, so that a forked child finds what it protects whole.
+    pub(crate) fn freeze(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
