@@ -130,12 +130,12 @@ fn variants(
     let mut modes = options.modes.clone();
     modes.retain(|mode| *mode != Mode::Native);
     if options.modes.is_empty() {
-        modes = Mode::USUAL.to_vec();
+        modes = Mode::usual();
         if options.compare.is_some() {
             modes.retain(|mode| !mode.writes_trace());
         }
         if options.peers {
-            modes.extend([Mode::ValgrindNone, Mode::ValgrindLackey]);
+            modes.extend(Mode::PEERS);
         }
     }
     if modes.iter().any(|mode| mode.is_peer()) && search_path("valgrind").is_none() {

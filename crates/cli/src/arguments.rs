@@ -14,7 +14,7 @@ pub(crate) use reading::{
     VerifyArguments,
 };
 
-pub(crate) use tool::{ToolArguments, ToolCommand, ToolRunArguments};
+pub(crate) use tool::{ToolArguments, ToolCommand, ToolNewArguments, ToolRunArguments};
 
 use crate::exit_status;
 use crate::openmp::OpenmpArguments;

@@ -96,6 +96,14 @@ pub(crate) fn judge(programs: &[ProgramResult]) -> Vec<Verdict> {
         });
         verdicts.push(at_most(name, limit, summary, Side::Greatest));
     }
+    for tool in Mode::TOOLS {
+        verdicts.push(at_most(
+            &format!("tool {}: mean", tool.name),
+            tool.limit,
+            RatioSummary::of(programs, cpu(Mode::Tool(tool))),
+            Side::Mean,
+        ));
+    }
     verdicts.push(at_most(
         "bytes an access, ticket order: all together",
         0.8,

@@ -25,7 +25,7 @@ pub(crate) struct Options {
     #[arg(long, value_delimiter = ',', value_enum)]
     pub(crate) modes: Vec<Mode>,
 
-    /// Also measure valgrind's none and lackey; implies --quick
+    /// Also measure valgrind: none, and lackey in two ways; implies --quick
     #[arg(long)]
     pub(crate) peers: bool,
 

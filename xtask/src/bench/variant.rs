@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 
 /// A way to run a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Without any observer: what the ratios are to.
     Native,
@@ -26,23 +27,89 @@ pub(crate) enum Mode {
     LineAtomicFile,
     /// Natively, with `unspool openmp` collecting; only OpenMP programs.
     Openmp,
+    /// Under a tool that comes with the command.
+    Tool(Tool),
     /// Peer: valgrind, translation only.
     ValgrindNone,
     /// Peer: valgrind, every access printed (to nowhere).
     ValgrindLackey,
+    /// Peer: valgrind, instructions, accesses and branches counted.
+    ValgrindCounts,
+}
+
+/// A tool, and the limit on what it costs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Tool {
+    /// The mode's name.
+    mode: &'static str,
+    /// Its name in `unspool tool list`.
+    pub(crate) name: &'static str,
+    /// The most that the mean of its ratios to native may be.
+    pub(crate) limit: f64,
+}
+
+// Limits are literals, never the result of a computation.
+impl Eq for Tool {}
+
+impl Tool {
+    const fn new(mode: &'static str, limit: f64) -> Tool {
+        let (_, name) = mode.split_at("tool-".len());
+        Tool { mode, name, limit }
+    }
+}
+
+impl ValueEnum for Mode {
+    fn value_variants<'a>() -> &'a [Mode] {
+        Mode::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()))
+    }
 }
 
 impl Mode {
-    /// What runs when nothing else was asked for, besides native.
-    pub(crate) const USUAL: [Mode; 7] = [
+    /// All of them.
+    const ALL: &[Mode] = &[
+        Mode::Native,
         Mode::Run,
+        Mode::RunPersistent,
         Mode::NoneDiscard,
         Mode::TicketDiscard,
         Mode::TicketFile,
         Mode::LineAtomicDiscard,
         Mode::LineAtomicFile,
         Mode::Openmp,
+        Mode::Tool(Mode::TOOLS[0]),
+        Mode::Tool(Mode::TOOLS[1]),
+        Mode::Tool(Mode::TOOLS[2]),
+        Mode::Tool(Mode::TOOLS[3]),
+        Mode::ValgrindNone,
+        Mode::ValgrindLackey,
+        Mode::ValgrindCounts,
     ];
+
+    /// What is measured beside them on demand.
+    pub(crate) const PEERS: &[Mode] = &[
+        Mode::ValgrindNone,
+        Mode::ValgrindCounts,
+        Mode::ValgrindLackey,
+    ];
+
+    /// The tools whose cost is limited.
+    pub(crate) const TOOLS: [Tool; 4] = [
+        Tool::new("tool-instruction-count", 1.4),
+        Tool::new("tool-block-count", 1.4),
+        Tool::new("tool-edge-profile", 1.6),
+        Tool::new("tool-opcode-mix", 1.6),
+    ];
+
+    /// What runs when nothing else was asked for, besides native.
+    pub(crate) fn usual() -> Vec<Mode> {
+        let usual =
+            |mode: &Mode| !matches!(mode, Mode::Native | Mode::RunPersistent) && !mode.is_peer();
+        Mode::ALL.iter().copied().filter(usual).collect()
+    }
 
     /// The name on the command line and in tables.
     pub(crate) fn name(self) -> &'static str {
@@ -56,14 +123,16 @@ impl Mode {
             Mode::LineAtomicDiscard => "line-atomic-discard",
             Mode::LineAtomicFile => "line-atomic-file",
             Mode::Openmp => "openmp",
+            Mode::Tool(tool) => tool.mode,
             Mode::ValgrindNone => "valgrind-none",
             Mode::ValgrindLackey => "valgrind-lackey",
+            Mode::ValgrindCounts => "valgrind-counts",
         }
     }
 
     /// Whether it is a peer, which must be installed.
     pub(crate) fn is_peer(self) -> bool {
-        matches!(self, Mode::ValgrindNone | Mode::ValgrindLackey)
+        Mode::PEERS.contains(&self)
     }
 
     /// Whether it runs this project's executable.
@@ -119,6 +188,7 @@ impl Variant {
                 "--trace-mem=yes",
                 "--log-file=/dev/null",
             ],
+            Mode::ValgrindCounts => &["valgrind", "--tool=lackey", "--log-file=/dev/null"],
             Mode::Run | Mode::RunPersistent => &["run"],
             Mode::NoneDiscard => &["trace", "--order", "none", "--discard"],
             Mode::TicketDiscard => &["trace", "--order", "ticket", "--discard"],
@@ -126,12 +196,16 @@ impl Variant {
             Mode::LineAtomicDiscard => &["trace", "--order", "line-atomic", "--discard"],
             Mode::LineAtomicFile => &["trace", "--order", "line-atomic", "-o"],
             Mode::Openmp => &["openmp", "--report", "openmp-report"],
+            Mode::Tool(_) => &["tool", "run"],
         };
         let mut words: Vec<OsString> = Vec::new();
         if self.mode.is_ours() {
             words.push(self.unspool.clone().into());
         }
         words.extend(fixed.iter().map(OsString::from));
+        if let Mode::Tool(tool) = self.mode {
+            words.push(tool.name.into());
+        }
         if self.mode.writes_trace() {
             words.push(trace_file.into());
         }
@@ -180,13 +254,21 @@ mod tests {
             "/u trace --order none --discard --"
         );
         assert_eq!(prefix(Mode::Openmp), "/u openmp --report openmp-report --");
+        assert_eq!(
+            prefix(Mode::Tool(Mode::TOOLS[0])),
+            "/u tool run instruction-count --"
+        );
         assert_eq!(prefix(Mode::ValgrindNone), "valgrind --quiet --tool=none");
     }
 
     #[test]
-    fn names_are_those_of_the_command_line() {
+    fn each_mode_is_found_by_its_name() {
         for mode in Mode::value_variants() {
-            assert_eq!(mode.to_possible_value().unwrap().get_name(), mode.name());
+            assert_eq!(Mode::from_str(mode.name(), false), Ok(*mode));
         }
+        let tools = Mode::ALL
+            .iter()
+            .filter(|mode| matches!(mode, Mode::Tool(_)));
+        assert_eq!(tools.count(), Mode::TOOLS.len());
     }
 }

@@ -1,6 +1,7 @@
 //! What was typed for `unspool tool`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
@@ -21,6 +22,8 @@ pub(crate) enum ToolCommand {
     List,
     /// Run a program under one of them
     Run(ToolRunArguments),
+    /// Make a crate that is a tool, to start from
+    New(ToolNewArguments),
 }
 
 /// `unspool tool run`
@@ -38,4 +41,17 @@ pub(crate) struct ToolRunArguments {
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub(crate) program: Vec<OsString>,
+}
+
+/// `unspool tool new`
+#[derive(Debug, Args)]
+pub(crate) struct ToolNewArguments {
+    /// Where the crate lies, in a folder that does not exist yet; its last word is its name
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+
+    /// Where the crate unspool-tool lies: crates/tool of a checkout. By default, that of the
+    /// checkout that this command was built from
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) library: Option<PathBuf>,
 }

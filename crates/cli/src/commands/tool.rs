@@ -1,5 +1,7 @@
 //! `unspool tool`: the tools that come with the command.
 
+mod new;
+
 use unspool_engine::Plan;
 use unspool_tools::{ALL, Shipped};
 
@@ -18,6 +20,7 @@ pub(crate) fn tool(typed: ToolArguments) -> Result<u8, Failure> {
     match typed.command {
         ToolCommand::List => list(),
         ToolCommand::Run(typed) => run(&typed.try_into()?),
+        ToolCommand::New(typed) => new::new(&typed),
     }
 }
 

@@ -11,6 +11,7 @@ mod comparison;
 mod elements;
 mod guest_programs;
 mod instructions;
+mod new_tool;
 mod observer;
 mod order;
 mod other_orders;
@@ -50,6 +51,7 @@ fn main() {
     trials.extend(thread_memory::trials());
     trials.extend(bad_input::trials());
     trials.extend(tools::trials());
+    trials.extend(new_tool::trials());
     trials.extend(trace_files::trials());
     trials.extend(readme::trials());
     libtest_mimic::run(&arguments, trials).exit();
