@@ -10,7 +10,7 @@ use crate::signals::deliver;
 use crate::syscalls;
 use crate::thread::{Place, Thread};
 use crate::translate::{self, Source};
-use crate::{code_pages, finish, flush, guarded, trace, x87_pointers};
+use crate::{code_pages, finish, flush, guarded, instrument, trace, x87_pointers};
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.
@@ -134,6 +134,7 @@ fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)
         exit::INDIRECT => Some((after_indirect(process, thread), Resume::Entry)),
         exit::BUFFER_FULL => {
             trace::empty_buffer(thread);
+            instrument::buffers::make_room(thread);
             // SAFETY: the slots belong to this thread.
             let target = unsafe { (*thread.slots).target };
             // The guard page's fault had blocked signals.

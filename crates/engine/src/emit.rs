@@ -225,6 +225,10 @@ impl Emitter {
     pub fn on_memory(&mut self, opcode: &[u8], register: Gpr, base: Gpr, displacement: i32) {
         self.bytes(&[0x48 | (register >> 3) << 2 | base >> 3]);
         self.bytes(opcode);
+        self.memory_operand(register, base, displacement);
+    }
+
+    fn memory_operand(&mut self, register: Gpr, base: Gpr, displacement: i32) {
         let fields = (register & 7) << 3 | base & 7;
         let short = i8::try_from(displacement).ok();
         let with_base_rbp = base & 7 == 5;
@@ -251,6 +255,37 @@ impl Emitter {
     /// `mov byte [base + displacement], register`
     pub fn store_byte(&mut self, base: Gpr, displacement: i32, register: Gpr) {
         self.on_memory(&[0x88], register, base, displacement);
+    }
+
+    /// `mov [base + displacement], register`, its lowest `size` bytes: 1, 2, 4 or 8.
+    pub fn store_part(&mut self, base: Gpr, displacement: i32, register: Gpr, size: u8) {
+        let opcode = self.begin_part(0x88, register, base, size);
+        self.bytes(&[opcode]);
+        self.memory_operand(register, base, displacement);
+    }
+
+    /// `mov [base + displacement], value`, `size` bytes (1, 2, 4, or 8 with the sign extended).
+    pub fn store_constant_part(&mut self, base: Gpr, displacement: i32, value: i32, size: u8) {
+        let opcode = self.begin_part(0xc6, 0, base, size);
+        self.bytes(&[opcode]);
+        self.memory_operand(0, base, displacement);
+        self.bytes(&value.to_le_bytes()[..usize::from(size.min(4))]);
+    }
+
+    /// `setcc byte [base + displacement]`
+    pub fn store_condition(&mut self, condition: u8, base: Gpr, displacement: i32) {
+        self.bytes(&[0x40 | base >> 3, 0x0f, 0x90 | condition]);
+        self.memory_operand(0, base, displacement);
+    }
+
+    /// Prefixes for an operand of so many bytes. Returns the opcode, given the one for bytes.
+    fn begin_part(&mut self, opcode: u8, register: Gpr, base: Gpr, size: u8) -> u8 {
+        if size == 2 {
+            self.bytes(&[0x66]);
+        }
+        let wide = if size == 8 { 0x48 } else { 0x40 };
+        self.bytes(&[wide | (register >> 3) << 2 | base >> 3]);
+        opcode | u8::from(size != 1)
     }
 
     /// `mov register, [base + displacement]`

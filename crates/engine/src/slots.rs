@@ -8,7 +8,8 @@
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
 
-use crate::instrument::{FAST_COUNTERS, MOST_ARGUMENTS};
+use crate::instrument::buffers::Part;
+use crate::instrument::{FAST_COUNTERS, MOST_ARGUMENTS, MOST_BUFFERS};
 
 /// The program's registers while its thread is outside the code cache, and the words
 /// through which cache and engine talk.
@@ -30,7 +31,7 @@ pub struct Slots {
     pub host_stack: u64,
     /// Not zero: leave (or do not enter) the cache, something is pending.
     pub pending: u64,
-    /// Next free word of the trace buffer.
+    /// Next free word of the trace buffer, or of a tool's first buffer.
     pub buffer: u64,
     /// Line-atomic order: the word that marks lines as exclusive to this thread.
     pub owner_word: u64,
@@ -75,6 +76,8 @@ pub struct Slots {
     pub counters: [u64; FAST_COUNTERS],
     /// Address of all others.
     pub more_counters: u64,
+    /// A tool's buffers.
+    pub buffers: [Part; MOST_BUFFERS],
     /// The program's vector state outside the cache, in XSAVE format.
     pub vectors: Vectors,
 }
@@ -126,6 +129,7 @@ thread_local! {
             tool_state: 0,
             counters: [0; FAST_COUNTERS],
             more_counters: 0,
+            buffers: [Part::NONE; MOST_BUFFERS],
             vectors: Vectors([0; 4096]),
         }))
     };
@@ -177,6 +181,7 @@ pub(crate) mod offset {
     pub(crate) const CONTROL_WORDS: i32 = offset_of!(Slots, control_words) as i32;
     pub(crate) const COUNTERS: i32 = offset_of!(Slots, counters) as i32;
     pub(crate) const MORE_COUNTERS: i32 = offset_of!(Slots, more_counters) as i32;
+    pub(crate) const BUFFERS: i32 = offset_of!(Slots, buffers) as i32;
     pub(crate) const VECTORS: i32 = offset_of!(Slots, vectors) as i32;
 
     /// Of a saved program register.

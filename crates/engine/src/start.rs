@@ -90,6 +90,7 @@ pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, St
     // Nothing that the engine opens takes a descriptor from the program.
     let headroom = Headroom::get();
     layout::reserve().map_err(StartError::Reserve)?;
+    instrument::buffers::settle();
     let vdso = copy_vdso();
     let mut request = LoadRequest::new(
         program.path.clone(),

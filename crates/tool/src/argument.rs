@@ -7,6 +7,7 @@ use unspool_engine::operands::{MemoryOperand, Shape};
 
 /// An address of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
 pub struct Address(pub u64);
 
 impl fmt::Display for Address {

@@ -3,9 +3,10 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use unspool_engine::instrument::{self, Action, Counter, Place};
+use unspool_engine::instrument::{self, Action, Counter, Field, MOST_ARGUMENTS, Place};
 
 use crate::argument::{Analysis, Arguments};
+use crate::buffer::{Buffer, Entry};
 use crate::tool::Tool;
 
 /// A piece of code with one entry that is translated as a whole: instructions in the order
@@ -244,6 +245,71 @@ impl<T: Tool> Point<'_, T> {
         let action = Action::Call {
             function: crate::call::entry::<T, F, A>(function),
             arguments: arguments.sources(&self.instruction),
+        };
+        self.instruction.insert(self.place, action);
+    }
+
+    /// Appends an entry to a buffer of the thread each time control passes here, with the values
+    /// of the arguments as its fields. The types must fit when the tool is compiled:
+    ///
+    /// ```
+    /// # use unspool_tool::{Address, Buffer, Constant, InstructionPointer, Tool, Trace};
+    /// # struct Log { log: Buffer<Log, (Address, u32)> }
+    /// # impl Tool for Log {
+    /// #     type Thread = ();
+    /// #     fn instrument(&self, trace: &Trace<Self>) {
+    /// #         for instruction in trace.instructions() {
+    /// instruction.before().append(self.log, (InstructionPointer, Constant(1_u32)));
+    /// #         }
+    /// #     }
+    /// # }
+    /// ```
+    ///
+    /// ```compile_fail,E0271
+    /// # use unspool_tool::{Address, Buffer, Constant, InstructionPointer, Tool, Trace};
+    /// # struct Log { log: Buffer<Log, (Address, u32)> }
+    /// # impl Tool for Log {
+    /// #     type Thread = ();
+    /// #     fn instrument(&self, trace: &Trace<Self>) {
+    /// #         for instruction in trace.instructions() {
+    /// instruction.before().append(self.log, (InstructionPointer, Constant(1_u64)));
+    /// #         }
+    /// #     }
+    /// # }
+    /// ```
+    ///
+    /// No call is made until the buffer is full. Before an instruction, an entry is appended only
+    /// if the instruction completes, as for [`Point::count`]: one that faults leaves none, and if
+    /// it is begun again then, its entry has the values of that time. So a repeated
+    /// string instruction leaves one entry; if a fault has interrupted it, with the values
+    /// with which it was resumed.
+    ///
+    /// # Panics
+    /// If a field is a `bool` and its source is not known to be one: a source of one's own
+    /// must be [`Constant`](crate::Constant) or [`BranchTaken`](crate::BranchTaken).
+    pub fn append<E, A>(&self, buffer: Buffer<T, E>, arguments: A)
+    where
+        E: Entry,
+        A: Arguments<Values = E::Fields>,
+    {
+        let sources = arguments.sources(&self.instruction);
+        let mut fields = [None; MOST_ARGUMENTS];
+        for ((field, place), source) in fields.iter_mut().zip(E::FIELDS).zip(sources) {
+            let value = source.expect("an entry has as many fields as there are arguments");
+            assert!(
+                !place.is_truth || value.is_truth(),
+                "{value:?} may be something else than true and false"
+            );
+            *field = Some(Field {
+                value,
+                offset: place.offset,
+                size: place.size,
+            });
+        }
+        let action = Action::Append {
+            buffer: buffer.id(),
+            size: size_of::<E>() as u16,
+            fields,
         };
         self.instruction.insert(self.place, action);
     }

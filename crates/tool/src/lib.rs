@@ -45,6 +45,7 @@
 //! changed, nor for another processor than x86-64.
 
 mod argument;
+mod buffer;
 mod call;
 mod code;
 mod run;
@@ -54,6 +55,7 @@ pub use argument::{
     Address, Analysis, Argument, Arguments, BranchTaken, Constant, EffectiveAddress,
     InstructionPointer, Register, Word, branch_taken, effective_address,
 };
+pub use buffer::{Buffer, Entry, EntryField, FieldValue};
 pub use code::{Block, Instruction, Instructions, Point, Trace};
 pub use iced_x86;
 pub use run::{arguments, install, run, say};

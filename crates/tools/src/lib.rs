@@ -4,6 +4,7 @@
 //! `unspool tool list` names them, `unspool tool run NAME -- PROGRAM` runs them.
 #![forbid(unsafe_code)]
 
+pub mod address_sum;
 pub mod block_count;
 pub mod call_count;
 pub mod control_flow;
@@ -52,6 +53,11 @@ pub const ALL: &[Shipped] = &[
         name: "call-count",
         about: "How many calls it makes, and how much stack they take",
         install: || install(call_count::CallCount::default()),
+    },
+    Shipped {
+        name: "address-sum",
+        about: "How many memory accesses it makes, and the sum of their addresses",
+        install: || install(address_sum::AddressSum::new()),
     },
     Shipped {
         name: "memory-footprint",

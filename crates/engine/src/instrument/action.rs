@@ -1,6 +1,6 @@
 //! What a tool can have inserted, and where.
 
-use super::Counter;
+use super::{BufferId, Counter};
 use crate::operands::MemoryOperand;
 
 /// When an action happens with respect to its instruction.
@@ -34,6 +34,14 @@ pub enum Argument {
     Taken,
 }
 
+impl Argument {
+    /// Whether it is 0 or 1.
+    #[must_use]
+    pub fn is_truth(&self) -> bool {
+        matches!(self, Argument::Constant(0 | 1) | Argument::Taken)
+    }
+}
+
 /// What is to be done at a place.
 #[derive(Debug, Clone, Copy)]
 pub enum Action {
@@ -53,4 +61,26 @@ pub enum Action {
         /// Its arguments: those up to the first that is missing.
         arguments: [Option<Argument>; MOST_ARGUMENTS],
     },
+    /// Appends an entry to a buffer of the thread. At [`Place::Before`] it is appended only if
+    /// the instruction completes, as for [`Action::Count`].
+    Append {
+        /// The buffer.
+        buffer: BufferId,
+        /// Bytes of the entry, as the buffer's.
+        size: u16,
+        /// What is stored where: those up to the first that is missing. The values are
+        /// those at the place.
+        fields: [Option<Field>; MOST_ARGUMENTS],
+    },
+}
+
+/// A part of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// Its value: the lowest bytes of it are stored.
+    pub value: Argument,
+    /// Where it lies in the entry.
+    pub offset: u16,
+    /// Its bytes: 1, 2, 4 or 8.
+    pub size: u8,
 }

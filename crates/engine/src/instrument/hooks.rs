@@ -1,14 +1,14 @@
 //! What the engine tells the tool.
 
-use super::{Instrumenter, SystemCall, Trace, counters};
+use super::{Instrumenter, SystemCall, Trace, buffers, counters};
 use crate::cache::{Cache, Position};
 use crate::process::Process;
-use crate::slots::slots;
+use crate::slots::{BORROWED_SPILLS, slots};
 use crate::syscalls::Call;
 use crate::thread::{Place, Thread};
 
 /// Runs code of the tool: if it fails, the tool is to blame.
-fn in_tool<R>(run: impl FnOnce() -> R) -> R {
+pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
     // SAFETY: the slots belong to this thread.
     unsafe { (*slots()).in_tool = 1 };
     let result = run();
@@ -33,6 +33,7 @@ pub(crate) fn system_call_enters(thread: &Thread, call: &mut Call) {
     let Some(instrumenter) = Instrumenter::get() else {
         return;
     };
+    buffers::hand_over_at_system_call();
     let mut seen = SystemCall {
         number: call.number,
         arguments: call.arguments,
@@ -73,6 +74,11 @@ pub(crate) fn thread_starts(thread: &Thread) {
     if let Err(error) = counters::prepare() {
         crate::finish::fatal(&format!("no memory for a thread's counters: {error}"));
     }
+    if let Err(error) = buffers::prepare() {
+        crate::finish::fatal(&format!(
+            "no memory for a thread's buffers: {error}\nhelp: have the tool make them smaller"
+        ));
+    }
     let state = in_tool(|| instrumenter.tool.thread_starts(thread.number));
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).tool_state = state as u64 };
@@ -86,6 +92,8 @@ pub(crate) fn thread_ends(thread: &Thread) {
     if thread.place == Place::ParentsPlace {
         return;
     }
+    buffers::hand_over_all();
+    buffers::free();
     // SAFETY: the slots belong to this thread, and the state in them to the tool.
     unsafe {
         let state = std::mem::take(&mut (*thread.slots).tool_state);
@@ -105,6 +113,13 @@ pub(crate) fn conclude(thread: &Thread) {
     };
     thread_ends(thread);
     in_tool(|| instrumenter.tool.ends());
+}
+
+/// The thread is about to make a copy of the process: entries are handed over here, not in both.
+pub(crate) fn before_fork() {
+    if Instrumenter::get().is_some() {
+        buffers::hand_over_all();
+    }
 }
 
 /// In a forked child.
@@ -128,8 +143,21 @@ pub(crate) fn translations_gone() {
     }
 }
 
-/// A fragment is left between two of its instructions, or by a fault of one: counters get
-/// what is still due, and give back what was added in advance. `completed`: the instruction
+/// A fragment is left in its middle: what is in a register of a buffer goes to its slot. To be
+/// called before registers on loan are given back.
+pub(crate) fn keep_position(thread: &Thread, cache: &Cache, at: u64, position: Position) {
+    if !buffers::are_used() {
+        return;
+    }
+    let mut loans = cache.loans_at(position.fragment, at);
+    if let Some(loan) = loans.find(|loan| loan.slot == BORROWED_SPILLS[0]) {
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*thread.slots).buffer = thread.register(loan.register) };
+    }
+}
+
+/// A fragment is left between two of its instructions, or by a fault of one: counters and
+/// buffers get what is still due, and counters give back what was added in advance. `completed`: the instruction
 /// at the position has been executed.
 pub(crate) fn leave_midway(cache: &Cache, position: Position, completed: bool) {
     let Some(instrumenter) = Instrumenter::get() else {
@@ -153,6 +181,11 @@ pub(crate) fn leave_midway(cache: &Cache, position: Position, completed: bool) {
         for &(number, counter, amount) in &counts.added {
             if number < begun {
                 counter.correct(-amount);
+            }
+        }
+        for &(number, buffer, bytes) in &counts.appended {
+            if number < executed {
+                buffers::advance(buffer, u32::from(bytes));
             }
         }
     });

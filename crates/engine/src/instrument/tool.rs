@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::{Counter, Trace};
+use super::{BufferId, Counter, Trace, buffers};
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
 use crate::slots::slots;
 use crate::translate::superblock::Limits;
 use crate::translate::torn::TornPlaces;
-use crate::warmth::Arrival;
+use crate::warmth::{Arrival, Warmth};
 
 /// The address that the tool gave as [`Instrumentation::address`]; null if there is no tool.
 #[must_use]
@@ -90,7 +90,15 @@ pub(crate) struct FragmentCounts {
     pub(crate) due: Vec<(u32, Counter, i64)>,
     /// What has been added to counters before instructions: their numbers, in order.
     pub(crate) added: Vec<(u32, Counter, i64)>,
+    /// What instructions append to buffers when they have been executed: their numbers, in
+    /// order, and bytes.
+    pub(crate) appended: Vec<(u32, BufferId, u16)>,
+    /// The registers on loan, if any are.
+    pub(crate) warmth: Option<Warmth>,
 }
+
+/// Where there are buffers: registers for a position, and for scratch.
+const BORROWED: usize = 2;
 
 static INSTRUMENTER: OnceLock<Instrumenter> = OnceLock::new();
 
@@ -125,7 +133,10 @@ impl Instrumenter {
 
     /// What is on loan where indirect branches arrive.
     pub(crate) fn arrival(&self) -> Arrival {
-        Arrival::Plain
+        match buffers::are_used() {
+            true => Arrival::Traced,
+            false => Arrival::Plain,
+        }
     }
 
     /// Keeps what is known of a fragment. Returns its index plus 1.
@@ -176,7 +187,10 @@ impl Instrumenter {
 
 impl Limits for Instrumenter {
     fn borrowed_registers(&self) -> usize {
-        0
+        match buffers::are_used() {
+            true => BORROWED,
+            false => 0,
+        }
     }
 
     fn state_sizes(&self) -> ExtendedStateSizes {

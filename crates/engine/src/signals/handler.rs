@@ -184,7 +184,10 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
         engine_fault_unless_recoverable(signal, info, context);
         return;
     }
-    if is_memory_fault && crate::trace::buffer_fault(thread, info[2]) {
+    if is_memory_fault
+        && (crate::trace::buffer_fault(thread, info[2])
+            || crate::instrument::buffers::is_full(thread, info[2]))
+    {
         // The buffer's guard page: leave, empty the buffer, and come back to this instruction.
         // SAFETY: the slots belong to this thread.
         unsafe { (*thread.slots).target = pc };
@@ -401,6 +404,7 @@ fn save_program(
 ) {
     save_raw(thread, context);
     crate::trace::leave_midway(thread, cache, at, position);
+    crate::instrument::keep_position(thread, cache, at, position);
     for loan in cache.loans_at(position.fragment, at) {
         thread.return_loan(loan);
     }

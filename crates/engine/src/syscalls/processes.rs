@@ -267,6 +267,7 @@ pub(crate) fn list(process: &Process, thread: &mut Thread) {
 fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
     crate::signals::block_all();
     trace::before_fork(thread);
+    crate::instrument::before_fork();
     let child = {
         let mut code = process.code();
         crate::code_pages::share(&mut code);
@@ -393,6 +394,8 @@ fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     unsafe {
         saved.buffer = (*thread.slots).buffer;
         saved.clock = (*thread.slots).clock;
+        saved.counters = (*thread.slots).counters;
+        saved.buffers = (*thread.slots).buffers;
         std::ptr::write(thread.slots, *saved);
     }
     Thread::set_current(thread);

@@ -328,6 +328,26 @@ impl Builder {
         self.draft.loans.push(Loan { end, ..loan });
     }
 
+    /// From here on the registers of a trace, or of a tool's buffers, are on loan.
+    pub fn lend(&mut self, warmth: Warmth) {
+        let start = self.offset();
+        let loans = warmth.all().map(|(register, slot)| Loan {
+            start,
+            end: u16::MAX,
+            register,
+            slot,
+        });
+        self.draft.loans.extend(loans);
+    }
+
+    /// All that was lent has been given back here.
+    pub fn end_loans(&mut self) {
+        let end = self.offset();
+        for loan in &mut self.draft.loans {
+            loan.end = loan.end.min(end);
+        }
+    }
+
     /// Emits the branch of a return whose address has been popped to the register of the
     /// target. If calls are `paired` with returns, the processor may predict it from its call.
     pub fn return_branch(&mut self, pop: u16, paired: bool) {

@@ -1,25 +1,31 @@
 //! Translation with what a tool inserts.
 //!
 //! A fragment is one superblock (see [`superblock`](super::superblock)). All program state is
-//! in place between its instructions: what is inserted gives back what it borrows.
+//! in place between its instructions: what is inserted gives back what it borrows. Only where
+//! the tool has buffers, registers that the superblock does not touch are on loan throughout
+//! ([`appends`]).
 //!
 //! What is counted along a path is added up while translating and added to the counters once
 //! ([`counts`]), where the flags are dead if there is such a place.
 
+mod appends;
 mod calls;
 mod counts;
 mod scratch;
 
+use self::appends::Pending;
 use self::counts::{Amounts, Tally, inside_is_taken};
 use self::scratch::Scratch;
 use super::Source;
 use super::copy::{Builder, Callee};
-use super::superblock::{Course, End, Item, fetch, live_flags_at, runs_on, turns};
+use super::superblock::{Course, End, Item, Limits, fetch, live_flags_at, runs_on, turns};
 use crate::cache::{Cache, CacheFull, Exit};
 use crate::decode::{Kind, Segment};
 use crate::emit::{TARGET, gpr};
 use crate::exit::ExitKind;
-use crate::instrument::{FragmentCounts, Insertions, Instrumenter, Trace};
+use crate::instrument::{
+    Action, Field, FragmentCounts, Insertions, Instrumenter, MOST_BUFFERS, Trace,
+};
 use crate::operands::RegisterUse;
 use crate::slots::{TARGET_SPILL, offset};
 use crate::warmth::Warmth;
@@ -33,6 +39,8 @@ struct Leaving {
     target: u64,
     /// What is still to be added to counters.
     due: Amounts,
+    /// What has been appended to buffers.
+    pending: Pending,
 }
 
 /// Translates the superblock at `pc` and makes it part of the cache. With `arrival` an
@@ -48,16 +56,28 @@ pub(crate) fn translate(
     arrival: bool,
 ) -> Result<(), CacheFull> {
     let mut builder = Builder::new(cache.begin(pc)?, pc, source.vdso);
-    if arrival {
+    let (items, end) = fetch(cache, source, pc, instrumenter);
+    let warmth = warmth_for(instrumenter, &items);
+    let start = builder.code.here();
+    let mut warm = 0;
+    if let Some(warmth) = warmth {
+        warmth.borrow(&mut builder.code);
+        builder.lend(warmth);
+        warm = builder.code.here() as u32;
+        builder.draft.prologue = u32::from(builder.offset());
+        builder.draft.warmth = warmth;
+    } else if arrival {
         let loan = builder.target_loan();
         let landing = builder.landing();
         builder.end_loan(loan);
         builder.draft.prologue = u32::from(builder.offset());
         builder.draft.landings.push((pc, landing as u32));
     }
-    let entry = builder.code.here() as u32;
-    builder.draft.entries.push((pc, entry, 0));
-    let (items, end) = fetch(cache, source, pc, instrumenter);
+    let entry = match warmth {
+        Some(_) => start as u32,
+        None => builder.code.here() as u32,
+    };
+    builder.draft.entries.push((pc, entry, warm));
     let insertions = if items.is_empty() {
         Vec::new()
     } else {
@@ -72,17 +92,38 @@ pub(crate) fn translate(
         builder,
         tally: Tally::new(&items, &insertions, matches!(end, End::Transfer)),
         leaving: Vec::new(),
+        warmth,
+        pending: [0; MOST_BUFFERS],
+        appended: Vec::new(),
+        exchanged: false,
     };
     translation.run(&items, &insertions, end);
-    let Translation { builder, tally, .. } = translation;
+    let Translation {
+        builder,
+        tally,
+        appended,
+        ..
+    } = translation;
     let mut draft = builder.draft;
     draft.turns = turns(&items);
     draft.trace = instrumenter.add_fragment(FragmentCounts {
         due: tally.due,
         added: tally.added,
+        appended,
+        warmth,
     });
     cache.commit(&builder.code, draft);
     Ok(())
+}
+
+/// The registers that the instructions' code has on loan, if it has any.
+fn warmth_for(instrumenter: &Instrumenter, items: &[Item]) -> Option<Warmth> {
+    let count = instrumenter.borrowed_registers();
+    let uses = items.iter().map(|item| item.uses.read | item.uses.written);
+    let touched = uses.fold(0, |mask, used| mask | used);
+    (count != 0).then(|| {
+        Warmth::for_code(touched, count).expect("one instruction leaves enough registers alone")
+    })
 }
 
 struct Translation<'a> {
@@ -92,6 +133,14 @@ struct Translation<'a> {
     builder: Builder,
     tally: Tally,
     leaving: Vec<Leaving>,
+    /// The registers on loan.
+    warmth: Option<Warmth>,
+    /// What the path has appended to buffers so far.
+    pending: Pending,
+    /// What instructions append on the path that stays inside.
+    appended: Vec<(u32, crate::instrument::BufferId, u16)>,
+    /// Whether the last instruction leaves with other registers on loan.
+    exchanged: bool,
 }
 
 impl Translation<'_> {
@@ -100,11 +149,12 @@ impl Translation<'_> {
             let before = self.builder.code.here();
             let amounts = self.tally.before(index);
             // A return does that where it has a register free.
-            if !matches!(item.layout.kind, Kind::Return { .. }) {
+            if self.warmth.is_some() || !matches!(item.layout.kind, Kind::Return { .. }) {
                 let scratch = Scratch::beside(Some(item));
                 self.add(&amounts, item.flags_live, scratch);
             }
-            calls::emit(self, item, &insertions.before);
+            self.append_inside(index, &insertions.before);
+            self.act(item, &insertions.before);
             if runs_on(item.layout.kind) {
                 self.execute(item, index, insertions);
                 let inside = if inside_is_taken(item) {
@@ -112,9 +162,11 @@ impl Translation<'_> {
                 } else {
                     &insertions.after
                 };
-                calls::emit(self, item, inside);
+                self.append_inside(index, inside);
+                self.act(item, inside);
             } else {
-                calls::emit(self, item, &insertions.taken);
+                self.append_inside(index, &insertions.taken);
+                self.act(item, &insertions.taken);
                 self.execute(item, index, insertions);
             }
             let emitted = (self.builder.code.here() - before) as u32;
@@ -127,19 +179,25 @@ impl Translation<'_> {
             End::Transfer => {}
             End::Continue(pc) => {
                 self.add_at_end(self.flags_live_at(pc));
-                self.builder.exit_jump(None, ExitKind::Direct, pc);
+                self.leave_here(pc);
             }
             End::Unfetchable(pc) => {
                 self.add_at_end(true);
-                self.builder.exit_jump(None, ExitKind::Unfetchable, pc);
+                self.leave(ExitKind::Unfetchable, pc, 0);
             }
             End::Annotation(pc) => {
                 self.add_at_end(true);
                 self.leave(ExitKind::Annotation, pc, 0);
             }
         }
+        if let (true, Some(warmth)) = (self.exchanged, self.warmth) {
+            // What follows belongs to places before the exchange.
+            self.builder.end_loans();
+            self.lend(warmth);
+        }
         for leaving in std::mem::take(&mut self.leaving) {
             self.builder.code.land(leaving.field);
+            self.pending = leaving.pending;
             let item = &items[leaving.number];
             let outside = &insertions[leaving.number];
             let outside = if inside_is_taken(item) {
@@ -147,13 +205,13 @@ impl Translation<'_> {
             } else {
                 &outside.taken
             };
-            calls::emit(self, item, outside);
+            self.act(item, outside);
             let live = self.flags_live_at(leaving.target);
             self.add(&leaving.due, live, Scratch::beside(None));
-            self.builder
-                .exit_jump(None, ExitKind::Direct, leaving.target);
+            self.leave_here(leaving.target);
         }
         self.builder.finish_calls();
+        self.builder.end_loans();
     }
 
     fn flags_live_at(&self, pc: u64) -> bool {
@@ -165,8 +223,55 @@ impl Translation<'_> {
         self.add(&amounts, flags_live, Scratch::beside(None));
     }
 
+    /// Emits what is to be done at a place, but for counting.
+    fn act(&mut self, item: &Item, actions: &[Action]) {
+        let is_entry = |action: &Action| matches!(action, Action::Append { .. });
+        for alike in actions.chunk_by(|left, right| is_entry(left) == is_entry(right)) {
+            for action in alike {
+                if let Action::Append {
+                    buffer,
+                    size,
+                    fields,
+                } = action
+                {
+                    let fields: Vec<Field> = fields.iter().map_while(|it| *it).collect();
+                    appends::emit(self, item, *buffer, *size, &fields);
+                }
+            }
+            if alike
+                .iter()
+                .any(|action| matches!(action, Action::Call { .. }))
+            {
+                // What is called finds all program state in place.
+                self.give_back();
+                calls::emit(self, item, alike);
+                self.borrow();
+            }
+        }
+    }
+
+    /// Notes what an instruction appends on the path that stays inside.
+    fn append_inside(&mut self, index: usize, actions: &[Action]) {
+        let entries = appends::sizes(actions);
+        let entries = entries.map(|(buffer, size)| (index as u32, buffer, size));
+        self.appended.extend(entries);
+    }
+
+    /// Leaves by a jump that can be linked.
+    fn leave_here(&mut self, target: u64) {
+        self.advance(self.pending);
+        match self.warmth {
+            Some(warmth) => self.builder.exit_warm(target, warmth),
+            None => self.builder.exit_jump(None, ExitKind::Direct, target),
+        }
+    }
+
     /// Leaves the cache with all program state in place.
     fn leave(&mut self, kind: ExitKind, target: u64, detail: u32) {
+        self.advance(self.pending);
+        if let Some(warmth) = self.warmth {
+            warmth.give_back(&mut self.builder.code);
+        }
         let id = self.cache.exit_id(self.builder.draft.exits.len());
         self.builder.code.leave(id, self.cache.gates.exit);
         let mut exit = Exit::new(kind, target, 0);
@@ -199,9 +304,15 @@ impl Translation<'_> {
                 } else {
                     &insertions.taken
                 };
-                if due.is_empty() && outside.is_empty() {
+                let nothing = self.pending == [0; MOST_BUFFERS];
+                if due.is_empty() && outside.is_empty() && nothing {
                     self.builder
                         .exit_jump(Some(leaving), ExitKind::Direct, target);
+                    if let (Some(warmth), Some(exit)) =
+                        (self.warmth, self.builder.draft.exits.last_mut())
+                    {
+                        exit.warmth = warmth;
+                    }
                 } else {
                     self.builder.code.bytes(&[0x0f, 0x80 | leaving]);
                     self.leave_aside(index, target, due);
@@ -215,10 +326,7 @@ impl Translation<'_> {
                 let due = self.tally.aside(index, item, insertions);
                 self.leave_aside(index, layout.target, due);
             }
-            Kind::JumpDirect => {
-                self.builder
-                    .exit_jump(None, ExitKind::Direct, layout.target);
-            }
+            Kind::JumpDirect => self.leave_here(layout.target),
             Kind::CallDirect => self.call_direct(layout.target, next_pc),
             Kind::JumpIndirect | Kind::CallIndirect | Kind::Return { .. } => {
                 self.leave_indirect(item, index, next_pc);
@@ -237,15 +345,14 @@ impl Translation<'_> {
             }
             Kind::Xbegin => {
                 self.builder.code.load_immediate(gpr::RAX, 0);
-                self.builder
-                    .exit_jump(None, ExitKind::Direct, layout.target);
+                self.leave_here(layout.target);
             }
             Kind::WriteSegmentBase {
                 segment: Segment::Fs,
                 register,
             } => {
                 if self.builder.segment_base(layout, bytes, Some(register)) {
-                    self.builder.exit_jump(None, ExitKind::Direct, next_pc);
+                    self.leave_here(next_pc);
                 } else {
                     self.emulate(*pc);
                 }
@@ -264,7 +371,7 @@ impl Translation<'_> {
             kind if kind.is_copied_as_it_is() => self.builder.copy_as_it_is(layout, bytes),
             kind if kind.faults_when_copied() => {
                 self.builder.copy_as_it_is(layout, bytes);
-                self.builder.exit_jump(None, ExitKind::Direct, next_pc);
+                self.leave_here(next_pc);
             }
             _ => self.emulate(*pc),
         }
@@ -283,6 +390,7 @@ impl Translation<'_> {
             number,
             target,
             due,
+            pending: self.pending,
         });
     }
 
@@ -290,25 +398,40 @@ impl Translation<'_> {
         if target == next_pc {
             // Only asks where it is.
             self.builder.code.push_immediate(next_pc);
-            self.builder.exit_jump(None, ExitKind::Direct, target);
+            self.leave_here(target);
             return;
         }
-        let callee = Callee::Direct {
-            target,
-            warmth: Warmth::default(),
+        let warmth = match self.warmth {
+            Some(_) => self.instrumenter.arrival().warmth(),
+            None => Warmth::default(),
         };
-        self.call(callee, target, next_pc);
+        if self.warmth.is_some() {
+            self.probe_call(next_pc);
+            self.advance(self.pending);
+            self.exchange();
+        }
+        self.call(Callee::Direct { target, warmth }, target, next_pc);
     }
 
     /// Makes a call at the place where it is always made, which may be here.
     fn call(&mut self, callee: Callee, target: u64, next_pc: u64) {
         if let Some(place) = self.instrumenter.call_site(next_pc, target) {
+            if self.warmth.is_none() {
+                self.probe_call(next_pc);
+            }
             self.builder.code.jump(u64::from(place));
             return;
         }
         let place = self.builder.code.here() as u32;
         self.instrumenter.add_call_site(next_pc, target, place);
         self.builder.call(callee, next_pc);
+        if self.warmth.is_some() {
+            let landing = self.builder.code.here() as u32;
+            self.builder.draft.landings.push((next_pc, landing));
+            let usual = self.instrumenter.arrival().warmth();
+            self.builder.exit_warm(next_pc, usual);
+            return;
+        }
         let landing = self.builder.landing();
         self.builder.draft.landings.push((next_pc, landing as u32));
         self.builder.exit_jump(None, ExitKind::Direct, next_pc);
@@ -318,6 +441,9 @@ impl Translation<'_> {
         let Item {
             layout, bytes, pc, ..
         } = item;
+        if let Some(warmth) = self.warmth {
+            return self.leave_indirect_warm(item, warmth, next_pc);
+        }
         if let Kind::Return { pop } = layout.kind {
             self.builder
                 .code

@@ -159,13 +159,13 @@ impl Translation<'_> {
         }
         if self.exchanged {
             // What follows belongs to places before the exchange.
-            self.end_loans();
-            self.lend(self.warmth);
+            self.builder.end_loans();
+            self.builder.lend(self.warmth);
         }
         self.finish_paths();
         ownership::finish(self);
         self.builder.finish_calls();
-        self.end_loans();
+        self.builder.end_loans();
     }
 
     /// The cold entry borrows the registers; the warm entry follows.
@@ -178,7 +178,7 @@ impl Translation<'_> {
         self.warmth.borrow(&mut self.builder.code);
         // A thread that is taken out at the cold entry has lent nothing yet, and between there
         // and here none is.
-        self.lend(self.warmth);
+        self.builder.lend(self.warmth);
         let warm = self.builder.code.here();
         self.builder.draft.prologue = (warm - cold) as u32;
         let warm = if self.tracer.is_function(pc) {
@@ -187,25 +187,6 @@ impl Translation<'_> {
             warm as u32
         };
         self.builder.draft.entries.push((pc, cold as u32, warm));
-    }
-
-    /// From here on registers are on loan.
-    fn lend(&mut self, warmth: Warmth) {
-        let start = self.builder.offset();
-        let loans = warmth.all().map(|(register, slot)| Loan {
-            start,
-            end: u16::MAX,
-            register,
-            slot,
-        });
-        self.builder.draft.loans.extend(loans);
-    }
-
-    fn end_loans(&mut self) {
-        let end = self.builder.offset();
-        for loan in &mut self.builder.draft.loans {
-            loan.end = loan.end.min(end);
-        }
     }
 
     /// A call into the engine with all program state in place; the code after it goes on.
@@ -487,12 +468,12 @@ impl Translation<'_> {
         let code = &mut self.builder.code;
         code.store_slot(offset::spill(TARGET_SPILL), own.scratch());
         own.give_back(code);
-        self.end_loans();
+        self.builder.end_loans();
         usual.borrow(&mut self.builder.code);
         self.builder
             .code
             .load_slot(usual.scratch(), offset::spill(TARGET_SPILL));
-        self.lend(usual);
+        self.builder.lend(usual);
         self.exchanged = true;
     }
 

@@ -67,7 +67,7 @@ fn emit_call(translation: &mut Translation, item: &Item, function: u64, argument
 }
 
 /// Which general registers an argument reads.
-fn registers(argument: &Argument) -> u16 {
+pub(super) fn registers(argument: &Argument) -> u16 {
     match argument {
         Argument::Constant(_) | Argument::Taken => 0,
         Argument::Register(number) => 1 << number,

@@ -1,0 +1,292 @@
+//! Buffers: inserted code appends entries to them without a call, and the tool gets the
+//! entries in batches, in the thread that made them.
+//!
+//! Behind each thread's part of a buffer lies a page without access: there is no test for
+//! overflow. The store that meets it finds room when what is complete has been handed over
+//! and what the superblock has stored so far has been moved to the start.
+//!
+//! The position of the first buffer is in a register wherever translated code runs, and in a
+//! slot where the thread is outside; those of the others are always in their slots.
+
+use std::io;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::Instrumenter;
+use super::hooks::in_tool;
+use crate::layout;
+use crate::process::Process;
+use crate::slots::{Slots, slots};
+use crate::thread::Thread;
+
+/// The most buffers that a tool can have.
+pub const MOST_BUFFERS: usize = 8;
+
+const PAGE: u64 = 4096;
+
+/// A buffer, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BufferId(u8);
+
+/// What gets a batch: the address of the first entry, and how many there are. It runs in the
+/// thread that made them, on the engine's stack, and must return.
+pub type Deliver = extern "C" fn(*const u8, usize);
+
+/// What is known of a buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct BufferKind {
+    /// The most entries of a batch; it can be some more, since a page is not divided.
+    pub entries: usize,
+    /// Bytes of an entry: a multiple of its alignment, which is 8 at most.
+    pub entry_size: usize,
+    /// What gets the batches.
+    pub deliver: Deliver,
+    /// Whether a batch ends at each system call of its thread.
+    pub at_system_calls: bool,
+}
+
+/// A thread's part of a buffer: addresses.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Part {
+    /// Where the next entry goes (of the first buffer: see [`Slots::buffer`]).
+    pub position: u64,
+    /// The first entry's place; 0 if there is no buffer.
+    pub base: u64,
+    /// The page without access.
+    pub end: u64,
+}
+
+impl Part {
+    /// No buffer.
+    pub const NONE: Part = Part {
+        position: 0,
+        base: 0,
+        end: 0,
+    };
+}
+
+static ANNOUNCED: Mutex<Vec<BufferKind>> = Mutex::new(Vec::new());
+static KINDS: OnceLock<Vec<BufferKind>> = OnceLock::new();
+
+impl BufferId {
+    /// A new buffer.
+    ///
+    /// # Panics
+    /// If the program runs already, if there are too many, or if the entries have no size.
+    #[must_use]
+    pub fn new(kind: BufferKind) -> BufferId {
+        assert!(
+            KINDS.get().is_none(),
+            "buffers are to be made before the program is run: code that was translated before has no room for them"
+        );
+        assert!(
+            kind.entry_size != 0 && kind.entries != 0,
+            "a buffer without room"
+        );
+        let mut announced = ANNOUNCED.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(
+            announced.len() < MOST_BUFFERS,
+            "a tool can have {MOST_BUFFERS} buffers"
+        );
+        announced.push(kind);
+        BufferId(announced.len() as u8 - 1)
+    }
+
+    /// Has batches end at each system call.
+    ///
+    /// # Panics
+    /// If the program runs already.
+    pub fn deliver_at_system_calls(self) {
+        assert!(KINDS.get().is_none(), "the program runs already");
+        let mut announced = ANNOUNCED.lock().unwrap_or_else(PoisonError::into_inner);
+        announced[self.index()].at_system_calls = true;
+    }
+
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// Whether its position is in a register.
+    pub(crate) fn is_first(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Bytes of a thread's part of it.
+    pub(crate) fn bytes(self) -> usize {
+        part_size(&kinds()[self.index()])
+    }
+}
+
+/// The program is about to run: there will be no more buffers.
+pub(crate) fn settle() {
+    let announced = ANNOUNCED.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = KINDS.set(announced.clone());
+}
+
+fn kinds() -> &'static [BufferKind] {
+    KINDS.get().map_or(&[], Vec::as_slice)
+}
+
+/// Whether translated code keeps a buffer's position in a register.
+pub(crate) fn are_used() -> bool {
+    !kinds().is_empty()
+}
+
+fn part_size(kind: &BufferKind) -> usize {
+    (kind.entries * kind.entry_size).next_multiple_of(PAGE as usize)
+}
+
+/// Gives the calling thread its parts.
+pub(super) fn prepare() -> io::Result<()> {
+    for (number, kind) in kinds().iter().enumerate() {
+        let size = part_size(kind);
+        // SAFETY: a new private mapping, which nothing else knows.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size + PAGE as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = base as u64;
+        let end = base + size as u64;
+        // SAFETY: the page is the mapping's last; the slots are this thread's.
+        unsafe {
+            layout::protect(end, PAGE, libc::PROT_NONE)?;
+            (*slots()).buffers[number] = Part {
+                position: base,
+                base,
+                end,
+            };
+            *position(slots(), number) = base;
+        }
+    }
+    Ok(())
+}
+
+/// Gives the calling thread's parts back.
+pub(super) fn free() {
+    for number in 0..kinds().len() {
+        // SAFETY: the slots and the parts are this thread's, which appends nothing any more.
+        unsafe {
+            let part = std::mem::replace(&mut (*slots()).buffers[number], Part::NONE);
+            let size = part.end - part.base + PAGE;
+            libc::munmap(part.base as *mut libc::c_void, size as usize);
+        }
+    }
+}
+
+/// Where a thread that is outside of translated code keeps a position.
+fn position(slots: *mut Slots, number: usize) -> *mut u64 {
+    // SAFETY: the caller uses it as long as the slots live.
+    unsafe {
+        match number {
+            0 => &raw mut (*slots).buffer,
+            _ => &raw mut (*slots).buffers[number].position,
+        }
+    }
+}
+
+/// Hands over what the calling thread, which is outside of translated code, has appended.
+pub(super) fn hand_over_all() {
+    hand_over_those(|_| true);
+}
+
+/// The same for the buffers that want it at system calls.
+pub(super) fn hand_over_at_system_call() {
+    hand_over_those(|kind| kind.at_system_calls);
+}
+
+fn hand_over_those(wanted: impl Fn(&BufferKind) -> bool) {
+    for (number, kind) in kinds().iter().enumerate() {
+        if !wanted(kind) {
+            continue;
+        }
+        // SAFETY: the slots are this thread's.
+        unsafe {
+            let at = position(slots(), number);
+            let base = (*slots()).buffers[number].base;
+            let end = std::mem::replace(&mut *at, base);
+            hand_over(kind, base, end);
+        }
+    }
+}
+
+fn hand_over(kind: &BufferKind, base: u64, end: u64) {
+    let count = (end - base) as usize / kind.entry_size;
+    if count != 0 {
+        in_tool(|| (kind.deliver)(base as *const u8, count));
+    }
+}
+
+/// The buffer whose end a fault of the calling thread is at.
+fn at_end(slots: *mut Slots, address: u64) -> Option<usize> {
+    (0..kinds().len()).find(|&number| {
+        // SAFETY: the slots are this thread's.
+        let end = unsafe { (*slots).buffers[number].end };
+        (end..end + PAGE).contains(&address)
+    })
+}
+
+/// Whether a fault in translated code is the end of a buffer. If so it is kept which.
+pub(crate) fn is_full(thread: &Thread, address: u64) -> bool {
+    let full = at_end(thread.slots, address).is_some();
+    if full {
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*thread.slots).address = address };
+    }
+    full
+}
+
+/// A buffer is full in the middle of a fragment: what is complete goes to the tool, what the
+/// superblock has stored moves to the start.
+pub(crate) fn make_room(thread: &mut Thread) {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return;
+    };
+    // SAFETY: the slots belong to this thread.
+    let (target, address) = unsafe { ((*thread.slots).target, (*thread.slots).address) };
+    let Some(number) = at_end(thread.slots, address) else {
+        return;
+    };
+    let fragment = {
+        let code = Process::get().code();
+        let fragment = code.cache.fragment_at(target);
+        fragment.map_or(0, |fragment| code.cache.fragment(fragment).trace)
+    };
+    let warmth = match fragment {
+        0 => None,
+        _ => instrumenter.with_fragment(fragment, |fragment| fragment.warmth),
+    };
+    let Some(warmth) = warmth else {
+        crate::finish::fatal("a tool's buffer overflowed outside translated code");
+    };
+    let register = match number {
+        0 => warmth.buffer(),
+        _ => warmth.scratch(),
+    };
+    let start = thread.register(register);
+    // SAFETY: the slots belong to this thread.
+    let Part { base, end, .. } = unsafe { (*thread.slots).buffers[number] };
+    hand_over(&kinds()[number], base, start);
+    // SAFETY: both ranges lie in this thread's part.
+    unsafe {
+        std::ptr::copy(start as *const u8, base as *mut u8, (end - start) as usize);
+        if number != 0 {
+            (*thread.slots).buffers[number].position = base;
+        }
+    }
+    thread.set_register(register, base);
+}
+
+/// Moves a position of the calling thread, which has left a superblock in its middle.
+pub(super) fn advance(buffer: BufferId, bytes: u32) {
+    // SAFETY: the slots are this thread's.
+    unsafe { *position(slots(), buffer.index()) += u64::from(bytes) };
+}

@@ -1,0 +1,293 @@
+//! Entries of a tool's buffers.
+//!
+//! Where a tool has buffers, two registers that a superblock does not touch are on loan for its
+//! whole length, as in a traced program (see [`Warmth`]): the position in the first buffer,
+//! and scratch. All that a path appends is stored relative to the position that it found, so
+//! the position moves once, where the path ends.
+
+use super::Translation;
+use super::scratch::Scratch;
+use crate::decode::Kind;
+use crate::emit::{Gpr, gpr};
+use crate::instrument::{Action, Argument, BufferId, Field, MOST_BUFFERS};
+use crate::operands::MemoryOperand;
+use crate::slots::{BORROWED_SPILLS, offset};
+use crate::translate::record::load_address;
+use crate::translate::superblock::Item;
+use crate::warmth::Warmth;
+
+/// Bytes that a path has stored behind each buffer's position.
+pub(super) type Pending = [u32; MOST_BUFFERS];
+
+/// Bytes of the largest store.
+const WORD: usize = 8;
+
+/// Emits an entry.
+pub(super) fn emit(
+    translation: &mut Translation,
+    item: &Item,
+    buffer: BufferId,
+    size: u16,
+    fields: &[Field],
+) {
+    let warmth = translation
+        .warmth
+        .expect("where there are buffers, registers are on loan");
+    let at = &mut translation.pending[buffer.index()];
+    let start = *at as i32;
+    *at += u32::from(size);
+    assert!(
+        *at as usize <= buffer.bytes(),
+        "a buffer of {} bytes is too small for what is appended at {:#x} and before; give it room for more entries",
+        buffer.bytes(),
+        item.pc
+    );
+    let code = &mut translation.builder.code;
+    let mut entry = Entry {
+        item,
+        warmth,
+        base: warmth.buffer(),
+        start,
+        spare: warmth.scratch(),
+    };
+    if buffer.is_first() {
+        return entry.store_all(code, size, fields);
+    }
+    let touched = fields.iter().fold(0, |mask, field| {
+        mask | super::calls::registers(&field.value)
+    });
+    let lent = 1 << warmth.buffer() | 1 << warmth.scratch();
+    let scratch = Scratch::without(touched | lent);
+    (entry.base, entry.spare) = (warmth.scratch(), scratch.registers[0]);
+    for (borrowed, slot) in scratch.borrowed(1) {
+        code.store_slot(slot, borrowed);
+    }
+    code.load_slot(entry.base, position_slot(buffer.index()));
+    entry.store_all(code, size, fields);
+    for (borrowed, slot) in scratch.borrowed(1) {
+        code.load_slot(borrowed, slot);
+    }
+}
+
+/// An entry in the making.
+struct Entry<'a> {
+    item: &'a Item,
+    warmth: Warmth,
+    /// The register of the position …
+    base: Gpr,
+    /// … and how far behind it the entry lies.
+    start: i32,
+    /// A register that may be used.
+    spare: Gpr,
+}
+
+impl Entry<'_> {
+    fn store_all(&self, code: &mut crate::emit::Emitter, size: u16, fields: &[Field]) {
+        let words = (0..usize::from(size)).step_by(WORD);
+        for first in words {
+            let bytes = WORD.min(usize::from(size) - first);
+            let within =
+                |field: &&Field| (first..first + bytes).contains(&usize::from(field.offset));
+            let here = fields.iter().filter(within);
+            match constant(first, here.clone()) {
+                Some(value) if bytes == WORD => {
+                    self.store_constant(code, first as i32, value, bytes as u8);
+                }
+                _ => here.for_each(|field| self.store(code, field)),
+            }
+        }
+    }
+
+    fn store(&self, code: &mut crate::emit::Emitter, field: &Field) {
+        let at = i32::from(field.offset);
+        let place = self.start + at;
+        let stored = match &field.value {
+            Argument::Constant(value) => return self.store_constant(code, at, *value, field.size),
+            Argument::Taken => {
+                let Kind::Jcc { condition } = self.item.layout.kind else {
+                    panic!("only a conditional jump before which an entry is made may be taken");
+                };
+                if field.size != 1 {
+                    self.store_constant(code, at, 0, field.size);
+                }
+                code.store_condition(condition, self.base, place);
+                return;
+            }
+            Argument::Register(register) => self.program_register(code, *register),
+            Argument::Address(operand) => match bare_base(operand) {
+                Some(base) => base,
+                None => {
+                    load_address(code, self.spare, operand);
+                    self.spare
+                }
+            },
+        };
+        code.store_part(self.base, place, stored, field.size);
+    }
+
+    /// The register that holds the program's value of a register.
+    fn program_register(&self, code: &mut crate::emit::Emitter, register: Gpr) -> Gpr {
+        let lent = [self.warmth.buffer(), self.warmth.scratch()];
+        let Some(number) = lent.iter().position(|&lent| lent == register) else {
+            return register;
+        };
+        code.load_slot(self.spare, offset::spill(BORROWED_SPILLS[number]));
+        self.spare
+    }
+
+    fn store_constant(&self, code: &mut crate::emit::Emitter, at: i32, value: u64, size: u8) {
+        let place = self.start + at;
+        if size != 8 || i32::try_from(value as i64).is_ok() {
+            code.store_constant_part(self.base, place, value as i32, size);
+        } else {
+            code.load_immediate(self.spare, value);
+            code.store(self.base, place, self.spare);
+        }
+    }
+}
+
+/// The word that fields make which are all constants.
+fn constant<'a>(first: usize, mut fields: impl Iterator<Item = &'a Field>) -> Option<u64> {
+    fields.try_fold(0, |word, field| {
+        let Argument::Constant(value) = field.value else {
+            return None;
+        };
+        let unused = 64 - 8 * u32::from(field.size);
+        let value = value << unused >> unused;
+        let shift = 8 * (usize::from(field.offset) - first);
+        Some(word | value << shift)
+    })
+}
+
+/// The register that an operand's address is in as it is.
+fn bare_base(operand: &MemoryOperand) -> Option<Gpr> {
+    let bare = operand.index == iced_x86::Register::None
+        && operand.displacement == 0
+        && operand.segment.is_none()
+        && operand.base.is_gpr64();
+    bare.then(|| operand.base.number() as Gpr)
+}
+
+/// Where the position of a buffer other than the first is.
+fn position_slot(number: usize) -> i32 {
+    offset::BUFFERS + (number * size_of::<crate::instrument::buffers::Part>()) as i32
+}
+
+impl Translation<'_> {
+    /// Registers are on loan from here on, if any are to be.
+    pub(super) fn borrow(&mut self) {
+        if let Some(warmth) = self.warmth {
+            warmth.borrow(&mut self.builder.code);
+            self.lend(warmth);
+        }
+    }
+
+    pub(super) fn lend(&mut self, warmth: Warmth) {
+        self.builder.lend(warmth);
+    }
+
+    /// All program state is in place from here on.
+    pub(super) fn give_back(&mut self) {
+        if let Some(warmth) = self.warmth {
+            warmth.give_back(&mut self.builder.code);
+            self.builder.end_loans();
+        }
+    }
+
+    /// Emits what moves the positions behind what the path has stored. The scratch register
+    /// loses its content if [`Translation::advance_needs_scratch`].
+    pub(super) fn advance(&mut self, pending: Pending) {
+        let Some(warmth) = self.warmth else { return };
+        let code = &mut self.builder.code;
+        if pending[0] != 0 {
+            code.lea(warmth.buffer(), warmth.buffer(), pending[0] as i32);
+        }
+        for (number, &bytes) in pending.iter().enumerate().skip(1) {
+            if bytes != 0 {
+                let (position, slot) = (warmth.scratch(), position_slot(number));
+                code.load_slot(position, slot);
+                code.lea(position, position, bytes as i32);
+                code.store_slot(slot, position);
+            }
+        }
+    }
+
+    pub(super) fn advance_needs_scratch(&self) -> bool {
+        self.pending[1..].iter().any(|&bytes| bytes != 0)
+    }
+
+    /// Where indirect branches arrive, these registers are on loan. Those of this superblock are
+    /// given back for them; scratch keeps its content.
+    pub(super) fn exchange(&mut self) {
+        let usual = self.instrumenter.arrival().warmth();
+        let Some(own) = self.warmth.filter(|own| *own != usual) else {
+            return;
+        };
+        let target = offset::spill(crate::slots::TARGET_SPILL);
+        let code = &mut self.builder.code;
+        code.store_slot(target, own.scratch());
+        own.give_back(code);
+        self.builder.end_loans();
+        usual.borrow(&mut self.builder.code);
+        self.builder.code.load_slot(usual.scratch(), target);
+        self.lend(usual);
+        self.exchanged = true;
+    }
+
+    /// Leaves by an indirect branch, with registers on loan.
+    pub(super) fn leave_indirect_warm(&mut self, item: &Item, warmth: Warmth, next_pc: u64) {
+        let Item {
+            layout, bytes, pc, ..
+        } = item;
+        let scratch = warmth.scratch();
+        let pending = self.pending;
+        if let Kind::Return { pop } = layout.kind {
+            if self.advance_needs_scratch() {
+                // If the return faults, then here.
+                self.builder.code.load(scratch, gpr::RSP, 0);
+                self.advance(pending);
+                self.builder.code.pop(scratch);
+            } else {
+                self.builder.code.pop(scratch);
+                self.advance(pending);
+            }
+            self.exchange();
+            self.builder.return_branch(pop, true);
+            return;
+        }
+        let target = self.builder.load_target(layout, bytes, *pc, scratch);
+        if target.is_err() {
+            return self.emulate(*pc);
+        }
+        if layout.kind == Kind::CallIndirect {
+            self.probe_call(next_pc);
+        }
+        self.advance(pending);
+        if self.advance_needs_scratch() {
+            let again = self.builder.load_target(layout, bytes, *pc, scratch);
+            debug_assert!(again.is_ok(), "it was loaded before");
+        }
+        self.exchange();
+        if layout.kind == Kind::CallIndirect {
+            self.call(crate::translate::copy::Callee::Indirect, 0, next_pc);
+        } else {
+            self.builder.code.jump_through_table();
+        }
+    }
+
+    /// Touches the stack as the call will: if it faults, then here, where it is known which
+    /// superblock it belongs to.
+    pub(super) fn probe_call(&mut self, next_pc: u64) {
+        self.builder
+            .code
+            .store_immediate(gpr::RSP, -8, next_pc as i32);
+    }
+}
+
+/// The entries among some actions.
+pub(super) fn sizes(actions: &[Action]) -> impl Iterator<Item = (BufferId, u16)> + '_ {
+    actions.iter().filter_map(|action| match action {
+        Action::Append { buffer, size, .. } => Some((*buffer, *size)),
+        _ => None,
+    })
+}

@@ -1,0 +1,25 @@
+//! Tools that tests run: `tool-checks TOOL [WORD]... -- PROGRAM [ARGUMENT]...`.
+//!
+//! Each finds out by two different means what a program does, and says whether they agree; or it
+//! misbehaves, so that what is said of it can be looked at.
+#![forbid(unsafe_code)]
+
+mod entries;
+
+use unspool_tool::{arguments, run};
+
+fn main() {
+    let name = arguments().first().and_then(|word| word.to_str());
+    match name.unwrap_or_default() {
+        "entries" => run(entries::Entries::new()),
+        other => {
+            eprintln!("there is no tool `{other}`");
+            std::process::exit(2);
+        }
+    }
+}
+
+/// Whether a word is among the tool's arguments.
+fn asked(word: &str) -> bool {
+    arguments().iter().any(|argument| argument == word)
+}

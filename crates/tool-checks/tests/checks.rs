@@ -1,0 +1,139 @@
+//! What the tools of this crate find under the guests.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use unspool_guests::{Comparison, Ending, Guest, Invocation, Outcome, Workshop};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+static WORKSHOP: LazyLock<Workshop> = LazyLock::new(|| {
+    Workshop::new(&Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tool-checks-guests"))
+});
+
+/// A guest's program; `None`, with the reason said, where it cannot be built or run here.
+fn build(name: &str) -> Option<(Guest, PathBuf)> {
+    let guest = unspool_guests::guests()
+        .into_iter()
+        .find(|guest| guest.name == name)
+        .expect("there is such a guest");
+    let missing = guest
+        .requirements
+        .iter()
+        .find_map(unspool_guests::Requirement::reason_missing);
+    if let Some(reason) = missing {
+        eprintln!("{name} is left out: {reason}");
+        return None;
+    }
+    match WORKSHOP.build(&guest, "") {
+        Ok(program) => Some((guest, program)),
+        Err(error) => {
+            eprintln!("{name} is left out: {error}");
+            None
+        }
+    }
+}
+
+fn run(invocation: Invocation, test: &str) -> Outcome {
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test.replace('/', "-"));
+    std::fs::create_dir_all(&scratch).unwrap();
+    let outcome = invocation
+        .folder(&scratch)
+        .limit(LIMIT)
+        .run(&scratch)
+        .unwrap();
+    let _ = std::fs::remove_dir_all(&scratch);
+    outcome
+}
+
+/// A program under a tool.
+fn under(tool: &[&str], program: &Path, arguments: &[String], test: &str) -> Outcome {
+    let invocation = Invocation::new(env!("CARGO_BIN_EXE_tool-checks"))
+        .arguments(tool)
+        .arguments(["--"])
+        .arguments([program])
+        .arguments(arguments);
+    run(invocation, test)
+}
+
+/// The guest behaves as it does natively, and what the tool says at the end of each process
+/// fits. `said` tells whether a line is the tool's, and if so whether it fits.
+fn agrees(tool: &[&str], name: &str, said: impl Fn(&str) -> Option<bool>) {
+    let Some((guest, program)) = build(name) else {
+        return;
+    };
+    let test = format!("{}-{name}", tool.join("-"));
+    let native = run(Invocation::new(&program).arguments(&guest.arguments), &test);
+    let observed = under(tool, &program, &guest.arguments, &test);
+    let text = observed.stderr_text();
+    let (mut told, mut rest) = (0, String::new());
+    for line in text.lines() {
+        match said(line) {
+            Some(fits) => {
+                assert!(fits, "{name}: {line}");
+                told += 1;
+            }
+            None => rest += &format!("{line}\n"),
+        }
+    }
+    assert_eq!(observed.ending, native.ending, "{name}: {text}");
+    if guest.comparison == Comparison::Output {
+        assert_eq!(observed.stdout_text(), native.stdout_text(), "{name}");
+        assert_eq!(rest.trim_end(), native.stderr_text().trim_end(), "{name}");
+    }
+    let is_killed = native.ending == Ending::Signalled(9);
+    assert!(told > 0 || is_killed, "{name}: nothing was said: {text}");
+}
+
+fn entries_line(line: &str) -> Option<bool> {
+    line.starts_with("entries ")
+        .then(|| line.starts_with("entries as counted: "))
+}
+
+/// Faults, traps, signals, threads, processes: buffers hold what counters count.
+#[test]
+fn entries_are_what_is_counted() {
+    const GUESTS: &[&str] = &[
+        "instructions/counted",
+        "instructions/strings",
+        "instructions/flags",
+        "instructions/avx2",
+        "signals/exact_context",
+        "signals/changed_context",
+        "signals/fault_repaired",
+        "signals/fault_escaped",
+        "signals/timers",
+        "signals/to_threads",
+        "signals/death_by_segv",
+        "signals/red_zone",
+        "signals/registers_kept",
+        "control/long_jumps",
+        "control/odd_returns",
+        "control/unwinding",
+        "threads/create_and_join_often",
+        "threads/exit_while_others_run",
+        "threads/mutex_kinds",
+        "processes/fork_tree",
+        "processes/fork_among_threads",
+        "processes/vfork",
+        "processes/execute",
+        "processes/execute_from_thread",
+        "processes/shared_memory_for_good",
+        "memory/self_modifying",
+        "memory/generated_code",
+        "cxx/exceptions",
+    ];
+    for name in GUESTS {
+        agrees(&["entries"], name, entries_line);
+    }
+}
+
+/// The control: an entry too many is noticed.
+#[test]
+fn an_entry_too_many_is_noticed() {
+    let (guest, program) = build("instructions/counted").expect("it needs nothing but gcc");
+    let observed = under(&["entries", "spoilt"], &program, &guest.arguments, "spoilt");
+    let text = observed.stderr_text();
+    assert!(text.contains("entries NOT as counted"), "{text}");
+}

@@ -1,0 +1,246 @@
+//! Buffers of entries that inserted code fills without a call.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use unspool_engine::instrument::{self, BufferId, BufferKind};
+
+use crate::argument::{Address, Word};
+use crate::tool::Tool;
+
+/// A buffer of each thread, to which inserted code appends entries ([`Point::append`]).
+///
+/// A function of the tool gets them in batches, in the thread that made them and in the order
+/// in which it did: when the buffer is full, when the thread ends, before the process is
+/// forked or becomes another program, and, if that is wanted, at each system call. Nothing is
+/// lost and nothing comes twice.
+///
+/// The first buffer that a tool makes is the fastest one.
+///
+/// ```
+/// use unspool_tool::{Address, Buffer, Tool, Trace, effective_address};
+///
+/// struct Sum {
+///     addresses: Buffer<Sum, Address>,
+/// }
+///
+/// impl Sum {
+///     fn accessed(&self, sum: &mut u64, batch: &[Address]) {
+///         *sum = batch.iter().fold(*sum, |sum, at| sum.wrapping_add(at.0));
+///     }
+/// }
+///
+/// impl Tool for Sum {
+///     type Thread = u64;
+///     fn instrument(&self, trace: &Trace<Self>) {
+///         for instruction in trace.instructions() {
+///             for address in instruction.memory_operands().iter().filter_map(effective_address) {
+///                 instruction.before().append(self.addresses, (address,));
+///             }
+///         }
+///     }
+/// }
+///
+/// let tool = Sum { addresses: Buffer::new(8192, Sum::accessed) };
+/// ```
+///
+/// [`Point::append`]: crate::Point::append
+pub struct Buffer<T, E> {
+    id: BufferId,
+    types: PhantomData<fn(&T, &[E])>,
+}
+
+impl<T, E> Clone for Buffer<T, E> {
+    fn clone(&self) -> Buffer<T, E> {
+        *self
+    }
+}
+
+impl<T, E> Copy for Buffer<T, E> {}
+
+impl<T: Tool, E: Entry> Buffer<T, E> {
+    /// A buffer with room for so many entries in each thread, and somewhat more: whole pages.
+    /// A few hundred kilobytes are a good size. `deliver` gets the batches: a function item, or
+    /// a closure that captures nothing.
+    ///
+    /// # Panics
+    /// If the program runs already, if there are eight, or if there is to be no room.
+    #[must_use]
+    pub fn new<F>(entries: usize, _deliver: F) -> Buffer<T, E>
+    where
+        F: Fn(&T, &mut T::Thread, &[E]) + Copy + 'static,
+    {
+        const {
+            assert!(
+                size_of::<F>() == 0,
+                "what gets a batch must be a function, or a closure that captures nothing"
+            );
+            assert!(align_of::<E>() <= 8, "an entry's alignment is 8 at most");
+        }
+        let id = BufferId::new(BufferKind {
+            entries,
+            entry_size: size_of::<E>(),
+            deliver: deliver::<T, E, F>,
+            at_system_calls: false,
+        });
+        Buffer {
+            id,
+            types: PhantomData,
+        }
+    }
+
+    /// Has a batch end before each system call of its thread, so that the tool sees entries and
+    /// system calls in order.
+    #[must_use]
+    pub fn at_system_calls(self) -> Buffer<T, E> {
+        self.id.deliver_at_system_calls();
+        self
+    }
+
+    pub(crate) fn id(self) -> BufferId {
+        self.id
+    }
+}
+
+extern "C" fn deliver<T, E, F>(entries: *const u8, count: usize)
+where
+    T: Tool,
+    E: Entry,
+    F: Fn(&T, &mut T::Thread, &[E]) + Copy + 'static,
+{
+    // SAFETY: the type has no size, is `Copy`, and `Buffer::new` was given a value of it.
+    let function = unsafe { NonNull::<F>::dangling().read() };
+    // SAFETY: inserted code has stored every field of so many entries (see `Entry`), which
+    // nobody changes until this returns.
+    let batch = unsafe { std::slice::from_raw_parts(entries.cast::<E>(), count) };
+    // SAFETY: only code that a tool of this type inserted appends to a buffer of this type, so
+    // the tool is one, and so is what it keeps for this thread, which nobody else uses.
+    let (tool, state) = unsafe {
+        let tool = &*instrument::tool_address().cast::<T>();
+        (tool, &mut *instrument::thread_state().cast::<T::Thread>())
+    };
+    function(tool, state, batch);
+}
+
+/// What can be an entry of a [`Buffer`]: an integer, a `bool` or an [`Address`], a tuple of up
+/// to six of them, or a struct that [`entry!`](crate::entry) declares.
+///
+/// # Safety
+/// `FIELDS` must be all the fields of the type, each of the type that `Fields` has in its
+/// place.
+pub unsafe trait Entry: Copy + 'static {
+    /// The types of its fields, in a tuple.
+    type Fields;
+    /// Where they lie.
+    const FIELDS: &'static [EntryField];
+}
+
+/// Where a field of an entry lies.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryField {
+    pub(crate) offset: u16,
+    pub(crate) size: u8,
+    pub(crate) is_truth: bool,
+}
+
+impl EntryField {
+    /// A field of a type, at an offset in its entry.
+    #[must_use]
+    pub const fn of<V: FieldValue>(offset: usize) -> EntryField {
+        assert!(offset < 1 << 15, "an entry is too large");
+        EntryField {
+            offset: offset as u16,
+            size: size_of::<V>() as u8,
+            is_truth: V::IS_TRUTH,
+        }
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// What can be a field of an entry: its bytes are a word's lowest ones.
+pub trait FieldValue: Word + sealed::Sealed {
+    /// Whether 0 and 1 are its only values.
+    const IS_TRUTH: bool;
+}
+
+macro_rules! fields {
+    ($($word:ty),*) => {$(
+        impl sealed::Sealed for $word {}
+
+        impl FieldValue for $word {
+            const IS_TRUTH: bool = false;
+        }
+    )*};
+}
+
+fields!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, Address);
+
+impl sealed::Sealed for bool {}
+
+impl FieldValue for bool {
+    const IS_TRUTH: bool = true;
+}
+
+// SAFETY: it is its only field.
+unsafe impl<V: FieldValue> Entry for V {
+    type Fields = (V,);
+    const FIELDS: &'static [EntryField] = &[EntryField::of::<V>(0)];
+}
+
+macro_rules! tuples {
+    ($($field:ident $number:tt),*) => {
+        // SAFETY: these are the fields.
+        unsafe impl<$($field: FieldValue),*> Entry for ($($field,)*) {
+            type Fields = ($($field,)*);
+            const FIELDS: &'static [EntryField] =
+                &[$(EntryField::of::<$field>(std::mem::offset_of!(Self, $number))),*];
+        }
+    };
+}
+
+tuples!(A 0);
+tuples!(A 0, B 1);
+tuples!(A 0, B 1, C 2);
+tuples!(A 0, B 1, C 2, D 3);
+tuples!(A 0, B 1, C 2, D 3, E 4);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
+
+/// Declares a struct that can be an entry of a [`Buffer`].
+///
+/// ```
+/// unspool_tool::entry! {
+///     /// An access to memory.
+///     #[derive(Debug)]
+///     pub struct Access {
+///         pub address: unspool_tool::Address,
+///         pub size: u32,
+///         pub is_write: bool,
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! entry {
+    (
+        $(#[$about:meta])*
+        $sight:vis struct $name:ident {
+            $($(#[$about_field:meta])* $field_sight:vis $field:ident: $type:ty),+ $(,)?
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy)]
+        $sight struct $name {
+            $($(#[$about_field])* $field_sight $field: $type,)+
+        }
+
+        // SAFETY: these are the fields.
+        unsafe impl $crate::Entry for $name {
+            type Fields = ($($type,)+);
+            const FIELDS: &'static [$crate::EntryField] = &[
+                $($crate::EntryField::of::<$type>(::core::mem::offset_of!($name, $field))),+
+            ];
+        }
+    };
+}
