@@ -5,6 +5,7 @@
 //! something is reported as ignored, with the reason.
 
 mod bad_input;
+mod book;
 mod close_clocks;
 mod code_cache;
 mod comparison;
@@ -52,6 +53,7 @@ fn main() {
     trials.extend(bad_input::trials());
     trials.extend(tools::trials());
     trials.extend(new_tool::trials());
+    trials.extend(book::trials());
     trials.extend(trace_files::trials());
     trials.extend(readme::trials());
     libtest_mimic::run(&arguments, trials).exit();

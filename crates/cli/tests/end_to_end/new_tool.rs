@@ -1,7 +1,7 @@
 //! A tool of the user's own: a crate outside this project, built by plain `cargo build`.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
@@ -20,37 +20,21 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// What `unspool tool new` makes counts what the tool of the same kind that comes with the
 /// command counts, and ends as the program does.
 fn builds_and_runs(scratch: &Scratch) -> Result<(), Verdict> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let made = run_well(scratch, &unspool(scratch, &["tool", "new", "my-tool"]))?;
-    let crate_folder = scratch.work().join("my-tool");
-    // The versions that the project itself was built with are there already.
-    std::fs::copy(root.join("Cargo.lock"), crate_folder.join("Cargo.lock"))?;
-    // What it said is to be typed: all lines but those of the shell's folder are.
+    // What it said is to be typed.
     let said = made.stdout_text();
     let typed: Vec<&str> = said
         .lines()
-        .filter_map(|it| it.strip_prefix("    "))
+        .filter_map(|line| line.strip_prefix("    "))
         .collect();
     let [folder, build, command] = typed[..] else {
         return Err(Verdict::Wrong(format!("three lines to type, not: {said}")));
     };
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("outside-tool");
     let script = format!("{folder}; {build}");
-    let mut cargo_path = OsString::from(Path::new(env!("CARGO")).parent().unwrap_or(&root));
-    cargo_path.push(":");
-    cargo_path.push(std::env::var_os("PATH").unwrap_or_default());
-    let mut building = natively(scratch, &["sh", "-euc", &script])
-        .variable("PATH", cargo_path)
-        .variable("CARGO_TARGET_DIR", &target)
-        .limit(Duration::from_secs(900));
-    for kept in ["HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"] {
-        if let Some(value) = std::env::var_os(kept) {
-            building = building.variable(kept, value);
-        }
-    }
-    run_well(scratch, &building)?;
+    let building = with_cargo(natively(scratch, &["sh", "-euc", &script]));
+    run_well(scratch, &building.limit(Duration::from_secs(900)))?;
     let executable = command.split(' ').next().unwrap_or_default();
-    let built = built(&target, executable)?;
+    let built = scratch.work().join("my-tool").join(executable);
     std::fs::create_dir(scratch.work().join("listed"))?;
 
     let counted = |prefix: Invocation, program: &[&str]| {
@@ -86,14 +70,26 @@ fn builds_and_runs(scratch: &Scratch) -> Result<(), Verdict> {
     Ok(())
 }
 
-/// Where the executable of that path below the crate's own `target` is.
-fn built(target: &Path, executable: &str) -> Result<PathBuf, Verdict> {
-    let below = executable.strip_prefix("target/").unwrap_or(executable);
-    let built = target.join(below);
-    match built.is_file() {
-        true => Ok(built),
-        false => Err(Verdict::Wrong(format!("{} was not built", built.display()))),
-    }
+/// With Cargo as it is for this project: its version, and the crates that it has fetched. What
+/// it builds on the way to an executable is kept for all tests together.
+pub(crate) fn with_cargo(invocation: Invocation) -> Invocation {
+    let cargo = Path::new(env!("CARGO"));
+    let mut path = OsString::from(cargo.parent().unwrap_or(cargo));
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("outside-tool");
+    let invocation = invocation
+        .variable("PATH", path)
+        .variable("CARGO_NET_OFFLINE", "true")
+        .variable("CARGO_TARGET_DIR", "target")
+        .variable("CARGO_BUILD_BUILD_DIR", kept);
+    let inherited = ["HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"];
+    inherited.iter().fold(invocation, |invocation, name| {
+        match std::env::var_os(name) {
+            Some(value) => invocation.variable(name, value),
+            None => invocation,
+        }
+    })
 }
 
 /// What cannot be made is refused, and nothing is left behind.

@@ -1,0 +1,36 @@
+//! Counts how often a program reads and writes memory.
+
+use unspool_tool::{AccessKind, Counter, Tool, Trace, say};
+
+struct ReadsAndWrites {
+    reads: Counter,
+    writes: Counter,
+}
+
+impl Tool for ReadsAndWrites {
+    type Thread = ();
+
+    fn instrument(&self, trace: &Trace<Self>) {
+        for instruction in trace.instructions() {
+            for operand in instruction.memory_operands() {
+                let counter = match operand.kind {
+                    AccessKind::Read => self.reads,
+                    AccessKind::Write => self.writes,
+                };
+                instruction.before().count(counter, 1);
+            }
+        }
+    }
+
+    fn end(&self) {
+        let (reads, writes) = (self.reads.total(), self.writes.total());
+        say(&format!("{reads} reads, {writes} writes"));
+    }
+}
+
+fn main() {
+    unspool_tool::run(ReadsAndWrites {
+        reads: Counter::new(),
+        writes: Counter::new(),
+    })
+}
