@@ -84,6 +84,8 @@ impl Mode {
         Mode::Tool(Mode::TOOLS[1]),
         Mode::Tool(Mode::TOOLS[2]),
         Mode::Tool(Mode::TOOLS[3]),
+        Mode::Tool(Mode::TOOLS[4]),
+        Mode::Tool(Mode::TOOLS[5]),
         Mode::ValgrindNone,
         Mode::ValgrindLackey,
         Mode::ValgrindCounts,
@@ -97,11 +99,13 @@ impl Mode {
     ];
 
     /// The tools whose cost is limited.
-    pub(crate) const TOOLS: [Tool; 4] = [
+    pub(crate) const TOOLS: [Tool; 6] = [
         Tool::new("tool-instruction-count", 1.4),
         Tool::new("tool-block-count", 1.4),
         Tool::new("tool-edge-profile", 1.6),
         Tool::new("tool-opcode-mix", 1.6),
+        Tool::new("tool-address-sum", 2.5),
+        Tool::new("tool-call-count", 1.5),
     ];
 
     /// What runs when nothing else was asked for, besides native.
