@@ -20,6 +20,7 @@ use clap::error::ErrorKind;
 
 use arguments::{Arguments, Command};
 use failure::Failure;
+use unspool_engine::own_stack;
 
 #[global_allocator]
 static ALLOCATOR: unspool_engine::own_failures::Allocator = unspool_engine::own_failures::Allocator;
@@ -35,7 +36,15 @@ static ALLOCATOR: unspool_engine::own_failures::Allocator = unspool_engine::own_
 #[cfg_attr(not(test), unsafe(no_mangle))]
 extern "C" fn main(_argument_count: c_int, _arguments: *const *const u8) -> c_int {
     // A panic has printed its message; it must not unwind into C.
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or(exit_status::FAILED.into())
+    catch_unwind(AssertUnwindSafe(run_on_own_stack)).unwrap_or(exit_status::FAILED.into())
+}
+
+/// Leaves the process's stack, which may be small, to the program that is observed.
+fn run_on_own_stack() -> c_int {
+    own_stack::call(|_| run()).unwrap_or_else(|error| {
+        let failure = Failure::from(anyhow::Error::from(error).context("cannot map a stack"));
+        failure.report()
+    })
 }
 
 fn run() -> c_int {

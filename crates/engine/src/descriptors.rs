@@ -3,7 +3,9 @@
 //! A limit bounds the numbers that are handed out, not those in use: what was opened beyond it
 //! stays. So the limit is raised for a moment, while the process has a single thread.
 
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+
+use crate::limits;
 
 /// Numbers from here on are out of the way.
 const OUT_OF_THE_WAY: i32 = 200;
@@ -21,16 +23,10 @@ pub(crate) struct Headroom {
 impl Headroom {
     /// Raises the limit as far as the system allows and the engine needs.
     pub(crate) fn get() -> Headroom {
-        let mut own = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        // SAFETY: the kernel writes one structure, and that is what it gets.
-        if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut own) } != 0
-            || own.rlim_cur >= ENOUGH
-        {
+        let own = limits::get(libc::RLIMIT_NOFILE);
+        let Some(own) = own.ok().filter(|own| own.rlim_cur < ENOUGH) else {
             return Headroom { own: None };
-        }
+        };
         // Only privileged processes may raise the hard limit.
         let beyond = set(libc::rlimit {
             rlim_cur: ENOUGH,
@@ -69,17 +65,23 @@ pub(crate) fn copy_away(number: i32) -> Option<OwnedFd> {
     (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
+/// Copies a descriptor out of the way of the program's, for the next program in this process.
+pub(crate) fn copy_to_stay(own: &OwnedFd) -> Option<OwnedFd> {
+    [OUT_OF_THE_WAY, 0].into_iter().find_map(|lowest| {
+        // SAFETY: duplicates a descriptor.
+        let copy = unsafe { libc::fcntl(own.as_raw_fd(), libc::F_DUPFD, lowest) };
+        // SAFETY: a descriptor that was just made is nobody else's.
+        (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
+    })
+}
+
 /// Moves a descriptor out of the way, or as far as the limit lets it.
 pub(crate) fn move_away(own: OwnedFd) -> OwnedFd {
     let number = own.into_raw_fd();
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the kernel writes one structure; the descriptor is ours.
+    let limit = limits::get(libc::RLIMIT_NOFILE).map_or(0, |limit| limit.rlim_cur);
+    let end = limit.min(OUT_OF_THE_WAY as libc::rlim_t + 1) as i32;
+    // SAFETY: the descriptor is ours.
     unsafe {
-        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        let end = limit.rlim_cur.min(OUT_OF_THE_WAY as libc::rlim_t + 1) as i32;
         let moved = (number + 1..end)
             .rev()
             .map(|wanted| libc::fcntl(number, libc::F_DUPFD_CLOEXEC, wanted))

@@ -11,9 +11,8 @@
 //!
 //! - Code goes below 2 GiB where there is room, so that the translator reaches it with
 //!   32-bit displacements. See [`LoadRequest::pie_base`].
-//! - The stack does not grow: it is mapped at the full size that it may have. Where
-//!   `RLIMIT_STACK` is unlimited that is 1 GiB, and half of it again as often as the
-//!   system refuses the mapping. Untouched pages cost nothing.
+//! - The stack begins where the engine leaves the process's: what the kernel has put on it for
+//!   the engine (the same arguments and environment) counts towards `RLIMIT_STACK`.
 //! - Segments that reach beyond the end of their file, or that overlap, are refused.
 //! - Set-user-id, set-group-id and file capabilities have no effect, but are reported.
 //! - Formats registered with `binfmt_misc` are not known here; such a file is refused
@@ -46,3 +45,4 @@ pub use image::MappedSegment;
 pub use load::{LoadRequest, LoadedProgram, Vdso, load};
 pub use resolve::resolve;
 pub use sanitizer::Sanitizers;
+pub use stack_region::ProgramStack;

@@ -97,6 +97,18 @@ impl Default for TracePlan {
 
 /// The first argument of an engine that was started by an observed process's `execve`.
 pub const CONTINUE: &str = "--unspool-continue";
+/// The same where the program's file is an open descriptor, whose number follows.
+pub const CONTINUE_OPEN: &str = "--unspool-continue-open";
+
+/// The arguments that come before a plan for another process.
+pub(crate) fn continuation(open: Option<i32>) -> Vec<CString> {
+    let words = match open {
+        None => vec![CONTINUE.to_owned()],
+        Some(number) => vec![CONTINUE_OPEN.to_owned(), number.to_string()],
+    };
+    let plain = |word| CString::new(word).expect("no NUL");
+    words.into_iter().map(plain).collect()
+}
 
 impl Plan {
     /// The plan as one argument.

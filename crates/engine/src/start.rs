@@ -1,8 +1,9 @@
 //! From the command line to the program's first instruction, and from its last one to the end.
 
+use std::convert::Infallible;
 use std::ffi::CString;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use unspool_events::Order;
@@ -13,7 +14,8 @@ use crate::file_identity::FileIdentity;
 use crate::gates::{self, Gates, VectorState};
 use crate::instrument::{self, Instrumenter};
 use crate::layout;
-use crate::loader::{self, LoadError, LoadRequest, LoadedProgram};
+use crate::loader::{self, LoadError, LoadRequest, LoadedProgram, ProgramStack};
+use crate::own_stack;
 use crate::persist::{self, Persistence};
 use crate::plan::{self, Plan};
 use crate::process::{Code, Process};
@@ -39,6 +41,9 @@ pub enum StartError {
         "this processor (or kernel) has no XSAVE, without which vector registers cannot be kept apart"
     )]
     NoXsave,
+    /// There is no memory for the engine's own stack.
+    #[error("cannot map a stack for unspool itself")]
+    OwnStack(#[source] std::io::Error),
     /// Address space for the cache is not to be had.
     #[error("cannot reserve {} GiB of address space for translated code", (layout::CACHE_SIZE + layout::BRANCH_TABLE_SIZE) >> 30)]
     Reserve(#[source] std::io::Error),
@@ -76,7 +81,20 @@ pub struct Program {
 ///
 /// # Errors
 /// If the program cannot be started.
-pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, StartError> {
+pub fn run(plan: Plan, program: &Program) -> Result<Infallible, StartError> {
+    own_stack::call(|former| {
+        // SAFETY: the engine stays on its own stack until the program has failed to start.
+        let stack = unsafe { ProgramStack::below(former) };
+        run_with_stack(plan, program, &stack)
+    })
+    .map_err(StartError::OwnStack)?
+}
+
+fn run_with_stack(
+    plan: Plan,
+    program: &Program,
+    stack: &ProgramStack,
+) -> Result<Infallible, StartError> {
     finish::keep_voice();
     let vectors = VectorState::detect().ok_or(StartError::NoXsave)?;
     let measure = plan
@@ -104,7 +122,14 @@ pub fn run(plan: Plan, program: &Program) -> Result<std::convert::Infallible, St
     } else {
         loader::Vdso::At(vdso.start)
     };
-    let loaded = loader::load(&request)?;
+    let open = OPEN.load(Ordering::Relaxed);
+    request.found_at = (open >= 0).then(|| format!("/proc/self/fd/{open}").into());
+    let loaded = loader::load(&request, stack);
+    if open >= 0 {
+        // SAFETY: it was opened for this process to load its program, and for nothing else.
+        unsafe { libc::close(open) };
+    }
+    let loaded = loaded?;
     if !loaded.sanitizers.address {
         layout::reserve_branch_table().map_err(StartError::Reserve)?;
     }
@@ -291,22 +316,12 @@ fn name_thread(loaded: &LoadedProgram) {
     unsafe { libc::prctl(libc::PR_SET_NAME, loaded.command_name.as_ptr()) };
 }
 
-/// What `/proc/self/cmdline`, `environ` and `auxv` show: the program's, where the kernel
+/// What `/proc/self/cmdline`, `environ`, `auxv` and `stat` (the start of the stack) show: the program's, where the kernel
 /// lets a process say so (`PR_SET_MM_MAP`, which needs no privilege for these fields).
 fn describe_process(loaded: &LoadedProgram) {
     const PR_SET_MM: i32 = 35;
     const PR_SET_MM_MAP: u64 = 14;
-    let Some(
-        [
-            start_code,
-            end_code,
-            start_stack,
-            start_data,
-            end_data,
-            start_brk,
-        ],
-    ) = own_layout()
-    else {
+    let Some([start_code, end_code, start_data, end_data, start_brk]) = own_layout() else {
         return;
     };
     // SAFETY: asks for the current break only.
@@ -318,7 +333,7 @@ fn describe_process(loaded: &LoadedProgram) {
         end_data,
         start_brk,
         end_brk,
-        start_stack,
+        loaded.stack_pointer,
         loaded.argument_strings.start,
         loaded.argument_strings.end,
         loaded.environment_strings.start,
@@ -332,13 +347,13 @@ fn describe_process(loaded: &LoadedProgram) {
     unsafe { libc::prctl(PR_SET_MM, PR_SET_MM_MAP, map.as_ptr(), size_of_val(&map), 0) };
 }
 
-/// Code, stack, data and break of this process as the kernel knows them, from `/proc/self/stat`.
-fn own_layout() -> Option<[u64; 6]> {
+/// Code, data and break of this process as the kernel knows them, from `/proc/self/stat`.
+fn own_layout() -> Option<[u64; 5]> {
     // Counted from behind the name, which may hold anything: the state is field 3.
-    const FIELDS: [usize; 6] = [26, 27, 28, 45, 46, 47];
+    const FIELDS: [usize; 5] = [26, 27, 45, 46, 47];
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let mut values = [0; 6];
+    let mut values = [0; 5];
     for (value, field) in values.iter_mut().zip(FIELDS) {
         *value = fields.get(field - 3)?.parse().ok()?;
     }
@@ -421,17 +436,25 @@ impl Drop for SignalStack {
     }
 }
 
+/// The descriptor of the program's file, if the process was started with one; -1 if not.
+static OPEN: AtomicI32 = AtomicI32::new(-1);
+
 /// If this process was started by an observed program's `execve`: what to run, and how.
 /// `arguments` are all of this process's arguments.
 #[must_use]
 pub fn continuation(arguments: &[std::ffi::OsString]) -> Option<(Plan, Program)> {
     use std::os::unix::ffi::OsStrExt;
-    if arguments.get(1)? != plan::CONTINUE {
+    let first = arguments.get(1)?;
+    let mut rest = arguments.get(2..)?;
+    if first == plan::CONTINUE_OPEN {
+        let number = rest.split_off_first()?.to_str()?.parse().ok()?;
+        OPEN.store(number, Ordering::Relaxed);
+    } else if first != plan::CONTINUE {
         return None;
     }
-    let plan = Plan::decode(arguments.get(2)?.as_bytes())?;
-    let path = PathBuf::from(arguments.get(3)?);
-    let arguments = arguments[4..]
+    let plan = Plan::decode(rest.split_off_first()?.as_bytes())?;
+    let path = PathBuf::from(rest.split_off_first()?);
+    let arguments = rest
         .iter()
         .map(|text| CString::new(text.as_bytes()))
         .collect::<Result<_, _>>()

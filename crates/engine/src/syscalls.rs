@@ -2,6 +2,7 @@
 //! touch what engine and program share: memory, threads, signals, the executable's name.
 
 mod beside;
+mod execute;
 mod files;
 mod memory;
 mod processes;
@@ -95,7 +96,7 @@ fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outc
         libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
             Return(processes::clone(process, thread, call))
         }
-        libc::SYS_execve | libc::SYS_execveat => Return(processes::execute(process, thread, call)),
+        libc::SYS_execve | libc::SYS_execveat => Return(execute::execute(process, thread, call)),
         libc::SYS_arch_prctl => Return(threads::arch_prctl(process, thread, call)),
         libc::SYS_set_tid_address => {
             thread.clear_tid = call.arguments[0];

@@ -45,7 +45,7 @@ pub enum Kind {
 /// What [`super::load()`] would fail with, except for 32-bit programs, which are told as
 /// such, and for failures to map.
 pub fn check(path: &Path) -> Result<Kind, LoadError> {
-    let chain = follow_scripts(path)?;
+    let chain = follow_scripts(path, path)?;
     let kind = match prepare(chain.program) {
         Ok(prepared) => Kind::Elf64 {
             privileges: prepared.executable.privileges,
@@ -72,10 +72,12 @@ pub(crate) struct ScriptChain {
     pub(crate) program: Executable,
 }
 
-/// Opens a file and, as long as it is a script, its interpreter.
-pub(crate) fn follow_scripts(path: &Path) -> Result<ScriptChain, LoadError> {
+/// Opens a file, found where its path or another one leads, and, as long as it is a script, its
+/// interpreter.
+pub(crate) fn follow_scripts(path: &Path, found_at: &Path) -> Result<ScriptChain, LoadError> {
     let mut scripts = Vec::new();
-    let mut program = Executable::open(path)?;
+    let mut program = Executable::open(found_at)?;
+    path.clone_into(&mut program.path);
     while let Format::Script(line) = elf::recognise(program.head(), program.head_length()) {
         if scripts.len() == MAX_SCRIPTS {
             return Err(LoadError::ScriptLoop {

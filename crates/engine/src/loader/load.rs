@@ -13,10 +13,10 @@ use super::error::LoadError;
 use super::executable::Privileges;
 use super::image::{Image, MappedSegment};
 use super::layout::page_end;
-use super::memory::Reservation;
 use super::sanitizer::{self, Sanitizers};
 use super::stack::{StackContents, TooLong};
-use super::stack_region::{map_stack, stack_limit};
+use super::stack_region::ProgramStack;
+use crate::limits;
 
 /// The longest name of a thread, without its terminator.
 const COMMAND_NAME_SIZE: usize = 15;
@@ -38,6 +38,8 @@ pub enum Vdso {
 pub struct LoadRequest {
     /// The file, as it would be given to `execve`.
     pub path: PathBuf,
+    /// Where the file is found, if not at its path.
+    pub found_at: Option<PathBuf>,
     /// The arguments; the first may differ from the path.
     pub argv: Vec<CString>,
     /// The environment, as `NAME=value`.
@@ -57,6 +59,7 @@ impl LoadRequest {
     pub fn new(path: PathBuf, argv: Vec<CString>, env: Vec<CString>) -> LoadRequest {
         LoadRequest {
             path,
+            found_at: None,
             argv,
             env,
             pie_base: 0x1000_0000,
@@ -76,7 +79,7 @@ pub struct LoadedProgram {
     pub program_entry: u64,
     /// Where the stack pointer begins; divisible by 16.
     pub stack_pointer: u64,
-    /// The stack, without the guard below it.
+    /// What the stack may become as it grows.
     pub stack: Range<u64>,
     /// Sanitizers that it was built or is started with, whose runtimes have fixed addresses.
     pub sanitizers: Sanitizers,
@@ -108,14 +111,15 @@ pub struct LoadedProgram {
     pub privileges: Privileges,
 }
 
-/// Loads a program into this process. On failure nothing stays mapped.
+/// Loads a program into this process, with a stack that nobody uses yet. On failure nothing
+/// stays mapped.
 ///
 /// # Errors
 /// Every reason for which `execve` fails, with its errno, and those in which this loader
 /// differs (see [the module](super)).
-pub fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
+pub fn load(request: &LoadRequest, stack: &ProgramStack) -> Result<LoadedProgram, LoadError> {
     let path = &request.path;
-    let chain = check::follow_scripts(path)?;
+    let chain = check::follow_scripts(path, request.found_at.as_deref().unwrap_or(path))?;
     let argv = script_arguments(&request.argv, &chain, path)?;
     let executed_name = string(path.as_os_str().as_bytes(), path)?;
     let prepared = check::prepare(chain.program)?;
@@ -131,9 +135,10 @@ pub fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
         random: random_bytes().map_err(|source| system_error(path, "get random bytes", source))?,
         auxv: &[],
     };
-    let limit =
-        stack_limit().map_err(|source| system_error(path, "read the stack limit", source))?;
-    let strings_size = contents
+    let limit = limits::get(libc::RLIMIT_STACK)
+        .map_err(|source| system_error(path, "read the stack limit", source))?
+        .rlim_cur;
+    contents
         .check_size(limit)
         .map_err(|TooLong { size, limit }| LoadError::TooLong {
             path: path.clone(),
@@ -149,18 +154,14 @@ pub fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
         )),
         None => None,
     };
-    let (stack, stack_reservation) =
-        map_stack(path, limit, strings_size, prepared.layout.executable_stack)?;
 
     let interpreter_base = interpreter.as_ref().map(|(image, _)| image.bias);
     let vdso = vdso_address(request.vdso, &own_auxv);
     let facts = program_facts(&prepared, program.bias, interpreter_base, vdso);
     let entries = auxv::program_auxv(&own_auxv, &facts);
     contents.auxv = &entries;
-    let initial = contents.build(stack.end);
-    stack_reservation
-        .write(initial.pointer, &initial.bytes)
-        .map_err(|source| system_error(path, "fill the stack", source))?;
+    let initial = contents.build(stack.top());
+    stack.fill(path, &initial, limit, prepared.layout.executable_stack)?;
 
     let loaded = LoadedProgram {
         entry: interpreter.as_ref().map_or(facts.entry, |(image, entry)| {
@@ -168,7 +169,7 @@ pub fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
         }),
         program_entry: facts.entry,
         stack_pointer: initial.pointer,
-        stack,
+        stack: stack.reach(limit),
         brk_start: page_end(program.bias.wrapping_add(prepared.layout.memory_end)),
         executable: program.path.clone(),
         interpreter: interpreter.as_ref().map(|(image, _)| image.path.clone()),
@@ -192,7 +193,6 @@ pub fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
         &prepared,
         program,
         interpreter.map(|(image, _)| image),
-        stack_reservation,
     )
 }
 
@@ -220,7 +220,6 @@ fn keep_all(
     prepared: &PreparedProgram,
     program: Image,
     interpreter: Option<Image>,
-    stack: Reservation,
 ) -> Result<LoadedProgram, LoadError> {
     let failed = |source| system_error(&prepared.executable.path, "give unused pages back", source);
     loaded.segments = program.keep().map_err(failed)?;
@@ -228,7 +227,6 @@ fn keep_all(
         loaded.segments.extend(interpreter.keep().map_err(failed)?);
     }
     loaded.segments.sort_by_key(|segment| segment.address);
-    stack.keep();
     Ok(loaded)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Contract: a [`Reservation`] owns its pages. It is made only of addresses that were free
 //! (the system is asked not to replace anything), changes nothing outside itself, and gives
-//! the pages back when dropped unless they were [kept](Reservation::keep). So nothing here
+//! the pages back when dropped unless they were [kept](Reservation::keep_only). So nothing here
 //! can disturb memory that Rust code uses.
 
 use std::fs::File;
@@ -139,6 +139,7 @@ impl Reservation {
     }
 
     /// Changes the protection of pages.
+    #[cfg(test)]
     pub(crate) fn protect(&self, address: u64, size: u64, protection: i32) -> io::Result<()> {
         self.require(address, size)?;
         // SAFETY: changes only pages of this reservation, to which nothing refers.
@@ -175,6 +176,7 @@ impl Reservation {
     }
 
     /// Leaves all pages to the program.
+    #[cfg(test)]
     pub(crate) fn keep(mut self) {
         self.kept = true;
     }

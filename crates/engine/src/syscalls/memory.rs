@@ -11,6 +11,7 @@ use crate::layout::{
     BRANCH_TABLE, BRANCH_TABLE_SIZE, CACHE_BASE, CACHE_SIZE, HASHED_BRANCHES, LIBRARY_BASE,
     OWNER_WORDS_END,
 };
+use crate::limits;
 use crate::persist;
 use crate::process::{Code, Process};
 use crate::regions::{Object, View};
@@ -188,15 +189,21 @@ fn gone(code: &mut Code, range: Range<u64>) {
 /// `mprotect` and `pkey_mprotect`.
 pub(super) fn protect(process: &Process, call: &Call) -> i64 {
     let [address, size, protection, ..] = call.arguments;
-    let range = whole_pages(address, size);
+    let mut range = whole_pages(address, size);
     if meets_engine(&range) {
         return -i64::from(libc::ENOMEM);
     }
     let mut code = process.code();
+    if protection & libc::PROT_GROWSDOWN as u64 != 0
+        && let Some((start, _)) = code.regions.find(range.start)
+    {
+        range.start = start;
+    }
     let result = kernel(process, call.number as i64, call.arguments);
     if succeeded(result) {
+        let protection = protection as i32 & !libc::PROT_GROWSDOWN;
         code_pages::forget(&mut code, range.clone());
-        code.regions.protect(range.clone(), protection as i32);
+        code.regions.protect(range.clone(), protection);
         code_pages::writers_changed(&mut code, range);
     }
     result
@@ -281,13 +288,8 @@ pub(super) fn set_break(process: &Process, call: &Call) -> i64 {
 }
 
 fn exceeds_data_limit(size: u64) -> bool {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is writable.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_DATA, &raw mut limit) } == 0;
-    known && limit.rlim_cur != libc::RLIM_INFINITY && size > limit.rlim_cur
+    limits::get(libc::RLIMIT_DATA)
+        .is_ok_and(|limit| limit.rlim_cur != libc::RLIM_INFINITY && size > limit.rlim_cur)
 }
 
 /// `shmat`.

@@ -1,21 +1,17 @@
-//! New threads and processes, and new programs.
+//! New threads and processes.
 
-use std::ffi::{CString, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::threads::set_program_fs;
-use super::{Call, beside, files};
+use super::{Call, beside};
 use crate::emit::gpr;
 use crate::instrument::Instrumenter;
-use crate::loader::{self, Kind};
 use crate::process::{Process, ThreadHandle};
-use crate::signals::{actions, set_exact_mask, set_kernel_mask};
+use crate::signals::{actions, set_kernel_mask};
 use crate::slots::{Slots, slots};
 use crate::thread::{Place, Thread};
-use crate::{dispatch, guarded, plan, start, trace};
+use crate::{dispatch, guarded, start, trace};
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);
@@ -440,115 +436,4 @@ extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
         crate::finish::leave_list(Process::get(), thread.tid);
     }
     status
-}
-
-/// `execve` and `execveat`.
-pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
-    let (path, arguments, environment) = match read_execute(process, call) {
-        Ok(request) => request,
-        Err(error) => return error,
-    };
-    let kind = match loader::check(&path) {
-        Ok(kind) => kind,
-        Err(error) => return -i64::from(error.errno()),
-    };
-    let is_child = thread.place != Place::Process || process.forked.load(Ordering::Acquire) != 0;
-    let native = runs_natively(&kind) || process.plan.leave_children && is_child;
-    let Ok(program) = CString::new(path.as_os_str().as_bytes()) else {
-        return INVALID;
-    };
-    let (file, arguments) = if native {
-        (program, arguments)
-    } else {
-        let mut own = vec![
-            c"unspool".to_owned(),
-            CString::new(plan::CONTINUE).expect("no NUL"),
-        ];
-        own.push(process.plan.encode());
-        own.push(program);
-        own.extend(arguments);
-        (c"/proc/self/exe".to_owned(), own)
-    };
-    if thread.place != Place::ParentsPlace {
-        trace::event(thread, &unspool_events::Event::Exec);
-    }
-    crate::finish::conclude(thread, crate::finish::Ending::AnotherProgram);
-    actions::prepare_exec(&thread.actions);
-    set_exact_mask(thread.mask);
-    let pointers = |strings: &[CString]| {
-        let mut list: Vec<*const libc::c_char> =
-            strings.iter().map(|string| string.as_ptr()).collect();
-        list.push(std::ptr::null());
-        list
-    };
-    let (argv, envp) = (pointers(&arguments), pointers(&environment));
-    // SAFETY: the lists end with null and their strings live until the call returns.
-    unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
-    let error = errno();
-    if thread.place == Place::ParentsPlace {
-        list(process, thread);
-    }
-    actions::undo_exec(&thread.actions);
-    set_kernel_mask(thread.mask);
-    -i64::from(error)
-}
-
-fn runs_natively(kind: &Kind) -> bool {
-    match kind {
-        Kind::Elf64 { .. } => false,
-        Kind::Elf32 { .. } => true,
-        Kind::Script { runs, .. } => runs_natively(runs),
-    }
-}
-
-type ExecuteRequest = (PathBuf, Vec<CString>, Vec<CString>);
-
-fn read_execute(process: &Process, call: &Call) -> Result<ExecuteRequest, i64> {
-    const LONGEST_PATH: usize = 4096;
-    let by_directory = call.number as i64 == libc::SYS_execveat;
-    let place = usize::from(by_directory);
-    let name_at = call.arguments[place];
-    let name = guarded::read_string(name_at, LONGEST_PATH).ok_or(FAULT)?;
-    if name.len() == LONGEST_PATH {
-        return Err(-i64::from(libc::ENAMETOOLONG));
-    }
-    let mut path = PathBuf::from(OsString::from_vec(name));
-    if files::names_own_executable(name_at) {
-        path.clone_from(&process.executable);
-    } else if by_directory && !path.is_absolute() && call.arguments[0] as i32 != libc::AT_FDCWD {
-        let directory = format!("/proc/self/fd/{}", call.arguments[0] as i32);
-        let empty = path.as_os_str().is_empty();
-        path = if empty {
-            PathBuf::from(directory)
-        } else {
-            Path::new(&directory).join(path)
-        };
-    }
-    if path.as_os_str().is_empty() {
-        return Err(-i64::from(libc::ENOENT));
-    }
-    let arguments = read_strings(call.arguments[place + 1])?;
-    let environment = read_strings(call.arguments[place + 2])?;
-    Ok((path, arguments, environment))
-}
-
-fn read_strings(list: u64) -> Result<Vec<CString>, i64> {
-    const LONGEST: usize = 128 << 10;
-    const MOST: u64 = 1 << 20;
-    let mut strings = Vec::new();
-    if list == 0 {
-        return Ok(strings);
-    }
-    for index in 0..MOST {
-        let pointer = guarded::read_word(list + index * 8).ok_or(FAULT)?;
-        if pointer == 0 {
-            return Ok(strings);
-        }
-        let text = guarded::read_string(pointer, LONGEST).ok_or(FAULT)?;
-        if text.len() == LONGEST {
-            return Err(-i64::from(libc::E2BIG));
-        }
-        strings.push(CString::new(text).map_err(|_| INVALID)?);
-    }
-    Err(-i64::from(libc::E2BIG))
 }

@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::scratch::Scratch;
-use crate::loader::{LoadRequest, load};
+use super::scratch::{Scratch, load};
+use crate::loader::LoadRequest;
 
 /// Starts a loaded program in place of this one.
 ///

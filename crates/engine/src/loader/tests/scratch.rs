@@ -5,6 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::loader::{self, LoadError, LoadRequest, LoadedProgram, ProgramStack};
+
+/// Loads a program, with a stack of its own.
+pub(super) fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
+    loader::load(request, &ProgramStack::mapped(STACK_SIZE))
+}
+
+/// Bytes of the stack that [`load`] maps.
+pub(super) const STACK_SIZE: u64 = 8 << 20;
+
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Removed when dropped.

@@ -4,8 +4,8 @@ use std::ffi::{CString, OsStr};
 use std::path::{Path, PathBuf};
 
 use super::crafted::CraftedElf;
-use super::scratch::Scratch;
-use crate::loader::{Kind, LoadError, LoadRequest, check, load, resolve};
+use super::scratch::{Scratch, load};
+use crate::loader::{Kind, LoadError, LoadRequest, check, resolve};
 
 fn request(path: &Path, arguments: &[&str]) -> LoadRequest {
     let argv = arguments

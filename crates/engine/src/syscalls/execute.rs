@@ -1,0 +1,212 @@
+//! New programs: `execve` and `execveat`.
+
+use std::ffi::{CString, OsString};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use super::processes::{errno, list};
+use super::{Call, files};
+use crate::descriptors::copy_to_stay;
+use crate::loader::{self, Kind};
+use crate::process::Process;
+use crate::signals::{actions, set_exact_mask, set_kernel_mask};
+use crate::thread::{Place, Thread};
+use crate::{guarded, plan, trace};
+
+const FAULT: i64 = -(libc::EFAULT as i64);
+const INVALID: i64 = -(libc::EINVAL as i64);
+const NOT_FOUND: i64 = -(libc::ENOENT as i64);
+
+/// `execve` and `execveat`.
+pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
+    let ExecuteRequest {
+        path,
+        found_at,
+        arguments,
+        environment,
+    } = match read_execute(process, call) {
+        Ok(request) => request,
+        Err(error) => return error,
+    };
+    if is_question(call) {
+        // SAFETY: the call changes nothing.
+        return unsafe { process.gates.call_kernel(call.number, &call.arguments) };
+    }
+    let kind = match loader::check(&found_at) {
+        Ok(kind) => kind,
+        Err(error) => return -i64::from(error.errno()),
+    };
+    let closes = closes_on_execute(&found_at);
+    if closes && by_directory(call) && matches!(kind, Kind::Script { .. }) {
+        // Its interpreter would not find it.
+        return NOT_FOUND;
+    }
+    let is_child = thread.place != Place::Process || process.forked.load(Ordering::Acquire) != 0;
+    let native = runs_natively(&kind) || process.plan.leave_children && is_child;
+    let name = |path: &Path| CString::new(path.as_os_str().as_bytes());
+    let (Ok(program), Ok(found)) = (name(&path), name(&found_at)) else {
+        return INVALID;
+    };
+    let mut carried = None;
+    let (file, arguments) = if native {
+        (found, arguments)
+    } else {
+        if closes || path != found_at {
+            carried = open_to_stay(&found);
+        }
+        let mut own = vec![c"unspool".to_owned()];
+        own.extend(plan::continuation(carried.as_ref().map(AsRawFd::as_raw_fd)));
+        own.push(process.plan.encode());
+        own.push(program);
+        own.extend(arguments);
+        (c"/proc/self/exe".to_owned(), own)
+    };
+    if thread.place != Place::ParentsPlace {
+        trace::event(thread, &unspool_events::Event::Exec);
+    }
+    crate::finish::conclude(thread, crate::finish::Ending::AnotherProgram);
+    actions::prepare_exec(&thread.actions);
+    set_exact_mask(thread.mask);
+    let pointers = |strings: &[CString]| {
+        let mut list: Vec<*const libc::c_char> =
+            strings.iter().map(|string| string.as_ptr()).collect();
+        list.push(std::ptr::null());
+        list
+    };
+    let (argv, envp) = (pointers(&arguments), pointers(&environment));
+    // SAFETY: the lists end with null and their strings live until the call returns.
+    unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+    let error = errno();
+    drop(carried);
+    if thread.place == Place::ParentsPlace {
+        list(process, thread);
+    }
+    actions::undo_exec(&thread.actions);
+    set_kernel_mask(thread.mask);
+    -i64::from(error)
+}
+
+fn runs_natively(kind: &Kind) -> bool {
+    match kind {
+        Kind::Elf64 { .. } => false,
+        Kind::Elf32 { .. } => true,
+        Kind::Script { runs, .. } => runs_natively(runs),
+    }
+}
+
+struct ExecuteRequest {
+    /// The program's file, as the kernel calls it.
+    path: PathBuf,
+    /// Where it is, if not there.
+    found_at: PathBuf,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+}
+
+fn by_directory(call: &Call) -> bool {
+    call.number as i64 == libc::SYS_execveat
+}
+
+/// Whether the kernel is only asked whether it would execute something.
+fn is_question(call: &Call) -> bool {
+    const AT_EXECVE_CHECK: u64 = 0x1_0000;
+    by_directory(call) && call.arguments[4] & AT_EXECVE_CHECK != 0
+}
+
+fn read_execute(process: &Process, call: &Call) -> Result<ExecuteRequest, i64> {
+    const LONGEST_PATH: usize = 4096;
+    let by_directory = by_directory(call);
+    let place = usize::from(by_directory);
+    let name_at = call.arguments[place];
+    let name = guarded::read_string(name_at, LONGEST_PATH).ok_or(FAULT)?;
+    if name.len() == LONGEST_PATH {
+        return Err(-i64::from(libc::ENAMETOOLONG));
+    }
+    let mut path = PathBuf::from(OsString::from_vec(name));
+    let mut found_at = None;
+    if files::names_own_executable(name_at) {
+        path.clone_from(&process.executable);
+    } else if by_directory {
+        let flags = call.arguments[4] as i32;
+        let empty = path.as_os_str().is_empty();
+        if empty && flags & libc::AT_EMPTY_PATH == 0 {
+            return Err(NOT_FOUND);
+        }
+        let directory = call.arguments[0] as i32;
+        if !path.is_absolute() && directory != libc::AT_FDCWD {
+            let below = |parent: &str| match empty {
+                true => PathBuf::from(format!("{parent}/{directory}")),
+                false => Path::new(&format!("{parent}/{directory}")).join(&path),
+            };
+            found_at = Some(below(DESCRIPTORS));
+            path = below("/dev/fd");
+        }
+        let is_link = |path: &Path| {
+            path.symlink_metadata()
+                .is_ok_and(|facts| facts.is_symlink())
+        };
+        let refused = flags & libc::AT_SYMLINK_NOFOLLOW != 0 && !empty;
+        if refused && is_link(found_at.as_deref().unwrap_or(&path)) {
+            return Err(-i64::from(libc::ELOOP));
+        }
+    }
+    if path.as_os_str().is_empty() {
+        return Err(NOT_FOUND);
+    }
+    Ok(ExecuteRequest {
+        found_at: found_at.unwrap_or_else(|| path.clone()),
+        path,
+        arguments: read_strings(call.arguments[place + 1])?,
+        environment: read_strings(call.arguments[place + 2])?,
+    })
+}
+
+const DESCRIPTORS: &str = "/proc/self/fd";
+
+/// Whether a path leads through a descriptor that is closed when another program begins.
+fn closes_on_execute(path: &Path) -> bool {
+    let mut rest = [DESCRIPTORS, "/dev/fd"]
+        .into_iter()
+        .find_map(|folder| path.strip_prefix(folder).ok())
+        .into_iter()
+        .flatten();
+    let number = rest
+        .next()
+        .and_then(|number| number.to_str()?.parse::<i32>().ok());
+    // SAFETY: asks for the flags of a descriptor.
+    let flags = number.map(|number| unsafe { libc::fcntl(number, libc::F_GETFD) });
+    flags.is_some_and(|flags| flags >= 0 && flags & libc::FD_CLOEXEC != 0)
+}
+
+/// A descriptor of a file that the next program in this process still has.
+fn open_to_stay(path: &CString) -> Option<OwnedFd> {
+    // SAFETY: opens a file; the descriptor is nobody else's.
+    let opened = unsafe {
+        let opened = libc::open(path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+        (opened >= 0).then(|| OwnedFd::from_raw_fd(opened))
+    }?;
+    copy_to_stay(&opened)
+}
+
+fn read_strings(list: u64) -> Result<Vec<CString>, i64> {
+    const LONGEST: usize = 128 << 10;
+    const MOST: u64 = 1 << 20;
+    let mut strings = Vec::new();
+    if list == 0 {
+        return Ok(strings);
+    }
+    for index in 0..MOST {
+        let pointer = guarded::read_word(list + index * 8).ok_or(FAULT)?;
+        if pointer == 0 {
+            return Ok(strings);
+        }
+        let text = guarded::read_string(pointer, LONGEST).ok_or(FAULT)?;
+        if text.len() == LONGEST {
+            return Err(-i64::from(libc::E2BIG));
+        }
+        strings.push(CString::new(text).map_err(|_| INVALID)?);
+    }
+    Err(-i64::from(libc::E2BIG))
+}
