@@ -57,6 +57,8 @@ pub struct Slots {
     pub element_mask: u64,
     /// Their indexes, as they lie in the vector register; of a tile its configuration.
     pub elements: [u64; 8],
+    /// Line-atomic order: rounds of the repeated string instruction at hand that come later.
+    pub rest: u64,
     /// Not zero while a tool's own code runs.
     pub in_tool: u64,
     /// The function of a tool that is to be called …
@@ -120,6 +122,7 @@ thread_local! {
             shared_seen: 0,
             element_mask: 0,
             elements: [0; 8],
+            rest: 0,
             in_tool: 0,
             function: 0,
             arguments: [0; MOST_ARGUMENTS],
@@ -173,6 +176,7 @@ pub(crate) mod offset {
     pub(crate) const PROGRAM_FS: i32 = offset_of!(Slots, program_fs) as i32;
     pub(crate) const ELEMENT_MASK: i32 = offset_of!(Slots, element_mask) as i32;
     pub(crate) const ELEMENTS: i32 = offset_of!(Slots, elements) as i32;
+    pub(crate) const REST: i32 = offset_of!(Slots, rest) as i32;
     pub(crate) const KEPT_VECTORS: i32 = offset_of!(Slots, kept_vectors) as i32;
     pub(crate) const VECTORS_USED: i32 = offset_of!(Slots, vectors_used) as i32;
     pub(crate) const IN_TOOL: i32 = offset_of!(Slots, in_tool) as i32;

@@ -113,6 +113,8 @@ pub struct Repetition {
     pub(crate) progress: (u8, u8),
     /// What is stored behind it: the word, and what goes there.
     pub(crate) stores: Vec<(u8, StoredRegister)>,
+    /// Whether only a piece of it is executed at a time.
+    pub(crate) in_pieces: bool,
 }
 
 /// A general register as it is stored behind an instruction.

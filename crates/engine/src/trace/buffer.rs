@@ -3,6 +3,7 @@
 use unspool_events::raw::{SpecialKind, special_header};
 
 use crate::cache::{Cache, Position};
+use crate::emit::gpr;
 use crate::process::Process;
 use crate::slots::{BORROWED_SPILLS, offset};
 use crate::thread::Thread;
@@ -72,6 +73,13 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
         let (words, accessing) = match interrupted {
             None => fragment.progress[position.index as usize],
             Some(repetition) => {
+                if repetition.in_pieces && u64::from(repetition.place) == at {
+                    // The count register is that of the piece.
+                    // SAFETY: the slots belong to this thread.
+                    let rest = unsafe { std::mem::take(&mut (*thread.slots).rest) };
+                    let count = thread.register(gpr::RCX);
+                    thread.set_register(gpr::RCX, count.wrapping_add(rest));
+                }
                 start = complete(thread, start, repetition);
                 repetition.progress
             }

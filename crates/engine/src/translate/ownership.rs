@@ -12,9 +12,11 @@
 //! of the fragment looks at exactly the lines concerned, and at read-shared states.
 
 mod elements;
+pub(crate) mod pieces;
 mod plan;
 mod slow;
 
+use self::pieces::PieceEnd;
 use self::plan::reach;
 pub(crate) use self::plan::{find_live_flags, plan};
 use self::slow::acquire_briefly;
@@ -76,6 +78,8 @@ pub struct CheckSite {
     pub(crate) buffer: Gpr,
     /// Whether the program's flags are in their spill slot.
     pub(crate) flags_live: bool,
+    /// It is no check, but the end of a piece of a repeated string instruction.
+    pub(crate) ends_piece: Option<PieceEnd>,
 }
 
 /// A check whose slow part is still to be emitted at the end of the fragment.
@@ -196,10 +200,6 @@ fn push_slow_check(
 /// Emits a call into the engine, where the extent of an access is known only at run time.
 /// What it acquires need not be looked at again.
 fn visit(translation: &mut Translation, item: &Item, check: Check) {
-    let ordinal = translation.superblock.instructions.len();
-    let flags_live = translation.flags_loan.is_some();
-    let instruction = translation.instruction_number();
-    let site = check.site(ordinal, translation.words, instruction, flags_live);
     match check.operand.shape {
         Shape::Repeat { .. } => acquire_briefly(translation, &check),
         Shape::Tile { .. } => {
@@ -209,6 +209,20 @@ fn visit(translation: &mut Translation, item: &Item, check: Check) {
         Shape::Indexed { index, mask, .. } => keep_elements(translation, index, mask),
         _ => {}
     }
+    visit_site(translation, item, &check, None);
+}
+
+/// Emits the call itself.
+fn visit_site(
+    translation: &mut Translation,
+    item: &Item,
+    check: &Check,
+    ends_piece: Option<PieceEnd>,
+) {
+    let ordinal = translation.superblock.instructions.len();
+    let flags_live = translation.flags_loan.is_some();
+    let instruction = translation.instruction_number();
+    let site = check.site(ordinal, translation.words, instruction, flags_live);
     let leave = translation.builder.code.here();
     translation.service(translation.tracer.next_check_service(), item.pc);
     let passed = translation.builder.code.here();
@@ -217,6 +231,7 @@ fn visit(translation: &mut Translation, item: &Item, check: Check) {
         passed,
         leave,
         buffer: translation.warmth.buffer(),
+        ends_piece,
         ..site
     });
 }
@@ -269,6 +284,7 @@ impl Check {
             leave: 0,
             buffer: 0,
             flags_live,
+            ends_piece: None,
         }
     }
 }

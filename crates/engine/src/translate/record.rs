@@ -81,15 +81,9 @@ pub(crate) fn before(
     }
 }
 
-/// Emits what is stored after the instruction.
-pub(crate) fn after(translation: &mut Translation, item: &Item) {
-    if item.operands.is_empty() {
-        return;
-    }
-    let Some(described) = translation.superblock.instructions.last().cloned() else {
-        return;
-    };
-    let mut stores: Vec<(Slot, After)> = Vec::new();
+/// What is stored after a repeated string instruction.
+fn repetition_stores(item: &Item, described: &AccessingInstruction) -> Vec<(Slot, StoredRegister)> {
+    let mut stores = Vec::new();
     for (operand, source) in described.operands.iter().zip(&item.operands) {
         if let (
             Extent::Repeat {
@@ -104,33 +98,54 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
             let in_fs = source.segment == Some(Segment::Fs);
             let words = [(after, count, false), (pointer_after, pointer, in_fs)];
             for (slot, register, beyond_fs) in words {
-                let what = After::Register(StoredRegister {
+                let stored = StoredRegister {
                     number: register.full_register().number() as Gpr,
                     half: !register.is_gpr64(),
                     beyond_fs,
-                });
-                if !stores.contains(&(slot, what)) {
-                    stores.push((slot, what));
+                };
+                if !stores.contains(&(slot, stored)) {
+                    stores.push((slot, stored));
                 }
             }
         }
     }
-    if !stores.is_empty() {
-        let stores = stores.iter().filter_map(|&(slot, what)| match what {
-            After::Register(register) => Some((slot, register)),
-            After::ZeroFlag => None,
-        });
-        let repetition = Repetition {
-            instruction: translation.instruction_number(),
-            place: (translation.builder.code.here() - u64::from(item.layout.length)) as u32,
-            progress: (
-                translation.words as u8,
-                translation.superblock.instructions.len() as u8,
-            ),
-            stores: stores.collect(),
-        };
-        translation.repetitions.push(repetition);
+    stores
+}
+
+/// Right behind the instruction: notes where it is, if it is repeated.
+pub(crate) fn note_repetition(translation: &mut Translation, item: &Item, in_pieces: bool) {
+    let Some(described) = translation.superblock.instructions.last() else {
+        return;
+    };
+    let stores = repetition_stores(item, described);
+    if stores.is_empty() {
+        return;
     }
+    let repetition = Repetition {
+        instruction: translation.instruction_number(),
+        place: (translation.builder.code.here() - u64::from(item.layout.length)) as u32,
+        progress: (
+            translation.words as u8,
+            translation.superblock.instructions.len() as u8,
+        ),
+        stores,
+        in_pieces,
+    };
+    translation.repetitions.push(repetition);
+}
+
+/// Emits what is stored after the instruction.
+pub(crate) fn after(translation: &mut Translation, item: &Item) {
+    if item.operands.is_empty() {
+        return;
+    }
+    let Some(described) = translation.superblock.instructions.last().cloned() else {
+        return;
+    };
+    let mut stores: Vec<(Slot, After)> = repetition_stores(item, &described)
+        .into_iter()
+        .map(|(slot, stored)| (slot, After::Register(stored)))
+        .collect();
     if let Some(slot) = described.cas_success {
         stores.push((slot, After::ZeroFlag));
     }

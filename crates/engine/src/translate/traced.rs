@@ -363,8 +363,16 @@ impl Translation<'_> {
                 self.builder.segment_base(layout, bytes, None);
             }
             Kind::Plain | Kind::ReadSegment(_) => {
+                let in_pieces = ownership::pieces::has_pieces(self, item);
+                if in_pieces {
+                    ownership::pieces::begin(self);
+                }
                 if self.builder.copy(layout, bytes, *pc).is_err() {
                     self.leave_cold(index, ExitKind::Emulate, *pc);
+                }
+                record::note_repetition(self, item, in_pieces);
+                if in_pieces {
+                    ownership::pieces::end(self, item);
                 }
                 record::after(self, item);
             }

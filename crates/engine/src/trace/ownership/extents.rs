@@ -4,6 +4,7 @@ use crate::operands::{MemoryOperand, Shape};
 use crate::thread::Thread;
 use crate::translate::elements::{TILE_FIRST_ROW, TILE_ROW_BYTES, TILE_ROWS};
 use crate::translate::ownership::CheckSite;
+use crate::translate::ownership::pieces::PIECE;
 
 /// The ranges that an instruction is about to access: addresses and sizes.
 pub(super) fn extents(thread: &Thread, site: &CheckSite) -> Vec<(u64, u64)> {
@@ -86,7 +87,7 @@ pub(super) fn elements<'site>(
     })
 }
 
-/// The range of a repeated string instruction that starts at an address.
+/// The range of a repeated string instruction that starts at an address, or of its first piece.
 pub(super) fn repeated(
     thread: &Thread,
     site: &CheckSite,
@@ -94,7 +95,14 @@ pub(super) fn repeated(
     count: iced_x86::Register,
 ) -> (u64, u64) {
     let size = u64::from(site.operand.size);
-    let bytes = register_value(thread, count).saturating_mul(size);
+    let mut rounds = register_value(thread, count);
+    if count.is_gpr64() {
+        let rest = rounds.saturating_sub(PIECE / size);
+        rounds -= rest;
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*thread.slots).rest = rest };
+    }
+    let bytes = rounds.saturating_mul(size);
     let first = if direction_flag(thread) {
         address.wrapping_sub(bytes).wrapping_add(size)
     } else {

@@ -9,10 +9,11 @@ use super::acquire::Acquisition;
 use super::clock::TIME_PER_BYTE;
 use super::extents::extents;
 use super::{EPOCH, POLL, SERVICE_BIT};
-use crate::cache::{Exit, FLAGS, Loan};
+use crate::cache::{Exit, FLAGS, Loan, Position};
 use crate::process::Process;
 use crate::thread::Thread;
 use crate::translate::ownership::CheckSite;
+use crate::translate::ownership::pieces::PieceEnd;
 
 /// A check failed, or somebody asked this thread for more than an answer. Returns where the thread goes on in the
 /// cache, or none if it has to leave the superblock.
@@ -32,6 +33,9 @@ pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit)
         return Some(resume);
     }
     let site = tracer.ownership.site(exit.detail & !SERVICE_BIT);
+    if let Some(PieceEnd { stops_at }) = site.ends_piece {
+        return end_piece(thread, resume, site, stops_at);
+    }
     // What the record in the making has accessed counts as a whole record.
     let bound = trace.bound(start) + 8 * TIME_PER_BYTE;
     let mut acquisition = Acquisition::new(tracer, thread, bound);
@@ -46,7 +50,7 @@ pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit)
         ..
     } = acquisition;
     if lost {
-        leave_superblock(thread, resume - 1, site);
+        leave_superblock(thread, resume - 1, site, true);
         // The instruction comes first in the next record.
         if least > trace.reached {
             trace.stamp_next(least);
@@ -83,13 +87,38 @@ pub(in crate::trace) fn own(tracer: &Tracer, thread: &mut Thread, address: u64, 
     }
 }
 
-/// Lines of earlier checks are gone: the rest of the superblock is entered anew.
-fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite) {
+/// A piece of a repeated string instruction has been executed. The next one begins like an
+/// instruction of its own, unless the last comparison has ended them all.
+fn end_piece(
+    thread: &mut Thread,
+    resume: u64,
+    site: &CheckSite,
+    stops_at: Option<bool>,
+) -> Option<u64> {
+    const ZERO_FLAG: u64 = 0x40;
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).rest = 0 };
+    // SAFETY: as above. They hold the flags of the last round.
+    let is_zero = unsafe { (*thread.slots).flags } & ZERO_FLAG != 0;
+    if stops_at == Some(is_zero) {
+        return Some(resume);
+    }
+    leave_superblock(thread, resume - 1, site, false);
+    None
+}
+
+/// The superblock is left at an instruction: lines of earlier checks are gone, or (not `before`)
+/// the instruction has been executed in part.
+fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite, before: bool) {
     let code = Process::get().code();
     let position = code
         .cache
         .position_of(at, site.instruction)
         .expect("the check belongs to the fragment");
+    let position = Position {
+        boundary: before,
+        ..position
+    };
     leave_midway(thread, &code.cache, 0, position);
     for loan in code.cache.loans_at(position.fragment, at) {
         thread.return_loan(loan);
