@@ -116,8 +116,17 @@ fn traps_inside_repetition(record: &CaseRecord, native: &Outcome) -> bool {
     }
 }
 
-/// The status flags that the code from `pc` on overwrites before it reads them.
+/// The status flags that the code from `pc` on overwrites before it reads them, whichever way
+/// its branches go.
 fn dead_flags(record: &CaseRecord, pc: u64) -> u64 {
+    dead_flags_from(record, pc, STATUS_FLAGS, MOST_BRANCHES)
+}
+
+/// Beyond so many branches one after the other, all flags count as read.
+const MOST_BRANCHES: u32 = 8;
+
+/// Those of `unknown` that are dead at `pc`.
+fn dead_flags_from(record: &CaseRecord, pc: u64, mut unknown: u64, branches: u32) -> u64 {
     const BITS: [(u32, u64); 6] = [
         (RflagsBits::CF, 0x1),
         (RflagsBits::PF, 0x4),
@@ -127,7 +136,7 @@ fn dead_flags(record: &CaseRecord, pc: u64) -> u64 {
         (RflagsBits::OF, 0x800),
     ];
     let end = record.address + record.length;
-    let (mut dead, mut unknown) = (0, STATUS_FLAGS);
+    let mut dead = 0;
     let mut at = pc;
     while (record.address..end).contains(&at) && unknown != 0 {
         let start = (at - record.address) as usize;
@@ -143,10 +152,16 @@ fn dead_flags(record: &CaseRecord, pc: u64) -> u64 {
                 unknown &= !flag;
             }
         }
-        if instruction.flow_control() != FlowControl::Next {
-            break;
-        }
-        at += instruction.len() as u64;
+        let next = at + instruction.len() as u64;
+        at = match instruction.flow_control() {
+            FlowControl::Next => next,
+            FlowControl::ConditionalBranch if branches != 0 => {
+                let taken = instruction.near_branch_target();
+                unknown = dead_flags_from(record, taken, unknown, branches - 1);
+                next
+            }
+            _ => break,
+        };
     }
     dead
 }
@@ -200,4 +215,36 @@ pub fn differences(left: &Outcome, right: &Outcome) -> Vec<Part> {
 #[must_use]
 pub fn ended(outcome: &Outcome) -> bool {
     matches!(outcome.status, COMPLETED | SIGNALLED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Case;
+    use crate::place::place;
+
+    const ZERO: u64 = 0x40;
+
+    fn dead(case: &str) -> u64 {
+        let record = place(&Case::parse(case).unwrap(), 0);
+        dead_flags(&record, record.address)
+    }
+
+    #[test]
+    fn a_flag_is_dead_if_both_ways_overwrite_it() {
+        // btc, which leaves ZF alone; jnc over an or; cmp.
+        let both = dead("near 66450fbb15571d0008 7308 664608ba6e010000 6638d9; flags=a42");
+        assert_eq!(both & ZERO, ZERO);
+        // The same, but the branch goes to behind the case.
+        let one = dead("near 66450fbb15571d0008 730b 664608ba6e010000 6638d9; flags=a42");
+        assert_eq!(one & ZERO, 0);
+        // The same, but where it goes sete reads the flag.
+        let read = dead("near 66450fbb15571d0008 7308 664608ba6e010000 0f94c0; flags=a42");
+        assert_eq!(read & ZERO, 0);
+    }
+
+    #[test]
+    fn a_loop_without_end_keeps_flags_alive() {
+        assert_eq!(dead("near 90 73fd; flags=a42") & ZERO, 0);
+    }
 }
