@@ -95,6 +95,12 @@ fn start(plan: Plan, program: &Program) -> Failure {
         StartError::Load(error) => not_loaded(&error),
         StartError::ShadowMemory(_) => Failure::new(error.to_string())
             .with_help("ask for another order: --order ticket, --order timestamp or --order none"),
+        error @ (StartError::Reserve(_) | StartError::OwnStack(_)) => Failure::from(
+            anyhow::Error::from(error),
+        )
+        .with_help(
+            "raise the limits on address space and data: ulimit -v unlimited; ulimit -d unlimited",
+        ),
         StartError::NativeRun(error @ NativeRunError::Input) => Failure::new(error.to_string())
             .with_help("put the input into a file and add < FILE, or leave --measure-slowdown out"),
         error => Failure::from(anyhow::Error::from(error)),

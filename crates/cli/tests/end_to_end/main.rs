@@ -12,6 +12,7 @@ mod comparison;
 mod elements;
 mod guest_programs;
 mod instructions;
+mod memory_limits;
 mod new_tool;
 mod observer;
 mod order;
@@ -44,6 +45,7 @@ fn main() {
     trials.extend(close_clocks::trials());
     trials.extend(code_cache::trials());
     trials.extend(other_orders::trials());
+    trials.extend(memory_limits::trials());
     trials.extend(own_failures::trials());
     trials.extend(persistent_cache::trials());
     trials.extend(selection::trials());
@@ -56,5 +58,6 @@ fn main() {
     trials.extend(book::trials());
     trials.extend(trace_files::trials());
     trials.extend(readme::trials());
+    trials.push(readme::behaviours_are_tested(&trials));
     libtest_mimic::run(&arguments, trials).exit();
 }

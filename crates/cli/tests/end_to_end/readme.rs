@@ -55,6 +55,31 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
+/// docs/behaviours.md says which test shows what: each that it names must be there.
+pub(crate) fn behaviours_are_tested(trials: &[Trial]) -> Trial {
+    let names: Vec<String> = trials.iter().map(|trial| trial.name().to_owned()).collect();
+    trial("readme::behaviours_are_tested".to_owned(), move |_| {
+        let text = std::fs::read_to_string(root().join("docs/behaviours.md"))?;
+        let named: Vec<&str> = text
+            .lines()
+            .filter_map(|line| Some(line.strip_suffix(" |")?.rsplit_once(" | ")?.1))
+            .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+            .collect();
+        let is_there = |wanted: &str| {
+            let guest = format!("guest::run::{wanted}");
+            names.iter().any(|name| name == wanted || *name == guest)
+        };
+        let missing: Vec<&&str> = named.iter().filter(|name| !is_there(name)).collect();
+        if named.len() > 100 && missing.is_empty() {
+            return Ok(());
+        }
+        Err(Verdict::Wrong(format!(
+            "docs/behaviours.md names {} tests; there is no {missing:?}",
+            named.len()
+        )))
+    })
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -24,7 +24,8 @@ pub(crate) fn trials() -> Vec<Trial> {
             // What is too large to be traced is too large for two calls at each instruction.
             // A signal that comes in a call before a string instruction has it stepped through:
             // that is long where it is of many megabytes.
-            let has_long_string = guest.name == "signals/bounded_delivery";
+            let has_long_string =
+                ["signals/bounded_delivery", "memory/long_strings"].contains(&guest.name.as_str());
             if tool == "control-flow" && (!guest.traced || has_long_string) {
                 continue;
             }
