@@ -208,6 +208,18 @@ fn leave_fragment(
             trace::function(thread, exit.target);
             Some((u64::from(exit.stub), Resume::Midway))
         }
+        ExitKind::Call => {
+            drop(code);
+            let back = u64::from(exit.stub);
+            if !crate::instrument::call_with_context(thread) {
+                return Some((back, Resume::Midway));
+            }
+            let code = process.code();
+            if let Some(position) = code.cache.position(back) {
+                crate::instrument::leave_midway(&code.cache, position, exit.detail != 0);
+            }
+            None
+        }
         ExitKind::Emulate => {
             drop(code);
             finish::unsupported_instruction(thread, exit.target)

@@ -102,6 +102,13 @@ impl Emitter {
         unsafe { std::ptr::write_unaligned(at as *mut i32, value) };
     }
 
+    /// Overwrites a byte that was emitted before.
+    pub fn patch8(&mut self, at: u64, value: u8) {
+        assert!(at < self.here());
+        // SAFETY: the byte lies in what this emitter has written.
+        unsafe { (at as *mut u8).write(value) };
+    }
+
     fn slot_operand(&mut self, opcode: u8, register: Gpr, slot: i32) {
         let rex = 0x48 | (register >> 3) << 2;
         let modrm = 0x04 | (register & 7) << 3;

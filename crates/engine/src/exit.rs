@@ -36,12 +36,15 @@ pub enum ExitKind {
     Annotation,
     /// A traced function is entered or left at the target.
     Function,
+    /// A tool's function is to be called with the program's whole state; the fragment goes on
+    /// behind, if the function lets it.
+    Call,
     /// A call into the engine in the middle of a fragment, which then goes on.
     Service,
 }
 
 impl ExitKind {
-    const ALL: [ExitKind; 9] = [
+    const ALL: [ExitKind; 10] = [
         ExitKind::Direct,
         ExitKind::SystemCall,
         ExitKind::FlagsPopped,
@@ -50,6 +53,7 @@ impl ExitKind {
         ExitKind::Unfetchable,
         ExitKind::Annotation,
         ExitKind::Function,
+        ExitKind::Call,
         ExitKind::Service,
     ];
 

@@ -117,6 +117,8 @@ unsafe fn xcr0() -> u32 {
 }
 
 const CALLEE_SAVED: [Gpr; 6] = [gpr::RBX, gpr::RBP, 12, 13, 14, 15];
+/// What the stack pointer is away from a multiple of 16 behind these.
+const ALIGNMENT: i32 = 8;
 
 /// Flags as compiled code expects them.
 fn reset_flags(code: &mut Emitter) {
@@ -126,6 +128,9 @@ fn reset_flags(code: &mut Emitter) {
 }
 
 fn return_to_engine(code: &mut Emitter) {
+    code.on_slot(&[0x48, 0xc7], 0, offset::HOST_STACK); // mov qword fs:[host_stack], 0
+    code.imm32(0);
+    code.lea(gpr::RSP, gpr::RSP, ALIGNMENT);
     for &register in CALLEE_SAVED.iter().rev() {
         code.pop(register);
     }
@@ -153,6 +158,7 @@ impl Gates {
         for register in CALLEE_SAVED {
             code.push(register);
         }
+        code.lea(gpr::RSP, gpr::RSP, -ALIGNMENT);
         code.store_slot(offset::HOST_STACK, gpr::RSP);
         self.enter_start = code.here();
         code.compare_slot_zero(offset::PENDING);

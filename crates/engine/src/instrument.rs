@@ -7,20 +7,30 @@
 
 mod action;
 pub(crate) mod buffers;
+mod compiled;
+mod context;
 mod counters;
 mod hooks;
 mod tool;
 mod view;
 
-pub use action::{Action, Argument, Field, Function, MOST_ARGUMENTS, Place};
+pub use action::{
+    Action, Argument, Call, Field, Function, MOST_ARGUMENTS, Place, REGISTER_ARGUMENTS, Replacement,
+};
 pub use buffers::{BufferId, BufferKind, Deliver, MOST_BUFFERS, Part};
+pub(crate) use compiled::{Body, Compiled, Step};
+pub use context::Context;
 pub use counters::Counter;
-pub(crate) use counters::FAST_COUNTERS;
+pub(crate) use counters::{Amounts, CounterPlace, FAST_COUNTERS, together};
 pub(crate) use hooks::{
-    after_fork, before_fork, conclude, keep_position, leave_midway, system_call_enters,
-    system_call_leaves, thread_ends, thread_starts, translate, translations_gone,
+    after_fork, before_fork, call_with_context, conclude, keep_position, leave_midway,
+    system_call_enters, system_call_leaves, thread_ends, thread_starts, translate,
+    translations_gone,
 };
 pub(crate) use tool::{FragmentCounts, Instrumenter};
-pub use tool::{Instrumentation, SystemCall, install, thread_state, tool_address};
+pub use tool::{
+    Instrumentation, SystemCall, argument_word, install, program_word, thread_number, thread_state,
+    tool_address,
+};
 pub(crate) use view::Insertions;
 pub use view::{Block, Branch, Instruction, Trace};

@@ -8,6 +8,7 @@ use crate::finish::{ENGINE_FAILURE, say};
 use crate::gates;
 use crate::instrument::Instrumenter;
 use crate::process::Process;
+use crate::slots::slots;
 use crate::thread::Thread;
 
 const HELP: &str =
@@ -17,26 +18,34 @@ const TOOL_HELP: &str =
     "help: this is a defect of the tool that observes the program, not of the program";
 
 /// Whether what fails is code of a tool, called by the engine or by inserted code, or in a thread
-/// that the tool started.
-fn is_tools(pc: u64) -> bool {
-    let called = || {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*crate::slots::slots()).in_tool != 0 }
+/// that the tool started. `stack`: the stack pointer at the failure.
+pub fn is_tools(pc: u64, stack: u64) -> bool {
+    /// More than any stack of the engine's has.
+    const DEEPEST: u64 = 64 << 20;
+    let Some(instrumenter) = Instrumenter::get() else {
+        return false;
     };
-    Instrumenter::get().is_some()
-        && !gates::in_cache(pc)
-        && (Thread::current().is_null() || called())
+    if gates::in_cache(pc) {
+        return instrumenter.is_tool_code(pc);
+    }
+    if Thread::current().is_null() {
+        return true;
+    }
+    // SAFETY: the slots belong to this thread.
+    let (called, top) = unsafe { ((*slots()).in_tool != 0, (*slots()).host_stack) };
+    // Inserted code switches to the engine's stack as it was when the cache was entered.
+    called || top != 0 && (top.saturating_sub(DEEPEST)..top).contains(&stack)
 }
 
 /// A fault inside the engine itself.
-pub fn fault(signal: i32, pc: u64, address: u64) {
+pub fn fault(signal: i32, pc: u64, stack: u64, address: u64) {
     let base = crate::start::engine_base();
     let place = if gates::in_cache(pc) {
         "in translated code".to_owned()
     } else {
         format!("engine + {:#x}", pc.wrapping_sub(base))
     };
-    if is_tools(pc) {
+    if is_tools(pc, stack) {
         end(&format!(
             "error: the tool failed: signal {signal} at {pc:#x} ({place}), address {address:#x}{}\n{TOOL_HELP}",
             circumstances(pc)
@@ -53,7 +62,8 @@ pub fn end_at_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let message = panic.payload_as_str().unwrap_or("a panic");
         let place = panic.location().map(ToString::to_string);
-        let (who, help) = if is_tools(0) {
+        let here = 0_u8;
+        let (who, help) = if is_tools(0, (&raw const here) as u64) {
             ("the tool", TOOL_HELP)
         } else {
             ("the engine itself", HELP)

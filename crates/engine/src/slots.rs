@@ -27,7 +27,7 @@ pub struct Slots {
     pub exit: u64,
     /// The cache address at which to enter.
     pub target: u64,
-    /// The engine's stack pointer while in the cache.
+    /// The engine's stack pointer, a multiple of 16, while in the cache; 0 outside.
     pub host_stack: u64,
     /// Not zero: leave (or do not enter) the cache, something is pending.
     pub pending: u64,
@@ -61,9 +61,17 @@ pub struct Slots {
     pub rest: u64,
     /// Not zero while a tool's own code runs.
     pub in_tool: u64,
+    /// What a call of a tool's function keeps of the general registers, by number …
+    pub kept: [u64; 16],
+    /// … and of the flags, as `lahf` and `seto` give them.
+    pub kept_flags: u64,
     /// The function of a tool that is to be called …
     pub function: u64,
-    /// … with these arguments.
+    /// … with the tool …
+    pub tool: u64,
+    /// … and what it returned.
+    pub result: u64,
+    /// Its arguments, those that are not in registers.
     pub arguments: [u64; MOST_ARGUMENTS],
     /// The program's MXCSR during the call, and one to compare it with.
     pub control_words: [u32; 2],
@@ -72,6 +80,8 @@ pub struct Slots {
     pub kept_vectors: [u64; 33 * 8],
     /// Which components of the vector state the program uses during the call.
     pub vectors_used: u64,
+    /// The thread's number.
+    pub thread_number: u64,
     /// What a tool keeps for the thread.
     pub tool_state: u64,
     /// Counters of a tool.
@@ -124,11 +134,16 @@ thread_local! {
             elements: [0; 8],
             rest: 0,
             in_tool: 0,
+            kept: [0; 16],
+            kept_flags: 0,
             function: 0,
+            tool: 0,
+            result: 0,
             arguments: [0; MOST_ARGUMENTS],
             control_words: [0; 2],
             kept_vectors: [0; 33 * 8],
             vectors_used: 0,
+            thread_number: 0,
             tool_state: 0,
             counters: [0; FAST_COUNTERS],
             more_counters: 0,
@@ -181,6 +196,10 @@ pub(crate) mod offset {
     pub(crate) const VECTORS_USED: i32 = offset_of!(Slots, vectors_used) as i32;
     pub(crate) const IN_TOOL: i32 = offset_of!(Slots, in_tool) as i32;
     pub(crate) const FUNCTION: i32 = offset_of!(Slots, function) as i32;
+    pub(crate) const TOOL: i32 = offset_of!(Slots, tool) as i32;
+    pub(crate) const TOOL_STATE: i32 = offset_of!(Slots, tool_state) as i32;
+    pub(crate) const RESULT: i32 = offset_of!(Slots, result) as i32;
+    pub(crate) const KEPT_FLAGS: i32 = offset_of!(Slots, kept_flags) as i32;
     pub(crate) const ARGUMENTS: i32 = offset_of!(Slots, arguments) as i32;
     pub(crate) const CONTROL_WORDS: i32 = offset_of!(Slots, control_words) as i32;
     pub(crate) const COUNTERS: i32 = offset_of!(Slots, counters) as i32;
@@ -191,6 +210,11 @@ pub(crate) mod offset {
     /// Of a saved program register.
     pub(crate) const fn register(number: u8) -> i32 {
         number as i32 * 8
+    }
+
+    /// Of a general register that a call keeps.
+    pub(crate) const fn kept(number: u8) -> i32 {
+        offset_of!(Slots, kept) as i32 + number as i32 * 8
     }
 
     /// Of a spill slot.

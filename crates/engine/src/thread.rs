@@ -73,6 +73,9 @@ pub struct Thread {
     /// Whether the step that is being made pushes the flags, and with them a trap flag that is
     /// not the program's.
     pub pushes_flags: bool,
+    /// Whether the step that is being made is one of a tool's code, with an access that the
+    /// program's alignment-check flag does not allow.
+    pub misaligned: bool,
     /// Whether the program has set its trap flag.
     pub trap_flag: bool,
     /// A place in the cache before the one instruction that is to be stepped over for a
@@ -118,6 +121,7 @@ impl Thread {
             signal: None,
             stepping: false,
             pushes_flags: false,
+            misaligned: false,
             trap_flag: false,
             step_from: 0,
             refused: None,

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use unspool_engine::instrument::{self, Branch};
-use unspool_engine::operands::{MemoryOperand, Shape};
+use unspool_engine::instrument;
 
 /// An address of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -69,9 +68,14 @@ impl Word for Address {
 /// Where an argument's value comes from, each time the call is made.
 pub trait Argument {
     /// The type of the value.
-    type Value: Word;
+    type Value: 'static;
+    /// Whether the value is the word that inserted code has, or its lowest part: only such
+    /// arguments can be fields of an [`Entry`](crate::Entry).
+    const IS_WORD: bool = true;
     /// What to insert, at an instruction.
     fn source(&self, instruction: &instrument::Instruction) -> instrument::Argument;
+    /// The value, from the word that inserted code passes and the argument's number.
+    fn value(word: u64, number: usize) -> Self::Value;
 }
 
 /// The same value each time.
@@ -83,6 +87,10 @@ impl<V: Word> Argument for Constant<V> {
 
     fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
         instrument::Argument::Constant(self.0.to_word())
+    }
+
+    fn value(word: u64, _: usize) -> V {
+        V::from_word(word)
     }
 }
 
@@ -96,102 +104,40 @@ impl Argument for InstructionPointer {
     fn source(&self, instruction: &instrument::Instruction) -> instrument::Argument {
         instrument::Argument::Constant(instruction.address())
     }
-}
 
-/// The value of a general register, all 64 bits of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-#[expect(missing_docs, reason = "the names of the registers")]
-pub enum Register {
-    Rax,
-    Rcx,
-    Rdx,
-    Rbx,
-    Rsp,
-    Rbp,
-    Rsi,
-    Rdi,
-    R8,
-    R9,
-    R10,
-    R11,
-    R12,
-    R13,
-    R14,
-    R15,
-}
-
-impl Argument for Register {
-    type Value = u64;
-
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Register(*self as u8)
+    fn value(word: u64, _: usize) -> Address {
+        Address(word)
     }
 }
 
-/// The address of an operand in memory. See [`effective_address`].
+/// The words that inserted code passes for the arguments of a call.
 #[derive(Debug, Clone, Copy)]
-pub struct EffectiveAddress(MemoryOperand);
+pub struct Words(pub(crate) [u64; instrument::REGISTER_ARGUMENTS]);
 
-/// Where an operand of [`memory_operands`](instrument::Instruction::memory_operands) lies: the
-/// address of its first byte in the direction in which it is accessed, as the registers have it
-/// at the place of the call. Before the instruction this is the address that it will access.
-///
-/// `None` for operands whose address does not follow from general registers and constants alone
-/// (gathers and scatters, tiles, bit strings, and lines of the cache).
-#[must_use]
-pub fn effective_address(operand: &MemoryOperand) -> Option<EffectiveAddress> {
-    let plain = !matches!(
-        operand.shape,
-        Shape::Indexed { .. } | Shape::Tile { .. } | Shape::BitString { .. } | Shape::AlignedDown
-    );
-    plain.then_some(EffectiveAddress(*operand))
-}
-
-impl Argument for EffectiveAddress {
-    type Value = Address;
-
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Address(self.0)
+impl Words {
+    /// That of an argument. (The number is a constant wherever this is called, and nothing of it is
+    /// left: functions that are called often must be short.)
+    #[expect(clippy::inline_always, reason = "see above")]
+    #[inline(always)]
+    fn get(&self, number: usize) -> u64 {
+        match self.0.get(number) {
+            Some(&word) => word,
+            // SAFETY: the words are this thread's, and only inserted code writes them.
+            None => unsafe { instrument::argument_word(number).read() },
+        }
     }
 }
 
-/// Whether the conditional jump before which the place is will be taken. See [`branch_taken`].
-#[derive(Debug, Clone, Copy)]
-pub struct BranchTaken(());
-
-/// Whether an instruction will be taken, for calls before it; `None` if it is not a jump that
-/// depends on flags.
-#[must_use]
-pub fn branch_taken(instruction: &instrument::Instruction) -> Option<BranchTaken> {
-    let conditional = instruction.branch() == Some(Branch::Conditional);
-    (conditional && instruction.decoded().is_jcc_short_or_near()).then_some(BranchTaken(()))
-}
-
-impl Argument for BranchTaken {
-    type Value = bool;
-
-    fn source(&self, instruction: &instrument::Instruction) -> instrument::Argument {
-        assert!(
-            branch_taken(instruction).is_some(),
-            "`{}` is not a conditional jump",
-            instruction.disassembly()
-        );
-        instrument::Argument::Taken
-    }
-}
-
-/// The arguments of a call: up to six sources in a tuple.
+/// The arguments of a call: up to ten sources in a tuple.
 pub trait Arguments {
     /// The types of their values, in a tuple.
     type Values;
+    /// Whether all of them are words (see [`Argument::IS_WORD`]).
+    const ARE_WORDS: bool;
     /// What to insert, at an instruction.
-    fn sources(
-        &self,
-        instruction: &instrument::Instruction,
-    ) -> [Option<instrument::Argument>; instrument::MOST_ARGUMENTS];
+    fn sources(&self, instruction: &instrument::Instruction) -> Vec<instrument::Argument>;
     /// The values.
-    fn values(words: &[u64; instrument::MOST_ARGUMENTS]) -> Self::Values;
+    fn values(words: &Words) -> Self::Values;
 }
 
 /// A function of a tool that can be called with certain values: it gets the tool, what the
@@ -201,24 +147,31 @@ pub trait Analysis<T, S, V>: Copy + 'static {
     fn call(self, tool: &T, state: &mut S, values: V);
 }
 
+/// A function of a tool that decides whether another one is called.
+pub trait Test<T, S, V>: Copy + 'static {
+    /// Calls it.
+    fn call(self, tool: &T, state: &mut S, values: V) -> bool;
+}
+
 macro_rules! tuples {
     ($($source:ident $number:tt),*) => {
         impl<$($source: Argument),*> Arguments for ($($source,)*) {
             type Values = ($($source::Value,)*);
+            const ARE_WORDS: bool = true $(&& $source::IS_WORD)*;
 
-            #[allow(unused_mut, unused_variables, clippy::allow_attributes, reason = "one has none")]
+            #[allow(unused_variables, clippy::allow_attributes, reason = "one has none")]
             fn sources(
                 &self,
                 instruction: &instrument::Instruction,
-            ) -> [Option<instrument::Argument>; instrument::MOST_ARGUMENTS] {
-                let mut sources = [None; instrument::MOST_ARGUMENTS];
-                $(sources[$number] = Some(self.$number.source(instruction));)*
-                sources
+            ) -> Vec<instrument::Argument> {
+                vec![$(self.$number.source(instruction)),*]
             }
 
             #[allow(unused_variables, clippy::unused_unit, clippy::allow_attributes, reason = "one has none")]
-            fn values(words: &[u64; instrument::MOST_ARGUMENTS]) -> Self::Values {
-                ($($source::Value::from_word(words[$number]),)*)
+            #[allow(clippy::inline_always, clippy::allow_attributes, reason = "see Words::get")]
+            #[inline(always)]
+            fn values(words: &Words) -> Self::Values {
+                ($($source::value(words.get($number), $number),)*)
             }
         }
 
@@ -227,8 +180,22 @@ macro_rules! tuples {
             F: Fn(&T, &mut S, $($source),*) + Copy + 'static,
         {
             #[allow(unused_variables, clippy::allow_attributes, reason = "one has none")]
+            #[allow(clippy::inline_always, clippy::allow_attributes, reason = "see Words::get")]
+            #[inline(always)]
             fn call(self, tool: &T, state: &mut S, values: ($($source,)*)) {
                 self(tool, state, $(values.$number),*);
+            }
+        }
+
+        impl<T, S, F, $($source),*> Test<T, S, ($($source,)*)> for F
+        where
+            F: Fn(&T, &mut S, $($source),*) -> bool + Copy + 'static,
+        {
+            #[allow(unused_variables, clippy::allow_attributes, reason = "one has none")]
+            #[allow(clippy::inline_always, clippy::allow_attributes, reason = "see Words::get")]
+            #[inline(always)]
+            fn call(self, tool: &T, state: &mut S, values: ($($source,)*)) -> bool {
+                self(tool, state, $(values.$number),*)
             }
         }
     };
@@ -241,3 +208,7 @@ tuples!(A 0, B 1, C 2);
 tuples!(A 0, B 1, C 2, D 3);
 tuples!(A 0, B 1, C 2, D 3, E 4);
 tuples!(A 0, B 1, C 2, D 3, E 4, G 5);
+tuples!(A 0, B 1, C 2, D 3, E 4, G 5, H 6);
+tuples!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7);
+tuples!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8);
+tuples!(A 0, B 1, C 2, D 3, E 4, G 5, H 6, I 7, J 8, K 9);

@@ -1,12 +1,13 @@
 //! Code that is about to be translated, as a tool sees it.
 
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
-use unspool_engine::instrument::{self, Action, Counter, Field, MOST_ARGUMENTS, Place};
+use unspool_engine::instrument::{self, Action, Call, Counter, Field, Place, Replacement};
 
-use crate::argument::{Analysis, Arguments};
+use crate::argument::{Address, Analysis, Arguments, Constant, Test};
 use crate::buffer::{Buffer, Entry};
+use crate::source::EffectiveAddress;
 use crate::tool::Tool;
 
 /// A piece of code with one entry that is translated as a whole: instructions in the order
@@ -191,6 +192,35 @@ impl<'a, T> Instruction<'a, T> {
     }
 }
 
+impl<T: Tool> Instruction<'_, T> {
+    /// Has it left out: the program goes on at the next instruction. What is inserted before it is
+    /// done, and counts as if it had completed; what is inserted after it is left out too. With a
+    /// call before it, which may change registers by reference, it is replaced by that.
+    ///
+    /// Only for tools that say [`Tool::LEAVES_OUT`].
+    pub fn delete(&self) {
+        self.replace(Replacement::Nothing);
+    }
+
+    /// Has it left out, and the program goes on at another address. As for
+    /// [`delete`](Instruction::delete).
+    ///
+    /// (Where to depends on what is found out at run time, a function with a
+    /// [`FullContext`](crate::FullContext) can change the instruction pointer.)
+    pub fn redirect(&self, to: u64) {
+        self.replace(Replacement::Jump(to));
+    }
+
+    fn replace(&self, replacement: Replacement) {
+        assert!(
+            T::LEAVES_OUT,
+            "a tool that has instructions left out must say so: Tool::LEAVES_OUT"
+        );
+        self.inner
+            .insert(Place::Before, Action::Replace(replacement));
+    }
+}
+
 impl<T: Tool> Point<'_, T> {
     /// Calls a function each time control passes here, with the tool, what the tool keeps for the
     /// thread, and the values of the arguments. The types must fit when the tool is compiled:
@@ -242,11 +272,106 @@ impl<T: Tool> Point<'_, T> {
         A: Arguments,
         F: Analysis<T, T::Thread, A::Values>,
     {
-        let action = Action::Call {
+        let action = Action::Call(Call {
             function: crate::call::entry::<T, F, A>(function),
             arguments: arguments.sources(&self.instruction),
+        });
+        self.instruction.insert(self.place, action);
+    }
+
+    /// Calls a function each time control passes here and a test says so. The test should be
+    /// short: one of a few instructions that calls nothing stands in the program's code itself.
+    ///
+    /// ```
+    /// use unspool_tool::{Address, InstructionPointer, Register, Tool, Trace};
+    ///
+    /// struct Large;
+    ///
+    /// impl Large {
+    ///     fn is_large(&self, _: &mut u64, size: u64) -> bool {
+    ///         size > 1 << 20
+    ///     }
+    ///
+    ///     fn tell(&self, count: &mut u64, at: Address) {
+    ///         *count += 1;
+    ///     }
+    /// }
+    ///
+    /// impl Tool for Large {
+    ///     type Thread = u64;
+    ///     fn instrument(&self, trace: &Trace<Self>) {
+    ///         for instruction in trace.instructions() {
+    ///             instruction.before().call_if(
+    ///                 Large::is_large, (Register::Rdi,), Large::tell, (InstructionPointer,));
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// A test that does not return `bool` does not compile:
+    ///
+    /// ```compile_fail,E0271
+    /// # use unspool_tool::{Address, InstructionPointer, Register, Tool, Trace};
+    /// # struct Large;
+    /// # impl Large {
+    /// #     fn is_large(&self, _: &mut u64, size: u64) -> u64 {
+    /// #         size >> 20
+    /// #     }
+    /// #     fn tell(&self, count: &mut u64, at: Address) {
+    /// #         *count += 1;
+    /// #     }
+    /// # }
+    /// # impl Tool for Large {
+    /// #     type Thread = u64;
+    /// #     fn instrument(&self, trace: &Trace<Self>) {
+    /// #         for instruction in trace.instructions() {
+    /// instruction.before().call_if(
+    ///     Large::is_large, (Register::Rdi,), Large::tell, (InstructionPointer,));
+    /// #         }
+    /// #     }
+    /// # }
+    /// ```
+    pub fn call_if<P, B, F, A>(&self, test: P, test_arguments: B, function: F, arguments: A)
+    where
+        B: Arguments,
+        P: Test<T, T::Thread, B::Values>,
+        A: Arguments,
+        F: Analysis<T, T::Thread, A::Values>,
+    {
+        let action = Action::CallIf {
+            test: Call {
+                function: crate::call::test_entry::<T, P, B>(test),
+                arguments: test_arguments.sources(&self.instruction),
+            },
+            then: Call {
+                function: crate::call::entry::<T, F, A>(function),
+                arguments: arguments.sources(&self.instruction),
+            },
         };
         self.instruction.insert(self.place, action);
+    }
+
+    /// Calls a function each time control passes here and an operand of so many bytes is at least
+    /// in part in a range of addresses.
+    pub fn call_if_within<F, A>(
+        &self,
+        (address, size): (EffectiveAddress, u64),
+        range: Range<u64>,
+        function: F,
+        arguments: A,
+    ) where
+        A: Arguments,
+        F: Analysis<T, T::Thread, A::Values>,
+    {
+        let overlaps = |_: &T, _: &mut T::Thread, at: Address, start: u64, length: u64| {
+            at.0.wrapping_sub(start) < length
+        };
+        let before = size.saturating_sub(1);
+        let start = range.start.wrapping_sub(before);
+        let length = range.end.saturating_sub(range.start);
+        let length = if length == 0 { 0 } else { length + before };
+        let operand = (address, Constant(start), Constant(length));
+        self.call_if(overlaps, operand, function, arguments);
     }
 
     /// Appends an entry to a buffer of the thread each time control passes here, with the values
@@ -292,24 +417,28 @@ impl<T: Tool> Point<'_, T> {
         E: Entry,
         A: Arguments<Values = E::Fields>,
     {
+        const {
+            assert!(
+                A::ARE_WORDS,
+                "one of these arguments is found out by a function, which is not called here"
+            );
+        }
         let sources = arguments.sources(&self.instruction);
-        let mut fields = [None; MOST_ARGUMENTS];
-        for ((field, place), source) in fields.iter_mut().zip(E::FIELDS).zip(sources) {
-            let value = source.expect("an entry has as many fields as there are arguments");
+        let fields = E::FIELDS.iter().zip(sources).map(|(place, value)| {
             assert!(
                 !place.is_truth || value.is_truth(),
                 "{value:?} may be something else than true and false"
             );
-            *field = Some(Field {
+            Field {
                 value,
                 offset: place.offset,
                 size: place.size,
-            });
-        }
+            }
+        });
         let action = Action::Append {
             buffer: buffer.id(),
             size: size_of::<E>() as u16,
-            fields,
+            fields: fields.collect(),
         };
         self.instruction.insert(self.place, action);
     }

@@ -44,22 +44,31 @@
 //! You supply the tool. This crate is not for programs that were stopped and are to be
 //! changed, nor for another processor than x86-64.
 
+mod access;
 mod argument;
 mod buffer;
 mod call;
 mod code;
 mod run;
+mod source;
 mod tool;
 
+pub use access::{Accesses, AllAccesses, accesses};
 pub use argument::{
-    Address, Analysis, Argument, Arguments, BranchTaken, Constant, EffectiveAddress,
-    InstructionPointer, Register, Word, branch_taken, effective_address,
+    Address, Analysis, Argument, Arguments, Constant, InstructionPointer, Test, Word, Words,
 };
 pub use buffer::{Buffer, Entry, EntryField, FieldValue};
 pub use code::{Block, Instruction, Instructions, Point, Trace};
 pub use iced_x86;
 pub use run::{arguments, install, run, say};
+pub use source::{
+    AccessSize, BranchTaken, BranchTarget, ByReference, EffectiveAddress, FallThrough,
+    FloatArgument, FloatResult, FullContext, FunctionArgument, LowVector, Predicate, Register,
+    RegisterMut, ReturnAddress, ReturnValue, StackPointer, SystemCallArgument, SystemCallNumber,
+    ThreadNumber, TimeStamp, access_size, branch_taken, branch_target, effective_address,
+    predicate,
+};
 pub use tool::{ThreadInfo, Tool};
-pub use unspool_engine::instrument::{Branch, Counter, SystemCall};
+pub use unspool_engine::instrument::{Branch, Context, Counter, SystemCall};
 pub use unspool_engine::operands::{MemoryOperand, RegisterUse, Shape};
 pub use unspool_events::AccessKind;

@@ -174,6 +174,10 @@ impl<T: Tool> Instrumentation for Adapter<T> {
         (&raw const self.tool).cast()
     }
 
+    fn leaves_out(&self) -> bool {
+        T::LEAVES_OUT
+    }
+
     fn instrument(&self, trace: &instrument::Trace) {
         self.tool.instrument(&Trace::new(trace));
     }

@@ -14,6 +14,11 @@ pub trait Tool: Sized + Send + Sync + 'static {
     /// What the tool keeps for each thread. `()` if it keeps nothing.
     type Thread: Default + Send + 'static;
 
+    /// Whether it may have instructions of the program left out. Code before such an instruction
+    /// may then rely on nothing that the instruction would have done, which makes what is inserted
+    /// a little slower.
+    const LEAVES_OUT: bool = false;
+
     /// Says what to insert into a piece of code that is about to be translated. The same
     /// code may come again: in another piece, or because there was no room to keep its
     /// translation.

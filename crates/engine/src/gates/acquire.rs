@@ -28,8 +28,8 @@ pub(crate) const USABLE: bool = !cfg!(target_feature = "avx") && !cfg!(debug_ass
 /// The direction flag and the alignment check.
 const ODD_FLAGS: i32 = 0x4_0400;
 const VECTORS: i32 = 16;
-/// Below the engine's stack pointer: the vector registers, and alignment.
-const FRAME: i32 = VECTORS * 16 + 8;
+/// Below the engine's stack pointer: the vector registers.
+const FRAME: i32 = VECTORS * 16;
 
 impl Gates {
     /// `function` is called with the program's registers in the slots; it may change them.

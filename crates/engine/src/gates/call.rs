@@ -63,7 +63,6 @@ impl Gates {
         let usual = jump_if_equal(code);
         reset_flags(code);
         code.land(usual);
-        code.lea(gpr::RSP, gpr::RSP, -8);
         code.on_slot(&[0x0f, 0xae], 3, offset::CONTROL_WORDS); // stmxcsr
         load_word(code, offset::CONTROL_WORDS);
         code.bytes(&[0x25]); // and eax, imm32
@@ -166,12 +165,16 @@ fn jump_if_equal(code: &mut Emitter) -> u64 {
     field
 }
 
-/// Calls the function in its slot with the address of its arguments.
+/// Calls the function in its slot with the tool, what that keeps for the thread, and the first
+/// arguments.
 fn call_function(code: &mut Emitter) {
     code.store_slot_imm32(offset::IN_TOOL, 1);
-    code.bytes(&[0x64, 0x48, 0x8b, 0x3c, 0x25, 0, 0, 0, 0]); // mov rdi, fs:0
-    let arguments = code.slot_displacement(offset::ARGUMENTS);
-    code.lea(gpr::RDI, gpr::RDI, arguments);
+    code.load_slot(gpr::RDI, offset::TOOL);
+    code.load_slot(gpr::RSI, offset::TOOL_STATE);
+    for (register, slot) in [gpr::RDX, gpr::RCX, 8, 9].into_iter().zip(0..) {
+        code.load_slot(register, offset::ARGUMENTS + 8 * slot);
+    }
     code.on_slot(&[0xff], 2, offset::FUNCTION); // call
+    code.store_slot(offset::RESULT, gpr::RAX);
     code.store_slot_imm32(offset::IN_TOOL, 0);
 }

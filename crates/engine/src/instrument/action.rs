@@ -15,11 +15,15 @@ pub enum Place {
 }
 
 /// The most arguments that a call can have.
-pub const MOST_ARGUMENTS: usize = 6;
+pub const MOST_ARGUMENTS: usize = 10;
+/// How many of them are passed in registers. The others are in the thread's slots (see
+/// [`argument_word`](super::argument_word)).
+pub const REGISTER_ARGUMENTS: usize = 4;
 
-/// A function of a tool, called with the address of its arguments' words. It runs on the
-/// engine's stack of the thread, must return, and must not use x87 or MMX registers.
-pub type Function = extern "C" fn(*const u64);
+/// A function of a tool, called with the tool's address, what it keeps for the thread, and the
+/// first arguments. It runs on the engine's stack of the thread, must return, and must not use
+/// x87 or MMX registers. What it returns is 0 or 1 if it is a test.
+pub type Function = extern "C" fn(*const (), *mut (), u64, u64, u64, u64) -> u64;
 
 /// An argument of a call, evaluated at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +36,27 @@ pub enum Argument {
     Address(MemoryOperand),
     /// 1 if the conditional jump before which the place is will be taken, else 0.
     Taken,
+    /// 1 if a condition of the status flags holds, by its number in opcodes, else 0.
+    Condition(u8),
+    /// A general register that the function may change: its value is in the argument's slot, and
+    /// what is there when the function returns is the program's from then on.
+    Changeable(u8),
+    /// The low 64 bits of a vector register, in the argument's slot.
+    Vector(u8),
+    /// The whole state, which the function may change (see [`Context`](super::Context)); this word
+    /// is in the argument's slot.
+    Context(u64),
+    /// Where the branch before which the place is goes, in the argument's slot.
+    Target,
+}
+
+/// What is done instead of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replacement {
+    /// Nothing: the next instruction follows.
+    Nothing,
+    /// The program goes on at an address.
+    Jump(u64),
 }
 
 impl Argument {
@@ -43,7 +68,7 @@ impl Argument {
 }
 
 /// What is to be done at a place.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Action {
     /// Adds to a counter of the thread. At [`Place::Before`] it counts only if the
     /// instruction completes: one that faults is not counted, and a repeated string
@@ -55,11 +80,17 @@ pub enum Action {
         amount: u32,
     },
     /// Calls a function.
-    Call {
-        /// The function.
-        function: Function,
-        /// Its arguments: those up to the first that is missing.
-        arguments: [Option<Argument>; MOST_ARGUMENTS],
+    Call(Call),
+    /// Leaves the instruction out, or goes on elsewhere instead of executing it. What is to be
+    /// done before it is done; what is counted before it counts as if it completed.
+    Replace(Replacement),
+    /// Calls a function if another one, which returns 0 or 1, says so. Its arguments are as that
+    /// leaves what they are made of.
+    CallIf {
+        /// The one that decides.
+        test: Call,
+        /// The one that is called then.
+        then: Call,
     },
     /// Appends an entry to a buffer of the thread. At [`Place::Before`] it is appended only if
     /// the instruction completes, as for [`Action::Count`].
@@ -68,9 +99,9 @@ pub enum Action {
         buffer: BufferId,
         /// Bytes of the entry, as the buffer's.
         size: u16,
-        /// What is stored where: those up to the first that is missing. The values are
-        /// those at the place.
-        fields: [Option<Field>; MOST_ARGUMENTS],
+        /// What is stored where. The values are those at the place, and words that are not in an
+        /// argument's slot.
+        fields: Vec<Field>,
     },
 }
 
@@ -83,4 +114,13 @@ pub struct Field {
     pub offset: u16,
     /// Its bytes: 1, 2, 4 or 8.
     pub size: u8,
+}
+
+/// A call of a function.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The function.
+    pub function: Function,
+    /// Its arguments, at most [`MOST_ARGUMENTS`].
+    pub arguments: Vec<Argument>,
 }

@@ -1,46 +1,70 @@
 //! Counters: each thread adds to its own, and a total is their sum.
 //!
-//! The first ones lie among the thread's slots, where one instruction reaches them. All
-//! others lie in an array of the thread's, found through a slot.
+//! The first ones that are added to lie among the thread's slots, where one instruction reaches
+//! them. All others lie in an array of the thread's, found through a slot.
+//!
+//! Where several counters are to be added to at once, a **group** counts instead, by one: it
+//! stands for so much of each. So a path through a fragment costs one addition, however many
+//! counters the tool has on it.
 
+use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::process::Process;
-use crate::slots::{Slots, slots};
+use crate::slots::{Slots, offset, slots};
 
 /// How many counters lie among the slots.
-pub(crate) const FAST_COUNTERS: usize = 512;
+pub(crate) const FAST_COUNTERS: usize = 2048;
 /// How many there can be in the array.
 const OVERFLOW_COUNTERS: usize = 1 << 22;
 /// Bytes of the array.
 const OVERFLOW_BYTES: usize = OVERFLOW_COUNTERS * 8;
+/// How many counters a tool can have. As many again are for groups.
+const MOST: usize = OVERFLOW_COUNTERS / 2;
 
-static NEXT: AtomicU32 = AtomicU32::new(0);
-/// What threads counted that have ended.
+static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
+/// What threads counted that have ended, by place.
 static ENDED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+/// Amounts for counters; each occurs once.
+pub(crate) type Amounts = Vec<(Counter, i64)>;
+
+/// All counters, groups included.
+#[derive(Default)]
+struct Registry {
+    /// By counter: where it lies, once it has been added to.
+    places: Vec<Option<CounterPlace>>,
+    /// How many places have been given.
+    given: usize,
+    /// Which group stands for certain amounts.
+    groups: HashMap<Amounts, Counter>,
+    /// The groups that stand for a counter among others, and for how much of it.
+    parts: HashMap<Counter, Amounts>,
+}
+
+/// Where a counter lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CounterPlace(u32);
 
 /// A 64-bit counter that inserted code adds to, without a call and without contention: every
 /// thread has its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Counter(u32);
 
 impl Counter {
     /// A new counter, at zero.
     ///
     /// # Panics
-    /// If there are more than four million.
+    /// If there are more than two million.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "each one is another")]
     pub fn new() -> Counter {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        assert!(
-            (number as usize) < FAST_COUNTERS + OVERFLOW_COUNTERS,
-            "a tool can have {} counters",
-            FAST_COUNTERS + OVERFLOW_COUNTERS
-        );
-        Counter(number)
+        let mut registry = registry();
+        let own = registry.places.len() - registry.groups.len();
+        assert!(own < MOST, "a tool can have {MOST} counters");
+        registry.add()
     }
 
     /// The sum over all threads, those that have ended included.
@@ -52,12 +76,11 @@ impl Counter {
         let Some(process) = Process::try_get() else {
             return 0;
         };
+        let parts = registry().parts_of(self);
         let threads = process
             .threads
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // Under the lock of the list, so that no thread is missed or seen twice as it ends.
-        let ended = lock().get(self.index()).copied().unwrap_or(0);
         let mut all: Vec<*mut Slots> = threads
             .iter()
             // SAFETY: the thread lives while it is listed, and the list is locked.
@@ -66,21 +89,106 @@ impl Counter {
         // A child in its parent's place has its parent's.
         all.sort_unstable();
         all.dedup();
-        all.into_iter()
-            // SAFETY: as above.
-            .map(|slots| unsafe { self.load(slots) })
-            .fold(ended, u64::wrapping_add)
+        // Under the lock of the list, so that no thread is missed or seen twice as it ends.
+        let ended = ended();
+        let sum = |place: CounterPlace| {
+            let ended = ended.get(place.index()).copied().unwrap_or(0);
+            all.iter()
+                // SAFETY: as above.
+                .map(|&slots| unsafe { place.load(slots) })
+                .fold(ended, u64::wrapping_add)
+        };
+        add_up(&parts, sum)
     }
 
     /// What the calling thread has counted.
     #[must_use]
     pub fn of_this_thread(self) -> u64 {
+        let parts = registry().parts_of(self);
         // SAFETY: the slots are this thread's.
-        unsafe { self.load(slots()) }
+        add_up(&parts, |place| unsafe { place.load(slots()) })
     }
 
-    pub(crate) fn index(self) -> usize {
+    /// Where it lies.
+    pub(crate) fn place(self) -> CounterPlace {
+        registry().place(self)
+    }
+
+    /// Adds to the calling thread's counter, or takes away.
+    pub(crate) fn correct(self, amount: i64) {
+        // SAFETY: the slots are this thread's.
+        unsafe { self.place().add(slots(), amount) };
+    }
+}
+
+/// What stands for some amounts at once: themselves if it is one, else a group; themselves too
+/// if there is no room for another group.
+pub(crate) fn together(amounts: &[(Counter, i64)]) -> Amounts {
+    if amounts.len() < 2 {
+        return amounts.to_vec();
+    }
+    let mut sorted = amounts.to_vec();
+    sorted.sort_unstable();
+    let mut registry = registry();
+    if let Some(&group) = registry.groups.get(&sorted) {
+        return vec![(group, 1)];
+    }
+    if registry.groups.len() == MOST {
+        return sorted;
+    }
+    let group = registry.add();
+    for &(counter, amount) in &sorted {
+        let parts = registry.parts.entry(counter).or_default();
+        parts.push((group, amount));
+    }
+    registry.groups.insert(sorted, group);
+    vec![(group, 1)]
+}
+
+fn add_up(parts: &[(CounterPlace, i64)], value: impl Fn(CounterPlace) -> u64) -> u64 {
+    parts
+        .iter()
+        .map(|&(place, amount)| value(place).wrapping_mul(amount as u64))
+        .fold(0, u64::wrapping_add)
+}
+
+impl Registry {
+    fn add(&mut self) -> Counter {
+        self.places.push(None);
+        Counter(self.places.len() as u32 - 1)
+    }
+
+    fn place(&mut self, counter: Counter) -> CounterPlace {
+        let place = &mut self.places[counter.0 as usize];
+        *place.get_or_insert_with(|| {
+            self.given += 1;
+            CounterPlace(self.given as u32 - 1)
+        })
+    }
+
+    /// Where what is counted for a counter lies, and how often it counts.
+    fn parts_of(&self, counter: Counter) -> Vec<(CounterPlace, i64)> {
+        let groups = self.parts.get(&counter).into_iter().flatten().copied();
+        std::iter::once((counter, 1))
+            .chain(groups)
+            .filter_map(|(part, amount)| Some((self.places[part.0 as usize]?, amount)))
+            .collect()
+    }
+}
+
+impl CounterPlace {
+    fn index(self) -> usize {
         self.0 as usize
+    }
+
+    /// Its slot, if it lies there.
+    pub(crate) fn slot(self) -> Option<i32> {
+        (self.index() < FAST_COUNTERS).then(|| offset::COUNTERS + 8 * self.index() as i32)
+    }
+
+    /// Where it lies in the array, if there.
+    pub(crate) fn displacement(self) -> i32 {
+        8 * (self.index() as i32 - FAST_COUNTERS as i32)
     }
 
     /// # Safety
@@ -88,14 +196,24 @@ impl Counter {
     unsafe fn load(self, slots: *mut Slots) -> u64 {
         // SAFETY: the caller's.
         unsafe {
-            self.place(slots)
-                .map_or(0, |place| place.load(Ordering::Relaxed))
+            self.cell(slots)
+                .map_or(0, |cell| cell.load(Ordering::Relaxed))
         }
     }
 
     /// # Safety
-    /// As for [`Counter::load`].
-    unsafe fn place<'a>(self, slots: *mut Slots) -> Option<&'a AtomicU64> {
+    /// The slots must be the calling thread's.
+    unsafe fn add(self, slots: *mut Slots, amount: i64) {
+        // SAFETY: the caller's.
+        if let Some(cell) = unsafe { self.cell(slots) } {
+            let value = cell.load(Ordering::Relaxed);
+            cell.store(value.wrapping_add_signed(amount), Ordering::Relaxed);
+        }
+    }
+
+    /// # Safety
+    /// As for [`CounterPlace::load`].
+    unsafe fn cell<'a>(self, slots: *mut Slots) -> Option<&'a AtomicU64> {
         // SAFETY: counters are only used atomically, or by their thread's translated code.
         unsafe {
             if self.index() < FAST_COUNTERS {
@@ -106,19 +224,19 @@ impl Counter {
             (!array.is_null()).then(|| AtomicU64::from_ptr(array.add(self.index() - FAST_COUNTERS)))
         }
     }
-
-    /// Adds to the calling thread's counter, or takes away.
-    pub(crate) fn correct(self, amount: i64) {
-        // SAFETY: the slots are this thread's.
-        if let Some(place) = unsafe { self.place(slots()) } {
-            let value = place.load(Ordering::Relaxed);
-            place.store(value.wrapping_add_signed(amount), Ordering::Relaxed);
-        }
-    }
 }
 
-fn lock() -> std::sync::MutexGuard<'static, Vec<u64>> {
+fn registry() -> MutexGuard<'static, Registry> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn ended() -> MutexGuard<'static, Vec<u64>> {
     ENDED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps all locks, so that a forked child finds what they protect whole.
+pub(super) fn freeze() -> impl Sized {
+    (registry(), ended())
 }
 
 /// Gives the calling thread its array.
@@ -146,28 +264,28 @@ pub(super) fn prepare() -> io::Result<()> {
 /// Adds what the calling thread counted to what ended threads did. To be called while it is
 /// still listed, with the list locked.
 pub(super) fn keep() {
-    let mut ended = lock();
-    let count = NEXT.load(Ordering::Relaxed);
-    let room = ended.len().max(count as usize);
+    let given = registry().given;
+    let mut ended = ended();
+    let room = ended.len().max(given);
     ended.resize(room, 0);
-    for number in 0..count {
-        let own = Counter(number).of_this_thread();
-        let total = &mut ended[number as usize];
-        *total = total.wrapping_add(own);
+    for (place, total) in (0..).map(CounterPlace).zip(ended.iter_mut().take(given)) {
+        // SAFETY: the slots are this thread's.
+        *total = total.wrapping_add(unsafe { place.load(slots()) });
     }
-    zero(count);
+    zero(given);
 }
 
 /// Starts anew, in a forked child with a single thread.
 pub(super) fn restart() {
-    lock().clear();
-    zero(NEXT.load(Ordering::Relaxed));
+    ended().clear();
+    let given = registry().given;
+    zero(given);
 }
 
-fn zero(count: u32) {
-    for number in 0..count {
-        let counter = Counter(number);
-        counter.correct((counter.of_this_thread() as i64).wrapping_neg());
+fn zero(given: usize) {
+    for place in (0..given as u32).map(CounterPlace) {
+        // SAFETY: the slots are this thread's.
+        unsafe { place.add(slots(), (place.load(slots()) as i64).wrapping_neg()) };
     }
 }
 

@@ -66,6 +66,24 @@ pub(crate) fn system_call_leaves(thread: &Thread, call: &Call, result: i64) -> i
     result
 }
 
+/// The thread has left the cache for a call, whose function and arguments are in its slots, with
+/// the program's whole state. Returns whether the function has had the program go on elsewhere.
+pub(crate) fn call_with_context(thread: &Thread) -> bool {
+    let slots = thread.slots;
+    let place = thread.pc();
+    // SAFETY: the slots belong to this thread; inserted code has put there the address of such a
+    // function, and what it is to be called with.
+    let result = in_tool(|| unsafe {
+        let function: super::Function = std::mem::transmute((*slots).function as usize);
+        let [first, second, third, fourth, ..] = (*slots).arguments;
+        let (tool, state) = ((*slots).tool as *const (), state(thread));
+        function(tool, state, first, second, third, fourth)
+    });
+    // SAFETY: as above.
+    unsafe { (*slots).result = result };
+    thread.pc() != place
+}
+
 /// The thread is about to run its first instruction.
 pub(crate) fn thread_starts(thread: &Thread) {
     let Some(instrumenter) = Instrumenter::get() else {
@@ -79,6 +97,8 @@ pub(crate) fn thread_starts(thread: &Thread) {
             "no memory for a thread's buffers: {error}\nhelp: have the tool make them smaller"
         ));
     }
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).thread_number = u64::from(thread.number) };
     let state = in_tool(|| instrumenter.tool.thread_starts(thread.number));
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).tool_state = state as u64 };

@@ -1,10 +1,10 @@
 //! The tool as the engine knows it.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::{BufferId, Counter, Trace, buffers};
+use super::{BufferId, Compiled, Counter, Trace, buffers};
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
 use crate::slots::slots;
 use crate::translate::superblock::Limits;
@@ -13,26 +13,53 @@ use crate::warmth::{Arrival, Warmth};
 
 /// The address that the tool gave as [`Instrumentation::address`]; null if there is no tool.
 #[must_use]
-#[inline]
 pub fn tool_address() -> *const () {
-    ADDRESS.load(Ordering::Relaxed)
+    let instrumenter = Instrumenter::get();
+    instrumenter.map_or(std::ptr::null(), |it| it.tool.address())
 }
 
 /// What [`Instrumentation::thread_starts`] returned for the calling thread.
 #[must_use]
-#[inline]
 pub fn thread_state() -> *mut () {
     // SAFETY: the slots belong to this thread.
     unsafe { (*slots()).tool_state as *mut () }
 }
 
-static ADDRESS: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+/// Where an argument's word is that is not passed in a register, for the call that the calling
+/// thread is in.
+///
+/// # Panics
+/// If a call cannot have so many.
+#[must_use]
+#[inline]
+pub fn argument_word(number: usize) -> *mut u64 {
+    // SAFETY: the slots belong to this thread.
+    unsafe { &raw mut (*slots()).arguments[number] }
+}
+
+/// The number of the calling thread of the program: 0 for the first one.
+#[must_use]
+#[inline]
+pub fn thread_number() -> u32 {
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*slots()).thread_number as u32 }
+}
+
+/// The word at an address of the program; `None` if nothing can be read there.
+#[must_use]
+#[inline]
+pub fn program_word(address: u64) -> Option<u64> {
+    crate::guarded::read_quickly(address)
+}
 
 /// What the engine calls. Every method may be called by any thread of the program; only
 /// [`Instrumentation::instrument`] never by two at once.
 pub trait Instrumentation: Send + Sync {
-    /// What [`tool_address`] gives to the functions that the tool has called.
+    /// What functions get that the tool has called.
     fn address(&self) -> *const ();
+    /// Whether the tool may have instructions left out. Nobody relies then on flags that such an
+    /// instruction would have overwritten.
+    fn leaves_out(&self) -> bool;
     /// Code is about to be translated.
     fn instrument(&self, trace: &Trace);
     /// The calling thread is about to execute its first instruction. Returns what the tool
@@ -79,6 +106,10 @@ pub(crate) struct Instrumenter {
     fragments: Mutex<Vec<FragmentCounts>>,
     pub(crate) torn: TornPlaces,
     call_sites: Mutex<HashMap<(u64, u64), u32>>,
+    /// What is known of functions, by address.
+    compiled: Mutex<HashMap<u64, Option<Arc<Compiled>>>>,
+    /// Where in the cache code of the tool is: the end of each stretch, by its start.
+    tool_code: Mutex<BTreeMap<u64, u64>>,
     state_sizes: ExtendedStateSizes,
 }
 
@@ -112,10 +143,10 @@ pub fn install(tool: Box<dyn Instrumentation>) {
         fragments: Mutex::default(),
         torn: TornPlaces::default(),
         call_sites: Mutex::default(),
+        compiled: Mutex::default(),
+        tool_code: Mutex::default(),
         state_sizes: ExtendedStateSizes::of_this_processor(),
     };
-    let address = instrumenter.tool.address().cast_mut();
-    ADDRESS.store(address, Ordering::Release);
     let first = INSTRUMENTER.set(instrumenter).is_ok();
     assert!(first, "a process has one tool");
 }
@@ -169,8 +200,30 @@ impl Instrumenter {
         lock(&self.call_sites).insert((next_pc, target), place);
     }
 
+    /// What is known of a function that is to be called.
+    pub(crate) fn compiled(&self, function: u64) -> Option<Arc<Compiled>> {
+        lock(&self.compiled)
+            .entry(function)
+            .or_insert_with(|| Compiled::examine(function).map(Arc::new))
+            .clone()
+    }
+
+    /// Code of the tool is in these places of the cache.
+    pub(crate) fn add_tool_code(&self, code: &[Range<u64>]) {
+        lock(&self.tool_code).extend(code.iter().map(|range| (range.start, range.end)));
+    }
+
+    /// Whether code of the tool is at a place of the cache.
+    pub(crate) fn is_tool_code(&self, pc: u64) -> bool {
+        let code = lock(&self.tool_code);
+        code.range(..=pc)
+            .next_back()
+            .is_some_and(|(_, end)| pc < *end)
+    }
+
     /// No fragment is left.
     pub(crate) fn forget_fragments(&self) {
+        lock(&self.tool_code).clear();
         lock(&self.fragments).clear();
         lock(&self.call_sites).clear();
     }
@@ -181,6 +234,9 @@ impl Instrumenter {
             lock(&self.fragments),
             self.torn.freeze(),
             lock(&self.call_sites),
+            lock(&self.compiled),
+            lock(&self.tool_code),
+            super::counters::freeze(),
         )
     }
 }

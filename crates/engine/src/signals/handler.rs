@@ -14,6 +14,7 @@ use crate::thread::{PendingSignal, Refused, Thread};
 const TRAP_FLAG: i64 = super::TRAP_FLAG as i64;
 const TRAP_TRACE: u64 = 2;
 const ALIGNMENT_CHECK: i64 = 17;
+const ALIGNMENT_FLAG: i64 = 1 << 18;
 
 /// The interrupted state, as the kernel passes it.
 struct Context<'a> {
@@ -129,13 +130,22 @@ fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut 
     if let Some(pc) = guarded::recover(context.pc()) {
         context.set_pc(pc);
     } else if bit(signal) & SYNCHRONOUS != 0 && (info[1] as u32 as i32) > 0 {
-        crate::own_failures::fault(signal, context.pc(), info[2]);
+        let stack = context.general(RSP);
+        crate::own_failures::fault(signal, context.pc(), stack, info[2]);
     }
 }
 
 fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut Context) {
     let pc = context.pc();
     let process = Process::get();
+    if signal == libc::SIGTRAP && info[1] == TRAP_TRACE && thread.misaligned {
+        thread.misaligned = false;
+        context.registers[libc::REG_EFL as usize] |= ALIGNMENT_FLAG;
+        if !thread.stepping {
+            context.set_trap_flag(false);
+            return;
+        }
+    }
     if signal == libc::SIGTRAP && info[1] == TRAP_TRACE && thread.stepping {
         step(thread, context);
         return;
@@ -158,10 +168,16 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
         }
         return;
     }
-    if signal == libc::SIGBUS
-        && context.registers[libc::REG_TRAPNO as usize] == ALIGNMENT_CHECK
-        && let Some(slow_part) = crate::translate::ownership::check_fails_at(pc)
-    {
+    let misaligned =
+        signal == libc::SIGBUS && context.registers[libc::REG_TRAPNO as usize] == ALIGNMENT_CHECK;
+    if misaligned && crate::own_failures::is_tools(pc, context.general(RSP)) {
+        // The program has set its alignment-check flag, for which a tool's function is not made.
+        thread.misaligned = true;
+        context.registers[libc::REG_EFL as usize] &= !ALIGNMENT_FLAG;
+        context.set_trap_flag(true);
+        return;
+    }
+    if misaligned && let Some(slow_part) = crate::translate::ownership::check_fails_at(pc) {
         // The program has set its alignment-check flag, and a check has met two words at once.
         context.set_pc(slow_part);
         return;
@@ -193,6 +209,10 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
         unsafe { (*thread.slots).target = pc };
         save_raw(thread, context);
         leave(thread, &process.gates, exit::BUFFER_FULL, context);
+        return;
+    }
+    if crate::own_failures::is_tools(pc, context.general(RSP)) {
+        crate::own_failures::fault(signal, pc, context.general(RSP), info[2]);
         return;
     }
     program_fault(thread, signal, info, context);
@@ -232,7 +252,7 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
     let at = if after_trap { pc - 1 } else { pc };
     let Some(position) = code.cache.position(at) else {
         drop(code);
-        crate::own_failures::fault(signal, pc, info[2]);
+        crate::own_failures::fault(signal, pc, context.general(RSP), info[2]);
         return;
     };
     save_program(thread, &code.cache, at, position, context);

@@ -13,8 +13,11 @@ mod calls;
 mod counts;
 mod scratch;
 
+use std::ops::Range;
+
 use self::appends::Pending;
-use self::counts::{Amounts, Tally, inside_is_taken};
+use self::calls::Followed;
+use self::counts::{Tally, inside_is_taken};
 use self::scratch::Scratch;
 use super::Source;
 use super::copy::{Builder, Callee};
@@ -24,7 +27,7 @@ use crate::decode::{Kind, Segment};
 use crate::emit::{TARGET, gpr};
 use crate::exit::ExitKind;
 use crate::instrument::{
-    Action, Field, FragmentCounts, Insertions, Instrumenter, MOST_BUFFERS, Trace,
+    Action, Amounts, FragmentCounts, Insertions, Instrumenter, MOST_BUFFERS, Replacement, Trace,
 };
 use crate::operands::RegisterUse;
 use crate::slots::{TARGET_SPILL, offset};
@@ -56,7 +59,7 @@ pub(crate) fn translate(
     arrival: bool,
 ) -> Result<(), CacheFull> {
     let mut builder = Builder::new(cache.begin(pc)?, pc, source.vdso);
-    let (items, end) = fetch(cache, source, pc, instrumenter);
+    let (mut items, end) = fetch(cache, source, pc, instrumenter);
     let warmth = warmth_for(instrumenter, &items);
     let start = builder.code.here();
     let mut warm = 0;
@@ -78,13 +81,18 @@ pub(crate) fn translate(
         None => builder.code.here() as u32,
     };
     builder.draft.entries.push((pc, entry, warm));
-    let insertions = if items.is_empty() {
+    if instrumenter.tool.leaves_out() {
+        // What is left out overwrites no flags.
+        items.iter_mut().for_each(|item| item.flags_live = true);
+    }
+    let mut insertions = if items.is_empty() {
         Vec::new()
     } else {
         let trace = Trace::new(&items);
         crate::instrument::translate(instrumenter, &trace);
         trace.into_insertions()
     };
+    let end = replace(&mut items, &mut insertions, end);
     let mut translation = Translation {
         instrumenter,
         cache,
@@ -96,8 +104,16 @@ pub(crate) fn translate(
         pending: [0; MOST_BUFFERS],
         appended: Vec::new(),
         exchanged: false,
+        number: 0,
+        at: pc,
+        completed: false,
+        is_aside: false,
+        followed: Vec::new(),
+        interrupted: Vec::new(),
+        tool_code: Vec::new(),
     };
     translation.run(&items, &insertions, end);
+    instrumenter.add_tool_code(&translation.tool_code);
     let Translation {
         builder,
         tally,
@@ -126,6 +142,35 @@ fn warmth_for(instrumenter: &Instrumenter, items: &[Item]) -> Option<Warmth> {
     })
 }
 
+/// Takes out the instructions that the tool does not want to be executed. The superblock ends at
+/// the first one of them behind which it does not go on as it did.
+fn replace(items: &mut Vec<Item>, insertions: &mut [Insertions], end: End) -> End {
+    let count = items.len();
+    for (index, (item, insertions)) in items.iter_mut().zip(insertions.iter_mut()).enumerate() {
+        let replacement = insertions.before.iter().find_map(|action| match action {
+            Action::Replace(replacement) => Some(*replacement),
+            _ => None,
+        });
+        let Some(replacement) = replacement else {
+            continue;
+        };
+        let next = item.pc + u64::from(item.layout.length);
+        let stays = item.course == Course::Next && runs_on(item.layout.kind);
+        insertions.taken.clear();
+        insertions.after.clear();
+        item.left_out = true;
+        item.course = Course::Next;
+        let target = match replacement {
+            Replacement::Nothing if stays && index + 1 < count => continue,
+            Replacement::Nothing => next,
+            Replacement::Jump(target) => target,
+        };
+        items.truncate(index + 1);
+        return End::Continue(target);
+    }
+    end
+}
+
 struct Translation<'a> {
     instrumenter: &'a Instrumenter,
     cache: &'a Cache,
@@ -141,32 +186,54 @@ struct Translation<'a> {
     appended: Vec<(u32, crate::instrument::BufferId, u16)>,
     /// Whether the last instruction leaves with other registers on loan.
     exchanged: bool,
+    /// The number of the instruction that is being translated.
+    number: usize,
+    /// The address at which the program goes on from the place that is being translated.
+    at: u64,
+    /// Whether that place is behind the instruction.
+    completed: bool,
+    /// Whether that place is on a way out of the superblock.
+    is_aside: bool,
+    /// Calls that are made only if others say so.
+    followed: Vec<Followed>,
+    /// The fields of jumps that are taken if something is pending behind a call, and where the
+    /// thread goes on then.
+    interrupted: Vec<(u64, u64)>,
+    /// Where code of the tool has been put.
+    tool_code: Vec<Range<u64>>,
 }
 
 impl Translation<'_> {
     fn run(&mut self, items: &[Item], insertions: &[Insertions], end: End) {
         for (index, (item, insertions)) in items.iter().zip(insertions).enumerate() {
             let before = self.builder.code.here();
+            self.number = index;
             let amounts = self.tally.before(index);
             // A return does that where it has a register free.
-            if self.warmth.is_some() || !matches!(item.layout.kind, Kind::Return { .. }) {
+            let is_return = matches!(item.layout.kind, Kind::Return { .. });
+            if self.warmth.is_some() || item.left_out || !is_return {
                 let scratch = Scratch::beside(Some(item));
                 self.add(&amounts, item.flags_live, scratch);
             }
+            (self.at, self.completed) = (item.pc, false);
             self.append_inside(index, &insertions.before);
-            self.act(item, &insertions.before);
-            if runs_on(item.layout.kind) {
-                self.execute(item, index, insertions);
+            self.act(item, &insertions.before, item.flags_live);
+            if item.left_out || runs_on(item.layout.kind) {
+                if !item.left_out {
+                    self.execute(item, index, insertions);
+                }
+                (self.at, self.completed) = (item.goes_on(), true);
                 let inside = if inside_is_taken(item) {
                     &insertions.taken
                 } else {
                     &insertions.after
                 };
                 self.append_inside(index, inside);
-                self.act(item, inside);
+                let live = items.get(index + 1).is_none_or(|next| next.flags_live);
+                self.act(item, inside, live);
             } else {
                 self.append_inside(index, &insertions.taken);
-                self.act(item, &insertions.taken);
+                self.act(item, &insertions.taken, item.flags_live);
                 self.execute(item, index, insertions);
             }
             let emitted = (self.builder.code.here() - before) as u32;
@@ -195,6 +262,7 @@ impl Translation<'_> {
             self.builder.end_loans();
             self.lend(warmth);
         }
+        self.is_aside = true;
         for leaving in std::mem::take(&mut self.leaving) {
             self.builder.code.land(leaving.field);
             self.pending = leaving.pending;
@@ -205,17 +273,21 @@ impl Translation<'_> {
             } else {
                 &outside.taken
             };
-            self.act(item, outside);
             let live = self.flags_live_at(leaving.target);
+            (self.number, self.at) = (leaving.number, leaving.target);
             self.add(&leaving.due, live, Scratch::beside(None));
+            self.act(item, outside, live);
             self.leave_here(leaving.target);
         }
+        calls::finish(self, items);
         self.builder.finish_calls();
         self.builder.end_loans();
     }
 
     fn flags_live_at(&self, pc: u64) -> bool {
-        live_flags_at(self.source, pc) & RegisterUse::STATUS != 0
+        // Code that the tool leaves out overwrites nothing.
+        self.instrumenter.tool.leaves_out()
+            || live_flags_at(self.source, pc) & RegisterUse::STATUS != 0
     }
 
     fn add_at_end(&mut self, flags_live: bool) {
@@ -224,7 +296,7 @@ impl Translation<'_> {
     }
 
     /// Emits what is to be done at a place, but for counting.
-    fn act(&mut self, item: &Item, actions: &[Action]) {
+    fn act(&mut self, item: &Item, actions: &[Action], flags_live: bool) {
         let is_entry = |action: &Action| matches!(action, Action::Append { .. });
         for alike in actions.chunk_by(|left, right| is_entry(left) == is_entry(right)) {
             for action in alike {
@@ -234,17 +306,21 @@ impl Translation<'_> {
                     fields,
                 } = action
                 {
-                    let fields: Vec<Field> = fields.iter().map_while(|it| *it).collect();
-                    appends::emit(self, item, *buffer, *size, &fields);
+                    appends::emit(self, item, *buffer, *size, fields);
                 }
             }
             if alike
                 .iter()
-                .any(|action| matches!(action, Action::Call { .. }))
+                .any(|action| matches!(action, Action::Call(_) | Action::CallIf { .. }))
             {
+                if self.is_aside {
+                    // Nobody would know of them if the program were made to go on elsewhere.
+                    let pending = std::mem::replace(&mut self.pending, [0; MOST_BUFFERS]);
+                    self.advance(pending);
+                }
                 // What is called finds all program state in place.
                 self.give_back();
-                calls::emit(self, item, alike);
+                calls::emit(self, item, alike, flags_live);
                 self.borrow();
             }
         }

@@ -45,6 +45,8 @@ pub(crate) struct Item {
     pub(crate) flags_live: bool,
     /// How the superblock goes on behind it.
     pub(crate) course: Course,
+    /// Whether it is left out.
+    pub(crate) left_out: bool,
 }
 
 /// Where a superblock goes on behind an instruction.
@@ -61,9 +63,18 @@ impl Item {
         self.pc + u64::from(self.layout.length)
     }
 
+    /// Where the superblock goes on behind the instruction.
+    pub(crate) fn goes_on(&self) -> u64 {
+        match self.course {
+            Course::Next => self.next_pc(),
+            Course::Target => self.layout.target,
+        }
+    }
+
     /// Where a conditional branch goes that leaves the superblock.
     pub(crate) fn side_exit(&self) -> Option<u64> {
         match (self.layout.kind, self.course) {
+            _ if self.left_out => None,
             (Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }, Course::Next) => Some(self.layout.target),
             (Kind::Jcc { .. }, Course::Target) => Some(self.next_pc()),
             _ => None,
@@ -247,6 +258,7 @@ impl<'a> Reader<'a> {
             facts,
             flags_live: true,
             course: Course::Next,
+            left_out: false,
         })
     }
 }

@@ -103,9 +103,14 @@ impl Entry<'_> {
         let place = self.start + at;
         let stored = match &field.value {
             Argument::Constant(value) => return self.store_constant(code, at, *value, field.size),
-            Argument::Taken => {
-                let Kind::Jcc { condition } = self.item.layout.kind else {
-                    panic!("only a conditional jump before which an entry is made may be taken");
+            Argument::Taken | Argument::Condition(_) => {
+                let condition = match (&field.value, self.item.layout.kind) {
+                    (Argument::Condition(condition), _) => *condition,
+                    (_, Kind::Jcc { condition }) => condition,
+                    (_, Kind::JrcxzOrLoop { .. }) => return self.store_counted(code, field),
+                    _ => {
+                        panic!("only a conditional jump before which an entry is made may be taken")
+                    }
                 };
                 if field.size != 1 {
                     self.store_constant(code, at, 0, field.size);
@@ -121,8 +126,27 @@ impl Entry<'_> {
                     self.spare
                 }
             },
+            Argument::Changeable(_)
+            | Argument::Vector(_)
+            | Argument::Target
+            | Argument::Context(_) => panic!("{:?} cannot be a field", field.value),
         };
         code.store_part(self.base, place, stored, field.size);
+    }
+
+    /// Whether a branch that depends on rcx will be taken: it is executed, but leads nowhere.
+    fn store_counted(&self, code: &mut crate::emit::Emitter, field: &Field) {
+        let at = i32::from(field.offset);
+        let kept = usize::from(self.item.layout.length) - 1;
+        code.store_slot(offset::kept(gpr::RCX), gpr::RCX);
+        self.store_constant(code, at, 1, field.size);
+        code.bytes(&self.item.bytes[..kept]);
+        let here = code.here();
+        code.bytes(&[0]);
+        self.store_constant(code, at, 0, field.size);
+        let length = (code.here() - here - 1) as u8;
+        code.patch8(here, length);
+        code.load_slot(gpr::RCX, offset::kept(gpr::RCX));
     }
 
     /// The register that holds the program's value of a register.

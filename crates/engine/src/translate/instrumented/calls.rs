@@ -1,93 +1,210 @@
 //! Calls of a tool's functions.
+//!
+//! Where it is known what a function changes (see [`Compiled`](crate::instrument::Compiled)), the call is made in place and
+//! keeps that ([`quick`]); a short function is copied to there. Otherwise it is made by way of
+//! a gate that keeps all.
 
+mod quick;
+mod values;
+
+use self::quick::Restoring;
+pub(super) use self::values::reads as registers;
+use self::values::{Registers, numbers};
 use super::Translation;
-use super::scratch::Scratch;
+use crate::cache::Exit;
 use crate::decode::Kind;
-use crate::emit::{Emitter, Gpr};
-use crate::instrument::{Action, Argument};
-use crate::slots::offset;
-use crate::translate::record::load_address;
+use crate::emit::{TARGET, gpr};
+use crate::exit::ExitKind;
+use crate::instrument::{self, Action, Argument, Instrumenter};
+use crate::slots::{TARGET_SPILL, offset};
 use crate::translate::superblock::Item;
 
-/// Emits the calls among some actions. Nothing in them changes flags.
-pub(super) fn emit(translation: &mut Translation, item: &Item, actions: &[Action]) {
-    for action in actions {
-        if let Action::Call {
-            function,
-            arguments,
-        } = action
-        {
-            let arguments: Vec<Argument> = arguments.iter().map_while(|it| *it).collect();
-            emit_call(translation, item, *function as usize as u64, &arguments);
+/// A call that is to be made.
+#[derive(Clone)]
+pub(crate) struct Call {
+    function: u64,
+    tool: u64,
+    arguments: Vec<Argument>,
+    /// What is called only if this call's result says so.
+    followed: Option<Box<Call>>,
+}
+
+impl Call {
+    fn of(instrumenter: &Instrumenter, action: &Action) -> Option<Call> {
+        let call = |call: &instrument::Call| Call {
+            function: call.function as usize as u64,
+            tool: instrumenter.tool.address() as u64,
+            arguments: call.arguments.clone(),
+            followed: None,
+        };
+        match action {
+            Action::Call(it) => Some(call(it)),
+            Action::CallIf { test, then } => Some(Call {
+                followed: Some(Box::new(call(then))),
+                ..call(test)
+            }),
+            _ => None,
         }
     }
 }
 
-fn emit_call(translation: &mut Translation, item: &Item, function: u64, arguments: &[Argument]) {
-    let touched = arguments
-        .iter()
-        .fold(0, |mask, argument| mask | registers(argument));
-    let scratch = Scratch::without(touched);
-    let [register, _] = scratch.registers;
+/// A call that is made only if the one before it says so, away from the straight path.
+pub(crate) struct Followed {
+    /// The field of the jump to it.
+    field: u64,
+    /// Where it goes on.
+    back: u64,
+    /// What the first call has not given back yet.
+    restoring: Option<Restoring>,
+    call: Call,
+    /// The number of the instruction.
+    number: usize,
+    flags_live: bool,
+}
+
+/// Emits the calls among some actions. Flags that are live stay what they are.
+pub(super) fn emit(
+    translation: &mut Translation,
+    item: &Item,
+    actions: &[Action],
+    flags_live: bool,
+) {
+    for action in actions {
+        if let Some(call) = Call::of(translation.instrumenter, action) {
+            emit_call(translation, item, &call, flags_live);
+        }
+    }
+}
+
+/// Emits what was put off: calls that follow others, and ways out of the cache.
+pub(super) fn finish(translation: &mut Translation, items: &[Item]) {
+    while let Some(followed) = translation.followed.pop() {
+        let code = &mut translation.builder.code;
+        code.land(followed.field);
+        if let Some(restoring) = followed.restoring {
+            restoring.emit(code);
+        } else {
+            code.load_slot(gpr::RCX, offset::kept(gpr::RCX));
+        }
+        let item = &items[followed.number];
+        emit_call(translation, item, &followed.call, followed.flags_live);
+        translation.builder.code.jump(followed.back);
+    }
+    for (field, back) in std::mem::take(&mut translation.interrupted) {
+        let gate = translation.cache.gates.exit;
+        let code = &mut translation.builder.code;
+        code.land(field);
+        code.on_slot(&[0x48, 0xc7], 0, offset::TARGET); // mov qword fs:[target], imm32
+        code.imm32(back as i32);
+        code.leave(crate::exit::CALL_INTERRUPTED, gate);
+    }
+}
+
+fn emit_call(translation: &mut Translation, item: &Item, call: &Call, flags_live: bool) {
+    for (number, argument) in call.arguments.iter().enumerate() {
+        if let Argument::Target = argument {
+            store_target(translation, item, number);
+        }
+    }
+    let is_context = |argument: &Argument| matches!(argument, Argument::Context(_));
+    if call.arguments.iter().any(is_context) {
+        return emit_gated(translation, item, call, true);
+    }
+    match translation.instrumenter.compiled(call.function) {
+        Some(compiled) => quick::emit(translation, item, call, &compiled, flags_live),
+        None => emit_gated(translation, item, call, false),
+    }
+}
+
+/// Emits a call by way of a gate, which keeps everything; with the whole state, by way of the gate
+/// out of the cache.
+fn emit_gated(translation: &mut Translation, item: &Item, call: &Call, with_context: bool) {
     let gate = translation.cache.gates.call;
     let code = &mut translation.builder.code;
-    for (borrowed, slot) in scratch.borrowed(1) {
-        code.store_slot(slot, borrowed);
+    for register in numbers(values::SCRATCHES) {
+        code.store_slot(offset::kept(register), register);
     }
-    for (number, argument) in (0..).zip(arguments) {
-        let slot = offset::ARGUMENTS + 8 * number;
-        match argument {
-            Argument::Constant(value) => store_constant(code, slot, *value, register),
-            Argument::Register(value) => code.store_slot(slot, *value),
-            Argument::Address(operand) => {
-                load_address(code, register, operand);
-                code.store_slot(slot, register);
-            }
-            Argument::Taken => {
-                let Kind::Jcc { condition } = item.layout.kind else {
-                    panic!("only a conditional jump before which a call is made may be taken");
-                };
-                store_constant(code, slot, 0, register);
-                code.on_slot(&[0x0f, 0x90 | condition], 0, slot); // setcc
-            }
-        }
+    let mut registers = Registers {
+        saved: values::SCRATCHES,
+        taken: 0,
+    };
+    for numbered in call.arguments.iter().enumerate() {
+        values::store(code, item, numbered, &mut registers);
     }
-    code.load_immediate(register, function);
-    code.store_slot(offset::FUNCTION, register);
-    for (borrowed, slot) in scratch.borrowed(1) {
-        code.load_slot(borrowed, slot);
+    code.load_immediate(gpr::RAX, call.function);
+    code.store_slot(offset::FUNCTION, gpr::RAX);
+    code.load_immediate(gpr::RAX, call.tool);
+    code.store_slot(offset::TOOL, gpr::RAX);
+    registers.taken |= 1 << gpr::RAX;
+    registers.bring_back(code, values::SCRATCHES);
+    if with_context {
+        let id = translation
+            .cache
+            .exit_id(translation.builder.draft.exits.len());
+        code.leave(id, translation.cache.gates.exit);
+        let mut exit = Exit::new(ExitKind::Call, translation.at, 0);
+        exit.stub = code.here() as u32;
+        exit.detail = u32::from(translation.completed);
+        translation.builder.draft.exits.push(exit);
+    } else {
+        // mov qword fs:[target], imm32: where to go on, which is known behind the jump only.
+        code.on_slot(&[0x48, 0xc7], 0, offset::TARGET);
+        let field = code.here();
+        code.imm32(0);
+        code.jump(gate);
+        let back = code.here();
+        code.patch32(field, back as i32);
     }
-    // mov qword fs:[target], imm32: where to go on, which is known behind the jump only.
-    code.on_slot(&[0x48, 0xc7], 0, offset::TARGET);
-    let field = code.here();
-    code.imm32(0);
-    code.jump(gate);
+    let code = &mut translation.builder.code;
+    quick::give_back_changeable(code, &call.arguments, &mut 0);
+    let Some(followed) = &call.followed else {
+        return;
+    };
+    // Without a look at the flags: rcx is not zero.
+    code.store_slot(offset::kept(gpr::RCX), gpr::RCX);
+    code.load_slot_byte(gpr::RCX, offset::RESULT);
+    code.bytes(&[0xe3, 5]); // jrcxz over the jump
+    let field = code.jump_forward();
+    code.load_slot(gpr::RCX, offset::kept(gpr::RCX));
     let back = code.here();
-    code.patch32(field, back as i32);
+    translation.followed.push(Followed {
+        field,
+        back,
+        restoring: None,
+        call: (**followed).clone(),
+        number: translation.number,
+        flags_live: true,
+    });
 }
 
-/// Which general registers an argument reads.
-pub(super) fn registers(argument: &Argument) -> u16 {
-    match argument {
-        Argument::Constant(_) | Argument::Taken => 0,
-        Argument::Register(number) => 1 << number,
-        Argument::Address(operand) => [operand.base, operand.index]
-            .into_iter()
-            .map(|register| register.full_register())
-            .filter(|register| register.is_gpr64())
-            .fold(0, |mask, register| mask | 1 << register.number()),
+/// Puts where a branch goes into the slot of an argument.
+fn store_target(translation: &mut Translation, item: &Item, number: usize) {
+    let builder = &mut translation.builder;
+    let is_indirect = matches!(
+        item.layout.kind,
+        Kind::Return { .. } | Kind::JumpIndirect | Kind::CallIndirect
+    );
+    if !is_indirect {
+        let slot = values::slot(number);
+        let target = item.layout.target;
+        builder.code.store_slot_imm32(slot, target as u32);
+        builder
+            .code
+            .store_slot_imm32(slot + 4, (target >> 32) as u32);
+        return;
     }
-}
-
-fn store_constant(code: &mut Emitter, slot: i32, value: u64, scratch: Gpr) {
-    match i32::try_from(value as i64) {
-        Ok(short) => {
-            code.on_slot(&[0x48, 0xc7], 0, slot);
-            code.imm32(short);
-        }
-        Err(_) => {
-            code.load_immediate(scratch, value);
-            code.store_slot(slot, scratch);
-        }
+    if let Kind::Return { .. } = item.layout.kind {
+        builder.code.store_slot(offset::spill(TARGET_SPILL), TARGET);
+        builder.code.load(TARGET, gpr::RSP, 0);
+    } else if builder
+        .indirect_target(&item.layout, &item.bytes, item.pc)
+        .is_err()
+    {
+        // Such an instruction ends the program with a message.
+        return;
     }
+    let loan = builder.target_loan();
+    builder.code.store_slot(values::slot(number), TARGET);
+    builder.code.load_slot(TARGET, offset::spill(TARGET_SPILL));
+    builder.end_loan(loan);
 }

@@ -7,12 +7,9 @@
 
 use super::scratch::Scratch;
 use crate::emit::Emitter;
-use crate::instrument::{Action, Counter, FAST_COUNTERS, Insertions};
+use crate::instrument::{self, Action, Amounts, Counter, CounterPlace, Insertions};
 use crate::slots::offset;
 use crate::translate::superblock::{Course, Item};
-
-/// Amounts for counters; each occurs once.
-pub(super) type Amounts = Vec<(Counter, i64)>;
 
 /// What a fragment counts, and where it adds.
 pub(super) struct Tally {
@@ -116,7 +113,9 @@ impl Tally {
 /// leaves it there for good.
 pub(super) fn inside_is_taken(item: &Item) -> bool {
     item.course == Course::Target
-        || item.side_exit().is_none() && !crate::translate::superblock::runs_on(item.layout.kind)
+        || item.side_exit().is_none()
+            && !item.left_out
+            && !crate::translate::superblock::runs_on(item.layout.kind)
 }
 
 fn accumulate(amounts: &mut Amounts, counter: Counter, amount: i64) {
@@ -128,9 +127,11 @@ fn accumulate(amounts: &mut Amounts, counter: Counter, amount: i64) {
 
 /// Emits additions to counters.
 pub(super) fn add(code: &mut Emitter, amounts: &Amounts, flags_live: bool, scratch: Scratch) {
-    let far = amounts
-        .iter()
-        .any(|(counter, _)| counter.index() >= FAST_COUNTERS);
+    let amounts: Vec<(CounterPlace, i64)> = instrument::together(amounts)
+        .into_iter()
+        .map(|(counter, amount)| (counter.place(), amount))
+        .collect();
+    let far = amounts.iter().any(|(place, _)| place.slot().is_none());
     let count = match amounts.is_empty() {
         true => 0,
         false => usize::from(flags_live) + usize::from(far),
@@ -141,22 +142,24 @@ pub(super) fn add(code: &mut Emitter, amounts: &Amounts, flags_live: bool, scrat
     if far {
         code.load_slot(scratch.registers[0], offset::MORE_COUNTERS);
     }
-    for &(counter, amount) in amounts {
+    for &(place, amount) in &amounts {
         for part in parts(amount) {
-            match (counter.index() < FAST_COUNTERS, flags_live) {
-                (true, false) => code.add_to_slot(slot(counter), part),
-                (true, true) => {
+            match (place.slot(), flags_live) {
+                (Some(slot), false) => code.add_to_slot(slot, part),
+                (Some(slot), true) => {
                     let sum = scratch.registers[usize::from(far)];
-                    code.load_slot(sum, slot(counter));
+                    code.load_slot(sum, slot);
                     code.lea(sum, sum, part);
-                    code.store_slot(slot(counter), sum);
+                    code.store_slot(slot, sum);
                 }
-                (false, false) => code.add_to_memory(scratch.registers[0], place(counter), part),
-                (false, true) => {
+                (None, false) => {
+                    code.add_to_memory(scratch.registers[0], place.displacement(), part);
+                }
+                (None, true) => {
                     let [array, sum] = scratch.registers;
-                    code.load(sum, array, place(counter));
+                    code.load(sum, array, place.displacement());
                     code.lea(sum, sum, part);
-                    code.store(array, place(counter), sum);
+                    code.store(array, place.displacement(), sum);
                 }
             }
         }
@@ -164,16 +167,6 @@ pub(super) fn add(code: &mut Emitter, amounts: &Amounts, flags_live: bool, scrat
     for (register, slot) in scratch.borrowed(count) {
         code.load_slot(register, slot);
     }
-}
-
-/// Where a counter lies among the slots.
-fn slot(counter: Counter) -> i32 {
-    offset::COUNTERS + 8 * counter.index() as i32
-}
-
-/// Where a counter lies in the array.
-fn place(counter: Counter) -> i32 {
-    8 * (counter.index() - FAST_COUNTERS) as i32
 }
 
 /// An amount in parts as immediates have them.

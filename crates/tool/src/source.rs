@@ -1,0 +1,523 @@
+//! Where values come from that functions are called with.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use iced_x86::{Mnemonic, Register as Named};
+use unspool_engine::instrument::{self, Branch};
+use unspool_engine::operands::{MemoryOperand, Shape};
+
+use crate::argument::{Address, Argument};
+
+/// The value of a general register, all 64 bits of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names of the registers")]
+pub enum Register {
+    Rax,
+    Rcx,
+    Rdx,
+    Rbx,
+    Rsp,
+    Rbp,
+    Rsi,
+    Rdi,
+    R8,
+    R9,
+    R10,
+    R11,
+    R12,
+    R13,
+    R14,
+    R15,
+}
+
+impl Argument for Register {
+    type Value = u64;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Register(*self as u8)
+    }
+
+    fn value(word: u64, _: usize) -> u64 {
+        word
+    }
+}
+
+/// A general register by reference: what the function makes of it is the program's value when the
+/// function returns. Any register can be changed, the stack pointer too; where the same one is
+/// there twice, the later one counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ByReference(pub Register);
+
+/// A register of the program that a function may change, for as long as the function runs.
+#[derive(Debug)]
+pub struct RegisterMut {
+    word: *mut u64,
+}
+
+impl Deref for RegisterMut {
+    type Target = u64;
+
+    fn deref(&self) -> &u64 {
+        // SAFETY: the word is this thread's, which it cannot leave, and lives as long; nobody
+        // else uses it while the function runs.
+        unsafe { &*self.word }
+    }
+}
+
+impl DerefMut for RegisterMut {
+    fn deref_mut(&mut self) -> &mut u64 {
+        // SAFETY: as above.
+        unsafe { &mut *self.word }
+    }
+}
+
+impl Argument for ByReference {
+    type Value = RegisterMut;
+    const IS_WORD: bool = false;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Changeable(self.0 as u8)
+    }
+
+    fn value(_: u64, number: usize) -> RegisterMut {
+        RegisterMut {
+            word: instrument::argument_word(number),
+        }
+    }
+}
+
+/// All registers, to be read and changed, the instruction pointer too. The thread leaves the
+/// translated code for it, which takes some hundred nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FullContext;
+
+impl Argument for FullContext {
+    type Value = instrument::Context;
+    const IS_WORD: bool = false;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Context(0)
+    }
+
+    fn value(_: u64, _: usize) -> instrument::Context {
+        instrument::Context::current()
+    }
+}
+
+/// The address of an operand in memory. See [`effective_address`].
+#[derive(Debug, Clone, Copy)]
+pub struct EffectiveAddress(MemoryOperand);
+
+/// Where an operand of [`memory_operands`](instrument::Instruction::memory_operands) lies: the
+/// address of its first byte in the direction in which it is accessed, as the registers have it
+/// at the place of the call. Before the instruction this is the address that it will access.
+///
+/// `None` for operands whose address does not follow from general registers and constants alone
+/// (gathers and scatters, tiles, bit strings, and lines of the cache).
+#[must_use]
+pub fn effective_address(operand: &MemoryOperand) -> Option<EffectiveAddress> {
+    let plain = !matches!(
+        operand.shape,
+        Shape::Indexed { .. } | Shape::Tile { .. } | Shape::BitString { .. } | Shape::AlignedDown
+    );
+    plain.then_some(EffectiveAddress(*operand))
+}
+
+impl Argument for EffectiveAddress {
+    type Value = Address;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Address(self.0)
+    }
+
+    fn value(word: u64, _: usize) -> Address {
+        Address(word)
+    }
+}
+
+/// How many bytes are accessed. See [`access_size`].
+#[derive(Debug, Clone, Copy)]
+pub struct AccessSize(MemoryOperand);
+
+/// How many bytes of an operand an instruction accesses. A repeated string instruction that looks
+/// for something may end before it has accessed as many.
+///
+/// `None` where masks decide, and for tiles.
+#[must_use]
+pub fn access_size(operand: &MemoryOperand) -> Option<AccessSize> {
+    let known = matches!(
+        operand.shape,
+        Shape::Plain | Shape::Repeat { .. } | Shape::BitString { .. } | Shape::AlignedDown
+    );
+    known.then_some(AccessSize(*operand))
+}
+
+impl Argument for AccessSize {
+    type Value = u64;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        match self.0.shape {
+            // As an address: count × size.
+            Shape::Repeat { count, .. } => {
+                let scale = self.0.size as u8;
+                instrument::Argument::Address(product(count, scale, &self.0))
+            }
+            _ => instrument::Argument::Constant(u64::from(self.0.size)),
+        }
+    }
+
+    fn value(word: u64, _: usize) -> u64 {
+        word
+    }
+}
+
+/// What would be at `register` × `scale`.
+fn product(register: Named, scale: u8, operand: &MemoryOperand) -> MemoryOperand {
+    MemoryOperand {
+        base: Named::None,
+        index: register,
+        scale,
+        displacement: 0,
+        segment: None,
+        address_size_32: register == Named::ECX,
+        shape: Shape::Plain,
+        ..*operand
+    }
+}
+
+/// Whether the conditional jump before which the place is will be taken. See [`branch_taken`].
+#[derive(Debug, Clone, Copy)]
+pub struct BranchTaken(());
+
+/// Whether an instruction will be taken, for calls before it; `None` if it is not a conditional
+/// branch.
+#[must_use]
+pub fn branch_taken(instruction: &instrument::Instruction) -> Option<BranchTaken> {
+    (instruction.branch() == Some(Branch::Conditional)).then_some(BranchTaken(()))
+}
+
+impl Argument for BranchTaken {
+    type Value = bool;
+
+    fn source(&self, instruction: &instrument::Instruction) -> instrument::Argument {
+        assert!(
+            branch_taken(instruction).is_some(),
+            "`{}` is not a conditional branch",
+            instruction.disassembly()
+        );
+        instrument::Argument::Taken
+    }
+
+    fn value(word: u64, _: usize) -> bool {
+        word != 0
+    }
+}
+
+/// Where a branch goes if it is taken. See [`branch_target`].
+#[derive(Debug, Clone, Copy)]
+pub struct BranchTarget(());
+
+/// Where a branch goes if it is taken, for calls before it, also where a register or memory says
+/// so; `None` if it is not a branch. (System calls are none.)
+#[must_use]
+pub fn branch_target(instruction: &instrument::Instruction) -> Option<BranchTarget> {
+    let branch = instruction.branch().filter(|it| *it != Branch::SystemCall);
+    branch.map(|_| BranchTarget(()))
+}
+
+impl Argument for BranchTarget {
+    type Value = Address;
+    const IS_WORD: bool = false;
+
+    fn source(&self, instruction: &instrument::Instruction) -> instrument::Argument {
+        assert!(
+            branch_target(instruction).is_some(),
+            "`{}` is not a branch",
+            instruction.disassembly()
+        );
+        instrument::Argument::Target
+    }
+
+    fn value(_: u64, number: usize) -> Address {
+        Address(word_in_memory(number))
+    }
+}
+
+/// The address behind the instruction.
+#[derive(Debug, Clone, Copy)]
+pub struct FallThrough;
+
+impl Argument for FallThrough {
+    type Value = Address;
+
+    fn source(&self, instruction: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Constant(instruction.next_address())
+    }
+
+    fn value(word: u64, _: usize) -> Address {
+        Address(word)
+    }
+}
+
+/// Whether an instruction will do anything. See [`predicate`].
+#[derive(Debug, Clone, Copy)]
+pub struct Predicate(instrument::Argument);
+
+/// Whether an instruction that depends on a condition will do what it is for: a conditional move,
+/// or a string instruction that is repeated not at all. For all others it is always true, also
+/// for conditional branches (see [`branch_taken`]) and for those with masks.
+///
+/// A repeated string instruction is executed as one: what is before it is done once, before the
+/// first repetition.
+#[must_use]
+pub fn predicate(instruction: &instrument::Instruction) -> Predicate {
+    let decoded = instruction.decoded();
+    let repeats = instruction.memory_operands().iter();
+    let count = repeats
+        .filter_map(|operand| match operand.shape {
+            Shape::Repeat { count, .. } => Some(product(count, 1, operand)),
+            _ => None,
+        })
+        .next();
+    if let Some(count) = count {
+        return Predicate(instrument::Argument::Address(count));
+    }
+    if (Mnemonic::Cmova..=Mnemonic::Cmovs).contains(&decoded.mnemonic()) {
+        // iced counts conditions from 1, in the order that opcodes have.
+        let number = decoded.condition_code() as u8 - 1;
+        return Predicate(instrument::Argument::Condition(number));
+    }
+    Predicate(instrument::Argument::Constant(1))
+}
+
+impl Argument for Predicate {
+    type Value = bool;
+    const IS_WORD: bool = false;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        self.0
+    }
+
+    fn value(word: u64, _: usize) -> bool {
+        word != 0
+    }
+}
+
+/// The stack pointer.
+#[derive(Debug, Clone, Copy)]
+pub struct StackPointer;
+
+impl Argument for StackPointer {
+    type Value = Address;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Register(Register::Rsp as u8)
+    }
+
+    fn value(word: u64, _: usize) -> Address {
+        Address(word)
+    }
+}
+
+/// The number of the system call, before the instruction that makes it.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemCallNumber;
+
+impl Argument for SystemCallNumber {
+    type Value = u64;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Register(Register::Rax as u8)
+    }
+
+    fn value(word: u64, _: usize) -> u64 {
+        word
+    }
+}
+
+/// An argument of the system call, 0 to 5, before the instruction that makes it. (What it returns,
+/// [`Tool::system_call_exit`](crate::Tool::system_call_exit) tells.)
+#[derive(Debug, Clone, Copy)]
+pub struct SystemCallArgument<const N: usize>;
+
+impl<const N: usize> Argument for SystemCallArgument<N> {
+    type Value = u64;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        const { assert!(N < 6, "a system call has six arguments") };
+        let registers = [
+            Register::Rdi,
+            Register::Rsi,
+            Register::Rdx,
+            Register::R10,
+            Register::R8,
+            Register::R9,
+        ];
+        instrument::Argument::Register(registers[N] as u8)
+    }
+
+    fn value(word: u64, _: usize) -> u64 {
+        word
+    }
+}
+
+/// An integer or pointer that a function is called with, the first one being number 0, at the
+/// function's first instruction: as C's calling convention passes it. 0 where it is on a stack
+/// that is not there.
+#[derive(Debug, Clone, Copy)]
+pub struct FunctionArgument<const N: usize>;
+
+/// How many of them are in registers.
+const IN_REGISTERS: usize = 6;
+
+impl<const N: usize> Argument for FunctionArgument<N> {
+    type Value = u64;
+    const IS_WORD: bool = N < IN_REGISTERS;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        let registers = [
+            Register::Rdi,
+            Register::Rsi,
+            Register::Rdx,
+            Register::Rcx,
+            Register::R8,
+            Register::R9,
+        ];
+        let register = registers.get(N).copied().unwrap_or(Register::Rsp);
+        instrument::Argument::Register(register as u8)
+    }
+
+    fn value(word: u64, _: usize) -> u64 {
+        if N < IN_REGISTERS {
+            return word;
+        }
+        // Behind the return address.
+        let place = word.wrapping_add(8 * (N - IN_REGISTERS + 1) as u64);
+        instrument::program_word(place).unwrap_or(0)
+    }
+}
+
+/// A floating-point number that a function is called with or returns: `V` is `f32` or `f64`. See
+/// [`FloatArgument`] and [`FloatResult`].
+#[derive(Debug, Clone, Copy)]
+pub struct LowVector<V, const N: u8>(PhantomData<V>);
+
+impl<V, const N: u8> LowVector<V, N> {
+    /// The source.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it is a name for a place")]
+    pub const fn new() -> LowVector<V, N> {
+        const { assert!(N < 16, "there are sixteen such registers") };
+        LowVector(PhantomData)
+    }
+}
+
+/// The floating-point argument of number `N` among those, 0 to 7, at a function's first
+/// instruction.
+pub type FloatArgument<V, const N: u8> = LowVector<V, N>;
+
+/// The floating-point number that a function returns, before its return.
+pub type FloatResult<V> = LowVector<V, 0>;
+
+impl<const N: u8> Argument for LowVector<f64, N> {
+    type Value = f64;
+    const IS_WORD: bool = false;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Vector(N)
+    }
+
+    fn value(_: u64, number: usize) -> f64 {
+        f64::from_bits(word_in_memory(number))
+    }
+}
+
+impl<const N: u8> Argument for LowVector<f32, N> {
+    type Value = f32;
+    const IS_WORD: bool = false;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Vector(N)
+    }
+
+    fn value(_: u64, number: usize) -> f32 {
+        f32::from_bits(word_in_memory(number) as u32)
+    }
+}
+
+/// The integer or pointer that a function returns, before its return.
+#[derive(Debug, Clone, Copy)]
+pub struct ReturnValue;
+
+impl Argument for ReturnValue {
+    type Value = u64;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Register(Register::Rax as u8)
+    }
+
+    fn value(word: u64, _: usize) -> u64 {
+        word
+    }
+}
+
+/// Where a function returns to, at its first instruction or before its return: the word on top of
+/// the stack. `None` if the stack is not there.
+#[derive(Debug, Clone, Copy)]
+pub struct ReturnAddress;
+
+impl Argument for ReturnAddress {
+    type Value = Option<Address>;
+    const IS_WORD: bool = false;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Register(Register::Rsp as u8)
+    }
+
+    fn value(word: u64, _: usize) -> Option<Address> {
+        instrument::program_word(word).map(Address)
+    }
+}
+
+/// The number of the thread: 0 for the first one.
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadNumber;
+
+impl Argument for ThreadNumber {
+    type Value = u32;
+    const IS_WORD: bool = false;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Constant(0)
+    }
+
+    fn value(_: u64, _: usize) -> u32 {
+        instrument::thread_number()
+    }
+}
+
+/// The processor's time stamp counter.
+#[derive(Debug, Clone, Copy)]
+pub struct TimeStamp;
+
+impl Argument for TimeStamp {
+    type Value = u64;
+    const IS_WORD: bool = false;
+
+    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+        instrument::Argument::Constant(0)
+    }
+
+    fn value(_: u64, _: usize) -> u64 {
+        // SAFETY: the instruction is one that every such processor has.
+        unsafe { std::arch::x86_64::_rdtsc() }
+    }
+}
+
+/// An argument's word that is not in a register.
+fn word_in_memory(number: usize) -> u64 {
+    // SAFETY: the words are this thread's, and only inserted code writes them.
+    unsafe { instrument::argument_word(number).read() }
+}
