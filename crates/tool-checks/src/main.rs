@@ -4,6 +4,7 @@
 //! misbehaves, so that what is said of it can be looked at.
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod entries;
 
 use unspool_tool::{arguments, run};
@@ -11,6 +12,8 @@ use unspool_tool::{arguments, run};
 fn main() {
     let name = arguments().first().and_then(|word| word.to_str());
     match name.unwrap_or_default() {
+        "arguments" if asked("gated") => run(arguments::Values::<true>::new()),
+        "arguments" => run(arguments::Values::<false>::new()),
         "entries" => run(entries::Entries::new()),
         other => {
             eprintln!("there is no tool `{other}`");

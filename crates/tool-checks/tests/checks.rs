@@ -137,3 +137,45 @@ fn an_entry_too_many_is_noticed() {
     let text = observed.stderr_text();
     assert!(text.contains("entries NOT as counted"), "{text}");
 }
+
+/// Rounds of the guest `instructions/marked`, in both threads together.
+const ROUNDS: i64 = 6000;
+
+/// What the guest and the tool tell of the markers, and what the guest says was changed.
+fn marked(words: &[&str], test: &str) -> (String, String, String) {
+    let (_, program) = build("instructions/marked").expect("it needs nothing but gcc");
+    let observed = under(&[&["arguments"], words].concat(), &program, &[], test);
+    let text = observed.stderr_text();
+    assert_eq!(observed.ending, Ending::Exited(0), "{text}");
+    let said = observed.stdout_text();
+    let (changed, told): (Vec<&str>, Vec<&str>) =
+        said.lines().partition(|line| line.starts_with("changed"));
+    (changed.join("\n"), told.join("\n"), text)
+}
+
+/// Functions get the values that the guest computes, and what they change is changed.
+#[test]
+fn arguments_are_what_the_program_has() {
+    for words in [&[][..], &["gated"]] {
+        let (changed, told, text) = marked(words, &format!("arguments{}", words.len()));
+        assert_eq!(text.trim_end(), format!("{told}\n0 wrong"), "{words:?}");
+        // Markers 16 and 17 skip an addition, 18 a jump over one; 12 skips another one.
+        let expected = [
+            (2, 37 * 1000 + 1),
+            (12, 5 * 1000 + 7),
+            (16, -1),
+            (17, -1),
+            (18, 1),
+            (21, 64),
+        ];
+        let expected = expected.map(|(marker, by)| format!("changed {marker} by {}", by * ROUNDS));
+        assert_eq!(changed, expected.join("\n"), "{words:?}");
+    }
+}
+
+/// The control: a wrong value is noticed.
+#[test]
+fn a_wrong_argument_is_noticed() {
+    let (_, told, text) = marked(&["spoilt"], "arguments-spoilt");
+    assert_ne!(text.trim_end(), format!("{told}\n0 wrong"));
+}

@@ -411,7 +411,7 @@ impl<T: Tool> Point<'_, T> {
     ///
     /// # Panics
     /// If a field is a `bool` and its source is not known to be one: a source of one's own
-    /// must be [`Constant`](crate::Constant) or [`BranchTaken`](crate::BranchTaken).
+    /// must be [`Constant`] or [`BranchTaken`](crate::BranchTaken).
     pub fn append<E, A>(&self, buffer: Buffer<T, E>, arguments: A)
     where
         E: Entry,

@@ -1,0 +1,348 @@
+//! What functions are called with: each argument behind the markers of the guest
+//! `instructions/marked`, and what functions may change.
+//!
+//! With `gated`, the functions compute with floating-point numbers, so that all registers are kept
+//! around them. With `spoilt`, one value is wrong, which must be noticed.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use unspool_tool::iced_x86;
+use unspool_tool::{
+    AccessKind, Accesses, Address, Constant, Context, FallThrough, FloatArgument, FloatResult,
+    FullContext, FunctionArgument, Instruction, MemoryOperand, Point, Predicate, Register,
+    RegisterMut, ReturnAddress, ReturnValue, Shape, SystemCallArgument, SystemCallNumber,
+    ThreadInfo, ThreadNumber, TimeStamp, Tool, Trace, access_size, accesses, branch_taken,
+    branch_target, effective_address, predicate, say,
+};
+use unspool_tool::{ByReference, EffectiveAddress, StackPointer};
+
+use crate::asked;
+
+const MARKERS: usize = 32;
+const MARK: u64 = 0x7a50_0000;
+
+/// The tool; `GATED` as above.
+pub(crate) struct Values<const GATED: bool> {
+    spoilt: u64,
+    /// The number of the marker before an instruction.
+    marked: Mutex<HashMap<u64, usize>>,
+    table: AtomicU64,
+    sums: Mutex<[Sum; MARKERS]>,
+    wrong: AtomicU64,
+}
+
+/// What was seen behind a marker.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sum {
+    times: u64,
+    sum: u64,
+}
+
+/// What a thread has seen.
+#[derive(Default)]
+pub(crate) struct Seen {
+    sums: [Sum; MARKERS],
+    number: f64,
+    stamp: u64,
+    wrong: u64,
+}
+
+impl Seen {
+    fn add<const GATED: bool, const N: usize>(&mut self, marker: u8, values: [u64; N]) {
+        if GATED {
+            self.number = self.number * 1.5 + 1.0;
+        }
+        let sum = &mut self.sums[usize::from(marker) % MARKERS];
+        sum.times += 1;
+        for (value, factor) in values.into_iter().zip(1..) {
+            sum.sum = sum.sum.wrapping_add(value.wrapping_mul(factor));
+        }
+    }
+}
+
+type State = Seen;
+
+impl<const GATED: bool> Values<GATED> {
+    pub(crate) fn new() -> Values<GATED> {
+        Values {
+            spoilt: u64::from(asked("spoilt")),
+            marked: Mutex::default(),
+            table: AtomicU64::new(0),
+            sums: Mutex::default(),
+            wrong: AtomicU64::new(0),
+        }
+    }
+
+    fn one(&self, seen: &mut State, marker: u8, value: u64) {
+        seen.add::<GATED, 1>(marker, [value + self.spoilt]);
+    }
+
+    fn truth(&self, seen: &mut State, marker: u8, value: bool) {
+        seen.add::<GATED, 1>(marker, [u64::from(value)]);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "as many as there can be")]
+    fn ten(
+        &self,
+        seen: &mut State,
+        a: Address,
+        b: Address,
+        c: Address,
+        d: Address,
+        e: Address,
+        f: u64,
+        g: u64,
+        h: u64,
+        i: u64,
+        j: u64,
+    ) {
+        seen.add::<GATED, 10>(1, [a.0, b.0, c.0, d.0, e.0, f, g, h, i, j]);
+    }
+
+    fn change(&self, _: &mut State, mut rbx: RegisterMut, mut rdx: RegisterMut) {
+        *rbx += 37;
+        *rdx += 1;
+    }
+
+    fn lower(&self, _: &mut State, mut rsp: RegisterMut) {
+        *rsp -= 64;
+    }
+
+    fn repeat(&self, seen: &mut State, does: bool, size: u64, from: Address, to: Address) {
+        seen.add::<GATED, 4>(4, [u64::from(does), size, from.0, to.0]);
+    }
+
+    fn target(&self, seen: &mut State, marker: u8, target: Address) {
+        seen.add::<GATED, 1>(marker, [target.0]);
+    }
+
+    fn returns(&self, seen: &mut State, target: Address, address: Option<Address>) {
+        seen.add::<GATED, 2>(6, [target.0, address.map_or(0, |it| it.0)]);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "it is called with so many")]
+    fn function(
+        &self,
+        seen: &mut State,
+        first: u64,
+        second: u64,
+        sixth: u64,
+        seventh: u64,
+        eighth: u64,
+        double: f64,
+        single: f32,
+    ) {
+        let (double, single) = (double.to_bits(), u64::from(single.to_bits()));
+        seen.add::<GATED, 7>(10, [first, second, sixth, seventh, eighth, double, single]);
+    }
+
+    fn result(&self, seen: &mut State, word: u64, double: f64) {
+        seen.add::<GATED, 2>(11, [word, double.to_bits()]);
+    }
+
+    fn skip(&self, seen: &mut State, mut context: Context) {
+        let low = u64::from_le_bytes(context.vector(5)[..8].try_into().expect("eight bytes"));
+        seen.add::<GATED, 2>(12, [context.register(Register::Rbx as u8), low]);
+        context.set_register(Register::R12 as u8, 5);
+        let mut vector = context.vector(5);
+        vector[..8].copy_from_slice(&(low + 7).to_le_bytes());
+        context.set_vector(5, &vector);
+        // Over `nop` and `add`.
+        let next = context.instruction_pointer() + 5;
+        context.set_instruction_pointer(next);
+    }
+
+    fn is_odd(&self, _: &mut State, value: u64) -> bool {
+        value & 1 != 0
+    }
+
+    fn call(&self, seen: &mut State, number: u64, first: u64, second: u64, sixth: u64) {
+        seen.add::<GATED, 4>(19, [number, first, second, sixth]);
+    }
+
+    fn elements(&self, seen: &mut State, all: Accesses) {
+        let sum = |sum: u64, &(at, size): &(Address, u64)| sum.wrapping_add(at.0 + size);
+        seen.add::<GATED, 1>(20, [all.to_vec().iter().fold(0, sum)]);
+    }
+
+    fn downwards(&self, seen: &mut State, from: Accesses, to: Accesses) {
+        let (from, to) = (from.to_vec()[0], to.to_vec()[0]);
+        seen.add::<GATED, 4>(22, [from.0.0, from.1, to.0.0, to.1]);
+    }
+
+    fn at_table(&self, _: &mut State, table: u64) {
+        self.table.store(table, Ordering::Relaxed);
+    }
+
+    fn of_thread(&self, seen: &mut State, thread: u32, stamp: u64, stack: Address, next: Address) {
+        let right = thread < 2 && stamp > seen.stamp && stack.0.is_multiple_of(8) && next.0 != 0;
+        seen.wrong += u64::from(!right);
+        seen.stamp = stamp;
+    }
+
+    /// Inserts what belongs behind a marker.
+    fn behind(&self, marker: usize, instruction: &Instruction<'_, Self>) {
+        let before = instruction.before();
+        let number = Constant(marker as u8);
+        let operands = instruction.memory_operands();
+        match marker {
+            1 => before.call(
+                Self::ten,
+                (
+                    sum("rcx", "r8", 1, 0),
+                    sum("rdx", "r9", 1, 0),
+                    sum("r9", "rcx", 1, 0),
+                    sum("r8", "rdx", 2, 0),
+                    sum("rdx", "rcx", 4, 5),
+                    Register::R9,
+                    Register::Rax,
+                    Register::Rcx,
+                    Constant(0x12_3456_789a_u64),
+                    Register::R8,
+                ),
+            ),
+            2 => before.call(
+                Self::change,
+                (ByReference(Register::Rbx), ByReference(Register::Rdx)),
+            ),
+            3 => before.call(Self::truth, (number, predicate(instruction))),
+            4 => {
+                let does: Predicate = predicate(instruction);
+                let size = access_size(&operands[0]).expect("it follows from rcx");
+                let [from, to] = [0, 1].map(|it| effective_address(&operands[it]));
+                let (from, to) = (from.expect("rsi"), to.expect("rdi"));
+                before.call(Self::repeat, (does, size, from, to));
+            }
+            5 => {
+                let target = branch_target(instruction).expect("it is a call");
+                before.call(Self::target, (number, target));
+            }
+            6 => {
+                let target = branch_target(instruction).expect("it is a return");
+                before.call(Self::returns, (target, ReturnAddress));
+            }
+            7..=9 => {
+                let taken = branch_taken(instruction).expect("it is conditional");
+                before.call(Self::truth, (number, taken));
+            }
+            10 => before.call(
+                Self::function,
+                (
+                    FunctionArgument::<0>,
+                    FunctionArgument::<1>,
+                    FunctionArgument::<5>,
+                    FunctionArgument::<6>,
+                    FunctionArgument::<7>,
+                    FloatArgument::<f64, 0>::new(),
+                    FloatArgument::<f32, 1>::new(),
+                ),
+            ),
+            11 => before.call(Self::result, (ReturnValue, FloatResult::<f64>::new())),
+            12 => before.call(Self::skip, (FullContext,)),
+            13 => before.call_if(
+                Self::is_odd,
+                (Register::Rax,),
+                Self::one,
+                (number, Register::Rax),
+            ),
+            14 => self.watch(before, number, &operands[0]),
+            15 => before.call(Self::at_table, (Register::Rax,)),
+            16 | 18 => instruction.delete(),
+            17 => instruction.redirect(instruction.next_address() + 4),
+            19 => before.call(
+                Self::call,
+                (
+                    SystemCallNumber,
+                    SystemCallArgument::<0>,
+                    SystemCallArgument::<1>,
+                    SystemCallArgument::<5>,
+                ),
+            ),
+            20 => {
+                let all = accesses(&operands[0]).expect("it is a gather");
+                before.call(Self::elements, (all,));
+            }
+            21 => before.call(Self::lower, (ByReference(Register::Rsp),)),
+            22 => {
+                let [from, to] = [0, 1].map(|it| accesses(&operands[it]).expect("a string"));
+                before.call(Self::downwards, (from, to));
+            }
+            _ => before.call(
+                Self::of_thread,
+                (ThreadNumber, TimeStamp, StackPointer, FallThrough),
+            ),
+        }
+    }
+
+    /// Calls for what is written to eight bytes of the guest's table.
+    fn watch(&self, before: Point<'_, Self>, number: Constant<u8>, operand: &MemoryOperand) {
+        let start = self.table.load(Ordering::Relaxed) + 8;
+        let at = effective_address(operand).expect("it has one");
+        let arguments = (number, Register::Rax);
+        before.call_if_within((at, 1), start..start + 8, Self::one, arguments);
+    }
+}
+
+/// The address that would be `base + index × scale + displacement`.
+fn sum(base: &str, index: &str, scale: u8, displacement: i64) -> EffectiveAddress {
+    let named = |name: &str| match name {
+        "rcx" => iced_x86::Register::RCX,
+        "rdx" => iced_x86::Register::RDX,
+        "r8" => iced_x86::Register::R8,
+        _ => iced_x86::Register::R9,
+    };
+    let operand = MemoryOperand {
+        kind: AccessKind::Read,
+        size: 1,
+        base: named(base),
+        index: named(index),
+        scale,
+        displacement,
+        segment: None,
+        address_size_32: false,
+        shape: Shape::Plain,
+    };
+    effective_address(&operand).expect("it is plain")
+}
+
+impl<const GATED: bool> Tool for Values<GATED> {
+    type Thread = Seen;
+    const LEAVES_OUT: bool = true;
+
+    fn instrument(&self, trace: &Trace<Self>) {
+        let mut marked = self.marked.lock().expect("no thread panics with it");
+        for instruction in trace.instructions() {
+            if let Some(marker) = marked.get(&instruction.address()) {
+                self.behind(*marker, &instruction);
+            }
+            let decoded = instruction.decoded();
+            let number = decoded.memory_displacement64().wrapping_sub(MARK);
+            if decoded.mnemonic() == iced_x86::Mnemonic::Nop
+                && (1..MARKERS as u64).contains(&number)
+            {
+                marked.insert(instruction.next_address(), number as usize);
+            }
+        }
+    }
+
+    fn thread_end(&self, _: &ThreadInfo, seen: Seen) {
+        let mut sums = self.sums.lock().expect("no thread panics with it");
+        for (all, own) in sums.iter_mut().zip(seen.sums) {
+            all.times += own.times;
+            all.sum = all.sum.wrapping_add(own.sum);
+        }
+        self.wrong.fetch_add(seen.wrong, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        let sums = self.sums.lock().expect("no thread panics with it");
+        for (number, Sum { times, sum }) in sums.iter().enumerate() {
+            if *times != 0 {
+                say(&format!("marker {number}: {times} times, {sum:x}"));
+            }
+        }
+        say(&format!("{} wrong", self.wrong.load(Ordering::Relaxed)));
+    }
+}
