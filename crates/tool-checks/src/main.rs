@@ -2,10 +2,12 @@
 //!
 //! Each finds out by two different means what a program does, and says whether they agree; or it
 //! misbehaves, so that what is said of it can be looked at.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod arguments;
+mod crowded;
 mod entries;
+mod failing;
 
 use unspool_tool::{arguments, run};
 
@@ -14,6 +16,8 @@ fn main() {
     match name.unwrap_or_default() {
         "arguments" if asked("gated") => run(arguments::Values::<true>::new()),
         "arguments" => run(arguments::Values::<false>::new()),
+        "crowded" => run(crowded::Crowded::new()),
+        "failing" => run(failing::Failing),
         "entries" => run(entries::Entries::new()),
         other => {
             eprintln!("there is no tool `{other}`");

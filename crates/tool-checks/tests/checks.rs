@@ -179,3 +179,42 @@ fn a_wrong_argument_is_noticed() {
     let (_, told, text) = marked(&["spoilt"], "arguments-spoilt");
     assert_ne!(text.trim_end(), format!("{told}\n0 wrong"));
 }
+
+/// A tool's function that fails is to blame, wherever its code is. The control: the same program
+/// under a tool that does not fail ends well.
+#[test]
+fn failures_are_the_tools() {
+    let (_, program) = build("instructions/counted").expect("it needs nothing but gcc");
+    for kind in ["panic", "fault"] {
+        for way in ["copied", "looping", "floating"] {
+            let tool = ["failing", kind, way];
+            let outcome = under(&tool, &program, &[], &tool.join("-"));
+            let text = outcome.stderr_text();
+            assert_eq!(outcome.ending, Ending::Exited(125), "{tool:?}: {text}");
+            assert!(text.contains("the tool failed: "), "{tool:?}: {text}");
+            let line = text.contains("failing.rs:");
+            assert!(line || kind == "fault", "{tool:?}: {text}");
+        }
+    }
+}
+
+/// What does not fit at once is done in parts, and what cannot fit is said.
+#[test]
+fn insertions_that_do_not_fit() {
+    let (_, program) = build("instructions/counted").expect("it needs nothing but gcc");
+    let outcome = under(&["crowded"], &program, &[], "crowded");
+    let text = outcome.stderr_text();
+    let mut words = text.split_whitespace();
+    let (executed, rounds) = (words.next(), words.nth(1));
+    assert!(
+        executed.is_some() && outcome.ending == Ending::Exited(0),
+        "{text}"
+    );
+    // The instructions that fault, four of them, are begun twice.
+    let number = |word: Option<&str>| word.and_then(|it| it.parse::<u64>().ok());
+    assert_eq!(number(executed).map(|it| it + 4), number(rounds), "{text}");
+    let outcome = under(&["crowded", "too-much"], &program, &[], "too-much");
+    let text = outcome.stderr_text();
+    assert!(text.contains("the tool has more inserted"), "{text}");
+    assert_ne!(outcome.ending, Ending::Exited(0), "{text}");
+}

@@ -11,6 +11,7 @@
 mod appends;
 mod calls;
 mod counts;
+mod ends;
 mod scratch;
 
 use std::ops::Range;
@@ -27,7 +28,7 @@ use crate::decode::{Kind, Segment};
 use crate::emit::{TARGET, gpr};
 use crate::exit::ExitKind;
 use crate::instrument::{
-    Action, Amounts, FragmentCounts, Insertions, Instrumenter, MOST_BUFFERS, Replacement, Trace,
+    Action, Amounts, FragmentCounts, Insertions, Instrumenter, MOST_BUFFERS, Trace,
 };
 use crate::operands::RegisterUse;
 use crate::slots::{TARGET_SPILL, offset};
@@ -92,7 +93,8 @@ pub(crate) fn translate(
         crate::instrument::translate(instrumenter, &trace);
         trace.into_insertions()
     };
-    let end = replace(&mut items, &mut insertions, end);
+    let end = ends::replace(&mut items, &mut insertions, end);
+    let end = ends::fit(instrumenter, &mut items, &insertions, end);
     let mut translation = Translation {
         instrumenter,
         cache,
@@ -140,35 +142,6 @@ fn warmth_for(instrumenter: &Instrumenter, items: &[Item]) -> Option<Warmth> {
     (count != 0).then(|| {
         Warmth::for_code(touched, count).expect("one instruction leaves enough registers alone")
     })
-}
-
-/// Takes out the instructions that the tool does not want to be executed. The superblock ends at
-/// the first one of them behind which it does not go on as it did.
-fn replace(items: &mut Vec<Item>, insertions: &mut [Insertions], end: End) -> End {
-    let count = items.len();
-    for (index, (item, insertions)) in items.iter_mut().zip(insertions.iter_mut()).enumerate() {
-        let replacement = insertions.before.iter().find_map(|action| match action {
-            Action::Replace(replacement) => Some(*replacement),
-            _ => None,
-        });
-        let Some(replacement) = replacement else {
-            continue;
-        };
-        let next = item.pc + u64::from(item.layout.length);
-        let stays = item.course == Course::Next && runs_on(item.layout.kind);
-        insertions.taken.clear();
-        insertions.after.clear();
-        item.left_out = true;
-        item.course = Course::Next;
-        let target = match replacement {
-            Replacement::Nothing if stays && index + 1 < count => continue,
-            Replacement::Nothing => next,
-            Replacement::Jump(target) => target,
-        };
-        items.truncate(index + 1);
-        return End::Continue(target);
-    }
-    end
 }
 
 struct Translation<'a> {

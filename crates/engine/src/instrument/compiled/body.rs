@@ -33,6 +33,17 @@ pub(crate) enum Step {
 }
 
 impl Body {
+    /// How many bytes it takes at most.
+    pub(crate) fn size(&self) -> usize {
+        /// A call of what never returns.
+        const LONGEST: usize = 24;
+        let size = |step: &Step| match step {
+            Step::Plain(bytes) => bytes.len(),
+            _ => LONGEST,
+        };
+        self.steps.iter().map(size).sum()
+    }
+
     /// The code of a function, if it is short, has no loop and calls nothing but what never
     /// returns.
     pub(super) fn copy(

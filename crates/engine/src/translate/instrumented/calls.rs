@@ -62,6 +62,35 @@ pub(crate) struct Followed {
     flags_live: bool,
 }
 
+/// How many bytes an action takes at most.
+pub(super) fn size(instrumenter: &Instrumenter, action: &Action) -> usize {
+    const ADDITION: usize = 60;
+    const ARGUMENT: usize = 60;
+    const CALL: usize = 200;
+    const FIELD: usize = 60;
+    /// Saving and restoring one.
+    const REGISTER: usize = 22;
+    let call = |call: &instrument::Call| {
+        let kept = match instrumenter.compiled(call.function as usize as u64) {
+            Some(compiled) => {
+                let registers = compiled.changes.count_ones() + compiled.vectors.count_ones() + 6;
+                let body = compiled.body.as_ref().map_or(0, |body| body.size());
+                // Twice restored, where another call follows.
+                registers as usize * 2 * REGISTER + body
+            }
+            None => 0,
+        };
+        CALL + kept + call.arguments.len() * ARGUMENT
+    };
+    match action {
+        Action::Count { .. } => ADDITION,
+        Action::Call(it) => call(it),
+        Action::CallIf { test, then } => call(test) + call(then),
+        Action::Append { fields, .. } => CALL + fields.len() * FIELD,
+        Action::Replace(_) => 0,
+    }
+}
+
 /// Emits the calls among some actions. Flags that are live stay what they are.
 pub(super) fn emit(
     translation: &mut Translation,

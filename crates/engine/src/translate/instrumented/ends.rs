@@ -1,0 +1,71 @@
+//! Where a superblock ends because of what the tool inserts.
+
+use super::calls;
+use crate::instrument::{Action, Insertions, Instrumenter, Replacement};
+use crate::translate::superblock::{Course, End, Item, runs_on};
+
+/// The most bytes that what is inserted may have in a superblock; a fragment has 64 KiB.
+const MOST_BYTES: usize = 44 << 10;
+
+/// Ends the superblock where there is no more room for what is inserted. What the tool wants
+/// inserted behind comes again, in another one.
+pub(super) fn fit(
+    instrumenter: &Instrumenter,
+    items: &mut Vec<Item>,
+    insertions: &[Insertions],
+    end: End,
+) -> End {
+    let mut bytes = 0;
+    for index in 0..items.len() {
+        let Insertions {
+            before,
+            after,
+            taken,
+        } = &insertions[index];
+        let actions = [before, after, taken].into_iter().flatten();
+        let here: usize = actions
+            .map(|action| calls::size(instrumenter, action))
+            .sum();
+        let pc = items[index].pc;
+        if here > MOST_BYTES {
+            crate::finish::fatal(&format!(
+                "the tool has more inserted at the instruction at {pc:#x} than fits: {here} bytes, not {MOST_BYTES}\nhelp: have it call one function that does it all"
+            ));
+        }
+        bytes += here;
+        if bytes > MOST_BYTES {
+            items.truncate(index);
+            return End::Continue(pc);
+        }
+    }
+    end
+}
+
+/// Takes out the instructions that the tool does not want to be executed. The superblock ends at
+/// the first one of them behind which it does not go on as it did.
+pub(super) fn replace(items: &mut Vec<Item>, insertions: &mut [Insertions], end: End) -> End {
+    let count = items.len();
+    for (index, (item, insertions)) in items.iter_mut().zip(insertions.iter_mut()).enumerate() {
+        let replacement = insertions.before.iter().find_map(|action| match action {
+            Action::Replace(replacement) => Some(*replacement),
+            _ => None,
+        });
+        let Some(replacement) = replacement else {
+            continue;
+        };
+        let next = item.pc + u64::from(item.layout.length);
+        let stays = item.course == Course::Next && runs_on(item.layout.kind);
+        insertions.taken.clear();
+        insertions.after.clear();
+        item.left_out = true;
+        item.course = Course::Next;
+        let target = match replacement {
+            Replacement::Nothing if stays && index + 1 < count => continue,
+            Replacement::Nothing => next,
+            Replacement::Jump(target) => target,
+        };
+        items.truncate(index + 1);
+        return End::Continue(target);
+    }
+    end
+}
