@@ -6,6 +6,7 @@
 
 pub mod address_sum;
 pub mod block_count;
+pub mod branch_prediction;
 pub mod call_count;
 pub mod control_flow;
 pub mod edge_profile;
@@ -48,6 +49,11 @@ pub const ALL: &[Shipped] = &[
         name: "opcode-mix",
         about: "Which instructions it executes, and how many of each",
         install: || install(opcode_mix::OpcodeMix::default()),
+    },
+    Shipped {
+        name: "branch-prediction",
+        about: "How well two simulated predictors foresee its conditional branches",
+        install: || install(branch_prediction::BranchPrediction::default()),
     },
     Shipped {
         name: "call-count",

@@ -116,6 +116,11 @@ fn agree_with_each_other(scratch: &Scratch) -> Result<(), Verdict> {
         ("instructions in the mix", numbers(&mix)[0], all),
         ("the mix's sum", of(|_| true), all),
         ("edges", edges[0] + edges[1], conditional),
+        (
+            "branches predicted",
+            numbers(&told("branch-prediction")?)[0],
+            conditional,
+        ),
         ("calls", numbers(&told("call-count")?)[0], calls),
         // Faults: a load, another one, half a string, and a call.
         ("instructions begun", flow[0], all + 4),
