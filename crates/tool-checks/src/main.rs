@@ -8,6 +8,7 @@ mod arguments;
 mod crowded;
 mod entries;
 mod failing;
+mod misaligned;
 
 use unspool_tool::{arguments, run};
 
@@ -18,6 +19,7 @@ fn main() {
         "arguments" => run(arguments::Values::<false>::new()),
         "crowded" => run(crowded::Crowded::new()),
         "failing" => run(failing::Failing),
+        "misaligned" => run(misaligned::Misaligned::new()),
         "entries" => run(entries::Entries::new()),
         other => {
             eprintln!("there is no tool `{other}`");

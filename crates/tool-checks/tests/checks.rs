@@ -218,3 +218,18 @@ fn insertions_that_do_not_fit() {
     assert!(text.contains("the tool has more inserted"), "{text}");
     assert_ne!(outcome.ending, Ending::Exited(0), "{text}");
 }
+
+/// The alignment-check flag is the program's alone.
+#[test]
+fn functions_need_not_align_what_they_access() {
+    for way in ["copied", "looping", "floating"] {
+        agrees(
+            &["misaligned", way],
+            "instructions/alignment_check",
+            |line| {
+                line.starts_with("misaligned: ")
+                    .then(|| line.starts_with("misaligned: as many"))
+            },
+        );
+    }
+}
