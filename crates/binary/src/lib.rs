@@ -1,6 +1,6 @@
 //! The one place that knows program files (ELF): which functions a file has, where they
-//! begin and end, what they are called, and how addresses in the file, in memory and
-//! offsets in the file relate.
+//! begin and end, what they are called, which line of the source an instruction comes from,
+//! and how addresses in the file, in memory and offsets in the file relate.
 //!
 //! A [`Module`] is read once and then answers questions without touching the file again.
 //! You supply a path (or the bytes, for what has no file, such as the vdso) and, to speak
@@ -11,7 +11,7 @@
 //! a small multiple of the file's size. What could not be read is told by
 //! [`Module::problems`]; what could be is used.
 //!
-//! Not for: loading programs (that is the engine's loader), source lines, unwinding.
+//! Not for: loading programs (that is the engine's loader), unwinding.
 //!
 //! ```
 //! use std::path::Path;
@@ -36,9 +36,12 @@ mod demangle;
 mod error;
 mod function;
 mod function_names;
+mod minimal_debug_data;
 mod module;
 mod notes;
+mod sections;
 mod segments;
+mod source_lines;
 mod symbols;
 
 pub use address::{FileAddress, FileOffset, LoadBias, RuntimeAddress};
@@ -47,3 +50,6 @@ pub use error::{ModuleError, Problem};
 pub use function::{Function, FunctionKind};
 pub use function_names::{FoundFunction, FunctionNames};
 pub use module::Module;
+pub use sections::Section;
+pub use segments::Segment;
+pub use source_lines::{SourceLine, SourceLines};

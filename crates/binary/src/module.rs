@@ -12,7 +12,9 @@ use crate::address::{FileAddress, FileOffset, LoadBias, RuntimeAddress};
 use crate::debug_file::debug_file_path;
 use crate::error::{ModuleError, Problem, noted};
 use crate::function::{Function, FunctionTable, FunctionTableBuilder};
+use crate::minimal_debug_data;
 use crate::notes;
+use crate::sections::{self, Section};
 use crate::segments::{Segment, Segments};
 use crate::symbols::{self, Data, Header, Source};
 
@@ -23,13 +25,14 @@ pub struct Module {
     build_id: Option<Vec<u8>>,
     entry: FileAddress,
     segments: Segments,
+    sections: Vec<Section>,
     functions: FunctionTable,
     problems: Vec<Problem>,
 }
 
 impl Module {
     /// Reads a file, and the separate file with its symbols if they were split off and are
-    /// installed.
+    /// installed. Without that, the compressed symbols that the file may carry itself.
     ///
     /// # Errors
     /// If the file cannot be opened or is not ELF for x86-64. Damage beyond the first
@@ -43,6 +46,7 @@ impl Module {
         {
             contents.add_debug_file(&debug_path, file);
         }
+        contents.add_minimal_debug_data(path);
         Ok(contents.finish(path))
     }
 
@@ -52,7 +56,9 @@ impl Module {
     /// As [`Module::open`].
     pub fn from_bytes(path: &Path, bytes: Vec<u8>) -> Result<Module, ModuleError> {
         let source = Source::Bytes(std::io::Cursor::new(bytes));
-        Ok(Contents::read(path, source, None)?.finish(path))
+        let mut contents = Contents::read(path, source, None)?;
+        contents.add_minimal_debug_data(path);
+        Ok(contents.finish(path))
     }
 
     /// The path that it was opened by.
@@ -83,6 +89,28 @@ impl Module {
     #[must_use]
     pub fn span(&self) -> Option<(FileAddress, FileAddress)> {
         self.segments.span()
+    }
+
+    /// Its loadable segments, as the file lists them.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        self.segments.all()
+    }
+
+    /// Its sections that are loaded, by address; none in files from which they were stripped.
+    #[must_use]
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// The section that holds an address.
+    #[must_use]
+    pub fn section_at(&self, address: FileAddress) -> Option<&Section> {
+        let after = self
+            .sections
+            .partition_point(|section| section.address <= address);
+        let section = &self.sections[after.checked_sub(1)?];
+        (address.0 - section.address.0 < section.size).then_some(section)
     }
 
     /// All functions by address; several where they have several names.
@@ -128,8 +156,11 @@ struct Contents {
     build_id: Option<Vec<u8>>,
     entry: FileAddress,
     segments: Segments,
+    sections: Vec<Section>,
     functions: FunctionTableBuilder,
     has_full_symbols: bool,
+    /// The file's compressed symbols (`.gnu_debugdata`), if it has some and needs them.
+    minimal_debug_data: Option<Vec<u8>>,
     problems: Vec<Problem>,
 }
 
@@ -171,8 +202,14 @@ impl Contents {
             &mut functions,
             &mut problems,
         );
+        let minimal_debug_data = match has_full_symbols {
+            true => None,
+            false => minimal_debug_data::find(data, &sections, &mut problems),
+        };
         let entry = FileAddress(header.e_entry(LittleEndian));
         Ok(Contents {
+            sections: sections::read(&sections, &mut problems),
+            minimal_debug_data,
             build_id,
             entry,
             segments,
@@ -186,6 +223,7 @@ impl Contents {
         let debug = Contents::read(path, Source::File(file), Some(&self.segments));
         match debug {
             Ok(debug) if debug.build_id == self.build_id => {
+                self.minimal_debug_data = None;
                 self.functions.append(debug.functions);
                 self.problems.extend(debug.problems);
             }
@@ -202,6 +240,26 @@ impl Contents {
         }
     }
 
+    fn add_minimal_debug_data(&mut self, path: &Path) {
+        let Some(compressed) = self.minimal_debug_data.take() else {
+            return;
+        };
+        let read = minimal_debug_data::unpack(&compressed).and_then(|bytes| {
+            let source = Source::Bytes(std::io::Cursor::new(bytes));
+            Contents::read(path, source, Some(&self.segments)).map_err(|error| error.to_string())
+        });
+        match read {
+            Ok(contents) => {
+                self.functions.append(contents.functions);
+                self.problems.extend(contents.problems);
+            }
+            Err(reason) => self.problems.push(Problem {
+                part: minimal_debug_data::SECTION,
+                reason,
+            }),
+        }
+    }
+
     fn finish(self, path: &Path) -> Module {
         Module {
             path: path.to_owned(),
@@ -209,6 +267,7 @@ impl Contents {
             entry: self.entry,
             functions: self.functions.build(&self.segments),
             segments: self.segments,
+            sections: self.sections,
             problems: self.problems,
         }
     }

@@ -6,12 +6,17 @@ const PAGE: u64 = 4096;
 
 /// A loadable segment (`PT_LOAD`). Its ends do not overflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) offset: u64,
-    pub(crate) address: u64,
-    pub(crate) file_size: u64,
-    pub(crate) memory_size: u64,
-    pub(crate) executable: bool,
+pub struct Segment {
+    /// Where in the file its bytes are.
+    pub offset: u64,
+    /// Where the linker put it.
+    pub address: u64,
+    /// Bytes that come from the file.
+    pub file_size: u64,
+    /// Bytes in memory: what does not come from the file begins as zeros.
+    pub memory_size: u64,
+    /// Whether it may be executed.
+    pub executable: bool,
 }
 
 impl Segment {
@@ -45,6 +50,10 @@ impl Segments {
             .collect();
         let refused = total - possible.len();
         (Segments(possible), refused)
+    }
+
+    pub(crate) fn all(&self) -> &[Segment] {
+        &self.0
     }
 
     pub(crate) fn address_of(&self, offset: FileOffset) -> Option<FileAddress> {

@@ -4,7 +4,7 @@ use crate::cache::CacheFull;
 use crate::decode::Kind;
 use crate::emit::gpr;
 use crate::exit::{self, ExitKind};
-use crate::instrument::Instrumenter;
+use crate::instrument::{Instrumenter, functions};
 use crate::process::{Code, Process};
 use crate::signals::deliver;
 use crate::syscalls;
@@ -218,6 +218,11 @@ fn leave_fragment(
             if let Some(position) = code.cache.position(back) {
                 crate::instrument::leave_midway(&code.cache, position, exit.detail != 0);
             }
+            None
+        }
+        ExitKind::Redirected => {
+            drop(code);
+            functions::redirect(thread);
             None
         }
         ExitKind::Emulate => {

@@ -41,10 +41,12 @@ pub enum ExitKind {
     Call,
     /// A call into the engine in the middle of a fragment, which then goes on.
     Service,
+    /// A hook of a function sends control elsewhere.
+    Redirected,
 }
 
 impl ExitKind {
-    const ALL: [ExitKind; 10] = [
+    const ALL: [ExitKind; 11] = [
         ExitKind::Direct,
         ExitKind::SystemCall,
         ExitKind::FlagsPopped,
@@ -55,6 +57,7 @@ impl ExitKind {
         ExitKind::Function,
         ExitKind::Call,
         ExitKind::Service,
+        ExitKind::Redirected,
     ];
 
     /// The inverse of `as u8`.

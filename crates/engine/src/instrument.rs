@@ -10,7 +10,9 @@ pub(crate) mod buffers;
 mod compiled;
 mod context;
 mod counters;
+pub mod functions;
 mod hooks;
+pub mod images;
 mod tool;
 mod view;
 

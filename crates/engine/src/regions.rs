@@ -220,6 +220,24 @@ impl Regions {
         (address < region.end).then_some((start, region))
     }
 
+    /// What is mapped in a range, cut to it, by address.
+    pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, Region)> + '_ {
+        let first = self
+            .find(range.start)
+            .map_or(range.start, |(start, _)| start);
+        self.by_start
+            .range(first..range.end.max(first))
+            .map(move |(&start, region)| {
+                let from = start.max(range.start);
+                let view = region.view.map(|view| View {
+                    offset: view.offset + (from - start),
+                    ..view
+                });
+                let here = from..region.end.min(range.end);
+                (here, Region { view, ..*region })
+            })
+    }
+
     /// Whether anything in the range may be executed.
     #[must_use]
     pub fn any_executable(&self, range: Range<u64>) -> bool {

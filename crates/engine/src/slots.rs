@@ -90,8 +90,31 @@ pub struct Slots {
     pub more_counters: u64,
     /// A tool's buffers.
     pub buffers: [Part; MOST_BUFFERS],
+    /// What passes between hooks of the program's functions and the engine.
+    pub exchange: Exchange,
+    /// Where the last call put its return address, plus 8; 0 once a hook has seen it.
+    pub called: u64,
     /// The program's vector state outside the cache, in XSAVE format.
     pub vectors: Vectors,
+}
+
+/// Registers at a hook of one of the program's functions: where it is entered, and where it
+/// returns. What the engine changes here, the hook puts into the registers.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Exchange {
+    /// The integer arguments: rdi, rsi, rdx, rcx, r8, r9.
+    pub integers: [u64; 6],
+    /// rax.
+    pub result: u64,
+    /// rsp.
+    pub stack: u64,
+    /// What the hook is about: the description of the function, or the return address.
+    pub subject: u64,
+    /// Not zero: control does not go on here.
+    pub verdict: u64,
+    /// The low halves of xmm0 to xmm7.
+    pub floats: [u64; 8],
 }
 
 /// An XSAVE area.
@@ -148,6 +171,15 @@ thread_local! {
             counters: [0; FAST_COUNTERS],
             more_counters: 0,
             buffers: [Part::NONE; MOST_BUFFERS],
+            exchange: Exchange {
+                integers: [0; 6],
+                result: 0,
+                stack: 0,
+                subject: 0,
+                verdict: 0,
+                floats: [0; 8],
+            },
+            called: 0,
             vectors: Vectors([0; 4096]),
         }))
     };
@@ -205,6 +237,11 @@ pub(crate) mod offset {
     pub(crate) const COUNTERS: i32 = offset_of!(Slots, counters) as i32;
     pub(crate) const MORE_COUNTERS: i32 = offset_of!(Slots, more_counters) as i32;
     pub(crate) const BUFFERS: i32 = offset_of!(Slots, buffers) as i32;
+    pub(crate) const CALLED: i32 = offset_of!(Slots, called) as i32;
+    pub(crate) const EXCHANGE_RESULT: i32 = offset_of!(Slots, exchange.result) as i32;
+    pub(crate) const EXCHANGE_STACK: i32 = offset_of!(Slots, exchange.stack) as i32;
+    pub(crate) const EXCHANGE_SUBJECT: i32 = offset_of!(Slots, exchange.subject) as i32;
+    pub(crate) const EXCHANGE_VERDICT: i32 = offset_of!(Slots, exchange.verdict) as i32;
     pub(crate) const VECTORS: i32 = offset_of!(Slots, vectors) as i32;
 
     /// Of a saved program register.
@@ -215,6 +252,16 @@ pub(crate) mod offset {
     /// Of a general register that a call keeps.
     pub(crate) const fn kept(number: u8) -> i32 {
         offset_of!(Slots, kept) as i32 + number as i32 * 8
+    }
+
+    /// Of an integer argument in the exchange.
+    pub(crate) const fn exchanged_integer(number: usize) -> i32 {
+        offset_of!(Slots, exchange.integers) as i32 + number as i32 * 8
+    }
+
+    /// Of a floating-point argument in the exchange.
+    pub(crate) const fn exchanged_float(number: usize) -> i32 {
+        offset_of!(Slots, exchange.floats) as i32 + number as i32 * 8
     }
 
     /// Of a spill slot.

@@ -160,6 +160,7 @@ fn run_with_stack(
     list_thread(process, &mut thread);
     trace::thread_starts(&mut thread, None);
     instrument::thread_starts(&thread);
+    instrument::images::announce(process, &loaded);
     set_program_fs(process, &mut thread, 0);
     crate::signals::set_kernel_mask(mask);
     let status = dispatch::run(&mut thread);

@@ -17,6 +17,7 @@ use crate::thread::Thread;
 use crate::{code_pages, instrument, trace};
 
 pub(crate) use beside::leave as leave_beside;
+pub(crate) use memory::whole_pages;
 pub(crate) use processes::list as list_thread;
 pub(crate) use threads::{announce_end, set_program_fs};
 
@@ -64,6 +65,7 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
             trace::system_call_exit(thread, &call, -i64::from(libc::EINTR));
             return;
         }
+        instrument::images::follow(process, &call, result);
         let result = instrument::system_call_leaves(thread, &call, result);
         thread.set_register(gpr::RAX, result as u64);
         trace::system_call_exit(thread, &call, result);

@@ -36,7 +36,7 @@ use crate::process::Process;
 use crate::start::{Program, StartError};
 use crate::translate::Source;
 use crate::translate::record;
-use crate::translate::superblock::Limits;
+use crate::translate::superblock::{Item, Limits};
 use crate::translate::torn::TornPlaces;
 use crate::warmth::Arrival;
 use crate::warmth::Warmth;
@@ -392,6 +392,10 @@ impl Limits for Tracer {
 
     fn follows_calls(&self) -> bool {
         true
+    }
+
+    fn ends_behind(&self, _: &Item) -> bool {
+        false
     }
 
     /// Whether the traced functions want to see control reach an address.

@@ -49,6 +49,9 @@ mod argument;
 mod buffer;
 mod call;
 mod code;
+mod function;
+mod hook;
+mod image;
 mod run;
 mod source;
 mod tool;
@@ -59,8 +62,14 @@ pub use argument::{
 };
 pub use buffer::{Buffer, Entry, EntryField, FieldValue};
 pub use code::{Block, Instruction, Instructions, Point, Trace};
+pub use function::{Original, Replacement, Signature, Value, Wrapper};
+pub use hook::{
+    AtEntry, AtExit, AtUnwind, CallerAddress, EntryArgument, EntryStackPointer, ExitValue, Moment,
+    Source, Sources,
+};
 pub use iced_x86;
-pub use run::{arguments, install, run, say};
+pub use image::{Image, Routine, RoutinePoint};
+pub use run::{arguments, install, run, say, set_arguments};
 pub use source::{
     AccessSize, BranchTaken, BranchTarget, ByReference, EffectiveAddress, FallThrough,
     FloatArgument, FloatResult, FullContext, FunctionArgument, LowVector, Predicate, Register,
@@ -69,6 +78,8 @@ pub use source::{
     predicate,
 };
 pub use tool::{ThreadInfo, Tool};
+pub use unspool_binary::{Module, Section, SourceLine};
+pub use unspool_engine::instrument::images::{self, ImageKind, image_at};
 pub use unspool_engine::instrument::{Branch, Context, Counter, SystemCall};
 pub use unspool_engine::operands::{MemoryOperand, RegisterUse, Shape};
 pub use unspool_events::AccessKind;

@@ -3,12 +3,13 @@
 use std::ffi::{CString, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use unspool_engine::instrument::{self, Instrumentation, SystemCall};
 use unspool_engine::{Plan, Program, StartError, loader};
 
 use crate::code::Trace;
+use crate::image::Image;
 use crate::tool::{ThreadInfo, Tool};
 
 /// Exit status of a tool that was called wrongly, or whose program cannot be run.
@@ -80,6 +81,13 @@ pub fn arguments() -> &'static [OsString] {
             None => split(&words).0.to_vec(),
         }
     })
+}
+
+/// Says what [`arguments`] gives, for a command that has several tools: before anything asks
+/// for them.
+pub fn set_arguments(arguments: Vec<OsString>) {
+    // Whoever has asked knows them already.
+    let _ = OWN_ARGUMENTS.set(arguments);
 }
 
 /// What belongs to the tool, and the program with its arguments.
@@ -180,6 +188,14 @@ impl<T: Tool> Instrumentation for Adapter<T> {
 
     fn instrument(&self, trace: &instrument::Trace) {
         self.tool.instrument(&Trace::new(trace));
+    }
+
+    fn image_loads(&self, image: &Arc<instrument::images::Image>) {
+        self.tool.image_load(&Image::new(image));
+    }
+
+    fn image_unloads(&self, image: &Arc<instrument::images::Image>) {
+        self.tool.image_unload(&Image::new(image));
     }
 
     fn thread_starts(&self, number: u32) -> *mut () {

@@ -3,6 +3,7 @@
 use unspool_engine::instrument::SystemCall;
 
 use crate::code::Trace;
+use crate::image::Image;
 
 /// A tool. One value of it serves all threads of the program, which call it at the same time.
 ///
@@ -23,6 +24,18 @@ pub trait Tool: Sized + Send + Sync + 'static {
     /// code may come again: in another piece, or because there was no room to keep its
     /// translation.
     fn instrument(&self, trace: &Trace<'_, Self>);
+
+    /// Code is in memory: the program, its dynamic loader, the kernel's part, a library, or what
+    /// the program made itself. Nothing of it has been executed yet. Other parts of the file,
+    /// and what is to be relocated in it, may still be missing.
+    fn image_load(&self, image: &Image<'_, Self>) {
+        let _ = image;
+    }
+
+    /// The last of an image's code is gone. Not called for what is there when the program ends.
+    fn image_unload(&self, image: &Image<'_, Self>) {
+        let _ = image;
+    }
 
     /// A thread of the program is about to execute its first instruction; in that thread.
     fn thread_start(&self, thread: &ThreadInfo, state: &mut Self::Thread) {

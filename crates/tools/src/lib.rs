@@ -8,9 +8,14 @@ pub mod address_sum;
 pub mod block_count;
 pub mod branch_prediction;
 pub mod call_count;
+pub mod call_tree;
 pub mod control_flow;
 pub mod edge_profile;
+pub mod function_log;
+pub mod heap_overflow;
+pub mod image_list;
 pub mod instruction_count;
+pub mod malloc_count;
 pub mod memory_footprint;
 pub mod opcode_mix;
 pub mod system_calls;
@@ -69,6 +74,31 @@ pub const ALL: &[Shipped] = &[
         name: "memory-footprint",
         about: "How much memory it reads and writes, in how many lines and pages",
         install: || install(memory_footprint::MemoryFootprint::default()),
+    },
+    Shipped {
+        name: "call-tree",
+        about: "Which routines call which, and what is executed in them",
+        install: || install(call_tree::CallTree::default()),
+    },
+    Shipped {
+        name: "function-log",
+        about: "Calls of the functions that its arguments name, with arguments and results",
+        install: || install(function_log::FunctionLog::default()),
+    },
+    Shipped {
+        name: "heap-overflow",
+        about: "Where it reads or writes beside the blocks that it allocated",
+        install: || install(heap_overflow::HeapOverflow::default()),
+    },
+    Shipped {
+        name: "malloc-count",
+        about: "How much it allocates by malloc",
+        install: || install(malloc_count::MallocCount::default()),
+    },
+    Shipped {
+        name: "image-list",
+        about: "Which files its code comes from, when they are loaded and unloaded",
+        install: || install(image_list::ImageList),
     },
     Shipped {
         name: "system-calls",

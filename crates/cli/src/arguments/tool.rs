@@ -34,6 +34,10 @@ pub(crate) struct ToolRunArguments {
     #[arg(long, value_enum, default_value_t = ChildrenChoice::Follow)]
     pub(crate) children: ChildrenChoice,
 
+    /// An argument for the tool; can be given several times
+    #[arg(long, short, value_name = "ARGUMENT", allow_hyphen_values = true)]
+    pub(crate) argument: Vec<OsString>,
+
     /// The tool: one that `unspool tool list` names
     #[arg(value_name = "TOOL")]
     pub(crate) tool: String,

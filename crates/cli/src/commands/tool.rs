@@ -3,6 +3,7 @@
 mod new;
 
 use unspool_engine::Plan;
+use unspool_tool::set_arguments;
 use unspool_tools::{ALL, Shipped};
 
 use super::observe::observe;
@@ -38,11 +39,12 @@ fn run(plan: &ToolRunPlan) -> Result<u8, Failure> {
         Failure::new(format!("there is no tool `{}`", plan.tool))
             .with_help("unspool tool list names those that there are")
     })?;
+    set_arguments(plan.arguments.clone());
     (tool.install)();
-    let own = RUN.iter().copied().chain([tool.name]);
+    let own = RUN.iter().copied().chain([tool.name]).map(Into::into);
     let engine_plan = Plan {
         leave_children: plan.children == Children::Leave,
-        own_arguments: own.map(Into::into).collect(),
+        own_arguments: own.chain(plan.arguments.iter().cloned()).collect(),
         ..Plan::default()
     };
     observe(engine_plan, &plan.observed)
@@ -54,10 +56,11 @@ fn find(name: &str) -> Option<&'static Shipped> {
 
 /// In a process that an observed program executed: the tool goes on with it.
 pub(crate) fn continue_tool(plan: &Plan) {
-    if let [tool, run, name] = &plan.own_arguments[..]
+    if let [tool, run, name, arguments @ ..] = &plan.own_arguments[..]
         && [&**tool, &**run] == RUN
         && let Some(tool) = name.to_str().and_then(find)
     {
+        set_arguments(arguments.to_vec());
         (tool.install)();
     }
 }

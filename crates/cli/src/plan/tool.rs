@@ -1,5 +1,7 @@
 //! Which tool is to observe what.
 
+use std::ffi::OsString;
+
 use super::{Children, ObservedProgram};
 use crate::arguments::ToolRunArguments;
 use crate::failure::Failure;
@@ -9,6 +11,8 @@ use crate::failure::Failure;
 pub(crate) struct ToolRunPlan {
     /// The tool's name.
     pub(crate) tool: String,
+    /// Its arguments.
+    pub(crate) arguments: Vec<OsString>,
     /// What to run.
     pub(crate) observed: ObservedProgram,
     /// What happens to child processes.
@@ -21,6 +25,7 @@ impl TryFrom<ToolRunArguments> for ToolRunPlan {
     fn try_from(typed: ToolRunArguments) -> Result<ToolRunPlan, Failure> {
         Ok(ToolRunPlan {
             tool: typed.tool,
+            arguments: typed.argument,
             observed: ObservedProgram::new(typed.program)?,
             children: typed.children.into(),
         })

@@ -21,6 +21,7 @@ mod own_failures;
 mod persistent_cache;
 mod programs;
 mod readme;
+mod routines;
 mod scratch;
 mod selection;
 mod single_steps;
@@ -56,6 +57,7 @@ fn main() {
     trials.extend(tools::trials());
     trials.extend(new_tool::trials());
     trials.extend(book::trials());
+    trials.extend(routines::trials());
     trials.extend(trace_files::trials());
     trials.extend(readme::trials());
     trials.push(readme::behaviours_are_tested(&trials));

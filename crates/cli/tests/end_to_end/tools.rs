@@ -20,13 +20,30 @@ pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for guest in unspool_guests::guests() {
         let guest = Arc::new(guest);
-        for tool in ["instruction-count", "control-flow"] {
+        for tool in ["instruction-count", "control-flow", "call-tree"] {
             // What is too large to be traced is too large for two calls at each instruction.
             // A signal that comes in a call before a string instruction has it stepped through:
             // that is long where it is of many megabytes.
             let has_long_string =
                 ["signals/bounded_delivery", "memory/long_strings"].contains(&guest.name.as_str());
-            if tool == "control-flow" && (!guest.traced || has_long_string) {
+            if tool == "control-flow" && (!guest.traced || has_long_string)
+                || tool == "call-tree" && has_long_string
+            {
+                continue;
+            }
+            // Its hooks are where functions are entered and left.
+            let elsewhere = [
+                "instructions/",
+                "order/",
+                "openmp/",
+                "sanitizers/",
+                "fortran/",
+            ];
+            if tool == "call-tree"
+                && elsewhere
+                    .iter()
+                    .any(|folder| guest.name.starts_with(folder))
+            {
                 continue;
             }
             let observed = Arc::clone(&guest);
@@ -49,7 +66,15 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// `unspool tool run TOOL -- COMMAND`.
 fn under(scratch: &Scratch, tool: &str, command: &[impl AsRef<OsStr>]) -> Invocation {
-    unspool(scratch, &["tool", "run", tool, "--"]).arguments(command)
+    // Of the tree, nothing but the sum.
+    let arguments = match tool {
+        "call-tree" => &["-a", "1001"][..],
+        _ => &[],
+    };
+    unspool(scratch, &["tool", "run"])
+        .arguments(arguments)
+        .arguments([tool, "--"])
+        .arguments(command)
 }
 
 /// A guest under a tool does what it does natively. What the tool says at the end of each

@@ -114,6 +114,7 @@ pub(crate) fn thread_ends(thread: &Thread) {
     }
     buffers::hand_over_all();
     buffers::free();
+    super::functions::thread_ends();
     // SAFETY: the slots belong to this thread, and the state in them to the tool.
     unsafe {
         let state = std::mem::take(&mut (*thread.slots).tool_state);

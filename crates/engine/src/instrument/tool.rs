@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::functions::Functions;
+use super::images::{Image, Images};
 use super::{BufferId, Compiled, Counter, Trace, buffers};
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
 use crate::slots::slots;
-use crate::translate::superblock::Limits;
+use crate::translate::instrumented::sets_stack_pointer;
+use crate::translate::superblock::{Item, Limits};
 use crate::translate::torn::TornPlaces;
 use crate::warmth::{Arrival, Warmth};
 
@@ -65,6 +68,10 @@ pub trait Instrumentation: Send + Sync {
     /// The calling thread is about to execute its first instruction. Returns what the tool
     /// keeps for it.
     fn thread_starts(&self, number: u32) -> *mut ();
+    /// Code is in memory now that can be executed from now on; nothing of it has been.
+    fn image_loads(&self, image: &Arc<Image>);
+    /// The last of an image's code is gone.
+    fn image_unloads(&self, image: &Arc<Image>);
     /// The calling thread has executed its last instruction.
     ///
     /// # Safety
@@ -103,6 +110,8 @@ pub struct SystemCall {
 /// The tool with which the program is observed, and what is known of its fragments.
 pub(crate) struct Instrumenter {
     pub(crate) tool: Box<dyn Instrumentation>,
+    pub(crate) images: Images,
+    pub(crate) functions: Functions,
     fragments: Mutex<Vec<FragmentCounts>>,
     pub(crate) torn: TornPlaces,
     call_sites: Mutex<HashMap<(u64, u64), u32>>,
@@ -140,6 +149,8 @@ static INSTRUMENTER: OnceLock<Instrumenter> = OnceLock::new();
 pub fn install(tool: Box<dyn Instrumentation>) {
     let instrumenter = Instrumenter {
         tool,
+        images: Images::default(),
+        functions: Functions::default(),
         fragments: Mutex::default(),
         torn: TornPlaces::default(),
         call_sites: Mutex::default(),
@@ -237,6 +248,8 @@ impl Instrumenter {
             lock(&self.compiled),
             lock(&self.tool_code),
             super::counters::freeze(),
+            self.images.freeze(),
+            self.functions.freeze(),
         )
     }
 }
@@ -268,7 +281,13 @@ impl Limits for Instrumenter {
         false
     }
 
-    fn is_function(&self, _: u64) -> bool {
-        false
+    fn is_function(&self, pc: u64) -> bool {
+        self.functions.hook_at(pc).is_some()
+    }
+
+    /// What the instructions before it count is to be in the counters when the tool is told that
+    /// functions are left there.
+    fn ends_behind(&self, item: &Item) -> bool {
+        self.functions.follows_returns() && sets_stack_pointer(item)
     }
 }

@@ -1,7 +1,11 @@
 //! What a tool sees of code that is about to be translated, and where it says what to insert.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
+use unspool_binary::SourceLine;
+
+use super::images::{Image, image_at};
 use super::{Action, Place};
 use crate::decode::Kind;
 use crate::operands::{MemoryOperand, RegisterUse};
@@ -184,6 +188,26 @@ impl<'a> Instruction<'a> {
         let mut text = String::new();
         iced_x86::GasFormatter::new().format(self.decoded(), &mut text);
         text
+    }
+
+    /// The image that it is in.
+    #[must_use]
+    pub fn image(&self) -> Option<Arc<Image>> {
+        image_at(self.address())
+    }
+
+    /// The name of the routine that it is in, as the source has it.
+    #[must_use]
+    pub fn routine_name(&self) -> Option<String> {
+        let image = self.image()?;
+        let routine = image.routine_at(self.address())?;
+        Some(routine.name())
+    }
+
+    /// The line of the source that it comes from, if there is debugging information.
+    #[must_use]
+    pub fn source_line(&self) -> Option<SourceLine> {
+        self.image()?.source_line(self.address())
     }
 
     /// Its operands in memory, those that are implied included; reads before writes. What is

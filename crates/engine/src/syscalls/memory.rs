@@ -22,7 +22,7 @@ const PAGE: u64 = 4096;
 const LARGEST_CODE: u64 = 400 << 20;
 const MAP_DENYWRITE: u64 = 0x800;
 
-fn whole_pages(address: u64, size: u64) -> Range<u64> {
+pub(crate) fn whole_pages(address: u64, size: u64) -> Range<u64> {
     let start = address & !(PAGE - 1);
     start..address.saturating_add(size).saturating_add(PAGE - 1) & !(PAGE - 1)
 }

@@ -12,6 +12,7 @@ mod appends;
 mod calls;
 mod counts;
 mod ends;
+mod hooks;
 mod scratch;
 
 use std::ops::Range;
@@ -19,6 +20,7 @@ use std::ops::Range;
 use self::appends::Pending;
 use self::calls::Followed;
 use self::counts::{Tally, inside_is_taken};
+pub(crate) use self::hooks::sets_stack_pointer;
 use self::scratch::Scratch;
 use super::Source;
 use super::copy::{Builder, Callee};
@@ -181,6 +183,10 @@ impl Translation<'_> {
         for (index, (item, insertions)) in items.iter().zip(insertions).enumerate() {
             let before = self.builder.code.here();
             self.number = index;
+            if index == 0 {
+                (self.at, self.completed) = (item.pc, false);
+                hooks::emit(self, item);
+            }
             let amounts = self.tally.before(index);
             // A return does that where it has a register free.
             let is_return = matches!(item.layout.kind, Kind::Return { .. });
@@ -219,6 +225,9 @@ impl Translation<'_> {
             End::Transfer => {}
             End::Continue(pc) => {
                 self.add_at_end(self.flags_live_at(pc));
+                if let Some(last) = items.last() {
+                    hooks::follow_stack(self, last);
+                }
                 self.leave_here(pc);
             }
             End::Unfetchable(pc) => {
@@ -464,6 +473,7 @@ impl Translation<'_> {
 
     /// Makes a call at the place where it is always made, which may be here.
     fn call(&mut self, callee: Callee, target: u64, next_pc: u64) {
+        hooks::note_call(self);
         if let Some(place) = self.instrumenter.call_site(next_pc, target) {
             if self.warmth.is_none() {
                 self.probe_call(next_pc);

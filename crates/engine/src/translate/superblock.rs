@@ -117,6 +117,8 @@ pub(crate) trait Limits {
     fn follows_calls(&self) -> bool;
     /// Whether a superblock must begin here.
     fn is_function(&self, pc: u64) -> bool;
+    /// Whether a superblock must end behind an instruction.
+    fn ends_behind(&self, item: &Item) -> bool;
 }
 
 /// Decodes the instructions of the superblock at `pc`.
@@ -176,7 +178,11 @@ pub(crate) fn fetch(
         if followed {
             item.course = Course::Target;
         }
+        let ends = limits.ends_behind(&item);
         items.push(item);
+        if ends && runs_on(kind) && !followed {
+            break End::Continue(next);
+        }
         at = match kind {
             _ if followed => target,
             // There is no room for another round.

@@ -1,0 +1,60 @@
+//! From addresses to lines of the source, by the debugging information (DWARF) of a file or of
+//! the separate file that it was split off to.
+
+use std::fmt;
+use std::path::Path;
+
+use addr2line::Loader;
+
+use crate::address::FileAddress;
+
+/// The debugging information of a module. It is read when it is asked for, unit by unit.
+pub struct SourceLines {
+    loader: Option<Loader>,
+}
+
+/// A line of the source.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SourceLine {
+    /// The source file, as the compiler was told it.
+    pub file: String,
+    /// The line, from 1 on; 0 if the compiler knows none.
+    pub line: u32,
+}
+
+impl fmt::Display for SourceLine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}", self.file, self.line)
+    }
+}
+
+impl fmt::Debug for SourceLines {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_some = self.loader.is_some();
+        out.debug_struct("SourceLines")
+            .field("has_some", &has_some)
+            .finish()
+    }
+}
+
+impl SourceLines {
+    /// Of the module at a path. Where there is no debugging information, or it cannot be read,
+    /// no address has a line.
+    #[must_use]
+    pub fn open(path: &Path) -> SourceLines {
+        SourceLines {
+            loader: Loader::new(path).ok(),
+        }
+    }
+
+    /// The line that the instruction at an address comes from; of an inlined function, the line
+    /// in that function.
+    #[must_use]
+    pub fn find(&self, address: FileAddress) -> Option<SourceLine> {
+        let location = self.loader.as_ref()?.find_location(address.0).ok()??;
+        Some(SourceLine {
+            file: location.file?.to_owned(),
+            line: location.line.unwrap_or(0),
+        })
+    }
+}

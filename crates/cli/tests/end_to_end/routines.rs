@@ -1,0 +1,238 @@
+//! Images and routines under tools: what is told of them is what the guests do.
+
+use std::ffi::{OsStr, OsString};
+
+use libtest_mimic::Trial;
+
+use crate::guest_programs;
+use crate::observer::{Verdict, run_well, trial, unspool};
+use crate::scratch::Scratch;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("routines::images_come_and_go".to_owned(), images),
+        trial("routines::ends_of_functions".to_owned(), |scratch| {
+            ends(scratch, "")
+        }),
+        trial("routines::ends_of_functions_static".to_owned(), |scratch| {
+            ends(scratch, "static")
+        }),
+        trial("routines::call_tree".to_owned(), call_tree),
+        trial("routines::allocations".to_owned(), |scratch| {
+            allocations(scratch, "")
+        }),
+        trial("routines::heap_overflow".to_owned(), |scratch| {
+            heap_overflow(scratch, "")
+        }),
+        trial("routines::heap_overflow_static".to_owned(), |scratch| {
+            heap_overflow(scratch, "static")
+        }),
+        trial("routines::allocations_static".to_owned(), |scratch| {
+            allocations(scratch, "static")
+        }),
+    ]
+}
+
+/// The command that runs a guest.
+fn guest(name: &str, variant: &str) -> Result<Vec<OsString>, Verdict> {
+    let guest = unspool_guests::guests()
+        .into_iter()
+        .find(|guest| guest.name == name)
+        .ok_or_else(|| format!("there is no guest {name}"))?;
+    guest_programs::command(&guest, variant)
+}
+
+/// What a tool tells of a program.
+fn told(
+    scratch: &Scratch,
+    tool: &str,
+    arguments: &[&str],
+    command: &[impl AsRef<OsStr>],
+) -> Result<Vec<String>, Verdict> {
+    let run = unspool(scratch, &["tool", "run"])
+        .arguments(arguments.iter().flat_map(|it| ["-a", *it]))
+        .arguments([tool, "--"])
+        .arguments(command);
+    let observed = run_well(scratch, &run)?;
+    let lines = observed.stderr_text();
+    Ok(lines.lines().map(str::to_owned).collect())
+}
+
+fn expect<T: PartialEq + std::fmt::Debug>(what: &str, is: T, must: T) -> Result<(), Verdict> {
+    match is == must {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("{what}: {is:?}, not {must:?}"))),
+    }
+}
+
+/// A library that is opened and closed a hundred times is loaded and unloaded as often, and its
+/// functions are found each time.
+fn images(scratch: &Scratch) -> Result<(), Verdict> {
+    let command = guest("memory/libraries_in_a_loop", "")?;
+    let lines = told(scratch, "image-list", &[], &command)?;
+    let count = |start: &str, part: &str| {
+        let lines = lines.iter();
+        lines
+            .filter(|line| line.starts_with(start) && line.contains(part))
+            .count()
+    };
+    expect("loads", count("loaded ", "/plugin.so,"), 100)?;
+    expect("unloads", count("unloaded ", "/plugin.so"), 100)?;
+    expect("unloads of others", count("unloaded ", ""), 100)?;
+    expect("the vDSO", count("loaded [vdso]", ""), 1)?;
+    let program = command[0].to_string_lossy();
+    expect(
+        "the first",
+        lines[0].starts_with(&format!("loaded {program},")),
+        true,
+    )?;
+    expect("the second", lines[1].contains("/ld-linux"), true)?;
+    let calls = told(scratch, "function-log", &["plugin_next"], &command)?;
+    expect("calls in it", calls.len(), 400)?;
+    let returned = calls.iter().filter(|call| call.ends_with("= 0x65"));
+    expect("those that return 101", returned.count(), 200)
+}
+
+/// Calls with their first two arguments, and how they ended.
+fn ends(scratch: &Scratch, variant: &str) -> Result<(), Verdict> {
+    let names = [
+        "returns",
+        "jumps",
+        "recursive",
+        "passes",
+        "leaps",
+        "even",
+        "floats",
+    ];
+    let command = guest("functions/ends", variant)?;
+    let lines = told(scratch, "function-log", &names, &command)?;
+    let short = |line: &String| {
+        let (call, end) = line.trim().rsplit_once(')')?;
+        let (call, _) = call.rsplit_once(", ")?;
+        Some(format!("{call}){end}"))
+    };
+    let calls: Vec<String> = lines.iter().filter_map(short).collect();
+    // Some are told only by their beginning: what they get or return is in other registers.
+    let must = [
+        "returns(0x1, 0x2) = 0xc",
+        "returns(0x3, 0x4) = 0x22",
+        "returns(0x6, 0x6) = 0x42",
+        "jumps(0x5, 0x6) = 0x42",
+        "recursive(0x0, 0x0) = 0x1",
+        "recursive(0x1, 0x0) = 0x3",
+        "recursive(0x2, 0x0) = 0x7",
+        "recursive(0x3, 0x0) = 0xf",
+        "recursive(0x4, 0x0) = 0x1f",
+        "recursive(0x5, 0x0) = 0x3f",
+        "even(0xa, 0x0) = 0x1",
+        "passes(0x0, 0x0) = 0x1",
+        "leaps(0x7, 0x0) did not return",
+        "passes(0x1, 0x0) did not return",
+        "leaps(0x7, 0x0) did not return",
+        "passes(0x2, 0x0) did not return",
+        "leaps(0x7, 0x0) did not return",
+        "floats(0x2, ",
+    ];
+    expect("calls", calls.len(), 2 * must.len())?;
+    for (call, must) in calls.iter().zip(must.iter().cycle()) {
+        if !call.starts_with(must) {
+            expect("a call", call.as_str(), must)?;
+        }
+    }
+    Ok(())
+}
+
+/// A line of the tree.
+struct Row {
+    inclusive: u64,
+    itself: u64,
+    calls: u64,
+    name: String,
+}
+
+/// What is executed belongs to the function that executes it, whatever was left before.
+fn call_tree(scratch: &Scratch) -> Result<(), Verdict> {
+    let lines = told(scratch, "call-tree", &["0"], &guest("functions/ends", "")?)?;
+    let row = |line: &String| {
+        let mut words = line.split_whitespace();
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let (inclusive, itself, calls) = (number()?, number()?, number()?);
+        Some(Row {
+            inclusive,
+            itself,
+            calls,
+            name: words.next()?.to_owned(),
+        })
+    };
+    let rows: Vec<Row> = lines.iter().filter_map(row).collect();
+    let of = |name: &'static str| rows.iter().filter(move |row| row.name == name);
+    let total = lines[0].trim_end_matches(" instructions").parse::<u64>();
+    let total = total.map_err(|_| lines[0].clone())?;
+    let sum: u64 = rows.iter().map(|row| row.itself).sum();
+    expect(
+        "the sum is the total or less",
+        sum <= total && sum > 0,
+        true,
+    )?;
+    expect("loops", of("loops").map(|row| row.calls).sum(), 2_u64)?;
+    let mut loops = of("loops").map(|row| (row.inclusive, row.itself));
+    let first = loops.next().unwrap_or_default();
+    expect("a loop by itself", first.0, first.1)?;
+    expect("a hundred thousand rounds", first.0 > 300_000, true)?;
+    expect("the other loop", loops.next(), Some(first))?;
+    expect("returns", of("returns").map(|row| row.calls).sum(), 6_u64)?;
+    expect(
+        "recursive",
+        of("recursive").map(|row| row.calls).sum(),
+        12_u64,
+    )?;
+    // The control: the loop follows what was left by a leap, and is not in it.
+    for name in ["leaps", "passes_leap", "passes", "throws"] {
+        let most = of(name).map(|row| row.inclusive).max().unwrap_or_default();
+        expect(name, most > 0 && most < 200_000, true)?;
+    }
+    Ok(())
+}
+
+/// A thousand allocations more are a thousand more.
+fn allocations(scratch: &Scratch, variant: &str) -> Result<(), Verdict> {
+    let mut command = guest("functions/allocations", variant)?;
+    let mut counted = |blocks: &str| {
+        command[1] = blocks.into();
+        let lines = told(scratch, "malloc-count", &[], &command)?;
+        let words = lines.last().map(|line| line.split(' ').collect::<Vec<_>>());
+        let number = |index: usize| words.as_ref()?.get(index)?.parse::<u64>().ok();
+        match (number(0), number(5)) {
+            (Some(blocks), Some(bytes)) => Ok((blocks, bytes)),
+            _ => Err(Verdict::Wrong(format!("two numbers, not {lines:?}"))),
+        }
+    };
+    let (few, many) = (counted("100")?, counted("1100")?);
+    expect("blocks", many.0 - few.0, 1000)?;
+    expect("bytes", many.1 - few.1, 10_000)?;
+    expect("at least the program's own", few.0 >= 100, true)
+}
+
+/// Each way of going beyond a block is told, with where it is; the control goes nowhere.
+fn heap_overflow(scratch: &Scratch, variant: &str) -> Result<(), Verdict> {
+    let mut command = guest("functions/overflows", variant)?;
+    for (way, told_first) in [
+        ("none", "0 places"),
+        ("behind", "write of 1 bytes"),
+        ("before", "read of 1 bytes"),
+        ("copy", "write of "),
+        ("fill", "write of 1001 bytes"),
+    ] {
+        command.truncate(1);
+        command.push(way.into());
+        let lines = told(scratch, "heap-overflow", &[], &command)?;
+        let first = lines.first().cloned().unwrap_or_default();
+        if !first.starts_with(told_first) {
+            expect(way, first.as_str(), told_first)?;
+        }
+        let beside = first.contains("0 bytes behind the end of a block of ")
+            || first.contains("1 bytes before a block of 12");
+        expect(way, beside, way != "none")?;
+    }
+    Ok(())
+}

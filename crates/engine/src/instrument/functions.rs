@@ -1,0 +1,224 @@
+//! Hooks of the program's functions: calls when they are entered, when they return and when they
+//! are left otherwise, and functions of the tool in their place.
+//!
+//! A function is hooked by its address. Where it returns to is hooked when it is first called
+//! from there. What lies between is an **activation**: the function's
+//! description, where its return address is on the stack, and what that says. So a function
+//! returns when control comes to the return address with the stack as it was before the call,
+//! whatever instruction leads there: functions that end in a jump to another one return with
+//! that.
+
+mod activations;
+mod wrappers;
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+pub(crate) use activations::{entered, redirect, returned, stack_moved, thread_ends};
+pub use wrappers::{CallRegisters, WrapperFunction};
+
+use super::Instrumenter;
+use super::images::Image;
+use crate::process::Process;
+
+/// A value at a hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookValue {
+    /// A constant.
+    Constant(u64),
+    /// At an entry: an integer argument, by its number; from the sixth on they are on the stack.
+    Integer(u8),
+    /// At an entry: a floating-point argument, by its number, 0 to 7.
+    Float(u8),
+    /// At a return: the integer that is returned.
+    Result,
+    /// At a return: the floating-point number that is returned.
+    FloatResult,
+    /// The stack pointer where the function is entered: where its return address is.
+    StackPointer,
+    /// Where it returns to.
+    ReturnAddress,
+}
+
+/// The most arguments of a call at a hook.
+pub const MOST_ARGUMENTS: usize = 6;
+
+/// A function that is called at a hook, with the address of its arguments' words.
+pub type HookFunction = extern "C" fn(*const u64);
+
+/// A call at a hook.
+#[derive(Debug, Clone, Copy)]
+pub struct HookCall {
+    /// What is called.
+    pub function: HookFunction,
+    /// With what: those up to the first that is missing.
+    pub arguments: [Option<HookValue>; MOST_ARGUMENTS],
+}
+
+/// What is to be done with a function.
+#[derive(Debug, Clone, Default)]
+pub struct Hooks {
+    /// Calls when it is entered.
+    pub entry: Vec<HookCall>,
+    /// Calls when it returns.
+    pub exit: Vec<HookCall>,
+    /// Calls when it is left without returning: by an exception or by `longjmp`.
+    pub unwind: Vec<HookCall>,
+    /// What takes its place.
+    pub wrapper: Option<WrapperFunction>,
+    /// Whether floating-point registers are wanted.
+    pub has_floats: bool,
+    /// What it returns is the address of a function, to which this applies.
+    pub of_result: Option<&'static Hooks>,
+    /// The address of the function; [`hook`] fills it in.
+    pub address: u64,
+}
+
+impl Hooks {
+    /// Whether it matters how the function ends.
+    fn need_end(&self) -> bool {
+        !self.exit.is_empty()
+            || !self.unwind.is_empty()
+            || self.wrapper.is_some()
+            || self.of_result.is_some()
+    }
+
+    fn and(&self, more: &Hooks) -> Hooks {
+        let both = |one: &[HookCall], other: &[HookCall]| [one, other].concat();
+        Hooks {
+            entry: both(&self.entry, &more.entry),
+            exit: both(&self.exit, &more.exit),
+            unwind: both(&self.unwind, &more.unwind),
+            wrapper: more.wrapper.or(self.wrapper),
+            has_floats: self.has_floats || more.has_floats,
+            of_result: more.of_result.or(self.of_result),
+            address: self.address,
+        }
+    }
+}
+
+/// What is hooked at an address.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Hook {
+    /// A function starts there.
+    Entry(&'static Hooks),
+    /// One that is hooked returns there.
+    Return,
+    /// Both.
+    Both(&'static Hooks),
+}
+
+/// All that is hooked.
+#[derive(Debug, Default)]
+pub(crate) struct Functions {
+    any: AtomicBool,
+    follows_returns: AtomicBool,
+    places: RwLock<HashMap<u64, Hook>>,
+}
+
+impl Functions {
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<u64, Hook>> {
+        self.places.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<u64, Hook>> {
+        self.places.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the lock, for a fork.
+    pub(super) fn freeze(&self) -> impl Sized + '_ {
+        self.write()
+    }
+
+    /// What is hooked at an address.
+    pub(crate) fn hook_at(&self, pc: u64) -> Option<Hook> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        self.read().get(&pc).copied()
+    }
+
+    /// Whether it matters for any function how it ends.
+    pub(crate) fn follows_returns(&self) -> bool {
+        self.follows_returns.load(Ordering::Acquire)
+    }
+
+    /// Hooks a function, beside what is hooked there already.
+    fn hook(&self, address: u64, hooks: Hooks) {
+        let mut hooks = Hooks { address, ..hooks };
+        {
+            let mut places = self.write();
+            let known = places.get(&address).copied();
+            if let Some(Hook::Entry(earlier) | Hook::Both(earlier)) = known {
+                hooks = earlier.and(&hooks);
+            }
+            // Activations refer to it, and code in the cache.
+            let hooks: &'static Hooks = Box::leak(Box::new(hooks));
+            let returns = matches!(known, Some(Hook::Return | Hook::Both(_)));
+            let hook = match returns {
+                true => Hook::Both(hooks),
+                false => Hook::Entry(hooks),
+            };
+            places.insert(address, hook);
+            self.any.store(true, Ordering::Release);
+            if hooks.need_end() && !self.follows_returns.swap(true, Ordering::AcqRel) {
+                drop(places);
+                // Calls in what is translated are not noted.
+                return translate_anew(0..u64::MAX);
+            }
+        }
+        translate_anew(address..address + 1);
+    }
+
+    /// Hooks a return address.
+    fn hook_return(&self, address: u64) {
+        {
+            let mut places = self.write();
+            let hook = match places.get(&address).copied() {
+                Some(Hook::Return | Hook::Both(_)) => return,
+                Some(Hook::Entry(hooks)) => Hook::Both(hooks),
+                None => Hook::Return,
+            };
+            places.insert(address, hook);
+        }
+        translate_anew(address..address + 1);
+    }
+
+    /// An image's code is gone.
+    pub(super) fn forget(&self, image: &Image) {
+        if self.any.load(Ordering::Acquire) {
+            let range = image.range();
+            self.write().retain(|address, _| !range.contains(address));
+            activations::forget_returns();
+        }
+    }
+}
+
+fn translate_anew(range: Range<u64>) {
+    if let Some(process) = Process::try_get() {
+        process.code().cache.invalidate(range);
+    }
+}
+
+/// Hooks the function at an address, beside what is hooked there already. Not to be called
+/// while code is being translated.
+pub fn hook(address: u64, hooks: Hooks) {
+    if let Some(instrumenter) = Instrumenter::get() {
+        instrumenter.functions.hook(address, hooks);
+    }
+}
+
+/// Hooks the functions whose addresses the function at an address returns: that of a symbol
+/// which only chooses one (`STT_GNU_IFUNC`).
+pub fn hook_result(address: u64, hooks: Hooks) {
+    let of_result: &'static Hooks = Box::leak(Box::new(hooks));
+    hook(
+        address,
+        Hooks {
+            of_result: Some(of_result),
+            ..Hooks::default()
+        },
+    );
+}

@@ -1,0 +1,188 @@
+//! Hooks of the program's functions: where they are entered and where they return, and what
+//! tells one entry from another.
+//!
+//! A hook is emitted before the first instruction of a superblock. It puts registers into the
+//! slots' [`Exchange`](crate::slots::Exchange), calls the engine as a tool's function is called,
+//! and takes over what the engine has changed there. Flags stay as they are.
+
+use iced_x86::{Mnemonic, OpKind, Register};
+
+use super::{Translation, calls};
+use crate::cache::Exit;
+use crate::decode::Kind;
+use crate::emit::{Emitter, Gpr, TARGET, gpr};
+use crate::exit::ExitKind;
+use crate::instrument::functions::{self, Hook};
+use crate::instrument::{Action, Call, Function};
+use crate::slots::{TARGET_SPILL, offset};
+use crate::translate::superblock::Item;
+
+/// The registers of integer arguments.
+const INTEGERS: [Gpr; 6] = [gpr::RDI, gpr::RSI, gpr::RDX, gpr::RCX, 8, 9];
+
+/// Emits the hook at a superblock's first instruction, if there is one.
+pub(super) fn emit(translation: &mut Translation, item: &Item) {
+    let Some(hook) = translation.instrumenter.functions.hook_at(item.pc) else {
+        return;
+    };
+    translation.give_back();
+    match hook {
+        Hook::Entry(function) => emit_entry(translation, item, function),
+        Hook::Return => emit_return(translation, item),
+        Hook::Both(function) => {
+            emit_return(translation, item);
+            emit_entry(translation, item, function);
+        }
+    }
+    translation.borrow();
+}
+
+fn emit_entry(translation: &mut Translation, item: &Item, function: &'static functions::Hooks) {
+    let code = &mut translation.builder.code;
+    for (number, register) in INTEGERS.into_iter().enumerate() {
+        code.store_slot(offset::exchanged_integer(number), register);
+    }
+    code.store_slot(offset::EXCHANGE_STACK, gpr::RSP);
+    if function.has_floats {
+        (0..8).for_each(|number| store_float(code, number));
+    }
+    store_subject(code, std::ptr::from_ref(function) as u64);
+    call(translation, item, functions::entered);
+    if function.wrapper.is_none() {
+        return;
+    }
+    let code = &mut translation.builder.code;
+    code.load_slot(gpr::RCX, offset::EXCHANGE_VERDICT);
+    let proceed = jump_if_rcx_zero(code);
+    // The wrapper returns at once.
+    if translation.warmth.is_some() {
+        redirect(translation, item);
+    } else {
+        code.load_slot(gpr::RCX, offset::exchanged_integer(3));
+        code.load_slot(gpr::RAX, offset::EXCHANGE_RESULT);
+        if function.has_floats {
+            load_float(code, 0);
+        }
+        code.store_slot(offset::spill(TARGET_SPILL), TARGET);
+        let loan = translation.builder.target_loan();
+        translation.builder.code.pop(TARGET);
+        translation.builder.end_loan(loan);
+        translation.builder.return_branch(0, true);
+    }
+    let code = &mut translation.builder.code;
+    code.land(proceed);
+    for (number, register) in INTEGERS.into_iter().enumerate() {
+        code.load_slot(register, offset::exchanged_integer(number));
+    }
+    if function.has_floats {
+        (0..8).for_each(|number| load_float(code, number));
+    }
+}
+
+fn emit_return(translation: &mut Translation, item: &Item) {
+    let code = &mut translation.builder.code;
+    code.store_slot(offset::exchanged_integer(3), gpr::RCX);
+    code.store_slot(offset::EXCHANGE_STACK, gpr::RSP);
+    store_float(code, 0);
+    store_subject(code, item.pc);
+    call(translation, item, functions::returned);
+    let code = &mut translation.builder.code;
+    code.load_slot(gpr::RCX, offset::EXCHANGE_VERDICT);
+    let proceed = jump_if_rcx_zero(code);
+    redirect(translation, item);
+    let code = &mut translation.builder.code;
+    code.land(proceed);
+    code.load_slot(gpr::RCX, offset::exchanged_integer(3));
+    code.load_slot(gpr::RAX, offset::EXCHANGE_RESULT);
+    load_float(code, 0);
+}
+
+/// Leaves the cache with all program state in place: the engine knows where to go on.
+fn redirect(translation: &mut Translation, item: &Item) {
+    let exits = &mut translation.builder.draft.exits;
+    let id = translation.cache.exit_id(exits.len());
+    exits.push(Exit::new(ExitKind::Redirected, item.pc, 0));
+    let gate = translation.cache.gates.exit;
+    translation.builder.code.leave(id, gate);
+}
+
+/// Emits what keeps where a call puts its return address: what enters a function by a jump
+/// is no call of it.
+pub(super) fn note_call(translation: &mut Translation) {
+    if translation.instrumenter.functions.follows_returns() {
+        translation
+            .builder
+            .code
+            .store_slot(offset::CALLED, gpr::RSP);
+    }
+}
+
+/// Emits the notice that the stack pointer was set anew, as `longjmp` and the unwinding of
+/// exceptions do, if an instruction does that.
+pub(super) fn follow_stack(translation: &mut Translation, item: &Item) {
+    if !translation.instrumenter.functions.follows_returns() || !sets_stack_pointer(item) {
+        return;
+    }
+    translation.give_back();
+    let code = &mut translation.builder.code;
+    code.store_slot(offset::EXCHANGE_STACK, gpr::RSP);
+    call(translation, item, functions::stack_moved);
+    translation.borrow();
+}
+
+/// Whether an instruction gives the stack pointer a value that does not follow from the stack
+/// or frame pointer.
+pub(crate) fn sets_stack_pointer(item: &Item) -> bool {
+    let decoded = &item.decoded;
+    let plain = matches!(item.layout.kind, Kind::Plain);
+    if !plain || decoded.op_count() == 0 || decoded.op0_kind() != OpKind::Register {
+        return false;
+    }
+    let other = decoded.op1_kind() == OpKind::Register;
+    match decoded.mnemonic() {
+        Mnemonic::Mov if decoded.op0_register() == Register::RSP => {
+            !(other && decoded.op1_register() == Register::RBP)
+        }
+        Mnemonic::Xchg => {
+            decoded.op0_register() == Register::RSP
+                || other && decoded.op1_register() == Register::RSP
+        }
+        Mnemonic::Pop => decoded.op0_register() == Register::RSP,
+        Mnemonic::Lea if decoded.op0_register() == Register::RSP => {
+            !matches!(decoded.memory_base(), Register::RSP | Register::RBP)
+        }
+        _ => false,
+    }
+}
+
+fn call(translation: &mut Translation, item: &Item, function: Function) {
+    let action = Action::Call(Call {
+        function,
+        arguments: Vec::new(),
+    });
+    calls::emit(translation, item, &[action], true);
+}
+
+/// Stores what the hook is about, and rax.
+fn store_subject(code: &mut Emitter, subject: u64) {
+    code.store_slot(offset::EXCHANGE_RESULT, gpr::RAX);
+    code.load_immediate(gpr::RAX, subject);
+    code.store_slot(offset::EXCHANGE_SUBJECT, gpr::RAX);
+    code.load_slot(gpr::RAX, offset::EXCHANGE_RESULT);
+}
+
+/// `movlps fs:[slot], xmm`
+fn store_float(code: &mut Emitter, number: usize) {
+    code.on_slot(&[0x0f, 0x13], number as u8, offset::exchanged_float(number));
+}
+
+/// `movlps xmm, fs:[slot]`: the upper half stays.
+fn load_float(code: &mut Emitter, number: usize) {
+    code.on_slot(&[0x0f, 0x12], number as u8, offset::exchanged_float(number));
+}
+
+/// `jrcxz` over a jump to where [`Emitter::land`] will be.
+fn jump_if_rcx_zero(code: &mut Emitter) -> u64 {
+    code.bytes(&[0xe3, 2, 0xeb, 5]);
+    code.jump_forward()
+}

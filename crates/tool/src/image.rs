@@ -1,0 +1,249 @@
+//! Images and their routines, as a tool sees them.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use unspool_engine::instrument::functions::{self, HookCall, Hooks};
+use unspool_engine::instrument::images;
+
+use crate::argument::Analysis;
+use crate::function::{self, Replacement, Signature, Wrapper};
+use crate::hook::{AtEntry, AtExit, AtUnwind, Moment, Sources};
+use crate::tool::Tool;
+
+/// The code of one file in memory, or other code. What there is to know of it,
+/// [`images::Image`] tells.
+#[derive(Clone, Copy)]
+pub struct Image<'a, T> {
+    inner: &'a Arc<images::Image>,
+    tool: PhantomData<fn(&T)>,
+}
+
+impl<'a, T> Image<'a, T> {
+    pub(crate) fn new(inner: &'a Arc<images::Image>) -> Image<'a, T> {
+        Image {
+            inner,
+            tool: PhantomData,
+        }
+    }
+
+    /// All its routines, by address, each address once.
+    pub fn routines(&self) -> impl Iterator<Item = Routine<'a, T>> + use<'a, T> {
+        let mut last = None;
+        let all = self.inner.routines().filter(move |routine| {
+            let address = Some(routine.address());
+            std::mem::replace(&mut last, address) != address
+        });
+        all.map(Routine::new)
+    }
+
+    /// The routines of a name: a symbol, or a name as the source has it, with or without the
+    /// types of its arguments. None if the image has none; several if there are copies.
+    #[must_use]
+    pub fn routines_named(&self, name: &str) -> Vec<Routine<'a, T>> {
+        let found = self.inner.routines_named(name);
+        found.into_iter().map(Routine::new).collect()
+    }
+
+    /// The image, to be kept.
+    #[must_use]
+    pub fn to_arc(&self) -> Arc<images::Image> {
+        Arc::clone(self.inner)
+    }
+}
+
+impl<T> Deref for Image<'_, T> {
+    type Target = images::Image;
+
+    fn deref(&self) -> &images::Image {
+        self.inner
+    }
+}
+
+impl<T: Tool> Image<'_, T> {
+    /// Puts a function of the tool in the place of all routines of a name: it is called whenever
+    /// they are, and what it returns is returned. Returns how many there are.
+    ///
+    /// The types are those of the program's function, and the tool's must fit them:
+    ///
+    /// ```
+    /// # use unspool_tool::{Address, Image, Tool, Trace};
+    /// type Close = extern "C" fn(i32) -> i32;
+    ///
+    /// struct NeverClose;
+    ///
+    /// impl NeverClose {
+    ///     fn close(&self, count: &mut u64, file: i32) -> i32 {
+    ///         *count += 1;
+    ///         0
+    ///     }
+    /// }
+    ///
+    /// impl Tool for NeverClose {
+    ///     type Thread = u64;
+    ///     fn instrument(&self, _: &Trace<Self>) {}
+    ///     fn image_load(&self, image: &Image<Self>) {
+    ///         image.replace::<Close>("close", NeverClose::close);
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// With other types they do not:
+    ///
+    /// ```compile_fail,E0631
+    /// # use unspool_tool::{Address, Image, Tool, Trace};
+    /// type Close = extern "C" fn(i64) -> i32;
+    /// # struct NeverClose;
+    /// # impl NeverClose {
+    /// #     fn close(&self, count: &mut u64, file: i32) -> i32 {
+    /// #         0
+    /// #     }
+    /// # }
+    /// # impl Tool for NeverClose {
+    /// #     type Thread = u64;
+    /// #     fn instrument(&self, _: &Trace<Self>) {}
+    /// #     fn image_load(&self, image: &Image<Self>) {
+    ///         image.replace::<Close>("close", NeverClose::close);
+    /// #     }
+    /// # }
+    /// ```
+    pub fn replace<S: Signature>(&self, name: &str, function: impl Replacement<T, S>) -> usize {
+        self.hook_named(name, &function::replace(function))
+    }
+
+    /// Puts a function of the tool around all routines of a name: it is called whenever they
+    /// are, can call the original, and what it returns is returned. Returns how many there are.
+    ///
+    /// ```
+    /// # use unspool_tool::{Address, Image, Original, Tool, Trace};
+    /// type Malloc = extern "C" fn(usize) -> Address;
+    ///
+    /// struct MallocBytes;
+    ///
+    /// impl MallocBytes {
+    ///     fn malloc(&self, original: &mut Original<Self, Malloc>, size: usize) -> Address {
+    ///         let block = original.call(size);
+    ///         *original.state() += size;
+    ///         block
+    ///     }
+    /// }
+    ///
+    /// impl Tool for MallocBytes {
+    ///     type Thread = usize;
+    ///     fn instrument(&self, _: &Trace<Self>) {}
+    ///     fn image_load(&self, image: &Image<Self>) {
+    ///         image.wrap::<Malloc>("malloc", MallocBytes::malloc);
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// The original runs on the program's own stack, as if it had been called by its caller. If
+    /// it is left by an exception or by `longjmp`, the tool's function is left where it is: its
+    /// values are dropped, and it does not go on.
+    pub fn wrap<S: Signature>(&self, name: &str, function: impl Wrapper<T, S>) -> usize {
+        self.hook_named(name, &function::wrap(function))
+    }
+
+    fn hook_named(&self, name: &str, hooks: &Hooks) -> usize {
+        let found = self.routines_named(name);
+        for routine in &found {
+            routine.hook(hooks.clone());
+        }
+        found.len()
+    }
+}
+
+/// A routine: a piece of code with a name. What there is to know of it, [`images::Routine`]
+/// tells.
+pub struct Routine<'a, T> {
+    inner: images::Routine<'a>,
+    tool: PhantomData<fn(&T)>,
+}
+
+impl<T> Clone for Routine<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Routine<'_, T> {}
+
+impl<'a, T> Deref for Routine<'a, T> {
+    type Target = images::Routine<'a>;
+
+    fn deref(&self) -> &images::Routine<'a> {
+        &self.inner
+    }
+}
+
+impl<'a, T> Routine<'a, T> {
+    fn new(inner: images::Routine<'a>) -> Routine<'a, T> {
+        Routine {
+            inner,
+            tool: PhantomData,
+        }
+    }
+
+    /// What a symbol of an indirect function stands for is what it chooses.
+    fn hook(&self, hooks: Hooks) {
+        match self.inner.is_resolver() {
+            true => functions::hook_result(self.address(), hooks),
+            false => functions::hook(self.address(), hooks),
+        }
+    }
+
+    fn moment<M: Moment>(&self) -> RoutinePoint<'a, T, M> {
+        RoutinePoint {
+            routine: *self,
+            moment: PhantomData,
+        }
+    }
+
+    /// Where it is entered: by a call, or by a jump from another routine. If anything is to be
+    /// called where it ends, a jump from itself to its beginning is no entry.
+    #[must_use]
+    pub fn entry(&self) -> RoutinePoint<'a, T, AtEntry> {
+        self.moment()
+    }
+
+    /// Where it returns to its caller: by an instruction of its own, or with a routine to which
+    /// it jumped.
+    #[must_use]
+    pub fn exit(&self) -> RoutinePoint<'a, T, AtExit> {
+        self.moment()
+    }
+
+    /// Where it is left without returning: by an exception or by `longjmp`.
+    #[must_use]
+    pub fn unwind(&self) -> RoutinePoint<'a, T, AtUnwind> {
+        self.moment()
+    }
+}
+
+/// A moment at which something can be called.
+pub struct RoutinePoint<'a, T, M> {
+    routine: Routine<'a, T>,
+    moment: PhantomData<M>,
+}
+
+impl<T: Tool, M: Moment> RoutinePoint<'_, T, M> {
+    /// Calls a function each time, with the tool, what the tool keeps for the thread, and the
+    /// values of the arguments.
+    pub fn call<F, A>(&self, function: F, arguments: A)
+    where
+        A: Sources<M>,
+        F: Analysis<T, T::Thread, A::Values>,
+    {
+        let call = HookCall {
+            function: crate::hook::entry::<T, F, A, M>(function),
+            arguments: arguments.sources(),
+        };
+        let mut hooks = Hooks {
+            has_floats: arguments.have_floats(),
+            ..Hooks::default()
+        };
+        M::list(&mut hooks).push(call);
+        self.routine.hook(hooks);
+    }
+}

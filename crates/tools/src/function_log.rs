@@ -1,0 +1,80 @@
+//! Tells each call of certain functions, with arguments and result.
+//!
+//! The tool's arguments are names of functions. How many arguments a function has, machine code
+//! does not say: three are shown.
+
+use std::sync::{Mutex, PoisonError};
+
+use unspool_tool::{
+    Address, Constant, EntryArgument, EntryStackPointer, ExitValue, Image, Tool, Trace, arguments,
+    say,
+};
+
+/// Logs calls.
+#[derive(Default)]
+pub struct FunctionLog {
+    names: Mutex<Vec<String>>,
+}
+
+/// Calls that have not ended: where their return addresses are, and their text.
+pub type Open = Vec<(Address, String)>;
+
+impl FunctionLog {
+    fn entered(
+        &self,
+        open: &mut Open,
+        name: usize,
+        place: Address,
+        one: Address,
+        two: Address,
+        three: Address,
+    ) {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        open.push((place, format!("{}({one}, {two}, {three})", names[name])));
+    }
+
+    fn returned(&self, open: &mut Open, place: Address, value: Address) {
+        close(open, place, &format!("= {value}"));
+    }
+
+    fn unwound(&self, open: &mut Open, place: Address) {
+        close(open, place, "did not return");
+    }
+}
+
+fn close(open: &mut Open, place: Address, end: &str) {
+    if let Some(index) = open.iter().rposition(|call| call.0 == place) {
+        let (_, call) = open.remove(index);
+        say(&format!("{:index$}{call} {end}", ""));
+    }
+}
+
+impl Tool for FunctionLog {
+    type Thread = Open;
+
+    fn instrument(&self, _: &Trace<Self>) {}
+
+    fn image_load(&self, image: &Image<Self>) {
+        for name in arguments().iter().filter_map(|name| name.to_str()) {
+            for routine in image.routines_named(name) {
+                let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+                let number = Constant(names.len());
+                names.push(name.to_owned());
+                let argument = EntryArgument::<Address>::new;
+                let first = (
+                    number,
+                    EntryStackPointer,
+                    argument(0),
+                    argument(1),
+                    argument(2),
+                );
+                let last = (EntryStackPointer, ExitValue::<Address>::new());
+                routine.entry().call(FunctionLog::entered, first);
+                routine.exit().call(FunctionLog::returned, last);
+                routine
+                    .unwind()
+                    .call(FunctionLog::unwound, (EntryStackPointer,));
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Tells where a program reads or writes beside the blocks that it allocated.
+//!
+//! Around each block lie red zones, which nothing of the program's may touch. Blocks of `malloc`,
+//! `calloc` and `realloc` have them, those of other functions do not. An access that jumps over
+//! a red zone is not noticed. Of the C library's wide reads nothing is told: its string
+//! functions read whole vectors, beyond the ends of strings. Accesses that depend on a mask, and
+//! gathers and scatters, are left out.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use unspool_tool::{
+    AccessKind, Address, Constant, Image, ImageKind, InstructionPointer, Original, Register, Shape,
+    Tool, Trace, effective_address, iced_x86, image_at, images, say,
+};
+
+type Malloc = extern "C" fn(usize) -> Address;
+type Calloc = extern "C" fn(usize, usize) -> Address;
+type Realloc = extern "C" fn(Address, usize) -> Address;
+type Free = extern "C" fn(Address);
+type UsableSize = extern "C" fn(Address) -> usize;
+
+/// Bytes of a red zone; blocks stay aligned.
+const ZONE: u64 = 32;
+const BOTH: usize = 2 * ZONE as usize;
+const PAGE: u64 = 4096;
+/// Reads from so many bytes on are wide.
+const WIDE: u32 = 16;
+
+/// Looks for overflows.
+#[derive(Default)]
+pub struct HeapOverflow {
+    blocks: Mutex<BTreeMap<u64, u64>>,
+    /// A bit for each byte of pages with red zones.
+    zones: RwLock<HashMap<u64, [u64; 64]>>,
+    /// Images whose wide reads are not told.
+    wide_readers: Mutex<Vec<Arc<images::Image>>>,
+    told: Mutex<HashSet<Address>>,
+}
+
+/// Whether the thread is in an allocating function, which may call another one.
+#[derive(Default)]
+pub struct Inside(bool);
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl HeapOverflow {
+    /// Puts red zones into what was allocated for a block. Returns the block.
+    fn guard(&self, raw: Address, size: usize) -> Address {
+        if raw == Address(0) {
+            return raw;
+        }
+        let (block, size) = (raw.0 + ZONE, size as u64);
+        lock(&self.blocks).insert(block, size);
+        self.paint(block, size, true);
+        Address(block)
+    }
+
+    /// Takes the red zones away. Returns the block's size if it had any.
+    fn release(&self, block: Address) -> Option<usize> {
+        let size = lock(&self.blocks).remove(&block.0)?;
+        self.paint(block.0, size, false);
+        Some(size as usize)
+    }
+
+    fn paint(&self, block: u64, size: u64, red: bool) {
+        let mut zones = self.zones.write().unwrap_or_else(PoisonError::into_inner);
+        let end = block + size;
+        for byte in (block - ZONE..block).chain(end..end + ZONE) {
+            let bits = zones.entry(byte / PAGE).or_insert([0; 64]);
+            let (word, bit) = ((byte % PAGE / 64) as usize, 1 << (byte % 64));
+            match red {
+                true => bits[word] |= bit,
+                false => bits[word] &= !bit,
+            }
+        }
+    }
+
+    fn malloc(&self, original: &mut Original<Self, Malloc>, size: usize) -> Address {
+        if original.state().0 || size > isize::MAX as usize {
+            return original.call(size);
+        }
+        original.state().0 = true;
+        let raw = original.call(size + BOTH);
+        original.state().0 = false;
+        self.guard(raw, size)
+    }
+
+    fn calloc(&self, original: &mut Original<Self, Calloc>, count: usize, size: usize) -> Address {
+        let all = count
+            .checked_mul(size)
+            .filter(|&all| all <= isize::MAX as usize);
+        let Some(all) = all.filter(|_| !original.state().0) else {
+            return original.call(count, size);
+        };
+        original.state().0 = true;
+        let raw = original.call(1, all + BOTH);
+        original.state().0 = false;
+        self.guard(raw, all)
+    }
+
+    fn realloc(
+        &self,
+        original: &mut Original<Self, Realloc>,
+        block: Address,
+        size: usize,
+    ) -> Address {
+        if original.state().0 || size > isize::MAX as usize {
+            return original.call(block, size);
+        }
+        let earlier = self.release(block);
+        let (raw, wanted) = match earlier {
+            Some(_) if size == 0 => (Address(block.0 - ZONE), 0),
+            Some(_) => (Address(block.0 - ZONE), size + BOTH),
+            None if block == Address(0) => (block, size + BOTH),
+            None => (block, size),
+        };
+        original.state().0 = true;
+        let new = original.call(raw, wanted);
+        original.state().0 = false;
+        match earlier {
+            // The block is as it was.
+            Some(earlier) if new == Address(0) && size != 0 => {
+                self.guard(raw, earlier);
+                new
+            }
+            None if block != Address(0) => new,
+            _ => self.guard(new, size),
+        }
+    }
+
+    fn free(&self, original: &mut Original<Self, Free>, block: Address) {
+        let inside = original.state().0;
+        let raw = match !inside && self.release(block).is_some() {
+            true => Address(block.0 - ZONE),
+            false => block,
+        };
+        original.state().0 = true;
+        original.call(raw);
+        original.state().0 = inside;
+    }
+
+    fn usable_size(&self, original: &mut Original<Self, UsableSize>, block: Address) -> usize {
+        let known = lock(&self.blocks).get(&block.0).copied();
+        known.map_or_else(|| original.call(block), |size| size as usize)
+    }
+
+    fn accessed(&self, _: &mut Inside, by: Address, at: Address, size: u64, is_write: bool) {
+        let zones = self.zones.read().unwrap_or_else(PoisonError::into_inner);
+        let is_red = |byte: &u64| {
+            let bits = zones.get(&(byte / PAGE));
+            bits.is_some_and(|bits| bits[(byte % PAGE / 64) as usize] & 1 << (byte % 64) != 0)
+        };
+        let Some(red) = (at.0..at.0.saturating_add(size)).find(is_red) else {
+            return;
+        };
+        drop(zones);
+        if lock(&self.told).insert(by) {
+            say(&self.describe(by, at, size, is_write, red));
+        }
+    }
+
+    fn repeated(
+        &self,
+        state: &mut Inside,
+        by: Address,
+        at: Address,
+        size: u64,
+        is_write: bool,
+        rounds: u64,
+    ) {
+        self.accessed(state, by, at, size.saturating_mul(rounds), is_write);
+    }
+
+    fn describe(&self, by: Address, at: Address, size: u64, is_write: bool, red: u64) -> String {
+        let blocks = lock(&self.blocks);
+        let below = blocks.range(..=red).next_back();
+        let beside = match below {
+            Some((block, length)) if red < block + length + ZONE => {
+                format!(
+                    "{} bytes behind the end of a block of {length}",
+                    red - block - length
+                )
+            }
+            _ => match blocks.range(red..).next() {
+                Some((block, length)) => {
+                    format!("{} bytes before a block of {length}", block - red)
+                }
+                None => "beside a block".to_owned(),
+            },
+        };
+        let image = image_at(by.0);
+        let routine = image.as_ref().and_then(|image| image.routine_at(by.0));
+        let routine = routine.map_or_else(|| "code without a name".to_owned(), |it| it.name());
+        let line = image.and_then(|image| image.source_line(by.0));
+        let line = line.map_or_else(String::new, |line| format!(" ({line})"));
+        let what = if is_write { "write" } else { "read" };
+        format!("{what} of {size} bytes at {at}, {beside}, in {routine}{line}")
+    }
+}
+
+impl Tool for HeapOverflow {
+    type Thread = Inside;
+
+    fn instrument(&self, trace: &Trace<Self>) {
+        let image = image_at(trace.address());
+        let readers = lock(&self.wide_readers);
+        let may_read_wide =
+            image.is_some_and(|it| readers.iter().any(|reader| Arc::ptr_eq(reader, &it)));
+        for instruction in trace.instructions() {
+            for operand in instruction.memory_operands() {
+                let is_write = operand.kind == AccessKind::Write;
+                let is_wide_read = !is_write && operand.size >= WIDE && may_read_wide;
+                let on_stack = operand.base == iced_x86::Register::RSP;
+                let Some(address) =
+                    effective_address(operand).filter(|_| !is_wide_read && !on_stack)
+                else {
+                    continue;
+                };
+                let size = Constant(u64::from(operand.size));
+                let before = instruction.before();
+                match operand.shape {
+                    Shape::Plain => {
+                        let arguments = (InstructionPointer, address, size, Constant(is_write));
+                        before.call(HeapOverflow::accessed, arguments);
+                    }
+                    Shape::Repeat { .. } => {
+                        let count = Register::Rcx;
+                        let arguments =
+                            (InstructionPointer, address, size, Constant(is_write), count);
+                        before.call(HeapOverflow::repeated, arguments);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn image_load(&self, image: &Image<Self>) {
+        let allocates = image.wrap::<Malloc>("malloc", HeapOverflow::malloc) != 0;
+        image.wrap::<Calloc>("calloc", HeapOverflow::calloc);
+        image.wrap::<Realloc>("realloc", HeapOverflow::realloc);
+        image.wrap::<Free>("free", HeapOverflow::free);
+        image.wrap::<UsableSize>("malloc_usable_size", HeapOverflow::usable_size);
+        if allocates || image.kind() == ImageKind::Interpreter {
+            lock(&self.wide_readers).push(image.to_arc());
+        }
+    }
+
+    fn end(&self) {
+        say(&format!("{} places of overflows", lock(&self.told).len()));
+    }
+}
