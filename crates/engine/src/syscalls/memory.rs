@@ -198,6 +198,8 @@ pub(super) fn protect(process: &Process, call: &Call) -> i64 {
         && let Some((start, _)) = code.regions.find(range.start)
     {
         range.start = start;
+        // The kernel goes down as far as pages are alike: those that are watched are not.
+        code_pages::release(&mut code, range.clone());
     }
     let result = kernel(process, call.number as i64, call.arguments);
     if succeeded(result) {
