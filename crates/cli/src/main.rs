@@ -22,9 +22,6 @@ use arguments::{Arguments, Command};
 use failure::Failure;
 use unspool_engine::own_stack;
 
-#[global_allocator]
-static ALLOCATOR: unspool_engine::own_failures::Allocator = unspool_engine::own_failures::Allocator;
-
 /// The C entry point, in place of Rust's own.
 ///
 /// Rust's would ignore SIGPIPE, open /dev/null in place of closed standard files and set up

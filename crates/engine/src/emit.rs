@@ -442,6 +442,14 @@ impl Emitter {
         self.patch32(field, distance as i32);
     }
 
+    /// Points an 8-bit field that was emitted before to the next byte.
+    pub fn land_short(&mut self, field: u64) {
+        let distance = i8::try_from(self.here() - (field + 1)).expect("a short jump is short");
+        assert!(field < self.here());
+        // SAFETY: the field lies in what this emitter has written.
+        unsafe { (field as *mut i8).write(distance) };
+    }
+
     /// `mov qword [rsp], imm64`: replaces a return address by one of the program.
     pub fn store_return_address(&mut self, value: u64) {
         let sign_extended = value as u32 as i32 as i64 as u64;
@@ -485,6 +493,9 @@ impl Emitter {
         if narrow {
             self.bytes(&[0x67]);
         }
+        if let (Some(base), None) = (address.base, address.index) {
+            return self.lea(to, base, address.displacement);
+        }
         let index = address.index.map_or(4, |(index, _)| index);
         let base = address.base.unwrap_or(5);
         let rex = 0x48 | (to >> 3) << 2 | (index >> 3) << 1 | base >> 3;
@@ -492,9 +503,40 @@ impl Emitter {
             .index
             .map_or(0, |(_, scale)| scale.trailing_zeros() as u8);
         let sib = scale << 6 | (index & 7) << 3 | base & 7;
-        let mode = if address.base.is_some() { 0x80 } else { 0 };
-        self.bytes(&[rex, 0x8d, mode | (to & 7) << 3 | 4, sib]);
-        self.imm32(address.displacement);
+        let modrm = (to & 7) << 3 | 4;
+        let short = i8::try_from(address.displacement).ok();
+        match (address.base, short) {
+            (Some(_), Some(byte)) => {
+                self.bytes(&[rex, 0x8d, 0x40 | modrm, sib]);
+                self.bytes(&byte.to_le_bytes());
+            }
+            (Some(_), None) => {
+                self.bytes(&[rex, 0x8d, 0x80 | modrm, sib]);
+                self.imm32(address.displacement);
+            }
+            (None, _) => {
+                self.bytes(&[rex, 0x8d, modrm, sib]);
+                self.imm32(address.displacement);
+            }
+        }
+    }
+
+    /// `shlx` or, to the right, `shrx register, register, count` (64 bits): leaves the flags.
+    pub fn shift(&mut self, right: bool, register: Gpr, count: Gpr) {
+        let high = register >> 3;
+        let first = 0xe2 ^ high << 7 ^ high << 5;
+        let prefix = if right { 3 } else { 1 };
+        let second = 0x80 | (!count & 15) << 3 | prefix;
+        let modrm = 0xc0 | (register & 7) << 3 | register & 7;
+        self.bytes(&[0xc4, first, second, 0xf7, modrm]);
+    }
+
+    /// `movzx to, byte [base + index]`
+    pub fn load_byte_indexed(&mut self, to: Gpr, base: Gpr, index: Gpr) {
+        let rex = 0x48 | (to >> 3) << 2 | (index >> 3) << 1 | base >> 3;
+        let sib = (index & 7) << 3 | base & 7;
+        // With a displacement: rbp and r13 cannot be bases without.
+        self.bytes(&[rex, 0x0f, 0xb6, 0x44 | (to & 7) << 3, sib, 0]);
     }
 
     /// `mov to, from` (32 bits, zero-extended)

@@ -89,6 +89,20 @@ fn disassemble(bytes: &[u8], pc: u64) -> String {
     text
 }
 
+/// Marks the question to a thread what it does.
+const PLACE_REQUEST: u64 = 0x756e_7370_6f6f_6c3f;
+
+/// Whether a STOP signal asks where in a tool the thread is.
+#[must_use]
+pub fn is_place_request(info: &[u64; 16]) -> bool {
+    info[3] == PLACE_REQUEST
+}
+
+/// Asks a thread of this process where in a tool it is.
+pub(crate) fn ask_place(tid: i32) {
+    send_stop(std::process::id() as i32, tid, PLACE_REQUEST);
+}
+
 /// Whether a STOP signal is the engine's own.
 #[must_use]
 pub fn is_stop_request(info: &[u64; 16]) -> bool {
@@ -126,6 +140,7 @@ pub fn conclude(thread: &mut Thread, ending: Ending) {
         Place::Process => {}
     }
     signals::block_all();
+    let _watch = crate::instrument::blocked::watch_end();
     if process.ending.swap(thread.tid as usize, Ordering::AcqRel) != 0 {
         // Another thread is already ending the process.
         park(thread);
@@ -138,6 +153,8 @@ pub fn conclude(thread: &mut Thread, ending: Ending) {
 /// Waits until all other threads have parked, for a bounded time.
 fn stop_others(process: &Process, thread: &mut Thread) {
     const PATIENCE: Duration = Duration::from_secs(5);
+    /// For code of a tool.
+    const MUCH_PATIENCE: Duration = Duration::from_secs(60);
     let deadline = Instant::now() + PATIENCE;
     let own = std::process::id() as i32;
     // Others may want lines of this thread's before they get to where they can park.
@@ -154,7 +171,11 @@ fn stop_others(process: &Process, thread: &mut Thread) {
                 .copied()
                 .collect::<Vec<_>>()
         };
-        if waiting.is_empty() || Instant::now() > deadline {
+        let now = Instant::now();
+        let is_late = now > deadline;
+        let is_very_late = now > deadline + MUCH_PATIENCE;
+        let wait_on = || waiting.iter().any(|handle| is_in_tool(*handle));
+        if waiting.is_empty() || is_very_late || is_late && !wait_on() {
             return;
         }
         for handle in waiting {
@@ -164,17 +185,33 @@ fn stop_others(process: &Process, thread: &mut Thread) {
     }
 }
 
+/// Whether a thread, if it is still there, runs code of a tool: that may take its time, and where
+/// it blocks, this is found out.
+fn is_in_tool(handle: ThreadHandle) -> bool {
+    let threads = Process::get()
+        .threads
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut alive = threads.iter().filter(|other| other.tid == handle.tid);
+    // SAFETY: the thread lives while it is listed, and the list is locked.
+    alive.any(|handle| crate::flush::may_be_in_tool(unsafe { &*handle.thread }))
+}
+
 pub(crate) fn request_stop(handle: ThreadHandle) {
+    send_stop(handle.process, handle.tid, STOP_REQUEST);
+}
+
+fn send_stop(process: i32, tid: i32, what: u64) {
     let mut info = [0_u64; 16];
     info[0] = STOP as u64;
     info[1] = u64::from(libc::SI_QUEUE as u32);
-    info[3] = STOP_REQUEST;
+    info[3] = what;
     // SAFETY: `info` is a siginfo of 128 bytes for a queued signal to a process of ours.
     unsafe {
         libc::syscall(
             libc::SYS_rt_tgsigqueueinfo,
-            handle.process,
-            handle.tid,
+            process,
+            tid,
             STOP,
             info.as_ptr(),
         );

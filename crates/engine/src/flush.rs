@@ -3,7 +3,8 @@
 //! A thread is **inside** from where it looks up or makes a translation to where nothing it
 //! holds refers to the cache any more: at an exit whose state is the program's. Outside it
 //! may be in a system call, for as long as it likes. Who finds the cache full waits until
-//! nobody is inside, and whoever wants to go in waits until the cache is empty.
+//! nobody is inside, and whoever wants to go in waits until the cache is empty. A tool stops
+//! all threads in the same way.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -14,6 +15,14 @@ use crate::{finish, instrument, trace};
 
 /// The thread that empties the cache; 0 for none.
 static FLUSHING: AtomicI32 = AtomicI32::new(0);
+/// The thread for which all others stand still; 0 for none.
+static STOPPING: AtomicI32 = AtomicI32::new(0);
+
+/// What a thread's word holds: it is outside, inside, or inside but in a function of the tool
+/// that waits until it can stop the others.
+const OUTSIDE: u64 = 0;
+const INSIDE: u64 = 1;
+const INSIDE_BUT_STOPPED: u64 = 2;
 
 const PAUSE: Duration = Duration::from_micros(50);
 /// A request comes in vain while a thread is just going inside.
@@ -27,18 +36,76 @@ fn inside(thread: &Thread) -> &AtomicU64 {
 /// The thread goes inside. If the cache is being emptied, it waits.
 pub fn enter(thread: &mut Thread) {
     loop {
-        inside(thread).store(1, Ordering::SeqCst);
-        if FLUSHING.load(Ordering::SeqCst) == 0 {
+        inside(thread).store(INSIDE, Ordering::SeqCst);
+        if may_enter() {
             return;
         }
         leave(thread);
-        wait(thread, || FLUSHING.load(Ordering::SeqCst) == 0);
+        wait(thread, may_enter);
     }
 }
 
 /// The thread is outside: nothing it holds refers to the cache.
 pub fn leave(thread: &mut Thread) {
-    inside(thread).store(0, Ordering::SeqCst);
+    inside(thread).store(OUTSIDE, Ordering::SeqCst);
+}
+
+fn may_enter() -> bool {
+    FLUSHING.load(Ordering::SeqCst) == 0 && STOPPING.load(Ordering::SeqCst) == 0
+}
+
+/// Whether a thread is outside, so that its state is the program's.
+pub(crate) fn is_outside(thread: &Thread) -> bool {
+    inside(thread).load(Ordering::SeqCst) == OUTSIDE
+}
+
+/// Whether a thread may be in code of the tool: called by the engine, or by inserted code.
+pub(crate) fn may_be_in_tool(thread: &Thread) -> bool {
+    // SAFETY: the slots live as long as their thread.
+    !is_outside(thread) || unsafe { (*thread.slots).in_tool != 0 }
+}
+
+/// All other threads stand still as long as this lives.
+pub(crate) struct Stopped(());
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        STOPPING.store(0, Ordering::SeqCst);
+    }
+}
+
+/// Has all other threads stand still outside, or where they want the same. The calling thread
+/// may be inside, or none of the program's.
+pub(crate) fn stop_others() -> Stopped {
+    // SAFETY: gettid has no preconditions; a thread's own pointer is null or outlives this.
+    let (tid, thread) = unsafe { (libc::gettid(), Thread::current().as_ref()) };
+    assert_ne!(
+        STOPPING.load(Ordering::SeqCst),
+        tid,
+        "this thread has stopped the others already"
+    );
+    let own = thread.map(inside);
+    let was = own.map_or(OUTSIDE, |own| own.load(Ordering::SeqCst));
+    if let (Some(own), INSIDE) = (own, was) {
+        own.store(INSIDE_BUT_STOPPED, Ordering::SeqCst);
+    }
+    let take = || STOPPING.compare_exchange(0, tid, Ordering::SeqCst, Ordering::SeqCst);
+    while take().is_err() {
+        std::thread::sleep(PAUSE);
+    }
+    if let Some(own) = own {
+        own.store(was, Ordering::SeqCst);
+    }
+    let stopped = Stopped(());
+    if let Some(process) = Process::try_get() {
+        let mut round = 0;
+        let is_inside = |state, of: i32| state == INSIDE && of != tid;
+        while somebody(process, round % ROUNDS_BETWEEN_REQUESTS == 0, is_inside) {
+            round += 1;
+            std::thread::sleep(PAUSE);
+        }
+    }
+    stopped
 }
 
 /// Waits. Others may take lines from the thread meanwhile, or they could not get out.
@@ -65,7 +132,8 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
         let mut round = 0;
         wait(thread, || {
             round += 1;
-            !somebody_inside(process, round % ROUNDS_BETWEEN_REQUESTS == 1)
+            let is_inside = |state, _| state != OUTSIDE;
+            !somebody(process, round % ROUNDS_BETWEEN_REQUESTS == 1, is_inside)
         });
         {
             let mut code = process.code();
@@ -80,8 +148,9 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
     enter(thread);
 }
 
-/// Whether anybody is inside; they are asked to come out if that is wanted.
-fn somebody_inside(process: &Process, ask: bool) -> bool {
+/// Whether there is a thread whose state and id are so; they are asked to come out if that is
+/// wanted.
+fn somebody(process: &Process, ask: bool, is_so: impl Fn(u64, i32) -> bool) -> bool {
     let threads = process
         .threads
         .lock()
@@ -89,8 +158,8 @@ fn somebody_inside(process: &Process, ask: bool) -> bool {
     let mut found = false;
     for handle in threads.iter() {
         // SAFETY: the thread lives while it is listed, and the list is locked.
-        let within = unsafe { inside(&*handle.thread) }.load(Ordering::SeqCst) != 0;
-        if within {
+        let state = unsafe { inside(&*handle.thread) }.load(Ordering::SeqCst);
+        if is_so(state, handle.tid) {
             found = true;
             if ask {
                 finish::request_stop(*handle);
@@ -113,7 +182,8 @@ fn serialise() {
     }
 }
 
-/// In a forked child: whoever was emptying the cache is gone.
+/// In a forked child: whoever was emptying the cache, or has stopped the others, is gone.
 pub fn forget_others() {
+    STOPPING.store(0, Ordering::SeqCst);
     FLUSHING.store(0, Ordering::SeqCst);
 }

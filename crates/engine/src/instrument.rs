@@ -6,6 +6,7 @@
 //! This is the untyped ground: the crate `unspool-tool` gives it types that tools use.
 
 mod action;
+pub(crate) mod blocked;
 pub(crate) mod buffers;
 mod compiled;
 mod context;
@@ -13,8 +14,12 @@ mod counters;
 pub mod functions;
 mod hooks;
 pub mod images;
+mod samplers;
+mod shadow;
+mod signal;
 mod tool;
 mod view;
+mod world;
 
 pub use action::{
     Action, Argument, Call, Field, Function, MOST_ARGUMENTS, Place, REGISTER_ARGUMENTS, Replacement,
@@ -25,10 +30,14 @@ pub use context::Context;
 pub use counters::Counter;
 pub(crate) use counters::{Amounts, CounterPlace, FAST_COUNTERS, together};
 pub(crate) use hooks::{
-    after_fork, before_fork, call_with_context, conclude, keep_position, leave_midway,
+    after_fork, after_fork_in_parent, before_fork, call_with_context, conclude, executes,
+    is_between_rounds, keep_position, leave_midway, out_of_memory, settle, signal_comes,
     system_call_enters, system_call_leaves, thread_ends, thread_starts, translate,
     translations_gone,
 };
+pub use samplers::{MOST_SAMPLERS, SamplerId, restart_countdown};
+pub use shadow::{Shadow, ShadowError};
+pub use signal::Signal;
 pub(crate) use tool::{FragmentCounts, Instrumenter};
 pub use tool::{
     Instrumentation, SystemCall, argument_word, install, program_word, thread_number, thread_state,
@@ -36,3 +45,6 @@ pub use tool::{
 };
 pub(crate) use view::Insertions;
 pub use view::{Block, Branch, Instruction, Trace};
+pub use world::{
+    StoppedThread, instrument_again, read_memory, spawn, stop_the_world, write_memory,
+};

@@ -3,6 +3,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 
 use crate::finish::{ENGINE_FAILURE, say};
 use crate::gates;
@@ -14,8 +15,10 @@ use crate::thread::Thread;
 const HELP: &str =
     "help: this is a defect of unspool, not of the program; please report it with the lines above";
 
-const TOOL_HELP: &str =
+pub(crate) const TOOL_HELP: &str =
     "help: this is a defect of the tool that observes the program, not of the program";
+
+const MEMORY_HELP: &str = "help: raise the limit that the program or its starter has set (ulimit -v, RLIMIT_AS, a control group's)\n";
 
 /// Whether what fails is code of a tool, called by the engine or by inserted code, or in a thread
 /// that the tool started. `stack`: the stack pointer at the failure.
@@ -76,6 +79,32 @@ pub fn end_at_panics() {
     }));
 }
 
+/// The first place of a backtrace that is neither the engine's nor a library's, as words that
+/// follow others; empty if none is known.
+pub(crate) fn place_in_tool(backtrace: &std::backtrace::Backtrace) -> String {
+    const OTHERS: [&str; 4] = [
+        "/rustc/",
+        "/rust/deps/",
+        "crates/engine/src/",
+        "crates/tool/src/",
+    ];
+    let text = backtrace.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let frames = lines.windows(2).filter_map(|pair| {
+        let (number, name) = pair[0].split_once(": ")?;
+        let place = pair[1].strip_prefix("at ")?;
+        number
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+            .then_some((name, place))
+    });
+    let mut own = frames.filter(|(_, place)| !OTHERS.iter().any(|other| place.contains(other)));
+    let found = own.next();
+    found.map_or_else(String::new, |(name, place)| {
+        format!(" in {name}, at {place}")
+    })
+}
+
 fn end(message: &str) -> ! {
     say(message);
     // SAFETY: ends the process.
@@ -124,6 +153,9 @@ fn circumstances(place: u64) -> String {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Allocator;
 
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
 // SAFETY: all of it is the system's.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -149,19 +181,67 @@ unsafe impl GlobalAlloc for Allocator {
 
 fn had(memory: *mut u8, size: usize) -> *mut u8 {
     if memory.is_null() && Process::try_get().is_some() {
-        // No memory for a text either.
+        end_without_memory(size);
+    }
+    memory
+}
+
+/// Address space that is given back when there is no more, so that it can be said for whom
+/// there was none.
+static RESERVE: std::sync::atomic::AtomicPtr<libc::c_void> =
+    std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+const RESERVE_SIZE: usize = 64 << 20;
+
+/// Keeps a reserve, for a process that is observed by a tool.
+pub(crate) fn keep_reserve() {
+    // SAFETY: a new mapping, which nobody uses.
+    let reserve = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            RESERVE_SIZE,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if reserve != libc::MAP_FAILED {
+        RESERVE.store(reserve, Ordering::Release);
+    }
+}
+
+fn end_without_memory(size: usize) -> ! {
+    let reserve = RESERVE.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    if reserve.is_null() {
+        // There is no memory for a text either, or for the one that was begun.
         say_parts(&[
             "error: there is no memory left for observing the program\n",
             if size > 1 << 30 {
                 "help: this is a defect of unspool\n"
             } else {
-                "help: raise the limit that the program or its starter has set (ulimit -v, RLIMIT_AS, a control group's)\n"
+                MEMORY_HELP
             },
         ]);
         // SAFETY: ends the process.
         unsafe { libc::_exit(ENGINE_FAILURE) }
     }
-    memory
+    // SAFETY: the mapping is ours, and nobody uses it.
+    unsafe { libc::munmap(reserve, RESERVE_SIZE) };
+    let here = 0_u8;
+    let is_tools = is_tools(0, (&raw const here) as u64);
+    crate::instrument::out_of_memory(size);
+    if is_tools {
+        let place = place_in_tool(&std::backtrace::Backtrace::force_capture());
+        say(&format!(
+            "error: the tool failed: there is no memory left for {size} bytes that it wants{place}"
+        ));
+        say_parts(&[TOOL_HELP, "; or\n", MEMORY_HELP]);
+    } else {
+        say("error: there is no memory left for observing the program");
+        say_parts(&[MEMORY_HELP]);
+    }
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(ENGINE_FAILURE) }
 }
 
 fn say_parts(parts: &[&str]) {

@@ -56,6 +56,23 @@ pub fn block_all() {
     set_exact_mask(!SYNCHRONOUS);
 }
 
+/// The kernel's mask for this thread.
+#[must_use]
+pub fn exact_mask() -> u64 {
+    let mut mask = 0_u64;
+    // SAFETY: the mask is 8 bytes, as the call says.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_BLOCK,
+            0usize,
+            &raw mut mask,
+            8usize,
+        );
+    }
+    mask
+}
+
 /// Sets the kernel's mask for this thread.
 pub fn set_exact_mask(mask: u64) {
     // SAFETY: the mask is 8 bytes, as the call says.

@@ -9,7 +9,7 @@ use std::cell::UnsafeCell;
 use std::mem::offset_of;
 
 use crate::instrument::buffers::Part;
-use crate::instrument::{FAST_COUNTERS, MOST_ARGUMENTS, MOST_BUFFERS};
+use crate::instrument::{FAST_COUNTERS, MOST_ARGUMENTS, MOST_BUFFERS, MOST_SAMPLERS};
 
 /// The program's registers while its thread is outside the code cache, and the words
 /// through which cache and engine talk.
@@ -88,6 +88,12 @@ pub struct Slots {
     pub counters: [u64; FAST_COUNTERS],
     /// Address of all others.
     pub more_counters: u64,
+    /// A tool's countdowns: the passages that are left.
+    pub countdowns: [u64; MOST_SAMPLERS],
+    /// Which of them has just ended.
+    pub sampler: u64,
+    /// What spreads them.
+    pub random: u64,
     /// A tool's buffers.
     pub buffers: [Part; MOST_BUFFERS],
     /// What passes between hooks of the program's functions and the engine.
@@ -170,6 +176,9 @@ thread_local! {
             tool_state: 0,
             counters: [0; FAST_COUNTERS],
             more_counters: 0,
+            countdowns: [0; MOST_SAMPLERS],
+            sampler: 0,
+            random: 1,
             buffers: [Part::NONE; MOST_BUFFERS],
             exchange: Exchange {
                 integers: [0; 6],
@@ -236,6 +245,8 @@ pub(crate) mod offset {
     pub(crate) const CONTROL_WORDS: i32 = offset_of!(Slots, control_words) as i32;
     pub(crate) const COUNTERS: i32 = offset_of!(Slots, counters) as i32;
     pub(crate) const MORE_COUNTERS: i32 = offset_of!(Slots, more_counters) as i32;
+    pub(crate) const COUNTDOWNS: i32 = offset_of!(Slots, countdowns) as i32;
+    pub(crate) const SAMPLER: i32 = offset_of!(Slots, sampler) as i32;
     pub(crate) const BUFFERS: i32 = offset_of!(Slots, buffers) as i32;
     pub(crate) const CALLED: i32 = offset_of!(Slots, called) as i32;
     pub(crate) const EXCHANGE_RESULT: i32 = offset_of!(Slots, exchange.result) as i32;

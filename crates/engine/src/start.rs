@@ -108,7 +108,7 @@ fn run_with_stack(
     // Nothing that the engine opens takes a descriptor from the program.
     let headroom = Headroom::get();
     layout::reserve().map_err(StartError::Reserve)?;
-    instrument::buffers::settle();
+    instrument::settle();
     let vdso = copy_vdso();
     let mut request = LoadRequest::new(
         program.path.clone(),
@@ -150,7 +150,7 @@ fn run_with_stack(
     describe_process(&loaded);
 
     let _stack = SignalStack::install();
-    let mask = inherited_mask();
+    let mask = crate::signals::exact_mask();
     let mut thread = Thread::new(0, mask, Arc::clone(&process.actions));
     gates::initialise_vectors(thread.slots, vectors);
     thread.set_register(gpr::RSP, loaded.stack_pointer);
@@ -359,21 +359,6 @@ fn own_layout() -> Option<[u64; 5]> {
         *value = fields.get(field - 3)?.parse().ok()?;
     }
     Some(values)
-}
-
-fn inherited_mask() -> u64 {
-    let mut mask = 0_u64;
-    // SAFETY: the mask is 8 bytes.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_BLOCK,
-            0usize,
-            &raw mut mask,
-            8usize,
-        );
-    }
-    mask
 }
 
 /// Where the engine is loaded, for reports of its own failures.

@@ -13,7 +13,7 @@ mod threads;
 use crate::emit::gpr;
 use crate::gates::RESTART;
 use crate::process::Process;
-use crate::thread::Thread;
+use crate::thread::{CutShort, Thread};
 use crate::{code_pages, instrument, trace};
 
 pub(crate) use beside::leave as leave_beside;
@@ -52,7 +52,8 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
     let flags = unsafe { (*thread.slots).flags };
     thread.set_register(gpr::RCX, thread.pc());
     thread.set_register(11, flags);
-    instrument::system_call_enters(thread, &mut call);
+    let asked = (call.number, call.arguments);
+    enter_tool(thread, &mut call);
     trace::system_call_entry(thread, &call);
     let outcome = dispatch(process, thread, &call);
     if matches!(outcome, Outcome::RegistersSet) {
@@ -61,6 +62,7 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
     if let Outcome::Return(result) = outcome {
         if result == RESTART || interrupted_by_engine(thread, result) {
             // A signal came first: after its handler the call is made again.
+            remember(thread, asked, &call);
             thread.set_pc(thread.pc() - SYSCALL_LENGTH);
             trace::system_call_exit(thread, &call, -i64::from(libc::EINTR));
             return;
@@ -70,6 +72,38 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
         thread.set_register(gpr::RAX, result as u64);
         trace::system_call_exit(thread, &call, result);
     }
+}
+
+/// Tells a tool of the call, unless it has seen it begin already.
+fn enter_tool(thread: &mut Thread, call: &mut Call) {
+    let place = (thread.pc(), thread.register(gpr::RSP));
+    let asked = (call.number, call.arguments);
+    let mut all = thread.cut_short.iter();
+    match all.rposition(|cut| cut.place == place && cut.asked == asked) {
+        Some(known) => {
+            (call.number, call.arguments) = thread.cut_short[known].made;
+            // Later ones were those of handlers that are over.
+            thread.cut_short.truncate(known);
+        }
+        None => instrument::system_call_enters(thread, call),
+    }
+}
+
+/// The call is to be made again, which a tool need not see.
+fn remember(thread: &mut Thread, asked: (u64, [u64; 6]), call: &Call) {
+    /// Handlers that are left by other ways than their ends leave calls behind.
+    const MOST: usize = 16;
+    if instrument::Instrumenter::get().is_none() {
+        return;
+    }
+    if thread.cut_short.len() == MOST {
+        thread.cut_short.remove(0);
+    }
+    thread.cut_short.push(CutShort {
+        place: (thread.pc(), thread.register(gpr::RSP)),
+        asked,
+        made: (call.number, call.arguments),
+    });
 }
 
 /// Whether a system call was cut short only because the engine wanted the thread to come out:

@@ -27,6 +27,17 @@ pub struct Refused {
     pub target: u64,
 }
 
+/// A system call that a tool has seen begin, and that is to be made again.
+#[derive(Debug, Clone, Copy)]
+pub struct CutShort {
+    /// The program counter behind it, and the stack pointer.
+    pub place: (u64, u64),
+    /// What the program asked for: number and arguments.
+    pub asked: (u64, [u64; 6]),
+    /// What the tool has made of it.
+    pub made: (u64, [u64; 6]),
+}
+
 /// Where a thread of the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -91,6 +102,11 @@ pub struct Thread {
     pub writing: bool,
     /// Where the thread runs.
     pub place: Place,
+    /// System calls that are to be made again, behind a signal's handler.
+    pub cut_short: Vec<CutShort>,
+    /// The repeated string instruction in the cache that is being single-stepped, or 0, and how
+    /// many rounds of it have been.
+    pub repeating: (u64, u32),
     /// Set by `exit`.
     pub exit_status: Option<i32>,
     /// The trace of this thread; null if there is none. A child between `vfork` and
@@ -129,6 +145,8 @@ impl Thread {
             actions,
             writing: false,
             place: Place::Process,
+            cut_short: Vec::new(),
+            repeating: (0, 0),
             exit_status: None,
             trace: std::ptr::null_mut(),
         }

@@ -7,8 +7,12 @@
 mod arguments;
 mod crowded;
 mod entries;
+mod events;
 mod failing;
 mod misaligned;
+mod misbehave;
+mod rarely;
+mod world;
 
 use unspool_tool::{arguments, run};
 
@@ -21,6 +25,10 @@ fn main() {
         "failing" => run(failing::Failing),
         "misaligned" => run(misaligned::Misaligned::new()),
         "entries" => run(entries::Entries::new()),
+        "rarely" => run(rarely::Rarely::new()),
+        "events" => run(events::Events::default()),
+        "world" => run(world::World),
+        "misbehave" => run(misbehave::Misbehave),
         other => {
             eprintln!("there is no tool `{other}`");
             std::process::exit(2);

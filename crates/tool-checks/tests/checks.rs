@@ -233,3 +233,132 @@ fn functions_need_not_align_what_they_access() {
         );
     }
 }
+
+fn says(start: &'static str, good: &'static str) -> impl Fn(&str) -> Option<bool> {
+    move |line| {
+        line.starts_with(start)
+            .then(|| line[start.len()..].starts_with(good))
+    }
+}
+
+/// Sampled calls come at the n-th passage, and calls behind a test of shadow memory exactly where
+/// calls each time find a mark.
+#[test]
+fn rare_calls_are_made_when_due() {
+    for name in [
+        "instructions/counted",
+        "instructions/strings",
+        "threads/mutex_kinds",
+        "signals/timers",
+    ] {
+        agrees(&["rarely"], name, says("rare calls ", "as often as due"));
+    }
+    let (guest, program) = build("instructions/counted").expect("it needs nothing but gcc");
+    let spoilt = under(
+        &["rarely", "spoilt"],
+        &program,
+        &guest.arguments,
+        "spoilt-rarely",
+    );
+    let text = spoilt.stderr_text();
+    assert!(text.contains("rare calls NOT as often as due"), "{text}");
+}
+
+/// Signals, forks and new programs are told, and a signal that is swallowed does not come.
+#[test]
+fn events_are_told() {
+    let told = |name: &str, wanted: &'static str| {
+        agrees(&["events"], name, |line: &str| {
+            let fits =
+                line.contains(wanted) || line.contains("copy: 1") || line.contains("becomes");
+            line.starts_with("events: ").then_some(fits)
+        });
+    };
+    told("signals/fault_repaired", "5 signals, 5 faults");
+    told("processes/fork_tree", "2 forks, 2 made, copy: 0");
+    told("processes/execute", " signals");
+    // Every call that a tool sees begin it sees end, however often it is interrupted.
+    told("signals/interrupted_calls", "0 calls begun and not over");
+    told("signals/queues_and_restarts", "0 calls begun and not over");
+
+    let shell = Path::new("/bin/sh");
+    let script = "trap 'echo got' USR1; kill -USR1 $$; echo after";
+    let arguments = ["-c".to_owned(), script.to_owned()];
+    for (tool, heard) in [
+        (&["events"][..], "got\nafter\n"),
+        (&["events", "swallow"], "after\n"),
+    ] {
+        let observed = under(tool, shell, &arguments, "swallow");
+        assert_eq!(observed.stdout_text(), heard);
+        assert!(observed.stderr_text().starts_with("events: 1 signals"));
+    }
+}
+
+/// While a tool has stopped the world nothing moves, and instrumentation comes and goes.
+#[test]
+fn the_world_stands_still() {
+    for name in [
+        "threads/mutex_kinds",
+        "threads/many_at_once",
+        "signals/timer_threads",
+    ] {
+        agrees(&["world"], name, says("world ", "stood still"));
+    }
+}
+
+/// What a tool does wrong is said of the tool, with its place, and ends with a status of its own.
+#[test]
+fn the_tool_is_blamed() {
+    const CASES: &[(&str, &[&str])] = &[
+        (
+            "panic-in-call",
+            &["this analysis is wrong, at crates/tool-checks/src/misbehave.rs:"],
+        ),
+        (
+            "panic-in-instrument",
+            &["this instrumentation is wrong, at crates/tool-checks/src/misbehave.rs:"],
+        ),
+        (
+            "panic-in-thread",
+            &["this thread is wrong, at crates/tool-checks/src/misbehave.rs:"],
+        ),
+        (
+            "block-at-end",
+            &["it blocks the end of the program", "misbehave.rs:"],
+        ),
+        (
+            "leak",
+            &[
+                "tool: no memory for ",
+                "no memory left for ",
+                "misbehave.rs:",
+            ],
+        ),
+    ];
+    for (case, wanted) in CASES {
+        // Enough for translated code, which is not the tool's.
+        let script = "ulimit -v 16000000; exec \"$0\" misbehave \"$1\" -- /bin/ls /usr/lib";
+        let invocation = Invocation::new("/bin/sh").arguments([
+            "-c",
+            script,
+            env!("CARGO_BIN_EXE_tool-checks"),
+            case,
+        ]);
+        let observed = run(invocation, case);
+        let text = observed.stderr_text();
+        assert_eq!(observed.ending, Ending::Exited(125), "{case}: {text}");
+        assert!(text.contains("error: the tool failed: "), "{case}: {text}");
+        assert!(
+            wanted.iter().all(|part| text.contains(part)),
+            "{case}: {text}"
+        );
+        assert!(
+            text.contains("help: this is a defect of the tool"),
+            "{case}: {text}"
+        );
+    }
+    // The control: the tool that does nothing wrong.
+    let observed = under(&["misbehave"], Path::new("/bin/true"), &[], "behaves");
+    assert_eq!(observed.ending, Ending::Exited(0));
+    assert_eq!(observed.stderr_text(), "tool: the end\n");
+}

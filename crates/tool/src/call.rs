@@ -21,6 +21,34 @@ where
     enter::<T, F, A>
 }
 
+/// The same for a function that is called when a countdown has ended, which begins anew.
+pub(crate) fn sampled_entry<T, F, A>(_function: F) -> instrument::Function
+where
+    T: Tool,
+    A: Arguments,
+    F: Analysis<T, T::Thread, A::Values>,
+{
+    const { assert_captures_nothing::<F>() }
+    enter_sampled::<T, F, A>
+}
+
+extern "C" fn enter_sampled<T, F, A>(
+    tool: *const (),
+    state: *mut (),
+    first: u64,
+    second: u64,
+    third: u64,
+    fourth: u64,
+) -> u64
+where
+    T: Tool,
+    A: Arguments,
+    F: Analysis<T, T::Thread, A::Values>,
+{
+    instrument::restart_countdown();
+    enter::<T, F, A>(tool, state, first, second, third, fourth)
+}
+
 /// Likewise, for a function that decides whether another one is called.
 pub(crate) fn test_entry<T, F, A>(_function: F) -> instrument::Function
 where

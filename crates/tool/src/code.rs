@@ -3,10 +3,12 @@
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 
-use unspool_engine::instrument::{self, Action, Call, Counter, Field, Place, Replacement};
+use unspool_engine::instrument::{self, Action, Call, Counter, Field, Place, Replacement, Shadow};
+use unspool_engine::operands::MemoryOperand;
 
 use crate::argument::{Address, Analysis, Arguments, Constant, Test};
 use crate::buffer::{Buffer, Entry};
+use crate::sampler::Sampler;
 use crate::source::EffectiveAddress;
 use crate::tool::Tool;
 
@@ -372,6 +374,59 @@ impl<T: Tool> Point<'_, T> {
         let length = if length == 0 { 0 } else { length + before };
         let operand = (address, Constant(start), Constant(length));
         self.call_if(overlaps, operand, function, arguments);
+    }
+
+    /// Calls a function as [`Point::call`] does, but only each n-th time that control passes here
+    /// or at another place of the same sampler, in the same thread. The countdown is inlined.
+    pub fn call_sampled<F, A>(&self, sampler: Sampler, function: F, arguments: A)
+    where
+        A: Arguments,
+        F: Analysis<T, T::Thread, A::Values>,
+    {
+        let action = Action::Sampled {
+            sampler: sampler.id(),
+            call: Call {
+                function: crate::call::sampled_entry::<T, F, A>(function),
+                arguments: arguments.sources(&self.instruction),
+            },
+        };
+        self.instruction.insert(self.place, action);
+    }
+
+    /// Calls a function as [`Point::call`] does, but only where the shadow of a piece of memory
+    /// that the operand touches is something else than `expected`. The test is inlined.
+    ///
+    /// `false`, and nothing is inserted, for operands without an
+    /// [`effective_address`](crate::effective_address), and for those of more than sixteen
+    /// pieces, as the areas of `xsave` are: have a function called there that looks itself. Of a repeated string instruction the
+    /// first element counts, of a masked operand all elements.
+    pub fn call_where_shadow_differs<F, A>(
+        &self,
+        (shadow, expected): (Shadow, u8),
+        operand: &MemoryOperand,
+        function: F,
+        arguments: A,
+    ) -> bool
+    where
+        A: Arguments,
+        F: Analysis<T, T::Thread, A::Values>,
+    {
+        const MOST_PIECES: u64 = 16;
+        let is_large = u64::from(operand.size) > MOST_PIECES * shadow.piece();
+        if is_large || crate::effective_address(operand).is_none() {
+            return false;
+        }
+        let action = Action::Watched {
+            shadow,
+            expected,
+            operand: *operand,
+            call: Call {
+                function: crate::call::entry::<T, F, A>(function),
+                arguments: arguments.sources(&self.instruction),
+            },
+        };
+        self.instruction.insert(self.place, action);
+        true
     }
 
     /// Appends an entry to a buffer of the thread each time control passes here, with the values

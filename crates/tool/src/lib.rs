@@ -53,8 +53,10 @@ mod function;
 mod hook;
 mod image;
 mod run;
+mod sampler;
 mod source;
 mod tool;
+mod world;
 
 pub use access::{Accesses, AllAccesses, accesses};
 pub use argument::{
@@ -70,6 +72,7 @@ pub use hook::{
 pub use iced_x86;
 pub use image::{Image, Routine, RoutinePoint};
 pub use run::{arguments, install, run, say, set_arguments};
+pub use sampler::Sampler;
 pub use source::{
     AccessSize, BranchTaken, BranchTarget, ByReference, EffectiveAddress, FallThrough,
     FloatArgument, FloatResult, FullContext, FunctionArgument, LowVector, Predicate, Register,
@@ -77,9 +80,12 @@ pub use source::{
     ThreadNumber, TimeStamp, access_size, branch_taken, branch_target, effective_address,
     predicate,
 };
-pub use tool::{ThreadInfo, Tool};
+pub use tool::{Delivery, ThreadInfo, Tool};
 pub use unspool_binary::{Module, Section, SourceLine};
 pub use unspool_engine::instrument::images::{self, ImageKind, image_at};
-pub use unspool_engine::instrument::{Branch, Context, Counter, SystemCall};
+pub use unspool_engine::instrument::{
+    Branch, Context, Counter, Shadow, ShadowError, Signal, StoppedThread, SystemCall,
+};
 pub use unspool_engine::operands::{MemoryOperand, RegisterUse, Shape};
 pub use unspool_events::AccessKind;
+pub use world::{instrument_again, instrument_range_again, read_memory, spawn, stop_the_world};

@@ -3,14 +3,15 @@
 use std::ffi::{CString, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use unspool_engine::instrument::{self, Instrumentation, SystemCall};
+use unspool_engine::instrument::{self, Instrumentation, Signal, SystemCall};
 use unspool_engine::{Plan, Program, StartError, loader};
 
 use crate::code::Trace;
 use crate::image::Image;
-use crate::tool::{ThreadInfo, Tool};
+use crate::tool::{Delivery, ThreadInfo, Tool};
 
 /// Exit status of a tool that was called wrongly, or whose program cannot be run.
 const FAILED: i32 = 125;
@@ -213,6 +214,33 @@ impl<T: Tool> Instrumentation for Adapter<T> {
     unsafe fn forked(&self, state: *mut ()) {
         // SAFETY: the engine hands out the state of the calling thread.
         self.tool.forked(unsafe { Adapter::<T>::state(state) });
+    }
+
+    unsafe fn signal_comes(&self, state: *mut (), signal: &mut Signal) -> bool {
+        // SAFETY: the caller's.
+        let state = unsafe { Adapter::<T>::state(state) };
+        self.tool.signal(state, signal) == Delivery::Deliver
+    }
+
+    unsafe fn will_fork(&self, state: *mut ()) {
+        // SAFETY: the caller's.
+        self.tool.before_fork(unsafe { Adapter::<T>::state(state) });
+    }
+
+    unsafe fn has_forked(&self, state: *mut (), child: Option<u32>) {
+        // SAFETY: the caller's.
+        let state = unsafe { Adapter::<T>::state(state) };
+        self.tool.after_fork(state, child);
+    }
+
+    unsafe fn executes(&self, state: *mut (), program: &Path, arguments: &[CString]) {
+        // SAFETY: the caller's.
+        let state = unsafe { Adapter::<T>::state(state) };
+        self.tool.exec(state, program, arguments);
+    }
+
+    fn out_of_memory(&self, bytes: usize) {
+        self.tool.out_of_memory(bytes);
     }
 
     unsafe fn system_call_enters(&self, state: *mut (), call: &mut SystemCall) {

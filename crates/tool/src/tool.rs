@@ -1,6 +1,9 @@
 //! What a tool is.
 
-use unspool_engine::instrument::SystemCall;
+use std::ffi::CString;
+use std::path::Path;
+
+use unspool_engine::instrument::{Signal, SystemCall};
 
 use crate::code::Trace;
 use crate::image::Image;
@@ -57,9 +60,46 @@ pub trait Tool: Sized + Send + Sync + 'static {
 
     /// A system call is over, and its result can be changed: negative error numbers are as the
     /// kernel gives them. Calls that do not return (`exit`, `execve`, `rt_sigreturn`) do not
-    /// come here, and one that a signal's handler comes before is entered again.
+    /// come here. One that is interrupted and made again behind a signal's handler is one call: it
+    /// is entered once, with the change made then, and comes here when it is over at last.
     fn system_call_exit(&self, state: &mut Self::Thread, call: &SystemCall, result: &mut i64) {
         let _ = (state, call, result);
+    }
+
+    /// A signal is about to be delivered to a thread: its handler is to run, or the process to
+    /// die of it. Signals that the program ignores do not come here, nor does `SIGKILL`, nor what the
+    /// program waits for by `sigwait` or `signalfd`. The thread's registers can be changed: the
+    /// handler sees them so, and the thread goes on with them if the signal is swallowed. An
+    /// instruction whose fault is swallowed is executed again: something must have changed then.
+    fn signal(&self, state: &mut Self::Thread, signal: &mut Signal<'_>) -> Delivery {
+        let _ = (state, signal);
+        Delivery::Deliver
+    }
+
+    /// The program is about to fork a child with a copy of its memory, in the thread that does
+    /// so. (A child that shares the memory until it executes a program, as `vfork` and
+    /// `posix_spawn` make it, is part of the thread that waits for it.)
+    fn before_fork(&self, state: &mut Self::Thread) {
+        let _ = state;
+    }
+
+    /// It has forked a child, with this process id, or could not; in the parent. In the child
+    /// there is [`Tool::forked`].
+    fn after_fork(&self, state: &mut Self::Thread, child: Option<u32>) {
+        let _ = (state, child);
+    }
+
+    /// The process is about to become another program, as far as can be told before. If it does,
+    /// [`Tool::thread_end`] and [`Tool::end`] follow, and the tool starts anew there.
+    fn exec(&self, state: &mut Self::Thread, program: &Path, arguments: &[CString]) {
+        let _ = (state, program, arguments);
+    }
+
+    /// There is no memory left for an allocation of so many bytes, of the tool or of the engine;
+    /// in whichever thread. There is a little now, to say something. When this returns, the process
+    /// ends.
+    fn out_of_memory(&self, bytes: usize) {
+        let _ = bytes;
     }
 
     /// The process was forked by the program, and this is the child, which goes on with a copy of
@@ -71,6 +111,15 @@ pub trait Tool: Sized + Send + Sync + 'static {
     /// The program has ended, or makes place for another one (`execve`), which is observed from
     /// its start by a new process of this tool.
     fn end(&self) {}
+}
+
+/// What becomes of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Delivery {
+    /// The program gets it.
+    Deliver,
+    /// It does not.
+    Swallow,
 }
 
 /// A thread of the program.

@@ -1,6 +1,6 @@
 //! What a tool can have inserted, and where.
 
-use super::{BufferId, Counter};
+use super::{BufferId, Counter, SamplerId, Shadow};
 use crate::operands::MemoryOperand;
 
 /// When an action happens with respect to its instruction.
@@ -91,6 +91,26 @@ pub enum Action {
         test: Call,
         /// The one that is called then.
         then: Call,
+    },
+    /// Calls a function each time a countdown of the thread ends.
+    /// [`restart_countdown`](super::restart_countdown) is to be called then.
+    Sampled {
+        /// The countdown.
+        sampler: SamplerId,
+        /// The call.
+        call: Call,
+    },
+    /// Calls a function where the shadow of a piece of memory that an operand touches is not as
+    /// expected.
+    Watched {
+        /// The shadow memory.
+        shadow: Shadow,
+        /// What is expected.
+        expected: u8,
+        /// The operand, whose address must follow from general registers alone.
+        operand: MemoryOperand,
+        /// The call.
+        call: Call,
     },
     /// Appends an entry to a buffer of the thread. At [`Place::Before`] it is appended only if
     /// the instruction completes, as for [`Action::Count`].

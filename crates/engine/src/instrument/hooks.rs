@@ -1,11 +1,14 @@
 //! What the engine tells the tool.
 
-use super::{Instrumenter, SystemCall, Trace, buffers, counters};
+use std::ffi::CString;
+use std::path::Path;
+
+use super::{Instrumenter, Signal, SystemCall, Trace, buffers, counters, samplers, world};
 use crate::cache::{Cache, Position};
 use crate::process::Process;
 use crate::slots::{BORROWED_SPILLS, slots};
 use crate::syscalls::Call;
-use crate::thread::{Place, Thread};
+use crate::thread::{PendingSignal, Place, Thread};
 
 /// Runs code of the tool: if it fails, the tool is to blame.
 pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
@@ -17,6 +20,15 @@ pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
+/// The program is about to run: from now on nothing is added that threads have of their own.
+pub(crate) fn settle() {
+    buffers::settle();
+    samplers::settle();
+    if Instrumenter::get().is_some() {
+        crate::own_failures::keep_reserve();
+    }
+}
+
 /// What the tool keeps for the calling thread.
 fn state(thread: &Thread) -> *mut () {
     // SAFETY: the slots belong to this thread.
@@ -25,7 +37,7 @@ fn state(thread: &Thread) -> *mut () {
 
 /// Asks the tool what to insert.
 pub(crate) fn translate(instrumenter: &Instrumenter, trace: &Trace) {
-    in_tool(|| instrumenter.tool.instrument(trace));
+    world::while_instrumenting(|| in_tool(|| instrumenter.tool.instrument(trace)));
 }
 
 /// A system call begins.
@@ -99,6 +111,7 @@ pub(crate) fn thread_starts(thread: &Thread) {
     }
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).thread_number = u64::from(thread.number) };
+    samplers::prepare(thread.number);
     let state = in_tool(|| instrumenter.tool.thread_starts(thread.number));
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).tool_state = state as u64 };
@@ -137,9 +150,51 @@ pub(crate) fn conclude(thread: &Thread) {
 }
 
 /// The thread is about to make a copy of the process: entries are handed over here, not in both.
-pub(crate) fn before_fork() {
-    if Instrumenter::get().is_some() {
-        buffers::hand_over_all();
+pub(crate) fn before_fork(thread: &Thread) {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return;
+    };
+    buffers::hand_over_all();
+    // SAFETY: the state is this thread's.
+    in_tool(|| unsafe { instrumenter.tool.will_fork(state(thread)) });
+}
+
+/// In the parent: the copy has this id, or minus this error.
+pub(crate) fn after_fork_in_parent(thread: &Thread, child: i64) {
+    if let Some(instrumenter) = Instrumenter::get() {
+        let child = u32::try_from(child).ok();
+        // SAFETY: the state is this thread's.
+        in_tool(|| unsafe { instrumenter.tool.has_forked(state(thread), child) });
+    }
+}
+
+/// A signal is about to be delivered. Returns whether it is to be.
+pub(crate) fn signal_comes(thread: &mut Thread, signal: &PendingSignal) -> bool {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return true;
+    };
+    let state = state(thread);
+    let mut signal = Signal::new(thread, signal);
+    // SAFETY: the state is this thread's.
+    in_tool(|| unsafe { instrumenter.tool.signal_comes(state, &mut signal) })
+}
+
+/// The process is about to become another program.
+pub(crate) fn executes(thread: &Thread, program: &Path, arguments: &[CString]) {
+    if let Some(instrumenter) = Instrumenter::get() {
+        // SAFETY: the state is this thread's.
+        in_tool(|| unsafe {
+            instrumenter
+                .tool
+                .executes(state(thread), program, arguments)
+        });
+    }
+}
+
+/// There is no memory left: the process is about to end.
+pub(crate) fn out_of_memory(bytes: usize) {
+    if let Some(instrumenter) = Instrumenter::get() {
+        instrumenter.tool.out_of_memory(bytes);
     }
 }
 
@@ -162,6 +217,22 @@ pub(crate) fn translations_gone() {
     if let Some(instrumenter) = Instrumenter::get() {
         instrumenter.forget_fragments();
     }
+}
+
+/// Whether a place in the cache is that of a repeated string instruction: between two of its
+/// rounds the state is the program's, as at a fault in its middle.
+pub(crate) fn is_between_rounds(cache: &Cache, at: u64, position: &Position) -> bool {
+    let fragment = cache.fragment(position.fragment).trace;
+    Instrumenter::get()
+        .filter(|_| fragment != 0)
+        .is_some_and(|instrumenter| {
+            instrumenter.with_fragment(fragment, |fragment| {
+                fragment
+                    .repetitions
+                    .iter()
+                    .any(|&place| u64::from(place) == at)
+            })
+        })
 }
 
 /// A fragment is left in its middle: what is in a register of a buffer goes to its slot. To be

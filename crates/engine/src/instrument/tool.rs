@@ -1,12 +1,14 @@
 //! The tool as the engine knows it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::CString;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::functions::Functions;
 use super::images::{Image, Images};
-use super::{BufferId, Compiled, Counter, Trace, buffers};
+use super::{BufferId, Compiled, Counter, Signal, Trace, buffers};
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
 use crate::slots::slots;
 use crate::translate::instrumented::sets_stack_pointer;
@@ -94,6 +96,29 @@ pub trait Instrumentation: Send + Sync {
     /// # Safety
     /// As for [`Instrumentation::forked`].
     unsafe fn system_call_leaves(&self, state: *mut (), call: &SystemCall, result: &mut i64);
+    /// A signal is about to be delivered to the calling thread. Returns whether it is to be.
+    ///
+    /// # Safety
+    /// As for [`Instrumentation::forked`].
+    unsafe fn signal_comes(&self, state: *mut (), signal: &mut Signal) -> bool;
+    /// The calling thread is about to make a copy of the process.
+    ///
+    /// # Safety
+    /// As for [`Instrumentation::forked`].
+    unsafe fn will_fork(&self, state: *mut ());
+    /// The calling thread has made a copy of the process, with this id; `None` if it could not.
+    ///
+    /// # Safety
+    /// As for [`Instrumentation::forked`].
+    unsafe fn has_forked(&self, state: *mut (), child: Option<u32>);
+    /// The process is about to become another program.
+    ///
+    /// # Safety
+    /// As for [`Instrumentation::forked`].
+    unsafe fn executes(&self, state: *mut (), program: &Path, arguments: &[CString]);
+    /// There is no memory left for so many bytes, for the tool or for the engine: the process
+    /// ends when this returns.
+    fn out_of_memory(&self, bytes: usize);
     /// The program has ended, or becomes another one.
     fn ends(&self);
 }
@@ -133,6 +158,8 @@ pub(crate) struct FragmentCounts {
     /// What instructions append to buffers when they have been executed: their numbers, in
     /// order, and bytes.
     pub(crate) appended: Vec<(u32, BufferId, u16)>,
+    /// Where repeated string instructions are in the cache.
+    pub(crate) repetitions: Vec<u32>,
     /// The registers on loan, if any are.
     pub(crate) warmth: Option<Warmth>,
 }
@@ -236,6 +263,11 @@ impl Instrumenter {
     pub(crate) fn forget_fragments(&self) {
         lock(&self.tool_code).clear();
         lock(&self.fragments).clear();
+        lock(&self.call_sites).clear();
+    }
+
+    /// Calls are made at new places from now on.
+    pub(crate) fn forget_call_sites(&self) {
         lock(&self.call_sites).clear();
     }
 

@@ -24,6 +24,11 @@ pub fn deliver(thread: &mut Thread) {
     let action = thread.actions.get(signal.number);
     let forced = signal.fault.is_some();
     let blocked = thread.mask & bit(signal.number) != 0;
+    let is_ignored = action.handler == IGNORE && !forced;
+    if !is_ignored && !crate::instrument::signal_comes(thread, &signal) {
+        set_kernel_mask(thread.mask);
+        return;
+    }
     match action.handler {
         _ if forced && blocked => die(thread, signal.number),
         IGNORE if !forced => set_kernel_mask(thread.mask),

@@ -108,13 +108,20 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
     };
     let thread = Thread::current();
     if thread.is_null() {
-        engine_fault_unless_recoverable(signal, &info, &mut context);
+        let raised_by_kernel = (info[1] as u32 as i32) > 0;
+        if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
+            engine_fault_unless_recoverable(signal, &info, &mut context);
+        } else if signal != STOP || !crate::finish::is_stop_request(&info) {
+            pass_on(signal, &info, &mut context);
+        }
     } else {
         // SAFETY: the pointer is this thread's own, and what it points to outlives the thread's
         // program code. The handler and the interrupted code do not use the same fields at once.
         let thread = unsafe { &mut *thread };
         let raised_by_kernel = (info[1] as u32 as i32) > 0;
-        if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
+        if signal == STOP && crate::finish::is_place_request(&info) {
+            crate::instrument::blocked::tell_place();
+        } else if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             synchronous(thread, signal, &info, &mut context);
         } else if signal == STOP && crate::finish::is_stop_request(&info) {
             take_out(thread, &mut context);
@@ -124,6 +131,23 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
+}
+
+/// A signal of the program's has come to a thread that is none of the program's, as a tool may
+/// have: it is for another one.
+fn pass_on(signal: i32, info: &[u64; 16], context: &mut Context) {
+    context.hold_signals();
+    // SAFETY: a process may send any signal to itself, with what came with it. This thread blocks
+    // it when the handler returns, and does so now.
+    unsafe {
+        super::block_all();
+        libc::syscall(
+            libc::SYS_rt_sigqueueinfo,
+            libc::getpid(),
+            signal,
+            info.as_ptr(),
+        );
+    }
 }
 
 fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut Context) {
@@ -358,7 +382,9 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
         // A program that single-steps has not executed a first round yet.
         let may_be_left = !thread.trap_flag;
         position.boundary
-            || may_be_left && crate::trace::is_between_rounds(&code.cache, pc, position)
+            || may_be_left
+                && (crate::trace::is_between_rounds(&code.cache, pc, position)
+                    || repeats(thread, &code.cache, pc, position))
     });
     // A program that single-steps has not executed the instruction yet.
     let starts = thread.trap_flag && thread.step_from == pc && thread.signal.is_none();
@@ -387,6 +413,25 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
         thread.pushes_flags = !thread.trap_flag && pushes_flags(pc);
         context.set_trap_flag(true);
     }
+}
+
+/// Whether a thread can be left at a repeated string instruction of a program that a tool
+/// observes. What is inserted before it has been done, and will be done again: so only if it is
+/// long, after many rounds.
+fn repeats(thread: &mut Thread, cache: &crate::cache::Cache, pc: u64, position: &Position) -> bool {
+    /// To single-step them takes about a millisecond.
+    const MANY: u32 = 1000;
+    if !crate::instrument::is_between_rounds(cache, pc, position) {
+        thread.repeating = (0, 0);
+        return false;
+    }
+    let (at, rounds) = thread.repeating;
+    thread.repeating = (pc, if at == pc { rounds + 1 } else { 0 });
+    if thread.repeating.1 < MANY {
+        return false;
+    }
+    thread.repeating = (0, 0);
+    true
 }
 
 /// Whether the instruction at a place in the cache is `pushf`, whatever its prefixes.

@@ -43,6 +43,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         // Its interpreter would not find it.
         return NOT_FOUND;
     }
+    crate::instrument::executes(thread, &path, &arguments);
     let is_child = thread.place != Place::Process || process.forked.load(Ordering::Acquire) != 0;
     let native = runs_natively(&kind) || process.plan.leave_children && is_child;
     let name = |path: &Path| CString::new(path.as_os_str().as_bytes());

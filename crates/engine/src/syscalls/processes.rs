@@ -263,7 +263,7 @@ pub(crate) fn list(process: &Process, thread: &mut Thread) {
 fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
     crate::signals::block_all();
     trace::before_fork(thread);
-    crate::instrument::before_fork();
+    crate::instrument::before_fork(thread);
     let child = {
         let mut code = process.code();
         crate::code_pages::share(&mut code);
@@ -310,6 +310,8 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
     trace::after_fork(thread, child);
     if child == 0 {
         crate::instrument::after_fork(thread);
+    } else {
+        crate::instrument::after_fork_in_parent(thread, child);
     }
     set_kernel_mask(thread.mask);
     child

@@ -13,6 +13,7 @@ mod calls;
 mod counts;
 mod ends;
 mod hooks;
+mod rarely;
 mod scratch;
 
 use std::ops::Range;
@@ -32,7 +33,7 @@ use crate::exit::ExitKind;
 use crate::instrument::{
     Action, Amounts, FragmentCounts, Insertions, Instrumenter, MOST_BUFFERS, Trace,
 };
-use crate::operands::RegisterUse;
+use crate::operands::{MemoryOperand, RegisterUse, Shape};
 use crate::slots::{TARGET_SPILL, offset};
 use crate::warmth::Warmth;
 
@@ -107,6 +108,7 @@ pub(crate) fn translate(
         warmth,
         pending: [0; MOST_BUFFERS],
         appended: Vec::new(),
+        repetitions: Vec::new(),
         exchanged: false,
         number: 0,
         at: pc,
@@ -122,6 +124,7 @@ pub(crate) fn translate(
         builder,
         tally,
         appended,
+        repetitions,
         ..
     } = translation;
     let mut draft = builder.draft;
@@ -130,6 +133,7 @@ pub(crate) fn translate(
         due: tally.due,
         added: tally.added,
         appended,
+        repetitions,
         warmth,
     });
     cache.commit(&builder.code, draft);
@@ -159,6 +163,8 @@ struct Translation<'a> {
     pending: Pending,
     /// What instructions append on the path that stays inside.
     appended: Vec<(u32, crate::instrument::BufferId, u16)>,
+    /// Where repeated string instructions are.
+    repetitions: Vec<u32>,
     /// Whether the last instruction leaves with other registers on loan.
     exchanged: bool,
     /// The number of the instruction that is being translated.
@@ -279,33 +285,49 @@ impl Translation<'_> {
 
     /// Emits what is to be done at a place, but for counting.
     fn act(&mut self, item: &Item, actions: &[Action], flags_live: bool) {
-        let is_entry = |action: &Action| matches!(action, Action::Append { .. });
-        for alike in actions.chunk_by(|left, right| is_entry(left) == is_entry(right)) {
-            for action in alike {
-                if let Action::Append {
+        let is_call = |action: &Action| matches!(action, Action::Call(_) | Action::CallIf { .. });
+        for alike in actions.chunk_by(|left, right| is_call(left) && is_call(right)) {
+            let calls = !matches!(
+                alike[0],
+                Action::Count { .. } | Action::Replace(_) | Action::Append { .. }
+            );
+            if self.is_aside && calls {
+                // Nobody would know of them if the program were made to go on elsewhere.
+                let pending = std::mem::replace(&mut self.pending, [0; MOST_BUFFERS]);
+                self.advance(pending);
+            }
+            match &alike[0] {
+                Action::Count { .. } | Action::Replace(_) => {}
+                Action::Call(_) | Action::CallIf { .. } => self.call_now(item, alike, flags_live),
+                Action::Sampled { sampler, call } => {
+                    rarely::sampled(self, (item, flags_live), *sampler, call);
+                }
+                Action::Watched {
+                    shadow,
+                    expected,
+                    operand,
+                    call,
+                } => rarely::watched(
+                    self,
+                    (item, flags_live),
+                    (*shadow, *expected),
+                    operand,
+                    call,
+                ),
+                Action::Append {
                     buffer,
                     size,
                     fields,
-                } = action
-                {
-                    appends::emit(self, item, *buffer, *size, fields);
-                }
-            }
-            if alike
-                .iter()
-                .any(|action| matches!(action, Action::Call(_) | Action::CallIf { .. }))
-            {
-                if self.is_aside {
-                    // Nobody would know of them if the program were made to go on elsewhere.
-                    let pending = std::mem::replace(&mut self.pending, [0; MOST_BUFFERS]);
-                    self.advance(pending);
-                }
-                // What is called finds all program state in place.
-                self.give_back();
-                calls::emit(self, item, alike, flags_live);
-                self.borrow();
+                } => appends::emit(self, item, *buffer, *size, fields),
             }
         }
+    }
+
+    /// Emits calls. What is called finds all program state in place.
+    fn call_now(&mut self, item: &Item, calls: &[Action], flags_live: bool) {
+        self.give_back();
+        calls::emit(self, item, calls, flags_live);
+        self.borrow();
     }
 
     /// Notes what an instruction appends on the path that stays inside.
@@ -422,6 +444,11 @@ impl Translation<'_> {
                 self.builder.segment_base(layout, bytes, None);
             }
             Kind::Plain | Kind::ReadSegment(_) => {
+                let is_repeated =
+                    |operand: &MemoryOperand| matches!(operand.shape, Shape::Repeat { .. });
+                if item.operands.iter().any(is_repeated) {
+                    self.repetitions.push(self.builder.code.here() as u32);
+                }
                 if self.builder.copy(layout, bytes, *pc).is_err() {
                     self.emulate(*pc);
                 }

@@ -206,6 +206,12 @@ impl Translation<'_> {
         }
     }
 
+    /// The registers on loan, as a mask.
+    pub(super) fn lent(&self) -> u16 {
+        let mask = |warmth: Warmth| 1 << warmth.buffer() | 1 << warmth.scratch();
+        self.warmth.map_or(0, mask)
+    }
+
     pub(super) fn lend(&mut self, warmth: Warmth) {
         self.builder.lend(warmth);
     }

@@ -68,6 +68,8 @@ pub(super) fn size(instrumenter: &Instrumenter, action: &Action) -> usize {
     const ARGUMENT: usize = 60;
     const CALL: usize = 200;
     const FIELD: usize = 60;
+    /// Of a countdown, or of one piece of shadow memory.
+    const TEST: usize = 100;
     /// Saving and restoring one.
     const REGISTER: usize = 22;
     let call = |call: &instrument::Call| {
@@ -86,6 +88,13 @@ pub(super) fn size(instrumenter: &Instrumenter, action: &Action) -> usize {
         Action::Count { .. } => ADDITION,
         Action::Call(it) => call(it),
         Action::CallIf { test, then } => call(test) + call(then),
+        Action::Sampled { call: it, .. } => call(it) + TEST,
+        Action::Watched {
+            shadow,
+            operand,
+            call: it,
+            ..
+        } => call(it) + TEST * (2 + (operand.size >> shadow.shift()) as usize),
         Action::Append { fields, .. } => CALL + fields.len() * FIELD,
         Action::Replace(_) => 0,
     }

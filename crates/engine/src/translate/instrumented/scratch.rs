@@ -7,7 +7,7 @@ use crate::translate::superblock::Item;
 /// The spill slots of scratch registers.
 pub(super) const FIRST_SPILL: u8 = 7;
 /// See [`FIRST_SPILL`].
-const SECOND_SPILL: u8 = 5;
+pub(super) const SECOND_SPILL: u8 = 5;
 
 /// Two registers that may be borrowed for a moment.
 #[derive(Debug, Clone, Copy)]

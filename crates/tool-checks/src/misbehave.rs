@@ -1,0 +1,61 @@
+//! Tools that do what a tool must not do: panic, wait for ever, or want all the memory there is.
+
+use std::sync::Mutex;
+
+use unspool_tool::{Address, InstructionPointer, Tool, Trace, say, spawn};
+
+use crate::asked;
+
+static LOCK: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// The tool.
+pub(crate) struct Misbehave;
+
+impl Misbehave {
+    fn called(&self, (): &mut (), _: Address) {
+        if asked("panic-in-call") {
+            panic!("this analysis is wrong");
+        }
+        if asked("leak") {
+            LOCK.lock().unwrap().push(vec![1; 8 << 20]);
+        }
+        if asked("block-in-call") {
+            let _first = LOCK.lock();
+            let _second = LOCK.lock();
+        }
+    }
+}
+
+impl Tool for Misbehave {
+    type Thread = ();
+
+    fn instrument(&self, trace: &Trace<Self>) {
+        if asked("panic-in-instrument") {
+            panic!("this instrumentation is wrong");
+        }
+        let first = trace.instructions().next().expect("there is one");
+        first
+            .before()
+            .call(Misbehave::called, (InstructionPointer,));
+    }
+
+    fn thread_start(&self, _: &unspool_tool::ThreadInfo, (): &mut ()) {
+        if asked("panic-in-thread") {
+            let start = || panic!("this thread is wrong");
+            spawn("wrong", start).expect("a thread can be started");
+            std::thread::sleep(std::time::Duration::from_secs(20));
+        }
+    }
+
+    fn out_of_memory(&self, bytes: usize) {
+        say(&format!("tool: no memory for {bytes} bytes"));
+    }
+
+    fn end(&self) {
+        if asked("block-at-end") {
+            let _first = LOCK.lock();
+            let _second = LOCK.lock();
+        }
+        say("tool: the end");
+    }
+}

@@ -1,0 +1,34 @@
+//! Calls that are made each n-th time.
+
+use unspool_engine::instrument::SamplerId;
+
+/// A countdown of each thread: what [`call_sampled`](crate::Point::call_sampled) inserts with
+/// it is called when it ends, and it begins anew. A tool can have 64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sampler(SamplerId);
+
+impl Sampler {
+    /// A call each `passages`.
+    ///
+    /// # Panics
+    /// If the program runs already, if there are too many, or if `passages` is 0 or above two
+    /// thousand million.
+    #[must_use]
+    pub fn every(passages: u32) -> Sampler {
+        Sampler(SamplerId::new(passages, 0))
+    }
+
+    /// A call each `passages`, more or less by up to `jitter`, all of them equally likely: so
+    /// that what a program does regularly is not always met at the same point.
+    ///
+    /// # Panics
+    /// As for [`Sampler::every`], and if the jitter is not below `passages`.
+    #[must_use]
+    pub fn about_every(passages: u32, jitter: u32) -> Sampler {
+        Sampler(SamplerId::new(passages, jitter))
+    }
+
+    pub(crate) fn id(self) -> SamplerId {
+        self.0
+    }
+}
