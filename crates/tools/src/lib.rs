@@ -5,9 +5,12 @@
 #![forbid(unsafe_code)]
 
 pub mod address_sum;
+pub mod address_trace;
 pub mod block_count;
 pub mod branch_prediction;
+pub mod cache;
 pub mod call_count;
+pub mod call_profile;
 pub mod call_tree;
 pub mod control_flow;
 pub mod edge_profile;
@@ -19,6 +22,7 @@ pub mod malloc_count;
 pub mod memory_footprint;
 pub mod opcode_mix;
 pub mod system_calls;
+pub mod working_set;
 
 use unspool_tool::install;
 
@@ -69,6 +73,26 @@ pub const ALL: &[Shipped] = &[
         name: "address-sum",
         about: "How many memory accesses it makes, and the sum of their addresses",
         install: || install(address_sum::AddressSum::new()),
+    },
+    Shipped {
+        name: "address-trace",
+        about: "The address of every memory access, into a file for each thread",
+        install: || install(address_trace::AddressTrace::new()),
+    },
+    Shipped {
+        name: "cache",
+        about: "How many accesses miss a data cache of 32 KiB",
+        install: || install(cache::Cache::new()),
+    },
+    Shipped {
+        name: "working-set",
+        about: "How many pages it needs at a time",
+        install: || install(working_set::WorkingSet::new()),
+    },
+    Shipped {
+        name: "call-profile",
+        about: "Which functions it calls most, from a sample of its calls",
+        install: || install(call_profile::CallProfile::new()),
     },
     Shipped {
         name: "memory-footprint",

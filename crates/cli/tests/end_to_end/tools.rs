@@ -58,6 +58,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         counts_like_single_steps,
     ));
     trials.push(trial(
+        "tools::tell_what_follows_from_the_source".to_owned(),
+        tell_what_follows_from_the_source,
+    ));
+    trials.push(trial(
         "tools::agree_with_each_other".to_owned(),
         agree_with_each_other,
     ));
@@ -157,6 +161,96 @@ fn agree_with_each_other(scratch: &Scratch) -> Result<(), Verdict> {
         .collect();
     if conditional == 0 || !wrong.is_empty() {
         return Err(Verdict::Wrong(format!("{}\n{mix}", wrong.join("\n"))));
+    }
+    Ok(())
+}
+
+/// Of a guest that walks through arrays it is known what its accesses are. The control: with an
+/// argument it walks once more.
+fn tell_what_follows_from_the_source(scratch: &Scratch) -> Result<(), Verdict> {
+    let guest = unspool_guests::guests()
+        .into_iter()
+        .find(|guest| guest.name == "memory/walks")
+        .ok_or_else(|| "there is no guest memory/walks".to_owned())?;
+    let program = build(&guest, "")?;
+    // The number of arguments; two rounds through 2048 words; one more.
+    for (arguments, reads, misses) in [
+        (&[][..], 1 + 2 * 2048, 1 + 256),
+        (&["more"], 1 + 3 * 2048, 1 + 2 * 256),
+    ] {
+        let writes = 2 * 8192;
+        let accesses = reads + writes;
+        let mut command = vec![program.as_os_str()];
+        command.extend(arguments.iter().map(OsStr::new));
+        let cases = [
+            (
+                "cache",
+                format!("{reads} reads, {misses} misses; {writes} writes, 2048 misses\n"),
+            ),
+            (
+                "working-set",
+                "pages in each 1000000 accesses:\nthread 0: 1 windows, 21.0 on average, 21 at most\n"
+                    .to_owned(),
+            ),
+            (
+                "memory-footprint",
+                format!(
+                    "{} bytes read, {} written, in 1281 lines on 21 pages\n",
+                    reads * 8,
+                    writes * 8
+                ),
+            ),
+            ("address-trace", "addresses are in addresses.out.*\n".to_owned()),
+        ];
+        for (tool, expected) in cases {
+            let observed_run = under(scratch, tool, &command);
+            let observed = run_well(scratch, &observed_run)?;
+            if observed.stderr_text() != expected {
+                return Err(wrong(&expected, &observed_run, &observed));
+            }
+        }
+        let file = std::fs::read_dir(scratch.work())?
+            .filter_map(Result::ok)
+            .find(|entry| {
+                entry
+                    .file_name()
+                    .to_string_lossy()
+                    .starts_with("addresses.out.")
+            })
+            .ok_or_else(|| "no addresses were written".to_owned())?
+            .path();
+        let text = std::fs::read_to_string(&file)?;
+        std::fs::remove_file(&file)?;
+        let mut sum = 0_u64;
+        let mut kinds = [0; 2];
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [kind, address, "8"] = words[..] else {
+                return Err(Verdict::Wrong(format!("not an access: {line}")));
+            };
+            let address = address.trim_start_matches("0x");
+            sum = sum.wrapping_add(u64::from_str_radix(address, 16).unwrap_or(0));
+            kinds[usize::from(kind == "W")] += 1;
+        }
+        if kinds != [reads, writes] {
+            return Err(Verdict::Wrong(format!(
+                "{kinds:?}, not {reads} and {writes}"
+            )));
+        }
+        // The stack may lie elsewhere the next time.
+        let stack = text.lines().next().unwrap_or_default();
+        let stack = stack.split(' ').nth(1).unwrap_or_default();
+        let stack = u64::from_str_radix(stack.trim_start_matches("0x"), 16).unwrap_or(0);
+        let observed_run = under(scratch, "address-sum", &command);
+        let observed = run_well(scratch, &observed_run)?;
+        let said = observed.stderr_text();
+        let numbers: Vec<&str> = said.trim().split(' ').collect();
+        let told = numbers.last().unwrap_or(&"").trim_start_matches("0x");
+        let told = u64::from_str_radix(told, 16).unwrap_or(0);
+        let difference = told.wrapping_sub(sum.wrapping_sub(stack));
+        if numbers[0] != accesses.to_string() || difference % 16 != 0 || difference >> 47 != 0 {
+            return Err(wrong("as many, and the same sum", &observed_run, &observed));
+        }
     }
     Ok(())
 }
