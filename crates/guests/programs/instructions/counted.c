@@ -160,6 +160,21 @@ static void faults(void)
                      "jmp 2f\n"
                      "1: ret\n"
                      "2: mov %%rbx, %%rsp" ::"r"(guarded_page) : "rbx", "memory");
+    // The same, where the call has been come to by another way before.
+    call(SYS_mprotect, (long)guarded_page, PAGE, PROT_NONE, 0, 0, 0);
+    __asm__ volatile("mov %%rsp, %%rbx\n"
+                     "mov $7, %%ecx\n"
+                     "dec %%rcx\n"
+                     "dec %%rcx\n"
+                     "1: call 2f\n"
+                     "jmp 3f\n"
+                     "2: ret\n"
+                     "3: test %%ecx, %%ecx\n"
+                     "jz 4f\n"
+                     "xor %%ecx, %%ecx\n"
+                     "lea 4096(%0), %%rsp\n"
+                     "jmp 1b\n"
+                     "4: mov %%rbx, %%rsp" ::"r"(guarded_page) : "rbx", "rcx", "memory");
     __asm__ volatile("int3");
 }
 
@@ -189,7 +204,7 @@ __attribute__((used)) static void start(long *stack)
     volatile long sum = work(rounds);
     (void)sum;
     faults();
-    call(SYS_exit_group, handled == 5 + rounds ? 0 : 1, 0, 0, 0, 0, 0);
+    call(SYS_exit_group, handled == 6 + rounds ? 0 : 1, 0, 0, 0, 0, 0);
 }
 
 __asm__(".globl _start\n_start: mov %rsp, %rdi\n and $-16, %rsp\n call start\n hlt");
