@@ -22,6 +22,7 @@ pub mod malloc_count;
 pub mod memory_footprint;
 pub mod opcode_mix;
 pub mod system_calls;
+pub mod watchpoint;
 pub mod working_set;
 
 use unspool_tool::install;
@@ -123,6 +124,11 @@ pub const ALL: &[Shipped] = &[
         name: "image-list",
         about: "Which files its code comes from, when they are loaded and unloaded",
         install: || install(image_list::ImageList),
+    },
+    Shipped {
+        name: "watchpoint",
+        about: "Who writes to a range of memory: -a ADDRESS -a BYTES",
+        install: || install(watchpoint::Watchpoint::new()),
     },
     Shipped {
         name: "system-calls",

@@ -18,6 +18,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             ends(scratch, "static")
         }),
         trial("routines::call_tree".to_owned(), call_tree),
+        trial("routines::watchpoint".to_owned(), watchpoint),
         trial("routines::allocations".to_owned(), |scratch| {
             allocations(scratch, "")
         }),
@@ -235,4 +236,39 @@ fn heap_overflow(scratch: &Scratch, variant: &str) -> Result<(), Verdict> {
         expect(way, beside, way != "none")?;
     }
     Ok(())
+}
+
+/// Every write to a word is told, with its thread and its function, and none of the many to the
+/// words beside it. The control: of a word that nothing writes to nothing is told.
+fn watchpoint(scratch: &Scratch) -> Result<(), Verdict> {
+    let mut command = guest("memory/watched", "")?;
+    command.push("where".into());
+    let run = unspool(scratch, &["run", "--"]).arguments(&command);
+    let text = run_well(scratch, &run)?.stdout_text();
+    let place = text.trim();
+    let told_of = |place: &str, bytes| told(scratch, "watchpoint", &[place, bytes], &command);
+    let lines = told_of(place, "8")?;
+    let told: Vec<(&str, &str)> = lines
+        .iter()
+        .filter_map(|line| {
+            let (thread, rest) = line.strip_prefix("thread ")?.split_once(' ')?;
+            Some((thread, rest.split_once(" in ")?.1.split_once(' ')?.0))
+        })
+        .collect();
+    let must = [
+        ("1", "add"),
+        ("0", "store"),
+        ("0", "store"),
+        ("0", "store_byte"),
+        ("0", "store_across"),
+        ("0", "fill"),
+    ];
+    expect("writes", told, must.to_vec())?;
+    let in_source = lines.iter().filter(|line| line.contains("watched.c:"));
+    expect("lines of the source", in_source.count(), must.len())?;
+
+    let number = u64::from_str_radix(place.trim_start_matches("0x"), 16);
+    let number = number.map_err(|_| format!("an address, not {place}"))?;
+    let other = format!("{:#x}", number + (64 << 10));
+    expect("writes elsewhere", told_of(&other, "8")?, Vec::new())
 }
