@@ -48,6 +48,7 @@ const PACKAGES: &[Package] = &[
     program("awk", "mawk"),
     program("bash", "bash"),
     program("bzip2", "bzip2"),
+    program("gdb", "gdb"),
     program("git", "git"),
     program("gzip", "gzip"),
     program("go", "golang-go"),

@@ -18,6 +18,7 @@ mod links;
 mod origins;
 mod snapshot;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -131,6 +132,13 @@ pub struct Cache {
     loans: Vec<Loan>,
     /// Pages whose code is entered only from outside the cache.
     unlinked_pages: FxHashSet<u64>,
+    /// Program addresses before which fragments end: a debugger's breakpoints.
+    pub(crate) stops: BTreeSet<u64>,
+    /// The one of them at which the fragment that is being made begins nevertheless. Nobody
+    /// finds it later …
+    pub(crate) passing: Option<u64>,
+    /// … but who had it made, here.
+    pub(crate) passed: u64,
     /// What was taken over from a snapshot and cannot be entered yet.
     sleeping: Sleeping,
     /// A draft whose room can be used again.
@@ -185,6 +193,9 @@ impl Cache {
             origins: Origins::default(),
             loans: Vec::new(),
             unlinked_pages: FxHashSet::default(),
+            stops: BTreeSet::new(),
+            passing: None,
+            passed: 0,
             sleeping: Sleeping::default(),
             spare: Draft::default(),
             size,
@@ -319,7 +330,7 @@ impl Cache {
     /// Where a fragment that keeps all program state in place between instructions holds the
     /// instruction at a program address.
     fn inside(&self, pc: u64) -> Option<u32> {
-        if self.is_unlinked(pc) {
+        if self.is_unlinked(pc) || self.stops.contains(&pc) {
             return None;
         }
         self.origins.fragments_at(pc).find_map(|index| {
@@ -340,6 +351,11 @@ impl Cache {
     /// Makes a finished draft part of the cache: emits its stubs, links its exits, and
     /// publishes its entries.
     pub fn commit(&mut self, code: &Emitter, mut draft: Draft) {
+        if let Some(pc) = self.passing {
+            self.passed = u64::from(draft.entries[0].1);
+            draft.entries.clear();
+            draft.landings.retain(|&(landing, _)| landing != pc);
+        }
         let start = self.hot as u32;
         self.hot = code.here().next_multiple_of(16).min(self.middle());
         let fragment = self.fragments.len() as u32;

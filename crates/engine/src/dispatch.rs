@@ -10,7 +10,7 @@ use crate::signals::deliver;
 use crate::syscalls;
 use crate::thread::{Place, Thread};
 use crate::translate::{self, Source};
-use crate::{code_pages, finish, flush, guarded, instrument, trace, x87_pointers};
+use crate::{code_pages, debug, finish, flush, guarded, instrument, trace, x87_pointers};
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.
@@ -34,7 +34,7 @@ pub fn run(thread: &mut Thread) -> i32 {
             }
             trace::interrupted(thread);
             if std::mem::take(&mut thread.trap_due) {
-                deliver::put_first(thread, deliver::single_step(thread.pc()));
+                trap(thread);
             }
             deliver::deliver(thread);
             entry = None;
@@ -46,7 +46,7 @@ pub fn run(thread: &mut Thread) -> i32 {
         if thread.trap_due && !midway {
             thread.trap_due = false;
             flush::leave(thread);
-            deliver::put_first(thread, deliver::single_step(thread.pc()));
+            trap(thread);
             deliver::deliver(thread);
             entry = None;
             continue;
@@ -55,7 +55,7 @@ pub fn run(thread: &mut Thread) -> i32 {
             flush::enter(thread);
             (enter_at(process, thread), Resume::Entry)
         });
-        if thread.trap_flag && resume == Resume::Entry {
+        if thread.is_stepped() && resume == Resume::Entry {
             step_program(thread, target);
         }
         entry = enter(process, thread, target, resume);
@@ -92,7 +92,7 @@ fn enter(
         }
     }
     let entry = leave(process, thread);
-    if let (Some((_, Resume::Midway)), true) = (entry, thread.trap_flag) {
+    if let (Some((_, Resume::Midway)), true) = (entry, thread.is_stepped()) {
         // The instruction is not over; only a `popf` that took the flag away is.
         thread.trap_due = false;
     }
@@ -110,8 +110,16 @@ fn step_out(thread: &mut Thread) {
     }
 }
 
-/// The program has set its trap flag: it gets a signal behind the instruction at the program
-/// counter, whose translation is at `target`.
+/// The trap behind an instruction is the debugger's, the program's, or both's.
+fn trap(thread: &mut Thread) {
+    debug::stepped(thread);
+    if thread.trap_flag {
+        deliver::put_first(thread, deliver::single_step(thread.pc()));
+    }
+}
+
+/// The program has set its trap flag, or a debugger steps it: it gets a signal behind the
+/// instruction at the program counter, whose translation is at `target`.
 fn step_program(thread: &mut Thread, target: u64) {
     // The way there is stepped through too: signals that come faster would stop it for ever.
     crate::signals::block_all();
@@ -173,7 +181,12 @@ fn leave_fragment(
         ExitKind::SystemCall => {
             drop(code);
             flush::leave(thread);
-            if thread.trap_flag {
+            if thread.is_stepped() {
+                if thread.signal.is_none() {
+                    // Only the trap behind the call is pending, and does not keep it from being made.
+                    // SAFETY: the slots belong to this thread.
+                    unsafe { (*thread.slots).pending = 0 };
+                }
                 crate::signals::set_kernel_mask(thread.mask);
             }
             syscalls::system_call(process, thread);
@@ -229,6 +242,13 @@ fn leave_fragment(
             drop(code);
             finish::unsupported_instruction(thread, exit.target)
         }
+        ExitKind::Unfetchable if code.cache.stops.contains(&exit.target) => {
+            drop(code);
+            if debug::at_breakpoint(thread) {
+                return None;
+            }
+            Some((pass_breakpoint(process, thread), Resume::Entry))
+        }
         ExitKind::Unfetchable => {
             // What was found then may have changed: look again.
             code.cache.invalidate(exit.target..exit.target + 1);
@@ -237,6 +257,22 @@ fn leave_fragment(
             unfetchable(thread, exit.target, executable);
             None
         }
+    }
+}
+
+/// The thread is at a breakpoint that is not for it: translates what is there for this once.
+fn pass_breakpoint(process: &'static Process, thread: &mut Thread) -> u64 {
+    loop {
+        let pc = thread.pc();
+        let mut code = process.code();
+        code.cache.passing = Some(pc);
+        let done = translate_code(process, &mut code, pc, false);
+        code.cache.passing = None;
+        if done.is_ok() {
+            return code.cache.passed;
+        }
+        drop(code);
+        flush::flush(process, thread);
     }
 }
 
@@ -370,6 +406,19 @@ fn translate_at(
     pc: u64,
     arrival: bool,
 ) -> Result<u64, CacheFull> {
+    translate_code(process, code, pc, arrival)?;
+    code_pages::remember(code, pc);
+    let entry = code.cache.entry(pc);
+    let entry = entry.expect("a translation has an entry at its first instruction");
+    Ok(u64::from(entry.cache))
+}
+
+fn translate_code(
+    process: &'static Process,
+    code: &mut Code,
+    pc: u64,
+    arrival: bool,
+) -> Result<(), CacheFull> {
     code_pages::watch(code, pc);
     let Code { cache, regions, .. } = code;
     let source = Source {
@@ -380,9 +429,5 @@ fn translate_at(
         (Some(tracer), _) => trace::translate(tracer, cache, &source, pc),
         (None, Some(tool)) => translate::instrumented::translate(tool, cache, &source, pc, arrival),
         (None, None) => translate::plain::translate(cache, &source, pc, arrival),
-    }?;
-    code_pages::remember(code, pc);
-    let entry = code.cache.entry(pc);
-    let entry = entry.expect("a translation has an entry at its first instruction");
-    Ok(u64::from(entry.cache))
+    }
 }

@@ -30,7 +30,7 @@ pub enum ExitKind {
     X87StateStored,
     /// The instruction at the target cannot be copied and is executed by the engine.
     Emulate,
-    /// The instruction at the target cannot be fetched or decoded.
+    /// The instruction at the target cannot be fetched or decoded, or has a breakpoint.
     Unfetchable,
     /// A marker of the annotation interface precedes the target.
     Annotation,

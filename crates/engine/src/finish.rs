@@ -111,7 +111,9 @@ pub fn is_stop_request(info: &[u64; 16]) -> bool {
 
 /// `exit_group`: all threads stop, what they recorded is kept, and the process ends.
 pub fn end_process(thread: &mut Thread, status: i32) -> ! {
+    crate::debug::before_ending(thread);
     conclude(thread, Ending::Death);
+    crate::debug::ended(thread, crate::debug::Reason::Exited(status));
     // SAFETY: ends the process; nothing of the engine's needs a destructor.
     unsafe {
         libc::syscall(libc::SYS_exit_group, status);
@@ -250,4 +252,6 @@ pub fn leave_list(process: &Process, tid: i32) {
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     threads.retain(|handle| handle.tid != tid);
+    drop(threads);
+    crate::debug::thread_gone(tid);
 }

@@ -9,9 +9,9 @@
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use crate::process::Process;
+use crate::process::{Process, ThreadHandle};
 use crate::thread::{Place, Thread};
-use crate::{finish, instrument, trace};
+use crate::{debug, finish, instrument, trace};
 
 /// The thread that empties the cache; 0 for none.
 static FLUSHING: AtomicI32 = AtomicI32::new(0);
@@ -37,10 +37,11 @@ fn inside(thread: &Thread) -> &AtomicU64 {
 pub fn enter(thread: &mut Thread) {
     loop {
         inside(thread).store(INSIDE, Ordering::SeqCst);
-        if may_enter() {
+        if may_enter() && debug::may_enter(thread) {
             return;
         }
         leave(thread);
+        debug::stop_here(thread);
         wait(thread, may_enter);
     }
 }
@@ -167,6 +168,12 @@ fn somebody(process: &Process, ask: bool, is_so: impl Fn(u64, i32) -> bool) -> b
         }
     }
     found
+}
+
+/// Whether a thread is inside. Its handle must be listed, and the list locked.
+pub(crate) fn is_inside(handle: &ThreadHandle) -> bool {
+    // SAFETY: the thread lives while it is listed.
+    !is_outside(unsafe { &*handle.thread })
 }
 
 /// Sees to it that no processor runs instructions that it fetched before.

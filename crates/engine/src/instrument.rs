@@ -38,7 +38,7 @@ pub(crate) use hooks::{
 pub use samplers::{MOST_SAMPLERS, SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowError};
 pub use signal::Signal;
-pub(crate) use tool::{FragmentCounts, Instrumenter};
+pub(crate) use tool::{FragmentCounts, Instrumenter, NoTool};
 pub use tool::{
     Instrumentation, SystemCall, argument_word, install, program_word, thread_number, thread_state,
     tool_address,

@@ -113,6 +113,7 @@ impl Process {
     pub fn protected_files(&self) -> Vec<i32> {
         let mut files = self.trace.as_ref().map_or_else(Vec::new, Tracer::files);
         files.extend(crate::finish::own_voice());
+        files.extend(crate::debug::files());
         files
     }
 

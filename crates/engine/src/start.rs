@@ -25,7 +25,9 @@ use crate::syscalls::{announce_end, list_thread, set_program_fs};
 use crate::thread::Thread;
 use crate::translate::Vdso;
 use crate::warmth::Arrival;
-use crate::{dispatch, emit::gpr, finish, native_run, own_failures, slots, trace, x87_pointers};
+use crate::{
+    debug, dispatch, emit::gpr, finish, native_run, own_failures, slots, trace, x87_pointers,
+};
 
 /// Bytes of engine stack of a thread; touched pages only cost memory.
 pub const THREAD_STACK: usize = 1 << 20;
@@ -161,6 +163,8 @@ fn run_with_stack(
     trace::thread_starts(&mut thread, None);
     instrument::thread_starts(&thread);
     instrument::images::announce(process, &loaded);
+    debug::start(process, &loaded);
+    debug::thread_starts(&thread);
     set_program_fs(process, &mut thread, 0);
     crate::signals::set_kernel_mask(mask);
     let status = dispatch::run(&mut thread);

@@ -14,7 +14,7 @@ use crate::emit::gpr;
 use crate::gates::RESTART;
 use crate::process::Process;
 use crate::thread::{CutShort, Thread};
-use crate::{code_pages, instrument, trace};
+use crate::{code_pages, debug, instrument, trace};
 
 pub(crate) use beside::leave as leave_beside;
 pub(crate) use memory::whole_pages;
@@ -22,7 +22,7 @@ pub(crate) use processes::list as list_thread;
 pub(crate) use threads::{announce_end, set_program_fs};
 
 /// Bytes of the `syscall` instruction.
-const SYSCALL_LENGTH: u64 = 2;
+pub(crate) const SYSCALL_LENGTH: u64 = 2;
 
 /// What becomes of a system call.
 pub(crate) enum Outcome {
@@ -55,12 +55,22 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
     let asked = (call.number, call.arguments);
     enter_tool(thread, &mut call);
     trace::system_call_entry(thread, &call);
+    debug::call_begins(thread, &call);
     let outcome = dispatch(process, thread, &call);
+    let result = match outcome {
+        Outcome::Return(result) => Some(result),
+        Outcome::RegistersSet => None,
+    };
+    let restart = result.is_some_and(|it| it == RESTART || interrupted_by_engine(thread, it));
+    if debug::call_ends(thread, result, restart) {
+        trace::system_call_left(thread);
+        return;
+    }
     if matches!(outcome, Outcome::RegistersSet) {
         trace::system_call_left(thread);
     }
     if let Outcome::Return(result) = outcome {
-        if result == RESTART || interrupted_by_engine(thread, result) {
+        if restart {
             // A signal came first: after its handler the call is made again.
             remember(thread, asked, &call);
             thread.set_pc(thread.pc() - SYSCALL_LENGTH);

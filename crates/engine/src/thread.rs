@@ -92,6 +92,8 @@ pub struct Thread {
     /// A place in the cache before the one instruction that is to be stepped over for a
     /// program that has; 0 once the thread is at the instruction.
     pub step_from: u64,
+    /// What a debugger wants of the thread, and what it is to be told.
+    pub(crate) debug: crate::debug::OfThread,
     /// The last branch whose target no address can be.
     pub refused: Option<Refused>,
     /// Whether the trap behind an instruction is due, which the program's trap flag asked for.
@@ -140,6 +142,7 @@ impl Thread {
             misaligned: false,
             trap_flag: false,
             step_from: 0,
+            debug: crate::debug::OfThread::default(),
             refused: None,
             trap_due: false,
             actions,
@@ -162,6 +165,13 @@ impl Thread {
     #[inline]
     pub fn current() -> *mut Thread {
         CURRENT.with(Cell::get)
+    }
+
+    /// Whether each instruction is to be followed by a trap: the program's, or a debugger's.
+    #[must_use]
+    #[inline]
+    pub fn is_stepped(&self) -> bool {
+        self.trap_flag || self.debug.step
     }
 
     /// A general register of the program.

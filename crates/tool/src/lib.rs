@@ -71,7 +71,7 @@ pub use hook::{
 };
 pub use iced_x86;
 pub use image::{Image, Routine, RoutinePoint};
-pub use run::{arguments, install, run, say, set_arguments};
+pub use run::{arguments, install, run, say, set_arguments, stop};
 pub use sampler::Sampler;
 pub use source::{
     AccessSize, BranchTaken, BranchTarget, ByReference, EffectiveAddress, FallThrough,

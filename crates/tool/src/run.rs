@@ -29,6 +29,10 @@ enum Failure {
     Engine(StartError),
     /// An argument contains a NUL byte.
     Argument(OsString),
+    /// gdb cannot connect where it should.
+    Address(unspool_debugger::InvalidAddress),
+    /// Nobody can wait there.
+    Listen(unspool_debugger::ListenError),
 }
 
 impl std::fmt::Display for Failure {
@@ -40,6 +44,8 @@ impl std::fmt::Display for Failure {
             Failure::Program(error) => error.fmt(out),
             Failure::Engine(error) => error.fmt(out),
             Failure::Argument(word) => write!(out, "{word:?} contains a NUL byte"),
+            Failure::Address(error) => error.fmt(out),
+            Failure::Listen(error) => error.fmt(out),
         }
     }
 }
@@ -49,7 +55,8 @@ impl std::error::Error for Failure {
         match self {
             Failure::Program(error) => error.source(),
             Failure::Engine(error) => error.source(),
-            Failure::NoProgram | Failure::Argument(_) => None,
+            Failure::Listen(error) => error.source(),
+            Failure::NoProgram | Failure::Argument(_) | Failure::Address(_) => None,
         }
     }
 }
@@ -79,7 +86,7 @@ pub fn arguments() -> &'static [OsString] {
         let words: Vec<_> = std::env::args_os().collect();
         match unspool_engine::continuation(&words) {
             Some((plan, _)) => plan.own_arguments,
-            None => split(&words).0.to_vec(),
+            None => without_gdb(split(&words).0).0,
         }
     })
 }
@@ -100,8 +107,24 @@ fn split(words: &[OsString]) -> (&[OsString], &[OsString]) {
     }
 }
 
+/// The tool's own arguments without `--gdb ADDRESS`, and the address.
+fn without_gdb(own: &[OsString]) -> (Vec<OsString>, Option<OsString>) {
+    const OPTION: &str = "--gdb";
+    let mut own = own.to_vec();
+    let address = own.iter().position(|word| word == OPTION).map(|at| {
+        let mut taken = own.drain(at..(at + 2).min(own.len()));
+        taken.nth(1).unwrap_or_default()
+    });
+    (own, address)
+}
+
 /// Runs the program that the command line names behind `--` under the tool. The process ends
 /// as the program ends.
+///
+/// With `--gdb ADDRESS` among the tool's own arguments, which it does not see then, the program
+/// waits for gdb before its first instruction: `:PORT` on this machine's loopback interface (`:0`
+/// picks one that is free), or the path of a Unix socket, with a slash. Commands of the tool's own
+/// ([`Tool::monitor`]) and [`stop`] are for who debugs so.
 ///
 /// To be called first thing, as long as there is a single thread. If the program was not
 /// found, the process ends with a message and status 127; 126 if it cannot be run, 125 if
@@ -136,8 +159,16 @@ fn start(words: &[OsString]) -> Result<std::convert::Infallible, Failure> {
         arguments: arguments.collect::<Result<_, _>>()?,
         environment: unspool_engine::environment(),
     };
+    let (own, address) = without_gdb(own);
+    if let Some(address) = address {
+        let address = address
+            .to_string_lossy()
+            .parse()
+            .map_err(Failure::Address)?;
+        unspool_debugger::listen(&address).map_err(Failure::Listen)?;
+    }
     let plan = Plan {
-        own_arguments: own.to_vec(),
+        own_arguments: own,
         ..Plan::default()
     };
     unspool_engine::run(plan, &program).map_err(Failure::Engine)
@@ -160,6 +191,14 @@ pub fn say(message: &str) {
     } else {
         eprintln!("{message}");
     }
+}
+
+/// Has gdb's user look at the program, if a debugger is attached (see [`run`]): to be called by a
+/// function that inserted code has called. The program stops behind it, at the next boundary
+/// between two instructions, with a trap; `reason` is said on standard error. Returns whether
+/// somebody is there to look.
+pub fn stop(reason: &str) -> bool {
+    unspool_engine::debug::request_stop(reason)
 }
 
 /// A tool as the engine knows it.
@@ -253,6 +292,11 @@ impl<T: Tool> Instrumentation for Adapter<T> {
         // SAFETY: the caller's.
         let state = unsafe { Adapter::<T>::state(state) };
         self.tool.system_call_exit(state, call, result);
+    }
+
+    fn monitor(&self, words: &str) -> Option<String> {
+        self.tool
+            .monitor(&words.split_whitespace().collect::<Vec<_>>())
     }
 
     fn ends(&self) {

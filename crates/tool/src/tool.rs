@@ -108,6 +108,13 @@ pub trait Tool: Sized + Send + Sync + 'static {
         let _ = state;
     }
 
+    /// The user of gdb has typed `monitor WORDS` while the program is stopped. What is returned
+    /// is shown; `None` says that the tool has no such commands.
+    fn monitor(&self, words: &[&str]) -> Option<String> {
+        let _ = words;
+        None
+    }
+
     /// The program has ended, or makes place for another one (`execve`), which is observed from
     /// its start by a new process of this tool.
     fn end(&self) {}

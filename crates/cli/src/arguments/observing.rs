@@ -29,6 +29,13 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) persistent_cache: Option<OsString>,
 
+    /// Wait for gdb before the first instruction, and let it debug the program
+    ///
+    /// At a port of this machine's loopback interface (:PORT; :0 picks one that is free), or at a
+    /// Unix socket (a path that contains a slash). In gdb: target remote ADDRESS.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "persistent_cache")]
+    pub(crate) gdb: Option<unspool_debugger::Address>,
+
     /// The program and its arguments
     ///
     /// Options end at the program's name: what follows belongs to the program. A name

@@ -38,6 +38,13 @@ pub(crate) struct ToolRunArguments {
     #[arg(long, short, value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub(crate) argument: Vec<OsString>,
 
+    /// Wait for gdb before the first instruction, and let it debug the program
+    ///
+    /// At a port of this machine's loopback interface (:PORT; :0 picks one that is free), or at a
+    /// Unix socket (a path that contains a slash). In gdb: target remote ADDRESS.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) gdb: Option<unspool_debugger::Address>,
+
     /// The tool: one that `unspool tool list` names
     #[arg(value_name = "TOOL")]
     pub(crate) tool: String,

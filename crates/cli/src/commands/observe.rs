@@ -25,7 +25,14 @@ pub(crate) fn run(plan: &RunPlan) -> Result<u8, Failure> {
         persistent_cache: plan.persistent_cache.clone(),
         ..Plan::default()
     };
+    wait_for_gdb(plan.gdb.as_ref())?;
     observe(engine_plan, &plan.observed)
+}
+
+/// Has the program debugged, if that is wanted.
+pub(crate) fn wait_for_gdb(address: Option<&unspool_debugger::Address>) -> Result<(), Failure> {
+    let listening = address.map_or(Ok(()), unspool_debugger::listen);
+    listening.map_err(|error| Failure::from(anyhow::Error::from(error)))
 }
 
 /// Runs the program under the translator and records it.

@@ -6,7 +6,7 @@ use unspool_engine::Plan;
 use unspool_tool::set_arguments;
 use unspool_tools::{ALL, Shipped};
 
-use super::observe::observe;
+use super::observe::{observe, wait_for_gdb};
 use super::print_result;
 use crate::arguments::{ToolArguments, ToolCommand};
 use crate::exit_status;
@@ -47,6 +47,7 @@ fn run(plan: &ToolRunPlan) -> Result<u8, Failure> {
         own_arguments: own.chain(plan.arguments.iter().cloned()).collect(),
         ..Plan::default()
     };
+    wait_for_gdb(plan.gdb.as_ref())?;
     observe(engine_plan, &plan.observed)
 }
 

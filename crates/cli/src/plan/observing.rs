@@ -47,6 +47,8 @@ pub(crate) struct RunPlan {
     pub(crate) code_cache: u64,
     /// The directory in which translations are kept, if they are.
     pub(crate) persistent_cache: Option<PathBuf>,
+    /// Where gdb can connect, if it is to debug the program.
+    pub(crate) gdb: Option<unspool_debugger::Address>,
 }
 
 impl TryFrom<RunArguments> for RunPlan {
@@ -59,6 +61,7 @@ impl TryFrom<RunArguments> for RunPlan {
             children: typed.children.into(),
             code_cache: typed.code_cache,
             persistent_cache: typed.persistent_cache.map(cache_directory).transpose()?,
+            gdb: typed.gdb,
         })
     }
 }

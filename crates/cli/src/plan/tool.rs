@@ -17,6 +17,8 @@ pub(crate) struct ToolRunPlan {
     pub(crate) observed: ObservedProgram,
     /// What happens to child processes.
     pub(crate) children: Children,
+    /// Where gdb can connect, if it is to debug the program.
+    pub(crate) gdb: Option<unspool_debugger::Address>,
 }
 
 impl TryFrom<ToolRunArguments> for ToolRunPlan {
@@ -28,6 +30,7 @@ impl TryFrom<ToolRunArguments> for ToolRunPlan {
             arguments: typed.argument,
             observed: ObservedProgram::new(typed.program)?,
             children: typed.children.into(),
+            gdb: typed.gdb,
         })
     }
 }

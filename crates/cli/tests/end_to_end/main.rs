@@ -9,6 +9,7 @@ mod book;
 mod close_clocks;
 mod code_cache;
 mod comparison;
+mod debugger;
 mod elements;
 mod guest_programs;
 mod instructions;
@@ -55,6 +56,7 @@ fn main() {
     trials.extend(thread_memory::trials());
     trials.extend(bad_input::trials());
     trials.extend(tools::trials());
+    trials.extend(debugger::trials());
     trials.extend(new_tool::trials());
     trials.extend(book::trials());
     trials.extend(routines::trials());

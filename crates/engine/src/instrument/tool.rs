@@ -121,6 +121,57 @@ pub trait Instrumentation: Send + Sync {
     fn out_of_memory(&self, bytes: usize);
     /// The program has ended, or becomes another one.
     fn ends(&self);
+    /// The user of a debugger says something to the tool, while the program is stopped. `None`:
+    /// the tool does not listen.
+    fn monitor(&self, words: &str) -> Option<String> {
+        let _ = words;
+        None
+    }
+}
+
+/// A tool that does nothing: for what else needs instrumented code.
+pub(crate) struct NoTool;
+
+impl Instrumentation for NoTool {
+    fn address(&self) -> *const () {
+        std::ptr::null()
+    }
+
+    fn leaves_out(&self) -> bool {
+        false
+    }
+
+    fn image_loads(&self, _: &Arc<Image>) {}
+
+    fn image_unloads(&self, _: &Arc<Image>) {}
+
+    fn instrument(&self, _: &Trace) {}
+
+    fn thread_starts(&self, _: u32) -> *mut () {
+        std::ptr::null_mut()
+    }
+
+    unsafe fn thread_ends(&self, _: u32, _: *mut ()) {}
+
+    unsafe fn forked(&self, _: *mut ()) {}
+
+    unsafe fn system_call_enters(&self, _: *mut (), _: &mut SystemCall) {}
+
+    unsafe fn system_call_leaves(&self, _: *mut (), _: &SystemCall, _: &mut i64) {}
+
+    unsafe fn signal_comes(&self, _: *mut (), _: &mut Signal) -> bool {
+        true
+    }
+
+    unsafe fn will_fork(&self, _: *mut ()) {}
+
+    unsafe fn has_forked(&self, _: *mut (), _: Option<u32>) {}
+
+    unsafe fn executes(&self, _: *mut (), _: &Path, _: &[CString]) {}
+
+    fn out_of_memory(&self, _: usize) {}
+
+    fn ends(&self) {}
 }
 
 /// A system call of the program.

@@ -4,8 +4,8 @@ use super::actions::{self, Action, DEFAULT, IGNORE};
 use super::frame::{FRAME_SIZE, Frame, FullState, vectors};
 use super::{SYNCHRONOUS, bit, set_exact_mask, set_kernel_mask};
 use crate::emit::gpr;
-use crate::guarded;
 use crate::thread::{PendingSignal, Thread};
+use crate::{debug, guarded};
 
 const SS_ONSTACK: i32 = 1;
 const SS_AUTODISARM: i32 = i32::MIN;
@@ -17,7 +17,7 @@ const SA_RESTORER: u64 = 0x0400_0000;
 pub fn deliver(thread: &mut Thread) {
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).pending = 0 };
-    let Some(signal) = thread.signal.take() else {
+    let Some(signal) = thread.signal.take().and_then(|it| debug::offer(thread, it)) else {
         set_kernel_mask(thread.mask);
         return;
     };
@@ -44,7 +44,9 @@ pub fn deliver(thread: &mut Thread) {
 
 /// Ends the process by a signal, as its default action does, after the trace is safe.
 pub fn die(thread: &mut Thread, signal: i32) -> ! {
+    debug::before_ending(thread);
     crate::finish::conclude(thread, crate::finish::Ending::Death);
+    debug::ended(thread, debug::Reason::Killed(signal));
     actions::reset(signal);
     // SAFETY: the thread and process ids are this thread's.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
@@ -130,6 +132,7 @@ fn enter_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action, a
         );
     }
     set_kernel_mask(thread.mask);
+    debug::handler_entered(thread);
 }
 
 /// Whether a stack pointer lies on the program's alternate stack.

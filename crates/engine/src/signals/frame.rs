@@ -291,6 +291,22 @@ impl FullState {
             && guarded::write(address + size as u64, &MAGIC_2.to_le_bytes())
     }
 
+    /// The state's bytes.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        let size = self.size;
+        // SAFETY: the area holds `size` bytes.
+        unsafe { std::slice::from_raw_parts_mut(self.area(), size) }
+    }
+
+    /// A state from bytes of its size, whatever they are.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> FullState {
+        let mut state = FullState::empty();
+        let size = state.size.min(bytes.len());
+        state.bytes()[..size].copy_from_slice(&bytes[..size]);
+        sanitise(state.bytes(), true);
+        state
+    }
+
     /// Reads back the state of a signal frame, which the handler may have changed at will.
     #[must_use]
     pub fn read(address: u64) -> Option<FullState> {

@@ -301,6 +301,7 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         info,
         fault: Some(fault),
     };
+    crate::debug::forget_touches(thread);
     // Another signal may be on its way to the next boundary.
     deliver::put_first(thread, fault);
     // SAFETY: the slots belong to this thread.
@@ -369,7 +370,7 @@ fn step(thread: &mut Thread, context: &mut Context) {
         // SAFETY: the slots belong to this thread.
         unsafe { (*thread.slots).pending = 1 };
         thread.stepping = false;
-        thread.trap_due |= thread.trap_flag && thread.step_from == 0;
+        thread.trap_due |= thread.is_stepped() && thread.step_from == 0;
         context.set_trap_flag(false);
     }
 }
@@ -380,14 +381,14 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
     let code = process.code();
     let position = code.cache.position(pc).filter(|position| {
         // A program that single-steps has not executed a first round yet.
-        let may_be_left = !thread.trap_flag;
+        let may_be_left = !thread.is_stepped() && thread.debug.touches.is_empty();
         position.boundary
             || may_be_left
                 && (crate::trace::is_between_rounds(&code.cache, pc, position)
                     || repeats(thread, &code.cache, pc, position))
     });
     // A program that single-steps has not executed the instruction yet.
-    let starts = thread.trap_flag && thread.step_from == pc && thread.signal.is_none();
+    let starts = thread.is_stepped() && thread.step_from == pc && thread.signal.is_none();
     if let (Some(position), true) = (position, starts) {
         thread.step_from = if position.prologue {
             code.cache.prologue_end(position.fragment)
@@ -399,6 +400,7 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
         save_program(thread, &code.cache, pc, position, context);
         crate::instrument::leave_midway(&code.cache, position, false);
         drop(code);
+        crate::debug::stepped(thread);
         if thread.trap_flag && thread.signal.is_none() {
             thread.signal = Some(deliver::single_step(position.pc));
         }

@@ -67,6 +67,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     if thread.place != Place::ParentsPlace {
         trace::event(thread, &unspool_events::Event::Exec);
     }
+    crate::debug::execute(thread);
     crate::finish::conclude(thread, crate::finish::Ending::AnotherProgram);
     actions::prepare_exec(&thread.actions);
     set_exact_mask(thread.mask);

@@ -227,6 +227,7 @@ fn run_thread(
     list(process, &mut thread);
     trace::thread_starts(&mut thread, Some(seed.parent));
     crate::instrument::thread_starts(&thread);
+    crate::debug::thread_starts(&thread);
     for (flag, place) in [
         (libc::CLONE_PARENT_SETTID, request.parent_tid),
         (libc::CLONE_CHILD_SETTID, request.child_tid),
@@ -288,6 +289,7 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
         process.forked.store(1, Ordering::Release);
         thread.place = Place::Process;
         crate::flush::forget_others();
+        crate::debug::after_fork(process);
         list(process, thread);
         thread.robust_list = 0;
         thread.clear_tid = if request.has(libc::CLONE_CHILD_CLEARTID) {

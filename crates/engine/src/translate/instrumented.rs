@@ -15,6 +15,7 @@ mod ends;
 mod hooks;
 mod rarely;
 mod scratch;
+mod watched;
 
 use std::ops::Range;
 
@@ -117,6 +118,7 @@ pub(crate) fn translate(
         followed: Vec::new(),
         interrupted: Vec::new(),
         tool_code: Vec::new(),
+        item_start: 0,
     };
     translation.run(&items, &insertions, end);
     instrumenter.add_tool_code(&translation.tool_code);
@@ -182,6 +184,8 @@ struct Translation<'a> {
     interrupted: Vec<(u64, u64)>,
     /// Where code of the tool has been put.
     tool_code: Vec<Range<u64>>,
+    /// Where the code of the instruction begins that is being translated.
+    item_start: u64,
 }
 
 impl Translation<'_> {
@@ -193,6 +197,7 @@ impl Translation<'_> {
                 (self.at, self.completed) = (item.pc, false);
                 hooks::emit(self, item);
             }
+            self.item_start = before;
             let amounts = self.tally.before(index);
             // A return does that where it has a register free.
             let is_return = matches!(item.layout.kind, Kind::Return { .. });
@@ -203,6 +208,9 @@ impl Translation<'_> {
             (self.at, self.completed) = (item.pc, false);
             self.append_inside(index, &insertions.before);
             self.act(item, &insertions.before, item.flags_live);
+            if !item.left_out {
+                watched::emit(self, item);
+            }
             if item.left_out || runs_on(item.layout.kind) {
                 if !item.left_out {
                     self.execute(item, index, insertions);
@@ -507,6 +515,10 @@ impl Translation<'_> {
             }
             self.builder.code.jump(u64::from(place));
             return;
+        }
+        if self.builder.code.here() == self.item_start {
+            // Who comes here from elsewhere is in the middle of the call, not before it.
+            self.builder.code.nops(1);
         }
         let place = self.builder.code.here() as u32;
         self.instrumenter.add_call_site(next_pc, target, place);

@@ -145,7 +145,11 @@ pub(crate) fn fetch(
             limits.torn().note(at);
             break End::Continue(at);
         }
-        if !items.is_empty() && (known || limits.is_function(at)) {
+        let stops = cache.stops.contains(&at);
+        if stops && items.is_empty() && cache.passing != Some(at) {
+            break End::Unfetchable(at);
+        }
+        if !items.is_empty() && (known || stops || limits.is_function(at)) {
             break End::Continue(at);
         }
         let mut item = match reader.read(at, &items) {

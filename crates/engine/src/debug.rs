@@ -1,0 +1,29 @@
+//! Debugging the program: what a debugger needs that runs in this process, beside the program,
+//! and sees the program as if there were no engine.
+//!
+//! The debugger is a thread of its own ([`install`]) with a [`Debuggee`] in its hands. All
+//! threads of the program stop together: none of them is inside the code cache then (see
+//! [`crate::flush`]), each waits at a boundary between two instructions ([`hooks`]) or is in a
+//! system call, and its state is what the program would have. A breakpoint is a program address
+//! before which translations end; the program's memory is never changed for it.
+//!
+//! Only the process that was started is debugged: forked children and programs that are
+//! executed go on without.
+
+mod debuggee;
+mod hooks;
+mod registers;
+mod watch;
+mod world;
+
+pub(crate) use debuggee::start;
+pub use debuggee::{Action, Debuggee, ThreadStatus, Wake, install};
+pub use hooks::request_stop;
+pub(crate) use hooks::{
+    OfThread, after_fork, at_breakpoint, before_ending, call_begins, call_ends, ended, execute,
+    files, handler_entered, may_enter, offer, stepped, stop_here, thread_gone, thread_starts,
+};
+pub use registers::Registers;
+pub use watch::WatchKind;
+pub(crate) use watch::{Extent, forget_touches, may_touch, ranges as watched_ranges};
+pub use world::{Reason, Stop};

@@ -1,0 +1,74 @@
+//! The registers of a thread, as the program has them.
+
+use crate::emit::gpr;
+use crate::signals::TRAP_FLAG;
+use crate::signals::frame::{FullState, vectors};
+use crate::thread::Thread;
+
+/// The registers of a thread of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registers {
+    /// rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 … r15.
+    pub general: [u64; 16],
+    /// The program counter.
+    pub pc: u64,
+    /// The flags.
+    pub flags: u64,
+    /// The base of the FS segment. Cannot be changed here.
+    pub fs_base: u64,
+    /// In a system call its number, with rax at `-ERESTARTSYS` (-512), as for a native debugger:
+    /// if both are so when the thread goes on, the call does. Otherwise -1.
+    pub call: i64,
+    /// x87, SSE, AVX and AVX-512 state as `XSAVE` writes it, in the standard format.
+    pub extended: Vec<u8>,
+}
+
+/// What rax shows of a thread in a system call: the kernel's `ERESTARTSYS`.
+pub(super) const IN_CALL: i64 = -512;
+/// The error numbers of calls that are made again: `ERESTARTSYS` to `ERESTART_RESTARTBLOCK`.
+const RESTARTED: std::ops::RangeInclusive<i64> = -516..=-512;
+
+impl Registers {
+    /// Those of the calling thread, which is out of the cache.
+    pub(super) fn of(thread: &Thread) -> Registers {
+        let mut state = FullState::capture(thread.slots, vectors());
+        // SAFETY: the slots belong to this thread.
+        let (general, pc, flags, fs_base) = unsafe {
+            let slots = thread.slots;
+            (
+                (*slots).registers,
+                (*slots).pc,
+                (*slots).flags,
+                (*slots).program_fs,
+            )
+        };
+        let trap_flag = if thread.trap_flag { TRAP_FLAG } else { 0 };
+        Registers {
+            general,
+            pc,
+            flags: flags & !TRAP_FLAG | trap_flag,
+            fs_base,
+            call: -1,
+            extended: state.bytes().to_vec(),
+        }
+    }
+
+    /// Whether the system call in which the thread was is to go on.
+    pub(super) fn call_goes_on(&self) -> bool {
+        self.call >= 0 && RESTARTED.contains(&(self.general[usize::from(gpr::RAX)] as i64))
+    }
+
+    /// Makes them the calling thread's, which is out of the cache.
+    pub(super) fn install(&self, thread: &mut Thread) {
+        // What user code may change: the status flags, DF, NT, RF, AC, ID.
+        const CHANGEABLE: u64 = 0x25_4cd5;
+        // SAFETY: the slots belong to this thread.
+        unsafe {
+            (*thread.slots).registers = self.general;
+            (*thread.slots).pc = self.pc;
+            (*thread.slots).flags = self.flags & CHANGEABLE | 0x202;
+        }
+        thread.trap_flag = self.flags & TRAP_FLAG != 0;
+        FullState::from_bytes(&self.extended).install(thread.slots, vectors());
+    }
+}

@@ -1,0 +1,349 @@
+//! Watched memory.
+//!
+//! Translated code tests before each access whether it may touch what is watched
+//! (`translate::instrumented::watched`). If so, [`may_touch`] looks closely, and has the thread
+//! stop behind the instruction.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use super::world::Reason;
+use crate::guarded;
+use crate::thread::Thread;
+
+/// Which accesses are watched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchKind {
+    /// Writes.
+    Write,
+    /// Reads.
+    Read,
+    /// Both.
+    Access,
+}
+
+impl WatchKind {
+    fn includes(self, write: bool) -> bool {
+        match self {
+            WatchKind::Write => write,
+            WatchKind::Read => !write,
+            WatchKind::Access => true,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Watch {
+    address: u64,
+    length: u64,
+    kind: WatchKind,
+    /// What was there when all threads stood for the last time; empty if it is not to be had.
+    content: Vec<u8>,
+}
+
+static WATCHES: RwLock<Vec<Watch>> = RwLock::new(Vec::new());
+/// How many there are, for who must be quick.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Threads that have found that they touch watched memory, and have not told yet.
+static UNTOLD: AtomicUsize = AtomicUsize::new(0);
+
+/// The most ranges that translated code compares an address with.
+const MOST_RANGES: usize = 4;
+/// More than that is not kept to be compared.
+const MOST_CONTENT: u64 = 1 << 16;
+
+fn change<T>(change: impl FnOnce(&mut Vec<Watch>) -> T) -> T {
+    let mut watches = WATCHES.write().unwrap_or_else(PoisonError::into_inner);
+    let result = change(&mut watches);
+    COUNT.store(watches.len(), Ordering::SeqCst);
+    result
+}
+
+fn is_any() -> bool {
+    COUNT.load(Ordering::Relaxed) != 0
+}
+
+fn content(address: u64, length: u64) -> Vec<u8> {
+    let mut bytes = vec![0; length.min(MOST_CONTENT) as usize];
+    if length > MOST_CONTENT || !guarded::read(address, &mut bytes) {
+        bytes.clear();
+    }
+    bytes
+}
+
+pub(super) fn add(address: u64, length: u64, kind: WatchKind) {
+    let content = content(address, length);
+    change(|watches| {
+        watches.push(Watch {
+            address,
+            length,
+            kind,
+            content,
+        });
+    });
+}
+
+pub(super) fn remove(address: u64, length: u64, kind: WatchKind) -> bool {
+    change(|watches| {
+        let wanted = (address, length, kind);
+        let place = watches
+            .iter()
+            .position(|watch| (watch.address, watch.length, watch.kind) == wanted);
+        place.map(|place| watches.remove(place)).is_some()
+    })
+}
+
+/// Returns whether there were any.
+pub(super) fn forget_all() -> bool {
+    change(|watches| !std::mem::take(watches).is_empty())
+}
+
+/// All threads stand, or the debugger has written: notes what is there.
+pub(super) fn memory_changed() {
+    if is_any() {
+        change(|watches| {
+            for watch in watches {
+                watch.content = content(watch.address, watch.length);
+            }
+        });
+    }
+}
+
+/// The ranges in which an access may touch what is watched: first and last byte, a few at most.
+pub(crate) fn ranges(write: bool) -> Vec<(u64, u64)> {
+    if !is_any() {
+        return Vec::new();
+    }
+    let watches = WATCHES.read().unwrap_or_else(PoisonError::into_inner);
+    let mut ranges: Vec<(u64, u64)> = watches
+        .iter()
+        .filter(|watch| watch.kind.includes(write))
+        .map(|watch| (watch.address, watch.address + (watch.length - 1)))
+        .collect();
+    drop(watches);
+    ranges.sort_unstable();
+    while ranges.len() > MOST_RANGES {
+        // Those that are closest become one: what lies between is looked at, and found unwatched.
+        let gaps = ranges
+            .windows(2)
+            .map(|pair| pair[1].0.saturating_sub(pair[0].1));
+        let (closest, _) = gaps.enumerate().min_by_key(|&(_, gap)| gap).expect("pairs");
+        let (_, end) = ranges.remove(closest + 1);
+        ranges[closest].1 = ranges[closest].1.max(end);
+    }
+    ranges
+}
+
+/// Where an access that is about to be made begins and ends, as translated code knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// So many bytes from the address on.
+    Bytes(u64),
+    /// A repeated string instruction with elements of so many bytes: as many as the count
+    /// register becomes less.
+    Repeated(u64),
+    /// A bit string: so many bytes, as far from the address as the bit number says.
+    BitString(u64),
+    /// The so many bytes, a power of two, in which the address lies.
+    Around(u64),
+    /// Somewhere.
+    Anywhere,
+}
+
+impl Extent {
+    /// As one word, for translated code.
+    pub(crate) fn to_word(self, write: bool) -> u64 {
+        let (kind, size) = match self {
+            Extent::Bytes(size) => (0, size),
+            Extent::Repeated(size) => (1, size),
+            Extent::BitString(size) => (2, size),
+            Extent::Around(size) => (3, size),
+            Extent::Anywhere => (4, 0),
+        };
+        size << 8 | kind << 1 | u64::from(write)
+    }
+
+    fn from_word(word: u64) -> (Extent, bool) {
+        let size = word >> 8;
+        let extent = match word >> 1 & 0x7f {
+            0 => Extent::Bytes(size),
+            1 => Extent::Repeated(size),
+            2 => Extent::BitString(size),
+            3 => Extent::Around(size),
+            _ => Extent::Anywhere,
+        };
+        (extent, word & 1 != 0)
+    }
+}
+
+/// What a thread is about to do to watched memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Touch {
+    write: bool,
+    what: Touched,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Touched {
+    /// This range.
+    Range(u64, u64),
+    /// Elements from an address on, up- or downwards, as many as the count becomes less.
+    Elements {
+        address: u64,
+        size: u64,
+        count: u64,
+        narrow: bool,
+    },
+    /// What has changed since.
+    Unknown,
+}
+
+/// Translated code calls this before an access that may touch what is watched, by the gate for
+/// tools' functions: with the address, the value of the register that the extent depends on, the
+/// extent, and whether the count is 32 bits wide.
+pub(crate) extern "C" fn may_touch(
+    _tool: *const (),
+    _state: *mut (),
+    address: u64,
+    register: u64,
+    word: u64,
+    narrow: u64,
+) {
+    let thread = Thread::current();
+    if thread.is_null() {
+        return;
+    }
+    // SAFETY: the pointer is this thread's own, whose translated code has called.
+    let thread = unsafe { &mut *thread };
+    let (extent, write) = Extent::from_word(word);
+    let what = match extent {
+        Extent::Bytes(size) => Touched::Range(address, size),
+        Extent::Around(size) => Touched::Range(address & !(size - 1), size),
+        Extent::BitString(size) => {
+            let bits = size * 8;
+            let number = (register as i64) << (64 - bits) >> (64 - bits);
+            let unit = number.div_euclid(bits as i64);
+            Touched::Range(address.wrapping_add((unit * size as i64) as u64), size)
+        }
+        Extent::Repeated(size) => Touched::Elements {
+            address,
+            size,
+            count: register,
+            narrow: narrow != 0,
+        },
+        Extent::Anywhere => Touched::Unknown,
+    };
+    let touches = match what {
+        Touched::Range(start, length) => !hits(write, start, length).is_empty(),
+        Touched::Elements {
+            address,
+            size,
+            count,
+            narrow,
+        } => {
+            let count = if narrow { count & 0xffff_ffff } else { count };
+            let (start, length) = elements(thread, address, size, count);
+            !hits(write, start, length).is_empty()
+        }
+        Touched::Unknown => write,
+    };
+    if touches && thread.debug.touches.len() < 4 {
+        if thread.debug.touches.is_empty() {
+            UNTOLD.fetch_add(1, Ordering::SeqCst);
+        }
+        thread.debug.touches.push(Touch { write, what });
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*thread.slots).pending = 1 };
+    }
+}
+
+/// The range of elements of a string instruction.
+fn elements(thread: &Thread, address: u64, size: u64, count: u64) -> (u64, u64) {
+    const DIRECTION: u64 = 0x400;
+    let length = count.saturating_mul(size);
+    // SAFETY: the slots belong to this thread.
+    let down = unsafe { (*thread.slots).flags } & DIRECTION != 0;
+    match down {
+        true => (address.wrapping_add(size).wrapping_sub(length), length),
+        false => (address, length),
+    }
+}
+
+/// What is watched in a range: the first byte of each, and what for.
+fn hits(write: bool, start: u64, length: u64) -> Vec<(u64, WatchKind)> {
+    let watches = WATCHES.read().unwrap_or_else(PoisonError::into_inner);
+    let touched = watches.iter().filter(|watch| {
+        watch.kind.includes(write)
+            && length != 0
+            && start <= watch.address + (watch.length - 1)
+            && watch.address < start.saturating_add(length)
+    });
+    touched
+        .map(|watch| (start.max(watch.address), watch.kind))
+        .collect()
+}
+
+/// The first byte that is not what it was when all threads stood.
+fn changed() -> Option<(u64, WatchKind)> {
+    let watches = WATCHES.read().unwrap_or_else(PoisonError::into_inner);
+    let written = watches.iter().filter(|watch| watch.kind.includes(true));
+    written
+        .filter(|watch| !watch.content.is_empty())
+        .find(|watch| content(watch.address, watch.length) != watch.content)
+        .map(|watch| (watch.address, watch.kind))
+}
+
+/// The thread is behind the instruction: what it has touched becomes an event, one after the other.
+pub(super) fn touched(thread: &mut Thread) {
+    if !thread.debug.touches.is_empty() {
+        let touches = std::mem::take(&mut thread.debug.touches);
+        UNTOLD.fetch_sub(1, Ordering::SeqCst);
+        let mut found: Vec<_> = touches
+            .iter()
+            .flat_map(|touch| match touch.what {
+                Touched::Range(start, length) => hits(touch.write, start, length),
+                Touched::Elements {
+                    address,
+                    size,
+                    count,
+                    narrow,
+                } => {
+                    let now = thread.register(crate::emit::gpr::RCX);
+                    let mask = if narrow { 0xffff_ffff } else { u64::MAX };
+                    let done = (count & mask).wrapping_sub(now & mask);
+                    let (start, length) = elements(thread, address, size, done);
+                    hits(touch.write, start, length)
+                }
+                Touched::Unknown => changed().into_iter().collect(),
+            })
+            .collect();
+        found.dedup();
+        thread.debug.found.extend(found);
+    }
+    if let Some((address, kind)) = thread.debug.found.pop() {
+        thread.debug.event = Some(Reason::Watch { address, kind });
+    }
+}
+
+/// The instruction has faulted: it has touched nothing, unless it is repeated.
+pub(crate) fn forget_touches(thread: &mut Thread) {
+    if thread.debug.touches.is_empty() {
+        return;
+    }
+    let touches = &mut thread.debug.touches;
+    touches.retain(|touch| matches!(touch.what, Touched::Elements { .. }));
+    if touches.is_empty() {
+        UNTOLD.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A system call is over: if what is watched has changed, and no thread has told that it was it,
+/// the kernel has done so.
+pub(super) fn call_is_over(thread: &mut Thread) {
+    if is_any()
+        && UNTOLD.load(Ordering::SeqCst) == 0
+        && let Some((address, kind)) = changed()
+    {
+        thread.debug.event = Some(Reason::Watch { address, kind });
+    }
+}
