@@ -17,13 +17,15 @@ const SIZE: usize = 8 << 20;
 const GUARD: usize = 64 << 10;
 
 // unspool_call_on_stack(top, function, argument): calls `function(argument, former)` with the
-// stack pointer at `top`, where `former` is what the stack pointer was.
+// stack pointer at `top`, where `former` is what the stack pointer was. Stack traces end here:
+// what was below is the program's now, and no longer what it was.
 std::arch::global_asm!(
     ".globl unspool_call_on_stack",
     ".hidden unspool_call_on_stack",
     ".type unspool_call_on_stack, @function",
     "unspool_call_on_stack:",
     ".cfi_startproc",
+    ".cfi_undefined rip",
     "push rbp",
     ".cfi_def_cfa_offset 16",
     ".cfi_offset rbp, -16",

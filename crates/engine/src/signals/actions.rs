@@ -202,6 +202,8 @@ std::arch::global_asm!(
     ".globl unspool_signal_return",
     ".hidden unspool_signal_return",
     ".type unspool_signal_return, @function",
+    // Unwinders look up the byte before a return address: it must belong to no other function.
+    "nop",
     "unspool_signal_return:",
     // In the very bytes by which unwinders know the end of a handler: `mov rax, 15; syscall`.
     ".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05",
