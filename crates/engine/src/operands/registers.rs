@@ -63,6 +63,10 @@ pub fn register_use(instruction: &Instruction, info: &mut InstructionInfoFactory
         None => add_looked_up(instruction, info, &mut result),
     }
     add_flags(instruction, &mut result);
+    if instruction.is_invalid() {
+        // Unknown to iced: it may depend on any flag, and if it faults, a handler sees all.
+        result.flags_read = RegisterUse::STATUS | RegisterUse::DIRECTION;
+    }
     result
 }
 
