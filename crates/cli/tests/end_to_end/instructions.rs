@@ -62,10 +62,17 @@ fn campaign(way: &str, cases: usize, falsify: Option<usize>) -> Result<campaign:
 fn found_before() -> Result<(), Verdict> {
     let text = include_str!("../../../fuzz-instructions/cases/found.txt");
     let cases = Case::parse_all(text)?;
-    let ways: Vec<_> = ["run", "line-atomic", "ticket", "values", "tool"]
-        .iter()
-        .filter_map(|name| ways::find(name, &COMMAND))
-        .collect();
+    let ways: Vec<_> = [
+        "run",
+        "line-atomic",
+        "ticket",
+        "values",
+        "tool",
+        "tool-calls",
+    ]
+    .iter()
+    .filter_map(|name| ways::find(name, &COMMAND))
+    .collect();
     let descriptions = campaign::replay(&cases, &ways)
         .map_err(|problem| Verdict::Wrong(format!("{problem:#}")))?;
     if descriptions.is_empty() {
