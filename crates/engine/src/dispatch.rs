@@ -112,8 +112,10 @@ fn step_out(thread: &mut Thread) {
 
 /// The trap behind an instruction is the debugger's, the program's, or both's.
 fn trap(thread: &mut Thread) {
+    // Without a debugger it is the program's, also if the instruction has cleared the flag.
+    let is_programs = thread.trap_flag || !thread.debug.step;
     debug::stepped(thread);
-    if thread.trap_flag {
+    if is_programs {
         deliver::put_first(thread, deliver::single_step(thread.pc()));
     }
 }
