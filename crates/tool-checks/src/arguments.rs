@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_tool::iced_x86;
 use unspool_tool::{
-    AccessKind, Accesses, Address, Constant, Context, FallThrough, FloatArgument, FloatResult,
-    FullContext, FunctionArgument, Instruction, MemoryOperand, Point, Predicate, Register,
-    RegisterMut, ReturnAddress, ReturnValue, Shape, SystemCallArgument, SystemCallNumber,
-    ThreadInfo, ThreadNumber, TimeStamp, Tool, Trace, access_size, accesses, branch_taken,
-    branch_target, effective_address, predicate, say,
+    AccessKind, Accesses, Address, Constant, Context, FallThrough, FullContext, FunctionArgument,
+    Instruction, LowVector, MemoryOperand, Point, Predicate, Register, RegisterMut, ReturnAddress,
+    ReturnValue, Shape, SystemCallArgument, SystemCallNumber, ThreadInfo, ThreadNumber, TimeStamp,
+    Tool, Trace, access_size, accesses, branch_taken, branch_target, effective_address, predicate,
+    say,
 };
 use unspool_tool::{ByReference, EffectiveAddress, StackPointer};
 
@@ -142,8 +142,7 @@ impl<const GATED: bool> Values<GATED> {
         seen.add::<GATED, 2>(11, [word, double.to_bits()]);
     }
 
-    fn skip(&self, seen: &mut State, mut context: Context) {
-        let low = u64::from_le_bytes(context.vector(5)[..8].try_into().expect("eight bytes"));
+    fn skip(&self, seen: &mut State, low: u64, mut context: Context) {
         seen.add::<GATED, 2>(12, [context.register(Register::Rbx as u8), low]);
         context.set_register(Register::R12 as u8, 5);
         let mut vector = context.vector(5);
@@ -230,17 +229,20 @@ impl<const GATED: bool> Values<GATED> {
             10 => before.call(
                 Self::function,
                 (
-                    FunctionArgument::<0>,
-                    FunctionArgument::<1>,
-                    FunctionArgument::<5>,
-                    FunctionArgument::<6>,
-                    FunctionArgument::<7>,
-                    FloatArgument::<f64, 0>::new(),
-                    FloatArgument::<f32, 1>::new(),
+                    FunctionArgument::<u64, 0>::new(),
+                    FunctionArgument::<u64, 1>::new(),
+                    FunctionArgument::<u64, 5>::new(),
+                    FunctionArgument::<u64, 6>::new(),
+                    FunctionArgument::<u64, 7>::new(),
+                    FunctionArgument::<f64, 0>::new(),
+                    FunctionArgument::<f32, 1>::new(),
                 ),
             ),
-            11 => before.call(Self::result, (ReturnValue, FloatResult::<f64>::new())),
-            12 => before.call(Self::skip, (FullContext,)),
+            11 => before.call(
+                Self::result,
+                (ReturnValue::<u64>::new(), ReturnValue::<f64>::new()),
+            ),
+            12 => before.call(Self::skip, (LowVector::<u64, 5>::new(), FullContext)),
             13 => before.call_if(
                 Self::is_odd,
                 (Register::Rax,),

@@ -5,6 +5,7 @@ use unspool_engine::instrument::{self, Context};
 use unspool_engine::operands::{ElementMask, MemoryOperand, Shape};
 
 use crate::argument::{Address, Argument};
+use crate::moment::word_in_memory;
 
 /// The accesses that an instruction will make through an operand. See [`accesses`].
 #[derive(Debug, Clone, Copy)]
@@ -35,17 +36,13 @@ impl Argument for AllAccesses {
     type Value = Accesses;
     const IS_WORD: bool = false;
 
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+    fn source(&self, _: instrument::Instruction<'_>) -> instrument::Argument {
         instrument::Argument::Context(std::ptr::from_ref(self.0) as u64)
     }
 
     fn value(_: u64, number: usize) -> Accesses {
-        // SAFETY: the word is this thread's, and only inserted code writes it: with the address of
-        // an operand that is kept for good.
-        let operand = unsafe {
-            let word = instrument::argument_word(number).read();
-            &*(word as *const MemoryOperand)
-        };
+        // SAFETY: inserted code has written the address of an operand there that is kept for good.
+        let operand = unsafe { &*(word_in_memory(number) as *const MemoryOperand) };
         Accesses {
             operand,
             context: Context::current(),

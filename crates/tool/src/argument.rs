@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use unspool_engine::instrument;
+use crate::function::Value;
+use crate::moment::{AtInstruction, Moment};
 
 /// An address of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -65,15 +66,15 @@ impl Word for Address {
     }
 }
 
-/// Where an argument's value comes from, each time the call is made.
-pub trait Argument {
+/// Where an argument's value comes from, each time a call is made at a moment `M`.
+pub trait Argument<M: Moment = AtInstruction> {
     /// The type of the value.
     type Value: 'static;
     /// Whether the value is the word that inserted code has, or its lowest part: only such
     /// arguments can be fields of an [`Entry`](crate::Entry).
     const IS_WORD: bool = true;
-    /// What to insert, at an instruction.
-    fn source(&self, instruction: &instrument::Instruction) -> instrument::Argument;
+    /// What to insert: at an instruction, if the moment is [`AtInstruction`].
+    fn source(&self, site: M::Site<'_>) -> M::Source;
     /// The value, from the word that inserted code passes and the argument's number.
     fn value(word: u64, number: usize) -> Self::Value;
 }
@@ -82,11 +83,11 @@ pub trait Argument {
 #[derive(Debug, Clone, Copy)]
 pub struct Constant<V>(pub V);
 
-impl<V: Word> Argument for Constant<V> {
+impl<V: Word, M: Moment> Argument<M> for Constant<V> {
     type Value = V;
 
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Constant(self.0.to_word())
+    fn source(&self, _: M::Site<'_>) -> M::Source {
+        M::constant(self.0.to_word())
     }
 
     fn value(word: u64, _: usize) -> V {
@@ -94,107 +95,82 @@ impl<V: Word> Argument for Constant<V> {
     }
 }
 
-/// The address of the instruction.
-#[derive(Debug, Clone, Copy)]
-pub struct InstructionPointer;
+/// A source of which the word is the value.
+macro_rules! word_argument {
+    ($source:ty => $value:ty, $word:expr) => {
+        impl Argument for $source {
+            type Value = $value;
 
-impl Argument for InstructionPointer {
-    type Value = Address;
+            fn source(
+                &self,
+                instruction: unspool_engine::instrument::Instruction<'_>,
+            ) -> unspool_engine::instrument::Argument {
+                let word: fn(
+                    &$source,
+                    unspool_engine::instrument::Instruction<'_>,
+                ) -> unspool_engine::instrument::Argument = $word;
+                word(self, instruction)
+            }
 
-    fn source(&self, instruction: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Constant(instruction.address())
-    }
-
-    fn value(word: u64, _: usize) -> Address {
-        Address(word)
-    }
-}
-
-/// The words that inserted code passes for the arguments of a call.
-#[derive(Debug, Clone, Copy)]
-pub struct Words(pub(crate) [u64; instrument::REGISTER_ARGUMENTS]);
-
-impl Words {
-    /// That of an argument. (The number is a constant wherever this is called, and nothing of it is
-    /// left: functions that are called often must be short.)
-    #[expect(clippy::inline_always, reason = "see above")]
-    #[inline(always)]
-    fn get(&self, number: usize) -> u64 {
-        match self.0.get(number) {
-            Some(&word) => word,
-            // SAFETY: the words are this thread's, and only inserted code writes them.
-            None => unsafe { instrument::argument_word(number).read() },
+            fn value(word: u64, _: usize) -> $value {
+                <$value>::from_word(word)
+            }
         }
-    }
+    };
 }
 
-/// The arguments of a call: up to ten sources in a tuple.
-pub trait Arguments {
+pub(crate) use word_argument;
+
+/// The arguments of a call: up to ten sources in a tuple, six at routines.
+pub trait Arguments<M: Moment = AtInstruction> {
     /// The types of their values, in a tuple.
     type Values;
+    /// How many there are.
+    const COUNT: usize;
     /// Whether all of them are words (see [`Argument::IS_WORD`]).
     const ARE_WORDS: bool;
-    /// What to insert, at an instruction.
-    fn sources(&self, instruction: &instrument::Instruction) -> Vec<instrument::Argument>;
+    /// What to insert.
+    fn sources(&self, site: M::Site<'_>) -> Vec<M::Source>;
     /// The values.
-    fn values(words: &Words) -> Self::Values;
+    fn values(words: &M::Words) -> Self::Values;
 }
 
 /// A function of a tool that can be called with certain values: it gets the tool, what the
-/// tool keeps for the thread, and the values.
-pub trait Analysis<T, S, V>: Copy + 'static {
+/// tool keeps for the thread, and the values. One that decides whether another one is called
+/// returns `bool`, others nothing.
+pub trait Analysis<T, S, V, R: Value = ()>: Copy + 'static {
     /// Calls it.
-    fn call(self, tool: &T, state: &mut S, values: V);
-}
-
-/// A function of a tool that decides whether another one is called.
-pub trait Test<T, S, V>: Copy + 'static {
-    /// Calls it.
-    fn call(self, tool: &T, state: &mut S, values: V) -> bool;
+    fn call(self, tool: &T, state: &mut S, values: V) -> R;
 }
 
 macro_rules! tuples {
     ($($source:ident $number:tt),*) => {
-        impl<$($source: Argument),*> Arguments for ($($source,)*) {
+        impl<M: Moment, $($source: Argument<M>),*> Arguments<M> for ($($source,)*) {
             type Values = ($($source::Value,)*);
+            const COUNT: usize = <[usize]>::len(&[$($number),*]);
             const ARE_WORDS: bool = true $(&& $source::IS_WORD)*;
 
             #[allow(unused_variables, clippy::allow_attributes, reason = "one has none")]
-            fn sources(
-                &self,
-                instruction: &instrument::Instruction,
-            ) -> Vec<instrument::Argument> {
-                vec![$(self.$number.source(instruction)),*]
+            fn sources(&self, site: M::Site<'_>) -> Vec<M::Source> {
+                vec![$(self.$number.source(site)),*]
             }
 
             #[allow(unused_variables, clippy::unused_unit, clippy::allow_attributes, reason = "one has none")]
-            #[allow(clippy::inline_always, clippy::allow_attributes, reason = "see Words::get")]
+            #[allow(clippy::inline_always, clippy::allow_attributes, reason = "see Moment::word")]
             #[inline(always)]
-            fn values(words: &Words) -> Self::Values {
-                ($($source::value(words.get($number), $number),)*)
+            fn values(words: &M::Words) -> Self::Values {
+                ($($source::value(M::word(words, $number), $number),)*)
             }
         }
 
-        impl<T, S, F, $($source),*> Analysis<T, S, ($($source,)*)> for F
+        impl<T, S, F, R: Value, $($source),*> Analysis<T, S, ($($source,)*), R> for F
         where
-            F: Fn(&T, &mut S, $($source),*) + Copy + 'static,
+            F: Fn(&T, &mut S, $($source),*) -> R + Copy + 'static,
         {
             #[allow(unused_variables, clippy::allow_attributes, reason = "one has none")]
-            #[allow(clippy::inline_always, clippy::allow_attributes, reason = "see Words::get")]
+            #[allow(clippy::inline_always, clippy::allow_attributes, reason = "see Moment::word")]
             #[inline(always)]
-            fn call(self, tool: &T, state: &mut S, values: ($($source,)*)) {
-                self(tool, state, $(values.$number),*);
-            }
-        }
-
-        impl<T, S, F, $($source),*> Test<T, S, ($($source,)*)> for F
-        where
-            F: Fn(&T, &mut S, $($source),*) -> bool + Copy + 'static,
-        {
-            #[allow(unused_variables, clippy::allow_attributes, reason = "one has none")]
-            #[allow(clippy::inline_always, clippy::allow_attributes, reason = "see Words::get")]
-            #[inline(always)]
-            fn call(self, tool: &T, state: &mut S, values: ($($source,)*)) -> bool {
+            fn call(self, tool: &T, state: &mut S, values: ($($source,)*)) -> R {
                 self(tool, state, $(values.$number),*)
             }
         }

@@ -1,11 +1,11 @@
 //! Buffers of entries that inserted code fills without a call.
 
 use std::marker::PhantomData;
-use std::ptr::NonNull;
 
-use unspool_engine::instrument::{self, BufferId, BufferKind};
+use unspool_engine::instrument::{BufferId, BufferKind};
 
 use crate::argument::{Address, Word};
+use crate::call::{assert_captures_nothing, tool_and_state};
 use crate::tool::Tool;
 
 /// A buffer of each thread, to which inserted code appends entries ([`Point::append`]).
@@ -71,10 +71,7 @@ impl<T: Tool, E: Entry> Buffer<T, E> {
         F: Fn(&T, &mut T::Thread, &[E]) + Copy + 'static,
     {
         const {
-            assert!(
-                size_of::<F>() == 0,
-                "what gets a batch must be a function, or a closure that captures nothing"
-            );
+            assert_captures_nothing::<F>();
             assert!(align_of::<E>() <= 8, "an entry's alignment is 8 at most");
         }
         let id = BufferId::new(BufferKind {
@@ -108,17 +105,13 @@ where
     E: Entry,
     F: Fn(&T, &mut T::Thread, &[E]) + Copy + 'static,
 {
-    // SAFETY: the type has no size, is `Copy`, and `Buffer::new` was given a value of it.
-    let function = unsafe { NonNull::<F>::dangling().read() };
+    // SAFETY: `Buffer::new` was given a value of it.
+    let function = unsafe { crate::call::function::<F>() };
     // SAFETY: inserted code has stored every field of so many entries (see `Entry`), which
     // nobody changes until this returns.
     let batch = unsafe { std::slice::from_raw_parts(entries.cast::<E>(), count) };
-    // SAFETY: only code that a tool of this type inserted appends to a buffer of this type, so
-    // the tool is one, and so is what it keeps for this thread, which nobody else uses.
-    let (tool, state) = unsafe {
-        let tool = &*instrument::tool_address().cast::<T>();
-        (tool, &mut *instrument::thread_state().cast::<T::Thread>())
-    };
+    // SAFETY: only code that a tool of this type inserted appends to a buffer of this type.
+    let (tool, state) = unsafe { tool_and_state::<T>() };
     function(tool, state, batch);
 }
 

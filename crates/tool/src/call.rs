@@ -1,24 +1,28 @@
-//! From inserted code to a tool's function.
+//! From what the engine calls to a tool's function.
 
 use std::ptr::NonNull;
 
 use unspool_engine::instrument;
+use unspool_engine::instrument::functions::{HookFunction, MOST_ARGUMENTS};
 
-use crate::argument::{Analysis, Arguments, Test, Words};
+use crate::argument::{Analysis, Arguments};
+use crate::function::Value;
+use crate::moment::RoutineMoment;
 use crate::tool::Tool;
 
 /// The function that inserted code calls for an analysis function with certain arguments.
 ///
 /// The function must be a function item or a closure that captures nothing: what is known
 /// when the tool is compiled, so that no value of it need be kept.
-pub(crate) fn entry<T, F, A>(_function: F) -> instrument::Function
+pub(crate) fn entry<T, F, A, R>(_function: F) -> instrument::Function
 where
     T: Tool,
     A: Arguments,
-    F: Analysis<T, T::Thread, A::Values>,
+    R: Value,
+    F: Analysis<T, T::Thread, A::Values, R>,
 {
     const { assert_captures_nothing::<F>() }
-    enter::<T, F, A>
+    enter::<T, F, A, R>
 }
 
 /// The same for a function that is called when a countdown has ended, which begins anew.
@@ -30,6 +34,48 @@ where
 {
     const { assert_captures_nothing::<F>() }
     enter_sampled::<T, F, A>
+}
+
+/// The function that the engine calls at a moment of a routine.
+pub(crate) fn routine_entry<T, F, A, M>(_function: F) -> HookFunction
+where
+    T: Tool,
+    M: RoutineMoment,
+    A: Arguments<M>,
+    F: Analysis<T, T::Thread, A::Values>,
+{
+    const { assert_captures_nothing::<F>() }
+    enter_routine::<T, F, A, M>
+}
+
+pub(crate) const fn assert_captures_nothing<F>() {
+    assert!(
+        size_of::<F>() == 0,
+        "an analysis function must be a function, or a closure that captures nothing"
+    );
+}
+
+extern "C" fn enter<T, F, A, R>(
+    tool: *const (),
+    state: *mut (),
+    first: u64,
+    second: u64,
+    third: u64,
+    fourth: u64,
+) -> u64
+where
+    T: Tool,
+    A: Arguments,
+    R: Value,
+    F: Analysis<T, T::Thread, A::Values, R>,
+{
+    // SAFETY: `entry` was given a value of it.
+    let function = unsafe { function::<F>() };
+    // SAFETY: only code that a tool of this type inserted calls this, with the tool and with what
+    // that keeps for this thread, which nobody else uses.
+    let (tool, state) = unsafe { (&*tool.cast::<T>(), &mut *state.cast::<T::Thread>()) };
+    let values = A::values(&[first, second, third, fourth]);
+    function.call(tool, state, values).to_bits()
 }
 
 extern "C" fn enter_sampled<T, F, A>(
@@ -46,67 +92,43 @@ where
     F: Analysis<T, T::Thread, A::Values>,
 {
     instrument::restart_countdown();
-    enter::<T, F, A>(tool, state, first, second, third, fourth)
+    enter::<T, F, A, ()>(tool, state, first, second, third, fourth)
 }
 
-/// Likewise, for a function that decides whether another one is called.
-pub(crate) fn test_entry<T, F, A>(_function: F) -> instrument::Function
+extern "C" fn enter_routine<T, F, A, M>(words: *const u64)
 where
     T: Tool,
-    A: Arguments,
-    F: Test<T, T::Thread, A::Values>,
-{
-    const { assert_captures_nothing::<F>() }
-    enter_test::<T, F, A>
-}
-
-const fn assert_captures_nothing<F>() {
-    assert!(
-        size_of::<F>() == 0,
-        "an analysis function must be a function, or a closure that captures nothing"
-    );
-}
-
-extern "C" fn enter<T, F, A>(
-    tool: *const (),
-    state: *mut (),
-    first: u64,
-    second: u64,
-    third: u64,
-    fourth: u64,
-) -> u64
-where
-    T: Tool,
-    A: Arguments,
+    M: RoutineMoment,
+    A: Arguments<M>,
     F: Analysis<T, T::Thread, A::Values>,
 {
-    // SAFETY: the type has no size, is `Copy`, and `entry` was given a value of it.
-    let function = unsafe { NonNull::<F>::dangling().read() };
-    // SAFETY: only code that a tool of this type inserted calls this, with the tool and with what
-    // that keeps for this thread, which nobody else uses.
-    let (tool, state) = unsafe { (&*tool.cast::<T>(), &mut *state.cast::<T::Thread>()) };
-    let words = Words([first, second, third, fourth]);
-    function.call(tool, state, A::values(&words));
-    0
+    // SAFETY: `routine_entry` was given a value of it.
+    let function = unsafe { function::<F>() };
+    // SAFETY: the engine passes the address of so many words.
+    let words = unsafe { &*words.cast::<[u64; MOST_ARGUMENTS]>() };
+    // SAFETY: only a hook of a tool of this type calls this.
+    let (tool, state) = unsafe { tool_and_state::<T>() };
+    function.call(tool, state, A::values(words));
 }
 
-extern "C" fn enter_test<T, F, A>(
-    tool: *const (),
-    state: *mut (),
-    first: u64,
-    second: u64,
-    third: u64,
-    fourth: u64,
-) -> u64
-where
-    T: Tool,
-    A: Arguments,
-    F: Test<T, T::Thread, A::Values>,
-{
-    // SAFETY: as in `enter`.
-    let function = unsafe { NonNull::<F>::dangling().read() };
-    // SAFETY: as in `enter`.
-    let (tool, state) = unsafe { (&*tool.cast::<T>(), &mut *state.cast::<T::Thread>()) };
-    let words = Words([first, second, third, fourth]);
-    u64::from(function.call(tool, state, A::values(&words)))
+/// A function of no size.
+///
+/// # Safety
+/// There must have been a value of it, and it must be `Copy`.
+pub(crate) unsafe fn function<F>() -> F {
+    const { assert_captures_nothing::<F>() }
+    // SAFETY: it has no size; the rest is the caller's.
+    unsafe { NonNull::<F>::dangling().read() }
+}
+
+/// The tool, and what it keeps for the calling thread.
+///
+/// # Safety
+/// The tool must be of this type, and nobody else may use what it keeps for this thread.
+pub(crate) unsafe fn tool_and_state<'a, T: Tool>() -> (&'a T, &'a mut T::Thread) {
+    // SAFETY: the caller's.
+    unsafe {
+        let tool = &*instrument::tool_address().cast::<T>();
+        (tool, &mut *instrument::thread_state().cast::<T::Thread>())
+    }
 }

@@ -6,7 +6,7 @@ use std::ops::{Deref, Range};
 use unspool_engine::instrument::{self, Action, Call, Counter, Field, Place, Replacement, Shadow};
 use unspool_engine::operands::MemoryOperand;
 
-use crate::argument::{Address, Analysis, Arguments, Constant, Test};
+use crate::argument::{Address, Analysis, Arguments, Constant};
 use crate::buffer::{Buffer, Entry};
 use crate::sampler::Sampler;
 use crate::source::EffectiveAddress;
@@ -275,8 +275,8 @@ impl<T: Tool> Point<'_, T> {
         F: Analysis<T, T::Thread, A::Values>,
     {
         let action = Action::Call(Call {
-            function: crate::call::entry::<T, F, A>(function),
-            arguments: arguments.sources(&self.instruction),
+            function: crate::call::entry::<T, F, A, ()>(function),
+            arguments: arguments.sources(self.instruction),
         });
         self.instruction.insert(self.place, action);
     }
@@ -336,18 +336,18 @@ impl<T: Tool> Point<'_, T> {
     pub fn call_if<P, B, F, A>(&self, test: P, test_arguments: B, function: F, arguments: A)
     where
         B: Arguments,
-        P: Test<T, T::Thread, B::Values>,
+        P: Analysis<T, T::Thread, B::Values, bool>,
         A: Arguments,
         F: Analysis<T, T::Thread, A::Values>,
     {
         let action = Action::CallIf {
             test: Call {
-                function: crate::call::test_entry::<T, P, B>(test),
-                arguments: test_arguments.sources(&self.instruction),
+                function: crate::call::entry::<T, P, B, bool>(test),
+                arguments: test_arguments.sources(self.instruction),
             },
             then: Call {
-                function: crate::call::entry::<T, F, A>(function),
-                arguments: arguments.sources(&self.instruction),
+                function: crate::call::entry::<T, F, A, ()>(function),
+                arguments: arguments.sources(self.instruction),
             },
         };
         self.instruction.insert(self.place, action);
@@ -387,7 +387,7 @@ impl<T: Tool> Point<'_, T> {
             sampler: sampler.id(),
             call: Call {
                 function: crate::call::sampled_entry::<T, F, A>(function),
-                arguments: arguments.sources(&self.instruction),
+                arguments: arguments.sources(self.instruction),
             },
         };
         self.instruction.insert(self.place, action);
@@ -421,8 +421,8 @@ impl<T: Tool> Point<'_, T> {
             expected,
             operand: *operand,
             call: Call {
-                function: crate::call::entry::<T, F, A>(function),
-                arguments: arguments.sources(&self.instruction),
+                function: crate::call::entry::<T, F, A, ()>(function),
+                arguments: arguments.sources(self.instruction),
             },
         };
         self.instruction.insert(self.place, action);
@@ -478,7 +478,7 @@ impl<T: Tool> Point<'_, T> {
                 "one of these arguments is found out by a function, which is not called here"
             );
         }
-        let sources = arguments.sources(&self.instruction);
+        let sources = arguments.sources(self.instruction);
         let fields = E::FIELDS.iter().zip(sources).map(|(place, value)| {
             assert!(
                 !place.is_truth || value.is_truth(),

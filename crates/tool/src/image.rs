@@ -4,12 +4,12 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use unspool_engine::instrument::functions::{self, HookCall, Hooks};
+use unspool_engine::instrument::functions::{self, HookCall, HookValue, Hooks, MOST_ARGUMENTS};
 use unspool_engine::instrument::images;
 
-use crate::argument::Analysis;
+use crate::argument::{Analysis, Arguments};
 use crate::function::{self, Replacement, Signature, Wrapper};
-use crate::hook::{AtEntry, AtExit, AtUnwind, Moment, Sources};
+use crate::moment::{AtEntry, AtExit, AtUnwind, RoutineMoment};
 use crate::tool::Tool;
 
 /// The code of one file in memory, or other code. What there is to know of it,
@@ -193,7 +193,7 @@ impl<'a, T> Routine<'a, T> {
         }
     }
 
-    fn moment<M: Moment>(&self) -> RoutinePoint<'a, T, M> {
+    fn moment<M: RoutineMoment>(&self) -> RoutinePoint<'a, T, M> {
         RoutinePoint {
             routine: *self,
             moment: PhantomData,
@@ -227,23 +227,77 @@ pub struct RoutinePoint<'a, T, M> {
     moment: PhantomData<M>,
 }
 
-impl<T: Tool, M: Moment> RoutinePoint<'_, T, M> {
+impl<T: Tool, M: RoutineMoment> RoutinePoint<'_, T, M> {
     /// Calls a function each time, with the tool, what the tool keeps for the thread, and the
-    /// values of the arguments.
+    /// values of the arguments, of which there are six at most.
+    ///
+    /// ```
+    /// # use unspool_tool::{Address, FunctionArgument, Image, ReturnValue, Tool, Trace, say};
+    /// struct Reads;
+    ///
+    /// impl Reads {
+    ///     fn called(&self, wanted: &mut usize, size: usize) {
+    ///         *wanted = size;
+    ///     }
+    ///
+    ///     fn returned(&self, wanted: &mut usize, got: isize) {
+    ///         say(&format!("read {got} of {wanted}"));
+    ///     }
+    /// }
+    ///
+    /// impl Tool for Reads {
+    ///     type Thread = usize;
+    ///     fn instrument(&self, _: &Trace<Self>) {}
+    ///     fn image_load(&self, image: &Image<Self>) {
+    ///         for read in image.routines_named("read") {
+    ///             let size = FunctionArgument::<usize, 2>::new();
+    ///             read.entry().call(Reads::called, (size,));
+    ///             read.exit().call(Reads::returned, (ReturnValue::<isize>::new(),));
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// What is not known at a moment does not compile there, as what is returned is not known at
+    /// the entry:
+    ///
+    /// ```compile_fail,E0277
+    /// # use unspool_tool::{Address, FunctionArgument, Image, ReturnValue, Tool, Trace, say};
+    /// # struct Reads;
+    /// # impl Reads {
+    /// #     fn returned(&self, wanted: &mut usize, got: isize) {}
+    /// # }
+    /// # impl Tool for Reads {
+    /// #     type Thread = usize;
+    /// #     fn instrument(&self, _: &Trace<Self>) {}
+    /// #     fn image_load(&self, image: &Image<Self>) {
+    /// #         for read in image.routines_named("read") {
+    ///             read.entry().call(Reads::returned, (ReturnValue::<isize>::new(),));
+    /// #         }
+    /// #     }
+    /// # }
+    /// ```
     pub fn call<F, A>(&self, function: F, arguments: A)
     where
-        A: Sources<M>,
+        A: Arguments<M>,
         F: Analysis<T, T::Thread, A::Values>,
     {
-        let call = HookCall {
-            function: crate::hook::entry::<T, F, A, M>(function),
-            arguments: arguments.sources(),
-        };
+        const {
+            assert!(
+                A::COUNT <= MOST_ARGUMENTS,
+                "a call at a routine has six arguments at most"
+            );
+        }
+        let sources = arguments.sources(());
+        let is_float = |it: &HookValue| matches!(it, HookValue::Float(_) | HookValue::FloatResult);
         let mut hooks = Hooks {
-            has_floats: arguments.have_floats(),
+            has_floats: sources.iter().any(is_float),
             ..Hooks::default()
         };
-        M::list(&mut hooks).push(call);
+        M::list(&mut hooks).push(HookCall {
+            function: crate::call::routine_entry::<T, F, A, M>(function),
+            arguments: std::array::from_fn(|number| sources.get(number).copied()),
+        });
         self.routine.hook(hooks);
     }
 }

@@ -50,8 +50,9 @@ mod buffer;
 mod call;
 mod code;
 mod function;
-mod hook;
 mod image;
+mod moment;
+mod routine_values;
 mod run;
 mod sampler;
 mod source;
@@ -59,26 +60,21 @@ mod tool;
 mod world;
 
 pub use access::{Accesses, AllAccesses, accesses};
-pub use argument::{
-    Address, Analysis, Argument, Arguments, Constant, InstructionPointer, Test, Word, Words,
-};
+pub use argument::{Address, Analysis, Argument, Arguments, Constant, Word};
 pub use buffer::{Buffer, Entry, EntryField, FieldValue};
 pub use code::{Block, Instruction, Instructions, Point, Trace};
 pub use function::{Original, Replacement, Signature, Value, Wrapper};
-pub use hook::{
-    AtEntry, AtExit, AtUnwind, CallerAddress, EntryArgument, EntryStackPointer, ExitValue, Moment,
-    Source, Sources,
-};
 pub use iced_x86;
 pub use image::{Image, Routine, RoutinePoint};
+pub use moment::{AtEntry, AtExit, AtInstruction, AtUnwind, Moment, RoutineMoment};
+pub use routine_values::{FunctionArgument, ReturnAddress, ReturnValue, StackPointer};
 pub use run::{arguments, install, run, say, set_arguments, stop};
 pub use sampler::Sampler;
 pub use source::{
-    AccessSize, BranchTaken, BranchTarget, ByReference, EffectiveAddress, FallThrough,
-    FloatArgument, FloatResult, FullContext, FunctionArgument, LowVector, Predicate, Register,
-    RegisterMut, ReturnAddress, ReturnValue, StackPointer, SystemCallArgument, SystemCallNumber,
-    ThreadNumber, TimeStamp, access_size, branch_taken, branch_target, effective_address,
-    predicate,
+    AccessSize, BranchTaken, BranchTarget, ByReference, EffectiveAddress, FallThrough, FullContext,
+    InstructionPointer, LowVector, Predicate, Register, RegisterMut, SystemCallArgument,
+    SystemCallNumber, ThreadNumber, TimeStamp, access_size, branch_taken, branch_target,
+    effective_address, predicate,
 };
 pub use tool::{Delivery, ThreadInfo, Tool};
 pub use unspool_binary::{Module, Section, SourceLine};

@@ -7,7 +7,17 @@ use iced_x86::{Mnemonic, Register as Named};
 use unspool_engine::instrument::{self, Branch};
 use unspool_engine::operands::{MemoryOperand, Shape};
 
-use crate::argument::{Address, Argument};
+use crate::argument::{Address, Argument, Word, word_argument};
+use crate::function::Value;
+use crate::moment::{Moment, word_in_memory};
+
+/// The address of the instruction.
+#[derive(Debug, Clone, Copy)]
+pub struct InstructionPointer;
+
+word_argument!(InstructionPointer => Address, |_, instruction| {
+    instrument::Argument::Constant(instruction.address())
+});
 
 /// The value of a general register, all 64 bits of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,17 +42,13 @@ pub enum Register {
     R15,
 }
 
-impl Argument for Register {
-    type Value = u64;
-
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Register(*self as u8)
-    }
-
-    fn value(word: u64, _: usize) -> u64 {
-        word
+impl Register {
+    pub(crate) fn word(self) -> instrument::Argument {
+        instrument::Argument::Register(self as u8)
     }
 }
+
+word_argument!(Register => u64, |this, _| this.word());
 
 /// A general register by reference: what the function makes of it is the program's value when the
 /// function returns. Any register can be changed, the stack pointer too; where the same one is
@@ -77,7 +83,7 @@ impl Argument for ByReference {
     type Value = RegisterMut;
     const IS_WORD: bool = false;
 
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+    fn source(&self, _: instrument::Instruction<'_>) -> instrument::Argument {
         instrument::Argument::Changeable(self.0 as u8)
     }
 
@@ -85,6 +91,33 @@ impl Argument for ByReference {
         RegisterMut {
             word: instrument::argument_word(number),
         }
+    }
+}
+
+/// The low part of a vector register, xmm0 to xmm15: as an `f32`, as an `f64`, or as 64 bits.
+#[derive(Debug, Clone, Copy)]
+pub struct LowVector<V, const N: u8>(PhantomData<V>);
+
+impl<V: Value, const N: u8> LowVector<V, N> {
+    /// The source.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it is a name for a place")]
+    pub const fn new() -> LowVector<V, N> {
+        const { assert!(N < 16, "there are sixteen such registers") };
+        LowVector(PhantomData)
+    }
+}
+
+impl<V: Value, const N: u8> Argument for LowVector<V, N> {
+    type Value = V;
+    const IS_WORD: bool = false;
+
+    fn source(&self, _: instrument::Instruction<'_>) -> instrument::Argument {
+        instrument::Argument::Vector(N)
+    }
+
+    fn value(_: u64, number: usize) -> V {
+        V::from_bits(word_in_memory(number))
     }
 }
 
@@ -97,7 +130,7 @@ impl Argument for FullContext {
     type Value = instrument::Context;
     const IS_WORD: bool = false;
 
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+    fn source(&self, _: instrument::Instruction<'_>) -> instrument::Argument {
         instrument::Argument::Context(0)
     }
 
@@ -125,17 +158,7 @@ pub fn effective_address(operand: &MemoryOperand) -> Option<EffectiveAddress> {
     plain.then_some(EffectiveAddress(*operand))
 }
 
-impl Argument for EffectiveAddress {
-    type Value = Address;
-
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Address(self.0)
-    }
-
-    fn value(word: u64, _: usize) -> Address {
-        Address(word)
-    }
-}
+word_argument!(EffectiveAddress => Address, |this, _| instrument::Argument::Address(this.0));
 
 /// How many bytes are accessed. See [`access_size`].
 #[derive(Debug, Clone, Copy)]
@@ -154,24 +177,16 @@ pub fn access_size(operand: &MemoryOperand) -> Option<AccessSize> {
     known.then_some(AccessSize(*operand))
 }
 
-impl Argument for AccessSize {
-    type Value = u64;
-
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        match self.0.shape {
-            // As an address: count × size.
-            Shape::Repeat { count, .. } => {
-                let scale = self.0.size as u8;
-                instrument::Argument::Address(product(count, scale, &self.0))
-            }
-            _ => instrument::Argument::Constant(u64::from(self.0.size)),
+word_argument!(AccessSize => u64, |this, _| {
+    match this.0.shape {
+        // As an address: count × size.
+        Shape::Repeat { count, .. } => {
+            let scale = this.0.size as u8;
+            instrument::Argument::Address(product(count, scale, &this.0))
         }
+        _ => instrument::Argument::Constant(u64::from(this.0.size)),
     }
-
-    fn value(word: u64, _: usize) -> u64 {
-        word
-    }
-}
+});
 
 /// What would be at `register` × `scale`.
 fn product(register: Named, scale: u8, operand: &MemoryOperand) -> MemoryOperand {
@@ -198,22 +213,14 @@ pub fn branch_taken(instruction: &instrument::Instruction) -> Option<BranchTaken
     (instruction.branch() == Some(Branch::Conditional)).then_some(BranchTaken(()))
 }
 
-impl Argument for BranchTaken {
-    type Value = bool;
-
-    fn source(&self, instruction: &instrument::Instruction) -> instrument::Argument {
-        assert!(
-            branch_taken(instruction).is_some(),
-            "`{}` is not a conditional branch",
-            instruction.disassembly()
-        );
-        instrument::Argument::Taken
-    }
-
-    fn value(word: u64, _: usize) -> bool {
-        word != 0
-    }
-}
+word_argument!(BranchTaken => bool, |_, instruction| {
+    assert!(
+        branch_taken(&instruction).is_some(),
+        "`{}` is not a conditional branch",
+        instruction.disassembly()
+    );
+    instrument::Argument::Taken
+});
 
 /// Where a branch goes if it is taken. See [`branch_target`].
 #[derive(Debug, Clone, Copy)]
@@ -231,9 +238,9 @@ impl Argument for BranchTarget {
     type Value = Address;
     const IS_WORD: bool = false;
 
-    fn source(&self, instruction: &instrument::Instruction) -> instrument::Argument {
+    fn source(&self, instruction: instrument::Instruction<'_>) -> instrument::Argument {
         assert!(
-            branch_target(instruction).is_some(),
+            branch_target(&instruction).is_some(),
             "`{}` is not a branch",
             instruction.disassembly()
         );
@@ -249,17 +256,7 @@ impl Argument for BranchTarget {
 #[derive(Debug, Clone, Copy)]
 pub struct FallThrough;
 
-impl Argument for FallThrough {
-    type Value = Address;
-
-    fn source(&self, instruction: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Constant(instruction.next_address())
-    }
-
-    fn value(word: u64, _: usize) -> Address {
-        Address(word)
-    }
-}
+word_argument!(FallThrough => Address, |_, instruction| instrument::Argument::Constant(instruction.next_address()));
 
 /// Whether an instruction will do anything. See [`predicate`].
 #[derive(Debug, Clone, Copy)]
@@ -296,7 +293,7 @@ impl Argument for Predicate {
     type Value = bool;
     const IS_WORD: bool = false;
 
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+    fn source(&self, _: instrument::Instruction<'_>) -> instrument::Argument {
         self.0
     }
 
@@ -305,37 +302,11 @@ impl Argument for Predicate {
     }
 }
 
-/// The stack pointer.
-#[derive(Debug, Clone, Copy)]
-pub struct StackPointer;
-
-impl Argument for StackPointer {
-    type Value = Address;
-
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Register(Register::Rsp as u8)
-    }
-
-    fn value(word: u64, _: usize) -> Address {
-        Address(word)
-    }
-}
-
 /// The number of the system call, before the instruction that makes it.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemCallNumber;
 
-impl Argument for SystemCallNumber {
-    type Value = u64;
-
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Register(Register::Rax as u8)
-    }
-
-    fn value(word: u64, _: usize) -> u64 {
-        word
-    }
-}
+word_argument!(SystemCallNumber => u64, |_, _| Register::Rax.word());
 
 /// An argument of the system call, 0 to 5, before the instruction that makes it. (What it returns,
 /// [`Tool::system_call_exit`](crate::Tool::system_call_exit) tells.)
@@ -345,7 +316,7 @@ pub struct SystemCallArgument<const N: usize>;
 impl<const N: usize> Argument for SystemCallArgument<N> {
     type Value = u64;
 
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
+    fn source(&self, _: instrument::Instruction<'_>) -> instrument::Argument {
         const { assert!(N < 6, "a system call has six arguments") };
         let registers = [
             Register::Rdi,
@@ -355,129 +326,11 @@ impl<const N: usize> Argument for SystemCallArgument<N> {
             Register::R8,
             Register::R9,
         ];
-        instrument::Argument::Register(registers[N] as u8)
+        registers[N].word()
     }
 
     fn value(word: u64, _: usize) -> u64 {
         word
-    }
-}
-
-/// An integer or pointer that a function is called with, the first one being number 0, at the
-/// function's first instruction: as C's calling convention passes it. 0 where it is on a stack
-/// that is not there.
-#[derive(Debug, Clone, Copy)]
-pub struct FunctionArgument<const N: usize>;
-
-/// How many of them are in registers.
-const IN_REGISTERS: usize = 6;
-
-impl<const N: usize> Argument for FunctionArgument<N> {
-    type Value = u64;
-    const IS_WORD: bool = N < IN_REGISTERS;
-
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        let registers = [
-            Register::Rdi,
-            Register::Rsi,
-            Register::Rdx,
-            Register::Rcx,
-            Register::R8,
-            Register::R9,
-        ];
-        let register = registers.get(N).copied().unwrap_or(Register::Rsp);
-        instrument::Argument::Register(register as u8)
-    }
-
-    fn value(word: u64, _: usize) -> u64 {
-        if N < IN_REGISTERS {
-            return word;
-        }
-        // Behind the return address.
-        let place = word.wrapping_add(8 * (N - IN_REGISTERS + 1) as u64);
-        instrument::program_word(place).unwrap_or(0)
-    }
-}
-
-/// A floating-point number that a function is called with or returns: `V` is `f32` or `f64`. See
-/// [`FloatArgument`] and [`FloatResult`].
-#[derive(Debug, Clone, Copy)]
-pub struct LowVector<V, const N: u8>(PhantomData<V>);
-
-impl<V, const N: u8> LowVector<V, N> {
-    /// The source.
-    #[must_use]
-    #[expect(clippy::new_without_default, reason = "it is a name for a place")]
-    pub const fn new() -> LowVector<V, N> {
-        const { assert!(N < 16, "there are sixteen such registers") };
-        LowVector(PhantomData)
-    }
-}
-
-/// The floating-point argument of number `N` among those, 0 to 7, at a function's first
-/// instruction.
-pub type FloatArgument<V, const N: u8> = LowVector<V, N>;
-
-/// The floating-point number that a function returns, before its return.
-pub type FloatResult<V> = LowVector<V, 0>;
-
-impl<const N: u8> Argument for LowVector<f64, N> {
-    type Value = f64;
-    const IS_WORD: bool = false;
-
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Vector(N)
-    }
-
-    fn value(_: u64, number: usize) -> f64 {
-        f64::from_bits(word_in_memory(number))
-    }
-}
-
-impl<const N: u8> Argument for LowVector<f32, N> {
-    type Value = f32;
-    const IS_WORD: bool = false;
-
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Vector(N)
-    }
-
-    fn value(_: u64, number: usize) -> f32 {
-        f32::from_bits(word_in_memory(number) as u32)
-    }
-}
-
-/// The integer or pointer that a function returns, before its return.
-#[derive(Debug, Clone, Copy)]
-pub struct ReturnValue;
-
-impl Argument for ReturnValue {
-    type Value = u64;
-
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Register(Register::Rax as u8)
-    }
-
-    fn value(word: u64, _: usize) -> u64 {
-        word
-    }
-}
-
-/// Where a function returns to, at its first instruction or before its return: the word on top of
-/// the stack. `None` if the stack is not there.
-#[derive(Debug, Clone, Copy)]
-pub struct ReturnAddress;
-
-impl Argument for ReturnAddress {
-    type Value = Option<Address>;
-    const IS_WORD: bool = false;
-
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Register(Register::Rsp as u8)
-    }
-
-    fn value(word: u64, _: usize) -> Option<Address> {
-        instrument::program_word(word).map(Address)
     }
 }
 
@@ -485,12 +338,12 @@ impl Argument for ReturnAddress {
 #[derive(Debug, Clone, Copy)]
 pub struct ThreadNumber;
 
-impl Argument for ThreadNumber {
+impl<M: Moment> Argument<M> for ThreadNumber {
     type Value = u32;
     const IS_WORD: bool = false;
 
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Constant(0)
+    fn source(&self, _: M::Site<'_>) -> M::Source {
+        M::constant(0)
     }
 
     fn value(_: u64, _: usize) -> u32 {
@@ -502,22 +355,16 @@ impl Argument for ThreadNumber {
 #[derive(Debug, Clone, Copy)]
 pub struct TimeStamp;
 
-impl Argument for TimeStamp {
+impl<M: Moment> Argument<M> for TimeStamp {
     type Value = u64;
     const IS_WORD: bool = false;
 
-    fn source(&self, _: &instrument::Instruction) -> instrument::Argument {
-        instrument::Argument::Constant(0)
+    fn source(&self, _: M::Site<'_>) -> M::Source {
+        M::constant(0)
     }
 
     fn value(_: u64, _: usize) -> u64 {
         // SAFETY: the instruction is one that every such processor has.
         unsafe { std::arch::x86_64::_rdtsc() }
     }
-}
-
-/// An argument's word that is not in a register.
-fn word_in_memory(number: usize) -> u64 {
-    // SAFETY: the words are this thread's, and only inserted code writes them.
-    unsafe { instrument::argument_word(number).read() }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use unspool_tool::{
-    Address, Constant, Counter, EntryStackPointer, Image, ThreadInfo, Tool, Trace, arguments, say,
+    Address, Constant, Counter, Image, StackPointer, ThreadInfo, Tool, Trace, arguments, say,
 };
 
 /// Routines that are named have so many thousandths of all instructions, unless the argument
@@ -149,7 +149,7 @@ impl Tool for CallTree {
         for routine in image.routines() {
             let number = Constant(names.len());
             names.push(routine.name());
-            let arguments = (number, EntryStackPointer);
+            let arguments = (number, StackPointer);
             routine.entry().call(CallTree::entered, arguments);
             routine.exit().call(CallTree::left, arguments);
             routine.unwind().call(CallTree::left, arguments);

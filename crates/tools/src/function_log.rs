@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use unspool_tool::{
-    Address, Constant, EntryArgument, EntryStackPointer, ExitValue, Image, Tool, Trace, arguments,
+    Address, Constant, FunctionArgument, Image, ReturnValue, StackPointer, Tool, Trace, arguments,
     say,
 };
 
@@ -60,20 +60,17 @@ impl Tool for FunctionLog {
                 let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
                 let number = Constant(names.len());
                 names.push(name.to_owned());
-                let argument = EntryArgument::<Address>::new;
                 let first = (
                     number,
-                    EntryStackPointer,
-                    argument(0),
-                    argument(1),
-                    argument(2),
+                    StackPointer,
+                    FunctionArgument::<Address, 0>::new(),
+                    FunctionArgument::<Address, 1>::new(),
+                    FunctionArgument::<Address, 2>::new(),
                 );
-                let last = (EntryStackPointer, ExitValue::<Address>::new());
+                let last = (StackPointer, ReturnValue::<Address>::new());
                 routine.entry().call(FunctionLog::entered, first);
                 routine.exit().call(FunctionLog::returned, last);
-                routine
-                    .unwind()
-                    .call(FunctionLog::unwound, (EntryStackPointer,));
+                routine.unwind().call(FunctionLog::unwound, (StackPointer,));
             }
         }
     }

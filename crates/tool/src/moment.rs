@@ -1,0 +1,103 @@
+//! When something is called. An argument says of each moment whether it can be known then.
+
+use unspool_engine::instrument;
+use unspool_engine::instrument::functions::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
+
+/// When something is called.
+pub trait Moment: 'static {
+    /// What is known of the place when the call is inserted there.
+    #[doc(hidden)]
+    type Site<'a>: Copy;
+    /// Where the engine takes a value from.
+    #[doc(hidden)]
+    type Source;
+    /// The words that the engine passes.
+    #[doc(hidden)]
+    type Words;
+    /// Where it takes a constant from.
+    #[doc(hidden)]
+    fn constant(word: u64) -> Self::Source;
+    /// The word of an argument.
+    #[doc(hidden)]
+    fn word(words: &Self::Words, number: usize) -> u64;
+}
+
+/// An instruction is about to be executed, or has been.
+#[derive(Debug)]
+pub enum AtInstruction {}
+/// A routine is entered.
+#[derive(Debug)]
+pub enum AtEntry {}
+/// A routine returns.
+#[derive(Debug)]
+pub enum AtExit {}
+/// A routine is left otherwise.
+#[derive(Debug)]
+pub enum AtUnwind {}
+
+impl Moment for AtInstruction {
+    type Site<'a> = instrument::Instruction<'a>;
+    type Source = instrument::Argument;
+    type Words = [u64; instrument::REGISTER_ARGUMENTS];
+
+    fn constant(word: u64) -> instrument::Argument {
+        instrument::Argument::Constant(word)
+    }
+
+    #[expect(
+        clippy::inline_always,
+        reason = "the number is a constant, and functions that are called often must be short"
+    )]
+    #[inline(always)]
+    fn word(words: &Self::Words, number: usize) -> u64 {
+        words
+            .get(number)
+            .copied()
+            .unwrap_or_else(|| word_in_memory(number))
+    }
+}
+
+/// An argument's word that is not in a register.
+pub(crate) fn word_in_memory(number: usize) -> u64 {
+    // SAFETY: the words are this thread's, and only inserted code writes them.
+    unsafe { instrument::argument_word(number).read() }
+}
+
+/// A moment of a routine.
+pub trait RoutineMoment: 'static {
+    /// The calls of that moment.
+    #[doc(hidden)]
+    fn list(hooks: &mut Hooks) -> &mut Vec<HookCall>;
+}
+
+impl RoutineMoment for AtEntry {
+    fn list(hooks: &mut Hooks) -> &mut Vec<HookCall> {
+        &mut hooks.entry
+    }
+}
+
+impl RoutineMoment for AtExit {
+    fn list(hooks: &mut Hooks) -> &mut Vec<HookCall> {
+        &mut hooks.exit
+    }
+}
+
+impl RoutineMoment for AtUnwind {
+    fn list(hooks: &mut Hooks) -> &mut Vec<HookCall> {
+        &mut hooks.unwind
+    }
+}
+
+impl<M: RoutineMoment> Moment for M {
+    type Site<'a> = ();
+    type Source = HookValue;
+    type Words = [u64; MOST_ARGUMENTS];
+
+    fn constant(word: u64) -> HookValue {
+        HookValue::Constant(word)
+    }
+
+    fn word(words: &Self::Words, number: usize) -> u64 {
+        words[number]
+    }
+}
