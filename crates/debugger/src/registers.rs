@@ -68,7 +68,7 @@ struct Register {
 #[derive(Debug)]
 struct Feature {
     name: &'static str,
-    types: &'static str,
+    types: &'static [&'static str],
     registers: Vec<Register>,
 }
 
@@ -87,29 +87,21 @@ const FLAGS_TYPE: &str = r#"<flags id="i386_eflags" size="4">
 <field name="OF" start="11" end="11"/><field name="NT" start="14" end="14"/><field name="RF" start="16" end="16"/>
 <field name="VM" start="17" end="17"/><field name="AC" start="18" end="18"/><field name="ID" start="21" end="21"/>
 </flags>"#;
-const SSE_TYPES: &str = r#"<vector id="v4f" type="ieee_single" count="4"/>
+const VECTOR_TYPE: &str = r#"<vector id="v4f" type="ieee_single" count="4"/>
 <vector id="v2d" type="ieee_double" count="2"/><vector id="v16i8" type="int8" count="16"/>
 <vector id="v8i16" type="int16" count="8"/><vector id="v4i32" type="int32" count="4"/>
 <vector id="v2i64" type="int64" count="2"/>
 <union id="vec128"><field name="v4_float" type="v4f"/><field name="v2_double" type="v2d"/>
 <field name="v16_int8" type="v16i8"/><field name="v8_int16" type="v8i16"/>
 <field name="v4_int32" type="v4i32"/><field name="v2_int64" type="v2i64"/>
-<field name="uint128" type="uint128"/></union>
-<flags id="i386_mxcsr" size="4"><field name="IE" start="0" end="0"/><field name="DE" start="1" end="1"/>
+<field name="uint128" type="uint128"/></union>"#;
+const MXCSR_TYPE: &str = r#"<flags id="i386_mxcsr" size="4"><field name="IE" start="0" end="0"/><field name="DE" start="1" end="1"/>
 <field name="ZE" start="2" end="2"/><field name="OE" start="3" end="3"/><field name="UE" start="4" end="4"/>
 <field name="PE" start="5" end="5"/><field name="DAZ" start="6" end="6"/><field name="IM" start="7" end="7"/>
 <field name="DM" start="8" end="8"/><field name="ZM" start="9" end="9"/><field name="OM" start="10" end="10"/>
 <field name="UM" start="11" end="11"/><field name="PM" start="12" end="12"/><field name="FZ" start="15" end="15"/>
 </flags>"#;
-const AVX512_TYPES: &str = r#"<vector id="v4f" type="ieee_single" count="4"/>
-<vector id="v2d" type="ieee_double" count="2"/><vector id="v16i8" type="int8" count="16"/>
-<vector id="v8i16" type="int16" count="8"/><vector id="v4i32" type="int32" count="4"/>
-<vector id="v2i64" type="int64" count="2"/>
-<union id="vec128"><field name="v4_float" type="v4f"/><field name="v2_double" type="v2d"/>
-<field name="v16_int8" type="v16i8"/><field name="v8_int16" type="v8i16"/>
-<field name="v4_int32" type="v4i32"/><field name="v2_int64" type="v2i64"/>
-<field name="uint128" type="uint128"/></union>
-<vector id="v2ui128" type="uint128" count="2"/>"#;
+const PAIR_TYPE: &str = r#"<vector id="v2ui128" type="uint128" count="2"/>"#;
 
 const X87_REGISTERS: usize = 32;
 const XMM: usize = 160;
@@ -153,7 +145,7 @@ impl Layout {
         if let Some(at) = component(AVX, enabled) {
             features.push(rows(
                 "org.gnu.gdb.i386.avx",
-                "",
+                &[],
                 &[("ymm{}h", 0, 16, 16, "uint128", at)],
             ));
             components |= 1 << AVX;
@@ -161,7 +153,7 @@ impl Layout {
         let wide = [MASKS, UPPER_HALVES, SECOND_HALF].map(|number| component(number, enabled));
         if let [Some(masks), Some(upper), Some(second)] = wide {
             // Of registers 16 to 31 the whole 64 bytes are in one place.
-            let mut feature = rows("org.gnu.gdb.i386.avx512", AVX512_TYPES, &[]);
+            let mut feature = rows("org.gnu.gdb.i386.avx512", &[VECTOR_TYPE, PAIR_TYPE], &[]);
             let all = &mut feature.registers;
             let whole = |number: usize, at: usize, bytes| {
                 Origin::Extended(second + 64 * (number - 16) + at, bytes)
@@ -199,7 +191,12 @@ impl Layout {
              <target><architecture>i386:x86-64</architecture><osabi>GNU/Linux</osabi>\n",
         );
         for feature in &self.features {
-            let _ = writeln!(text, "<feature name=\"{}\">{}", feature.name, feature.types);
+            let _ = writeln!(
+                text,
+                "<feature name=\"{}\">{}",
+                feature.name,
+                feature.types.concat()
+            );
             for register in &feature.registers {
                 let Register {
                     name, bytes, kind, ..
@@ -361,7 +358,7 @@ fn core() -> Feature {
     registers.extend(control.map(|(name, origin)| register(name, 4, "int", origin)));
     Feature {
         name: "org.gnu.gdb.i386.core",
-        types: FLAGS_TYPE,
+        types: &[FLAGS_TYPE],
         registers,
     }
 }
@@ -370,7 +367,7 @@ fn sse() -> Feature {
     const MXCSR: usize = 24;
     let mut feature = rows(
         "org.gnu.gdb.i386.sse",
-        SSE_TYPES,
+        &[VECTOR_TYPE, MXCSR_TYPE],
         &[("xmm{}", 0, 16, 16, "vec128", XMM)],
     );
     let mxcsr = register("mxcsr", 4, "i386_mxcsr", Origin::Extended(MXCSR, 4));
@@ -381,7 +378,7 @@ fn sse() -> Feature {
 fn linux() -> Feature {
     Feature {
         name: "org.gnu.gdb.i386.linux",
-        types: "",
+        types: &[],
         registers: vec![register("orig_rax", 8, "int", Origin::Call)],
     }
 }
@@ -389,7 +386,7 @@ fn linux() -> Feature {
 fn segments() -> Feature {
     Feature {
         name: "org.gnu.gdb.i386.segments",
-        types: "",
+        types: &[],
         registers: vec![
             register("fs_base", 8, "int", Origin::FsBase),
             register("gs_base", 8, "int", Origin::Constant(0)),
@@ -401,7 +398,7 @@ fn segments() -> Feature {
 /// of each, type, and where they begin.
 type Row = (&'static str, usize, usize, usize, &'static str, usize);
 
-fn rows(name: &'static str, types: &'static str, rows: &[Row]) -> Feature {
+fn rows(name: &'static str, types: &'static [&'static str], rows: &[Row]) -> Feature {
     let row = |&(pattern, first, count, bytes, kind, at): &Row| {
         (0..count).map(move |index| {
             let name = pattern.replace("{}", &(first + index).to_string());

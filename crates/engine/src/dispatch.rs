@@ -33,9 +33,7 @@ pub fn run(thread: &mut Thread) -> i32 {
                 finish::park(thread);
             }
             trace::interrupted(thread);
-            if std::mem::take(&mut thread.trap_due) {
-                trap(thread);
-            }
+            trap(thread);
             deliver::deliver(thread);
             entry = None;
         }
@@ -43,8 +41,7 @@ pub fn run(thread: &mut Thread) -> i32 {
             return status;
         }
         let midway = matches!(entry, Some((_, Resume::Midway)));
-        if thread.trap_due && !midway {
-            thread.trap_due = false;
+        if thread.trap_due.is_due() && !midway {
             flush::leave(thread);
             trap(thread);
             deliver::deliver(thread);
@@ -92,9 +89,10 @@ fn enter(
         }
     }
     let entry = leave(process, thread);
-    if let (Some((_, Resume::Midway)), true) = (entry, thread.is_stepped()) {
+    if let Some((_, Resume::Midway)) = entry {
         // The instruction is not over; only a `popf` that took the flag away is.
-        thread.trap_due = false;
+        thread.trap_due.program &= !thread.trap_flag;
+        thread.trap_due.debugger = false;
     }
     entry
 }
@@ -110,12 +108,13 @@ fn step_out(thread: &mut Thread) {
     }
 }
 
-/// The trap behind an instruction is the debugger's, the program's, or both's.
+/// Gives the trap behind an instruction, if one is due.
 fn trap(thread: &mut Thread) {
-    // Without a debugger it is the program's, also if the instruction has cleared the flag.
-    let is_programs = thread.trap_flag || !thread.debug.step;
-    debug::stepped(thread);
-    if is_programs {
+    let due = std::mem::take(&mut thread.trap_due);
+    if due.debugger {
+        debug::stepped(thread);
+    }
+    if due.program {
         deliver::put_first(thread, deliver::single_step(thread.pc()));
     }
 }
@@ -200,7 +199,8 @@ fn leave_fragment(
             // it was in force still causes the trap behind this instruction.
             if thread.stepping {
                 thread.stepping = false;
-                thread.trap_due = std::mem::take(&mut thread.trap_flag);
+                thread.trap_due.program |= std::mem::take(&mut thread.trap_flag);
+                thread.trap_due.debugger |= thread.debug.step;
             }
             None
         }

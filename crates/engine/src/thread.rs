@@ -96,8 +96,8 @@ pub struct Thread {
     pub(crate) debug: crate::debug::OfThread,
     /// The last branch whose target no address can be.
     pub refused: Option<Refused>,
-    /// Whether the trap behind an instruction is due, which the program's trap flag asked for.
-    pub trap_due: bool,
+    /// For whom a trap is due behind the instruction that has just been executed.
+    pub trap_due: TrapDue,
     /// What signals do in this process.
     pub actions: Arc<Actions>,
     /// Whether the thread is writing the trace, so that a broken pipe is the trace's own.
@@ -114,6 +114,26 @@ pub struct Thread {
     /// The trace of this thread; null if there is none. A child between `vfork` and
     /// `execve` uses its parent's.
     pub trace: *mut crate::trace::ThreadTrace,
+}
+
+/// For whom a trap is due behind an instruction. That is known when the instruction is over, and
+/// not any more when the trap is given: the instruction may have cleared the program's flag, and
+/// the debugger may have gone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TrapDue {
+    /// The program's trap flag was set.
+    pub program: bool,
+    /// A debugger steps the thread.
+    pub debugger: bool,
+}
+
+impl TrapDue {
+    /// Whether it is due at all.
+    #[must_use]
+    #[inline]
+    pub fn is_due(self) -> bool {
+        self.program || self.debugger
+    }
 }
 
 thread_local! {
@@ -144,7 +164,7 @@ impl Thread {
             step_from: 0,
             debug: crate::debug::OfThread::default(),
             refused: None,
-            trap_due: false,
+            trap_due: TrapDue::default(),
             actions,
             writing: false,
             place: Place::Process,

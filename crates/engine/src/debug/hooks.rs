@@ -106,6 +106,7 @@ fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
         return Told::No;
     }
     thread.debug.step = false;
+    thread.trap_due.debugger = false;
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).flags &= !TRAP_FLAG };
     let offers = matches!(event, Some(Reason::Signal(_)));
@@ -134,16 +135,13 @@ fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
             finish::park(thread);
         }
     }
-    let stand = world.stand(thread);
-    stand.at = At::Running;
-    let changed = stand.registers.take().filter(|_| stand.changed);
-    let signal = stand.signal.take();
-    thread.debug.step = std::mem::take(&mut stand.step);
+    let orders = world.stand(thread).go_on();
     drop(world);
-    if let Some(registers) = changed {
-        go_on_with(thread, &registers);
+    thread.debug.step = orders.step;
+    if let Some(registers) = orders.registers {
+        go_on_with(thread, &registers, None);
     }
-    match (&mut told, signal) {
+    match (&mut told, orders.signal) {
         (Told::Yes(passed), signal) if offers => *passed = signal,
         (_, Some(signal)) => inject(thread, signal),
         _ => {}
@@ -151,12 +149,14 @@ fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
     told
 }
 
-/// Registers that the debugger has changed become the thread's.
-fn go_on_with(thread: &mut Thread, registers: &Registers) {
+/// Registers that the debugger has changed become the thread's. If they say that the system call
+/// in which the thread was goes on, it ends with `result`, or is made again without one.
+fn go_on_with(thread: &mut Thread, registers: &Registers, result: Option<i64>) {
     registers.install(thread);
     if registers.call_goes_on() {
-        thread.set_register(gpr::RAX, registers.call as u64);
-        thread.set_pc(registers.pc.wrapping_sub(SYSCALL_LENGTH));
+        let back = if result.is_none() { SYSCALL_LENGTH } else { 0 };
+        thread.set_register(gpr::RAX, result.unwrap_or(registers.call) as u64);
+        thread.set_pc(registers.pc.wrapping_sub(back));
     }
 }
 
@@ -222,7 +222,7 @@ pub(crate) fn stepped(thread: &mut Thread) {
 pub(crate) fn at_breakpoint(thread: &mut Thread) -> bool {
     if concerns(thread) {
         thread.debug.step = false;
-        thread.trap_due &= thread.trap_flag;
+        thread.trap_due.debugger = false;
         thread.debug.event.get_or_insert(Reason::Breakpoint);
         return true;
     }
@@ -263,8 +263,8 @@ pub(crate) fn call_begins(thread: &Thread, call: &Call) {
     }
 }
 
-/// The system call is over, with its result if it has one, or is to be made again. Returns whether the registers are
-/// already what they should be.
+/// The system call is over, with its result if it has one, or is to be made again. Returns
+/// whether the registers are already what they should be.
 pub(crate) fn call_ends(thread: &mut Thread, result: Option<i64>, restart: bool) -> bool {
     if !concerns(thread) {
         return false;
@@ -279,31 +279,21 @@ pub(crate) fn call_ends(thread: &mut Thread, result: Option<i64>, restart: bool)
         }
     }
     let stand = world.stand(thread);
-    stand.at = At::Running;
-    let changed = stand.registers.take().filter(|_| stand.changed);
     let resumed = stand.resumed;
-    let (step, signal) = (std::mem::take(&mut stand.step), stand.signal.take());
+    let orders = stand.go_on();
     drop(world);
     if resumed {
-        thread.debug.step = step;
-        thread.trap_due &= thread.trap_flag;
+        thread.debug.step = orders.step;
+        thread.trap_due.debugger = false;
         stepped(thread);
     }
-    if let Some(signal) = signal {
+    if let Some(signal) = orders.signal {
         inject(thread, signal);
     }
-    let (Some(registers), Some(result)) = (changed, result) else {
+    let (Some(registers), Some(result)) = (orders.registers, result) else {
         return false;
     };
-    registers.install(thread);
-    if registers.call_goes_on() {
-        let (rax, back) = match restart {
-            true => (registers.call, SYSCALL_LENGTH),
-            false => (result, 0),
-        };
-        thread.set_register(gpr::RAX, rax as u64);
-        thread.set_pc(registers.pc.wrapping_sub(back));
-    }
+    go_on_with(thread, &registers, (!restart).then_some(result));
     true
 }
 

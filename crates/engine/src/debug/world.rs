@@ -76,6 +76,28 @@ pub(super) struct Stand {
     pub(super) changed: bool,
 }
 
+/// With what a thread goes on.
+pub(super) struct Orders {
+    /// Registers that the debugger has changed.
+    pub(super) registers: Option<Box<Registers>>,
+    /// The signal that it is to get.
+    pub(super) signal: Option<i32>,
+    /// Whether it is to execute one instruction only.
+    pub(super) step: bool,
+}
+
+impl Stand {
+    /// The thread goes on.
+    pub(super) fn go_on(&mut self) -> Orders {
+        self.at = At::Running;
+        Orders {
+            registers: self.registers.take().filter(|_| self.changed),
+            signal: self.signal.take(),
+            step: std::mem::take(&mut self.step),
+        }
+    }
+}
+
 pub(super) struct World {
     /// Whether a debugger is there.
     pub(super) attached: bool,

@@ -353,7 +353,7 @@ fn step(thread: &mut Thread, context: &mut Context) {
     if thread.trap_flag && !context.trap_flag() {
         // The instruction was the program's `popf`, and has taken its trap flag away.
         thread.trap_flag = false;
-        thread.trap_due = true;
+        thread.trap_due.program = true;
     }
     if std::mem::take(&mut thread.pushes_flags) {
         let second_byte = context.registers[libc::REG_RSP as usize] as u64 + 1;
@@ -370,7 +370,10 @@ fn step(thread: &mut Thread, context: &mut Context) {
         // SAFETY: the slots belong to this thread.
         unsafe { (*thread.slots).pending = 1 };
         thread.stepping = false;
-        thread.trap_due |= thread.is_stepped() && thread.step_from == 0;
+        if thread.step_from == 0 {
+            thread.trap_due.program |= thread.trap_flag;
+            thread.trap_due.debugger |= thread.debug.step;
+        }
         context.set_trap_flag(false);
     }
 }
