@@ -360,7 +360,10 @@ impl MonitorCmd for Debugged<'_> {
         let words = String::from_utf8_lossy(words);
         match self.debuggee.ask_tool(words.trim()) {
             Some(answer) => outputln!(out, "{answer}"),
-            None => outputln!(out, "the program runs under no tool that has commands"),
+            None => outputln!(
+                out,
+                "the program runs under no tool that knows this command"
+            ),
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 
 use crate::new_tool::with_cargo;
-use crate::observer::{COMMAND, Verdict, natively, run, trial, wrong};
+use crate::observer::{COMMAND, Verdict, example, natively, run, trial, wrong};
 use crate::scratch::Scratch;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -197,20 +197,10 @@ fn programs(scratch: &Scratch) -> Result<PathBuf, Verdict> {
     let folder = scratch.path().join("programs");
     std::fs::create_dir(&folder)?;
     std::os::unix::fs::symlink(&*COMMAND, folder.join("unspool"))?;
-    // …/release/deps/TEST
-    let own = std::env::current_exe()?;
-    let release = own.ancestors().nth(2).unwrap_or(&own);
-    for example in std::fs::read_dir(root().join("crates/tool/examples"))? {
-        let name = example?.path().with_extension("");
+    for file in std::fs::read_dir(root().join("crates/tool/examples"))? {
+        let name = file?.path().with_extension("");
         let name = name.file_name().unwrap_or_default();
-        let built = release.join("examples").join(name);
-        if !built.is_file() {
-            return Err(Verdict::CannotTell(format!(
-                "{} is not built (cargo build --release --examples -p unspool-tool)",
-                built.display()
-            )));
-        }
-        std::os::unix::fs::symlink(built, folder.join(name))?;
+        std::os::unix::fs::symlink(example(name)?, folder.join(name))?;
     }
     Ok(folder)
 }

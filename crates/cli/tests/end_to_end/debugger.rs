@@ -9,13 +9,13 @@ use unspool_guests::{Ending, Invocation, Outcome, Requirement};
 
 use self::remote::{Remote, first_thread};
 use crate::guest_programs::build;
-use crate::observer::{Verdict, natively, require, run, trial, unspool};
+use crate::observer::{Verdict, example, natively, require, run, trial, unspool, wrong};
 use crate::scratch::Scratch;
 
 type Test = fn(&Scratch) -> Result<(), Verdict>;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 10] = [
+    let tests: [(&str, Test); 13] = [
         ("breakpoints_are_hit_as_often", breakpoints),
         ("steps_are_those_of_the_processor", steps),
         ("threads_and_functions_are_named", threads),
@@ -23,6 +23,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("watched_memory_names_the_writer", watches),
         ("watching_a_string_instruction", strings),
         ("ends_are_reported", ends),
+        ("code_loaded_later_has_breakpoints", loaded_later),
+        ("children_and_other_programs_go_on", processes),
+        ("tools_stop_and_answer", own_tool),
         ("interrupts_and_detaches", interrupts),
         ("a_client_that_talks_nonsense_goes", nonsense),
         ("other_machines_cannot_connect", loopback),
@@ -80,10 +83,20 @@ pub(super) fn debugged(
     command: &[&Path],
     commands: &str,
 ) -> Result<(String, Outcome), Verdict> {
-    let remote = Remote::start(scratch, options, command)?;
+    converse(scratch, Remote::start(scratch, options, command)?, commands)
+}
+
+/// What gdb says to commands, and what becomes of the program.
+fn converse(
+    scratch: &Scratch,
+    remote: Remote,
+    commands: &str,
+) -> Result<(String, Outcome), Verdict> {
     let target = format!("target remote {}", remote.socket().display());
     let said = run(scratch, &gdb(scratch, &["-ex", &target], commands)?)?;
-    Ok((said.stdout_text(), remote.outcome()?))
+    // What a tool answers goes to standard error.
+    let all = said.stdout_text() + &said.stderr_text();
+    Ok((all, remote.outcome()?))
 }
 
 pub(super) fn expect(text: &str, parts: &[&str]) -> Result<(), Verdict> {
@@ -260,6 +273,91 @@ fn ends(scratch: &Scratch) -> Result<(), Verdict> {
     let (_, outcome) = debugged(scratch, &["run"], &crash, "kill\n")?;
     if outcome.ending != Ending::Signalled(libc::SIGKILL) {
         return Err(format!("{:?}", outcome.ending).into());
+    }
+    Ok(())
+}
+
+/// A breakpoint in a library that the program loads when it runs is hit as often as it is passed.
+fn loaded_later(scratch: &Scratch) -> Result<(), Verdict> {
+    let program = guest("debugging/processes")?;
+    let commands = "set breakpoint pending on\nbreak cbrt\nbreak y0\nignore 1 100\n\
+        ignore 2 100\ncontinue\ninfo breakpoints\n";
+    let (said, outcome) = debugged(scratch, &["run"], &[&program], commands)?;
+    expect(
+        &said,
+        &["breakpoint already hit 3 times", "exited normally"],
+    )?;
+    if said.matches("already hit").count() != 1 {
+        return Err(format!("a breakpoint was hit that nobody passed:\n{said}").into());
+    }
+    expect_status(&outcome, 0)
+}
+
+/// A forked child, and what the program becomes, run on without gdb and are not kept by its
+/// breakpoints and watchpoints; it is said that gdb will not see the latter.
+fn processes(scratch: &Scratch) -> Result<(), Verdict> {
+    let program = guest("debugging/processes")?;
+    let again = [&*program, Path::new("again")];
+    let commands = "break visit if value == 3\nwatch sum if sum == 6\ncontinue\ncontinue\n\
+        info breakpoints\ncontinue\n";
+    let (said, outcome) = debugged(scratch, &["run"], &again, commands)?;
+    expect(&said, &["visit (value=3)", "New value = 6"])?;
+    expect_status(&outcome, 4)?;
+    if outcome.stdout_text() != "6, in the child 11\n" {
+        return Err(format!("the program said {}{said}", outcome.stdout_text()).into());
+    }
+    expect(
+        &outcome.stderr_text(),
+        &["executes another one, which the debugger does not follow"],
+    )
+}
+
+/// A tool of one's own has the program stopped where it wants, once, and answers to commands; one
+/// that has no commands says so. Without gdb nothing is stopped.
+fn own_tool(scratch: &Scratch) -> Result<(), Verdict> {
+    let program = guest("debugging/recursion")?;
+    let tool = example("deep_stack")?;
+    let remote = Remote::start_by(scratch, |socket| {
+        natively(scratch, &[&*tool])
+            .arguments(["--gdb", socket, "65536", "--"])
+            .arguments([&*program])
+    })?;
+    let commands = "monitor deepest\ncontinue\nprint depth\nmonitor deepest\n\
+        monitor nonsense\ncontinue\n";
+    let (said, outcome) = converse(scratch, remote, commands)?;
+    expect(
+        &said,
+        &[
+            "\n0 bytes\n",
+            "SIGTRAP",
+            "no tool that knows this command",
+            "exited normally",
+        ],
+    )?;
+    let after = |mark: &str| -> Option<u64> {
+        let rest = said.split(mark).nth(1)?;
+        rest.split_whitespace().next()?.parse().ok()
+    };
+    // Each of its calls takes 1 KiB and a little.
+    let depth = after("$1 = ");
+    if depth.is_none_or(|depth| !(50..=64).contains(&depth)) || said.matches("SIGTRAP").count() != 1
+    {
+        return Err(format!("stopped at a depth of {depth:?} calls:\n{said}").into());
+    }
+    expect_status(&outcome, 0)?;
+    let told = outcome.stderr_text();
+    expect(&told, &["the stack is 6"])?;
+    let without = natively(scratch, &[&*tool])
+        .arguments(["65536", "--"])
+        .arguments([&*program]);
+    let without = run(scratch, &without)?;
+    expect_status(&without, 0)?;
+    if without.stdout_text() != outcome.stdout_text() {
+        return Err(wrong(
+            "the same output",
+            &natively(scratch, &[&*tool]),
+            &without,
+        ));
     }
     Ok(())
 }

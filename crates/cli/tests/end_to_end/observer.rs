@@ -42,6 +42,21 @@ pub(crate) static COMMAND: LazyLock<PathBuf> =
         None => env!("CARGO_BIN_EXE_unspool").into(),
     });
 
+/// A tool of `crates/tool/examples`, which is built with the tests.
+pub(crate) fn example(name: impl AsRef<OsStr>) -> Result<PathBuf, Verdict> {
+    // …/release/deps/TEST
+    let own = std::env::current_exe()?;
+    let release = own.ancestors().nth(2).unwrap_or(&own);
+    let built = release.join("examples").join(name.as_ref());
+    if built.is_file() {
+        return Ok(built);
+    }
+    Err(Verdict::CannotTell(format!(
+        "{} is not built (cargo build --release --examples -p unspool-tool)",
+        built.display()
+    )))
+}
+
 /// Where the tests look for programs: not where a user's own tools may replace them.
 pub(crate) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

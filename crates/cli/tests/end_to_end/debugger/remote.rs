@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use unspool_guests::Outcome;
+use unspool_guests::{Invocation, Outcome};
 
 use crate::observer::{Verdict, unspool};
 use crate::scratch::Scratch;
@@ -21,21 +21,28 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Starts it, and waits until somebody can connect.
+    /// Starts it by the command, and waits until somebody can connect.
     pub(super) fn start(
         scratch: &Scratch,
         options: &[&str],
         command: &[&Path],
     ) -> Result<Remote, Verdict> {
+        Remote::start_by(scratch, |socket| {
+            let (first, rest) = options.split_at(options.len().min(2));
+            let words = [first, &["--gdb", socket], rest, &["--"]].concat();
+            unspool(scratch, &words).arguments(command)
+        })
+    }
+
+    /// Starts it by what is called with the socket's path.
+    pub(super) fn start_by(
+        scratch: &Scratch,
+        invocation: impl FnOnce(&str) -> Invocation,
+    ) -> Result<Remote, Verdict> {
         // The address of a socket must be short.
         let folder = tempfile::tempdir()?;
         let socket = folder.path().join("gdb").display().to_string();
-        let (first, rest) = options.split_at(options.len().min(2));
-        let mut words: Vec<&str> = first.to_vec();
-        words.extend(["--gdb", &socket]);
-        words.extend(rest);
-        words.push("--");
-        let invocation = unspool(scratch, &words).arguments(command).limit(PATIENCE);
+        let invocation = invocation(&socket).limit(PATIENCE);
         let work = scratch.path().to_path_buf();
         let remote = Remote {
             folder,
