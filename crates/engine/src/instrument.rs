@@ -14,9 +14,11 @@ mod counters;
 pub mod functions;
 mod hooks;
 pub mod images;
+mod repetitions;
 mod samplers;
 mod shadow;
 mod signal;
+mod system_calls;
 mod tool;
 mod view;
 mod world;
@@ -31,16 +33,18 @@ pub use counters::Counter;
 pub(crate) use counters::{Amounts, CounterPlace, FAST_COUNTERS, together};
 pub(crate) use hooks::{
     after_fork, after_fork_in_parent, before_fork, call_with_context, conclude, executes,
-    is_between_rounds, keep_position, leave_midway, out_of_memory, settle, signal_comes,
-    system_call_enters, system_call_leaves, thread_ends, thread_starts, translate,
-    translations_gone,
+    is_between_rounds, keep_position, leave_midway, leave_repetition, out_of_memory, settle,
+    signal_comes, thread_ends, thread_starts, translate, translations_gone,
 };
+pub use repetitions::is_first_repetition;
 pub use samplers::{MOST_SAMPLERS, SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowError};
 pub use signal::Signal;
+pub use system_calls::{CallWhenOver, SystemCall, SystemCallValue};
+pub(crate) use system_calls::{behind_system_call, system_call_enters, system_call_leaves};
 pub(crate) use tool::{FragmentCounts, Instrumenter, NoTool};
 pub use tool::{
-    Instrumentation, SystemCall, argument_word, install, program_word, thread_number, thread_state,
+    Instrumentation, argument_word, install, program_word, thread_number, thread_state,
     tool_address,
 };
 pub(crate) use view::Insertions;

@@ -80,6 +80,7 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
         instrument::images::follow(process, &call, result);
         let result = instrument::system_call_leaves(thread, &call, result);
         thread.set_register(gpr::RAX, result as u64);
+        instrument::behind_system_call(thread, &call, result);
         trace::system_call_exit(thread, &call, result);
     }
 }

@@ -12,6 +12,8 @@ mod failing;
 mod misaligned;
 mod misbehave;
 mod rarely;
+mod repetitions;
+mod results;
 mod world;
 
 use unspool_tool::{arguments, run};
@@ -26,6 +28,8 @@ fn main() {
         "misaligned" => run(misaligned::Misaligned::new()),
         "entries" => run(entries::Entries::new()),
         "rarely" => run(rarely::Rarely::new()),
+        "repetitions" => run(repetitions::Repetitions::new()),
+        "results" => run(results::Results::default()),
         "events" => run(events::Events::default()),
         "world" => run(world::World),
         "misbehave" => run(misbehave::Misbehave),

@@ -264,6 +264,64 @@ fn rare_calls_are_made_when_due() {
     assert!(text.contains("rare calls NOT as often as due"), "{text}");
 }
 
+/// Of string instructions that faults and signals interrupt, each has one first repetition. The
+/// control: not all of their beginnings are one.
+#[test]
+fn repetitions_are_first_once() {
+    for (name, start) in [
+        ("instructions/strings", "as completed, "),
+        ("instructions/counted", "as completed, some resumed"),
+        ("memory/long_strings", "as completed, some resumed"),
+    ] {
+        agrees(&["repetitions"], name, says("repetitions ", start));
+    }
+    let (guest, program) = build("instructions/counted").expect("it needs nothing but gcc");
+    let spoilt = under(
+        &["repetitions", "spoilt"],
+        &program,
+        &guest.arguments,
+        "spoilt-repetitions",
+    );
+    let text = spoilt.stderr_text();
+    assert!(text.contains("repetitions NOT as completed"), "{text}");
+}
+
+/// What comes behind the instruction of a system call is what is told of the call's end, however
+/// often it is interrupted, and not if it does not return. The control: it is not something else.
+#[test]
+fn results_are_what_is_told() {
+    for name in [
+        "signals/interrupted_calls",
+        "signals/queues_and_restarts",
+        "signals/timers",
+        "threads/mutex_kinds",
+        "processes/fork_tree",
+        "processes/vfork",
+        "processes/execute",
+    ] {
+        agrees(&["results"], name, says("results ", "as told"));
+    }
+    let (guest, program) = build("signals/interrupted_calls").expect("it needs nothing but gcc");
+    let spoilt = under(
+        &["results", "spoilt"],
+        &program,
+        &guest.arguments,
+        "spoilt-results",
+    );
+    let text = spoilt.stderr_text();
+    assert!(text.contains("results NOT as told"), "{text}");
+    // What the tool makes of a result comes there too, and is the program's.
+    let script = "import os; print(os.times()[4])";
+    let arguments = ["-c".to_owned(), script.to_owned()];
+    let python = Path::new("/usr/bin/python3");
+    if python.exists() {
+        let observed = under(&["results"], python, &arguments, "changed-results");
+        assert_eq!(observed.stdout_text(), "43.21\n");
+        let text = observed.stderr_text();
+        assert!(text.contains("results as told: "), "{text}");
+    }
+}
+
 /// Signals, forks and new programs are told, and a signal that is swallowed does not come.
 #[test]
 fn events_are_told() {

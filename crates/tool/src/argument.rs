@@ -95,21 +95,24 @@ impl<V: Word, M: Moment> Argument<M> for Constant<V> {
     }
 }
 
-/// A source of which the word is the value.
+/// A source of which the word is the value, at instructions or at another moment.
 macro_rules! word_argument {
     ($source:ty => $value:ty, $word:expr) => {
-        impl Argument for $source {
+        word_argument!($source => $value, $crate::moment::AtInstruction, $word);
+    };
+    ($source:ty => $value:ty, $moment:ty, $word:expr) => {
+        impl Argument<$moment> for $source {
             type Value = $value;
 
             fn source(
                 &self,
-                instruction: unspool_engine::instrument::Instruction<'_>,
-            ) -> unspool_engine::instrument::Argument {
+                site: <$moment as $crate::moment::Moment>::Site<'_>,
+            ) -> <$moment as $crate::moment::Moment>::Source {
                 let word: fn(
                     &$source,
-                    unspool_engine::instrument::Instruction<'_>,
-                ) -> unspool_engine::instrument::Argument = $word;
-                word(self, instruction)
+                    <$moment as $crate::moment::Moment>::Site<'_>,
+                ) -> <$moment as $crate::moment::Moment>::Source = $word;
+                word(self, site)
             }
 
             fn value(word: u64, _: usize) -> $value {

@@ -3,11 +3,11 @@
 use std::ptr::NonNull;
 
 use unspool_engine::instrument;
-use unspool_engine::instrument::functions::{HookFunction, MOST_ARGUMENTS};
+use unspool_engine::instrument::functions::HookFunction;
 
 use crate::argument::{Analysis, Arguments};
 use crate::function::Value;
-use crate::moment::RoutineMoment;
+use crate::moment::Moment;
 use crate::tool::Tool;
 
 /// The function that inserted code calls for an analysis function with certain arguments.
@@ -36,16 +36,16 @@ where
     enter_sampled::<T, F, A>
 }
 
-/// The function that the engine calls at a moment of a routine.
-pub(crate) fn routine_entry<T, F, A, M>(_function: F) -> HookFunction
+/// The function that the engine calls at a moment that is not in inserted code.
+pub(crate) fn words_entry<T, F, A, M>(_function: F) -> HookFunction
 where
     T: Tool,
-    M: RoutineMoment,
+    M: Moment,
     A: Arguments<M>,
     F: Analysis<T, T::Thread, A::Values>,
 {
     const { assert_captures_nothing::<F>() }
-    enter_routine::<T, F, A, M>
+    enter_with_words::<T, F, A, M>
 }
 
 pub(crate) const fn assert_captures_nothing<F>() {
@@ -95,18 +95,18 @@ where
     enter::<T, F, A, ()>(tool, state, first, second, third, fourth)
 }
 
-extern "C" fn enter_routine<T, F, A, M>(words: *const u64)
+extern "C" fn enter_with_words<T, F, A, M>(words: *const u64)
 where
     T: Tool,
-    M: RoutineMoment,
+    M: Moment,
     A: Arguments<M>,
     F: Analysis<T, T::Thread, A::Values>,
 {
-    // SAFETY: `routine_entry` was given a value of it.
+    // SAFETY: `words_entry` was given a value of it.
     let function = unsafe { function::<F>() };
-    // SAFETY: the engine passes the address of so many words.
-    let words = unsafe { &*words.cast::<[u64; MOST_ARGUMENTS]>() };
-    // SAFETY: only a hook of a tool of this type calls this.
+    // SAFETY: the engine passes the address of as many words as there are at that moment.
+    let words = unsafe { &*words.cast::<M::Words>() };
+    // SAFETY: only what a tool of this type asked for calls this.
     let (tool, state) = unsafe { tool_and_state::<T>() };
     function.call(tool, state, A::values(words));
 }

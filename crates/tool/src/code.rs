@@ -10,6 +10,7 @@ use crate::argument::{Address, Analysis, Arguments, Constant};
 use crate::buffer::{Buffer, Entry};
 use crate::sampler::Sampler;
 use crate::source::EffectiveAddress;
+use crate::system_call::SystemCallPoint;
 use crate::tool::Tool;
 
 /// A piece of code with one entry that is translated as a whole: instructions in the order
@@ -181,7 +182,8 @@ impl<'a, T> Instruction<'a, T> {
     }
 
     /// The place after it on the way to the next instruction; `None` if it never goes there by
-    /// itself, as calls, jumps, returns and system calls do not.
+    /// itself, as calls, jumps, returns and system calls do not. (See
+    /// [`after_system_call`](Instruction::after_system_call).)
     #[must_use]
     pub fn after(&self) -> Option<Point<'a, T>> {
         self.point(Place::After)
@@ -191,6 +193,17 @@ impl<'a, T> Instruction<'a, T> {
     #[must_use]
     pub fn taken(&self) -> Option<Point<'a, T>> {
         self.point(Place::Taken)
+    }
+}
+
+impl<'a, T> Instruction<'a, T> {
+    /// The place behind the system call that it makes, when that is over; `None` if it makes none.
+    /// What is called there comes when [`Tool::system_call_exit`] does, and behind it: not if the
+    /// call does not return, and once if it is interrupted and made again.
+    #[must_use]
+    pub fn after_system_call(&self) -> Option<SystemCallPoint<'a, T>> {
+        let makes_one = self.inner.is_system_call();
+        makes_one.then(|| SystemCallPoint::new(self.inner))
     }
 }
 

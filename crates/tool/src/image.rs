@@ -295,7 +295,7 @@ impl<T: Tool, M: RoutineMoment> RoutinePoint<'_, T, M> {
             ..Hooks::default()
         };
         M::list(&mut hooks).push(HookCall {
-            function: crate::call::routine_entry::<T, F, A, M>(function),
+            function: crate::call::words_entry::<T, F, A, M>(function),
             arguments: std::array::from_fn(|number| sources.get(number).copied()),
         });
         self.routine.hook(hooks);

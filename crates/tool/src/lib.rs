@@ -56,6 +56,7 @@ mod routine_values;
 mod run;
 mod sampler;
 mod source;
+mod system_call;
 mod tool;
 mod world;
 
@@ -66,16 +67,19 @@ pub use code::{Block, Instruction, Instructions, Point, Trace};
 pub use function::{Original, Replacement, Signature, Value, Wrapper};
 pub use iced_x86;
 pub use image::{Image, Routine, RoutinePoint};
-pub use moment::{AtEntry, AtExit, AtInstruction, AtUnwind, Moment, RoutineMoment};
+pub use moment::{
+    AfterSystemCall, AtEntry, AtExit, AtInstruction, AtUnwind, Moment, RoutineMoment,
+};
 pub use routine_values::{FunctionArgument, ReturnAddress, ReturnValue, StackPointer};
 pub use run::{arguments, install, run, say, set_arguments, stop};
 pub use sampler::Sampler;
 pub use source::{
-    AccessSize, BranchTaken, BranchTarget, ByReference, EffectiveAddress, FallThrough, FullContext,
-    InstructionPointer, LowVector, Predicate, Register, RegisterMut, SystemCallArgument,
-    SystemCallNumber, ThreadNumber, TimeStamp, access_size, branch_taken, branch_target,
-    effective_address, predicate,
+    AccessSize, BranchTaken, BranchTarget, ByReference, EffectiveAddress, FallThrough,
+    FirstRepetition, FullContext, InstructionPointer, LowVector, Predicate, Register, RegisterMut,
+    ThreadNumber, TimeStamp, access_size, branch_taken, branch_target, effective_address,
+    first_repetition, predicate,
 };
+pub use system_call::{SystemCallArgument, SystemCallNumber, SystemCallPoint, SystemCallResult};
 pub use tool::{Delivery, ThreadInfo, Tool};
 pub use unspool_binary::{Module, Section, SourceLine};
 pub use unspool_engine::instrument::images::{self, ImageKind, image_at};

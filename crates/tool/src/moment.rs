@@ -1,7 +1,7 @@
 //! When something is called. An argument says of each moment whether it can be known then.
 
-use unspool_engine::instrument;
 use unspool_engine::instrument::functions::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
+use unspool_engine::instrument::{self, SystemCallValue};
 
 /// When something is called.
 pub trait Moment: 'static {
@@ -25,6 +25,9 @@ pub trait Moment: 'static {
 /// An instruction is about to be executed, or has been.
 #[derive(Debug)]
 pub enum AtInstruction {}
+/// A system call is over.
+#[derive(Debug)]
+pub enum AfterSystemCall {}
 /// A routine is entered.
 #[derive(Debug)]
 pub enum AtEntry {}
@@ -54,6 +57,20 @@ impl Moment for AtInstruction {
             .get(number)
             .copied()
             .unwrap_or_else(|| word_in_memory(number))
+    }
+}
+
+impl Moment for AfterSystemCall {
+    type Site<'a> = instrument::Instruction<'a>;
+    type Source = SystemCallValue;
+    type Words = [u64; instrument::MOST_ARGUMENTS];
+
+    fn constant(word: u64) -> SystemCallValue {
+        SystemCallValue::Constant(word)
+    }
+
+    fn word(words: &Self::Words, number: usize) -> u64 {
+        words[number]
     }
 }
 

@@ -267,7 +267,7 @@ pub struct Predicate(instrument::Argument);
 /// for conditional branches (see [`branch_taken`]) and for those with masks.
 ///
 /// A repeated string instruction is executed as one: what is before it is done once, before the
-/// first repetition.
+/// first repetition (see [`first_repetition`]).
 #[must_use]
 pub fn predicate(instruction: &instrument::Instruction) -> Predicate {
     let decoded = instruction.decoded();
@@ -302,35 +302,40 @@ impl Argument for Predicate {
     }
 }
 
-/// The number of the system call, before the instruction that makes it.
+/// Whether a repeated string instruction is at its first repetition. See [`first_repetition`].
 #[derive(Debug, Clone, Copy)]
-pub struct SystemCallNumber;
+pub struct FirstRepetition(());
 
-word_argument!(SystemCallNumber => u64, |_, _| Register::Rax.word());
+/// Whether a repeated string instruction is about to do the first of its repetitions, for calls
+/// before it; `None` if it is none. It costs as much as a [`FullContext`].
+///
+/// What is before such an instruction is done once, and not for each repetition. But a fault can
+/// interrupt it, and so can a signal if it is a long one. It is begun again then, behind the
+/// handler, and so is what is before it: `false` if it has done some of its repetitions before.
+/// So the number of times that it is `true` is that of the instructions, and
+/// [`access_size`] tells each time what is left to do.
+#[must_use]
+pub fn first_repetition(instruction: &instrument::Instruction) -> Option<FirstRepetition> {
+    let is_repeated = |operand: &MemoryOperand| matches!(operand.shape, Shape::Repeat { .. });
+    let mut operands = instruction.memory_operands().iter();
+    operands.any(is_repeated).then_some(FirstRepetition(()))
+}
 
-/// An argument of the system call, 0 to 5, before the instruction that makes it. (What it returns,
-/// [`Tool::system_call_exit`](crate::Tool::system_call_exit) tells.)
-#[derive(Debug, Clone, Copy)]
-pub struct SystemCallArgument<const N: usize>;
+impl Argument for FirstRepetition {
+    type Value = bool;
+    const IS_WORD: bool = false;
 
-impl<const N: usize> Argument for SystemCallArgument<N> {
-    type Value = u64;
-
-    fn source(&self, _: instrument::Instruction<'_>) -> instrument::Argument {
-        const { assert!(N < 6, "a system call has six arguments") };
-        let registers = [
-            Register::Rdi,
-            Register::Rsi,
-            Register::Rdx,
-            Register::R10,
-            Register::R8,
-            Register::R9,
-        ];
-        registers[N].word()
+    fn source(&self, instruction: instrument::Instruction<'_>) -> instrument::Argument {
+        assert!(
+            first_repetition(&instruction).is_some(),
+            "`{}` is not repeated",
+            instruction.disassembly()
+        );
+        instrument::Argument::Context(0)
     }
 
-    fn value(word: u64, _: usize) -> u64 {
-        word
+    fn value(_: u64, _: usize) -> bool {
+        instrument::is_first_repetition()
     }
 }
 

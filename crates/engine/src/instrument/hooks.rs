@@ -3,11 +3,10 @@
 use std::ffi::CString;
 use std::path::Path;
 
-use super::{Instrumenter, Signal, SystemCall, Trace, buffers, counters, samplers, world};
+use super::{Instrumenter, Signal, Trace, buffers, counters, samplers, world};
 use crate::cache::{Cache, Position};
 use crate::process::Process;
 use crate::slots::{BORROWED_SPILLS, slots};
-use crate::syscalls::Call;
 use crate::thread::{PendingSignal, Place, Thread};
 
 /// Runs code of the tool: if it fails, the tool is to blame.
@@ -30,7 +29,7 @@ pub(crate) fn settle() {
 }
 
 /// What the tool keeps for the calling thread.
-fn state(thread: &Thread) -> *mut () {
+pub(super) fn state(thread: &Thread) -> *mut () {
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).tool_state as *mut () }
 }
@@ -38,44 +37,6 @@ fn state(thread: &Thread) -> *mut () {
 /// Asks the tool what to insert.
 pub(crate) fn translate(instrumenter: &Instrumenter, trace: &Trace) {
     world::while_instrumenting(|| in_tool(|| instrumenter.tool.instrument(trace)));
-}
-
-/// A system call begins.
-pub(crate) fn system_call_enters(thread: &Thread, call: &mut Call) {
-    let Some(instrumenter) = Instrumenter::get() else {
-        return;
-    };
-    buffers::hand_over_at_system_call();
-    let mut seen = SystemCall {
-        number: call.number,
-        arguments: call.arguments,
-    };
-    // SAFETY: the state is this thread's.
-    in_tool(|| unsafe {
-        instrumenter
-            .tool
-            .system_call_enters(state(thread), &mut seen);
-    });
-    (call.number, call.arguments) = (seen.number, seen.arguments);
-}
-
-/// A system call is over.
-pub(crate) fn system_call_leaves(thread: &Thread, call: &Call, result: i64) -> i64 {
-    let Some(instrumenter) = Instrumenter::get() else {
-        return result;
-    };
-    let seen = SystemCall {
-        number: call.number,
-        arguments: call.arguments,
-    };
-    let mut result = result;
-    // SAFETY: the state is this thread's.
-    in_tool(|| unsafe {
-        instrumenter
-            .tool
-            .system_call_leaves(state(thread), &seen, &mut result);
-    });
-    result
 }
 
 /// The thread has left the cache for a call, whose function and arguments are in its slots, with
@@ -233,6 +194,13 @@ pub(crate) fn is_between_rounds(cache: &Cache, at: u64, position: &Position) -> 
                     .any(|&place| u64::from(place) == at)
             })
         })
+}
+
+/// The thread is brought out at a place in the cache, with the program's registers in its slots.
+pub(crate) fn leave_repetition(cache: &Cache, at: u64, position: &Position) {
+    if is_between_rounds(cache, at, position) {
+        super::repetitions::leave();
+    }
 }
 
 /// A fragment is left in its middle: what is in a register of a buffer goes to its slot. To be

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::functions::Functions;
 use super::images::{Image, Images};
+use super::system_calls::{SystemCall, SystemCallPlaces};
 use super::{BufferId, Compiled, Counter, Signal, Trace, buffers};
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
 use crate::slots::slots;
@@ -174,20 +175,12 @@ impl Instrumentation for NoTool {
     fn ends(&self) {}
 }
 
-/// A system call of the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SystemCall {
-    /// Its number.
-    pub number: u64,
-    /// Its six arguments, used or not.
-    pub arguments: [u64; 6],
-}
-
 /// The tool with which the program is observed, and what is known of its fragments.
 pub(crate) struct Instrumenter {
     pub(crate) tool: Box<dyn Instrumentation>,
     pub(crate) images: Images,
     pub(crate) functions: Functions,
+    pub(crate) system_calls: SystemCallPlaces,
     fragments: Mutex<Vec<FragmentCounts>>,
     pub(crate) torn: TornPlaces,
     call_sites: Mutex<HashMap<(u64, u64), u32>>,
@@ -229,6 +222,7 @@ pub fn install(tool: Box<dyn Instrumentation>) {
         tool,
         images: Images::default(),
         functions: Functions::default(),
+        system_calls: SystemCallPlaces::default(),
         fragments: Mutex::default(),
         torn: TornPlaces::default(),
         call_sites: Mutex::default(),
@@ -333,6 +327,7 @@ impl Instrumenter {
             super::counters::freeze(),
             self.images.freeze(),
             self.functions.freeze(),
+            self.system_calls.freeze(),
         )
     }
 }

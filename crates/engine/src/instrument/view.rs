@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unspool_binary::SourceLine;
 
 use super::images::{Image, image_at};
-use super::{Action, Place};
+use super::{Action, CallWhenOver, Place};
 use crate::decode::Kind;
 use crate::operands::{MemoryOperand, RegisterUse};
 use crate::translate::superblock::{Course, Item};
@@ -26,6 +26,8 @@ pub(crate) struct Insertions {
     pub(crate) before: Vec<Action>,
     pub(crate) after: Vec<Action>,
     pub(crate) taken: Vec<Action>,
+    /// When the system call that it makes is over.
+    pub(crate) over: Vec<CallWhenOver>,
 }
 
 /// A basic block of a trace: instructions that are executed one after the other, unless one
@@ -268,6 +270,28 @@ impl<'a> Instruction<'a> {
                 .branch()
                 .is_some_and(|branch| branch != Branch::SystemCall),
         }
+    }
+
+    /// Whether it makes a system call.
+    #[must_use]
+    pub fn is_system_call(&self) -> bool {
+        self.branch() == Some(Branch::SystemCall)
+    }
+
+    /// Has a function called when the system call that it makes is over, behind those that are
+    /// there already.
+    ///
+    /// # Panics
+    /// If it makes none.
+    pub fn call_when_over(&self, call: CallWhenOver) {
+        assert!(
+            self.is_system_call(),
+            "`{}` makes no system call",
+            self.disassembly()
+        );
+        self.trace.insertions.borrow_mut()[self.index]
+            .over
+            .push(call);
     }
 
     /// Has an action inserted, behind those that are there already.

@@ -479,6 +479,7 @@ fn save_program(
         thread.return_loan(loan);
     }
     thread.set_pc(position.pc);
+    crate::instrument::leave_repetition(cache, at, &position);
 }
 
 /// Makes the interrupted thread go on at the exit gate, whose state is already in the slots.

@@ -419,7 +419,10 @@ impl Translation<'_> {
             Kind::JumpIndirect | Kind::CallIndirect | Kind::Return { .. } => {
                 self.leave_indirect(item, index, next_pc);
             }
-            Kind::Syscall => self.leave(ExitKind::SystemCall, next_pc, 0),
+            Kind::Syscall => {
+                self.instrumenter.system_calls.set(*pc, &insertions.over);
+                self.leave(ExitKind::SystemCall, next_pc, 0);
+            }
             Kind::PopFlags | Kind::StoreX87State => {
                 if self.builder.copy(layout, bytes, *pc).is_err() {
                     return self.emulate(*pc);

@@ -21,6 +21,7 @@ pub(super) fn fit(
             before,
             after,
             taken,
+            ..
         } = &insertions[index];
         let actions = [before, after, taken].into_iter().flatten();
         let here: usize = actions

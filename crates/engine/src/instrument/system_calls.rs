@@ -1,0 +1,142 @@
+//! What a tool is told of system calls: of all of them where they begin and end, and where they
+//! are over behind instructions that it chose.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::hooks::{in_tool, state};
+use super::{Instrumenter, MOST_ARGUMENTS, buffers};
+use crate::syscalls::{Call, SYSCALL_LENGTH};
+use crate::thread::Thread;
+
+/// A system call of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SystemCall {
+    /// Its number.
+    pub number: u64,
+    /// Its six arguments, used or not.
+    pub arguments: [u64; 6],
+}
+
+/// A value when a system call is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SystemCallValue {
+    /// A constant.
+    Constant(u64),
+    /// A general register, by its number (rax 0, rcx 1, rdx 2, rbx 3, rsp 4, …, r15 15).
+    Register(u8),
+    /// The call's number.
+    Number,
+    /// An argument of it, by its number, 0 to 5.
+    Argument(u8),
+    /// What it has returned.
+    Result,
+}
+
+/// A call of a tool's function when a system call is over.
+#[derive(Debug, Clone, Copy)]
+pub struct CallWhenOver {
+    /// What is called, with the address of its arguments' words.
+    pub function: extern "C" fn(*const u64),
+    /// With what: those up to the first that is missing.
+    pub arguments: [Option<SystemCallValue>; MOST_ARGUMENTS],
+}
+
+/// What is to be called behind which instructions.
+#[derive(Debug, Default)]
+pub(crate) struct SystemCallPlaces {
+    any: AtomicBool,
+    places: RwLock<HashMap<u64, Arc<[CallWhenOver]>>>,
+}
+
+impl SystemCallPlaces {
+    /// The instruction at an address is translated, with these calls behind it.
+    pub(crate) fn set(&self, pc: u64, calls: &[CallWhenOver]) {
+        if calls.is_empty() && !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
+        match calls {
+            [] => drop(places.remove(&pc)),
+            _ => drop(places.insert(pc, calls.into())),
+        }
+        self.any.store(true, Ordering::Release);
+    }
+
+    fn at(&self, pc: u64) -> Option<Arc<[CallWhenOver]>> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
+        places.get(&pc).cloned()
+    }
+
+    /// Keeps the lock, for a fork.
+    pub(super) fn freeze(&self) -> impl Sized + '_ {
+        self.places.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A system call begins.
+pub(crate) fn system_call_enters(thread: &Thread, call: &mut Call) {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return;
+    };
+    buffers::hand_over_at_system_call();
+    let mut seen = SystemCall {
+        number: call.number,
+        arguments: call.arguments,
+    };
+    // SAFETY: the state is this thread's.
+    in_tool(|| unsafe {
+        instrumenter
+            .tool
+            .system_call_enters(state(thread), &mut seen);
+    });
+    (call.number, call.arguments) = (seen.number, seen.arguments);
+}
+
+/// A system call is over. Returns its result, which the tool may have changed.
+pub(crate) fn system_call_leaves(thread: &Thread, call: &Call, result: i64) -> i64 {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return result;
+    };
+    let seen = SystemCall {
+        number: call.number,
+        arguments: call.arguments,
+    };
+    let mut result = result;
+    // SAFETY: the state is this thread's.
+    in_tool(|| unsafe {
+        instrumenter
+            .tool
+            .system_call_leaves(state(thread), &seen, &mut result);
+    });
+    result
+}
+
+/// The thread stands behind a system call that is over, with its result in place.
+pub(crate) fn behind_system_call(thread: &Thread, call: &Call, result: i64) {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return;
+    };
+    let Some(calls) = instrumenter.system_calls.at(thread.pc() - SYSCALL_LENGTH) else {
+        return;
+    };
+    for CallWhenOver {
+        function,
+        arguments,
+    } in &*calls
+    {
+        let words = arguments.map(|argument| match argument {
+            None => 0,
+            Some(SystemCallValue::Constant(value)) => value,
+            Some(SystemCallValue::Register(number)) => thread.register(number),
+            Some(SystemCallValue::Number) => call.number,
+            Some(SystemCallValue::Argument(number)) => call.arguments[usize::from(number)],
+            Some(SystemCallValue::Result) => result as u64,
+        });
+        in_tool(|| function(words.as_ptr()));
+    }
+}
