@@ -100,6 +100,12 @@ pub struct Slots {
     pub exchange: Exchange,
     /// Where the last call put its return address, plus 8; 0 once a hook has seen it.
     pub called: u64,
+    /// The end of the list of calls of hooked functions …
+    pub activations: u64,
+    /// … which may grow to here …
+    pub activations_limit: u64,
+    /// … if the stack pointer is not below this.
+    pub usual_stack: u64,
     /// The program's vector state outside the cache, in XSAVE format.
     pub vectors: Vectors,
 }
@@ -189,6 +195,9 @@ thread_local! {
                 floats: [0; 8],
             },
             called: 0,
+            activations: 0,
+            activations_limit: 0,
+            usual_stack: u64::MAX,
             vectors: Vectors([0; 4096]),
         }))
     };
@@ -249,6 +258,9 @@ pub(crate) mod offset {
     pub(crate) const SAMPLER: i32 = offset_of!(Slots, sampler) as i32;
     pub(crate) const BUFFERS: i32 = offset_of!(Slots, buffers) as i32;
     pub(crate) const CALLED: i32 = offset_of!(Slots, called) as i32;
+    pub(crate) const ACTIVATIONS: i32 = offset_of!(Slots, activations) as i32;
+    pub(crate) const ACTIVATIONS_LIMIT: i32 = offset_of!(Slots, activations_limit) as i32;
+    pub(crate) const USUAL_STACK: i32 = offset_of!(Slots, usual_stack) as i32;
     pub(crate) const EXCHANGE_RESULT: i32 = offset_of!(Slots, exchange.result) as i32;
     pub(crate) const EXCHANGE_STACK: i32 = offset_of!(Slots, exchange.stack) as i32;
     pub(crate) const EXCHANGE_SUBJECT: i32 = offset_of!(Slots, exchange.subject) as i32;

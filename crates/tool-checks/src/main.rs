@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod arguments;
+mod calls;
 mod crowded;
 mod entries;
 mod events;
@@ -23,6 +24,7 @@ fn main() {
     match name.unwrap_or_default() {
         "arguments" if asked("gated") => run(arguments::Values::<true>::new()),
         "arguments" => run(arguments::Values::<false>::new()),
+        "calls" => run(calls::Calls::new()),
         "crowded" => run(crowded::Crowded::new()),
         "failing" => run(failing::Failing),
         "misaligned" => run(misaligned::Misaligned::new()),

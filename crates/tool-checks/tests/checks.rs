@@ -129,6 +129,33 @@ fn entries_are_what_is_counted() {
     }
 }
 
+/// Calls that the guest counts itself are seen to end, and each as the one that was entered.
+#[test]
+fn calls_end_as_they_were_entered() {
+    let name = "functions/nested";
+    agrees(&["calls"], name, |line| {
+        line.starts_with("calls ")
+            .then(|| line.starts_with("calls agree: "))
+    });
+    let (guest, program) = build(name).expect("it needs nothing but gcc");
+    let observed = under(&["calls"], &program, &guest.arguments, "calls");
+    let (told, counted) = (observed.stderr_text(), observed.stdout_text());
+    let counted = format!("calls agree: {}", counted.trim_end());
+    assert!(
+        told.lines().any(|line| line == counted),
+        "{counted}: {told}"
+    );
+}
+
+/// The control: arguments that are not what they were are noticed.
+#[test]
+fn other_arguments_at_the_end_are_noticed() {
+    let (guest, program) = build("functions/nested").expect("it needs nothing but gcc");
+    let tool = ["calls", "spoilt"];
+    let text = under(&tool, &program, &guest.arguments, "calls-spoilt").stderr_text();
+    assert!(text.contains("calls do NOT agree"), "{text}");
+}
+
 /// The control: an entry too many is noticed.
 #[test]
 fn an_entry_too_many_is_noticed() {

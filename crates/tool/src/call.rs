@@ -7,7 +7,7 @@ use unspool_engine::instrument::functions::HookFunction;
 
 use crate::argument::{Analysis, Arguments};
 use crate::function::Value;
-use crate::moment::Moment;
+use crate::moment::{Moment, RoutineMoment, word_in_memory};
 use crate::tool::Tool;
 
 /// The function that inserted code calls for an analysis function with certain arguments.
@@ -46,6 +46,18 @@ where
 {
     const { assert_captures_nothing::<F>() }
     enter_with_words::<T, F, A, M>
+}
+
+/// The same, as inserted code calls it.
+pub(crate) fn inserted_routine_entry<T, F, A, M>(_function: F) -> instrument::Function
+where
+    T: Tool,
+    M: RoutineMoment,
+    A: Arguments<M>,
+    F: Analysis<T, T::Thread, A::Values>,
+{
+    const { assert_captures_nothing::<F>() }
+    enter_routine_inserted::<T, F, A, M>
 }
 
 pub(crate) const fn assert_captures_nothing<F>() {
@@ -109,6 +121,30 @@ where
     // SAFETY: only what a tool of this type asked for calls this.
     let (tool, state) = unsafe { tool_and_state::<T>() };
     function.call(tool, state, A::values(words));
+}
+
+extern "C" fn enter_routine_inserted<T, F, A, M>(
+    tool: *const (),
+    state: *mut (),
+    first: u64,
+    second: u64,
+    third: u64,
+    fourth: u64,
+) -> u64
+where
+    T: Tool,
+    M: RoutineMoment,
+    A: Arguments<M>,
+    F: Analysis<T, T::Thread, A::Values>,
+{
+    // SAFETY: `inserted_routine_entry` was given a value of it.
+    let function = unsafe { function::<F>() };
+    // SAFETY: as in `enter`.
+    let (tool, state) = unsafe { (&*tool.cast::<T>(), &mut *state.cast::<T::Thread>()) };
+    let (fifth, sixth) = (word_in_memory(4), word_in_memory(5));
+    let words = [first, second, third, fourth, fifth, sixth];
+    function.call(tool, state, A::values(&words));
+    0
 }
 
 /// A function of no size.

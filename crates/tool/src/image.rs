@@ -229,30 +229,32 @@ pub struct RoutinePoint<'a, T, M> {
 
 impl<T: Tool, M: RoutineMoment> RoutinePoint<'_, T, M> {
     /// Calls a function each time, with the tool, what the tool keeps for the thread, and the
-    /// values of the arguments, of which there are six at most.
+    /// values of the arguments, of which there are six at most. What the routine was called with
+    /// is known where it ends, too.
     ///
     /// ```
     /// # use unspool_tool::{Address, FunctionArgument, Image, ReturnValue, Tool, Trace, say};
     /// struct Reads;
     ///
     /// impl Reads {
-    ///     fn called(&self, wanted: &mut usize, size: usize) {
-    ///         *wanted = size;
+    ///     fn called(&self, calls: &mut u64, file: i32) {
+    ///         *calls += 1;
     ///     }
     ///
-    ///     fn returned(&self, wanted: &mut usize, got: isize) {
-    ///         say(&format!("read {got} of {wanted}"));
+    ///     fn returned(&self, calls: &mut u64, wanted: usize, got: isize) {
+    ///         say(&format!("read {calls}: {got} of {wanted}"));
     ///     }
     /// }
     ///
     /// impl Tool for Reads {
-    ///     type Thread = usize;
+    ///     type Thread = u64;
     ///     fn instrument(&self, _: &Trace<Self>) {}
     ///     fn image_load(&self, image: &Image<Self>) {
     ///         for read in image.routines_named("read") {
+    ///             let file = FunctionArgument::<i32, 0>::new();
+    ///             read.entry().call(Reads::called, (file,));
     ///             let size = FunctionArgument::<usize, 2>::new();
-    ///             read.entry().call(Reads::called, (size,));
-    ///             read.exit().call(Reads::returned, (ReturnValue::<isize>::new(),));
+    ///             read.exit().call(Reads::returned, (size, ReturnValue::<isize>::new()));
     ///         }
     ///     }
     /// }
@@ -296,6 +298,7 @@ impl<T: Tool, M: RoutineMoment> RoutinePoint<'_, T, M> {
         };
         M::list(&mut hooks).push(HookCall {
             function: crate::call::words_entry::<T, F, A, M>(function),
+            inserted: crate::call::inserted_routine_entry::<T, F, A, M>(function),
             arguments: std::array::from_fn(|number| sources.get(number).copied()),
         });
         self.routine.hook(hooks);

@@ -114,6 +114,8 @@ impl<M: RoutineMoment> Moment for M {
         HookValue::Constant(word)
     }
 
+    #[expect(clippy::inline_always, reason = "as above")]
+    #[inline(always)]
     fn word(words: &Self::Words, number: usize) -> u64 {
         words[number]
     }

@@ -10,7 +10,7 @@ use unspool_engine::instrument::functions::HookValue;
 
 use crate::argument::{Address, Argument, Word, word_argument};
 use crate::function::Value;
-use crate::moment::{AtEntry, AtExit, RoutineMoment, word_in_memory};
+use crate::moment::{AtExit, RoutineMoment, word_in_memory};
 use crate::source::Register;
 
 /// How many integers are passed in registers, …
@@ -21,8 +21,8 @@ const FLOAT_REGISTERS: usize = 8;
 /// An argument of a routine, by its number among those of its kind: integers and pointers, or
 /// floating-point numbers. It has the type that the tool says.
 ///
-/// At an entry, or before a function's first instruction. There an integer is 0 if it is on a
-/// stack that is not there.
+/// At an entry or an end, where it is what it was at the entry, or before a function's first
+/// instruction. There an integer is 0 if it is on a stack that is not there.
 #[derive(Debug, Clone, Copy)]
 pub struct FunctionArgument<V, const N: usize>(PhantomData<V>);
 
@@ -42,7 +42,7 @@ impl<V: Value, const N: usize> FunctionArgument<V, N> {
     }
 }
 
-impl<V: Value, const N: usize> Argument<AtEntry> for FunctionArgument<V, N> {
+impl<M: RoutineMoment, V: Value, const N: usize> Argument<M> for FunctionArgument<V, N> {
     type Value = V;
 
     fn source(&self, (): ()) -> HookValue {

@@ -1,10 +1,9 @@
-//! Counts what a program allocates, by a function of its own around `malloc`.
+//! Counts what a program allocates, by a function that is called where `malloc` returns, with
+//! what that was asked for and what it returns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_tool::{Address, Image, Original, ThreadInfo, Tool, Trace, say};
-
-type Malloc = extern "C" fn(usize) -> Address;
+use unspool_tool::{Address, FunctionArgument, Image, ReturnValue, ThreadInfo, Tool, Trace, say};
 
 /// Counts allocations.
 #[derive(Default)]
@@ -21,14 +20,11 @@ pub struct Allocated {
 }
 
 impl MallocCount {
-    fn malloc(&self, original: &mut Original<Self, Malloc>, size: usize) -> Address {
-        let block = original.call(size);
+    fn returns(&self, allocated: &mut Allocated, size: usize, block: Address) {
         if block != Address(0) {
-            let allocated = original.state();
             allocated.calls += 1;
             allocated.bytes += size as u64;
         }
-        block
     }
 }
 
@@ -38,7 +34,13 @@ impl Tool for MallocCount {
     fn instrument(&self, _: &Trace<Self>) {}
 
     fn image_load(&self, image: &Image<Self>) {
-        image.wrap::<Malloc>("malloc", MallocCount::malloc);
+        let arguments = (
+            FunctionArgument::<usize, 0>::new(),
+            ReturnValue::<Address>::new(),
+        );
+        for routine in image.routines_named("malloc") {
+            routine.exit().call(MallocCount::returns, arguments);
+        }
     }
 
     fn thread_end(&self, _: &ThreadInfo, allocated: Allocated) {

@@ -48,6 +48,11 @@ pub enum Argument {
     Context(u64),
     /// Where the branch before which the place is goes, in the argument's slot.
     Target,
+    /// The low 64 bits of a vector register, as any other word.
+    LowHalf(u8),
+    /// At a hook of a function: a word that is so many bytes from the end of the thread's list of
+    /// calls of hooked functions.
+    Activation(i32),
 }
 
 /// What is done instead of an instruction.

@@ -9,6 +9,9 @@
 //! that.
 
 mod activations;
+mod in_place;
+pub(crate) mod list;
+pub(crate) mod returns;
 mod wrappers;
 
 use std::collections::HashMap;
@@ -16,11 +19,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-pub(crate) use activations::{entered, redirect, returned, stack_moved, thread_ends};
+pub(crate) use activations::{PUSHED, entered, redirect, returned, stack_moved, thread_ends};
+pub(crate) use in_place::{ArgumentRegister, INTEGERS};
 pub use wrappers::{CallRegisters, WrapperFunction};
 
-use super::Instrumenter;
 use super::images::Image;
+use super::{Function, Instrumenter};
 use crate::process::Process;
 
 /// A value at a hook.
@@ -28,9 +32,10 @@ use crate::process::Process;
 pub enum HookValue {
     /// A constant.
     Constant(u64),
-    /// At an entry: an integer argument, by its number; from the sixth on they are on the stack.
+    /// An integer argument as it was at the entry, by its number; from the sixth on they are on
+    /// the stack.
     Integer(u8),
-    /// At an entry: a floating-point argument, by its number, 0 to 7.
+    /// A floating-point argument as it was at the entry, by its number, 0 to 7.
     Float(u8),
     /// At a return: the integer that is returned.
     Result,
@@ -51,8 +56,10 @@ pub type HookFunction = extern "C" fn(*const u64);
 /// A call at a hook.
 #[derive(Debug, Clone, Copy)]
 pub struct HookCall {
-    /// What is called.
+    /// What is called by the engine.
     pub function: HookFunction,
+    /// The same, as inserted code calls functions.
+    pub inserted: Function,
     /// With what: those up to the first that is missing.
     pub arguments: [Option<HookValue>; MOST_ARGUMENTS],
 }
@@ -74,11 +81,13 @@ pub struct Hooks {
     pub of_result: Option<&'static Hooks>,
     /// The address of the function; [`hook`] fills it in.
     pub address: u64,
+    /// The arguments that are wanted where it ends; [`hook`] fills them in.
+    pub kept: Vec<HookValue>,
 }
 
 impl Hooks {
     /// Whether it matters how the function ends.
-    fn need_end(&self) -> bool {
+    pub(crate) fn need_end(&self) -> bool {
         !self.exit.is_empty()
             || !self.unwind.is_empty()
             || self.wrapper.is_some()
@@ -95,20 +104,51 @@ impl Hooks {
             has_floats: self.has_floats || more.has_floats,
             of_result: more.of_result.or(self.of_result),
             address: self.address,
+            kept: Vec::new(),
         }
+    }
+
+    /// The arguments that are wanted where the function ends.
+    fn arguments_at_end(&self) -> Vec<HookValue> {
+        let mut kept = Vec::new();
+        let calls = self.exit.iter().chain(&self.unwind);
+        for value in calls.flat_map(|call| call.arguments).flatten() {
+            let is_argument = matches!(value, HookValue::Integer(_) | HookValue::Float(_));
+            if is_argument && !kept.contains(&value) {
+                kept.push(value);
+            }
+        }
+        assert!(
+            kept.len() <= list::MOST_KEPT,
+            "a tool wants {} arguments of the function at {:#x} where that ends; {} can be kept",
+            kept.len(),
+            self.address,
+            list::MOST_KEPT
+        );
+        kept
+    }
+
+    /// The value of an argument, among those that are kept.
+    fn kept_value(&self, kept: &[u64], value: HookValue) -> u64 {
+        let number = self.kept.iter().position(|&it| it == value);
+        number
+            .and_then(|number| kept.get(number).copied())
+            .unwrap_or(0)
     }
 }
 
 /// What is hooked at an address.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Hook {
-    /// A function starts there.
-    Entry(&'static Hooks),
-    /// One that is hooked returns there.
-    Return,
-    /// Both.
-    Both(&'static Hooks),
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Hook {
+    /// What is to be done with the function that starts there.
+    pub(crate) entry: Option<&'static Hooks>,
+    /// If functions that are hooked return there: some of them, for which the code there can do
+    /// what is to be done.
+    pub(crate) returns: Option<&'static [&'static Hooks]>,
 }
+
+/// The most functions for which the code at one place can do what is to be done.
+const MOST_IN_PLACE: usize = 4;
 
 /// All that is hooked.
 #[derive(Debug, Default)]
@@ -150,18 +190,14 @@ impl Functions {
         let mut hooks = Hooks { address, ..hooks };
         {
             let mut places = self.write();
-            let known = places.get(&address).copied();
-            if let Some(Hook::Entry(earlier) | Hook::Both(earlier)) = known {
+            let hook = places.entry(address).or_default();
+            if let Some(earlier) = hook.entry {
                 hooks = earlier.and(&hooks);
             }
+            hooks.kept = hooks.arguments_at_end();
             // Activations refer to it, and code in the cache.
             let hooks: &'static Hooks = Box::leak(Box::new(hooks));
-            let returns = matches!(known, Some(Hook::Return | Hook::Both(_)));
-            let hook = match returns {
-                true => Hook::Both(hooks),
-                false => Hook::Entry(hooks),
-            };
-            places.insert(address, hook);
+            hook.entry = Some(hooks);
             self.any.store(true, Ordering::Release);
             if hooks.need_end() && !self.follows_returns.swap(true, Ordering::AcqRel) {
                 drop(places);
@@ -172,16 +208,27 @@ impl Functions {
         translate_anew(address..address + 1);
     }
 
-    /// Hooks a return address.
-    fn hook_return(&self, address: u64) {
+    /// Hooks a return address, to which a function returns.
+    fn hook_return(&self, address: u64, hooks: &'static Hooks) {
+        let listed = |hook: &Hook| {
+            hook.returns.is_some_and(|list| {
+                list.len() == MOST_IN_PLACE
+                    || list.iter().any(|it| std::ptr::eq(*it, hooks))
+                    || hooks.exit_in_place().is_none()
+            })
+        };
+        if self.read().get(&address).is_some_and(listed) {
+            return returns::note(address);
+        }
         {
             let mut places = self.write();
-            let hook = match places.get(&address).copied() {
-                Some(Hook::Return | Hook::Both(_)) => return,
-                Some(Hook::Entry(hooks)) => Hook::Both(hooks),
-                None => Hook::Return,
-            };
-            places.insert(address, hook);
+            let hook = places.entry(address).or_default();
+            if !listed(hook) {
+                let mut list = hook.returns.unwrap_or_default().to_vec();
+                list.extend(hooks.exit_in_place().map(|_| hooks));
+                hook.returns = Some(Box::leak(list.into_boxed_slice()));
+            }
+            returns::note(address);
         }
         translate_anew(address..address + 1);
     }
@@ -190,8 +237,9 @@ impl Functions {
     pub(super) fn forget(&self, image: &Image) {
         if self.any.load(Ordering::Acquire) {
             let range = image.range();
-            self.write().retain(|address, _| !range.contains(address));
-            activations::forget_returns();
+            let mut places = self.write();
+            places.retain(|address, _| !range.contains(address));
+            returns::forget();
         }
     }
 }

@@ -8,6 +8,7 @@
 //! What is counted along a path is added up while translating and added to the counters once
 //! ([`counts`]), where the flags are dead if there is such a place.
 
+mod activations;
 mod appends;
 mod calls;
 mod counts;

@@ -7,59 +7,41 @@
 //! mapping) is not touched.
 
 use std::cell::Cell;
-use std::ops::Range;
 
+use super::list::{Activation, List, MOST_KEPT};
 use super::wrappers::{CallRegisters, Step, Wrapper};
 use super::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
 use crate::emit::gpr;
 use crate::guarded;
 use crate::instrument::Instrumenter;
-use crate::process::Process;
 use crate::slots::{Exchange, slots};
 use crate::thread::Thread;
-
-/// One of them.
-struct Activation {
-    hooks: &'static Hooks,
-    /// Where the return address is.
-    stack_pointer: u64,
-    return_address: u64,
-    wrapper: Option<Wrapper>,
-}
 
 /// Those of a thread.
 #[derive(Default)]
 struct Activations {
-    list: Vec<Activation>,
-    /// The mapping in which the stack is that was used last.
-    stack: Range<u64>,
-    /// Return addresses that are known to be hooked.
-    returns: Vec<u64>,
+    list: List,
     /// The function that is to be entered without its hook.
     unhooked: u64,
-    /// When the list is this long, activations are looked for that ended unnoticed.
-    sweep_at: usize,
 }
 
 thread_local! {
     static ACTIVATIONS: Cell<Option<Box<Activations>>> = const { Cell::new(None) };
 }
 
-/// Counts how often known return addresses became unknown.
-static FORGOTTEN: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+/// What unwinders push before they go on in a handler.
+pub(crate) const PUSHED: u64 = 16;
 
 /// What a hook is told: the function returns at once.
 const RETURN: u64 = 1;
 /// The function that has returned is called again.
 const CALL_AGAIN: u64 = 2;
 
-/// Places for known return addresses.
-const RETURNS: usize = 256;
-const FIRST_SWEEP: usize = 1024;
-
 fn with<R>(use_it: impl FnOnce(&mut Activations) -> R) -> R {
     let mut activations = ACTIVATIONS.take().unwrap_or_default();
+    activations.list.adopt();
     let result = use_it(&mut activations);
+    activations.list.publish();
     ACTIVATIONS.set(Some(activations));
     result
 }
@@ -67,79 +49,6 @@ fn with<R>(use_it: impl FnOnce(&mut Activations) -> R) -> R {
 fn exchange<'a>() -> &'a mut Exchange {
     // SAFETY: the exchange belongs to this thread, whose code in the cache waits for the hook.
     unsafe { &mut (*slots()).exchange }
-}
-
-/// Some return addresses are not hooked any more.
-pub(super) fn forget_returns() {
-    FORGOTTEN.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
-}
-
-impl Activations {
-    /// Whether an address is on the same stack as the stack pointer.
-    fn is_on_stack(&mut self, stack_pointer: u64, other: u64) -> bool {
-        if !self.stack.contains(&stack_pointer) {
-            let code = Process::get().code();
-            let region = code.regions.find(stack_pointer);
-            self.stack = region.map_or(0..0, |(start, region)| start..region.end);
-        }
-        self.stack.contains(&other)
-    }
-
-    /// Takes out those on the stack for which something holds, from the youngest to the first
-    /// for which it does not.
-    fn remove(
-        &mut self,
-        stack_pointer: u64,
-        ended: impl Fn(&Activation) -> bool,
-    ) -> Vec<Activation> {
-        let mut removed = Vec::new();
-        let mut index = self.list.len();
-        while index > 0 {
-            index -= 1;
-            let place = self.list[index].stack_pointer;
-            if !self.is_on_stack(stack_pointer, place) {
-                continue;
-            }
-            if !ended(&self.list[index]) {
-                break;
-            }
-            removed.push(self.list.remove(index));
-        }
-        removed
-    }
-
-    /// Has the return address hooked.
-    fn hook_return(&mut self, address: u64) {
-        let number = FORGOTTEN.load(std::sync::atomic::Ordering::Acquire);
-        if self.returns.len() != RETURNS + 1 || self.returns[RETURNS] != number {
-            self.returns = vec![0; RETURNS + 1];
-            self.returns[RETURNS] = number;
-        }
-        let place = (address as usize ^ address as usize >> 8) % RETURNS;
-        if self.returns[place] != address
-            && let Some(instrumenter) = Instrumenter::get()
-        {
-            instrumenter.functions.hook_return(address);
-            self.returns[place] = address;
-        }
-    }
-
-    /// Takes out those whose return address is not where it was.
-    fn sweep(&mut self) {
-        self.sweep_at = self.sweep_at.max(FIRST_SWEEP);
-        if self.list.len() < self.sweep_at {
-            return;
-        }
-        let is_there = |activation: &Activation| {
-            guarded::read_word(activation.stack_pointer) == Some(activation.return_address)
-        };
-        let (kept, lost) = std::mem::take(&mut self.list)
-            .into_iter()
-            .partition(is_there);
-        self.list = kept;
-        self.sweep_at = 2 * self.list.len();
-        unwind(lost);
-    }
 }
 
 /// Tells that functions were left without returning.
@@ -153,12 +62,29 @@ fn unwind(removed: impl IntoIterator<Item = Activation>) {
             return_address: activation.return_address,
             ..CallRegisters::default()
         };
-        make(&activation.hooks.unwind, &registers);
+        let (hooks, kept) = (activation.hooks, &activation.kept);
+        make(&hooks.unwind, &registers, |value| {
+            hooks.kept_value(kept, value)
+        });
     }
 }
 
-fn make(calls: &[HookCall], registers: &CallRegisters) {
+/// The value of an argument where the function is entered.
+fn entry_value(registers: &CallRegisters, value: HookValue) -> u64 {
     const REGISTERS: u8 = 6;
+    match value {
+        HookValue::Integer(number) if number < REGISTERS => registers.integers[usize::from(number)],
+        HookValue::Integer(number) => {
+            let place = 8 * (1 + u64::from(number - REGISTERS));
+            guarded::read_word(registers.stack_pointer.wrapping_add(place)).unwrap_or(0)
+        }
+        HookValue::Float(number) => registers.floats[usize::from(number % 8)],
+        _ => 0,
+    }
+}
+
+/// Makes calls; a closure knows the function's arguments.
+fn make(calls: &[HookCall], registers: &CallRegisters, argument: impl Fn(HookValue) -> u64) {
     for call in calls {
         let mut words = [0; MOST_ARGUMENTS];
         for (word, value) in words
@@ -167,14 +93,7 @@ fn make(calls: &[HookCall], registers: &CallRegisters) {
         {
             *word = match value {
                 HookValue::Constant(value) => value,
-                HookValue::Integer(number) if number < REGISTERS => {
-                    registers.integers[usize::from(number)]
-                }
-                HookValue::Integer(number) => {
-                    let place = 8 * (1 + u64::from(number - REGISTERS));
-                    guarded::read_word(registers.stack_pointer.wrapping_add(place)).unwrap_or(0)
-                }
-                HookValue::Float(number) => registers.floats[usize::from(number % 8)],
+                HookValue::Integer(_) | HookValue::Float(_) => argument(value),
                 HookValue::Result => registers.result,
                 HookValue::FloatResult => registers.float_result,
                 HookValue::StackPointer => registers.stack_pointer,
@@ -199,7 +118,9 @@ pub(crate) extern "C" fn entered(_: *const (), _: *mut (), _: u64, _: u64, _: u6
         ..CallRegisters::default()
     };
     if !hooks.need_end() {
-        make(&hooks.entry, &registers);
+        make(&hooks.entry, &registers, |value| {
+            entry_value(&registers, value)
+        });
         return 0;
     }
     // SAFETY: the slots belong to this thread.
@@ -219,7 +140,7 @@ impl Activations {
             return_address,
             ..
         } = *registers;
-        let lost = self.remove(stack_pointer, |activation| {
+        let lost = self.list.remove_while(stack_pointer, |activation| {
             let below = activation.stack_pointer < stack_pointer;
             below
                 || activation.stack_pointer == stack_pointer
@@ -230,12 +151,18 @@ impl Activations {
         let same_call = |activation: &&Activation| {
             activation.stack_pointer == stack_pointer && activation.return_address == return_address
         };
-        let mut call = self.list.iter().rev().take_while(same_call);
-        if call.any(|activation| activation.hooks.address == hooks.address) {
+        let is_it = |activation: &Activation| activation.hooks.address == hooks.address;
+        if self.list.iter().take_while(same_call).any(is_it) {
             return;
         }
-        self.sweep();
-        make(&hooks.entry, registers);
+        unwind(self.list.sweep());
+        make(&hooks.entry, registers, |value| {
+            entry_value(registers, value)
+        });
+        let mut kept = [0; MOST_KEPT];
+        for (word, &value) in kept.iter_mut().zip(&hooks.kept) {
+            *word = entry_value(registers, value);
+        }
         let mut wrapper = hooks.wrapper.map(Wrapper::new);
         if let Some(running) = &mut wrapper {
             match running.resume(*registers) {
@@ -250,16 +177,21 @@ impl Activations {
                     if let Some(wrapper) = wrapper {
                         wrapper.finish();
                     }
-                    return make(&hooks.exit, &call);
+                    return make(&hooks.exit, &call, |value| hooks.kept_value(&kept, value));
                 }
             }
         }
-        self.hook_return(return_address);
+        if let Some(instrumenter) = Instrumenter::get()
+            && !super::returns::is_known(return_address)
+        {
+            instrumenter.functions.hook_return(return_address, hooks);
+        }
         self.list.push(Activation {
-            hooks,
             stack_pointer,
             return_address,
-            wrapper,
+            hooks,
+            wrapper: wrapper.map(Box::new),
+            kept,
         });
     }
 }
@@ -276,17 +208,15 @@ impl Activations {
         let exchange = exchange();
         let (address, place) = (exchange.subject, exchange.stack.wrapping_sub(8));
         loop {
-            let lost = self.remove(exchange.stack, |activation| {
+            let lost = self.list.remove_while(exchange.stack, |activation| {
                 activation.stack_pointer < place
                     || activation.stack_pointer == place && activation.return_address != address
             });
             unwind(lost);
-            let youngest = (0..self.list.len()).rev();
-            let mut on_stack =
-                youngest.filter(|&index| self.stack.contains(&self.list[index].stack_pointer));
-            let Some(index) = on_stack
-                .next()
-                .filter(|&index| self.list[index].stack_pointer == place)
+            let Some(index) = self
+                .list
+                .youngest()
+                .filter(|&index| self.list.get(index).stack_pointer == place)
             else {
                 return;
             };
@@ -322,7 +252,14 @@ impl Activations {
             if let Some(of_result) = activation.hooks.of_result {
                 super::hook(registers.result, of_result.clone());
             }
-            make(&activation.hooks.exit, &registers);
+            let (hooks, kept) = (activation.hooks, &activation.kept);
+            make(&hooks.exit, &registers, |value| {
+                hooks.kept_value(kept, value)
+            });
+            if let Some(instrumenter) = Instrumenter::get() {
+                // So that the next such return needs nobody to ask.
+                instrumenter.functions.hook_return(address, hooks);
+            }
         }
     }
 }
@@ -355,7 +292,7 @@ fn call_again(thread: &mut Thread) {
     set_floats(thread, &exchange.floats);
     thread.set_register(gpr::RSP, exchange.stack);
     with(|activations| {
-        let activation = activations.list.iter().rev();
+        let activation = activations.list.iter();
         let mut activation = activation.filter(|it| it.stack_pointer == exchange.stack);
         if let Some(activation) = activation.next() {
             // The callee may have used the place.
@@ -399,11 +336,9 @@ pub(crate) extern "C" fn stack_moved(
     _: u64,
     _: u64,
 ) -> u64 {
-    /// What unwinders push before they go on in a handler.
-    const PUSHED: u64 = 16;
     let now = exchange().stack;
     with(|activations| {
-        let lost = activations.remove(now, |activation| {
+        let lost = activations.list.remove_while(now, |activation| {
             let place = activation.stack_pointer;
             place < now
                 || place <= now + PUSHED
@@ -416,8 +351,9 @@ pub(crate) extern "C" fn stack_moved(
 
 /// The thread ends: what it has not finished, it never will.
 pub(crate) fn thread_ends() {
-    if let Some(activations) = ACTIVATIONS.take() {
-        for activation in activations.list {
+    if let Some(mut activations) = ACTIVATIONS.take() {
+        activations.list.withdraw();
+        for activation in activations.list.take() {
             if let Some(wrapper) = activation.wrapper {
                 wrapper.finish();
             }

@@ -129,6 +129,8 @@ impl Entry<'_> {
             Argument::Changeable(_)
             | Argument::Vector(_)
             | Argument::Target
+            | Argument::Activation(_)
+            | Argument::LowHalf(_)
             | Argument::Context(_) => panic!("{:?} cannot be a field", field.value),
         };
         code.store_part(self.base, place, stored, field.size);

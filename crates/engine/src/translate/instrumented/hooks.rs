@@ -1,24 +1,23 @@
 //! Hooks of the program's functions: where they are entered and where they return, and what
 //! tells one entry from another.
 //!
-//! A hook is emitted before the first instruction of a superblock. It puts registers into the
-//! slots' [`Exchange`](crate::slots::Exchange), calls the engine as a tool's function is called,
-//! and takes over what the engine has changed there. Flags stay as they are.
+//! A hook is emitted before the first instruction of a superblock. What is usual it does in place
+//! ([`activations`]). Otherwise it puts registers into the slots'
+//! [`Exchange`](crate::slots::Exchange), calls the engine as a tool's function is called, and
+//! takes over what the engine has changed there. Flags stay as they are.
 
 use iced_x86::{Mnemonic, OpKind, Register};
 
+use super::activations::{self, Found};
 use super::{Translation, calls};
 use crate::cache::Exit;
 use crate::decode::Kind;
-use crate::emit::{Emitter, Gpr, TARGET, gpr};
+use crate::emit::{Emitter, TARGET, gpr};
 use crate::exit::ExitKind;
-use crate::instrument::functions::{self, Hook};
+use crate::instrument::functions::{self, Hooks, INTEGERS};
 use crate::instrument::{Action, Call, Function};
 use crate::slots::{TARGET_SPILL, offset};
 use crate::translate::superblock::Item;
-
-/// The registers of integer arguments.
-const INTEGERS: [Gpr; 6] = [gpr::RDI, gpr::RSI, gpr::RDX, gpr::RCX, 8, 9];
 
 /// Emits the hook at a superblock's first instruction, if there is one.
 pub(super) fn emit(translation: &mut Translation, item: &Item) {
@@ -26,18 +25,55 @@ pub(super) fn emit(translation: &mut Translation, item: &Item) {
         return;
     };
     translation.give_back();
-    match hook {
-        Hook::Entry(function) => emit_entry(translation, item, function),
-        Hook::Return => emit_return(translation, item),
-        Hook::Both(function) => {
-            emit_return(translation, item);
-            emit_entry(translation, item, function);
-        }
+    if let Some(functions) = hook.returns {
+        let flags_live = item.flags_live;
+        activations::leave(
+            translation,
+            item.pc,
+            functions,
+            flags_live,
+            |translation, found| match found {
+                Found::Unusual => ask_at_return(translation, item),
+                Found::Nothing => {}
+                Found::Call(hooks) => {
+                    let calls = hooks.exit_in_place().unwrap_or_default();
+                    call_all(translation, item, calls, flags_live);
+                }
+            },
+        );
+    }
+    if let Some(hooks) = hook.entry {
+        emit_entry(translation, item, hooks);
     }
     translation.borrow();
 }
 
-fn emit_entry(translation: &mut Translation, item: &Item, function: &'static functions::Hooks) {
+fn call_all(translation: &mut Translation, item: &Item, calls: Vec<Call>, flags_live: bool) {
+    let calls: Vec<_> = calls.into_iter().map(Action::Call).collect();
+    calls::emit(translation, item, &calls, flags_live);
+}
+
+fn emit_entry(translation: &mut Translation, item: &Item, hooks: &'static Hooks) {
+    let flags_live = item.flags_live;
+    let Some((calls, kept)) = hooks.entry_in_place().zip(hooks.kept_registers()) else {
+        return ask_at_entry(translation, item, hooks);
+    };
+    if !hooks.need_end() {
+        return call_all(translation, item, calls, flags_live);
+    }
+    let code = &mut translation.builder.code;
+    let unusual = activations::enter(code, hooks, &kept, flags_live);
+    call_all(translation, item, calls, flags_live);
+    let code = &mut translation.builder.code;
+    let over = code.jump_forward();
+    activations::land_all(code, unusual);
+    activations::give_back(code, flags_live);
+    ask_at_entry(translation, item, hooks);
+    translation.builder.code.land(over);
+}
+
+/// Emits the call of the engine where a function is entered.
+fn ask_at_entry(translation: &mut Translation, item: &Item, function: &'static Hooks) {
     let code = &mut translation.builder.code;
     for (number, register) in INTEGERS.into_iter().enumerate() {
         code.store_slot(offset::exchanged_integer(number), register);
@@ -79,7 +115,8 @@ fn emit_entry(translation: &mut Translation, item: &Item, function: &'static fun
     }
 }
 
-fn emit_return(translation: &mut Translation, item: &Item) {
+/// Emits the call of the engine where functions return.
+fn ask_at_return(translation: &mut Translation, item: &Item) {
     let code = &mut translation.builder.code;
     code.store_slot(offset::exchanged_integer(3), gpr::RCX);
     code.store_slot(offset::EXCHANGE_STACK, gpr::RSP);
@@ -125,8 +162,14 @@ pub(super) fn follow_stack(translation: &mut Translation, item: &Item) {
     }
     translation.give_back();
     let code = &mut translation.builder.code;
+    let none_lost = activations::skip_if_none_lost(code);
     code.store_slot(offset::EXCHANGE_STACK, gpr::RSP);
     call(translation, item, functions::stack_moved);
+    let code = &mut translation.builder.code;
+    let over = code.jump_forward();
+    code.land(none_lost);
+    activations::give_back(code, true);
+    code.land(over);
     translation.borrow();
 }
 

@@ -70,6 +70,7 @@ pub(super) fn is_evaluated_first(item: &Item, argument: &Argument) -> bool {
 pub(in crate::translate::instrumented) fn reads(argument: &Argument) -> u16 {
     match argument {
         Argument::Constant(_) | Argument::Context(_) | Argument::Target => 0,
+        Argument::Activation(_) | Argument::LowHalf(_) => 0,
         Argument::Taken | Argument::Condition(_) | Argument::Vector(_) => 0,
         Argument::Register(number) | Argument::Changeable(number) => 1 << number,
         Argument::Address(operand) => [operand.base, operand.index]
@@ -118,10 +119,16 @@ pub(super) fn store(
             code.store_slot(at, scratch);
             registers.taken |= 1 << scratch;
         }
-        Argument::Vector(number) => {
+        Argument::Vector(number) | Argument::LowHalf(number) => {
             // movq fs:[slot], xmm
             let rex = 0x40 | (number >> 3) << 2;
             code.on_slot(&[0x66, rex, 0x0f, 0xd6], number & 7, at);
+        }
+        Argument::Activation(displacement) => {
+            let scratch = registers.scratch(0);
+            load_of_activation(code, scratch, *displacement);
+            code.store_slot(at, scratch);
+            registers.taken |= 1 << scratch;
         }
         // It is there already.
         Argument::Target => {}
@@ -144,6 +151,12 @@ pub(super) fn load(
         Argument::Register(from) if *from == to => {}
         Argument::Register(from) => code.copy(to, *from),
         Argument::Address(operand) => load_address(code, to, operand),
+        Argument::Activation(displacement) => load_of_activation(code, to, *displacement),
+        Argument::LowHalf(number) => {
+            // movq to, xmm
+            let rex = 0x48 | (number >> 3) << 2 | to >> 3;
+            code.bytes(&[0x66, rex, 0x0f, 0x7e, 0xc0 | (number & 7) << 3 | to & 7]);
+        }
         Argument::Taken | Argument::Condition(_) => {
             load_condition(code, item, argument, to, registers);
         }
@@ -152,6 +165,11 @@ pub(super) fn load(
         }
     }
     registers.taken |= 1 << to;
+}
+
+fn load_of_activation(code: &mut Emitter, to: Gpr, displacement: i32) {
+    code.load_slot(to, offset::ACTIVATIONS);
+    code.load(to, to, displacement);
 }
 
 /// 1 in a register if a condition holds, else 0.

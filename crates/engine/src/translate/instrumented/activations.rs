@@ -1,0 +1,206 @@
+//! Calls of hooked functions, noted without the engine.
+//!
+//! Where a hooked function is entered by a call, its activation is added to the thread's list;
+//! where it returns, that is taken away (see [`list`]). Anything unusual is left to the
+//! engine: entries by jumps, another stack, activations that have ended unnoticed, a return
+//! address that has not been hooked.
+
+use super::Translation;
+use super::scratch::{FIRST_SPILL, SECOND_SPILL};
+use crate::emit::{Emitter, gpr};
+use crate::instrument::functions::{ArgumentRegister, Hooks, PUSHED, list, returns};
+use crate::slots::offset;
+
+/// Conditions, as opcodes have them.
+const BELOW: u8 = 2;
+const NOT_BELOW: u8 = 3;
+const EQUAL: u8 = 4;
+const NOT_EQUAL: u8 = 5;
+
+/// Of the youngest activation, from the end of the list.
+const YOUNGEST: i32 = -list::offset::SIZE;
+
+/// Jumps to where it is decided what is done.
+pub(super) type Jumps = Vec<u64>;
+
+/// Where the code goes on that has looked at the list.
+pub(super) enum Found {
+    /// The engine has to be asked.
+    Unusual,
+    /// Nothing ends here.
+    Nothing,
+    /// A function was entered, or this one has returned.
+    Call(&'static Hooks),
+}
+
+/// Emits the addition of an activation. Returns the jumps to where the engine has to be asked:
+/// registers are to be given back there by [`give_back`]. `kept`: the registers of arguments that
+/// are kept.
+pub(super) fn enter(
+    code: &mut Emitter,
+    hooks: &Hooks,
+    kept: &[ArgumentRegister],
+    flags_live: bool,
+) -> Jumps {
+    let mut unusual = Vec::new();
+    borrow(code, flags_live);
+    code.lea(gpr::RDX, gpr::RSP, 8);
+    compare_slot(code, gpr::RDX, offset::CALLED);
+    unusual.push(jump_if(code, NOT_EQUAL));
+    compare_slot(code, gpr::RSP, offset::USUAL_STACK);
+    unusual.push(jump_if(code, BELOW));
+    code.load_slot(gpr::RCX, offset::ACTIVATIONS);
+    compare_slot(code, gpr::RCX, offset::ACTIVATIONS_LIMIT);
+    unusual.push(jump_if(code, NOT_BELOW));
+    let above = YOUNGEST + list::offset::STACK_POINTER;
+    code.on_memory(&[0x3b], gpr::RSP, gpr::RCX, above);
+    unusual.push(jump_if(code, NOT_BELOW));
+    // A call has just put it there.
+    code.load(gpr::RDX, gpr::RSP, 0);
+    code.store(gpr::RCX, list::offset::RETURN_ADDRESS, gpr::RDX);
+    code.bytes(&[0x81, 0xe2]); // and edx, imm32
+    code.imm32(returns::PLACE_BITS);
+    code.load_immediate(gpr::RCX, returns::table());
+    code.bytes(&[0x48, 0x8d, 0x0c, 0xd1]); // lea rcx, [rcx + 8 * rdx]
+    code.load(gpr::RDX, gpr::RSP, 0);
+    code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, 0);
+    unusual.push(jump_if(code, NOT_EQUAL));
+    code.load_slot(gpr::RCX, offset::ACTIVATIONS);
+    code.store(gpr::RCX, list::offset::STACK_POINTER, gpr::RSP);
+    code.load_immediate(gpr::RDX, std::ptr::from_ref(hooks) as u64);
+    code.store(gpr::RCX, list::offset::HOOKS, gpr::RDX);
+    code.store_immediate(gpr::RCX, list::offset::WRAPPER, 0);
+    for (number, &register) in kept.iter().enumerate() {
+        let place = list::offset::kept(number);
+        let borrowed = match register {
+            ArgumentRegister::General(gpr::RCX) => FIRST_SPILL,
+            ArgumentRegister::General(gpr::RDX) => SECOND_SPILL,
+            ArgumentRegister::General(register) => {
+                code.store(gpr::RCX, place, register);
+                continue;
+            }
+            ArgumentRegister::Vector(register) => {
+                code.on_memory(&[0x0f, 0x13], register, gpr::RCX, place); // movlps
+                continue;
+            }
+        };
+        code.load_slot(gpr::RDX, offset::spill(borrowed));
+        code.store(gpr::RCX, place, gpr::RDX);
+    }
+    code.lea(gpr::RCX, gpr::RCX, list::offset::SIZE);
+    code.store_slot(offset::ACTIVATIONS, gpr::RCX);
+    code.on_slot(&[0x48, 0xc7], 0, offset::CALLED); // mov qword fs:[called], 0
+    code.imm32(0);
+    give_back(code, flags_live);
+    unusual
+}
+
+/// Emits the removal of the activation of one of some functions that return to `pc`. `goes_on`
+/// emits what follows, in each of the cases.
+pub(super) fn leave(
+    translation: &mut Translation,
+    pc: u64,
+    functions: &'static [&'static Hooks],
+    flags_live: bool,
+    mut goes_on: impl FnMut(&mut Translation, Found),
+) {
+    let code = &mut translation.builder.code;
+    let mut unusual = Vec::new();
+    borrow(code, flags_live);
+    compare_slot(code, gpr::RSP, offset::USUAL_STACK);
+    unusual.push(jump_if(code, BELOW));
+    code.load_slot(gpr::RCX, offset::ACTIVATIONS);
+    code.lea(gpr::RDX, gpr::RSP, -8);
+    let place = list::offset::STACK_POINTER;
+    code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, YOUNGEST + place);
+    let nothing = jump_if(code, BELOW);
+    unusual.push(jump_if(code, NOT_EQUAL));
+    code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, 2 * YOUNGEST + place);
+    unusual.push(jump_if(code, EQUAL));
+    code.load_immediate(gpr::RDX, pc);
+    let address = YOUNGEST + list::offset::RETURN_ADDRESS;
+    code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, address);
+    unusual.push(jump_if(code, NOT_EQUAL));
+    let mut over = Vec::new();
+    for &hooks in functions {
+        let code = &mut translation.builder.code;
+        code.load_immediate(gpr::RDX, std::ptr::from_ref(hooks) as u64);
+        code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, YOUNGEST + list::offset::HOOKS);
+        let other = jump_if(code, NOT_EQUAL);
+        code.lea(gpr::RCX, gpr::RCX, YOUNGEST);
+        code.store_slot(offset::ACTIVATIONS, gpr::RCX);
+        give_back(code, flags_live);
+        goes_on(translation, Found::Call(hooks));
+        over.push(translation.builder.code.jump_forward());
+        translation.builder.code.land(other);
+    }
+    let code = &mut translation.builder.code;
+    land_all(code, unusual);
+    give_back(code, flags_live);
+    goes_on(translation, Found::Unusual);
+    let code = &mut translation.builder.code;
+    over.push(code.jump_forward());
+    code.land(nothing);
+    give_back(code, flags_live);
+    goes_on(translation, Found::Nothing);
+    land_all(&mut translation.builder.code, over);
+}
+
+/// Emits a look at whether activations lie below the stack pointer, or where what unwinds the
+/// stack has just pushed something. Returns the jump to where none does, behind which registers
+/// are to be given back.
+pub(super) fn skip_if_none_lost(code: &mut Emitter) -> u64 {
+    borrow(code, true);
+    compare_slot(code, gpr::RSP, offset::USUAL_STACK);
+    let unusual = jump_if(code, BELOW);
+    code.load_slot(gpr::RCX, offset::ACTIVATIONS);
+    code.lea(gpr::RDX, gpr::RSP, PUSHED as i32);
+    let place = YOUNGEST + list::offset::STACK_POINTER;
+    code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, place);
+    let none = jump_if(code, BELOW);
+    code.land(unusual);
+    give_back(code, true);
+    none
+}
+
+/// Emits the saving of what the code here uses.
+fn borrow(code: &mut Emitter, flags_live: bool) {
+    code.store_slot(offset::spill(FIRST_SPILL), gpr::RCX);
+    code.store_slot(offset::spill(SECOND_SPILL), gpr::RDX);
+    if flags_live {
+        code.store_slot(offset::kept(gpr::RAX), gpr::RAX);
+        code.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
+        code.store_slot(offset::KEPT_FLAGS, gpr::RAX);
+        code.load_slot(gpr::RAX, offset::kept(gpr::RAX));
+    }
+}
+
+/// Emits its restoring.
+pub(super) fn give_back(code: &mut Emitter, flags_live: bool) {
+    if flags_live {
+        code.load_slot(gpr::RAX, offset::KEPT_FLAGS);
+        code.bytes(&[0x04, 0x7f, 0x9e]); // add al, 127; sahf
+        code.load_slot(gpr::RAX, offset::kept(gpr::RAX));
+    }
+    code.load_slot(gpr::RCX, offset::spill(FIRST_SPILL));
+    code.load_slot(gpr::RDX, offset::spill(SECOND_SPILL));
+}
+
+/// `cmp register, fs:[slot]`
+fn compare_slot(code: &mut Emitter, register: u8, slot: i32) {
+    code.on_slot(&[0x48, 0x3b], register, slot);
+}
+
+/// A conditional jump to where [`Emitter::land`] will be.
+fn jump_if(code: &mut Emitter, condition: u8) -> u64 {
+    code.bytes(&[0x0f, 0x80 | condition]);
+    let field = code.here();
+    code.imm32(0);
+    field
+}
+
+pub(super) fn land_all(code: &mut Emitter, fields: Jumps) {
+    for field in fields {
+        code.land(field);
+    }
+}
