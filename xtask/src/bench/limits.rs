@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::catalogue::Sharing;
 use super::results::{ProgramResult, RatioSummary};
-use super::variant::Mode;
+use super::variant::{Mode, ToolLimit};
 
 /// Memory over native that every program is granted.
 const FIXED_MEMORY_BYTES: f64 = 64e6;
@@ -97,12 +97,20 @@ pub(crate) fn judge(programs: &[ProgramResult]) -> Vec<Verdict> {
         verdicts.push(at_most(name, limit, summary, Side::Greatest));
     }
     for tool in Mode::TOOLS {
-        verdicts.push(at_most(
-            &format!("tool {}: mean", tool.name),
-            tool.limit,
-            RatioSummary::of(programs, cpu(Mode::Tool(tool))),
-            Side::Mean,
-        ));
+        let (base, limit) = match tool.limit {
+            ToolLimit::OverNative(limit) => (None, limit),
+            ToolLimit::OverNothing(limit) => (Some(Mode::NOTHING_INSERTED), limit),
+            ToolLimit::Unlimited => continue,
+        };
+        let name = match base {
+            None => format!("tool {}: mean", tool.name),
+            Some(_) => format!("tool {} over nothing inserted: mean", tool.name),
+        };
+        let summary = RatioSummary::of(programs, |program| {
+            let base = base.map_or(Some(1.0), |base| cpu(base)(program))?;
+            Some(cpu(Mode::Tool(tool))(program)? / base)
+        });
+        verdicts.push(at_most(&name, limit, summary, Side::Mean));
     }
     verdicts.push(at_most(
         "bytes an access, ticket order: all together",

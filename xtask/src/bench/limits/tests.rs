@@ -131,3 +131,21 @@ fn memory_may_grow_with_the_code() {
     assert_eq!(state(&using(80, Some(1_000_000)), "memory"), State::Met);
     assert_eq!(state(&using(90, Some(1_000_000)), "memory"), State::Missed);
 }
+
+#[test]
+fn wrapping_is_judged_over_nothing_inserted() {
+    let malloc_count = Mode::Tool(Mode::TOOLS[7]);
+    let limit = "tool malloc-count over nothing inserted";
+    let both = |nothing, counted| {
+        let modes = [
+            (Mode::NOTHING_INSERTED, nothing, 10),
+            (malloc_count, counted, 10),
+        ];
+        [program("a", Sharing::Alone, &modes)]
+    };
+    assert_eq!(state(&both(2.0, 2.08), limit), State::Met);
+    assert_eq!(state(&both(2.0, 2.12), limit), State::Missed);
+    assert_eq!(state(&both(1.0, 1.06), limit), State::Missed);
+    let alone = [program("a", Sharing::Alone, &[(malloc_count, 1.0, 10)])];
+    assert_eq!(state(&alone, limit), State::NotMeasured);
+}
