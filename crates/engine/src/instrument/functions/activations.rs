@@ -114,7 +114,7 @@ pub(crate) extern "C" fn entered(_: *const (), _: *mut (), _: u64, _: u64, _: u6
         integers: exchange.integers,
         floats: exchange.floats,
         stack_pointer: exchange.stack,
-        return_address: guarded::read_word(exchange.stack).unwrap_or(0),
+        return_address: guarded::read_quickly(exchange.stack).unwrap_or(0),
         ..CallRegisters::default()
     };
     if !hooks.need_end() {
@@ -256,7 +256,9 @@ impl Activations {
             make(&hooks.exit, &registers, |value| {
                 hooks.kept_value(kept, value)
             });
-            if let Some(instrumenter) = Instrumenter::get() {
+            if let Some(instrumenter) = Instrumenter::get()
+                && hooks.end_in_place()
+            {
                 // So that the next such return needs nobody to ask.
                 instrumenter.functions.hook_return(address, hooks);
             }

@@ -31,10 +31,15 @@ impl Hooks {
 
     /// What is called at the end, likewise. The activation has just been taken from the list.
     pub(crate) fn exit_in_place(&self) -> Option<Vec<Call>> {
-        if self.wrapper.is_some() || self.of_result.is_some() {
+        if !self.end_in_place() {
             return None;
         }
         self.exit.iter().map(|call| self.at_exit(call)).collect()
+    }
+
+    /// Whether nothing but calls is to be made at the end.
+    pub(super) fn end_in_place(&self) -> bool {
+        self.wrapper.is_none() && self.of_result.is_none()
     }
 
     /// The registers of the arguments that are kept, if all of them are in registers.
