@@ -1,5 +1,7 @@
 //! The functions of a module, by address.
 
+use std::ops::Range;
+
 use crate::address::FileAddress;
 use crate::demangle::demangle;
 use crate::segments::Segments;
@@ -49,6 +51,12 @@ impl<'module> Function<'module> {
         self.table.name(self.entry)
     }
 
+    /// Where its symbol is among all.
+    pub(crate) fn name_range(&self) -> Range<usize> {
+        let start = self.entry.name_start as usize;
+        start..start + self.entry.name_length as usize
+    }
+
     /// The name as the source has it: see [`demangle`].
     #[must_use]
     pub fn name(&self) -> String {
@@ -81,6 +89,10 @@ impl FunctionTable {
         self.entries
             .iter()
             .map(|entry| Function { table: self, entry })
+    }
+
+    pub(crate) fn all_names(&self) -> &[u8] {
+        &self.names
     }
 
     /// The innermost function that holds the address.

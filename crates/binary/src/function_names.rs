@@ -1,5 +1,8 @@
 //! The functions that a user names, found in modules.
 
+use std::ops::Range;
+
+use memchr::memmem::Finder;
 use rustc_hash::FxHashMap;
 
 use crate::demangle::spellings;
@@ -17,7 +20,7 @@ pub struct FunctionNames {
     names: Vec<String>,
     by_name: FxHashMap<String, usize>,
     /// What the symbol of each name must contain; none if any symbol may do.
-    required: Option<Vec<String>>,
+    required: Option<Vec<Finder<'static>>>,
 }
 
 /// A function that was asked for.
@@ -54,7 +57,7 @@ impl FunctionNames {
                 .required
                 .zip(required_part(name))
                 .map(|(mut all, part)| {
-                    all.push(part.to_owned());
+                    all.push(Finder::new(part).into_owned());
                     all
                 });
         }
@@ -85,11 +88,13 @@ impl FunctionNames {
         &'names self,
         module: &'module Module,
     ) -> Vec<FoundFunction<'names, 'module>> {
-        if self.is_empty() {
-            return Vec::new();
-        }
+        let may_fit = self.places(module.all_names());
         module
             .functions()
+            .filter(|function| match &may_fit {
+                Some(places) => holds_one(places, &function.name_range()),
+                None => !self.is_empty(),
+            })
             .filter_map(|function| {
                 let asked = self.matching(function.symbol())?;
                 Some(FoundFunction { asked, function })
@@ -97,19 +102,37 @@ impl FunctionNames {
             .collect()
     }
 
-    fn matching(&self, symbol: &[u8]) -> Option<&str> {
-        // To demangle is dear, and hardly any symbol of a large module is asked for.
-        if let Some(required) = &self.required {
-            let mut parts = required.iter().map(String::as_bytes);
-            if !parts.any(|part| memchr::memmem::find(symbol, part).is_some()) {
-                return None;
+    /// Where in a text the parts are that symbols must contain, in order; none if any symbol may
+    /// do. To demangle is dear, and hardly any symbol of a large module is asked for.
+    fn places(&self, text: &[u8]) -> Option<Vec<Range<usize>>> {
+        let mut places = Vec::new();
+        for part in self.required.as_ref()? {
+            // One may begin within another.
+            let mut from = 0;
+            while let Some(at) = part.find(&text[from..]) {
+                from += at + 1;
+                places.push(from - 1..from - 1 + part.needle().len());
             }
         }
+        places.sort_unstable_by_key(|place: &Range<usize>| place.start);
+        Some(places)
+    }
+
+    fn matching(&self, symbol: &[u8]) -> Option<&str> {
         spellings(symbol)
             .iter()
             .find_map(|spelling| self.by_name.get(spelling))
             .map(|&number| self.names[number].as_str())
     }
+}
+
+/// Whether one of some places, which are in order, lies within a range.
+fn holds_one(places: &[Range<usize>], range: &Range<usize>) -> bool {
+    let first = places.partition_point(|place| place.start < range.start);
+    let mut starting = places[first..]
+        .iter()
+        .take_while(|place| place.start < range.end);
+    starting.any(|place| place.end <= range.end)
 }
 
 /// A part of the name that occurs in every symbol that stands for it: the identifier at its

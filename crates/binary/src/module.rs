@@ -118,6 +118,11 @@ impl Module {
         self.functions.iter()
     }
 
+    /// The symbols of all functions, one behind the other.
+    pub(crate) fn all_names(&self) -> &[u8] {
+        self.functions.all_names()
+    }
+
     /// The innermost function that holds the address, by the best of its names, and how far
     /// into it the address is.
     #[must_use]
