@@ -23,6 +23,8 @@ pub enum Kind {
     Elf64 {
         /// What it would be allowed beyond what its user is.
         privileges: Privileges,
+        /// The dynamic loader that it names; none if it is static.
+        interpreter: Option<PathBuf>,
     },
     /// A 32-bit program (i386 or x32): not for translation. It may run natively, if the
     /// kernel supports it.
@@ -49,6 +51,7 @@ pub fn check(path: &Path) -> Result<Kind, LoadError> {
     let kind = match prepare(chain.program) {
         Ok(prepared) => Kind::Elf64 {
             privileges: prepared.executable.privileges,
+            interpreter: prepared.interpreter.map(|(loader, _)| loader.path),
         },
         Err(LoadError::Elf32 { architecture, .. }) => Kind::Elf32 { architecture },
         Err(error) => return Err(error),

@@ -135,7 +135,7 @@ fn privileges_are_reported() {
         (0o2745, false, false),
     ] {
         let path = scratch.write("program", &program, mode);
-        let Ok(Kind::Elf64 { privileges }) = check(&path) else {
+        let Ok(Kind::Elf64 { privileges, .. }) = check(&path) else {
             panic!("a good program")
         };
         assert_eq!(
