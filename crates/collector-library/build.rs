@@ -1,5 +1,7 @@
-//! Builds the collector and the runtime of instrumented programs as shared libraries.
+//! Builds what is loaded into programs that run natively, as shared libraries: the collector, the
+//! runtime of instrumented programs, and the probes.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -11,15 +13,34 @@ fn main() {
     let here = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(variable("OUT_DIR"));
     let crates = here.parent().expect("this crate is in a folder of crates");
-    for watched in ["collector", "dbg-runtime", "openmp-record", "../Cargo.lock"] {
+    let sources = [
+        "collector",
+        "dbg-runtime",
+        "openmp-record",
+        "probes",
+        "probe",
+        "binary",
+    ];
+    for watched in sources.iter().chain(&["../Cargo.lock"]) {
         println!("cargo::rerun-if-changed={}", crates.join(watched).display());
     }
+    // Frame pointers are how the collector knows where the program called it from.
     for package in ["collector", "dbg-runtime"] {
-        build(package, crates, &out);
+        build(package, &["-Cforce-frame-pointers=yes"], crates, &out);
     }
+    // Probes begin before all other libraries, so that they miss nothing of these.
+    let probes = build("probes", &["-Clink-arg=-Wl,-z,initfirst"], crates, &out);
+    let content = fs::read(&probes).expect("the library was just built");
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&content);
+    println!(
+        "cargo::rustc-env=UNSPOOL_PROBES_HASH={:016x}",
+        hasher.finish()
+    );
 }
 
-fn build(package: &str, crates: &Path, out: &Path) {
+/// Builds a package. Returns where its library is.
+fn build(package: &str, flags: &[&str], crates: &Path, out: &Path) -> PathBuf {
     let target = out.join("target");
     let mut command = Command::new(variable("CARGO"));
     command
@@ -28,9 +49,8 @@ fn build(package: &str, crates: &Path, out: &Path) {
         .args(["--crate-type", "cdylib", "--target", TARGET, "--target-dir"])
         .arg(&target)
         .current_dir(crates.join(package))
-        // The workspace's own flags make static programs. Frame pointers are how the
-        // collector knows where the program called it from.
-        .env("CARGO_ENCODED_RUSTFLAGS", "-Cforce-frame-pointers=yes")
+        // The workspace's own flags make static programs.
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
         // What cargo tells this script is not meant for another build, and lints have their
         // own.
         .env_remove("RUSTFLAGS")
@@ -47,7 +67,9 @@ fn build(package: &str, crates: &Path, out: &Path) {
     assert!(status.success(), "building {package} failed: {command:?}");
     let name = format!("libunspool_{}.so", package.replace('-', "_"));
     let built = target.join(TARGET).join("release").join(&name);
-    copy(&built, &out.join(&name));
+    let copied = out.join(&name);
+    copy(&built, &copied);
+    copied
 }
 
 fn variable(name: &str) -> String {

@@ -9,4 +9,4 @@ pub(crate) use observing::{Children, ObservedProgram, RunPlan, TraceDestination,
 #[cfg(test)]
 pub(crate) use reading::Destination;
 pub(crate) use reading::{ExportFormat, ExportPlan, Input, MergePlan};
-pub(crate) use tool::ToolRunPlan;
+pub(crate) use tool::{ProbeChoice, ToolRunPlan};

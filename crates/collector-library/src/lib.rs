@@ -1,9 +1,9 @@
-//! The built collector and its companion, carried inside the command, so that one file is all there is to
-//! install.
+//! The built collector, its companion and the probes, carried inside the command, so that one
+//! file is all there is to install.
 //!
-//! The collector is a shared library: it lives in other programs, with their C library. The
-//! rest of the workspace is built with a static one. The build script therefore builds the
-//! collector apart, with flags of its own.
+//! They are shared libraries: they live in other programs, with their C library. The rest of the
+//! workspace is built with a static one. The build script therefore builds them apart, with flags
+//! of their own.
 #![forbid(unsafe_code)]
 
 /// The shared library, as a file's content.
@@ -13,11 +13,18 @@ pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libunspool_
 pub const DBG_RUNTIME: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/libunspool_dbg_runtime.so"));
 
+/// The probes that come with the command.
+pub const PROBES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libunspool_probes.so"));
+
+/// What tells this build of the probes from others, in hexadecimal digits.
+pub const PROBES_HASH: &str = env!("UNSPOOL_PROBES_HASH");
+
 #[cfg(test)]
 mod tests {
     #[test]
     fn the_libraries_are_elf_files() {
         assert!(super::LIBRARY.starts_with(b"\x7fELF"));
         assert!(super::DBG_RUNTIME.starts_with(b"\x7fELF"));
+        assert!(super::PROBES.starts_with(b"\x7fELF"));
     }
 }

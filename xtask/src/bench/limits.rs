@@ -103,8 +103,8 @@ pub(crate) fn judge(programs: &[ProgramResult]) -> Vec<Verdict> {
             ToolLimit::Unlimited => continue,
         };
         let name = match base {
-            None => format!("tool {}: mean", tool.name),
-            Some(_) => format!("tool {} over nothing inserted: mean", tool.name),
+            None => format!("{}: mean", tool.described()),
+            Some(_) => format!("{} over nothing inserted: mean", tool.described()),
         };
         let summary = RatioSummary::of(programs, |program| {
             let base = base.map_or(Some(1.0), |base| cpu(base)(program))?;

@@ -27,7 +27,7 @@ pub(crate) enum Mode {
     LineAtomicFile,
     /// Natively, with `unspool openmp` collecting; only OpenMP programs.
     Openmp,
-    /// Under a tool that comes with the command.
+    /// Under a tool, or with a probe, that comes with the command.
     Tool(Tool),
     /// Peer: valgrind, translation only.
     ValgrindNone,
@@ -37,13 +37,15 @@ pub(crate) enum Mode {
     ValgrindCounts,
 }
 
-/// A tool, and the limit on what it costs.
+/// A tool or a probe, and the limit on what it costs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Tool {
     /// The mode's name.
     mode: &'static str,
     /// Its name in `unspool tool list`.
     pub(crate) name: &'static str,
+    /// Whether it is a probe, with which the program runs natively.
+    pub(crate) is_probe: bool,
     /// What its cost may be.
     pub(crate) limit: ToolLimit,
 }
@@ -66,7 +68,30 @@ impl Eq for Tool {}
 impl Tool {
     const fn new(mode: &'static str, limit: ToolLimit) -> Tool {
         let (_, name) = mode.split_at("tool-".len());
-        Tool { mode, name, limit }
+        let is_probe = false;
+        Tool {
+            mode,
+            name,
+            is_probe,
+            limit,
+        }
+    }
+
+    /// What it is, in words.
+    pub(crate) fn described(self) -> String {
+        let kind = if self.is_probe { "probe" } else { "tool" };
+        format!("{kind} {}", self.name)
+    }
+
+    const fn probe(mode: &'static str, limit: ToolLimit) -> Tool {
+        let (_, name) = mode.split_at("probe-".len());
+        let is_probe = true;
+        Tool {
+            mode,
+            name,
+            is_probe,
+            limit,
+        }
     }
 }
 
@@ -100,6 +125,7 @@ impl Mode {
         Mode::Tool(Mode::TOOLS[5]),
         Mode::NOTHING_INSERTED,
         Mode::Tool(Mode::TOOLS[7]),
+        Mode::Tool(Mode::TOOLS[8]),
         Mode::ValgrindNone,
         Mode::ValgrindLackey,
         Mode::ValgrindCounts,
@@ -112,8 +138,8 @@ impl Mode {
         Mode::ValgrindLackey,
     ];
 
-    /// The tools whose cost is limited.
-    pub(crate) const TOOLS: [Tool; 8] = [
+    /// The tools and probes whose cost is limited.
+    pub(crate) const TOOLS: [Tool; 9] = [
         Tool::new("tool-instruction-count", ToolLimit::OverNative(1.4)),
         Tool::new("tool-block-count", ToolLimit::OverNative(1.4)),
         Tool::new("tool-edge-profile", ToolLimit::OverNative(1.6)),
@@ -122,6 +148,7 @@ impl Mode {
         Tool::new("tool-call-count", ToolLimit::OverNative(1.5)),
         Tool::new("tool-image-list", ToolLimit::Unlimited),
         Tool::new("tool-malloc-count", ToolLimit::OverNothing(1.05)),
+        Tool::probe("probe-malloc-count", ToolLimit::OverNative(1.01)),
     ];
 
     /// A tool that has nothing inserted.
@@ -219,6 +246,7 @@ impl Variant {
             Mode::LineAtomicDiscard => &["trace", "--order", "line-atomic", "--discard"],
             Mode::LineAtomicFile => &["trace", "--order", "line-atomic", "-o"],
             Mode::Openmp => &["openmp", "--report", "openmp-report"],
+            Mode::Tool(tool) if tool.is_probe => &["tool", "run", "--probe"],
             Mode::Tool(_) => &["tool", "run"],
         };
         let mut words: Vec<OsString> = Vec::new();
@@ -280,6 +308,10 @@ mod tests {
         assert_eq!(
             prefix(Mode::Tool(Mode::TOOLS[0])),
             "/u tool run instruction-count --"
+        );
+        assert_eq!(
+            prefix(Mode::Tool(Mode::TOOLS[8])),
+            "/u tool run --probe malloc-count --"
         );
         assert_eq!(prefix(Mode::ValgrindNone), "valgrind --quiet --tool=none");
     }

@@ -38,6 +38,18 @@ pub(crate) struct ToolRunArguments {
     #[arg(long, short, value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub(crate) argument: Vec<OsString>,
 
+    /// Run the program natively, with a probe in it instead of a tool around it
+    ///
+    /// A probe puts functions of its own around the program's, or in their place, and costs
+    /// nothing elsewhere. TOOL is one that `unspool tool list` names under probes, or the path of
+    /// a library, with a slash.
+    #[arg(long, conflicts_with = "gdb")]
+    pub(crate) probe: bool,
+
+    /// Have a probe say what it does to which function
+    #[arg(long, requires = "probe")]
+    pub(crate) verbose: bool,
+
     /// Wait for gdb before the first instruction, and let it debug the program
     ///
     /// At a port of this machine's loopback interface (:PORT; :0 picks one that is free), or at a
@@ -45,9 +57,9 @@ pub(crate) struct ToolRunArguments {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) gdb: Option<unspool_debugger::Address>,
 
-    /// The tool: one that `unspool tool list` names
+    /// The tool: one that `unspool tool list` names; with --probe, a probe
     #[arg(value_name = "TOOL")]
-    pub(crate) tool: String,
+    pub(crate) tool: OsString,
 
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
@@ -61,8 +73,12 @@ pub(crate) struct ToolNewArguments {
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
 
-    /// Where the crate unspool-tool lies: crates/tool of a checkout. By default, that of the
-    /// checkout that this command was built from
+    /// Make a probe, which is loaded into programs that run natively
+    #[arg(long)]
+    pub(crate) probe: bool,
+
+    /// Where the crate unspool-tool (for a probe, unspool-probe) lies: crates/tool (crates/probe)
+    /// of a checkout. By default, that of the checkout that this command was built from
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) library: Option<PathBuf>,
 }

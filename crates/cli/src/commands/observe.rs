@@ -114,7 +114,7 @@ fn start(plan: Plan, program: &Program) -> Failure {
     }
 }
 
-fn not_loaded(error: &LoadError) -> Failure {
+pub(crate) fn not_loaded(error: &LoadError) -> Failure {
     let status = match error.errno() {
         libc::ENOENT => exit_status::NOT_FOUND,
         _ => exit_status::NOT_EXECUTABLE,
@@ -128,6 +128,6 @@ fn not_loaded(error: &LoadError) -> Failure {
     Failure::new(text).with_status(status)
 }
 
-fn c_string(word: &OsStr) -> Result<CString, Failure> {
+pub(crate) fn c_string(word: &OsStr) -> Result<CString, Failure> {
     CString::new(word.as_bytes()).map_err(|_| Failure::new("an argument contains a NUL byte"))
 }

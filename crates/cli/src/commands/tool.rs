@@ -1,6 +1,7 @@
 //! `unspool tool`: the tools that come with the command.
 
 mod new;
+mod probe;
 
 use unspool_engine::Plan;
 use unspool_tool::set_arguments;
@@ -26,18 +27,26 @@ pub(crate) fn tool(typed: ToolArguments) -> Result<u8, Failure> {
 }
 
 fn list() -> Result<u8, Failure> {
-    let width = ALL.iter().map(|tool| tool.name.len()).max().unwrap_or(0);
-    let lines = ALL
-        .iter()
-        .map(|tool| format!("{:width$}  {}\n", tool.name, tool.about));
-    print_result(lines.collect::<String>().as_bytes())?;
+    let tools = ALL.iter().map(|tool| (tool.name, tool.about));
+    let width = tools.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let line = |(name, about)| format!("{name:width$}  {about}\n");
+    let tools: String = tools.map(line).collect();
+    let probes: String = probe::ALL.iter().copied().map(line).collect();
+    print_result(format!("{tools}\nprobes (--probe):\n{probes}").as_bytes())?;
     Ok(exit_status::SUCCESS)
 }
 
 fn run(plan: &ToolRunPlan) -> Result<u8, Failure> {
-    let tool = find(&plan.tool).ok_or_else(|| {
-        Failure::new(format!("there is no tool `{}`", plan.tool))
-            .with_help("unspool tool list names those that there are")
+    if let Some(choice) = plan.probe {
+        return probe::run(plan, choice);
+    }
+    let name = plan.tool.to_str();
+    let tool = name.and_then(find).ok_or_else(|| {
+        let failure = Failure::new(format!("there is no tool `{}`", plan.tool.display()));
+        match name.is_some_and(probe::exists) {
+            true => failure.with_help("as a probe there is: unspool tool run --probe …"),
+            false => failure.with_help("unspool tool list names those that there are"),
+        }
     })?;
     set_arguments(plan.arguments.clone());
     (tool.install)();

@@ -6,11 +6,20 @@ use super::{Children, ObservedProgram};
 use crate::arguments::ToolRunArguments;
 use crate::failure::Failure;
 
+/// How a probe is to be loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProbeChoice {
+    /// Whether it is to say what it does to which function.
+    pub(crate) is_verbose: bool,
+}
+
 /// A program to be run under a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToolRunPlan {
-    /// The tool's name.
-    pub(crate) tool: String,
+    /// The tool's name, or that of a probe or its library.
+    pub(crate) tool: OsString,
+    /// Whether it is a probe.
+    pub(crate) probe: Option<ProbeChoice>,
     /// Its arguments.
     pub(crate) arguments: Vec<OsString>,
     /// What to run.
@@ -27,6 +36,9 @@ impl TryFrom<ToolRunArguments> for ToolRunPlan {
     fn try_from(typed: ToolRunArguments) -> Result<ToolRunPlan, Failure> {
         Ok(ToolRunPlan {
             tool: typed.tool,
+            probe: typed.probe.then_some(ProbeChoice {
+                is_verbose: typed.verbose,
+            }),
             arguments: typed.argument,
             observed: ObservedProgram::new(typed.program)?,
             children: typed.children.into(),

@@ -20,6 +20,7 @@ mod order;
 mod other_orders;
 mod own_failures;
 mod persistent_cache;
+mod probes;
 mod programs;
 mod readme;
 mod routines;
@@ -57,6 +58,7 @@ fn main() {
     trials.extend(bad_input::trials());
     trials.extend(tools::trials());
     trials.extend(debugger::trials());
+    trials.extend(probes::trials());
     trials.extend(new_tool::trials());
     trials.extend(book::trials());
     trials.extend(routines::trials());

@@ -13,6 +13,7 @@ use crate::scratch::Scratch;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("new_tool::builds_and_runs".to_owned(), builds_and_runs),
+        trial("new_tool::probe".to_owned(), probe),
         trial("new_tool::bad_names".to_owned(), bad_names),
     ]
 }
@@ -68,6 +69,102 @@ fn builds_and_runs(scratch: &Scratch) -> Result<(), Verdict> {
         return Err(wrong("status 127", &missing, &outcome));
     }
     Ok(())
+}
+
+/// What `unspool tool new --probe` makes counts what the probe of the same kind counts that comes
+/// with the command. With another text, its functions get arguments of all kinds, and give
+/// results.
+fn probe(scratch: &Scratch) -> Result<(), Verdict> {
+    let new = unspool(scratch, &["tool", "new", "--probe", "my-probe"]);
+    let made = run_well(scratch, &new)?.stdout_text();
+    let typed: Vec<&str> = made
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .collect();
+    let [folder, build, command] = typed[..] else {
+        return Err(Verdict::Wrong(format!("three lines to type, not: {made}")));
+    };
+    let build_it = || {
+        let script = format!("{folder}; {build}");
+        let building = with_cargo(natively(scratch, &["sh", "-euc", &script]));
+        run_well(scratch, &building.limit(Duration::from_secs(900)))
+    };
+    build_it()?;
+    let library = command.split(' ').nth(4).unwrap_or_default();
+    let library = scratch.work().join("my-probe").join(library);
+    let probed = |library: &Path, program: &[OsString]| {
+        let invocation = unspool(scratch, &["tool", "run", "--probe"])
+            .arguments([library.as_os_str(), "--".as_ref()])
+            .arguments(program);
+        run_well(scratch, &invocation)
+    };
+    let said = probed(&library, &["ls".into(), "my-probe".into()])?.stderr_text();
+    let count = |text: &str| -> Vec<u64> {
+        let words = text.split([' ', '\n']);
+        words.filter_map(|word| word.parse().ok()).collect()
+    };
+    let shipped = [
+        "tool",
+        "run",
+        "--probe",
+        "malloc-count",
+        "--",
+        "ls",
+        "my-probe",
+    ];
+    let shipped = run_well(scratch, &unspool(scratch, &shipped))?.stderr_text();
+    if count(&said) != count(&shipped) || count(&said).len() != 2 {
+        return Err(Verdict::Wrong(format!("{said}, shipped: {shipped}")));
+    }
+
+    let text = include_str!("new_tool/checks.rs");
+    std::fs::write(scratch.work().join("my-probe/src/lib.rs"), text)?;
+    build_it()?;
+    let run_with = |name: &str, arguments: &[&str], expected: &[&str]| {
+        let guest = unspool_guests::guests()
+            .into_iter()
+            .find(|guest| guest.name == name)
+            .ok_or_else(|| format!("there is no guest {name}"))?;
+        let mut program = vec![crate::guest_programs::build(&guest, "")?.into_os_string()];
+        program.extend(arguments.iter().map(OsString::from));
+        let native = run_well(scratch, &natively(scratch, &program))?;
+        let observed = probed(&library, &program)?;
+        let said = observed.stderr_text();
+        let missing = expected
+            .iter()
+            .find(|line| !said.lines().any(|said| said == **line));
+        if observed.stdout != native.stdout || missing.is_some() {
+            return Err(Verdict::Wrong(format!(
+                "{name}: {said}missing: {missing:?}\n{}, natively {}",
+                observed.stdout_text(),
+                native.stdout_text()
+            )));
+        }
+        Ok(())
+    };
+    run_with(
+        "functions/entries",
+        &["1000"],
+        &[
+            "six: 1000 calls, sum 999000",
+            "mixed: 1000 calls, sum 505500",
+            "leaf: 1000 calls, sum 499500",
+            "called_itself: 4000 calls",
+            "shared: 4000 calls",
+            "chosen: 1000 calls",
+        ],
+    )?;
+    // Each of two threads calls three times; an exception ends two of these.
+    run_with(
+        "functions/ends",
+        &[],
+        &[
+            "passes: 6 calls, sum 2",
+            "leaps: 6 calls, sum 0",
+            "recursive: 12 calls",
+            "dropped: 6",
+        ],
+    )
 }
 
 /// With Cargo as it is for this project: its version, and the crates that it has fetched. What

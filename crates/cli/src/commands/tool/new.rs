@@ -1,4 +1,4 @@
-//! `unspool tool new`: a crate that is a tool, to start from.
+//! `unspool tool new`: a crate that is a tool, or a probe, to start from.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,14 +9,40 @@ use crate::commands::print_result;
 use crate::exit_status;
 use crate::failure::Failure;
 
-/// The crate that tools are written with, in the checkout that this command was built from.
-const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tool");
+/// What a new crate consists of.
+struct Template {
+    /// The crate that it is written with.
+    library_name: &'static str,
+    /// Where that lies in the checkout that this command was built from.
+    library: &'static str,
+    manifest: &'static str,
+    configuration: &'static str,
+    source: (&'static str, &'static str),
+}
+
+const TOOL: Template = Template {
+    library_name: "unspool-tool",
+    library: concat!(env!("CARGO_MANIFEST_DIR"), "/../tool"),
+    manifest: include_str!("new/Cargo.toml.in"),
+    configuration: include_str!("new/config.toml.in"),
+    source: ("src/main.rs", include_str!("new/main.rs.in")),
+};
+
+const PROBE: Template = Template {
+    library_name: "unspool-probe",
+    library: concat!(env!("CARGO_MANIFEST_DIR"), "/../probe"),
+    manifest: include_str!("new/probe/Cargo.toml.in"),
+    configuration: include_str!("new/probe/config.toml.in"),
+    source: ("src/lib.rs", include_str!("new/probe/lib.rs.in")),
+};
 
 /// Carries out `unspool tool new …`.
 pub(super) fn new(typed: &ToolNewArguments) -> Result<u8, Failure> {
     let name = crate_name(&typed.path)?;
-    let library = library(typed.library.as_deref())?;
-    let manifest = include_str!("new/Cargo.toml.in")
+    let template = if typed.probe { &PROBE } else { &TOOL };
+    let library = library(template, typed.library.as_deref())?;
+    let manifest = template
+        .manifest
         .replace("NAME", &quoted(name))
         .replace("LIBRARY", &quoted(&library));
     match fs::create_dir(&typed.path) {
@@ -31,9 +57,9 @@ pub(super) fn new(typed: &ToolNewArguments) -> Result<u8, Failure> {
     }
     for (file, text) in [
         ("Cargo.toml", manifest.as_str()),
-        (".cargo/config.toml", include_str!("new/config.toml.in")),
+        (".cargo/config.toml", template.configuration),
         (".gitignore", "/target\n"),
-        ("src/main.rs", include_str!("new/main.rs.in")),
+        template.source,
     ] {
         let path = typed.path.join(file);
         let folder = path.parent().unwrap_or(&typed.path);
@@ -42,11 +68,21 @@ pub(super) fn new(typed: &ToolNewArguments) -> Result<u8, Failure> {
             .map_err(|error| cannot_write(&path, error))?;
     }
     let path = typed.path.display();
+    let built = "target/x86_64-unknown-linux-gnu/release";
+    let (what, command) = match typed.probe {
+        true => (
+            "a probe that counts allocations",
+            format!(
+                "unspool tool run --probe {built}/lib{}.so",
+                name.replace('-', "_")
+            ),
+        ),
+        false => ("a tool that counts instructions", format!("{built}/{name}")),
+    };
     print_result(
         format!(
-            "{path} is a tool that counts instructions. To build and run it:\n\
-             \n    cd {path}\n    cargo build --release\n    \
-             target/x86_64-unknown-linux-gnu/release/{name} -- ls /\n"
+            "{path} is {what}. To build and run it:\n\
+             \n    cd {path}\n    cargo build --release\n    {command} -- ls /\n"
         )
         .as_bytes(),
     )?;
@@ -72,18 +108,22 @@ fn crate_name(path: &Path) -> Result<&str, Failure> {
     })
 }
 
-/// The folder of the crate `unspool-tool`.
-fn library(named: Option<&Path>) -> Result<String, Failure> {
-    let folder = named.unwrap_or(Path::new(LIBRARY));
+/// The folder of the crate that a new one is written with.
+fn library(template: &Template, named: Option<&Path>) -> Result<String, Failure> {
+    let folder = named.unwrap_or(Path::new(template.library));
     let manifest = folder.join("Cargo.toml");
-    let is_it = fs::read_to_string(&manifest)
-        .is_ok_and(|text| text.lines().any(|line| line == r#"name = "unspool-tool""#));
+    let name = template.library_name;
+    let wanted = format!("name = \"{name}\"");
+    let is_it =
+        fs::read_to_string(&manifest).is_ok_and(|text| text.lines().any(|line| line == wanted));
     let folder: PathBuf = match folder.canonicalize() {
         Ok(folder) if is_it => folder,
         _ => {
-            let missing = format!("the crate unspool-tool is not in {}", folder.display());
-            return Err(Failure::new(missing)
-                .with_help("--library DIRECTORY names crates/tool of a checkout of unspool"));
+            let missing = format!("the crate {name} is not in {}", folder.display());
+            let folder = name.trim_start_matches("unspool-");
+            return Err(Failure::new(missing).with_help(format!(
+                "--library DIRECTORY names crates/{folder} of a checkout of unspool"
+            )));
         }
     };
     folder

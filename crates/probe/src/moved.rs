@@ -1,0 +1,234 @@
+//! Which instructions a jump at a function's entry displaces, whether they may be, and what they
+//! are elsewhere.
+//!
+//! Nothing here touches a process: code is bytes at an address.
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
+    InstructionBlock, Mnemonic, OpKind,
+};
+
+use crate::branches;
+
+/// The bytes of `jmp rel32`.
+pub(crate) const JUMP: usize = 5;
+
+/// Why a function's entry cannot be changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("it has {0} bytes, and a jump takes {JUMP}")]
+    Short(u64),
+    #[error("the instruction at {0:#x} branches back to its first bytes")]
+    BranchBack(u64),
+    #[error("the instruction at {0:#x} branches into its first bytes")]
+    BranchInto(u64),
+    #[error("its first bytes hold a call at {0:#x}, whose return address would be another")]
+    Call(u64),
+    #[error("what is at {0:#x} is no instruction")]
+    Undecodable(u64),
+    #[error("its first instructions mean something else elsewhere: {0}")]
+    Bound(String),
+    #[error("it is not in code that its file describes")]
+    Outside,
+    #[error("there is no room for code within two gigabytes of it")]
+    NoRoom,
+    #[error(
+        "the library chooses its code for this processor when it is loaded, later than probes are inserted"
+    )]
+    Chosen,
+    #[error("its code is still going to be relocated")]
+    Relocated,
+    #[error("the kernel does not let code be changed: {0}")]
+    Forbidden(String),
+    #[error("its callers may rely on registers, which this processor cannot save all (no xsave)")]
+    NoSave,
+}
+
+/// Code in memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CodeBytes<'a> {
+    pub(crate) start: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> CodeBytes<'a> {
+    /// The bytes from an address on; empty if there are none.
+    pub(crate) fn from(self, address: u64) -> &'a [u8] {
+        let at = address.wrapping_sub(self.start);
+        usize::try_from(at)
+            .ok()
+            .and_then(|at| self.bytes.get(at..))
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn contains(self, address: u64) -> bool {
+        !self.from(address).is_empty()
+    }
+
+    /// The instructions from an address on, until something is none.
+    pub(crate) fn decode(self, address: u64) -> impl Iterator<Item = Instruction> + use<'a> {
+        let bytes = self.from(address);
+        Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).into_iter()
+    }
+}
+
+/// The entry of a function: what a jump displaces.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    /// Where the jump goes: behind an `endbr64`, which stays what it is.
+    pub(crate) at: u64,
+    /// The displaced instructions.
+    pub(crate) moved: Vec<Instruction>,
+    /// How many bytes are displaced: at least a jump's, up to the end of an instruction, or into
+    /// the padding behind a short function.
+    pub(crate) length: usize,
+}
+
+/// Looks at the function from `start` to `end`.
+///
+/// # Errors
+/// If a jump at its entry could change what the program does.
+pub(crate) fn survey(code: CodeBytes<'_>, start: u64, end: u64) -> Result<Entry, Refusal> {
+    if !code.contains(start) || end <= start {
+        return Err(Refusal::Outside);
+    }
+    let first = code.decode(start).next();
+    let at = match first {
+        Some(first) if first.code() == Code::Endbr64 => first.next_ip(),
+        _ => start,
+    };
+    let (moved, length) = displaced(code, at, end)?;
+    let entry = Entry { at, moved, length };
+    let boundaries = entry.boundaries();
+    branches::none_back(code, start, end, &entry)?;
+    branches::none_nearby(code, start, end, &boundaries)?;
+    branches::none_far(code, &boundaries)?;
+    Ok(entry)
+}
+
+/// The instructions that the jump displaces, and their bytes.
+fn displaced(code: CodeBytes<'_>, at: u64, end: u64) -> Result<(Vec<Instruction>, usize), Refusal> {
+    let mut moved: Vec<Instruction> = Vec::new();
+    let mut length = 0;
+    for instruction in code.decode(at) {
+        if instruction.is_invalid() {
+            return Err(Refusal::Undecodable(instruction.ip()));
+        }
+        if instruction.next_ip() > end {
+            break;
+        }
+        length += instruction.len();
+        let is_last = length >= JUMP;
+        match instruction.flow_control() {
+            FlowControl::Call if instruction.mnemonic() == Mnemonic::Syscall => {}
+            FlowControl::Call if !is_last || instruction.code() != Code::Call_rel32_64 => {
+                return Err(Refusal::Call(instruction.ip()));
+            }
+            FlowControl::IndirectCall => return Err(Refusal::Call(instruction.ip())),
+            FlowControl::XbeginXabortXend => {
+                return Err(Refusal::Bound("a transaction begins there".to_owned()));
+            }
+            _ => {}
+        }
+        let ends = matches!(
+            instruction.flow_control(),
+            FlowControl::Return
+                | FlowControl::UnconditionalBranch
+                | FlowControl::IndirectBranch
+                | FlowControl::Exception
+        );
+        moved.push(instruction);
+        if is_last {
+            return Ok((moved, length));
+        }
+        if ends && at + (length as u64) == end {
+            return match length + padding(code, end) >= JUMP {
+                true => Ok((moved, JUMP)),
+                false => Err(Refusal::Short(end - at)),
+            };
+        }
+    }
+    match at + (length as u64) < end {
+        true => Err(Refusal::Undecodable(at + length as u64)),
+        false => Err(Refusal::Short(end - at)),
+    }
+}
+
+/// How many bytes from here to the next function do nothing. Functions begin at multiples of 16
+/// where there is padding between them.
+fn padding(code: CodeBytes<'_>, from: u64) -> usize {
+    let wanted = (from.next_multiple_of(16) - from) as usize;
+    let mut found = 0;
+    for instruction in code.decode(from) {
+        let idle = matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
+        if !idle || found >= wanted {
+            break;
+        }
+        found += instruction.len();
+    }
+    if found >= wanted { wanted } else { 0 }
+}
+
+impl Entry {
+    /// Where displaced instructions begin, other than at the entry.
+    pub(crate) fn boundaries(&self) -> Vec<u64> {
+        self.moved.iter().skip(1).map(Instruction::ip).collect()
+    }
+
+    /// Where the program goes on behind the displaced instructions.
+    fn back(&self) -> u64 {
+        self.moved.last().map_or(self.at, Instruction::next_ip)
+    }
+
+    /// The displaced instructions, to be put at another address, and a jump back.
+    pub(crate) fn relocated(&self, to: u64) -> Result<Vec<u8>, Refusal> {
+        let bound = |error: iced_x86::IcedError| Refusal::Bound(error.to_string());
+        let mut all = self.moved.clone();
+        let back = self.back();
+        match all.last().map(|last| (last.flow_control(), *last)) {
+            Some((FlowControl::Call, call)) if call.mnemonic() != Mnemonic::Syscall => {
+                // The return address is the one that it was, so that unwinders and the program
+                // see nothing else.
+                all.pop();
+                all.extend(push(back)?);
+                all.push(branch(Code::Jmp_rel32_64, call.near_branch_target())?);
+            }
+            Some((
+                FlowControl::Return
+                | FlowControl::UnconditionalBranch
+                | FlowControl::IndirectBranch
+                | FlowControl::Exception,
+                _,
+            )) => {}
+            _ => all.push(branch(Code::Jmp_rel32_64, back)?),
+        }
+        let block = InstructionBlock::new(&all, to);
+        let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).map_err(bound)?;
+        Ok(encoded.code_buffer)
+    }
+}
+
+/// Pushes a word without using a register or a flag.
+fn push(word: u64) -> Result<[Instruction; 2], Refusal> {
+    use iced_x86::{MemoryOperand, Register};
+    let bound = |error: iced_x86::IcedError| Refusal::Bound(error.to_string());
+    let low = Instruction::with1(Code::Pushq_imm32, word as u32 as i32).map_err(bound)?;
+    let upper_half = MemoryOperand::with_base_displ(Register::RSP, 4);
+    let high =
+        Instruction::with2(Code::Mov_rm32_imm32, upper_half, (word >> 32) as u32).map_err(bound)?;
+    Ok([low, high])
+}
+
+fn branch(code: Code, target: u64) -> Result<Instruction, Refusal> {
+    Instruction::with_branch(code, target).map_err(|error| Refusal::Bound(error.to_string()))
+}
+
+/// The target of a direct near branch or call.
+pub(crate) fn target(instruction: &Instruction) -> Option<u64> {
+    let near = matches!(instruction.op0_kind(), OpKind::NearBranch64);
+    near.then(|| instruction.near_branch_target())
+}
+
+#[cfg(test)]
+#[path = "moved/tests.rs"]
+mod tests;
