@@ -1,6 +1,7 @@
 //! What functions are called with: each argument behind the markers of the guest
 //! `instructions/marked`, and what functions may change.
 //!
+//! With `buffered`, all instructions are counted and leave entries in a buffer, which must be as many.
 //! With `gated`, the functions compute with floating-point numbers, so that all registers are kept
 //! around them. With `spoilt`, one value is wrong, which must be noticed.
 
@@ -11,12 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use unspool_tool::iced_x86;
 use unspool_tool::{
     AccessKind, Accesses, Address, Constant, Context, FallThrough, FullContext, FunctionArgument,
-    Instruction, LowVector, MemoryOperand, Point, Predicate, Register, RegisterMut, ReturnAddress,
-    ReturnValue, Shape, SystemCallArgument, SystemCallNumber, ThreadInfo, ThreadNumber, TimeStamp,
-    Tool, Trace, access_size, accesses, branch_taken, branch_target, effective_address, predicate,
-    say,
+    Instruction, InstructionPointer, LowVector, MemoryOperand, Point, Predicate, Register,
+    RegisterMut, ReturnAddress, ReturnValue, Shape, SystemCallArgument, SystemCallNumber,
+    ThreadInfo, ThreadNumber, TimeStamp, Tool, Trace, access_size, accesses, branch_taken,
+    branch_target, effective_address, predicate, say,
 };
-use unspool_tool::{ByReference, EffectiveAddress, StackPointer};
+use unspool_tool::{Buffer, ByReference, Counter, EffectiveAddress, StackPointer};
 
 use crate::asked;
 
@@ -31,6 +32,9 @@ pub(crate) struct Values<const GATED: bool> {
     table: AtomicU64,
     sums: Mutex<[Sum; MARKERS]>,
     wrong: AtomicU64,
+    /// What completes, twice.
+    executed: Option<(Counter, Buffer<Values<GATED>, Address>)>,
+    entries: AtomicU64,
 }
 
 /// What was seen behind a marker.
@@ -47,6 +51,7 @@ pub(crate) struct Seen {
     number: f64,
     stamp: u64,
     wrong: u64,
+    entries: u64,
 }
 
 impl Seen {
@@ -72,6 +77,13 @@ impl<const GATED: bool> Values<GATED> {
             table: AtomicU64::new(0),
             sums: Mutex::default(),
             wrong: AtomicU64::new(0),
+            executed: asked("buffered").then(|| {
+                let count = |_: &Self, seen: &mut State, batch: &[Address]| {
+                    seen.entries += batch.len() as u64;
+                };
+                (Counter::new(), Buffer::new(500, count))
+            }),
+            entries: AtomicU64::new(0),
         }
     }
 
@@ -150,6 +162,12 @@ impl<const GATED: bool> Values<GATED> {
         context.set_vector(5, &vector);
         // Over `nop` and `add`.
         let next = context.instruction_pointer() + 5;
+        context.set_instruction_pointer(next);
+    }
+
+    /// Over an addition of one.
+    fn leap(&self, _: &mut State, mut context: Context) {
+        let next = context.instruction_pointer() + 4;
         context.set_instruction_pointer(next);
     }
 
@@ -251,7 +269,7 @@ impl<const GATED: bool> Values<GATED> {
             ),
             14 => self.watch(before, number, &operands[0]),
             15 => before.call(Self::at_table, (Register::Rax,)),
-            16 | 18 => instruction.delete(),
+            16 | 18 | 24 | 25 | 26 => instruction.delete(),
             17 => instruction.redirect(instruction.next_address() + 4),
             19 => before.call(
                 Self::call,
@@ -270,6 +288,14 @@ impl<const GATED: bool> Values<GATED> {
             22 => {
                 let [from, to] = [0, 1].map(|it| accesses(&operands[it]).expect("a string"));
                 before.call(Self::downwards, (from, to));
+            }
+            27 | 29 => {
+                let after = instruction.after().expect("it can be followed by the next");
+                after.call(Self::leap, (FullContext,));
+            }
+            28 => {
+                let taken = instruction.taken().expect("it is a jump");
+                taken.call(Self::leap, (FullContext,));
             }
             _ => before.call(
                 Self::of_thread,
@@ -319,6 +345,10 @@ impl<const GATED: bool> Tool for Values<GATED> {
             if let Some(marker) = marked.get(&instruction.address()) {
                 self.behind(*marker, &instruction);
             }
+            if let Some((counter, buffer)) = self.executed {
+                instruction.before().count(counter, 1);
+                instruction.before().append(buffer, (InstructionPointer,));
+            }
             let decoded = instruction.decoded();
             let number = decoded.memory_displacement64().wrapping_sub(MARK);
             if decoded.mnemonic() == iced_x86::Mnemonic::Nop
@@ -336,6 +366,7 @@ impl<const GATED: bool> Tool for Values<GATED> {
             all.sum = all.sum.wrapping_add(own.sum);
         }
         self.wrong.fetch_add(seen.wrong, Ordering::Relaxed);
+        self.entries.fetch_add(seen.entries, Ordering::Relaxed);
     }
 
     fn end(&self) {
@@ -345,6 +376,9 @@ impl<const GATED: bool> Tool for Values<GATED> {
                 say(&format!("marker {number}: {times} times, {sum:x}"));
             }
         }
-        say(&format!("{} wrong", self.wrong.load(Ordering::Relaxed)));
+        let executed = self.executed.map_or(0, |(counter, _)| counter.total());
+        let differ = executed != self.entries.load(Ordering::Relaxed);
+        let wrong = self.wrong.load(Ordering::Relaxed) + u64::from(differ);
+        say(&format!("{wrong} wrong"));
     }
 }

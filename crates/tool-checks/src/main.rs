@@ -15,6 +15,7 @@ mod misbehave;
 mod rarely;
 mod repetitions;
 mod results;
+mod wide;
 mod world;
 
 use unspool_tool::{arguments, run};
@@ -29,6 +30,7 @@ fn main() {
         "failing" => run(failing::Failing),
         "misaligned" => run(misaligned::Misaligned::new()),
         "entries" => run(entries::Entries::new()),
+        "wide" => run(wide::Entries::new()),
         "rarely" => run(rarely::Rarely::new()),
         "repetitions" => run(repetitions::Repetitions::new()),
         "results" => run(results::Results::default()),

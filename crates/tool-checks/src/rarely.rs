@@ -1,5 +1,6 @@
 //! Whether sampled calls and calls behind a test of shadow memory are made as often as they
-//! should be: compared with what calls each time find out.
+//! should be: compared with what calls each time find out. With `spoilt`, sampled calls are expected
+//! at other times; with `blind`, what is marked is what the test lets pass.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -83,6 +84,7 @@ impl Tool for Rarely {
     type Thread = Seen;
 
     fn instrument(&self, trace: &Trace<Self>) {
+        let expected = if asked("blind") { MARK } else { 0 };
         for instruction in trace.instructions() {
             let before = instruction.before();
             before.call(Rarely::passed, (Register::Rsp,));
@@ -90,7 +92,7 @@ impl Tool for Rarely {
             before.call_sampled(self.spread, Rarely::spread, ());
             for operand in instruction.memory_operands() {
                 if let Some(address) = effective_address(operand) {
-                    let (test, rare) = ((self.shadow, 0), Rarely::differs);
+                    let (test, rare) = ((self.shadow, expected), Rarely::differs);
                     if before.call_where_shadow_differs(test, operand, rare, (address,)) {
                         before.call(Rarely::accessed, (address, Constant(operand.size)));
                     }

@@ -183,10 +183,12 @@ fn marked(words: &[&str], test: &str) -> (String, String, String) {
 /// Functions get the values that the guest computes, and what they change is changed.
 #[test]
 fn arguments_are_what_the_program_has() {
-    for words in [&[][..], &["gated"]] {
-        let (changed, told, text) = marked(words, &format!("arguments{}", words.len()));
+    for words in [&[][..], &["gated"], &["buffered"]] {
+        let (changed, told, text) = marked(words, &format!("arguments{}", words.concat()));
         assert_eq!(text.trim_end(), format!("{told}\n0 wrong"), "{words:?}");
-        // Markers 16 and 17 skip an addition, 18 a jump over one; 12 skips another one.
+        // Markers 16 and 17 skip an addition, 18 a jump over one; 12 skips another one. 24 skips a
+        // call, 25 a return before an addition, 26 a system call, which leaves its number; 27 to 29
+        // lead over an addition, from behind an instruction, a jump, and one that is not made.
         let expected = [
             (2, 37 * 1000 + 1),
             (12, 5 * 1000 + 7),
@@ -194,6 +196,12 @@ fn arguments_are_what_the_program_has() {
             (17, -1),
             (18, 1),
             (21, 64),
+            (24, -1),
+            (25, 10),
+            (26, 110),
+            (27, -1),
+            (28, -1),
+            (29, -1),
         ];
         let expected = expected.map(|(marker, by)| format!("changed {marker} by {}", by * ROUNDS));
         assert_eq!(changed, expected.join("\n"), "{words:?}");
@@ -268,6 +276,28 @@ fn says(start: &'static str, good: &'static str) -> impl Fn(&str) -> Option<bool
     }
 }
 
+/// However many addresses are in an entry, and whatever registers they are made of, they are what a
+/// function called there gets. The control: not what another one gets.
+#[test]
+fn wide_entries_are_what_is_called_with() {
+    for name in [
+        "instructions/strings",
+        "threads/mutex_kinds",
+        "cxx/exceptions",
+    ] {
+        agrees(&["wide"], name, says("wide entries ", "as called"));
+    }
+    let (guest, program) = build("instructions/strings").expect("it needs nothing but gcc");
+    let spoilt = under(
+        &["wide", "spoilt"],
+        &program,
+        &guest.arguments,
+        "spoilt-wide",
+    );
+    let text = spoilt.stderr_text();
+    assert!(text.contains("wide entries NOT as called"), "{text}");
+}
+
 /// Sampled calls come at the n-th passage, and calls behind a test of shadow memory exactly where
 /// calls each time find a mark.
 #[test]
@@ -280,15 +310,14 @@ fn rare_calls_are_made_when_due() {
     ] {
         agrees(&["rarely"], name, says("rare calls ", "as often as due"));
     }
+    // The controls: another period, and another mark.
     let (guest, program) = build("instructions/counted").expect("it needs nothing but gcc");
-    let spoilt = under(
-        &["rarely", "spoilt"],
-        &program,
-        &guest.arguments,
-        "spoilt-rarely",
-    );
-    let text = spoilt.stderr_text();
-    assert!(text.contains("rare calls NOT as often as due"), "{text}");
+    for way in ["spoilt", "blind"] {
+        let tool = ["rarely", way];
+        let outcome = under(&tool, &program, &guest.arguments, &tool.join("-"));
+        let text = outcome.stderr_text();
+        assert!(text.contains("rare calls NOT as often as due"), "{text}");
+    }
 }
 
 /// Of string instructions that faults and signals interrupt, each has one first repetition. The

@@ -60,6 +60,8 @@ __asm__(
     ".text\n"
     "first_target:\n\t" MARK(6) "ret\n"
     "second_target:\n\t nop\n\t jmp first_target\n"
+    "adds:\n\t add $1, %rbx\n\t ret\n"
+    "adds_more:\n\t add $1, %rbx\n\t" MARK(25) "ret\n\t add $10, %rbx\n\t ret\n"
     "callee:\n\t" MARK(10) "nop\n\t mov 8(%rsp), %rax\n\t" MARK(11) "ret\n");
 
 static void registers(struct told *told, uint64_t i)
@@ -159,6 +161,25 @@ static void changes(struct told *told, uint64_t i)
     b = 0;
     __asm__ volatile("cmp %0, %0\n\t" MARK(18) "je 1f\n\tadd $1, %0\n1:" : "+b"(b) : : "cc");
     told[18].changed += (int64_t)b;
+
+    b = 0;
+    __asm__ volatile(MARK(24) "call adds" : "+b"(b) : : "cc", "memory");
+    told[24].changed += (int64_t)b - 1;
+    b = 0;
+    __asm__ volatile("call adds_more" : "+b"(b) : : "cc", "memory");
+    told[25].changed += (int64_t)b - 1;
+    long number = SYS_getppid;
+    __asm__ volatile(MARK(26) "syscall" : "+a"(number) : : "rcx", "r11", "memory");
+    told[26].changed += number == getppid() ? 0 : number;
+    b = 0;
+    __asm__ volatile(MARK(27) "nop\n\tadd $1, %0" : "+b"(b) : : "cc");
+    told[27].changed += (int64_t)b - 1;
+    b = 0;
+    __asm__ volatile("cmp %0, %0\n\t" MARK(28) "je 1f\n\tnop\n1:\tadd $1, %0" : "+b"(b) : : "cc");
+    told[28].changed += (int64_t)b - 1;
+    b = 0;
+    __asm__ volatile("cmp %0, %0\n\t" MARK(29) "jne 1f\n\tadd $1, %0\n1:" : "+b"(b) : : "cc");
+    told[29].changed += (int64_t)b - 1;
 }
 
 __attribute__((target("avx2"))) static void gathers(struct told *told, uint64_t i)

@@ -5,6 +5,8 @@
 //! and scratch. All that a path appends is stored relative to the position that it found, so
 //! the position moves once, where the path ends.
 
+use iced_x86::Register;
+
 use super::Translation;
 use super::scratch::Scratch;
 use crate::decode::Kind;
@@ -53,20 +55,21 @@ pub(super) fn emit(
     if buffer.is_first() {
         return entry.store_all(code, size, fields);
     }
-    let touched = fields.iter().fold(0, |mask, field| {
+    entry.base = warmth.scratch();
+    code.load_slot(entry.base, position_slot(buffer.index()));
+    let touched = fields.iter().fold(entry.lent(), |mask, field| {
         mask | super::calls::registers(&field.value)
     });
-    let lent = 1 << warmth.buffer() | 1 << warmth.scratch();
-    let scratch = Scratch::without(touched | lent);
-    (entry.base, entry.spare) = (warmth.scratch(), scratch.registers[0]);
-    for (borrowed, slot) in scratch.borrowed(1) {
-        code.store_slot(slot, borrowed);
-    }
-    code.load_slot(entry.base, position_slot(buffer.index()));
+    let is_apart = fields.iter().any(|field| entry.is_apart(field));
+    let Some(scratch) = Scratch::outside(touched).filter(|_| !is_apart) else {
+        return fields
+            .iter()
+            .for_each(|field| entry.store_apart(code, field));
+    };
+    entry.spare = scratch.registers[0];
+    scratch.borrow(code, 1);
     entry.store_all(code, size, fields);
-    for (borrowed, slot) in scratch.borrowed(1) {
-        code.load_slot(borrowed, slot);
-    }
+    scratch.give_back(code, 1);
 }
 
 /// An entry in the making.
@@ -120,6 +123,7 @@ impl Entry<'_> {
             }
             Argument::Register(register) => self.program_register(code, *register),
             Argument::Address(operand) => match bare_base(operand) {
+                _ if self.is_apart(field) => return self.store_apart(code, field),
                 Some(base) => base,
                 None => {
                     load_address(code, self.spare, operand);
@@ -134,6 +138,56 @@ impl Entry<'_> {
             | Argument::Context(_) => panic!("{:?} cannot be a field", field.value),
         };
         code.store_part(self.base, place, stored, field.size);
+    }
+
+    /// The registers on loan, as a mask.
+    fn lent(&self) -> u16 {
+        1 << self.warmth.buffer() | 1 << self.warmth.scratch()
+    }
+
+    /// Whether a field is an address that is made of what is on loan, as those of the
+    /// superblock's own operands are not.
+    fn is_apart(&self, field: &Field) -> bool {
+        let read = super::calls::registers(&field.value);
+        matches!(field.value, Argument::Address(_)) && read & self.lent() != 0
+    }
+
+    /// The slot of the program's value of a register that is on loan.
+    fn lent_slot(&self, register: Gpr) -> Option<i32> {
+        let lent = [self.warmth.buffer(), self.warmth.scratch()];
+        let index = lent.iter().position(|&lent| lent == register)?;
+        Some(offset::spill(BORROWED_SPILLS[index]))
+    }
+
+    /// Stores a field with registers that are borrowed for it alone: where the fields together
+    /// leave none free, or an address is made of what is on loan.
+    fn store_apart(&self, code: &mut crate::emit::Emitter, field: &Field) {
+        let scratch = Scratch::without(super::calls::registers(&field.value) | self.lent());
+        let [spare, other] = scratch.registers;
+        scratch.borrow(code, 1);
+        // Addresses in a segment are computed with the second spill slot.
+        code.store_slot(offset::kept(other), other);
+        let mut field = *field;
+        if let Argument::Address(operand) = &mut field.value {
+            // The sum may be made where its index is, but not where its base is.
+            for (register, place) in [(&mut operand.base, other), (&mut operand.index, spare)] {
+                let full = register.full_register();
+                if !full.is_gpr64() {
+                    continue;
+                }
+                if let Some(slot) = self.lent_slot(full.number() as Gpr) {
+                    code.load_slot(place, slot);
+                    let first = match register.is_gpr32() {
+                        true => Register::EAX,
+                        false => Register::RAX,
+                    };
+                    *register = first + u32::from(place);
+                }
+            }
+        }
+        Entry { spare, ..*self }.store(code, &field);
+        code.load_slot(other, offset::kept(other));
+        scratch.give_back(code, 1);
     }
 
     /// Whether a branch that depends on rcx will be taken: it is executed, but leads nowhere.
@@ -153,11 +207,10 @@ impl Entry<'_> {
 
     /// The register that holds the program's value of a register.
     fn program_register(&self, code: &mut crate::emit::Emitter, register: Gpr) -> Gpr {
-        let lent = [self.warmth.buffer(), self.warmth.scratch()];
-        let Some(number) = lent.iter().position(|&lent| lent == register) else {
+        let Some(slot) = self.lent_slot(register) else {
             return register;
         };
-        code.load_slot(self.spare, offset::spill(BORROWED_SPILLS[number]));
+        code.load_slot(self.spare, slot);
         self.spare
     }
 
@@ -187,7 +240,7 @@ fn constant<'a>(first: usize, mut fields: impl Iterator<Item = &'a Field>) -> Op
 
 /// The register that an operand's address is in as it is.
 fn bare_base(operand: &MemoryOperand) -> Option<Gpr> {
-    let bare = operand.index == iced_x86::Register::None
+    let bare = operand.index == Register::None
         && operand.displacement == 0
         && operand.segment.is_none()
         && operand.base.is_gpr64();

@@ -67,7 +67,7 @@ pub(super) fn size(instrumenter: &Instrumenter, action: &Action) -> usize {
     const ADDITION: usize = 60;
     const ARGUMENT: usize = 60;
     const CALL: usize = 200;
-    const FIELD: usize = 60;
+    const FIELD: usize = 110;
     /// Of a countdown, or of one piece of shadow memory.
     const TEST: usize = 100;
     /// Saving and restoring one.

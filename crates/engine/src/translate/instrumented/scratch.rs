@@ -1,6 +1,6 @@
 //! Registers that inserted code borrows for a moment.
 
-use crate::emit::{Gpr, TARGET, gpr};
+use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::slots::offset;
 use crate::translate::superblock::Item;
 
@@ -28,18 +28,18 @@ impl Scratch {
     /// # Panics
     /// If there are not two.
     pub(super) fn without(touched: u16) -> Scratch {
+        Scratch::outside(touched).expect("an instruction touches six registers at most")
+    }
+
+    /// The same; `None` if there are not two.
+    pub(super) fn outside(touched: u16) -> Option<Scratch> {
         let mut untouched = [gpr::RCX, gpr::RDX, gpr::RBX, gpr::RSI, gpr::RDI, 8, 9, 10]
             .into_iter()
             .filter(|register| touched & 1 << register == 0);
-        let mut next = || {
-            untouched
-                .next()
-                .expect("an instruction touches six registers at most")
-        };
-        Scratch {
-            registers: [next(), next()],
+        Some(Scratch {
+            registers: [untouched.next()?, untouched.next()?],
             first_is_free: false,
-        }
+        })
     }
 
     /// The register of an indirect branch's target, whose value is in its slot already.
@@ -47,6 +47,20 @@ impl Scratch {
         Scratch {
             registers: [TARGET, gpr::RCX],
             first_is_free: true,
+        }
+    }
+
+    /// Keeps the program's values of the first `count`.
+    pub(super) fn borrow(self, code: &mut Emitter, count: usize) {
+        for (register, slot) in self.borrowed(count) {
+            code.store_slot(slot, register);
+        }
+    }
+
+    /// Brings them back.
+    pub(super) fn give_back(self, code: &mut Emitter, count: usize) {
+        for (register, slot) in self.borrowed(count) {
+            code.load_slot(register, slot);
         }
     }
 
