@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use unspool_tool::{Address, Branch, Constant, Sampler, ThreadInfo, Tool, Trace, say};
+use unspool_tool::{Address, Branch, Constant, Sampler, ThreadInfo, Tool, Trace, image_at, say};
 
 /// Calls between two samples, on average, and how far they may vary.
 const PERIOD: u32 = 1000;
@@ -74,7 +74,10 @@ impl Tool for CallProfile {
         );
         for (count, callee) in counts.iter().take(NAMED) {
             let share = *count as f64 / samples as f64 * 100.0;
-            text.push_str(&format!("\n{share:>5.1} %  {callee}"));
+            let image = image_at(callee.0);
+            let routine = image.as_ref().and_then(|image| image.routine_at(callee.0));
+            let name = routine.map_or_else(|| callee.to_string(), |routine| routine.name());
+            text.push_str(&format!("\n{share:>5.1} %  {name}"));
         }
         say(&text);
     }

@@ -18,6 +18,18 @@ pub(crate) fn trials() -> Vec<Trial> {
             ends(scratch, "static")
         }),
         trial("routines::call_tree".to_owned(), call_tree),
+        trial("routines::call_profile".to_owned(), call_profile),
+        trial("routines::chosen_at_the_start".to_owned(), |scratch| {
+            chosen(scratch, "")
+        }),
+        trial(
+            "routines::chosen_at_the_start_static".to_owned(),
+            |scratch| chosen(scratch, "static"),
+        ),
+        trial(
+            "routines::names_that_a_stripped_file_keeps".to_owned(),
+            compressed_names,
+        ),
         trial("routines::watchpoint".to_owned(), watchpoint),
         trial("routines::allocations".to_owned(), |scratch| {
             allocations(scratch, "")
@@ -191,6 +203,92 @@ fn call_tree(scratch: &Scratch) -> Result<(), Verdict> {
     for name in ["leaps", "passes_leap", "passes", "throws"] {
         let most = of(name).map(|row| row.inclusive).max().unwrap_or_default();
         expect(name, most > 0 && most < 200_000, true)?;
+    }
+    Ok(())
+}
+
+/// The shares of two functions are those of their calls, and so is their number. The control: with
+/// other arguments they are others.
+fn call_profile(scratch: &Scratch) -> Result<(), Verdict> {
+    const ROUNDS: u64 = 300_000;
+    for calls in [3_u64, 1] {
+        let mut command = guest("functions/often", "")?;
+        command.truncate(1);
+        command.extend([ROUNDS, calls].map(|number| number.to_string().into()));
+        let lines = told(scratch, "call-profile", &[], &command)?;
+        let mut all = lines[0]
+            .split(' ')
+            .filter_map(|word| word.parse::<u64>().ok());
+        let (samples, about) = (all.next(), all.next());
+        let near = |is: f64, must: f64, by: f64| (is - must).abs() <= by;
+        let must = (ROUNDS * (1 + calls)) as f64;
+        let is = about.unwrap_or(0) as f64;
+        // The loader's calls are a thousandth of them; a period varies by a fifth at most.
+        expect(&lines[0], near(is, must, must * 0.03), true)?;
+        let share = |name: &str| {
+            let line = lines.iter().find(|line| line.ends_with(name));
+            let number = line?.split_whitespace().next()?;
+            number.parse::<f64>().ok()
+        };
+        // Five times the deviation that independent samples would have.
+        let by = 500.0 * (0.25 / samples.unwrap_or(1) as f64).sqrt();
+        let often = 100.0 * calls as f64 / (1 + calls) as f64;
+        for (name, must) in [(" often", often), (" seldom", 100.0 - often)] {
+            let is = share(name).unwrap_or(-100.0);
+            expect(&format!("{calls}: {lines:?}"), near(is, must, by), true)?;
+        }
+    }
+    Ok(())
+}
+
+/// A function of which the program chooses one of several when it starts is hooked by its name,
+/// whichever it is. The control: one more is called, and one more is told.
+fn chosen(scratch: &Scratch, variant: &str) -> Result<(), Verdict> {
+    let mut command = guest("functions/chosen", variant)?;
+    for times in [5, 6] {
+        command.truncate(1);
+        command.push(times.to_string().into());
+        let names = ["chosen", "strlen", "memcpy"];
+        let lines = told(scratch, "function-log", &names, &command)?;
+        let told = |start: &str, part: &str| {
+            let lines = lines.iter().map(|line| line.trim());
+            lines
+                .filter(|line| line.starts_with(start) && line.contains(part))
+                .count()
+        };
+        expect("those of its own", told("chosen(", ") = 0x100"), times)?;
+        expect("lengths", told("strlen(", ") = 0x1235"), times)?;
+        expect("copies", told("memcpy(", ", 0x1135) = "), times)?;
+    }
+    Ok(())
+}
+
+/// The functions of a stripped file are found in the compressed symbols that it carries (see
+/// "MiniDebugInfo" in gdb's manual). The control: without them they are not.
+fn compressed_names(scratch: &Scratch) -> Result<(), Verdict> {
+    let command = guest("functions/often", "")?;
+    let script = "set -e
+        strip --strip-all -o bare \"$0\"
+        objcopy --only-keep-debug \"$0\" names
+        xz --keep names
+        objcopy --add-section .gnu_debugdata=names.xz bare with_names";
+    let folder = scratch.work();
+    let output = std::process::Command::new("sh")
+        .args(["-c".as_ref(), script.as_ref(), command[0].as_os_str()])
+        .current_dir(folder)
+        .output()?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Verdict::CannotTell(text));
+    }
+    for (program, calls) in [("with_names", 12), ("bare", 0)] {
+        let command = [
+            folder.join(program).into_os_string(),
+            "4".into(),
+            "2".into(),
+        ];
+        let lines = told(scratch, "function-log", &["often", "seldom"], &command)?;
+        expect(program, lines.len(), calls)?;
     }
     Ok(())
 }

@@ -14,10 +14,10 @@ pub(crate) mod list;
 pub(crate) mod returns;
 mod wrappers;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) use activations::{PUSHED, entered, redirect, returned, stack_moved, thread_ends};
 pub(crate) use in_place::{ArgumentRegister, INTEGERS};
@@ -102,7 +102,10 @@ impl Hooks {
             unwind: both(&self.unwind, &more.unwind),
             wrapper: more.wrapper.or(self.wrapper),
             has_floats: self.has_floats || more.has_floats,
-            of_result: more.of_result.or(self.of_result),
+            of_result: match (self.of_result, more.of_result) {
+                (Some(one), Some(other)) => Some(Box::leak(Box::new(one.and(other)))),
+                (one, other) => one.or(other),
+            },
             address: self.address,
             kept: Vec::new(),
         }
@@ -156,6 +159,12 @@ pub(crate) struct Functions {
     any: AtomicBool,
     follows_returns: AtomicBool,
     places: RwLock<HashMap<u64, Hook>>,
+    /// Functions that were chosen, and the addresses of what applies to them.
+    chosen: Mutex<HashSet<(u64, usize)>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Functions {
@@ -169,7 +178,7 @@ impl Functions {
 
     /// Keeps the lock, for a fork.
     pub(super) fn freeze(&self) -> impl Sized + '_ {
-        self.write()
+        (lock(&self.chosen), self.write())
     }
 
     /// What is hooked at an address.
@@ -237,6 +246,7 @@ impl Functions {
     pub(super) fn forget(&self, image: &Image) {
         if self.any.load(Ordering::Acquire) {
             let range = image.range();
+            lock(&self.chosen).retain(|(address, _)| !range.contains(address));
             let mut places = self.write();
             places.retain(|address, _| !range.contains(address));
             returns::forget();
@@ -255,6 +265,20 @@ fn translate_anew(range: Range<u64>) {
 pub fn hook(address: u64, hooks: Hooks) {
     if let Some(instrumenter) = Instrumenter::get() {
         instrumenter.functions.hook(address, hooks);
+    }
+}
+
+/// A function has chosen another one, to which this applies: once, however often it chooses it.
+/// (Each file that refers to an indirect function has it chosen anew.)
+fn hook_chosen(address: u64, hooks: &'static Hooks) {
+    if let Some(instrumenter) = Instrumenter::get() {
+        let choice = (address, std::ptr::from_ref(hooks).addr());
+        let mut chosen = lock(&instrumenter.functions.chosen);
+        let is_new = chosen.insert(choice);
+        drop(chosen);
+        if is_new {
+            instrumenter.functions.hook(address, hooks.clone());
+        }
     }
 }
 

@@ -250,7 +250,7 @@ impl Activations {
                 wrapper.finish();
             }
             if let Some(of_result) = activation.hooks.of_result {
-                super::hook(registers.result, of_result.clone());
+                super::hook_chosen(registers.result, of_result);
             }
             let (hooks, kept) = (activation.hooks, &activation.kept);
             make(&hooks.exit, &registers, |value| {
