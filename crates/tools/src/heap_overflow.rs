@@ -6,12 +6,12 @@
 //! functions read whole vectors, beyond the ends of strings. Accesses that depend on a mask, and
 //! gathers and scatters, are left out.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use unspool_tool::{
-    AccessKind, Address, Constant, Image, ImageKind, InstructionPointer, Original, Register, Shape,
-    Tool, Trace, effective_address, iced_x86, image_at, images, say,
+    AccessKind, Address, Constant, Image, ImageKind, InstructionPointer, Original, Register,
+    Shadow, Shape, Tool, Trace, effective_address, iced_x86, image_at, images, say,
 };
 
 type Malloc = extern "C" fn(usize) -> Address;
@@ -23,16 +23,16 @@ type UsableSize = extern "C" fn(Address) -> usize;
 /// Bytes of a red zone; blocks stay aligned.
 const ZONE: u64 = 32;
 const BOTH: usize = 2 * ZONE as usize;
-const PAGE: u64 = 4096;
+/// Bytes of a piece of memory that has a byte of shadow memory.
+const PIECE: u64 = 8;
 /// Reads from so many bytes on are wide.
 const WIDE: u32 = 16;
 
 /// Looks for overflows.
-#[derive(Default)]
 pub struct HeapOverflow {
     blocks: Mutex<BTreeMap<u64, u64>>,
-    /// A bit for each byte of pages with red zones.
-    zones: RwLock<HashMap<u64, [u64; 64]>>,
+    /// A bit for each byte of red zones.
+    zones: Shadow,
     /// Images whose wide reads are not told.
     wide_readers: Mutex<Vec<Arc<images::Image>>>,
     told: Mutex<HashSet<Address>>,
@@ -47,6 +47,21 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl HeapOverflow {
+    /// No blocks yet.
+    ///
+    /// # Panics
+    /// If there can be no shadow memory.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "shadow memory is a resource")]
+    pub fn new() -> HeapOverflow {
+        HeapOverflow {
+            blocks: Mutex::default(),
+            zones: Shadow::new(PIECE).unwrap_or_else(|error| panic!("{error}")),
+            wide_readers: Mutex::default(),
+            told: Mutex::default(),
+        }
+    }
+
     /// Puts red zones into what was allocated for a block. Returns the block.
     fn guard(&self, raw: Address, size: usize) -> Address {
         if raw == Address(0) {
@@ -66,14 +81,13 @@ impl HeapOverflow {
     }
 
     fn paint(&self, block: u64, size: u64, red: bool) {
-        let mut zones = self.zones.write().unwrap_or_else(PoisonError::into_inner);
         let end = block + size;
-        for byte in (block - ZONE..block).chain(end..end + ZONE) {
-            let bits = zones.entry(byte / PAGE).or_insert([0; 64]);
-            let (word, bit) = ((byte % PAGE / 64) as usize, 1 << (byte % 64));
-            match red {
-                true => bits[word] |= bit,
-                false => bits[word] &= !bit,
+        for zone in [block - ZONE..block, end..end + ZONE] {
+            for piece in (zone.start & !(PIECE - 1)..zone.end).step_by(PIECE as usize) {
+                let is_red = |byte: &u64| red && zone.contains(&(piece + byte));
+                let bits = (0..PIECE).filter(is_red).map(|byte| 1 << byte).sum();
+                // No two blocks have parts of the same piece.
+                self.zones.set(piece, PIECE, bits);
             }
         }
     }
@@ -148,15 +162,10 @@ impl HeapOverflow {
     }
 
     fn accessed(&self, _: &mut Inside, by: Address, at: Address, size: u64, is_write: bool) {
-        let zones = self.zones.read().unwrap_or_else(PoisonError::into_inner);
-        let is_red = |byte: &u64| {
-            let bits = zones.get(&(byte / PAGE));
-            bits.is_some_and(|bits| bits[(byte % PAGE / 64) as usize] & 1 << (byte % 64) != 0)
-        };
+        let is_red = |byte: &u64| self.zones.get(*byte) & 1 << (byte % PIECE) != 0;
         let Some(red) = (at.0..at.0.saturating_add(size)).find(is_red) else {
             return;
         };
-        drop(zones);
         if lock(&self.told).insert(by) {
             say(&self.describe(by, at, size, is_write, red));
         }
@@ -224,7 +233,13 @@ impl Tool for HeapOverflow {
                 match operand.shape {
                     Shape::Plain => {
                         let arguments = (InstructionPointer, address, size, Constant(is_write));
-                        before.call(HeapOverflow::accessed, arguments);
+                        let zones = (self.zones, 0);
+                        before.call_where_shadow_differs(
+                            zones,
+                            operand,
+                            HeapOverflow::accessed,
+                            arguments,
+                        );
                     }
                     Shape::Repeat { .. } => {
                         let count = Register::Rcx;

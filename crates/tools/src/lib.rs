@@ -98,7 +98,7 @@ pub const ALL: &[Shipped] = &[
     Shipped {
         name: "memory-footprint",
         about: "How much memory it reads and writes, in how many lines and pages",
-        install: || install(memory_footprint::MemoryFootprint::default()),
+        install: || install(memory_footprint::MemoryFootprint::new()),
     },
     Shipped {
         name: "call-tree",
@@ -113,7 +113,7 @@ pub const ALL: &[Shipped] = &[
     Shipped {
         name: "heap-overflow",
         about: "Where it reads or writes beside the blocks that it allocated",
-        install: || install(heap_overflow::HeapOverflow::default()),
+        install: || install(heap_overflow::HeapOverflow::new()),
     },
     Shipped {
         name: "malloc-count",

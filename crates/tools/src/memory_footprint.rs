@@ -5,16 +5,28 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use unspool_tool::{
-    AccessKind, Address, Constant, Shape, ThreadInfo, Tool, Trace, effective_address, say,
+    AccessKind, Address, Buffer, Constant, Shape, ThreadInfo, Tool, Trace, effective_address,
+    entry, say,
 };
 
 const LINE: u64 = 64;
 const PAGE: u64 = 4096;
+/// Entries of a batch.
+const BATCH: usize = 16 << 10;
+
+entry! {
+    /// An access.
+    struct Access {
+        address: Address,
+        size: u32,
+        is_write: bool,
+    }
+}
 
 /// Adds up accesses. Of repeated string instructions, and of operands of which a mask says which
 /// elements are accessed, it sees the first element only; gathers and scatters it leaves out.
-#[derive(Default)]
 pub struct MemoryFootprint {
+    accesses: Buffer<MemoryFootprint, Access>,
     all: Mutex<Footprint>,
 }
 
@@ -28,18 +40,31 @@ pub struct Footprint {
 }
 
 impl MemoryFootprint {
-    fn accessed(&self, thread: &mut Footprint, at: Address, size: u32, is_write: bool) {
-        let bytes = if is_write {
-            &mut thread.written
-        } else {
-            &mut thread.read
-        };
-        *bytes += u64::from(size);
-        let last = at.0.wrapping_add(u64::from(size).saturating_sub(1));
-        for line in at.0 / LINE..=last / LINE {
-            if thread.last_line != Some(line) {
-                thread.last_line = Some(line);
-                thread.lines.insert(line);
+    /// Nothing accessed yet.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "a buffer is a resource")]
+    pub fn new() -> MemoryFootprint {
+        MemoryFootprint {
+            accesses: Buffer::new(BATCH, MemoryFootprint::add),
+            all: Mutex::default(),
+        }
+    }
+
+    fn add(&self, thread: &mut Footprint, batch: &[Access]) {
+        for access in batch {
+            let bytes = if access.is_write {
+                &mut thread.written
+            } else {
+                &mut thread.read
+            };
+            let size = u64::from(access.size);
+            *bytes += size;
+            let last = access.address.0.wrapping_add(size.saturating_sub(1));
+            for line in access.address.0 / LINE..=last / LINE {
+                if thread.last_line != Some(line) {
+                    thread.last_line = Some(line);
+                    thread.lines.insert(line);
+                }
             }
         }
     }
@@ -58,14 +83,9 @@ impl Tool for MemoryFootprint {
                     Shape::Plain | Shape::Repeat { .. } => operand.size,
                     _ => operand.size.min(8),
                 };
-                let arguments = (
-                    address,
-                    Constant(size),
-                    Constant(operand.kind == AccessKind::Write),
-                );
-                instruction
-                    .before()
-                    .call(MemoryFootprint::accessed, arguments);
+                let is_write = operand.kind == AccessKind::Write;
+                let access = (address, Constant(size), Constant(is_write));
+                instruction.before().append(self.accesses, access);
             }
         }
     }
