@@ -22,23 +22,11 @@ pub(crate) fn trials() -> Vec<Trial> {
         let guest = Arc::new(guest);
         for tool in ["instruction-count", "control-flow", "call-tree"] {
             // What is too large to be traced is too large for two calls at each instruction.
-            // A signal that comes in a call before a string instruction has it stepped through:
-            // that is long where it is of many megabytes.
-            let has_long_string =
-                ["signals/bounded_delivery", "memory/long_strings"].contains(&guest.name.as_str());
-            if tool == "control-flow" && (!guest.traced || has_long_string)
-                || tool == "call-tree" && has_long_string
-            {
+            if tool == "control-flow" && !guest.traced {
                 continue;
             }
             // Its hooks are where functions are entered and left.
-            let elsewhere = [
-                "instructions/",
-                "order/",
-                "openmp/",
-                "sanitizers/",
-                "fortran/",
-            ];
+            let elsewhere = ["instructions/", "order/", "openmp/", "fortran/"];
             if tool == "call-tree"
                 && elsewhere
                     .iter()
