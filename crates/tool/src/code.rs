@@ -213,6 +213,33 @@ impl<T: Tool> Instruction<'_, T> {
     /// call before it, which may change registers by reference, it is replaced by that.
     ///
     /// Only for tools that say [`Tool::LEAVES_OUT`].
+    ///
+    /// ```
+    /// use unspool_tool::{ByReference, Register, RegisterMut, Tool, Trace, iced_x86};
+    ///
+    /// /// Programs that ask for the time-stamp counter get a clock that ticks once each time.
+    /// struct OwnClock;
+    ///
+    /// impl OwnClock {
+    ///     fn tick(&self, clock: &mut u64, mut low: RegisterMut, mut high: RegisterMut) {
+    ///         *clock += 1;
+    ///         (*low, *high) = (*clock & 0xffff_ffff, *clock >> 32);
+    ///     }
+    /// }
+    ///
+    /// impl Tool for OwnClock {
+    ///     type Thread = u64;
+    ///     const LEAVES_OUT: bool = true;
+    ///     fn instrument(&self, trace: &Trace<Self>) {
+    ///         let instructions = trace.instructions();
+    ///         for instruction in instructions.filter(|it| it.decoded().mnemonic() == iced_x86::Mnemonic::Rdtsc) {
+    ///             let result = (ByReference(Register::Rax), ByReference(Register::Rdx));
+    ///             instruction.before().call(OwnClock::tick, result);
+    ///             instruction.delete();
+    ///         }
+    ///     }
+    /// }
+    /// ```
     pub fn delete(&self) {
         self.replace(Replacement::Nothing);
     }
@@ -413,6 +440,34 @@ impl<T: Tool> Point<'_, T> {
     /// [`effective_address`](crate::effective_address), and for those of more than sixteen
     /// pieces, as the areas of `xsave` are: have a function called there that looks itself. Of a repeated string instruction the
     /// first element counts, of a masked operand all elements.
+    ///
+    /// ```
+    /// use unspool_tool::{Address, InstructionPointer, Shadow, Tool, Trace};
+    ///
+    /// /// Tells who touches memory that was marked by `shadow.set(start, length, 1)`.
+    /// struct Touches {
+    ///     shadow: Shadow,
+    /// }
+    ///
+    /// impl Touches {
+    ///     fn touched(&self, by: &mut Vec<Address>, at: Address) {
+    ///         by.push(at);
+    ///     }
+    /// }
+    ///
+    /// impl Tool for Touches {
+    ///     type Thread = Vec<Address>;
+    ///     fn instrument(&self, trace: &Trace<Self>) {
+    ///         for instruction in trace.instructions() {
+    ///             for operand in instruction.memory_operands() {
+    ///                 let (before, unmarked) = (instruction.before(), (self.shadow, 0));
+    ///                 let arguments = (InstructionPointer,);
+    ///                 before.call_where_shadow_differs(unmarked, operand, Touches::touched, arguments);
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    /// ```
     pub fn call_where_shadow_differs<F, A>(
         &self,
         (shadow, expected): (Shadow, u8),

@@ -4,6 +4,31 @@ use unspool_engine::instrument::SamplerId;
 
 /// A countdown of each thread: what [`call_sampled`](crate::Point::call_sampled) inserts with
 /// it is called when it ends, and it begins anew. A tool can have 64.
+///
+/// ```
+/// use unspool_tool::{Address, InstructionPointer, Sampler, Tool, Trace};
+///
+/// struct Samples {
+///     sampler: Sampler,
+/// }
+///
+/// impl Samples {
+///     fn sampled(&self, samples: &mut Vec<Address>, at: Address) {
+///         samples.push(at);
+///     }
+/// }
+///
+/// impl Tool for Samples {
+///     type Thread = Vec<Address>;
+///     fn instrument(&self, trace: &Trace<Self>) {
+///         for block in trace.blocks() {
+///             block.before().call_sampled(self.sampler, Samples::sampled, (InstructionPointer,));
+///         }
+///     }
+/// }
+///
+/// let tool = Samples { sampler: Sampler::about_every(10_000, 1000) };
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sampler(SamplerId);
 

@@ -314,6 +314,30 @@ pub struct FirstRepetition(());
 /// handler, and so is what is before it: `false` if it has done some of its repetitions before.
 /// So the number of times that it is `true` is that of the instructions, and
 /// [`access_size`] tells each time what is left to do.
+///
+/// ```
+/// use unspool_tool::{Tool, Trace, first_repetition};
+///
+/// /// Counts repeated string instructions, and how often they are interrupted.
+/// struct Strings;
+///
+/// impl Strings {
+///     fn begins(&self, (begun, resumed): &mut (u64, u64), is_first: bool) {
+///         *if is_first { begun } else { resumed } += 1;
+///     }
+/// }
+///
+/// impl Tool for Strings {
+///     type Thread = (u64, u64);
+///     fn instrument(&self, trace: &Trace<Self>) {
+///         for instruction in trace.instructions() {
+///             if let Some(first) = first_repetition(&instruction) {
+///                 instruction.before().call(Strings::begins, (first,));
+///             }
+///         }
+///     }
+/// }
+/// ```
 #[must_use]
 pub fn first_repetition(instruction: &instrument::Instruction) -> Option<FirstRepetition> {
     let is_repeated = |operand: &MemoryOperand| matches!(operand.shape, Shape::Repeat { .. });
