@@ -19,7 +19,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-pub(crate) use activations::{PUSHED, entered, redirect, returned, stack_moved, thread_ends};
+pub(crate) use activations::{
+    PUSHED, entered, forget_beyond, length, redirect, returned, stack_moved, thread_ends,
+};
 pub(crate) use in_place::{ArgumentRegister, INTEGERS};
 pub use wrappers::{CallRegisters, WrapperFunction};
 

@@ -368,10 +368,17 @@ struct VforkChild {
 /// A child that shares the memory while its parent's thread waits: a real one, so that
 /// `posix_spawn` sees its child's errors. It runs on an engine stack of its own, with the
 /// waiting thread's thread-local state.
+// What it saves is large, and must not become part of every system call's frame.
+#[inline(never)]
 fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     const STACK: usize = 256 << 10;
+    let mut saved = Box::<Slots>::new_uninit();
     // SAFETY: the slots belong to this thread; they are plain data.
-    let mut saved: Box<Slots> = unsafe { Box::new(std::ptr::read(thread.slots)) };
+    let mut saved = unsafe {
+        saved.as_mut_ptr().copy_from_nonoverlapping(thread.slots, 1);
+        saved.assume_init()
+    };
+    let calls = crate::instrument::functions::length();
     let mut stack: Vec<u128> = vec![0; STACK / 16];
     let mut child = VforkChild {
         thread,
@@ -396,8 +403,12 @@ fn vfork(thread: &mut Thread, request: &Request) -> i64 {
         saved.clock = (*thread.slots).clock;
         saved.counters = (*thread.slots).counters;
         saved.buffers = (*thread.slots).buffers;
-        std::ptr::write(thread.slots, *saved);
+        saved.activations = (*thread.slots).activations;
+        saved.activations_limit = (*thread.slots).activations_limit;
+        saved.usual_stack = (*thread.slots).usual_stack;
+        thread.slots.copy_from_nonoverlapping(&raw const *saved, 1);
     }
+    crate::instrument::functions::forget_beyond(calls);
     Thread::set_current(thread);
     if result > 0 {
         // It may have been killed.

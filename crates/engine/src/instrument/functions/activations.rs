@@ -351,6 +351,32 @@ pub(crate) extern "C" fn stack_moved(
     0
 }
 
+/// How many calls of hooked functions the calling thread is in.
+pub(crate) fn length() -> usize {
+    let Some(mut activations) = ACTIVATIONS.take() else {
+        return 0;
+    };
+    activations.list.adopt();
+    let length = activations.list.len();
+    ACTIVATIONS.set(Some(activations));
+    length
+}
+
+/// A child that ran in the calling thread's place is gone, with the calls that it was in: all but
+/// the oldest `length`.
+pub(crate) fn forget_beyond(length: usize) {
+    if let Some(mut activations) = ACTIVATIONS.take() {
+        activations.list.adopt();
+        for activation in activations.list.take_beyond(length) {
+            if let Some(wrapper) = activation.wrapper {
+                wrapper.finish();
+            }
+        }
+        activations.list.publish();
+        ACTIVATIONS.set(Some(activations));
+    }
+}
+
 /// The thread ends: what it has not finished, it never will.
 pub(crate) fn thread_ends() {
     if let Some(mut activations) = ACTIVATIONS.take() {

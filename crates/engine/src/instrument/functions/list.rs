@@ -191,6 +191,17 @@ impl List {
         self.all.insert(index, activation);
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.all.len() - 1
+    }
+
+    /// Takes out all but the oldest ones, wherever the thread goes on.
+    pub(super) fn take_beyond(&mut self, oldest: usize) -> Vec<Activation> {
+        (self.stack, self.counted) = (0..0, 0..0);
+        self.all.split_off(self.all.len().min(oldest + 1))
+    }
+
     /// Takes out all of them.
     pub(super) fn take(&mut self) -> Vec<Activation> {
         self.all.split_off(1)
