@@ -22,9 +22,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         .filter(|page| page.extension().is_some_and(|extension| extension == "md"))
         .map(|page| {
             let name = page.file_stem().unwrap_or_default().display().to_string();
-            trial(format!("book::{name}"), move |scratch| {
+            trial(format!("book::{name}"), move |_| {
                 let text = std::fs::read_to_string(&page)?;
-                follow(scratch, &folder_of(&page), &text)
+                let outside = Scratch::outside(&format!("book::{name}"))?;
+                follow(&outside, &folder_of(&page), &text)?;
+                outside.remove();
+                Ok(())
             })
         })
         .collect();

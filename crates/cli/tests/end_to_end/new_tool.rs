@@ -74,7 +74,14 @@ fn builds_and_runs(scratch: &Scratch) -> Result<(), Verdict> {
 /// What `unspool tool new --probe` makes counts what the probe of the same kind counts that comes
 /// with the command. With another text, its functions get arguments of all kinds, and give
 /// results.
-fn probe(scratch: &Scratch) -> Result<(), Verdict> {
+fn probe(_: &Scratch) -> Result<(), Verdict> {
+    let outside = Scratch::outside("new_tool::probe")?;
+    probe_in(&outside)?;
+    outside.remove();
+    Ok(())
+}
+
+fn probe_in(scratch: &Scratch) -> Result<(), Verdict> {
     let new = unspool(scratch, &["tool", "new", "--probe", "my-probe"]);
     let made = run_well(scratch, &new)?.stdout_text();
     let typed: Vec<&str> = made

@@ -12,10 +12,20 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// A new, empty folder named after the test.
     pub(crate) fn new(test: &str) -> std::io::Result<Scratch> {
+        Scratch::below(
+            &Path::new(env!("CARGO_TARGET_TMPDIR")).join("end-to-end"),
+            test,
+        )
+    }
+
+    /// One that is not inside this project, whose settings Cargo would heed there.
+    pub(crate) fn outside(test: &str) -> std::io::Result<Scratch> {
+        Scratch::below(&std::env::temp_dir().join("unspool-end-to-end"), test)
+    }
+
+    fn below(folder: &Path, test: &str) -> std::io::Result<Scratch> {
         let name = test.replace(['/', ':', ' '], "-");
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join("end-to-end")
-            .join(format!("{name}-{}", std::process::id()));
+        let path = folder.join(format!("{name}-{}", std::process::id()));
         let work = path.join("work");
         std::fs::create_dir_all(&work)?;
         Ok(Scratch { path, work })

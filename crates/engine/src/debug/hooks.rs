@@ -247,6 +247,8 @@ pub fn request_stop(reason: &str) -> bool {
 }
 
 /// The thread makes a system call: its state is what it is before the kernel has done anything.
+// The registers are large, and must not become part of every system call's frame.
+#[inline(never)]
 pub(crate) fn call_begins(thread: &Thread, call: &Call) {
     if !concerns(thread) {
         return;
@@ -265,6 +267,7 @@ pub(crate) fn call_begins(thread: &Thread, call: &Call) {
 
 /// The system call is over, with its result if it has one, or is to be made again. Returns
 /// whether the registers are already what they should be.
+#[inline(never)]
 pub(crate) fn call_ends(thread: &mut Thread, result: Option<i64>, restart: bool) -> bool {
     if !concerns(thread) {
         return false;

@@ -145,6 +145,8 @@ pub fn on_alternate_stack(thread: &Thread, stack_pointer: u64) -> bool {
 }
 
 /// `rt_sigreturn`: the program's state becomes what the frame says.
+// The state that it reads is large, and must not become part of every system call's frame.
+#[inline(never)]
 pub fn return_from_handler(thread: &mut Thread) {
     let address = thread.register(gpr::RSP).wrapping_sub(8);
     let Some(frame) = Frame::read(address) else {

@@ -20,6 +20,7 @@ const INVALID: i64 = -(libc::EINVAL as i64);
 const NOT_FOUND: i64 = -(libc::ENOENT as i64);
 
 /// `execve` and `execveat`.
+#[inline(never)]
 pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
     let ExecuteRequest {
         path,

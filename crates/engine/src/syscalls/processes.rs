@@ -104,6 +104,7 @@ impl Request {
 }
 
 /// `clone`, `clone3`, `fork` and `vfork`.
+#[inline(never)]
 pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call) -> i64 {
     let request = match Request::read(call) {
         Ok(request) => request,
