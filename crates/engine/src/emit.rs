@@ -182,20 +182,6 @@ impl Emitter {
         }
     }
 
-    /// `add qword [base + displacement], amount`; sets the flags.
-    pub fn add_to_memory(&mut self, base: Gpr, displacement: i32, amount: i32) {
-        match i8::try_from(amount) {
-            Ok(byte) => {
-                self.on_memory(&[0x83], 0, base, displacement);
-                self.bytes(&byte.to_le_bytes());
-            }
-            Err(_) => {
-                self.on_memory(&[0x81], 0, base, displacement);
-                self.imm32(amount);
-            }
-        }
-    }
-
     /// `cmp dword fs:[slot], 0`; sets the flags.
     pub fn compare_slot_zero(&mut self, slot: i32) {
         self.on_slot(&[0x83], 7, slot);

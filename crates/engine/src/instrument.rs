@@ -30,7 +30,7 @@ pub use buffers::{BufferId, BufferKind, Deliver, MOST_BUFFERS, Part};
 pub(crate) use compiled::{Body, Compiled, Step};
 pub use context::Context;
 pub use counters::Counter;
-pub(crate) use counters::{Amounts, CounterPlace, FAST_COUNTERS, together};
+pub(crate) use counters::{Amounts, thread_stack, together};
 pub(crate) use hooks::{
     after_fork, after_fork_in_parent, before_fork, call_with_context, conclude, executes,
     is_between_rounds, keep_position, leave_midway, leave_repetition, out_of_memory, settle,

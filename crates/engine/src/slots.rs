@@ -9,7 +9,7 @@ use std::cell::UnsafeCell;
 use std::mem::offset_of;
 
 use crate::instrument::buffers::Part;
-use crate::instrument::{FAST_COUNTERS, MOST_ARGUMENTS, MOST_BUFFERS, MOST_SAMPLERS};
+use crate::instrument::{MOST_ARGUMENTS, MOST_BUFFERS, MOST_SAMPLERS};
 
 /// The program's registers while its thread is outside the code cache, and the words
 /// through which cache and engine talk.
@@ -84,10 +84,8 @@ pub struct Slots {
     pub thread_number: u64,
     /// What a tool keeps for the thread.
     pub tool_state: u64,
-    /// Counters of a tool.
-    pub counters: [u64; FAST_COUNTERS],
-    /// Address of all others.
-    pub more_counters: u64,
+    /// Where the counters of a tool are; 0 if there are none.
+    pub counters: u64,
     /// A tool's countdowns: the passages that are left.
     pub countdowns: [u64; MOST_SAMPLERS],
     /// Which of them has just ended.
@@ -180,8 +178,7 @@ thread_local! {
             vectors_used: 0,
             thread_number: 0,
             tool_state: 0,
-            counters: [0; FAST_COUNTERS],
-            more_counters: 0,
+            counters: 0,
             countdowns: [0; MOST_SAMPLERS],
             sampler: 0,
             random: 1,
@@ -214,11 +211,16 @@ pub fn slots() -> *mut Slots {
 /// The displacement of [`Slots`] from FS, the same in every thread.
 #[must_use]
 pub fn displacement() -> i32 {
+    i32::try_from((slots() as u64).wrapping_sub(thread_pointer()) as i64)
+        .expect("static TLS lies within 2 GiB of the thread pointer")
+}
+
+/// The address in FS.
+pub(crate) fn thread_pointer() -> u64 {
     let base: u64;
     // SAFETY: the x86-64 ABI keeps the thread pointer's own value at fs:0.
     unsafe { std::arch::asm!("mov {}, fs:0", out(reg) base, options(nostack, readonly)) };
-    i32::try_from((slots() as u64).wrapping_sub(base) as i64)
-        .expect("static TLS lies within 2 GiB of the thread pointer")
+    base
 }
 
 /// Byte offsets of slots, for code that is emitted.
@@ -252,8 +254,6 @@ pub(crate) mod offset {
     pub(crate) const KEPT_FLAGS: i32 = offset_of!(Slots, kept_flags) as i32;
     pub(crate) const ARGUMENTS: i32 = offset_of!(Slots, arguments) as i32;
     pub(crate) const CONTROL_WORDS: i32 = offset_of!(Slots, control_words) as i32;
-    pub(crate) const COUNTERS: i32 = offset_of!(Slots, counters) as i32;
-    pub(crate) const MORE_COUNTERS: i32 = offset_of!(Slots, more_counters) as i32;
     pub(crate) const COUNTDOWNS: i32 = offset_of!(Slots, countdowns) as i32;
     pub(crate) const SAMPLER: i32 = offset_of!(Slots, sampler) as i32;
     pub(crate) const BUFFERS: i32 = offset_of!(Slots, buffers) as i32;

@@ -110,7 +110,7 @@ fn run_with_stack(
     // Nothing that the engine opens takes a descriptor from the program.
     let headroom = Headroom::get();
     layout::reserve().map_err(StartError::Reserve)?;
-    instrument::settle();
+    instrument::settle().map_err(StartError::Reserve)?;
     let vdso = copy_vdso();
     let mut request = LoadRequest::new(
         program.path.clone(),

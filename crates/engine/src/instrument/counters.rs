@@ -1,28 +1,23 @@
-//! Counters: each thread adds to its own, and a total is their sum.
-//!
-//! The first ones that are added to lie among the thread's slots, where one instruction reaches
-//! them. All others lie in an array of the thread's, found through a slot.
+//! Counters: each thread adds to its own, by one instruction (see [`area`]), and a total is their
+//! sum.
 //!
 //! Where several counters are to be added to at once, a **group** counts instead, by one: it
 //! stands for so much of each. So a path through a fragment costs one addition, however many
 //! counters the tool has on it.
 
+mod area;
+
 use std::collections::HashMap;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+pub(crate) use self::area::thread_stack;
+pub(super) use self::area::{free, prepare, settle};
 use crate::process::Process;
-use crate::slots::{Slots, offset, slots};
+use crate::slots::{Slots, slots};
 
-/// How many counters lie among the slots.
-pub(crate) const FAST_COUNTERS: usize = 2048;
-/// How many there can be in the array.
-const OVERFLOW_COUNTERS: usize = 1 << 22;
-/// Bytes of the array.
-const OVERFLOW_BYTES: usize = OVERFLOW_COUNTERS * 8;
 /// How many counters a tool can have. As many again are for groups.
-const MOST: usize = OVERFLOW_COUNTERS / 2;
+const MOST: usize = area::CAPACITY / 2;
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 /// What threads counted that have ended, by place.
@@ -181,14 +176,9 @@ impl CounterPlace {
         self.0 as usize
     }
 
-    /// Its slot, if it lies there.
-    pub(crate) fn slot(self) -> Option<i32> {
-        (self.index() < FAST_COUNTERS).then(|| offset::COUNTERS + 8 * self.index() as i32)
-    }
-
-    /// Where it lies in the array, if there.
-    pub(crate) fn displacement(self) -> i32 {
-        8 * (self.index() as i32 - FAST_COUNTERS as i32)
+    /// Its slot.
+    pub(crate) fn slot(self) -> i32 {
+        area::first_slot() + 8 * self.index() as i32
     }
 
     /// # Safety
@@ -211,17 +201,30 @@ impl CounterPlace {
         }
     }
 
+    /// What has been counted there, which begins at zero again. Pages of counters that are zero are
+    /// not written.
+    ///
+    /// # Safety
+    /// As for [`CounterPlace::add`].
+    unsafe fn take(self, slots: *mut Slots) -> u64 {
+        // SAFETY: the caller's.
+        let Some(cell) = (unsafe { self.cell(slots) }) else {
+            return 0;
+        };
+        let value = cell.load(Ordering::Relaxed);
+        if value != 0 {
+            cell.store(0, Ordering::Relaxed);
+        }
+        value
+    }
+
     /// # Safety
     /// As for [`CounterPlace::load`].
     unsafe fn cell<'a>(self, slots: *mut Slots) -> Option<&'a AtomicU64> {
         // SAFETY: counters are only used atomically, or by their thread's translated code.
         unsafe {
-            if self.index() < FAST_COUNTERS {
-                let first = (&raw mut (*slots).counters).cast::<u64>();
-                return Some(AtomicU64::from_ptr(first.add(self.index())));
-            }
-            let array = (*slots).more_counters as *mut u64;
-            (!array.is_null()).then(|| AtomicU64::from_ptr(array.add(self.index() - FAST_COUNTERS)))
+            let first = (*slots).counters as *mut u64;
+            (!first.is_null()).then(|| AtomicU64::from_ptr(first.add(self.index())))
         }
     }
 }
@@ -239,28 +242,6 @@ pub(super) fn freeze() -> impl Sized {
     (registry(), ended())
 }
 
-/// Gives the calling thread its array.
-pub(super) fn prepare() -> io::Result<()> {
-    // SAFETY: a new private mapping, which nothing else knows; pages that no counter is on
-    // cost nothing.
-    let array = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            OVERFLOW_BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if array == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the slots are this thread's.
-    unsafe { (*slots()).more_counters = array as u64 };
-    Ok(())
-}
-
 /// Adds what the calling thread counted to what ended threads did. To be called while it is
 /// still listed, with the list locked.
 pub(super) fn keep() {
@@ -270,30 +251,16 @@ pub(super) fn keep() {
     ended.resize(room, 0);
     for (place, total) in (0..).map(CounterPlace).zip(ended.iter_mut().take(given)) {
         // SAFETY: the slots are this thread's.
-        *total = total.wrapping_add(unsafe { place.load(slots()) });
+        *total = total.wrapping_add(unsafe { place.take(slots()) });
     }
-    zero(given);
 }
 
 /// Starts anew, in a forked child with a single thread.
 pub(super) fn restart() {
     ended().clear();
     let given = registry().given;
-    zero(given);
-}
-
-fn zero(given: usize) {
     for place in (0..given as u32).map(CounterPlace) {
         // SAFETY: the slots are this thread's.
-        unsafe { place.add(slots(), (place.load(slots()) as i64).wrapping_neg()) };
-    }
-}
-
-/// Gives the calling thread's array back.
-pub(super) fn free() {
-    // SAFETY: the slots and the array are this thread's, which counts nothing any more.
-    unsafe {
-        let array = std::mem::take(&mut (*slots()).more_counters);
-        libc::munmap(array as *mut libc::c_void, OVERFLOW_BYTES);
+        unsafe { place.take(slots()) };
     }
 }

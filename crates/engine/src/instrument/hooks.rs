@@ -1,6 +1,7 @@
 //! What the engine tells the tool.
 
 use std::ffi::CString;
+use std::io;
 use std::path::Path;
 
 use super::{Instrumenter, Signal, Trace, buffers, counters, samplers, world};
@@ -20,12 +21,17 @@ pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
 }
 
 /// The program is about to run: from now on nothing is added that threads have of their own.
-pub(crate) fn settle() {
+///
+/// # Errors
+/// If there is no memory for it.
+pub(crate) fn settle() -> io::Result<()> {
     buffers::settle();
     samplers::settle();
     if Instrumenter::get().is_some() {
+        counters::settle()?;
         crate::own_failures::keep_reserve();
     }
+    Ok(())
 }
 
 /// What the tool keeps for the calling thread.

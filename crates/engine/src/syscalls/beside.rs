@@ -38,7 +38,7 @@ pub(super) fn start(process: &'static Process, thread: &mut Thread, request: &Re
     let (announce, announced) = std::sync::mpsc::sync_channel(1);
     crate::signals::block_all();
     let spawned = std::thread::Builder::new()
-        .stack_size(start::THREAD_STACK)
+        .stack_size(crate::instrument::thread_stack())
         .spawn(move || {
             let mut beside = Beside {
                 process,

@@ -202,7 +202,7 @@ fn new_thread(process: &'static Process, thread: &mut Thread, request: &Request)
     // The new thread must not take signals before it is ready for them.
     crate::signals::block_all();
     let spawned = std::thread::Builder::new()
-        .stack_size(start::THREAD_STACK)
+        .stack_size(crate::instrument::thread_stack())
         .spawn(move || run_thread(process, seed, &announce));
     let result = match spawned {
         Ok(_detached) => announced.recv().map_or(-i64::from(libc::EAGAIN), i64::from),

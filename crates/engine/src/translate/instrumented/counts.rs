@@ -7,8 +7,7 @@
 
 use super::scratch::Scratch;
 use crate::emit::Emitter;
-use crate::instrument::{self, Action, Amounts, Counter, CounterPlace, Insertions};
-use crate::slots::offset;
+use crate::instrument::{self, Action, Amounts, Counter, Insertions};
 use crate::translate::superblock::{Course, Item};
 
 /// What a fragment counts, and where it adds.
@@ -127,46 +126,23 @@ fn accumulate(amounts: &mut Amounts, counter: Counter, amount: i64) {
 
 /// Emits additions to counters.
 pub(super) fn add(code: &mut Emitter, amounts: &Amounts, flags_live: bool, scratch: Scratch) {
-    let amounts: Vec<(CounterPlace, i64)> = instrument::together(amounts)
-        .into_iter()
-        .map(|(counter, amount)| (counter.place(), amount))
-        .collect();
-    let far = amounts.iter().any(|(place, _)| place.slot().is_none());
-    let count = match amounts.is_empty() {
-        true => 0,
-        false => usize::from(flags_live) + usize::from(far),
-    };
-    for (register, slot) in scratch.borrowed(count) {
-        code.store_slot(slot, register);
-    }
-    if far {
-        code.load_slot(scratch.registers[0], offset::MORE_COUNTERS);
-    }
-    for &(place, amount) in &amounts {
+    let amounts = instrument::together(amounts);
+    let count = usize::from(flags_live && !amounts.is_empty());
+    scratch.borrow(code, count);
+    for &(counter, amount) in &amounts {
+        let slot = counter.place().slot();
         for part in parts(amount) {
-            match (place.slot(), flags_live) {
-                (Some(slot), false) => code.add_to_slot(slot, part),
-                (Some(slot), true) => {
-                    let sum = scratch.registers[usize::from(far)];
-                    code.load_slot(sum, slot);
-                    code.lea(sum, sum, part);
-                    code.store_slot(slot, sum);
-                }
-                (None, false) => {
-                    code.add_to_memory(scratch.registers[0], place.displacement(), part);
-                }
-                (None, true) => {
-                    let [array, sum] = scratch.registers;
-                    code.load(sum, array, place.displacement());
-                    code.lea(sum, sum, part);
-                    code.store(array, place.displacement(), sum);
-                }
+            if flags_live {
+                let [sum, _] = scratch.registers;
+                code.load_slot(sum, slot);
+                code.lea(sum, sum, part);
+                code.store_slot(slot, sum);
+            } else {
+                code.add_to_slot(slot, part);
             }
         }
     }
-    for (register, slot) in scratch.borrowed(count) {
-        code.load_slot(register, slot);
-    }
+    scratch.give_back(code, count);
 }
 
 /// An amount in parts as immediates have them.
