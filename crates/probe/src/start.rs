@@ -212,7 +212,15 @@ fn end() {
 extern "C" fn forked() {
     // SAFETY: only returns a number.
     PROCESS.store(unsafe { libc::getpid() }, Ordering::Relaxed);
-    let _inside = Inside::enter();
+    let inside = Inside::enter();
+    if ENDING.load(Ordering::Relaxed) != 0 {
+        // The thread that was ending the process is not in this one. If it is what forked, the
+        // probe itself has, at its end, and there is nothing to tell here.
+        // SAFETY: only returns a number.
+        let thread = unsafe { libc::gettid() };
+        let ending = if inside.is_some() { 0 } else { thread };
+        ENDING.store(ending, Ordering::Relaxed);
+    }
     if let Some(probe) = PROBE.get() {
         probe.forked();
     }

@@ -99,13 +99,14 @@ fn probe_in(scratch: &Scratch) -> Result<(), Verdict> {
     build_it()?;
     let library = command.split(' ').nth(4).unwrap_or_default();
     let library = scratch.work().join("my-probe").join(library);
-    let probed = |library: &Path, program: &[OsString]| {
+    let probed = |options: &[&str], program: &[OsString]| {
         let invocation = unspool(scratch, &["tool", "run", "--probe"])
+            .arguments(options)
             .arguments([library.as_os_str(), "--".as_ref()])
             .arguments(program);
         run_well(scratch, &invocation)
     };
-    let said = probed(&library, &["ls".into(), "my-probe".into()])?.stderr_text();
+    let said = probed(&[], &["ls".into(), "my-probe".into()])?.stderr_text();
     let count = |text: &str| -> Vec<u64> {
         let words = text.split([' ', '\n']);
         words.filter_map(|word| word.parse().ok()).collect()
@@ -127,7 +128,7 @@ fn probe_in(scratch: &Scratch) -> Result<(), Verdict> {
     let text = include_str!("new_tool/checks.rs");
     std::fs::write(scratch.work().join("my-probe/src/lib.rs"), text)?;
     build_it()?;
-    let run_with = |name: &str, arguments: &[&str], expected: &[&str]| {
+    let run_with = |name: &str, options: &[&str], arguments: &[&str], expected: &[&str]| {
         let guest = unspool_guests::guests()
             .into_iter()
             .find(|guest| guest.name == name)
@@ -135,7 +136,7 @@ fn probe_in(scratch: &Scratch) -> Result<(), Verdict> {
         let mut program = vec![crate::guest_programs::build(&guest, "")?.into_os_string()];
         program.extend(arguments.iter().map(OsString::from));
         let native = run_well(scratch, &natively(scratch, &program))?;
-        let observed = probed(&library, &program)?;
+        let observed = probed(options, &program)?;
         let said = observed.stderr_text();
         let missing = expected
             .iter()
@@ -151,6 +152,7 @@ fn probe_in(scratch: &Scratch) -> Result<(), Verdict> {
     };
     run_with(
         "functions/entries",
+        &[],
         &["1000"],
         &[
             "six: 1000 calls, sum 999000",
@@ -165,12 +167,21 @@ fn probe_in(scratch: &Scratch) -> Result<(), Verdict> {
     run_with(
         "functions/ends",
         &[],
+        &[],
         &[
             "passes: 6 calls, sum 2",
             "leaps: 6 calls, sum 0",
             "recursive: 12 calls",
             "dropped: 6",
         ],
+    )?;
+    // Children come while their parent is at its end: each has one of its own.
+    let slow = ["-a", "slow"];
+    run_with(
+        "processes/fork_at_end",
+        &slow,
+        &[],
+        &["six: 0 calls, sum 0"],
     )
 }
 

@@ -1,10 +1,12 @@
 //! A probe for the guests `functions/entries` and `functions/ends`: arguments and results of all
-//! kinds, in functions that are left in all ways.
+//! kinds, in functions that are left in all ways. With the argument `slow` it takes its time at
+//! the end of a process.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use unspool_probe::{Counter, Image, Original, Probe, say};
+use unspool_probe::{Counter, Image, Original, Probe, arguments, say};
 
 type Six = extern "C" fn(i64, i64, i64, i64, i64, i64) -> i64;
 type Mixed = extern "C" fn(i32, f64, i64, f32) -> f64;
@@ -123,6 +125,9 @@ impl Probe for Checks {
     }
 
     fn end(&self) {
+        if arguments().iter().any(|argument| argument == "slow") {
+            std::thread::sleep(Duration::from_millis(300));
+        }
         let both = |name, (calls, sum): &(Counter, Counter)| {
             say(&format!("{name}: {} calls, sum {}", calls.total(), sum.total()));
         };
