@@ -44,11 +44,7 @@ unsafe extern "C-unwind" fn on_execve(
     // SAFETY: the hook is that of `execve`, and these are its arguments.
     unsafe {
         let execve: Execve = std::mem::transmute(hook.original);
-        if !can_execute(libc::AT_FDCWD, path) {
-            return execve(path, arguments, environment);
-        }
-        start::end_for_another_program();
-        with_probe(environment, |environment| {
+        execute(libc::AT_FDCWD, path, environment, |environment| {
             execve(path, arguments, environment)
         })
     }
@@ -64,11 +60,7 @@ unsafe extern "C-unwind" fn on_fexecve(
     // SAFETY: as above.
     unsafe {
         let fexecve: Fexecve = std::mem::transmute(hook.original);
-        if !can_execute(file, c"".as_ptr()) {
-            return fexecve(file, arguments, environment);
-        }
-        start::end_for_another_program();
-        with_probe(environment, |environment| {
+        execute(file, c"".as_ptr(), environment, |environment| {
             fexecve(file, arguments, environment)
         })
     }
@@ -87,13 +79,30 @@ unsafe extern "C-unwind" fn on_execveat(
     // SAFETY: as above.
     unsafe {
         let execveat: Execveat = std::mem::transmute(hook.original);
-        if !can_execute(directory, path) {
-            return execveat(directory, path, arguments, environment, flags);
-        }
-        start::end_for_another_program();
-        with_probe(environment, |environment| {
+        execute(directory, path, environment, |environment| {
             execveat(directory, path, arguments, environment, flags)
         })
+    }
+}
+
+/// Executes a file by one of these functions, as another program with the probe in it if the file
+/// can be executed at all.
+///
+/// # Safety
+/// Path and environment must be what `execve` takes.
+unsafe fn execute(
+    directory: c_int,
+    path: *const c_char,
+    environment: Strings,
+    by: impl FnOnce(Strings) -> c_int,
+) -> c_int {
+    // SAFETY: the caller's.
+    unsafe {
+        if !can_execute(directory, path) {
+            return by(environment);
+        }
+        start::end_for_another_program();
+        with_probe(environment, by)
     }
 }
 

@@ -116,13 +116,20 @@ unsafe fn probe_of<P>(hook: &'static Hook) -> &'static P {
     unsafe { &*hook.probe.cast::<P>() }
 }
 
-const fn integers(places: &[ResultPlace]) -> usize {
-    let (mut count, mut index) = (0, 0);
-    while index < places.len() {
-        count += (places[index] as u64 == ResultPlace::Integer as u64) as usize;
-        index += 1;
+/// What to call for a function whose arguments come in these places: `enter`, or what finds the
+/// hook where six integers leave no register for it.
+fn entry_of<R: Value>(
+    arguments: &[ResultPlace],
+    enter: *const (),
+    enter_with_six: *const (),
+) -> Entry {
+    let is_integer = |place: &&ResultPlace| **place == ResultPlace::Integer;
+    let integers = arguments.iter().filter(is_integer).count();
+    Entry {
+        function: if integers == 6 { enter_with_six } else { enter },
+        integers,
+        result: R::PLACE,
     }
-    count
 }
 
 macro_rules! signatures {
@@ -181,15 +188,11 @@ macro_rules! signatures {
                 {
                     seventh_from_r11!(enter::<P, F, R, $($value),*>)
                 }
-                let integers = integers(&[$($value::PLACE),*]);
-                Entry {
-                    function: match integers {
-                        6 => enter_with_six::<P, F, R, $($value),*> as *const (),
-                        _ => enter::<P, F, R, $($value),*> as *const (),
-                    },
-                    integers,
-                    result: R::PLACE,
-                }
+                entry_of::<R>(
+                    &[$($value::PLACE),*],
+                    enter::<P, F, R, $($value),*> as *const (),
+                    enter_with_six::<P, F, R, $($value),*> as *const (),
+                )
             }
         }
 
@@ -219,15 +222,11 @@ macro_rules! signatures {
                 {
                     seventh_from_r11!(enter::<P, F, R, $($value),*>)
                 }
-                let integers = integers(&[$($value::PLACE),*]);
-                Entry {
-                    function: match integers {
-                        6 => enter_with_six::<P, F, R, $($value),*> as *const (),
-                        _ => enter::<P, F, R, $($value),*> as *const (),
-                    },
-                    integers,
-                    result: R::PLACE,
-                }
+                entry_of::<R>(
+                    &[$($value::PLACE),*],
+                    enter::<P, F, R, $($value),*> as *const (),
+                    enter_with_six::<P, F, R, $($value),*> as *const (),
+                )
             }
         }
     };
