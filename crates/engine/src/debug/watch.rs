@@ -187,15 +187,36 @@ pub(crate) struct Touch {
 enum Touched {
     /// This range.
     Range(u64, u64),
-    /// Elements from an address on, up- or downwards, as many as the count becomes less.
-    Elements {
-        address: u64,
-        size: u64,
-        count: u64,
-        narrow: bool,
-    },
+    /// As many of these as the count becomes less.
+    Elements(Elements),
     /// What has changed since.
     Unknown,
+}
+
+/// Elements of a string instruction, from an address on, up- or downwards.
+#[derive(Debug, Clone, Copy)]
+struct Elements {
+    address: u64,
+    size: u64,
+    count: u64,
+    narrow: bool,
+}
+
+impl Elements {
+    /// The range of those that have been accessed when so many of the count are left.
+    fn until(self, thread: &Thread, left: u64) -> (u64, u64) {
+        const DIRECTION: u64 = 0x400;
+        let mask = if self.narrow { 0xffff_ffff } else { u64::MAX };
+        let count = (self.count & mask).wrapping_sub(left & mask);
+        let length = count.saturating_mul(self.size);
+        // SAFETY: the slots belong to this thread.
+        let down = unsafe { (*thread.slots).flags } & DIRECTION != 0;
+        let last_end = self.address.wrapping_add(self.size);
+        match down {
+            true => (last_end.wrapping_sub(length), length),
+            false => (self.address, length),
+        }
+    }
 }
 
 /// Translated code calls this before an access that may touch what is watched, by the gate for
@@ -225,24 +246,18 @@ pub(crate) extern "C" fn may_touch(
             let unit = number.div_euclid(bits as i64);
             Touched::Range(address.wrapping_add((unit * size as i64) as u64), size)
         }
-        Extent::Repeated(size) => Touched::Elements {
+        Extent::Repeated(size) => Touched::Elements(Elements {
             address,
             size,
             count: register,
             narrow: narrow != 0,
-        },
+        }),
         Extent::Anywhere => Touched::Unknown,
     };
     let touches = match what {
         Touched::Range(start, length) => !hits(write, start, length).is_empty(),
-        Touched::Elements {
-            address,
-            size,
-            count,
-            narrow,
-        } => {
-            let count = if narrow { count & 0xffff_ffff } else { count };
-            let (start, length) = elements(thread, address, size, count);
+        Touched::Elements(elements) => {
+            let (start, length) = elements.until(thread, 0);
             !hits(write, start, length).is_empty()
         }
         Touched::Unknown => write,
@@ -254,18 +269,6 @@ pub(crate) extern "C" fn may_touch(
         thread.debug.touches.push(Touch { write, what });
         // SAFETY: the slots belong to this thread.
         unsafe { (*thread.slots).pending = 1 };
-    }
-}
-
-/// The range of elements of a string instruction.
-fn elements(thread: &Thread, address: u64, size: u64, count: u64) -> (u64, u64) {
-    const DIRECTION: u64 = 0x400;
-    let length = count.saturating_mul(size);
-    // SAFETY: the slots belong to this thread.
-    let down = unsafe { (*thread.slots).flags } & DIRECTION != 0;
-    match down {
-        true => (address.wrapping_add(size).wrapping_sub(length), length),
-        false => (address, length),
     }
 }
 
@@ -302,16 +305,9 @@ pub(super) fn touched(thread: &mut Thread) {
             .iter()
             .flat_map(|touch| match touch.what {
                 Touched::Range(start, length) => hits(touch.write, start, length),
-                Touched::Elements {
-                    address,
-                    size,
-                    count,
-                    narrow,
-                } => {
-                    let now = thread.register(crate::emit::gpr::RCX);
-                    let mask = if narrow { 0xffff_ffff } else { u64::MAX };
-                    let done = (count & mask).wrapping_sub(now & mask);
-                    let (start, length) = elements(thread, address, size, done);
+                Touched::Elements(elements) => {
+                    let left = thread.register(crate::emit::gpr::RCX);
+                    let (start, length) = elements.until(thread, left);
                     hits(touch.write, start, length)
                 }
                 Touched::Unknown => changed().into_iter().collect(),
@@ -331,7 +327,7 @@ pub(crate) fn forget_touches(thread: &mut Thread) {
         return;
     }
     let touches = &mut thread.debug.touches;
-    touches.retain(|touch| matches!(touch.what, Touched::Elements { .. }));
+    touches.retain(|touch| matches!(touch.what, Touched::Elements(_)));
     if touches.is_empty() {
         UNTOLD.fetch_sub(1, Ordering::SeqCst);
     }
