@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) use activations::{
-    PUSHED, entered, forget_beyond, length, redirect, returned, stack_moved, thread_ends,
+    PUSHED, depth, entered, forget_deeper, redirect, returned, stack_moved, thread_ends,
 };
 pub(crate) use in_place::{ArgumentRegister, INTEGERS};
 pub use wrappers::{CallRegisters, WrapperFunction};

@@ -379,7 +379,7 @@ fn vfork(thread: &mut Thread, request: &Request) -> i64 {
         saved.as_mut_ptr().copy_from_nonoverlapping(thread.slots, 1);
         saved.assume_init()
     };
-    let calls = crate::instrument::functions::length();
+    let depth = crate::instrument::functions::depth();
     let mut stack: Vec<u128> = vec![0; STACK / 16];
     let mut child = VforkChild {
         thread,
@@ -405,11 +405,9 @@ fn vfork(thread: &mut Thread, request: &Request) -> i64 {
         saved.counters = (*thread.slots).counters;
         saved.buffers = (*thread.slots).buffers;
         saved.activations = (*thread.slots).activations;
-        saved.activations_limit = (*thread.slots).activations_limit;
-        saved.usual_stack = (*thread.slots).usual_stack;
         thread.slots.copy_from_nonoverlapping(&raw const *saved, 1);
     }
-    crate::instrument::functions::forget_beyond(calls);
+    crate::instrument::functions::forget_deeper(depth);
     Thread::set_current(thread);
     if result > 0 {
         // It may have been killed.

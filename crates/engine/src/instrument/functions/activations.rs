@@ -8,6 +8,7 @@
 
 use std::cell::Cell;
 
+use super::in_place::INTEGERS;
 use super::list::{Activation, List, MOST_KEPT};
 use super::wrappers::{CallRegisters, Step, Wrapper};
 use super::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
@@ -71,7 +72,7 @@ fn unwind(removed: impl IntoIterator<Item = Activation>) {
 
 /// The value of an argument where the function is entered.
 fn entry_value(registers: &CallRegisters, value: HookValue) -> u64 {
-    const REGISTERS: u8 = 6;
+    const REGISTERS: u8 = INTEGERS.len() as u8;
     match value {
         HookValue::Integer(number) if number < REGISTERS => registers.integers[usize::from(number)],
         HookValue::Integer(number) => {
@@ -286,7 +287,6 @@ fn return_at_once(thread: &mut Thread) {
 
 /// The thread goes to the original once more, with the stack as it was.
 fn call_again(thread: &mut Thread) {
-    const INTEGERS: [u8; 6] = [gpr::RDI, gpr::RSI, gpr::RDX, gpr::RCX, 8, 9];
     let exchange = exchange();
     for (register, value) in INTEGERS.into_iter().zip(exchange.integers) {
         thread.set_register(register, value);
@@ -352,26 +352,22 @@ pub(crate) extern "C" fn stack_moved(
 }
 
 /// How many calls of hooked functions the calling thread is in.
-pub(crate) fn length() -> usize {
+pub(crate) fn depth() -> usize {
     let Some(mut activations) = ACTIVATIONS.take() else {
         return 0;
     };
     activations.list.adopt();
-    let length = activations.list.len();
+    let depth = activations.list.len();
     ACTIVATIONS.set(Some(activations));
-    length
+    depth
 }
 
 /// A child that ran in the calling thread's place is gone, with the calls that it was in: all but
-/// the oldest `length`.
-pub(crate) fn forget_beyond(length: usize) {
+/// the oldest ones, as many as [`depth`] was before.
+pub(crate) fn forget_deeper(depth: usize) {
     if let Some(mut activations) = ACTIVATIONS.take() {
         activations.list.adopt();
-        for activation in activations.list.take_beyond(length) {
-            if let Some(wrapper) = activation.wrapper {
-                wrapper.finish();
-            }
-        }
+        finish(activations.list.take_beyond(depth));
         activations.list.publish();
         ACTIVATIONS.set(Some(activations));
     }
@@ -381,10 +377,13 @@ pub(crate) fn forget_beyond(length: usize) {
 pub(crate) fn thread_ends() {
     if let Some(mut activations) = ACTIVATIONS.take() {
         activations.list.withdraw();
-        for activation in activations.list.take() {
-            if let Some(wrapper) = activation.wrapper {
-                wrapper.finish();
-            }
-        }
+        finish(activations.list.take());
+    }
+}
+
+/// Nobody will come back to these.
+fn finish(activations: Vec<Activation>) {
+    for wrapper in activations.into_iter().filter_map(|it| it.wrapper) {
+        wrapper.finish();
     }
 }
