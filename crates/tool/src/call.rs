@@ -7,7 +7,7 @@ use unspool_engine::instrument::functions::HookFunction;
 
 use crate::argument::{Analysis, Arguments};
 use crate::function::Value;
-use crate::moment::{Moment, RoutineMoment, word_in_memory};
+use crate::moment::{AtInstruction, Moment, RoutineMoment, word_in_memory};
 use crate::tool::Tool;
 
 /// The function that inserted code calls for an analysis function with certain arguments.
@@ -81,13 +81,10 @@ where
     R: Value,
     F: Analysis<T, T::Thread, A::Values, R>,
 {
-    // SAFETY: `entry` was given a value of it.
-    let function = unsafe { function::<F>() };
-    // SAFETY: only code that a tool of this type inserted calls this, with the tool and with what
-    // that keeps for this thread, which nobody else uses.
-    let (tool, state) = unsafe { (&*tool.cast::<T>(), &mut *state.cast::<T::Thread>()) };
-    let values = A::values(&[first, second, third, fourth]);
-    function.call(tool, state, values).to_bits()
+    let words = [first, second, third, fourth];
+    // SAFETY: only code that a tool of this type inserted calls this, for which `entry` was given
+    // a value of the function.
+    unsafe { call_inserted::<T, F, A, AtInstruction, R>(tool, state, &words) }.to_bits()
 }
 
 extern "C" fn enter_sampled<T, F, A>(
@@ -137,14 +134,39 @@ where
     A: Arguments<M>,
     F: Analysis<T, T::Thread, A::Values>,
 {
-    // SAFETY: `inserted_routine_entry` was given a value of it.
-    let function = unsafe { function::<F>() };
-    // SAFETY: as in `enter`.
-    let (tool, state) = unsafe { (&*tool.cast::<T>(), &mut *state.cast::<T::Thread>()) };
     let (fifth, sixth) = (word_in_memory(4), word_in_memory(5));
     let words = [first, second, third, fourth, fifth, sixth];
-    function.call(tool, state, A::values(&words));
-    0
+    // SAFETY: as in `enter`, and by `inserted_routine_entry`.
+    unsafe { call_inserted::<T, F, A, M, ()>(tool, state, &words) }.to_bits()
+}
+
+/// Calls an analysis function for inserted code.
+///
+/// # Safety
+/// There must have been a value of the function; the tool must be of this type, and the state what
+/// it keeps for this thread, which nobody else uses.
+#[expect(
+    clippy::inline_always,
+    reason = "functions that are called often must be short"
+)]
+#[inline(always)]
+unsafe fn call_inserted<T, F, A, M, R>(tool: *const (), state: *mut (), words: &M::Words) -> R
+where
+    T: Tool,
+    M: Moment,
+    A: Arguments<M>,
+    F: Analysis<T, T::Thread, A::Values, R>,
+    R: Value,
+{
+    // SAFETY: the caller's.
+    let (function, tool, state) = unsafe {
+        (
+            function::<F>(),
+            &*tool.cast::<T>(),
+            &mut *state.cast::<T::Thread>(),
+        )
+    };
+    function.call(tool, state, A::values(words))
 }
 
 /// A function of no size.
