@@ -10,6 +10,7 @@ use unspool_events::Order;
 
 use crate::arguments::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
 use crate::failure::Failure;
+use crate::users_cache;
 
 /// A program to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,14 +71,9 @@ impl TryFrom<RunArguments> for RunPlan {
 /// where none was named.
 fn cache_directory(typed: OsString) -> Result<PathBuf, Failure> {
     let directory = if typed.is_empty() {
-        let base = std::env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-            .or_else(|| Some(std::env::home_dir()?.join(".cache")));
-        let base = base.ok_or_else(|| {
+        users_cache::directory().ok_or_else(|| {
             Failure::new("--persistent-cache needs a directory: there is no home directory")
-        })?;
-        base.join("unspool")
+        })?
     } else {
         PathBuf::from(typed)
     };

@@ -20,6 +20,7 @@ use crate::commands::observe::{c_string, not_loaded};
 use crate::exit_status;
 use crate::failure::Failure;
 use crate::plan::{Children, ProbeChoice, ToolRunPlan};
+use crate::users_cache;
 
 /// The probes that come with the command, and what they tell.
 pub(super) const ALL: &[(&str, &str)] = &[
@@ -209,15 +210,10 @@ fn kept_library() -> Result<PathBuf, Failure> {
 
 /// A directory of the user's own: where caches are, or else for temporary files.
 fn cache_directory() -> Result<PathBuf, Failure> {
-    let home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = home.filter(|path| path.is_absolute());
-    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cache")));
     // SAFETY: only returns a number.
     let user = unsafe { libc::geteuid() };
     let temporary = std::env::temp_dir().join(format!("unspool-{user}"));
-    let cached = home
-        .filter(|home| home.is_absolute())
-        .map(|home| home.join("unspool"));
+    let cached = users_cache::directory().filter(|folder| folder.is_absolute());
     let mut last = None;
     for folder in cached.into_iter().chain([temporary]) {
         let made = std::fs::DirBuilder::new()
