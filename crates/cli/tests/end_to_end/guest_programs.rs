@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use libtest_mimic::Trial;
-use unspool_guests::{BuildError, Comparison, Ending, Guest};
+use unspool_guests::{BuildError, Comparison, Ending, Guest, Invocation, Outcome};
 
 use crate::comparison::compare;
 use crate::observer::{
@@ -50,6 +50,35 @@ pub(crate) fn trials() -> Vec<Trial> {
         }
     }
     trials
+}
+
+/// Runs a guest natively and observed, by who says something itself on standard error. `own`
+/// leaves that out of what is compared, or says why nothing can be.
+pub(crate) fn beside_native(
+    scratch: &Scratch,
+    guest: &Guest,
+    observe: impl FnOnce(&[OsString]) -> Invocation,
+    own: impl FnOnce(&mut Outcome) -> Result<(), Verdict>,
+) -> Result<(), Verdict> {
+    let command = command(guest, "")?;
+    let native_run = natively(scratch, &command).limit(guest.limit);
+    let native = run(scratch, &native_run)?;
+    scratch.start_over()?;
+    let observed_run = observe(&command).limit(guest.limit);
+    let mut observed = run(scratch, &observed_run)?;
+    own(&mut observed)?;
+    compare(
+        guest.comparison,
+        (&native_run, &native),
+        (&observed_run, &observed),
+    )
+}
+
+/// Takes lines out of what was said on standard error.
+pub(crate) fn leave_out(outcome: &mut Outcome, is_own: impl Fn(&[u8]) -> bool) {
+    let lines = outcome.stderr.split_inclusive(|&byte| byte == b'\n');
+    let others = lines.filter(|line| !is_own(line));
+    outcome.stderr = others.flatten().copied().collect();
 }
 
 /// The guest's program, or why there is none.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use libtest_mimic::Trial;
 use unspool_guests::{Ending, Guest, Invocation};
 
-use crate::comparison::compare;
 use crate::guest_programs;
 use crate::observer::{Verdict, natively, run, run_well, trial, unspool, wrong};
 use crate::scratch::Scratch;
@@ -70,29 +69,17 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, is: T, must: T) -> Result<
 
 /// A guest behaves as it does natively.
 fn unnoticed(scratch: &Scratch, guest: &Guest) -> Result<(), Verdict> {
-    let command = guest_programs::command(guest, "")?;
-    let native_run = natively(scratch, &command).limit(guest.limit);
-    let native = run(scratch, &native_run)?;
-    scratch.start_over()?;
-    let observed_run = probed(scratch, &[], "malloc-count", &command).limit(guest.limit);
-    let mut observed = run(scratch, &observed_run)?;
-    let said = observed.stderr_text();
-    if said.contains("a static program, into which nothing can be loaded") {
-        return Err(Verdict::CannotTell("the guest is static".to_owned()));
-    }
-    let lines = observed.stderr.split_inclusive(|&byte| byte == b'\n');
-    let is_report =
-        |line: &[u8]| String::from_utf8_lossy(line).contains(" blocks allocated by malloc, ");
-    observed.stderr = lines
-        .filter(|line| !is_report(line))
-        .flatten()
-        .copied()
-        .collect();
-    compare(
-        guest.comparison,
-        (&native_run, &native),
-        (&observed_run, &observed),
-    )
+    let observe = |command: &[OsString]| probed(scratch, &[], "malloc-count", command);
+    guest_programs::beside_native(scratch, guest, observe, |observed| {
+        let said = observed.stderr_text();
+        if said.contains("a static program, into which nothing can be loaded") {
+            return Err(Verdict::CannotTell("the guest is static".to_owned()));
+        }
+        guest_programs::leave_out(observed, |line| {
+            String::from_utf8_lossy(line).contains(" blocks allocated by malloc, ")
+        });
+        Ok(())
+    })
 }
 
 /// The probe and the tool of the same name say the same.

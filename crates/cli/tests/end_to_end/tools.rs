@@ -1,16 +1,15 @@
 //! The tools that come with the command: what they say is true, and the program does not
 //! notice.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use libtest_mimic::Trial;
 use unspool_guests::{Guest, Invocation};
 
-use crate::comparison::compare;
 use crate::guest_programs::{self, build};
-use crate::observer::{Verdict, natively, run, run_well, trial, unspool, wrong};
+use crate::observer::{Verdict, run_well, trial, unspool, wrong};
 use crate::scratch::Scratch;
 use crate::single_steps;
 
@@ -72,24 +71,13 @@ fn under(scratch: &Scratch, tool: &str, command: &[impl AsRef<OsStr>]) -> Invoca
 /// A guest under a tool does what it does natively. What the tool says at the end of each
 /// process is left out of the comparison.
 fn unnoticed(scratch: &Scratch, tool: &str, guest: &Guest) -> Result<(), Verdict> {
-    let command = guest_programs::command(guest, "")?;
-    let native_run = natively(scratch, &command).limit(guest.limit);
-    let native = run(scratch, &native_run)?;
-    scratch.start_over()?;
-    let observed_run = under(scratch, tool, &command).limit(guest.limit);
-    let mut observed = run(scratch, &observed_run)?;
-    let lines = observed.stderr.split_inclusive(|&byte| byte == b'\n');
-    observed.stderr = lines
-        .filter(|line| !line.ends_with(b" instructions\n"))
-        .filter(|line| !line.ends_with(b" where nothing led to\n"))
-        .flatten()
-        .copied()
-        .collect();
-    compare(
-        guest.comparison,
-        (&native_run, &native),
-        (&observed_run, &observed),
-    )
+    let observe = |command: &[OsString]| under(scratch, tool, command);
+    guest_programs::beside_native(scratch, guest, observe, |observed| {
+        guest_programs::leave_out(observed, |line| {
+            line.ends_with(b" instructions\n") || line.ends_with(b" where nothing led to\n")
+        });
+        Ok(())
+    })
 }
 
 /// The guest whose instructions are counted.
