@@ -11,18 +11,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static atomic_int ended;
+enum { MOST = 50 };
+
+static atomic_int begun;
 static pid_t process;
 
 static void *fork_on(void *unused) {
-    (void)unused;
-    for (;;) {
-        pid_t child = fork();
-        if (child == 0)
+    for (int child = 0; child < MOST; child++) {
+        if (fork() == 0)
             _exit(0);
-        waitpid(child, NULL, 0);
-        atomic_fetch_add(&ended, 1);
+        atomic_fetch_add(&begun, 1);
+        usleep(5000);
     }
+    pause();
+    return unused;
 }
 
 static int fork_and_end(void) {
@@ -30,7 +32,7 @@ static int fork_and_end(void) {
     setpgid(0, 0);
     if (pthread_create(&thread, NULL, fork_on, NULL) != 0)
         return 1;
-    while (atomic_load(&ended) < 2)
+    while (atomic_load(&begun) < 2)
         usleep(1000);
     return 0;
 }
