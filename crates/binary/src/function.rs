@@ -158,6 +158,13 @@ impl FunctionTableBuilder {
         });
     }
 
+    /// The address, the end by the symbol's size, the kind and the symbol of each.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64, FunctionKind, &[u8])> {
+        let table = &self.table;
+        let entries = table.entries.iter();
+        entries.map(|entry| (entry.address, entry.end, entry.kind, table.name(entry)))
+    }
+
     /// Adds all functions of another table.
     pub(crate) fn append(&mut self, other: FunctionTableBuilder) {
         for entry in &other.table.entries {

@@ -102,6 +102,32 @@ impl FunctionNames {
             .collect()
     }
 
+    /// Whether symbols can be told to have none of the names before they are demangled.
+    pub(crate) fn can_be_searched(&self) -> bool {
+        self.required.is_some()
+    }
+
+    /// Whether a symbol has one of the names.
+    pub(crate) fn contain(&self, symbol: &[u8]) -> bool {
+        self.matching(symbol).is_some()
+    }
+
+    /// Where in a string table symbols begin that may have one of the names, as a bit for each
+    /// byte; none if any may. A string may be the end of another.
+    pub(crate) fn beginnings(&self, strings: &[u8]) -> Option<Vec<u64>> {
+        let mut beginnings = vec![0; strings.len() / 64 + 1];
+        let mut done = 0;
+        for place in self.places(strings)? {
+            let zero = memchr::memrchr(0, &strings[done..place.start]);
+            let first = zero.map_or(done, |zero| done + zero + 1);
+            for begin in first..=place.start {
+                beginnings[begin / 64] |= 1 << (begin % 64);
+            }
+            done = place.start;
+        }
+        Some(beginnings)
+    }
+
     /// Where in a text the parts are that symbols must contain, in order; none if any symbol may
     /// do. To demangle is dear, and hardly any symbol of a large module is asked for.
     fn places(&self, text: &[u8]) -> Option<Vec<Range<usize>>> {

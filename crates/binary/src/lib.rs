@@ -42,6 +42,7 @@ mod notes;
 mod sections;
 mod segments;
 mod source_lines;
+mod symbol_tables;
 mod symbols;
 
 pub use address::{FileAddress, FileOffset, LoadBias, RuntimeAddress};
@@ -53,3 +54,4 @@ pub use module::Module;
 pub use sections::Section;
 pub use segments::Segment;
 pub use source_lines::{SourceLine, SourceLines};
+pub use symbol_tables::SymbolTables;

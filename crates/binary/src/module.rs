@@ -204,6 +204,7 @@ impl Contents {
             program_headers,
             &sections,
             &segments,
+            None,
             &mut functions,
             &mut problems,
         );
@@ -278,14 +279,17 @@ impl Contents {
     }
 }
 
-fn open_file(path: &Path) -> Result<File, ModuleError> {
+pub(crate) fn open_file(path: &Path) -> Result<File, ModuleError> {
     File::open(path).map_err(|source| ModuleError::Open {
         path: path.to_owned(),
         source,
     })
 }
 
-fn parse_header<'data>(path: &Path, data: Data<'data>) -> Result<&'data Header, ModuleError> {
+pub(crate) fn parse_header<'data>(
+    path: &Path,
+    data: Data<'data>,
+) -> Result<&'data Header, ModuleError> {
     let header = Header::parse(data).map_err(|error| ModuleError::NotElf {
         path: path.to_owned(),
         reason: error.to_string(),
@@ -302,7 +306,7 @@ fn parse_header<'data>(path: &Path, data: Data<'data>) -> Result<&'data Header, 
     }
 }
 
-fn read_segments(
+pub(crate) fn read_segments(
     program_headers: &[ProgramHeader64<LittleEndian>],
     problems: &mut Vec<Problem>,
 ) -> Segments {

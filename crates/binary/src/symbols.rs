@@ -19,6 +19,7 @@ use object::read::{ReadCache, ReadRef, StringTable};
 use crate::address::FileAddress;
 use crate::error::{Problem, noted};
 use crate::function::{FunctionKind, FunctionTableBuilder};
+use crate::function_names::FunctionNames;
 use crate::segments::Segments;
 
 /// How files are read: piece by piece, each piece checked against the file's size.
@@ -52,12 +53,14 @@ impl std::io::Seek for Source {
     }
 }
 
-/// Adds the functions of both tables. Tells whether there is a full table (`.symtab`).
+/// Adds the functions of both tables, or those that may have one of some names. Tells whether
+/// there is a full table (`.symtab`).
 pub(crate) fn read_functions<'data>(
     data: Data<'data>,
     program_headers: &[ProgramHeader64<LittleEndian>],
     sections: &SectionTable<'data, Header, Data<'data>>,
     segments: &Segments,
+    names: Option<&FunctionNames>,
     functions: &mut FunctionTableBuilder,
     problems: &mut Vec<Problem>,
 ) -> bool {
@@ -78,14 +81,13 @@ pub(crate) fn read_functions<'data>(
         let Some(strings) = noted(strings, part, problems) else {
             continue;
         };
-        let strings = StringTable::new(strings, 0, strings.len() as u64);
-        let lost = add_all(table.symbols(), strings, segments, functions);
+        let lost = add_all(table.symbols(), strings, segments, names, functions);
         report_lost(lost, part, problems);
         found_full |= kind == SHT_SYMTAB;
         found_dynamic |= kind == SHT_DYNSYM;
     }
     if !found_dynamic {
-        read_dynamic_segment(data, program_headers, segments, functions, problems);
+        read_dynamic_segment(data, program_headers, segments, names, functions, problems);
     }
     found_full
 }
@@ -95,6 +97,7 @@ fn read_dynamic_segment<'data>(
     data: Data<'data>,
     program_headers: &[ProgramHeader64<LittleEndian>],
     segments: &Segments,
+    names: Option<&FunctionNames>,
     functions: &mut FunctionTableBuilder,
     problems: &mut Vec<Problem>,
 ) {
@@ -160,8 +163,7 @@ fn read_dynamic_segment<'data>(
             .ok_or(outside)?;
         let (symbols, _) = pod::slice_from_bytes::<Symbol>(symbols, count as usize)
             .map_err(|()| "the symbols are not aligned")?;
-        let strings = StringTable::new(strings, 0, strings.len() as u64);
-        Ok(add_all(symbols, strings, segments, functions))
+        Ok(add_all(symbols, strings, segments, names, functions))
     })();
     match result {
         Ok(lost) => report_lost(lost, PART, problems),
@@ -175,12 +177,20 @@ fn read_dynamic_segment<'data>(
 /// Adds what may be functions; gives how many had unreadable names.
 fn add_all(
     symbols: &[Symbol],
-    strings: Strings<'_>,
+    strings: &[u8],
     segments: &Segments,
+    names: Option<&FunctionNames>,
     functions: &mut FunctionTableBuilder,
 ) -> usize {
+    let beginnings = names.and_then(|names| names.beginnings(strings));
+    let strings: Strings<'_> = StringTable::new(strings, 0, strings.len() as u64);
     let mut lost = 0;
     for symbol in symbols {
+        if let Some(beginnings) = &beginnings
+            && !holds(beginnings, symbol.st_name(LittleEndian))
+        {
+            continue;
+        }
         let kind = match symbol.st_type() {
             STT_FUNC => FunctionKind::Function,
             STT_GNU_IFUNC => FunctionKind::Resolver,
@@ -206,6 +216,12 @@ fn add_all(
         }
     }
     lost
+}
+
+/// Whether a bit is set.
+fn holds(bits: &[u64], number: u32) -> bool {
+    let word = bits.get((number / 64) as usize);
+    word.is_some_and(|word| word & (1 << (number % 64)) != 0)
 }
 
 fn report_lost(lost: usize, part: &'static str, problems: &mut Vec<Problem>) {

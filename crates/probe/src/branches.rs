@@ -75,59 +75,6 @@ fn lands_at(code: CodeBytes<'_>, from: u64, at: u64) -> bool {
     next.is_some_and(|one| one.ip() == at)
 }
 
-/// No long direct branch leads to these addresses. Every byte may be the first of one: what is
-/// none leads to a certain place once in ten thousand images.
-pub(crate) fn none_far(code: CodeBytes<'_>, boundaries: &[u64]) -> Result<(), Refusal> {
-    let (Some(first), Some(last)) = (boundaries.first(), boundaries.last()) else {
-        return Ok(());
-    };
-    // The displacement at an index leads to start + index + 4 + displacement.
-    let least = first.wrapping_sub(code.start).wrapping_sub(4) as u32;
-    let span = (last - first) as u32;
-    let found = places(code.bytes, least, span).find_map(|index| {
-        let displacement = word(&code.bytes[index..]);
-        let next = code.start + index as u64 + 4;
-        let target = next.wrapping_add_signed(i64::from(displacement as i32));
-        let opcode = |back: usize| index.checked_sub(back).map(|at| code.bytes[at]);
-        let bytes = match (opcode(2), opcode(1)) {
-            (_, Some(0xe8 | 0xe9)) => 1,
-            (Some(0x0f), Some(0x80..=0x8f)) => 2,
-            _ => return None,
-        };
-        boundaries
-            .contains(&target)
-            .then(|| code.start + index as u64 - bytes)
-    });
-    found.map_or(Ok(()), |from| Err(Refusal::BranchInto(from)))
-}
-
-fn word(bytes: &[u8]) -> u32 {
-    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
-}
-
-/// The indices at which a word, with the index itself, is at least `least` and at most `span`
-/// more, modulo 2^32.
-fn places(bytes: &[u8], least: u32, span: u32) -> impl Iterator<Item = usize> {
-    const STRIDE: usize = 4096;
-    let count = bytes.len().saturating_sub(3);
-    let fits =
-        move |word: u32, index: usize| word.wrapping_add(index as u32).wrapping_sub(least) <= span;
-    (0..count).step_by(STRIDE).flat_map(move |from| {
-        let to = (from + STRIDE).min(count);
-        // Nearly always there is none. That is found out without branches, and word by word, so
-        // that the compiler can take several at once.
-        let any = (0..4.min(to - from)).any(|shift| {
-            let words = bytes[from + shift..to + 3].chunks_exact(4);
-            let hits = words
-                .enumerate()
-                .map(|(number, bytes)| fits(word(bytes), from + shift + 4 * number));
-            hits.fold(false, |any, hit| any | hit)
-        });
-        let within = if any { from..to } else { from..from };
-        within.filter(move |&index| fits(word(&bytes[index..]), index))
-    })
-}
-
 /// Whether callers may rely on registers that a function need not keep, because it does not
 /// touch them, or not have aligned the stack, because it does not need that. A compiler that
 /// sees both may have it so (`-fipa-ra`, `-fipa-stack-alignment`), but only if it sees all that

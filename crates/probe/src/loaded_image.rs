@@ -14,7 +14,10 @@ use std::path::{Path, PathBuf};
 use object::LittleEndian;
 use object::elf::{FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
-use unspool_binary::{Function, FunctionKind, FunctionNames, LoadBias, Module, RuntimeAddress};
+use unspool_binary::{
+    FileAddress, Function, FunctionKind, FunctionNames, LoadBias, Module, RuntimeAddress,
+    SymbolTables,
+};
 
 use crate::loader::LinkMap;
 use crate::moved::{CodeBytes, Refusal};
@@ -34,6 +37,7 @@ pub(crate) struct LoadedImage {
     /// Whether its addresses are final: not in a library that was just mapped.
     is_relocated: bool,
     has_code_relocations: bool,
+    symbols: OnceCell<Option<SymbolTables>>,
     module: OnceCell<Option<Module>>,
     patch: RefCell<Patch<'static>>,
     /// The functions that are being changed.
@@ -67,6 +71,7 @@ impl LoadedImage {
             is_relocated,
             // SAFETY: the loader has mapped the image.
             has_code_relocations: unsafe { map.has_code_relocations() },
+            symbols: OnceCell::new(),
             module: OnceCell::new(),
             changed: RefCell::default(),
         })
@@ -118,18 +123,12 @@ impl LoadedImage {
         name: &str,
         change: impl Fn(&mut Patch<'_>, &Range<u64>) -> Result<Done, Refusal>,
     ) -> usize {
-        let Some(module) = self.module() else {
-            return 0;
-        };
-        let names = FunctionNames::new([name]);
         let mut places = Vec::new();
         let mut count = 0;
-        for found in names.find_in(module) {
-            let place = self.place(module, found.function);
+        for (start, place) in self.places(name) {
             if place.as_ref().is_ok_and(|place| places.contains(place)) {
                 continue;
             }
-            let start = found.function.address().in_program(self.bias).0;
             let done = place.and_then(|place| {
                 let done = change(&mut self.patch.borrow_mut(), &place)?;
                 places.push(place);
@@ -138,6 +137,37 @@ impl LoadedImage {
             count += usize::from(self.note(name, start, done));
         }
         count
+    }
+
+    /// Where all functions of a name begin, and where what is to be changed is in memory.
+    fn places(&self, name: &str) -> Vec<(u64, Result<Range<u64>, Refusal>)> {
+        let names = FunctionNames::new([name]);
+        let read = || SymbolTables::open(&self.path).ok();
+        let symbols = self.symbols.get_or_init(read).as_ref();
+        let in_program = |address: FileAddress| address.in_program(self.bias).0;
+        if let Some(found) = symbols.and_then(|symbols| symbols.find(&names)) {
+            let place = |found: Range<FileAddress>| {
+                let place = in_program(found.start)..in_program(found.end);
+                let relocated = self.relocated();
+                (place.start, relocated.map(|()| place))
+            };
+            return found.into_iter().map(place).collect();
+        }
+        let Some(module) = self.module() else {
+            return Vec::new();
+        };
+        let found = names.find_in(module).into_iter();
+        let place =
+            |function: Function<'_>| (in_program(function.address()), self.place(module, function));
+        found.map(|found| place(found.function)).collect()
+    }
+
+    /// Whether the code is what it is going to be.
+    fn relocated(&self) -> Result<(), Refusal> {
+        match self.has_code_relocations && !self.is_relocated {
+            true => Err(Refusal::Relocated),
+            false => Ok(()),
+        }
     }
 
     /// Says what was done to a function, or why nothing was. Tells whether anything was.
@@ -172,9 +202,7 @@ impl LoadedImage {
     fn place(&self, module: &Module, function: Function<'_>) -> Result<Range<u64>, Refusal> {
         let start = function.address().in_program(self.bias).0;
         let end = function.end().in_program(self.bias).0;
-        if self.has_code_relocations && !self.is_relocated {
-            return Err(Refusal::Relocated);
-        }
+        self.relocated()?;
         if function.kind() != FunctionKind::Resolver {
             return Ok(start..end);
         }

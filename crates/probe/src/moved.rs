@@ -5,10 +5,11 @@
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
-    InstructionBlock, Mnemonic, OpKind,
+    InstructionBlock, Mnemonic, OpKind, Register,
 };
 
 use crate::branches;
+use crate::far_branches::FarBranches;
 
 /// The bytes of `jmp rel32`.
 pub(crate) const JUMP: usize = 5;
@@ -79,6 +80,8 @@ pub(crate) struct Entry {
     pub(crate) at: u64,
     /// The displaced instructions.
     pub(crate) moved: Vec<Instruction>,
+    /// Their bytes.
+    bytes: Vec<u8>,
     /// How many bytes are displaced: at least a jump's, up to the end of an instruction, or into
     /// the padding behind a short function.
     pub(crate) length: usize,
@@ -88,7 +91,12 @@ pub(crate) struct Entry {
 ///
 /// # Errors
 /// If a jump at its entry could change what the program does.
-pub(crate) fn survey(code: CodeBytes<'_>, start: u64, end: u64) -> Result<Entry, Refusal> {
+pub(crate) fn survey(
+    code: CodeBytes<'_>,
+    far: &FarBranches<'_>,
+    start: u64,
+    end: u64,
+) -> Result<Entry, Refusal> {
     if !code.contains(start) || end <= start {
         return Err(Refusal::Outside);
     }
@@ -98,12 +106,22 @@ pub(crate) fn survey(code: CodeBytes<'_>, start: u64, end: u64) -> Result<Entry,
         _ => start,
     };
     let (moved, length) = displaced(code, at, end)?;
-    let entry = Entry { at, moved, length };
+    let moved_end = moved.last().map_or(at, Instruction::next_ip);
+    let bytes = code.from(at);
+    let bytes = bytes[..bytes.len().min((moved_end - at) as usize)].to_vec();
+    let entry = Entry {
+        at,
+        moved,
+        bytes,
+        length,
+    };
     let boundaries = entry.boundaries();
     branches::none_back(code, start, end, &entry)?;
     branches::none_nearby(code, start, end, &boundaries)?;
-    branches::none_far(code, &boundaries)?;
-    Ok(entry)
+    match far.find(&boundaries) {
+        Some(from) => Err(Refusal::BranchInto(from)),
+        None => Ok(entry),
+    }
 }
 
 /// The instructions that the jump displaces, and their bytes.
@@ -180,11 +198,48 @@ impl Entry {
         self.moved.last().map_or(self.at, Instruction::next_ip)
     }
 
+    /// The displaced instructions and a jump back, if nothing but displacements has to be mended.
+    /// To begin to encode instructions takes longer than all the rest.
+    fn copied(&self, to: u64, back: u64) -> Option<Vec<u8>> {
+        let length = usize::try_from(back.checked_sub(self.at)?).ok()?;
+        let mut code = self.bytes.get(..length)?.to_vec();
+        let moved_by = to.wrapping_sub(self.at);
+        let distance = |from: u64, target: u64| {
+            let distance = target.wrapping_sub(from.wrapping_add(moved_by));
+            i32::try_from(distance.cast_signed()).map(i32::to_le_bytes)
+        };
+        let mut decoder = Decoder::with_ip(64, &self.bytes, self.at, DecoderOptions::NONE);
+        for one in &self.moved {
+            let goes_on =
+                one.flow_control() == FlowControl::Next || one.mnemonic() == Mnemonic::Syscall;
+            if !goes_on || decoder.decode() != *one {
+                return None;
+            }
+            if one.is_ip_rel_memory_operand() {
+                let constants = decoder.get_constant_offsets(one);
+                let at = (one.ip() - self.at) as usize + constants.displacement_offset();
+                let is_usual = one.memory_base() == Register::RIP
+                    && constants.displacement_size() == size_of::<i32>();
+                let target = one.ip_rel_memory_address();
+                let place = code.get_mut(at..at + size_of::<i32>());
+                place
+                    .filter(|_| is_usual)?
+                    .copy_from_slice(&distance(one.next_ip(), target).ok()?);
+            }
+        }
+        code.push(0xe9);
+        code.extend(distance(back + JUMP as u64, back).ok()?);
+        Some(code)
+    }
+
     /// The displaced instructions, to be put at another address, and a jump back.
     pub(crate) fn relocated(&self, to: u64) -> Result<Vec<u8>, Refusal> {
         let bound = |error: iced_x86::IcedError| Refusal::Bound(error.to_string());
-        let mut all = self.moved.clone();
         let back = self.back();
+        if let Some(code) = self.copied(to, back) {
+            return Ok(code);
+        }
+        let mut all = self.moved.clone();
         match all.last().map(|last| (last.flow_control(), *last)) {
             Some((FlowControl::Call, call)) if call.mnemonic() != Mnemonic::Syscall => {
                 // The return address is the one that it was, so that unwinders and the program
@@ -210,7 +265,7 @@ impl Entry {
 
 /// Pushes a word without using a register or a flag.
 fn push(word: u64) -> Result<[Instruction; 2], Refusal> {
-    use iced_x86::{MemoryOperand, Register};
+    use iced_x86::MemoryOperand;
     let bound = |error: iced_x86::IcedError| Refusal::Bound(error.to_string());
     let low = Instruction::with1(Code::Pushq_imm32, word as u32 as i32).map_err(bound)?;
     let upper_half = MemoryOperand::with_base_displ(Register::RSP, 4);

@@ -1,11 +1,13 @@
 //! Changing an image: jumps at the entries of functions.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::branches::callers_may_rely;
 use crate::code_memory::CodeMemory;
 use crate::counter::Counter;
+use crate::far_branches::FarBranches;
 use crate::moved::{CodeBytes, JUMP, Refusal, survey};
 use crate::near::NearCode;
 use crate::passage::{self, Entry, Hook, MOST_BYTES};
@@ -19,9 +21,17 @@ const MOST_MOVED_BYTES: u64 = 160;
 /// loader has just mapped a library. So no thread can be in the middle of what is changed.
 #[derive(Debug)]
 pub(crate) struct Patch<'a> {
-    code: Vec<CodeBytes<'a>>,
+    code: Vec<Code<'a>>,
     near: NearCode,
     changes: HashMap<u64, Change>,
+}
+
+/// A segment of the image.
+#[derive(Debug)]
+struct Code<'a> {
+    bytes: CodeBytes<'a>,
+    /// Looked for when the first function is changed.
+    far: OnceCell<FarBranches<'a>>,
 }
 
 /// A jump at the entry of a function.
@@ -43,8 +53,12 @@ pub(crate) struct Done {
 
 impl<'a> Patch<'a> {
     pub(crate) fn new(image: Range<u64>, code: Vec<CodeBytes<'a>>) -> Patch<'a> {
+        let code = code.into_iter().map(|bytes| Code {
+            bytes,
+            far: OnceCell::new(),
+        });
         Patch {
-            code,
+            code: code.collect(),
             near: NearCode::new(image),
             changes: HashMap::new(),
         }
@@ -107,10 +121,12 @@ impl<'a> Patch<'a> {
         if let Some(change) = self.changes.get(&start) {
             return Ok(*change);
         }
-        let code = self.code.iter().find(|code| code.contains(start));
-        let code = code.ok_or(Refusal::Outside)?;
-        let entry = survey(*code, start, end)?;
-        let keeps_all = callers_may_rely(*code, start);
+        let mut code = self.code.iter();
+        let code = code.find(|code| code.bytes.contains(start));
+        let Code { bytes, far } = code.ok_or(Refusal::Outside)?;
+        let far = far.get_or_init(|| FarBranches::new(*bytes));
+        let entry = survey(*bytes, far, start, end)?;
+        let keeps_all = callers_may_rely(*bytes, start);
         let original = self.near.next(MOST_MOVED_BYTES)?;
         let moved = entry.relocated(original)?;
         if moved.len() as u64 > MOST_MOVED_BYTES {

@@ -137,7 +137,8 @@ where
     let (fifth, sixth) = (word_in_memory(4), word_in_memory(5));
     let words = [first, second, third, fourth, fifth, sixth];
     // SAFETY: as in `enter`, and by `inserted_routine_entry`.
-    unsafe { call_inserted::<T, F, A, M, ()>(tool, state, &words) }.to_bits()
+    unsafe { call_inserted::<T, F, A, M, ()>(tool, state, &words) };
+    0
 }
 
 /// Calls an analysis function for inserted code.

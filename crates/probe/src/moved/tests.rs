@@ -1,7 +1,6 @@
 //! Entries that may be changed and those that may not.
 
 use super::*;
-use crate::branches::none_far;
 
 const START: u64 = 0x1000;
 /// Where a function is in the code that tests are given: there is something before it.
@@ -16,13 +15,17 @@ fn code(function: &[u8]) -> Vec<u8> {
     code
 }
 
+fn surveyed(code: CodeBytes<'_>, start: u64, end: u64) -> Result<Entry, Refusal> {
+    survey(code, &FarBranches::new(code), start, end)
+}
+
 fn survey_of(function: &[u8]) -> Result<Entry, Refusal> {
     let code = code(function);
     let code = CodeBytes {
         start: START,
         bytes: &code,
     };
-    survey(code, FUNCTION, FUNCTION + function.len() as u64)
+    surveyed(code, FUNCTION, FUNCTION + function.len() as u64)
 }
 
 /// A function's displaced instructions at another place, as text.
@@ -121,7 +124,7 @@ fn what_is_shorter_than_a_jump_needs_padding() {
         bytes: &code,
     };
     assert_eq!(
-        survey(code, FUNCTION, FUNCTION + 3).unwrap_err(),
+        surveyed(code, FUNCTION, FUNCTION + 3).unwrap_err(),
         Refusal::Short(3)
     );
 }
@@ -169,7 +172,7 @@ fn branches_of_neighbours_are_found() {
                 start: START,
                 bytes: &code,
             };
-            let refusal = survey(code, FUNCTION, FUNCTION + USUAL.len() as u64).err();
+            let refusal = surveyed(code, FUNCTION, FUNCTION + USUAL.len() as u64).err();
             assert_eq!(refusal, is_refused.then_some(Refusal::BranchInto(at)));
         }
     }
@@ -196,8 +199,8 @@ fn branches_from_afar_are_found() {
             start: START,
             bytes: &code,
         };
-        let refusal = none_far(code, &entry.boundaries()).err();
-        assert_eq!(refusal, is_refused.then_some(Refusal::BranchInto(at)));
+        let found = FarBranches::new(code).find(&entry.boundaries());
+        assert_eq!(found, is_refused.then_some(at));
     }
 }
 
@@ -213,9 +216,9 @@ fn what_is_no_code_is_refused() {
         start: START,
         bytes: &bytes,
     };
-    assert_eq!(survey(code, 0x10, 0x20).unwrap_err(), Refusal::Outside);
+    assert_eq!(surveyed(code, 0x10, 0x20).unwrap_err(), Refusal::Outside);
     assert_eq!(
-        survey(code, FUNCTION, FUNCTION).unwrap_err(),
+        surveyed(code, FUNCTION, FUNCTION).unwrap_err(),
         Refusal::Outside
     );
 }
