@@ -9,6 +9,9 @@ use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::slots::{BORROWED_SPILLS, TARGET_SPILL, offset};
 use crate::thread::Thread;
 
+/// The spill slot of the register that serves as scratch.
+const SCRATCH_SPILL: u8 = BORROWED_SPILLS[1];
+
 /// Which registers are on loan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Warmth {
@@ -102,6 +105,42 @@ impl Warmth {
         if let Some(owner) = self.owner() {
             code.load_slot(owner, offset::OWNER_WORD);
         }
+    }
+
+    /// Emits the exchange of these registers for as many others. Scratch loses its content.
+    ///
+    /// What passes from register to register arrives sooner than through the slots, and the
+    /// thread's next record waits for it.
+    pub fn exchange(self, to: Warmth, code: &mut Emitter) {
+        let is_reused =
+            |(register, slot)| self.all().any(|(own, its)| own == register && its != slot);
+        if to.all().any(is_reused) {
+            self.give_back(code);
+            to.borrow(code);
+            return;
+        }
+        let scratch = self.scratch();
+        for ((own, slot), (other, _)) in self.all().zip(to.all()) {
+            if own != other && own != scratch {
+                code.copy(scratch, own);
+                code.load_slot(own, offset::spill(slot));
+                code.store_slot(offset::spill(slot), other);
+                code.copy(other, scratch);
+            }
+        }
+        if scratch != to.scratch() {
+            let slot = offset::spill(SCRATCH_SPILL);
+            code.load_slot(scratch, slot);
+            code.store_slot(slot, to.scratch());
+        }
+    }
+
+    /// Emits the exchange of these registers for others, where scratch keeps its content.
+    pub fn exchange_all(self, to: Warmth, code: &mut Emitter) {
+        let content = offset::spill(TARGET_SPILL);
+        code.store_slot(content, self.scratch());
+        self.exchange(to, code);
+        code.load_slot(to.scratch(), content);
     }
 
     /// Returns all registers of a thread that has left the cache with them on loan.

@@ -157,7 +157,7 @@ impl Cache {
         } else if entry.warm != 0 && entry.warmth == exit.warmth {
             entry.warm
         } else if self.has_cold_room() {
-            self.give_back_on_the_way(exit.warmth, entry.cache)
+            self.exchange_on_the_way(exit.warmth, &entry)
         } else {
             return;
         };
@@ -165,12 +165,18 @@ impl Cache {
         self.links.join(index, entry_index);
     }
 
-    /// Emits code that gives trace registers back and goes on at an entry. Returns where it is.
-    fn give_back_on_the_way(&mut self, warmth: Warmth, to: u32) -> u32 {
+    /// Emits code that exchanges the trace registers on loan for those that an entry expects, if
+    /// it does, and goes on there. Returns where it is.
+    fn exchange_on_the_way(&mut self, warmth: Warmth, to: &Entry) -> u32 {
         let mut cold = self.begin_cold();
         let here = cold.here();
-        warmth.give_back(&mut cold);
-        cold.jump(u64::from(to));
+        if to.warm == 0 {
+            warmth.give_back(&mut cold);
+            cold.jump(u64::from(to.cache));
+        } else {
+            warmth.exchange(to.warmth, &mut cold);
+            cold.jump(u64::from(to.warm));
+        }
         self.end_cold(&cold);
         here as u32
     }
@@ -191,6 +197,8 @@ impl Cache {
         let entry = self.links.entries[index as usize];
         let landing = if entry.warm != 0 && self.arrival.warmth() == entry.warmth {
             u64::from(entry.warm)
+        } else if entry.warm != 0 {
+            u64::from(self.exchange_on_the_way(self.arrival.warmth(), &entry))
         } else {
             let mut cold = self.begin_cold();
             let here = cold.here();

@@ -22,7 +22,6 @@ use crate::decode::{Kind, Segment};
 use crate::emit::{Gpr, gpr};
 use crate::exit::ExitKind;
 use crate::gates::Gates;
-use crate::slots::{TARGET_SPILL, offset};
 use crate::trace::{FragmentTrace, Repetition, Tracer};
 use crate::warmth::Warmth;
 
@@ -473,14 +472,8 @@ impl Translation<'_> {
         if own == usual {
             return;
         }
-        let code = &mut self.builder.code;
-        code.store_slot(offset::spill(TARGET_SPILL), own.scratch());
-        own.give_back(code);
         self.builder.end_loans();
-        usual.borrow(&mut self.builder.code);
-        self.builder
-            .code
-            .load_slot(usual.scratch(), offset::spill(TARGET_SPILL));
+        own.exchange_all(usual, &mut self.builder.code);
         self.builder.lend(usual);
         self.exchanged = true;
     }

@@ -308,13 +308,8 @@ impl Translation<'_> {
         let Some(own) = self.warmth.filter(|own| *own != usual) else {
             return;
         };
-        let target = offset::spill(crate::slots::TARGET_SPILL);
-        let code = &mut self.builder.code;
-        code.store_slot(target, own.scratch());
-        own.give_back(code);
         self.builder.end_loans();
-        usual.borrow(&mut self.builder.code);
-        self.builder.code.load_slot(usual.scratch(), target);
+        own.exchange_all(usual, &mut self.builder.code);
         self.lend(usual);
         self.exchanged = true;
     }
