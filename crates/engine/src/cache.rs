@@ -127,6 +127,8 @@ pub struct Cache {
     links: Links,
     by_pc: FxHashMap<u64, u32>,
     fragments: Vec<Fragment>,
+    /// Whether any of them keeps all program state in place between instructions.
+    has_plain: bool,
     boundaries: Boundaries,
     origins: Origins,
     loans: Vec<Loan>,
@@ -189,6 +191,7 @@ impl Cache {
             links: Links::default(),
             by_pc: FxHashMap::default(),
             fragments: Vec::new(),
+            has_plain: false,
             boundaries: Boundaries::default(),
             origins: Origins::default(),
             loans: Vec::new(),
@@ -330,7 +333,7 @@ impl Cache {
     /// Where a fragment that keeps all program state in place between instructions holds the
     /// instruction at a program address.
     fn inside(&self, pc: u64) -> Option<u32> {
-        if self.is_unlinked(pc) || self.stops.contains(&pc) {
+        if !self.has_plain || self.is_unlinked(pc) || self.stops.contains(&pc) {
             return None;
         }
         self.origins.fragments_at(pc).find_map(|index| {
@@ -359,6 +362,7 @@ impl Cache {
         let start = self.hot as u32;
         self.hot = code.here().next_multiple_of(16).min(self.middle());
         let fragment = self.fragments.len() as u32;
+        self.has_plain |= draft.trace == 0;
         let (length, bytes) = self.origins.insert(fragment, &draft);
         self.fragments.push(Fragment {
             start,

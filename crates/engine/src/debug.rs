@@ -25,5 +25,7 @@ pub(crate) use hooks::{
 };
 pub use registers::Registers;
 pub use watch::WatchKind;
-pub(crate) use watch::{Extent, forget_touches, may_touch, ranges as watched_ranges};
+pub(crate) use watch::{
+    Extent, forget_touches, is_any as is_any_watched, may_touch, ranges as watched_ranges,
+};
 pub use world::{Reason, Stop};

@@ -14,6 +14,7 @@ mod counters;
 pub mod functions;
 mod hooks;
 pub mod images;
+mod insertions;
 mod repetitions;
 mod samplers;
 mod shadow;
@@ -36,6 +37,7 @@ pub(crate) use hooks::{
     is_between_rounds, keep_position, leave_midway, leave_repetition, out_of_memory, settle,
     signal_comes, thread_ends, thread_starts, translate, translations_gone,
 };
+pub(crate) use insertions::{Inserted, Insertions};
 pub use repetitions::is_first_repetition;
 pub use samplers::{MOST_SAMPLERS, SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowError};
@@ -47,7 +49,6 @@ pub use tool::{
     Instrumentation, argument_word, install, program_word, thread_number, thread_state,
     tool_address,
 };
-pub(crate) use view::Insertions;
 pub use view::{Block, Branch, Instruction, Trace};
 pub use world::{
     StoppedThread, instrument_again, read_memory, spawn, stop_the_world, write_memory,

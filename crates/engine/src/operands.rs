@@ -10,6 +10,7 @@
 //! tables, page tables), and privileged instructions beyond what iced says of them.
 
 mod extended_state;
+mod flags;
 mod registers;
 mod simple;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use unspool_events::AccessKind;
 
 use crate::decode::Segment;
 pub use extended_state::{ExtendedStateSizes, requested_components};
+pub use flags::{FlagUse, flag_use, quick_flag_use};
 pub use registers::{RegisterUse, register_use};
 
 /// One operand in memory. Its address is the sum of `base`, `index` × `scale` and

@@ -10,6 +10,8 @@ pub mod addresses;
 pub mod copy;
 pub(crate) mod elements;
 pub(crate) mod instrumented;
+mod item;
+pub(crate) mod live_flags;
 pub mod ownership;
 pub mod plain;
 mod reader;
@@ -41,11 +43,16 @@ pub struct Vdso {
 }
 
 impl Vdso {
+    /// Whether an address is in the copy.
+    #[must_use]
+    pub fn holds(&self, address: u64) -> bool {
+        (self.start..self.start + self.size).contains(&address)
+    }
+
     /// Where a RIP-relative operand of an instruction at `pc` really points.
     #[must_use]
     pub fn resolve(&self, pc: u64, address: u64) -> u64 {
-        let copy = self.start..self.start + self.size;
-        if copy.contains(&pc) && !copy.contains(&address) {
+        if self.holds(pc) && !self.holds(address) {
             address.wrapping_add(self.bias)
         } else {
             address

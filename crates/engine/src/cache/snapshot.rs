@@ -231,6 +231,7 @@ impl Cache {
             let pc = record.u64();
             let [start, end, length, boundaries, loans] = std::array::from_fn(|_| record.u32());
             let (loan_count, module) = (record.u16(), record.u16());
+            self.has_plain = true;
             self.fragments.push(Fragment {
                 start,
                 end,

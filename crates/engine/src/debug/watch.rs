@@ -59,7 +59,7 @@ fn change<T>(change: impl FnOnce(&mut Vec<Watch>) -> T) -> T {
     result
 }
 
-fn is_any() -> bool {
+pub(crate) fn is_any() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
 

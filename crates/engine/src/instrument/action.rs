@@ -4,7 +4,7 @@ use super::{BufferId, Counter, SamplerId, Shadow};
 use crate::operands::MemoryOperand;
 
 /// When an action happens with respect to its instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// Before it is executed.
     Before,

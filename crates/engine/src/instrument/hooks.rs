@@ -244,8 +244,9 @@ pub(crate) fn leave_midway(cache: &Cache, position: Position, completed: bool) {
                 counter.correct(amount);
             }
         }
-        for &(number, counter, amount) in &counts.added {
-            if number < begun {
+        let (number, added) = &counts.added;
+        if *number < begun {
+            for &(counter, amount) in added {
                 counter.correct(-amount);
             }
         }

@@ -52,14 +52,14 @@ pub(crate) struct SystemCallPlaces {
 
 impl SystemCallPlaces {
     /// The instruction at an address is translated, with these calls behind it.
-    pub(crate) fn set(&self, pc: u64, calls: &[CallWhenOver]) {
+    pub(crate) fn set(&self, pc: u64, calls: &[(u32, CallWhenOver)]) {
         if calls.is_empty() && !self.any.load(Ordering::Acquire) {
             return;
         }
         let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
         match calls {
             [] => drop(places.remove(&pc)),
-            _ => drop(places.insert(pc, calls.into())),
+            _ => drop(places.insert(pc, calls.iter().map(|(_, call)| *call).collect())),
         }
         self.any.store(true, Ordering::Release);
     }

@@ -6,10 +6,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use rustc_hash::FxHashMap;
+
 use super::functions::Functions;
 use super::images::{Image, Images};
 use super::system_calls::{SystemCall, SystemCallPlaces};
-use super::{BufferId, Compiled, Counter, Signal, Trace, buffers};
+use super::{Amounts, BufferId, Compiled, Counter, Signal, Trace, buffers};
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
 use crate::slots::slots;
 use crate::translate::instrumented::sets_stack_pointer;
@@ -183,11 +185,13 @@ pub(crate) struct Instrumenter {
     pub(crate) system_calls: SystemCallPlaces,
     fragments: Mutex<Vec<FragmentCounts>>,
     pub(crate) torn: TornPlaces,
-    call_sites: Mutex<HashMap<(u64, u64), u32>>,
+    call_sites: Mutex<FxHashMap<(u64, u64), u32>>,
     /// What is known of functions, by address.
     compiled: Mutex<HashMap<u64, Option<Arc<Compiled>>>>,
     /// Where in the cache code of the tool is: the end of each stretch, by its start.
     tool_code: Mutex<BTreeMap<u64, u64>>,
+    /// Room for the next superblock's instructions.
+    room: Mutex<Vec<Item>>,
     state_sizes: ExtendedStateSizes,
 }
 
@@ -197,8 +201,8 @@ pub(crate) struct Instrumenter {
 pub(crate) struct FragmentCounts {
     /// What instructions count when they have been executed: their numbers, in order.
     pub(crate) due: Vec<(u32, Counter, i64)>,
-    /// What has been added to counters before instructions: their numbers, in order.
-    pub(crate) added: Vec<(u32, Counter, i64)>,
+    /// Before which instruction something has been added to counters, and what.
+    pub(crate) added: (u32, Amounts),
     /// What instructions append to buffers when they have been executed: their numbers, in
     /// order, and bytes.
     pub(crate) appended: Vec<(u32, BufferId, u16)>,
@@ -228,6 +232,7 @@ pub fn install(tool: Box<dyn Instrumentation>) {
         call_sites: Mutex::default(),
         compiled: Mutex::default(),
         tool_code: Mutex::default(),
+        room: Mutex::default(),
         state_sizes: ExtendedStateSizes::of_this_processor(),
     };
     let first = INSTRUMENTER.set(instrumenter).is_ok();
@@ -293,6 +298,9 @@ impl Instrumenter {
 
     /// Code of the tool is in these places of the cache.
     pub(crate) fn add_tool_code(&self, code: &[Range<u64>]) {
+        if code.is_empty() {
+            return;
+        }
         lock(&self.tool_code).extend(code.iter().map(|range| (range.start, range.end)));
     }
 
@@ -302,6 +310,17 @@ impl Instrumenter {
         code.range(..=pc)
             .next_back()
             .is_some_and(|(_, end)| pc < *end)
+    }
+
+    /// Room for a superblock's instructions, empty.
+    pub(crate) fn room(&self) -> Vec<Item> {
+        std::mem::take(&mut *lock(&self.room))
+    }
+
+    /// Takes it back.
+    pub(crate) fn keep_room(&self, mut items: Vec<Item>) {
+        items.clear();
+        *lock(&self.room) = items;
     }
 
     /// No fragment is left.
@@ -324,6 +343,7 @@ impl Instrumenter {
             lock(&self.call_sites),
             lock(&self.compiled),
             lock(&self.tool_code),
+            lock(&self.room),
             super::counters::freeze(),
             self.images.freeze(),
             self.functions.freeze(),

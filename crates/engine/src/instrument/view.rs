@@ -6,6 +6,7 @@ use std::sync::Arc;
 use unspool_binary::SourceLine;
 
 use super::images::{Image, image_at};
+use super::insertions::Inserted;
 use super::{Action, CallWhenOver, Place};
 use crate::decode::Kind;
 use crate::operands::{MemoryOperand, RegisterUse};
@@ -17,17 +18,7 @@ use crate::translate::superblock::{Course, Item};
 /// part of several, and of a new one each time it is translated again.
 pub struct Trace<'a> {
     items: &'a [Item],
-    insertions: RefCell<Vec<Insertions>>,
-}
-
-/// What is inserted around one instruction.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Insertions {
-    pub(crate) before: Vec<Action>,
-    pub(crate) after: Vec<Action>,
-    pub(crate) taken: Vec<Action>,
-    /// When the system call that it makes is over.
-    pub(crate) over: Vec<CallWhenOver>,
+    inserted: RefCell<Inserted>,
 }
 
 /// A basic block of a trace: instructions that are executed one after the other, unless one
@@ -69,12 +60,14 @@ impl<'a> Trace<'a> {
     pub(crate) fn new(items: &'a [Item]) -> Trace<'a> {
         Trace {
             items,
-            insertions: RefCell::new(vec![Insertions::default(); items.len()]),
+            inserted: RefCell::default(),
         }
     }
 
-    pub(crate) fn into_insertions(self) -> Vec<Insertions> {
-        self.insertions.into_inner()
+    pub(crate) fn into_inserted(self) -> Inserted {
+        let mut inserted = self.inserted.into_inner();
+        inserted.sort();
+        inserted
     }
 
     /// The address of its first instruction.
@@ -180,7 +173,7 @@ impl<'a> Instruction<'a> {
     /// All that its bytes say.
     #[must_use]
     pub fn decoded(&self) -> &'a iced_x86::Instruction {
-        &self.item().decoded
+        self.item().decoded()
     }
 
     /// Its text, in the syntax of the GNU assembler.
@@ -216,19 +209,19 @@ impl<'a> Instruction<'a> {
     /// read and written is listed twice.
     #[must_use]
     pub fn memory_operands(&self) -> &'a [MemoryOperand] {
-        &self.item().operands
+        self.item().operands()
     }
 
     /// Whether its memory accesses are one atomic operation.
     #[must_use]
     pub fn is_atomic(&self) -> bool {
-        self.item().facts.atomic
+        self.item().facts().atomic
     }
 
     /// Which general registers and flags it reads and writes.
     #[must_use]
     pub fn registers(&self) -> RegisterUse {
-        self.item().uses
+        self.item().uses()
     }
 
     /// How it transfers control, if it does.
@@ -289,9 +282,7 @@ impl<'a> Instruction<'a> {
             "`{}` makes no system call",
             self.disassembly()
         );
-        self.trace.insertions.borrow_mut()[self.index]
-            .over
-            .push(call);
+        self.trace.inserted.borrow_mut().push_over(self.index, call);
     }
 
     /// Has an action inserted, behind those that are there already.
@@ -304,11 +295,9 @@ impl<'a> Instruction<'a> {
             "`{}` has no place {place:?}",
             self.disassembly()
         );
-        let all = &mut self.trace.insertions.borrow_mut()[self.index];
-        match place {
-            Place::Before => all.before.push(action),
-            Place::After => all.after.push(action),
-            Place::Taken => all.taken.push(action),
-        }
+        self.trace
+            .inserted
+            .borrow_mut()
+            .push(self.index, place, action);
     }
 }

@@ -15,7 +15,7 @@ const COMPONENTS: u32 = 32;
 
 /// How large the state is that `xsave` and its kin move, on this processor and under this
 /// kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExtendedStateSizes {
     /// Bytes in the standard format, with all state that the kernel has enabled.
     pub standard: u32,

@@ -62,6 +62,16 @@ pub fn register_use(instruction: &Instruction, info: &mut InstructionInfoFactory
         Some(simple) => add_simple(instruction, simple, &mut result),
         None => add_looked_up(instruction, info, &mut result),
     }
+    let flags = flags_only(instruction);
+    result.flags_read = flags.flags_read;
+    result.flags_written = flags.flags_written;
+    result.flags_overwritten = flags.flags_overwritten;
+    result
+}
+
+/// What `instruction` does to flags; registers are not looked at.
+pub(super) fn flags_only(instruction: &Instruction) -> RegisterUse {
+    let mut result = RegisterUse::default();
     add_flags(instruction, &mut result);
     if instruction.is_invalid() {
         // Unknown to iced: it may depend on any flag, and if it faults, a handler sees all.

@@ -44,16 +44,16 @@ fn is_all_ones(items: &[Item], mask: ElementMask, count: u8) -> bool {
     };
     let mut factory = InstructionInfoFactory::new();
     let setter = items.iter().rev().find(|item| {
-        if restores_registers(&item.decoded) {
+        if restores_registers(item.decoded()) {
             return true;
         }
-        let used = factory.info(&item.decoded);
+        let used = factory.info(item.decoded());
         used.used_registers().iter().any(|used| {
             used.register().full_register() == register.full_register()
                 && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead)
         })
     });
-    setter.is_some_and(|item| sets_all(&item.decoded, register, count))
+    setter.is_some_and(|item| sets_all(item.decoded(), register, count))
 }
 
 /// Whether an instruction may change vector registers that it does not name.

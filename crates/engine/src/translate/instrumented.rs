@@ -28,12 +28,13 @@ pub(crate) use self::hooks::sets_stack_pointer;
 use self::scratch::Scratch;
 use super::Source;
 use super::copy::Builder;
-use super::superblock::{End, Item, Limits, fetch, live_flags_at, runs_on, turns};
+use super::live_flags::{Lookahead, find_live_flags};
+use super::superblock::{End, Item, Limits, fetch, runs_on, turns};
 use crate::cache::{Cache, CacheFull, Exit};
 use crate::decode::Kind;
 use crate::exit::ExitKind;
 use crate::instrument::{
-    Action, Amounts, FragmentCounts, Insertions, Instrumenter, MOST_BUFFERS, Trace,
+    Action, Amounts, FragmentCounts, Inserted, Insertions, Instrumenter, MOST_BUFFERS, Trace,
 };
 use crate::operands::RegisterUse;
 use crate::warmth::Warmth;
@@ -64,7 +65,13 @@ pub(crate) fn translate(
     arrival: bool,
 ) -> Result<(), CacheFull> {
     let mut builder = Builder::new(cache.begin(pc)?, pc, source.vdso);
-    let (mut items, end) = fetch(cache, source, pc, instrumenter);
+    let mut items = instrumenter.room();
+    let end = fetch(cache, source, pc, instrumenter, &mut items);
+    let mut ahead = Lookahead::new(source);
+    if !instrumenter.tool.leaves_out() {
+        // What is left out overwrites no flags.
+        find_live_flags(&mut ahead, &mut items, &end);
+    }
     let warmth = warmth_for(instrumenter, &items);
     let start = builder.code.here();
     let mut warm = 0;
@@ -86,23 +93,20 @@ pub(crate) fn translate(
         None => builder.code.here() as u32,
     };
     builder.draft.entries.push((pc, entry, warm));
-    if instrumenter.tool.leaves_out() {
-        // What is left out overwrites no flags.
-        items.iter_mut().for_each(|item| item.flags_live = true);
-    }
-    let mut insertions = if items.is_empty() {
-        Vec::new()
+    let inserted = if items.is_empty() {
+        Inserted::default()
     } else {
         let trace = Trace::new(&items);
         crate::instrument::translate(instrumenter, &trace);
-        trace.into_insertions()
+        trace.into_inserted()
     };
+    let mut insertions = inserted.by_instruction(items.len());
     let end = ends::replace(&mut items, &mut insertions, end);
     let end = ends::fit(instrumenter, &mut items, &insertions, end);
     let mut translation = Translation {
         instrumenter,
         cache,
-        source,
+        ahead,
         builder,
         tally: Tally::new(&items, &insertions, matches!(end, End::Transfer)),
         leaving: Vec::new(),
@@ -139,13 +143,16 @@ pub(crate) fn translate(
         warmth,
     });
     cache.commit(&builder.code, draft);
+    instrumenter.keep_room(items);
     Ok(())
 }
 
 /// The registers that the instructions' code has on loan, if it has any.
 fn warmth_for(instrumenter: &Instrumenter, items: &[Item]) -> Option<Warmth> {
     let count = instrumenter.borrowed_registers();
-    let uses = items.iter().map(|item| item.uses.read | item.uses.written);
+    let uses = items
+        .iter()
+        .map(|item| item.uses().read | item.uses().written);
     let touched = uses.fold(0, |mask, used| mask | used);
     (count != 0).then(|| {
         Warmth::for_code(touched, count).expect("one instruction leaves enough registers alone")
@@ -155,7 +162,7 @@ fn warmth_for(instrumenter: &Instrumenter, items: &[Item]) -> Option<Warmth> {
 struct Translation<'a> {
     instrumenter: &'a Instrumenter,
     cache: &'a Cache,
-    source: &'a Source<'a>,
+    ahead: Lookahead<'a>,
     builder: Builder,
     tally: Tally,
     leaving: Vec<Leaving>,
@@ -198,16 +205,16 @@ impl Translation<'_> {
                 hooks::emit(self, item);
             }
             self.item_start = before;
-            let amounts = self.tally.before(index);
             // A return does that where it has a register free.
             let is_return = matches!(item.layout.kind, Kind::Return { .. });
-            if self.warmth.is_some() || item.left_out || !is_return {
+            let amounts = self.tally.before(index);
+            if !amounts.is_empty() && (self.warmth.is_some() || item.left_out || !is_return) {
                 let scratch = Scratch::beside(Some(item));
-                self.add(&amounts, item.flags_live, scratch);
+                counts::add(&mut self.builder.code, amounts, item.flags_live, scratch);
             }
             (self.at, self.completed) = (item.pc, false);
-            self.append_inside(index, &insertions.before);
-            self.act(item, &insertions.before, item.flags_live);
+            self.append_inside(index, insertions.before);
+            self.act(item, insertions.before, item.flags_live);
             if !item.left_out {
                 watched::emit(self, item);
             }
@@ -217,16 +224,16 @@ impl Translation<'_> {
                 }
                 (self.at, self.completed) = (item.goes_on(), true);
                 let inside = if inside_is_taken(item) {
-                    &insertions.taken
+                    insertions.taken
                 } else {
-                    &insertions.after
+                    insertions.after
                 };
                 self.append_inside(index, inside);
                 let live = items.get(index + 1).is_none_or(|next| next.flags_live);
                 self.act(item, inside, live);
             } else {
-                self.append_inside(index, &insertions.taken);
-                self.act(item, &insertions.taken, item.flags_live);
+                self.append_inside(index, insertions.taken);
+                self.act(item, insertions.taken, item.flags_live);
                 self.execute(item, index, insertions);
             }
             let emitted = (self.builder.code.here() - before) as u32;
@@ -238,7 +245,8 @@ impl Translation<'_> {
         match end {
             End::Transfer => {}
             End::Continue(pc) => {
-                self.add_at_end(self.flags_live_at(pc));
+                let flags_live = !self.tally.at_end.is_empty() && self.flags_live_at(pc);
+                self.add_at_end(flags_live);
                 if let Some(last) = items.last() {
                     hooks::follow_stack(self, last);
                 }
@@ -265,11 +273,12 @@ impl Translation<'_> {
             let item = &items[leaving.number];
             let outside = &insertions[leaving.number];
             let outside = if inside_is_taken(item) {
-                &outside.after
+                outside.after
             } else {
-                &outside.taken
+                outside.taken
             };
-            let live = self.flags_live_at(leaving.target);
+            let nothing = leaving.due.is_empty() && outside.is_empty();
+            let live = !nothing && self.flags_live_at(leaving.target);
             (self.number, self.at) = (leaving.number, leaving.target);
             self.add(&leaving.due, live, Scratch::beside(None));
             self.act(item, outside, live);
@@ -280,10 +289,10 @@ impl Translation<'_> {
         self.builder.end_loans();
     }
 
-    fn flags_live_at(&self, pc: u64) -> bool {
+    fn flags_live_at(&mut self, pc: u64) -> bool {
         // Code that the tool leaves out overwrites nothing.
         self.instrumenter.tool.leaves_out()
-            || live_flags_at(self.source, pc) & RegisterUse::STATUS != 0
+            || self.ahead.live_flags_at(pc) & RegisterUse::STATUS != 0
     }
 
     fn add_at_end(&mut self, flags_live: bool) {

@@ -17,8 +17,8 @@ mod plan;
 mod slow;
 
 use self::pieces::PieceEnd;
+pub(crate) use self::plan::plan;
 use self::plan::reach;
-pub(crate) use self::plan::{find_live_flags, plan};
 use self::slow::acquire_briefly;
 pub(crate) use self::slow::finish;
 use super::elements::{keep_elements, keep_tile_configuration};

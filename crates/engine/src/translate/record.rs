@@ -59,12 +59,12 @@ pub(crate) fn before(
     item: &Item,
     described: &mut AccessingInstruction,
 ) {
-    for operand in &item.operands {
+    for operand in item.operands() {
         if let Some(operand) = describe(translation, item, operand) {
             described.operands.push(operand);
         }
     }
-    if item.facts.compare_exchange {
+    if item.facts().compare_exchange {
         let slot = translation.take_slot();
         let buffer = translation.warmth.buffer();
         translation
@@ -73,7 +73,7 @@ pub(crate) fn before(
             .store_immediate(buffer, Translation::slot_offset(slot), 0);
         described.cas_success = Some(slot);
     }
-    if item.facts.atomic && translation.tracer.order() == Order::Ticket {
+    if item.facts().atomic && translation.tracer.order() == Order::Ticket {
         described.ticket = Some(draw_ticket(translation, item));
     }
     if translation.tracer.records_values() && !in_vdso(translation, item) {
@@ -84,7 +84,7 @@ pub(crate) fn before(
 /// What is stored after a repeated string instruction.
 fn repetition_stores(item: &Item, described: &AccessingInstruction) -> Vec<(Slot, StoredRegister)> {
     let mut stores = Vec::new();
-    for (operand, source) in described.operands.iter().zip(&item.operands) {
+    for (operand, source) in described.operands.iter().zip(item.operands()) {
         if let (
             Extent::Repeat {
                 after,
@@ -136,7 +136,7 @@ pub(crate) fn note_repetition(translation: &mut Translation, item: &Item, in_pie
 
 /// Emits what is stored after the instruction.
 pub(crate) fn after(translation: &mut Translation, item: &Item) {
-    if item.operands.is_empty() {
+    if item.operands().is_empty() {
         return;
     }
     let Some(described) = translation.superblock.instructions.last().cloned() else {
@@ -540,7 +540,7 @@ pub(crate) fn settle_flags(translation: &mut Translation, item: &Item) {
     if translation.flags_loan.is_none() {
         return;
     }
-    let uses = item.uses;
+    let uses = item.uses();
     let untouched = (uses.flags_read | uses.flags_written) & RegisterUse::STATUS == 0;
     let overwritten = uses.flags_overwritten & RegisterUse::STATUS == RegisterUse::STATUS
         && uses.flags_read & RegisterUse::STATUS == 0;
@@ -624,7 +624,7 @@ fn aligned_address(
 /// the tickets of atomic instructions on one line stand in the order of their effects.
 fn draw_ticket(translation: &mut Translation, item: &Item) -> Slot {
     let slot = translation.take_slot();
-    let operand = item.operands[0];
+    let operand = item.operands()[0];
     let tickets = translation.tracer.tickets();
     let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
     with_flags(translation, item.flags_live, |translation| {

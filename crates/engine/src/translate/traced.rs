@@ -15,6 +15,7 @@ use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
 
 use super::addresses::Values;
 use super::copy::{Builder, Callee};
+use super::live_flags::{Lookahead, find_live_flags};
 use super::superblock::{Course, End, Item, Limits, fetch, turns};
 use super::{Source, ownership, record};
 use crate::cache::{Cache, CacheFull, Exit, Loan};
@@ -46,11 +47,13 @@ pub fn translate(
 ) -> Result<(), CacheFull> {
     let room = cache.begin(pc)?;
     let count = tracer.borrowed_registers();
-    let (items, end) = fetch(cache, source, pc, tracer);
+    let mut items = Vec::new();
+    let end = fetch(cache, source, pc, tracer, &mut items);
+    find_live_flags(&mut Lookahead::new(source), &mut items, &end);
     let builder = Builder::new(room, pc, source.vdso);
-    let touched = items
-        .iter()
-        .fold(0, |mask, item| mask | item.uses.read | item.uses.written);
+    let touched = items.iter().fold(0, |mask, item| {
+        mask | item.uses().read | item.uses().written
+    });
     let warmth =
         Warmth::for_code(touched, count).expect("one instruction leaves enough registers alone");
     let mut translation = Translation {
@@ -140,8 +143,8 @@ impl Translation<'_> {
             self.record(item);
             record::settle_flags(self, item);
             self.execute(item, index);
-            let written = item.uses.written;
-            self.values.execute(&item.decoded, written);
+            let written = item.uses().written;
+            self.values.execute(item.decoded(), written);
             let emitted = (self.builder.code.here() - before) as u32;
             self.builder
                 .draft
@@ -480,12 +483,12 @@ impl Translation<'_> {
 
     /// Records what the instruction accesses.
     fn record(&mut self, item: &Item) {
-        if item.operands.is_empty() {
+        if item.operands().is_empty() {
             return;
         }
         let mut described = AccessingInstruction {
             pc: item.pc,
-            atomic: item.facts.atomic,
+            atomic: item.facts().atomic,
             ..AccessingInstruction::default()
         };
         record::before(self, item, &mut described);

@@ -14,10 +14,13 @@ use crate::translate::superblock::{Course, Item};
 pub(super) struct Tally {
     /// What instructions count on the path that stays inside: their numbers, in order.
     pub(super) due: Vec<(u32, Counter, i64)>,
-    /// What is added before instructions.
-    pub(super) added: Vec<(u32, Counter, i64)>,
+    /// Before which instruction is added, and what.
+    pub(super) added: (u32, Amounts),
     /// What is added where the path that stays inside ends.
     pub(super) at_end: Amounts,
+    /// What instructions count that are behind the place that was asked for last, and how many
+    /// of `due` are in it.
+    passed: (Amounts, usize),
 }
 
 impl Tally {
@@ -26,20 +29,24 @@ impl Tally {
     pub(super) fn new(items: &[Item], insertions: &[Insertions], ends_in_transfer: bool) -> Tally {
         let mut tally = Tally {
             due: Vec::new(),
-            added: Vec::new(),
+            added: (0, Vec::new()),
             at_end: Vec::new(),
+            passed: (Vec::new(), 0),
         };
         let mut first_choice = 0;
         for (number, (item, insertions)) in (0_u32..).zip(items.iter().zip(insertions)) {
-            tally.count(number, &insertions.before);
+            tally.count(number, insertions.before);
             if inside_is_taken(item) {
-                tally.count(number, &insertions.taken);
+                tally.count(number, insertions.taken);
             } else {
-                tally.count(number, &insertions.after);
+                tally.count(number, insertions.after);
             }
             if item.side_exit().is_some() {
                 first_choice = number as usize + 1;
             }
+        }
+        if tally.due.is_empty() {
+            return tally;
         }
         let mut all = Vec::new();
         for &(_, counter, amount) in &tally.due {
@@ -52,13 +59,7 @@ impl Tally {
             .next();
         match place {
             None if !ends_in_transfer => tally.at_end = all,
-            place => {
-                let number = place.unwrap_or(items.len() - 1) as u32;
-                let added = all.into_iter();
-                tally
-                    .added
-                    .extend(added.map(|(counter, amount)| (number, counter, amount)));
-            }
+            place => tally.added = (place.unwrap_or(items.len() - 1) as u32, all),
         }
         tally
     }
@@ -72,34 +73,35 @@ impl Tally {
     }
 
     /// What to add before an instruction.
-    pub(super) fn before(&self, number: usize) -> Amounts {
-        let here = |added: &&(u32, Counter, i64)| added.0 as usize == number;
-        let added = self.added.iter().filter(here);
-        added
-            .map(|&(_, counter, amount)| (counter, amount))
-            .collect()
+    pub(super) fn before(&self, number: usize) -> &[(Counter, i64)] {
+        match &self.added {
+            (at, amounts) if *at as usize == number => amounts,
+            _ => &[],
+        }
     }
 
-    /// What to add where a conditional branch leaves the superblock.
-    pub(super) fn aside(&self, number: usize, item: &Item, insertions: &Insertions) -> Amounts {
-        let mut amounts = Vec::new();
-        for &(at, counter, amount) in &self.due {
-            if (at as usize) < number {
-                accumulate(&mut amounts, counter, amount);
-            }
+    /// What to add where a conditional branch leaves the superblock. To be asked of one branch
+    /// after the other.
+    pub(super) fn aside(&mut self, number: usize, item: &Item, insertions: &Insertions) -> Amounts {
+        let (passed, count) = &mut self.passed;
+        let before = |due: &&(u32, Counter, i64)| (due.0 as usize) < number;
+        for &(_, counter, amount) in self.due[*count..].iter().take_while(before) {
+            accumulate(passed, counter, amount);
+            *count += 1;
         }
+        let mut amounts = passed.clone();
         let outside = if inside_is_taken(item) {
-            &insertions.after
+            insertions.after
         } else {
-            &insertions.taken
+            insertions.taken
         };
         for action in insertions.before.iter().chain(outside) {
             if let Action::Count { counter, amount } = *action {
                 accumulate(&mut amounts, counter, i64::from(amount));
             }
         }
-        for &(at, counter, amount) in &self.added {
-            if at as usize <= number {
+        if self.added.0 as usize <= number {
+            for &(counter, amount) in &self.added.1 {
                 accumulate(&mut amounts, counter, -amount);
             }
         }
@@ -125,9 +127,17 @@ fn accumulate(amounts: &mut Amounts, counter: Counter, amount: i64) {
 }
 
 /// Emits additions to counters.
-pub(super) fn add(code: &mut Emitter, amounts: &Amounts, flags_live: bool, scratch: Scratch) {
+pub(super) fn add(
+    code: &mut Emitter,
+    amounts: &[(Counter, i64)],
+    flags_live: bool,
+    scratch: Scratch,
+) {
+    if amounts.is_empty() {
+        return;
+    }
     let amounts = instrument::together(amounts);
-    let count = usize::from(flags_live && !amounts.is_empty());
+    let count = usize::from(flags_live);
     scratch.borrow(code, count);
     for &(counter, amount) in &amounts {
         let slot = counter.place().slot();

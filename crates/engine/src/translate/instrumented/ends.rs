@@ -23,7 +23,7 @@ pub(super) fn fit(
             taken,
             ..
         } = &insertions[index];
-        let actions = [before, after, taken].into_iter().flatten();
+        let actions = [before, after, taken].into_iter().copied().flatten();
         let here: usize = actions
             .map(|action| calls::size(instrumenter, action))
             .sum();
@@ -56,8 +56,8 @@ pub(super) fn replace(items: &mut Vec<Item>, insertions: &mut [Insertions], end:
         };
         let next = item.pc + u64::from(item.layout.length);
         let stays = item.course == Course::Next && runs_on(item.layout.kind);
-        insertions.taken.clear();
-        insertions.after.clear();
+        insertions.taken = &[];
+        insertions.after = &[];
         item.left_out = true;
         item.course = Course::Next;
         let target = match replacement {

@@ -1,9 +1,9 @@
 //! The instructions themselves, and the ways out of a superblock.
 
-use super::counts::inside_is_taken;
+use super::counts::{self, inside_is_taken};
 use super::scratch::Scratch;
 use super::{Leaving, Translation, hooks};
-use crate::decode::{Kind, Segment};
+use crate::decode::{Kind, Repeat, Segment};
 use crate::emit::{TARGET, gpr};
 use crate::exit::ExitKind;
 use crate::instrument::{Amounts, Insertions, MOST_BUFFERS};
@@ -31,9 +31,9 @@ impl Translation<'_> {
                 };
                 let due = self.tally.aside(index, item, insertions);
                 let outside = if inside_is_taken(item) {
-                    &insertions.after
+                    insertions.after
                 } else {
-                    &insertions.taken
+                    insertions.taken
                 };
                 let nothing = self.pending == [0; MOST_BUFFERS];
                 if due.is_empty() && outside.is_empty() && nothing {
@@ -63,7 +63,7 @@ impl Translation<'_> {
                 self.leave_indirect(item, index, next_pc);
             }
             Kind::Syscall => {
-                self.instrumenter.system_calls.set(*pc, &insertions.over);
+                self.instrumenter.system_calls.set(*pc, insertions.over);
                 self.leave(ExitKind::SystemCall, next_pc, 0);
             }
             Kind::PopFlags | Kind::StoreX87State => {
@@ -100,7 +100,8 @@ impl Translation<'_> {
             Kind::Plain | Kind::ReadSegment(_) => {
                 let is_repeated =
                     |operand: &MemoryOperand| matches!(operand.shape, Shape::Repeat { .. });
-                if item.operands.iter().any(is_repeated) {
+                let may_repeat = layout.repeat != Repeat::None;
+                if may_repeat && item.operands().iter().any(is_repeated) {
                     self.repetitions.push(self.builder.code.here() as u32);
                 }
                 if self.builder.copy(layout, bytes, *pc).is_err() {
@@ -194,7 +195,12 @@ impl Translation<'_> {
                 .store_slot(offset::spill(TARGET_SPILL), TARGET);
             let loan = self.builder.target_loan();
             let amounts = self.tally.before(index);
-            self.add(&amounts, item.flags_live, Scratch::target());
+            counts::add(
+                &mut self.builder.code,
+                amounts,
+                item.flags_live,
+                Scratch::target(),
+            );
             self.builder.code.pop(TARGET);
             self.builder.end_loan(loan);
             self.builder.return_branch(pop, true);

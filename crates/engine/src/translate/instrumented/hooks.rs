@@ -176,7 +176,7 @@ pub(super) fn follow_stack(translation: &mut Translation, item: &Item) {
 /// Whether an instruction gives the stack pointer a value that does not follow from the stack
 /// or frame pointer.
 pub(crate) fn sets_stack_pointer(item: &Item) -> bool {
-    let decoded = &item.decoded;
+    let decoded = item.decoded();
     let plain = matches!(item.layout.kind, Kind::Plain);
     if !plain || decoded.op_count() == 0 || decoded.op0_kind() != OpKind::Register {
         return false;

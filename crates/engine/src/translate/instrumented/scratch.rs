@@ -20,7 +20,7 @@ pub(super) struct Scratch {
 impl Scratch {
     /// Registers that an instruction does not touch, since it may be half emitted.
     pub(super) fn beside(item: Option<&Item>) -> Scratch {
-        Scratch::without(item.map_or(0, |item| item.uses.read | item.uses.written))
+        Scratch::without(item.map_or(0, |item| item.uses().read | item.uses().written))
     }
 
     /// Registers that are not in a mask.

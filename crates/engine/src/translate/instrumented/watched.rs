@@ -2,7 +2,7 @@
 
 use super::Translation;
 use super::scratch::Scratch;
-use crate::debug::{Extent, may_touch, watched_ranges};
+use crate::debug::{Extent, is_any_watched, may_touch, watched_ranges};
 use crate::emit::{Address, Emitter, gpr};
 use crate::operands::{MemoryOperand, Shape};
 use crate::slots::offset;
@@ -16,7 +16,10 @@ const STACK: i32 = offset::spill(1);
 
 /// Emits the tests of an instruction's accesses, before it.
 pub(super) fn emit(translation: &mut Translation, item: &Item) {
-    for operand in &item.operands {
+    if !is_any_watched() {
+        return;
+    }
+    for operand in item.operands() {
         let ranges = watched_ranges(operand.kind == AccessKind::Write);
         if !ranges.is_empty() {
             test(translation, item, operand, &ranges);

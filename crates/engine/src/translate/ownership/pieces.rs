@@ -29,7 +29,8 @@ pub(crate) struct PieceEnd {
 /// the register would clear its upper half.)
 pub(crate) fn has_pieces(translation: &Translation, item: &Item) -> bool {
     let counted = |shape| matches!(shape, Shape::Repeat { count, .. } if count.is_gpr64());
-    translation.tracer.checks_owners() && item.operands.iter().any(|operand| counted(operand.shape))
+    translation.tracer.checks_owners()
+        && item.operands().iter().any(|operand| counted(operand.shape))
 }
 
 /// Emits, right before the instruction: the count register is lowered to the rounds of a piece.
@@ -63,7 +64,7 @@ pub(crate) fn end(translation: &mut Translation, item: &Item) {
     code.bytes(&[0xe3, 0]); // jrcxz
     let last = code.here();
     code.bytes(&exchange);
-    let Some(operand) = item.operands.first() else {
+    let Some(operand) = item.operands().first() else {
         unreachable!("a string instruction accesses memory");
     };
     let check = Check {
@@ -73,8 +74,8 @@ pub(crate) fn end(translation: &mut Translation, item: &Item) {
         write: false,
         element: None,
     };
-    let compares = item.decoded.rflags_modified() & RflagsBits::ZF != 0;
-    let stops_at = compares.then(|| item.decoded.has_repne_prefix());
+    let compares = item.decoded().rflags_modified() & RflagsBits::ZF != 0;
+    let stops_at = compares.then(|| item.decoded().has_repne_prefix());
     visit_site(translation, item, &check, Some(PieceEnd { stops_at }));
     let code = &mut translation.builder.code;
     code.bytes(&[0xeb, exchange.len() as u8]); // jmp over the exchange

@@ -2,24 +2,11 @@
 
 use unspool_events::AccessKind;
 
-use super::super::Source;
 use super::super::addresses::{Symbolic, THREAD_POINTER, Values, wide_register};
-use super::super::superblock::{Item, live_flags_at};
+use super::super::superblock::Item;
 use super::Check;
 use crate::decode::{Kind, Segment};
-use crate::operands::{MemoryOperand, RegisterUse, Shape};
-
-/// Finds where the flags may still be read, from the end of the superblock backwards.
-pub(crate) fn find_live_flags(source: &Source, items: &mut [Item], live_after: u16) {
-    let mut live = live_after;
-    for item in items.iter_mut().rev() {
-        if let Some(exit) = item.side_exit() {
-            live |= live_flags_at(source, exit);
-        }
-        live = live & !item.uses.flags_overwritten | item.uses.flags_read;
-        item.flags_live = live & RegisterUse::STATUS != 0;
-    }
-}
+use crate::operands::{MemoryOperand, Shape};
 
 /// A range that an earlier check has covered.
 struct Covered {
@@ -37,7 +24,7 @@ pub(crate) fn plan(items: &[Item], span: i64) -> Vec<Vec<Check>> {
     let mut plan = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let mut checks = Vec::new();
-        for (number, operand) in item.operands.iter().enumerate() {
+        for (number, operand) in item.operands().iter().enumerate() {
             if !is_checked(operand) {
                 continue;
             }
@@ -92,7 +79,7 @@ impl Covered {
     fn widen(&mut self, items: &[Item], symbols: &[Vec<Option<Symbolic>>], span: i64) {
         let mut certain = true;
         for (item, symbols) in items.iter().zip(symbols) {
-            for (operand, symbol) in item.operands.iter().zip(symbols) {
+            for (operand, symbol) in item.operands().iter().zip(symbols) {
                 let distance = symbol.and_then(|symbol| self.address.distance(symbol));
                 let (Some(distance), Some((first, last))) = (distance, reach(operand)) else {
                     continue;
@@ -146,12 +133,12 @@ fn symbolic_operands(items: &[Item]) -> Vec<Vec<Option<Symbolic>>> {
     let mut all = Vec::with_capacity(items.len());
     for item in items {
         let symbols = item
-            .operands
+            .operands()
             .iter()
             .map(|operand| symbolic(&values, operand))
             .collect();
         all.push(symbols);
-        values.execute(&item.decoded, item.uses.written);
+        values.execute(item.decoded(), item.uses().written);
     }
     all
 }

@@ -1,0 +1,121 @@
+//! What a tool has inserted into a superblock.
+//!
+//! Most tools insert a little at each instruction, so all of it lies in one list, in the order
+//! of the places, and not in a list for each place.
+
+use super::{Action, CallWhenOver, Place};
+
+/// All that is inserted into a superblock.
+#[derive(Debug, Default)]
+pub(crate) struct Inserted {
+    actions: Vec<Action>,
+    /// The instruction's number and the place of each.
+    places: Vec<(u32, Place)>,
+    /// What is called when the system calls are over that instructions make.
+    over: Vec<(u32, CallWhenOver)>,
+}
+
+/// What is inserted around one instruction.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Insertions<'a> {
+    pub(crate) before: &'a [Action],
+    pub(crate) after: &'a [Action],
+    pub(crate) taken: &'a [Action],
+    /// When the system call that it makes is over.
+    pub(crate) over: &'a [(u32, CallWhenOver)],
+}
+
+impl Inserted {
+    /// Adds an action, behind those that are at its place already.
+    pub(super) fn push(&mut self, number: usize, place: Place, action: Action) {
+        self.places.push((number as u32, place));
+        self.actions.push(action);
+    }
+
+    /// Adds a call, behind those that are made already when the instruction's system call is over.
+    pub(super) fn push_over(&mut self, number: usize, call: CallWhenOver) {
+        self.over.push((number as u32, call));
+    }
+
+    /// Puts all into the order of the places.
+    pub(crate) fn sort(&mut self) {
+        self.over.sort_by_key(|(number, _)| *number);
+        if self.places.is_sorted() {
+            return;
+        }
+        let places = std::mem::take(&mut self.places).into_iter();
+        let mut all: Vec<_> = places.zip(self.actions.drain(..)).collect();
+        all.sort_by_key(|(place, _)| *place);
+        (self.places, self.actions) = all.into_iter().unzip();
+    }
+
+    /// What is inserted around each of `count` instructions. [`Inserted::sort`] must have been
+    /// called.
+    pub(crate) fn by_instruction(&self, count: usize) -> Vec<Insertions<'_>> {
+        let mut all = vec![Insertions::default(); count];
+        let mut actions = self.actions.as_slice();
+        for alike in self.places.chunk_by(PartialEq::eq) {
+            let (number, place) = alike[0];
+            let (here, rest) = actions.split_at(alike.len());
+            actions = rest;
+            let insertions = &mut all[number as usize];
+            match place {
+                Place::Before => insertions.before = here,
+                Place::After => insertions.after = here,
+                Place::Taken => insertions.taken = here,
+            }
+        }
+        for alike in self.over.chunk_by(|left, right| left.0 == right.0) {
+            all[alike[0].0 as usize].over = alike;
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Action, Place, Replacement};
+    use super::{Inserted, Insertions};
+
+    fn action(target: u64) -> Action {
+        Action::Replace(Replacement::Jump(target))
+    }
+
+    fn targets(actions: &[Action]) -> Vec<u64> {
+        let target = |action: &Action| match action {
+            Action::Replace(Replacement::Jump(target)) => *target,
+            _ => unreachable!("nothing else is inserted here"),
+        };
+        actions.iter().map(target).collect()
+    }
+
+    #[test]
+    fn each_place_has_what_was_inserted_there_in_that_order() {
+        let order = [
+            (2, Place::Taken, 1),
+            (0, Place::Before, 2),
+            (2, Place::Before, 3),
+            (0, Place::After, 4),
+            (2, Place::Before, 5),
+            (0, Place::Before, 6),
+        ];
+        let mut inserted = Inserted::default();
+        for (number, place, target) in order {
+            inserted.push(number, place, action(target));
+        }
+        inserted.sort();
+        let found = inserted.by_instruction(4);
+        let found: Vec<_> = found
+            .iter()
+            .map(|at: &Insertions| [at.before, at.after, at.taken].map(targets))
+            .collect();
+        let nothing = [vec![], vec![], vec![]];
+        let expected = [
+            [vec![2, 6], vec![4], vec![]],
+            nothing.clone(),
+            [vec![3, 5], vec![], vec![1]],
+            nothing,
+        ];
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,222 @@
+//! An instruction of a superblock, with all that is known of it.
+//!
+//! Its bytes' layout is enough to copy it. What its operands are takes longer to find out than
+//! all else, and most tools want to know it of few instructions: so that is found when it is
+//! asked for.
+
+use std::cell::OnceCell;
+
+use iced_x86::{InstructionInfoFactory, Register};
+use smallvec::SmallVec;
+
+use super::reader::WINDOW;
+use super::{Vdso, elements};
+use crate::decode::{Encoding, Instruction, Kind};
+use crate::operands::{
+    ExtendedStateSizes, FlagUse, InstructionFacts, MemoryOperand, RegisterUse, flag_use,
+    memory_operands, quick_flag_use, register_use, requested_components,
+};
+
+/// An instruction with all that is known of it.
+pub(crate) struct Item {
+    pub(crate) layout: Instruction,
+    pub(crate) bytes: [u8; WINDOW],
+    pub(crate) pc: u64,
+    decoded: OnceCell<iced_x86::Instruction>,
+    operation: OnceCell<Operation>,
+    /// Whether the flags before the instruction may still be read.
+    pub(crate) flags_live: bool,
+    /// How the superblock goes on behind it.
+    pub(crate) course: Course,
+    /// Whether it is left out.
+    pub(crate) left_out: bool,
+}
+
+/// What an instruction works on.
+struct Operation {
+    /// Few instructions have more.
+    operands: SmallVec<[MemoryOperand; 2]>,
+    facts: InstructionFacts,
+    uses: RegisterUse,
+}
+
+/// Where a superblock goes on behind an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// At the next instruction; if a branch is taken, the superblock is left.
+    Next,
+    /// At the target of the branch; if it is not taken, the superblock is left.
+    Target,
+}
+
+/// What operands depend on beside their instruction.
+pub(super) struct Surroundings<'a> {
+    /// The instructions before it.
+    pub(super) before: &'a [Item],
+    pub(super) vdso: Vdso,
+    /// How large the operands of `xsave` and its kin are.
+    pub(super) state_sizes: ExtendedStateSizes,
+}
+
+impl Item {
+    pub(super) fn new(layout: Instruction, bytes: [u8; WINDOW], pc: u64) -> Item {
+        Item {
+            layout,
+            bytes,
+            pc,
+            decoded: OnceCell::new(),
+            operation: OnceCell::new(),
+            flags_live: true,
+            course: Course::Next,
+            left_out: false,
+        }
+    }
+
+    /// Finds out what it works on, unless it can do so later without its surroundings.
+    pub(super) fn examine_if_dependent(
+        &self,
+        surroundings: &Surroundings,
+        factory: &mut InstructionInfoFactory,
+    ) {
+        if !self.is_self_contained(surroundings.vdso) {
+            self.examine(surroundings, factory);
+        }
+    }
+
+    /// Finds out what it works on.
+    pub(super) fn examine(
+        &self,
+        surroundings: &Surroundings,
+        factory: &mut InstructionInfoFactory,
+    ) {
+        self.operation
+            .get_or_init(|| Operation::of(self, surroundings, factory));
+    }
+
+    /// Whether its operands follow from its bytes. Masks may be known from instructions before
+    /// it, as may the size of the state that `xsave` and its kin keep, and the vDSO's data is
+    /// elsewhere.
+    fn is_self_contained(&self, vdso: Vdso) -> bool {
+        /// `xsave` and its kin, and the move under a mask.
+        const OTHERS: [u8; 3] = [0xae, 0xc7, 0xf7];
+        self.layout.encoding == Encoding::Legacy
+            && (self.layout.map == 0
+                || self.layout.map == 1 && !OTHERS.contains(&self.layout.opcode))
+            && !(self.layout.rip_relative && vdso.holds(self.pc))
+    }
+
+    fn operation(&self) -> &Operation {
+        self.operation.get_or_init(|| {
+            let alone = Surroundings {
+                before: &[],
+                vdso: Vdso::default(),
+                state_sizes: ExtendedStateSizes::default(),
+            };
+            Operation::of(self, &alone, &mut InstructionInfoFactory::new())
+        })
+    }
+
+    /// All that its bytes say.
+    pub(crate) fn decoded(&self) -> &iced_x86::Instruction {
+        self.decoded
+            .get_or_init(|| decode_fully(&self.layout, &self.bytes, self.pc))
+    }
+
+    /// Its operands in memory.
+    pub(crate) fn operands(&self) -> &[MemoryOperand] {
+        &self.operation().operands
+    }
+
+    /// What else there is to know of its accesses.
+    pub(crate) fn facts(&self) -> InstructionFacts {
+        self.operation().facts
+    }
+
+    /// Which registers and flags it uses.
+    pub(crate) fn uses(&self) -> RegisterUse {
+        self.operation().uses
+    }
+
+    /// Which flags it uses.
+    pub(super) fn flags(&self) -> FlagUse {
+        quick_flag_use(&self.layout).unwrap_or_else(|| flag_use(self.decoded()))
+    }
+
+    pub(super) fn next_pc(&self) -> u64 {
+        self.pc + u64::from(self.layout.length)
+    }
+
+    /// Where the superblock goes on behind the instruction.
+    pub(crate) fn goes_on(&self) -> u64 {
+        match self.course {
+            Course::Next => self.next_pc(),
+            Course::Target => self.layout.target,
+        }
+    }
+
+    /// Where a conditional branch goes that leaves the superblock.
+    pub(crate) fn side_exit(&self) -> Option<u64> {
+        match (self.layout.kind, self.course) {
+            _ if self.left_out => None,
+            (Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }, Course::Next) => Some(self.layout.target),
+            (Kind::Jcc { .. }, Course::Target) => Some(self.next_pc()),
+            _ => None,
+        }
+    }
+}
+
+impl Operation {
+    fn of(
+        item: &Item,
+        surroundings: &Surroundings,
+        factory: &mut InstructionInfoFactory,
+    ) -> Operation {
+        let decoded = item.decoded();
+        let mut operands = Vec::new();
+        let sizes = state_sizes(decoded, surroundings);
+        let facts = memory_operands(decoded, factory, sizes, &mut operands);
+        for operand in &mut operands {
+            let absolute = operand.base == Register::None && operand.index == Register::None;
+            if absolute && item.layout.rip_relative {
+                let address = operand.displacement as u64;
+                operand.displacement = surroundings.vdso.resolve(item.pc, address) as i64;
+            }
+        }
+        elements::simplify_masks(surroundings.before, &mut operands);
+        Operation {
+            operands: SmallVec::from_slice(&operands),
+            facts,
+            uses: register_use(decoded, factory),
+        }
+    }
+}
+
+/// How much memory the instruction uses if it is `xsave` or one of its kin.
+fn state_sizes(
+    instruction: &iced_x86::Instruction,
+    surroundings: &Surroundings,
+) -> ExtendedStateSizes {
+    use iced_x86::MemorySize::{Xsave, Xsave64};
+    let kin = matches!(instruction.memory_size(), Xsave | Xsave64);
+    let before = surroundings.before.iter().rev();
+    kin.then(|| requested_components(before.map(|item| (item.decoded(), item.uses().written))))
+        .flatten()
+        .map_or(surroundings.state_sizes, |mask| {
+            surroundings.state_sizes.with_components(mask)
+        })
+}
+
+/// What is to be known of an instruction beyond its layout.
+pub(super) fn decode_fully(layout: &Instruction, bytes: &[u8], pc: u64) -> iced_x86::Instruction {
+    let bytes = &bytes[..usize::from(layout.length)];
+    iced_x86::Decoder::with_ip(64, bytes, pc, iced_x86::DecoderOptions::NONE).decode()
+}
+
+/// The instructions that do not follow the one before them in the program: number and address.
+pub(crate) fn turns(items: &[Item]) -> Vec<(u32, u64)> {
+    let follows = items.windows(2).zip(1..);
+    follows
+        .filter(|(pair, _)| pair[0].next_pc() != pair[1].pc)
+        .map(|(pair, number)| (number, pair[1].pc))
+        .collect()
+}
