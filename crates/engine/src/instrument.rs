@@ -37,7 +37,7 @@ pub(crate) use hooks::{
     is_between_rounds, keep_position, leave_midway, leave_repetition, out_of_memory, settle,
     signal_comes, thread_ends, thread_starts, translate, translations_gone,
 };
-pub(crate) use insertions::{Inserted, Insertions};
+pub(crate) use insertions::Insertions;
 pub use repetitions::is_first_repetition;
 pub use samplers::{MOST_SAMPLERS, SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowError};

@@ -7,9 +7,10 @@
 
 mod area;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
 
 pub(crate) use self::area::thread_stack;
 pub(super) use self::area::{free, prepare, settle};
@@ -34,9 +35,9 @@ struct Registry {
     /// How many places have been given.
     given: usize,
     /// Which group stands for certain amounts.
-    groups: HashMap<Amounts, Counter>,
+    groups: FxHashMap<Amounts, Counter>,
     /// The groups that stand for a counter among others, and for how much of it.
-    parts: HashMap<Counter, Amounts>,
+    parts: FxHashMap<Counter, Amounts>,
 }
 
 /// Where a counter lies.

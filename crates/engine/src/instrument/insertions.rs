@@ -25,6 +25,13 @@ pub(crate) struct Insertions<'a> {
     pub(crate) over: &'a [(u32, CallWhenOver)],
 }
 
+impl Insertions<'_> {
+    /// How many actions there are.
+    pub(crate) fn count(&self) -> usize {
+        self.before.len() + self.after.len() + self.taken.len()
+    }
+}
+
 impl Inserted {
     /// Adds an action, behind those that are at its place already.
     pub(super) fn push(&mut self, number: usize, place: Place, action: Action) {
@@ -35,6 +42,13 @@ impl Inserted {
     /// Adds a call, behind those that are made already when the instruction's system call is over.
     pub(super) fn push_over(&mut self, number: usize, call: CallWhenOver) {
         self.over.push((number as u32, call));
+    }
+
+    /// Makes it as new, except for the room that its parts have.
+    pub(super) fn clear(&mut self) {
+        self.actions.clear();
+        self.places.clear();
+        self.over.clear();
     }
 
     /// Puts all into the order of the places.

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::functions::Functions;
 use super::images::{Image, Images};
+use super::insertions::Inserted;
 use super::system_calls::{SystemCall, SystemCallPlaces};
 use super::{Amounts, BufferId, Compiled, Counter, Signal, Trace, buffers};
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
@@ -190,8 +191,8 @@ pub(crate) struct Instrumenter {
     compiled: Mutex<HashMap<u64, Option<Arc<Compiled>>>>,
     /// Where in the cache code of the tool is: the end of each stretch, by its start.
     tool_code: Mutex<BTreeMap<u64, u64>>,
-    /// Room for the next superblock's instructions.
-    room: Mutex<Vec<Item>>,
+    /// Room for the next superblock's instructions, and for what is inserted there.
+    room: Mutex<(Vec<Item>, Inserted)>,
     state_sizes: ExtendedStateSizes,
 }
 
@@ -312,15 +313,16 @@ impl Instrumenter {
             .is_some_and(|(_, end)| pc < *end)
     }
 
-    /// Room for a superblock's instructions, empty.
-    pub(crate) fn room(&self) -> Vec<Item> {
+    /// Room for a superblock's instructions and what is inserted there, empty.
+    pub(crate) fn room(&self) -> (Vec<Item>, Inserted) {
         std::mem::take(&mut *lock(&self.room))
     }
 
     /// Takes it back.
-    pub(crate) fn keep_room(&self, mut items: Vec<Item>) {
+    pub(crate) fn keep_room(&self, mut items: Vec<Item>, mut inserted: Inserted) {
         items.clear();
-        *lock(&self.room) = items;
+        inserted.clear();
+        *lock(&self.room) = (items, inserted);
     }
 
     /// No fragment is left.

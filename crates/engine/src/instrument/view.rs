@@ -57,10 +57,11 @@ pub enum Branch {
 }
 
 impl<'a> Trace<'a> {
-    pub(crate) fn new(items: &'a [Item]) -> Trace<'a> {
+    /// `inserted` is empty.
+    pub(crate) fn new(items: &'a [Item], inserted: Inserted) -> Trace<'a> {
         Trace {
             items,
-            inserted: RefCell::default(),
+            inserted: RefCell::new(inserted),
         }
     }
 

@@ -37,8 +37,12 @@ pub fn quick_flag_use(layout: &Instruction) -> Option<FlagUse> {
         (0, 0x80 | 0x81 | 0x83) => Some(arithmetic(layout.modrm_reg())),
         // test
         (0, 0x84 | 0x85 | 0xa8 | 0xa9) => Some(overwritten(RegisterUse::STATUS)),
-        // push, pop, mov
-        (0, 0x50..=0x5f | 0x88..=0x8b | 0xb0..=0xbf) => Some(FlagUse::default()),
+        // push, pop, movsxd, mov
+        (0, 0x50..=0x5f | 0x63 | 0x68 | 0x6a | 0x88..=0x8b | 0xb0..=0xbf) => {
+            Some(FlagUse::default())
+        }
+        // ret, call, jmp
+        (0, 0xc3 | 0xe8 | 0xe9 | 0xeb) if !layout.operand_size_prefix => Some(FlagUse::default()),
         // lea
         (0, 0x8d) if layout.has_memory_modrm() => Some(FlagUse::default()),
         // mov
@@ -52,8 +56,8 @@ pub fn quick_flag_use(layout: &Instruction) -> Option<FlagUse> {
         }
         // cmov, set
         (1, 0x40..=0x4f | 0x90..=0x9f) => Some(condition(layout.opcode)),
-        // movzx, movsx
-        (1, 0xb6 | 0xb7 | 0xbe | 0xbf) => Some(FlagUse::default()),
+        // nop, movzx, movsx
+        (1, 0x1f | 0xb6 | 0xb7 | 0xbe | 0xbf) => Some(FlagUse::default()),
         _ => None,
     }
 }

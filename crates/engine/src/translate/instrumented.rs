@@ -29,12 +29,13 @@ use self::scratch::Scratch;
 use super::Source;
 use super::copy::Builder;
 use super::live_flags::{Lookahead, find_live_flags};
+use super::reader::CodeReader;
 use super::superblock::{End, Item, Limits, fetch, runs_on, turns};
 use crate::cache::{Cache, CacheFull, Exit};
 use crate::decode::Kind;
 use crate::exit::ExitKind;
 use crate::instrument::{
-    Action, Amounts, FragmentCounts, Inserted, Insertions, Instrumenter, MOST_BUFFERS, Trace,
+    Action, Amounts, FragmentCounts, Insertions, Instrumenter, MOST_BUFFERS, Trace,
 };
 use crate::operands::RegisterUse;
 use crate::warmth::Warmth;
@@ -65,9 +66,10 @@ pub(crate) fn translate(
     arrival: bool,
 ) -> Result<(), CacheFull> {
     let mut builder = Builder::new(cache.begin(pc)?, pc, source.vdso);
-    let mut items = instrumenter.room();
-    let end = fetch(cache, source, pc, instrumenter, &mut items);
-    let mut ahead = Lookahead::new(source);
+    let (mut items, mut inserted) = instrumenter.room();
+    let mut code = CodeReader::new(source);
+    let end = fetch(cache, (source, &mut code), pc, instrumenter, &mut items);
+    let mut ahead = Lookahead::new(code);
     if !instrumenter.tool.leaves_out() {
         // What is left out overwrites no flags.
         find_live_flags(&mut ahead, &mut items, &end);
@@ -93,13 +95,11 @@ pub(crate) fn translate(
         None => builder.code.here() as u32,
     };
     builder.draft.entries.push((pc, entry, warm));
-    let inserted = if items.is_empty() {
-        Inserted::default()
-    } else {
-        let trace = Trace::new(&items);
+    if !items.is_empty() {
+        let trace = Trace::new(&items, inserted);
         crate::instrument::translate(instrumenter, &trace);
-        trace.into_inserted()
-    };
+        inserted = trace.into_inserted();
+    }
     let mut insertions = inserted.by_instruction(items.len());
     let end = ends::replace(&mut items, &mut insertions, end);
     let end = ends::fit(instrumenter, &mut items, &insertions, end);
@@ -143,20 +143,22 @@ pub(crate) fn translate(
         warmth,
     });
     cache.commit(&builder.code, draft);
-    instrumenter.keep_room(items);
+    instrumenter.keep_room(items, inserted);
     Ok(())
 }
 
 /// The registers that the instructions' code has on loan, if it has any.
 fn warmth_for(instrumenter: &Instrumenter, items: &[Item]) -> Option<Warmth> {
     let count = instrumenter.borrowed_registers();
+    if count == 0 {
+        return None;
+    }
     let uses = items
         .iter()
         .map(|item| item.uses().read | item.uses().written);
     let touched = uses.fold(0, |mask, used| mask | used);
-    (count != 0).then(|| {
-        Warmth::for_code(touched, count).expect("one instruction leaves enough registers alone")
-    })
+    let warmth = Warmth::for_code(touched, count);
+    Some(warmth.expect("one instruction leaves enough registers alone"))
 }
 
 struct Translation<'a> {

@@ -72,17 +72,6 @@ impl Item {
         }
     }
 
-    /// Finds out what it works on, unless it can do so later without its surroundings.
-    pub(super) fn examine_if_dependent(
-        &self,
-        surroundings: &Surroundings,
-        factory: &mut InstructionInfoFactory,
-    ) {
-        if !self.is_self_contained(surroundings.vdso) {
-            self.examine(surroundings, factory);
-        }
-    }
-
     /// Finds out what it works on.
     pub(super) fn examine(
         &self,
@@ -93,16 +82,19 @@ impl Item {
             .get_or_init(|| Operation::of(self, surroundings, factory));
     }
 
-    /// Whether its operands follow from its bytes. Masks may be known from instructions before
-    /// it, as may the size of the state that `xsave` and its kin keep, and the vDSO's data is
-    /// elsewhere.
-    fn is_self_contained(&self, vdso: Vdso) -> bool {
+    /// Whether what it works on may not follow from its bytes alone. Masks may be known from
+    /// instructions before it, as may the size of the state that `xsave` and its kin keep, and
+    /// the vDSO's data is elsewhere.
+    pub(super) fn depends_on(&self, surroundings: &Surroundings) -> bool {
         /// `xsave` and its kin, and the move under a mask.
         const OTHERS: [u8; 3] = [0xae, 0xc7, 0xf7];
-        self.layout.encoding == Encoding::Legacy
-            && (self.layout.map == 0
-                || self.layout.map == 1 && !OTHERS.contains(&self.layout.opcode))
-            && !(self.layout.rip_relative && vdso.holds(self.pc))
+        let is_simple = self.layout.encoding == Encoding::Legacy
+            && match self.layout.map {
+                0 => true,
+                1 => !OTHERS.contains(&self.layout.opcode),
+                _ => false,
+            };
+        !is_simple || self.layout.rip_relative && surroundings.vdso.holds(self.pc)
     }
 
     fn operation(&self) -> &Operation {

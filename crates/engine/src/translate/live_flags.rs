@@ -5,7 +5,6 @@
 
 use smallvec::SmallVec;
 
-use super::Source;
 use super::item::{Item, decode_fully};
 use super::reader::CodeReader;
 use super::superblock::End;
@@ -18,10 +17,8 @@ pub(crate) struct Lookahead<'a> {
 }
 
 impl<'a> Lookahead<'a> {
-    pub(crate) fn new(source: &'a Source<'a>) -> Lookahead<'a> {
-        Lookahead {
-            code: CodeReader::new(source),
-        }
+    pub(crate) fn new(code: CodeReader<'a>) -> Lookahead<'a> {
+        Lookahead { code }
     }
 
     /// Which flags the code at an address may read before it overwrites them.

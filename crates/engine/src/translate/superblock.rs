@@ -64,14 +64,13 @@ pub(crate) trait Limits {
 /// Decodes the instructions of the superblock at `pc` into `items`, which is empty.
 pub(crate) fn fetch(
     cache: &Cache,
-    source: &Source,
+    (source, code): (&Source, &mut CodeReader),
     pc: u64,
     limits: &impl Limits,
     items: &mut Vec<Item>,
 ) -> End {
     let count = limits.borrowed_registers();
-    let mut code = CodeReader::new(source);
-    let mut factory = InstructionInfoFactory::new();
+    let mut factory = None;
     let mut touched = 0;
     let mut words = 0;
     let mut indexed = 0;
@@ -107,9 +106,13 @@ pub(crate) fn fetch(
         };
         if count == 0 {
             // Nothing is borrowed or recorded, so what it works on limits nothing.
-            item.examine_if_dependent(&surroundings, &mut factory);
+            if item.depends_on(&surroundings) {
+                let factory = factory.get_or_insert_with(InstructionInfoFactory::new);
+                item.examine(&surroundings, factory);
+            }
         } else {
-            item.examine(&surroundings, &mut factory);
+            let factory = factory.get_or_insert_with(InstructionInfoFactory::new);
+            item.examine(&surroundings, factory);
             let uses = item.uses();
             let now_touched = touched | uses.read | uses.written;
             let now_words = words + limits.word_bound(item.operands(), item.facts());

@@ -16,6 +16,7 @@ use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
 use super::addresses::Values;
 use super::copy::{Builder, Callee};
 use super::live_flags::{Lookahead, find_live_flags};
+use super::reader::CodeReader;
 use super::superblock::{Course, End, Item, Limits, fetch, turns};
 use super::{Source, ownership, record};
 use crate::cache::{Cache, CacheFull, Exit, Loan};
@@ -48,8 +49,9 @@ pub fn translate(
     let room = cache.begin(pc)?;
     let count = tracer.borrowed_registers();
     let mut items = Vec::new();
-    let end = fetch(cache, source, pc, tracer, &mut items);
-    find_live_flags(&mut Lookahead::new(source), &mut items, &end);
+    let mut code = CodeReader::new(source);
+    let end = fetch(cache, (source, &mut code), pc, tracer, &mut items);
+    find_live_flags(&mut Lookahead::new(code), &mut items, &end);
     let builder = Builder::new(room, pc, source.vdso);
     let touched = items.iter().fold(0, |mask, item| {
         mask | item.uses().read | item.uses().written

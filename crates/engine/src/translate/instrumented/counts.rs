@@ -28,7 +28,7 @@ impl Tally {
     /// decides where control goes.
     pub(super) fn new(items: &[Item], insertions: &[Insertions], ends_in_transfer: bool) -> Tally {
         let mut tally = Tally {
-            due: Vec::new(),
+            due: Vec::with_capacity(insertions.iter().map(Insertions::count).sum()),
             added: (0, Vec::new()),
             at_end: Vec::new(),
             passed: (Vec::new(), 0),
