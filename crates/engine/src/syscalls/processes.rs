@@ -288,6 +288,8 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
     if child == 0 {
         process.thread_count.store(1, Ordering::Release);
         process.forked.store(1, Ordering::Release);
+        // A thread that was ending the parent is not here to end this process.
+        process.ending.store(0, Ordering::Release);
         thread.place = Place::Process;
         crate::flush::forget_others();
         crate::debug::after_fork(process);
