@@ -66,14 +66,15 @@ pub(super) fn first_slot() -> i32 {
 /// Has the calling thread have counters.
 pub(in crate::instrument) fn prepare() -> io::Result<()> {
     let start = slots::thread_pointer() - DISTANCE.load(Ordering::Relaxed) as u64;
+    let first_page = (start & !(PAGE as u64 - 1)) as *mut libc::c_void;
     // SAFETY: by `settle` and `thread_stack` the memory is there, and for nothing else. A huge
     // page for a few counters would be mostly empty; without the advice, it just may be one.
     unsafe {
-        libc::madvise(
-            (start & !(PAGE as u64 - 1)) as *mut libc::c_void,
-            MAPPED,
-            libc::MADV_NOHUGEPAGE,
-        );
+        libc::madvise(first_page, MAPPED, libc::MADV_NOHUGEPAGE);
+        // In a forked child the stack may have been that of a thread that only its parent has.
+        if libc::madvise(first_page, MAPPED, libc::MADV_DONTNEED) != 0 {
+            return Err(io::Error::last_os_error());
+        }
         layout::protect(guard(start), PAGE as u64, libc::PROT_NONE)?;
         (*slots()).counters = start;
     }
