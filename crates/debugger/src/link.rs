@@ -1,9 +1,11 @@
 //! The connection to a debugger.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 
 use gdbstub::conn::{Connection, ConnectionExt};
 
@@ -49,6 +51,19 @@ impl Listener {
             output: Vec::new(),
         }
     }
+}
+
+/// A socket that has its name only once it takes connections: who waits for the name to appear may
+/// connect. Between the two steps of binding and listening, gdb would be refused and give up.
+pub(crate) fn bind_ready(path: &Path) -> io::Result<UnixListener> {
+    let mut unready = path.as_os_str().to_owned();
+    unready.push(format!(".{}", std::process::id()));
+    let unready = PathBuf::from(unready);
+    let listener = UnixListener::bind(&unready)?;
+    // Unlike a renaming, this takes no other socket's name away.
+    let named = fs::hard_link(&unready, path);
+    let removed = fs::remove_file(&unready);
+    named.and(removed).map(|()| listener)
 }
 
 trait Stream: Read + Write + AsFd {}

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixListener;
 
 use gdbstub::conn::ConnectionExt;
 use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
@@ -13,7 +12,7 @@ use unspool_engine::debug::{self, Debuggee, Reason, Stop, Wake};
 use unspool_engine::finish;
 
 use crate::address::Address;
-use crate::link::{Link, Listener};
+use crate::link::{self, Link, Listener};
 use crate::signals;
 use crate::target::{Debugged, to_gdb};
 
@@ -61,7 +60,7 @@ pub fn listen(address: &Address) -> Result<(), ListenError> {
                 path: path.clone(),
                 source,
             };
-            let listener = UnixListener::bind(path).map_err(failed)?;
+            let listener = link::bind_ready(path).map_err(failed)?;
             (Listener::Unix(listener), path.display().to_string())
         }
     };

@@ -15,12 +15,13 @@ use crate::scratch::Scratch;
 type Test = fn(&Scratch) -> Result<(), Verdict>;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 13] = [
+    let tests: [(&str, Test); 14] = [
         ("breakpoints_are_hit_as_often", breakpoints),
         ("steps_are_those_of_the_processor", steps),
         ("threads_and_functions_are_named", threads),
         ("values_can_be_changed", values),
         ("watched_memory_names_the_writer", watches),
+        ("writers_beside_system_calls_are_named", callers),
         ("watching_a_string_instruction", strings),
         ("ends_are_reported", ends),
         ("code_loaded_later_has_breakpoints", loaded_later),
@@ -231,6 +232,23 @@ fn watches(scratch: &Scratch) -> Result<(), Verdict> {
         }
     }
     Ok(())
+}
+
+/// While other threads make system calls, each write is reported once, and where the thread is
+/// that has written; one by the kernel in the call that has asked for it.
+fn callers(scratch: &Scratch) -> Result<(), Verdict> {
+    const ROUNDS: usize = 40;
+    let program = guest("debugging/callers")?;
+    let commands = "break main\ncontinue\nwatch word\ncommands\nsilent\n\
+        printf \"stop %ld\\n\", word\nbacktrace -3\ncontinue\nend\ncontinue\n";
+    let (said, outcome) = debugged(scratch, &["run"], &[&program], commands)?;
+    let count = |what: &str| said.lines().filter(|line| line.contains(what)).count();
+    let (stops, own, kernels) = (count("stop "), count(" change ("), count(" have_changed ("));
+    if (stops, own, kernels) != (2 * ROUNDS, ROUNDS, ROUNDS) {
+        let what = format!("{stops} stops, {own} and {kernels} where the writes are");
+        return Err(format!("{what}:\n{said}").into());
+    }
+    expect_status(&outcome, 0)
 }
 
 /// A watched byte in the middle of what string instructions write is reported once it is written,

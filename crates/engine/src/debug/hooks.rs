@@ -25,6 +25,8 @@ pub(crate) struct OfThread {
     pub(crate) touches: Vec<watch::Touch>,
     /// What else of it the debugger is to be told.
     pub(super) found: Vec<(u64, super::WatchKind)>,
+    /// Whether it is to tell what has become of watched memory.
+    pub(super) untold: bool,
     /// Whether the debugger has seen the pending signal.
     seen: bool,
 }
@@ -124,6 +126,7 @@ fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
             match event.take().filter(is_so) {
                 Some(reason) if world.attached => {
                     world.stop_for(thread.tid, reason);
+                    watch::told(thread, &world);
                     told = Told::Yes(None);
                 }
                 _ => break,
@@ -135,6 +138,7 @@ fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
             finish::park(thread);
         }
     }
+    watch::told(thread, &world);
     let orders = world.stand(thread).go_on();
     drop(world);
     thread.debug.step = orders.step;
@@ -272,7 +276,6 @@ pub(crate) fn call_ends(thread: &mut Thread, result: Option<i64>, restart: bool)
     if !concerns(thread) {
         return false;
     }
-    watch::call_is_over(thread);
     let mut world = lock();
     while !world.may_go(thread) && thread.exit_status.is_none() {
         world = world::wait(world);
@@ -280,6 +283,9 @@ pub(crate) fn call_ends(thread: &mut Thread, result: Option<i64>, restart: bool)
             drop(world);
             finish::park(thread);
         }
+    }
+    if thread.exit_status.is_none() {
+        watch::call_is_over(thread, &world);
     }
     let stand = world.stand(thread);
     let resumed = stand.resumed;

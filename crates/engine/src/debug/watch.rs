@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use super::world::Reason;
+use super::world::{Reason, World, lock};
 use crate::guarded;
 use crate::thread::Thread;
 
@@ -44,7 +44,9 @@ struct Watch {
 static WATCHES: RwLock<Vec<Watch>> = RwLock::new(Vec::new());
 /// How many there are, for who must be quick.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Threads that have found that they touch watched memory, and have not told yet.
+/// Threads that are to tell what has become of watched memory, and have not told yet. It becomes
+/// less only while the world is locked, and with the stop that tells it: whoever has the lock, and
+/// sees a change and then nobody here, is the first to see it.
 static UNTOLD: AtomicUsize = AtomicUsize::new(0);
 
 /// The most ranges that translated code compares an address with.
@@ -263,12 +265,23 @@ pub(crate) extern "C" fn may_touch(
         Touched::Unknown => write,
     };
     if touches && thread.debug.touches.len() < 4 {
-        if thread.debug.touches.is_empty() {
-            UNTOLD.fetch_add(1, Ordering::SeqCst);
-        }
+        is_to_tell(thread);
         thread.debug.touches.push(Touch { write, what });
         // SAFETY: the slots belong to this thread.
         unsafe { (*thread.slots).pending = 1 };
+    }
+}
+
+fn is_to_tell(thread: &mut Thread) {
+    if !std::mem::replace(&mut thread.debug.untold, true) {
+        UNTOLD.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The thread has told what it had to tell, or had nothing to tell after all.
+pub(super) fn told(thread: &mut Thread, _world: &World) {
+    if std::mem::take(&mut thread.debug.untold) {
+        UNTOLD.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -300,7 +313,6 @@ fn changed() -> Option<(u64, WatchKind)> {
 pub(super) fn touched(thread: &mut Thread) {
     if !thread.debug.touches.is_empty() {
         let touches = std::mem::take(&mut thread.debug.touches);
-        UNTOLD.fetch_sub(1, Ordering::SeqCst);
         let mut found: Vec<_> = touches
             .iter()
             .flat_map(|touch| match touch.what {
@@ -329,17 +341,18 @@ pub(crate) fn forget_touches(thread: &mut Thread) {
     let touches = &mut thread.debug.touches;
     touches.retain(|touch| matches!(touch.what, Touched::Elements(_)));
     if touches.is_empty() {
-        UNTOLD.fetch_sub(1, Ordering::SeqCst);
+        told(thread, &lock());
     }
 }
 
-/// A system call is over: if what is watched has changed, and no thread has told that it was it,
-/// the kernel has done so.
-pub(super) fn call_is_over(thread: &mut Thread) {
+/// A system call is over: if what is watched has changed, and no thread is about to tell that it
+/// was it, the kernel has done so.
+pub(super) fn call_is_over(thread: &mut Thread, _world: &World) {
     if is_any()
-        && UNTOLD.load(Ordering::SeqCst) == 0
         && let Some((address, kind)) = changed()
+        && UNTOLD.load(Ordering::SeqCst) == 0
     {
+        is_to_tell(thread);
         thread.debug.event = Some(Reason::Watch { address, kind });
     }
 }

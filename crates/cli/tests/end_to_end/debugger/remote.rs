@@ -66,19 +66,7 @@ impl Remote {
     }
 
     pub(super) fn connect(&self) -> Result<Client, Verdict> {
-        let start = Instant::now();
-        let stream = loop {
-            match UnixStream::connect(self.socket()) {
-                // The socket has its name a moment before it takes connections.
-                Err(error)
-                    if error.kind() == ErrorKind::ConnectionRefused
-                        && start.elapsed() < PATIENCE =>
-                {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-                result => break result?,
-            }
-        };
+        let stream = UnixStream::connect(self.socket())?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Client { stream })
     }
