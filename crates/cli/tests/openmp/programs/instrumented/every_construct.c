@@ -84,7 +84,7 @@ again2:
 }
 int main(int argc, char **argv)
 {
-    int total = 0, grid[4][4] = { { 0 } }, values[10] = { 0 }, captured;
+    int total = 0, nested = 0, named = 0, grid[4][4] = { { 0 } }, values[10] = { 0 }, captured;
     omp_lock_t lock;
     omp_nest_lock_t nest;
     omp_init_lock(&lock);
@@ -135,11 +135,11 @@ int main(int argc, char **argv)
         omp_unset_lock(&lock);
         omp_set_nest_lock(&nest);
         omp_set_nest_lock(&nest);
-        total++;
+        nested++;
         omp_unset_nest_lock(&nest);
         omp_unset_nest_lock(&nest);
 #pragma omp critical(name)
-        total++;
+        named++;
 #pragma omp flush
 #pragma omp simd
         for (int i = 0; i < 10; i++) values[i] += 0;
@@ -154,6 +154,6 @@ int main(int argc, char **argv)
     classify(argc);
     omp_destroy_lock(&lock);
     omp_destroy_nest_lock(&nest);
-    printf("%d %d %d %d\n", total, values[9], grid[1][1], table[1]);
+    printf("%d %d %d %d %d %d\n", total, nested, named, values[9], grid[1][1], table[1]);
     return 0;
 }

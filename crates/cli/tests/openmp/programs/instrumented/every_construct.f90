@@ -66,7 +66,7 @@ program every_construct
   use kinds
   use omp_lib
   implicit none
-  integer :: i, j, total, captured, k
+  integer :: i, j, total, named, captured, k
   real(dp) :: a(10), square, z
   real(dp) :: grid(4, 4)
   integer(omp_lock_kind) :: lock
@@ -74,6 +74,7 @@ program every_construct
   a = 0
   total = 0; a(8) = square(2d0)
   captured = 0
+  named = 0
   grid = 0
   call omp_init_lock(lock)
   time: do k = 1, 2
@@ -133,7 +134,7 @@ program every_construct
   total = total + 1
   call omp_unset_lock(lock)
   !$omp critical (name)
-  total = total + 1
+  named = named + 1
   !$omp end critical (name)
   !$omp flush
   !$omp simd
@@ -147,5 +148,5 @@ program every_construct
   !$omp end parallel
   !$unspool end interval
   if (total < 0) call omp_destroy_lock(lock)
-  print *, 'total', total, 'it''s; "done"', sum(a)
+  print *, 'total', total, named, 'it''s; "done"', sum(a)
 end program
