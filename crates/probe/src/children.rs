@@ -8,6 +8,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
 
 use crate::environment::{Given, PRELOAD, find};
+use crate::errno;
 use crate::passage::{Entry, Hook, ResultPlace};
 use crate::start;
 
@@ -114,13 +115,13 @@ unsafe fn execute(
 unsafe fn can_execute(directory: c_int, path: *const c_char) -> bool {
     // SAFETY: the caller's; the kernel fills the buffer.
     unsafe {
-        let errno = *libc::__errno_location();
+        let errno = errno::errno();
         let is_found = libc::faccessat(directory, path, libc::X_OK, 0) == 0;
         // Unless the system says so, the path may be no string at all.
-        let is_missing = !is_found && *libc::__errno_location() == libc::ENOENT;
+        let is_missing = !is_found && errno::errno() == libc::ENOENT;
         let is_descriptor = is_missing && *path == 0;
         if !is_found && !is_descriptor {
-            *libc::__errno_location() = errno;
+            errno::set_errno(errno);
             return false;
         }
         let file = match *path {
@@ -139,7 +140,7 @@ unsafe fn can_execute(directory: c_int, path: *const c_char) -> bool {
             can = read < 0 || head == *b"\x7fELF" || head.starts_with(b"#!");
             libc::close(file);
         }
-        *libc::__errno_location() = errno;
+        errno::set_errno(errno);
         can
     }
 }
@@ -160,7 +161,7 @@ unsafe fn with_probe(environment: Strings, execute: impl FnOnce(Strings) -> c_in
         let text_bytes = theirs.map_or(0, |text| text.len() + given.preload.as_bytes().len());
         let Some(room) = Room::new((count + 3) * size_of::<*const c_char>() + text_bytes) else {
             // Without memory the system would refuse to execute as well.
-            *libc::__errno_location() = libc::ENOMEM;
+            errno::set_errno(libc::ENOMEM);
             return -1;
         };
         let array = room.start.cast::<*const c_char>();
@@ -186,9 +187,9 @@ unsafe fn with_probe(environment: Strings, execute: impl FnOnce(Strings) -> c_in
         *array.add(filled + 1) = given.settings.as_ptr();
         *array.add(filled + 2) = std::ptr::null();
         let result = execute(array);
-        let errno = *libc::__errno_location();
+        let errno = errno::errno();
         drop(room);
-        *libc::__errno_location() = errno;
+        errno::set_errno(errno);
         result
     }
 }

@@ -11,8 +11,11 @@ use std::ops::Range;
 
 use crate::moved::CodeBytes;
 
-/// The bytes that are looked at together.
-const BLOCK: usize = 16;
+/// The bytes that are looked at together: with fewer, the processor more often guesses wrong how
+/// many of them may be branches.
+const BLOCK: usize = 64;
+/// Those of them that an instruction compares.
+const LANE: usize = 16;
 
 /// The places in some code that long branches in it may lead to.
 #[derive(Debug)]
@@ -105,20 +108,29 @@ fn each(bytes: &[u8], mut tell: impl FnMut(usize, i64)) {
 /// Which of some bytes may be the last of a branch's opcode, as bits; `before` begins one byte
 /// earlier.
 #[target_feature(enable = "sse2")]
-fn last_opcode_bytes(before: &[u8; BLOCK], block: &[u8; BLOCK]) -> u32 {
-    let load = |bytes: &[u8; BLOCK]| {
+fn last_opcode_bytes(before: &[u8; BLOCK], block: &[u8; BLOCK]) -> u64 {
+    let (before, block) = (before.as_chunks::<LANE>().0, block.as_chunks::<LANE>().0);
+    let lanes = before.iter().zip(block).enumerate();
+    lanes.fold(0, |bits, (number, (before, lane))| {
+        bits | u64::from(last_opcode_bytes_of_lane(before, lane)) << (number * LANE)
+    })
+}
+
+#[target_feature(enable = "sse2")]
+fn last_opcode_bytes_of_lane(before: &[u8; LANE], lane: &[u8; LANE]) -> u16 {
+    let load = |bytes: &[u8; LANE]| {
         // SAFETY: so many bytes are there, and need not be aligned.
         unsafe { _mm_loadu_si128(bytes.as_ptr().cast::<__m128i>()) }
     };
-    let (before, block) = (load(before), load(block));
+    let (before, lane) = (load(before), load(lane));
     let masked_is = |bytes, mask: u8, value: u8| {
         let masked = _mm_and_si128(bytes, _mm_set1_epi8(mask.cast_signed()));
         _mm_cmpeq_epi8(masked, _mm_set1_epi8(value.cast_signed()))
     };
     // call and jmp; 0f 80 to 0f 8f: jcc.
-    let one_byte = masked_is(block, 0xfe, 0xe8);
-    let two_bytes = _mm_and_si128(masked_is(block, 0xf0, 0x80), masked_is(before, 0xff, 0x0f));
-    _mm_movemask_epi8(_mm_or_si128(one_byte, two_bytes)) as u32
+    let one_byte = masked_is(lane, 0xfe, 0xe8);
+    let two_bytes = _mm_and_si128(masked_is(lane, 0xf0, 0x80), masked_is(before, 0xff, 0x0f));
+    _mm_movemask_epi8(_mm_or_si128(one_byte, two_bytes)) as u16
 }
 
 #[cfg(test)]
@@ -154,7 +166,7 @@ mod tests {
                 .wrapping_add(1);
             bytes[(state >> 33) as usize % bytes.len()]
         };
-        for length in (0..80).chain([500]) {
+        for length in (0..140).chain([500]) {
             for _ in 0..200 {
                 let choice = [
                     0, 0, 0, 0, 1, 7, 0x0f, 0x80, 0x8f, 0x90, 0xe8, 0xe9, 0xea, 0xff,

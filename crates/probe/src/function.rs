@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use crate::errno::{errno, set_errno};
 use crate::inside::{Inside, Outside};
 use crate::passage::{Entry, Hook, ResultPlace, seventh_from_r11};
 use crate::probe::Probe;
@@ -82,16 +83,6 @@ impl<S> Original<S> {
             signature: PhantomData,
         }
     }
-}
-
-fn errno() -> i32 {
-    // SAFETY: the address is the thread's own.
-    unsafe { *libc::__errno_location() }
-}
-
-fn set_errno(errno: i32) {
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
 }
 
 /// A function or closure without captures, of which there need be no value.

@@ -60,6 +60,7 @@ mod children;
 mod code_memory;
 mod counter;
 pub mod environment;
+mod errno;
 mod far_branches;
 mod function;
 mod image;

@@ -11,7 +11,7 @@ use crate::loaded_image::LoadedImage;
 use crate::loader::{self, Identity};
 use crate::passage::{Entry, Hook, ResultPlace};
 use crate::probe::Probe;
-use crate::{children, environment, own_stack, voice};
+use crate::{children, environment, errno, own_stack, voice};
 
 /// Exit status of a process that ends because its probe failed, as under a tool.
 const PROBE_FAILURE: c_int = 125;
@@ -70,6 +70,7 @@ pub unsafe fn begin(environment: *mut *mut c_char, start: fn()) {
         environment::take(environment)
     };
     inside::find();
+    errno::find();
     voice::keep(given.is_verbose);
     end_on_panic();
     // SAFETY: only returns a number.
@@ -159,9 +160,9 @@ unsafe extern "C-unwind" fn on_change(hook: &'static Hook) {
     let _inside = Inside::enter();
     // SAFETY: the loader holds its lock; the hook is that of a function without arguments.
     unsafe {
-        let errno = *libc::__errno_location();
+        let before = errno::errno();
         own_stack::call(look_again);
-        *libc::__errno_location() = errno;
+        errno::set_errno(before);
         let original: Change = std::mem::transmute(hook.original);
         original();
     }
