@@ -10,6 +10,7 @@ mod measure;
 mod memory;
 mod options;
 mod own_build;
+mod peer;
 mod prepare;
 mod process;
 mod render;
@@ -32,7 +33,8 @@ use limits::State;
 use machine::Machine;
 use measure::Measuring;
 use options::Options;
-use prepare::{Places, prepare, search_path};
+use peer::Peer;
+use prepare::{Places, prepare};
 use results::{ProgramResult, Results};
 use variant::{Mode, Variant};
 
@@ -62,7 +64,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
     process::adopt_orphans().context("cannot become the parent of orphans")?;
 
     let mut notes: Vec<String> = machine::busy_note().into_iter().collect();
-    let variants = variants(&options, &root, &mut notes)?;
+    let variants = variants(&options, &root, &places, &mut notes)?;
     let results = Results {
         schema: "unspool-bench",
         version: results::SCHEMA_VERSION,
@@ -125,6 +127,7 @@ fn lock(data: &Path) -> anyhow::Result<File> {
 fn variants(
     options: &Options,
     root: &Path,
+    places: &Places,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Variant>> {
     let mut modes = options.modes.clone();
@@ -135,12 +138,8 @@ fn variants(
             modes.retain(|mode| !mode.writes_trace());
         }
         if options.peers {
-            modes.extend(Mode::PEERS);
+            modes.extend(Peer::ALL.map(Mode::Peer));
         }
-    }
-    if modes.iter().any(|mode| mode.is_peer()) && search_path("valgrind").is_none() {
-        notes.push("valgrind was skipped: it is not installed (apt-get install valgrind)".into());
-        modes.retain(|mode| !mode.is_peer());
     }
     let absolute = |path: &PathBuf| {
         path.canonicalize()
@@ -154,15 +153,25 @@ fn variants(
     let other = options.compare.as_ref().map(absolute).transpose()?;
     let mut variants = Vec::new();
     for mode in modes {
+        let observer = match mode {
+            Mode::Peer(peer) => match peer.prepare(places) {
+                Ok(words) => words,
+                Err(reason) => {
+                    notes.push(format!("{} was skipped: {reason:#}", mode.name()));
+                    continue;
+                }
+            },
+            _ => vec![unspool.clone().into()],
+        };
         variants.push(Variant {
             mode,
-            unspool: unspool.clone(),
+            observer,
             is_other_build: false,
         });
         if let Some(other) = other.as_ref().filter(|_| mode.is_ours()) {
             variants.push(Variant {
                 mode,
-                unspool: other.clone(),
+                observer: vec![other.clone().into()],
                 is_other_build: true,
             });
         }

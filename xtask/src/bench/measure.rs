@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Measuring {
     ) -> anyhow::Result<ProgramResult> {
         let native = Variant {
             mode: Mode::Native,
-            unspool: PathBuf::new(),
+            observer: Vec::new(),
             is_other_build: false,
         };
         let (expected, _) = self.run_once(prepared, &native, |_| ())?;
@@ -106,8 +106,10 @@ impl Measuring {
 
     fn inspect_trace(&self, column: &mut ColumnResult) {
         let times = self.runs.min(3);
-        let unspool = &column.variant.unspool;
-        match trace_file::inspect(unspool, &self.traces(), times, self.time_limit) {
+        let [unspool] = &column.variant.observer[..] else {
+            return;
+        };
+        match trace_file::inspect(Path::new(unspool), &self.traces(), times, self.time_limit) {
             Ok(facts) => {
                 column.problems.extend(facts.problems.iter().cloned());
                 column.trace = Some(facts);

@@ -25,7 +25,8 @@ pub(crate) struct Options {
     #[arg(long, value_delimiter = ',', value_enum)]
     pub(crate) modes: Vec<Mode>,
 
-    /// Also measure valgrind: none, and lackey in two ways; implies --quick
+    /// Also measure valgrind (none, and lackey in two ways) and QEMU (alone, and with a plugin);
+    /// implies --quick
     #[arg(long)]
     pub(crate) peers: bool,
 

@@ -68,7 +68,16 @@ fn word(argument: &Argument, small: bool, places: &Places) -> anyhow::Result<OsS
     })
 }
 
-fn compile(name: &str, source: &str, flags: &[&str], places: &Places) -> anyhow::Result<PathBuf> {
+/// Compiles one of our sources, unless that was done already.
+///
+/// # Errors
+/// If that is not possible here, with the way out.
+pub(crate) fn compile(
+    name: &str,
+    source: &str,
+    flags: &[&str],
+    places: &Places,
+) -> anyhow::Result<PathBuf> {
     let source = places.sources.join(source);
     let compiler = match source.extension().and_then(|extension| extension.to_str()) {
         Some("cpp") => "g++",

@@ -251,7 +251,7 @@ mod tests {
     fn column(mode: Mode, is_other_build: bool, cpu_s: &[f64]) -> ColumnResult {
         let mut column = ColumnResult::new(Variant {
             mode,
-            unspool: "/u".into(),
+            observer: vec!["/u".into()],
             is_other_build,
         });
         for &cpu_s in cpu_s {

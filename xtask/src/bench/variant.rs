@@ -1,10 +1,12 @@
 //! The ways in which a program is run.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
+
+use super::peer::Peer;
 
 /// A way to run a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,12 +31,8 @@ pub(crate) enum Mode {
     Openmp,
     /// Under a tool, or with a probe, that comes with the command.
     Tool(Tool),
-    /// Peer: valgrind, translation only.
-    ValgrindNone,
-    /// Peer: valgrind, every access printed (to nowhere).
-    ValgrindLackey,
-    /// Peer: valgrind, instructions, accesses and branches counted.
-    ValgrindCounts,
+    /// Under a program of others.
+    Peer(Peer),
 }
 
 /// A tool or a probe, and the limit on what it costs.
@@ -126,16 +124,14 @@ impl Mode {
         Mode::NOTHING_INSERTED,
         Mode::Tool(Mode::TOOLS[7]),
         Mode::Tool(Mode::TOOLS[8]),
-        Mode::ValgrindNone,
-        Mode::ValgrindLackey,
-        Mode::ValgrindCounts,
-    ];
-
-    /// What is measured beside them on demand.
-    pub(crate) const PEERS: &[Mode] = &[
-        Mode::ValgrindNone,
-        Mode::ValgrindCounts,
-        Mode::ValgrindLackey,
+        Mode::Peer(Peer::ALL[0]),
+        Mode::Peer(Peer::ALL[1]),
+        Mode::Peer(Peer::ALL[2]),
+        Mode::Peer(Peer::ALL[3]),
+        Mode::Peer(Peer::ALL[4]),
+        Mode::Peer(Peer::ALL[5]),
+        Mode::Peer(Peer::ALL[6]),
+        Mode::Peer(Peer::ALL[7]),
     ];
 
     /// The tools and probes whose cost is limited.
@@ -174,15 +170,13 @@ impl Mode {
             Mode::LineAtomicFile => "line-atomic-file",
             Mode::Openmp => "openmp",
             Mode::Tool(tool) => tool.mode,
-            Mode::ValgrindNone => "valgrind-none",
-            Mode::ValgrindLackey => "valgrind-lackey",
-            Mode::ValgrindCounts => "valgrind-counts",
+            Mode::Peer(peer) => peer.mode,
         }
     }
 
     /// Whether it is a peer, which must be installed.
     pub(crate) fn is_peer(self) -> bool {
-        Mode::PEERS.contains(&self)
+        matches!(self, Mode::Peer(_))
     }
 
     /// Whether it runs this project's executable.
@@ -195,13 +189,11 @@ impl Mode {
         matches!(self, Mode::TicketFile | Mode::LineAtomicFile)
     }
 
-    /// How often it runs when others run `runs` times. Printing every access takes a
-    /// hundred times the native time and more: once is enough.
+    /// How often it runs when others run `runs` times.
     pub(crate) fn runs(self, runs: u32) -> u32 {
-        if self == Mode::ValgrindLackey {
-            1
-        } else {
-            runs
+        match self {
+            Mode::Peer(peer) if peer.runs_once => 1,
+            _ => runs,
         }
     }
 }
@@ -211,8 +203,8 @@ impl Mode {
 pub(crate) struct Variant {
     /// How the program runs.
     pub(crate) mode: Mode,
-    /// Under which build of this project; unused where the mode is not ours.
-    pub(crate) unspool: PathBuf,
+    /// How the observer is started: a build of this project, or a peer with its options.
+    pub(crate) observer: Vec<OsString>,
     /// Whether this is the build that `--compare` named.
     pub(crate) is_other_build: bool,
 }
@@ -230,15 +222,7 @@ impl Variant {
     /// The words before the program's own to run it this way.
     pub(crate) fn prefix(&self, trace_file: &Path) -> Vec<OsString> {
         let fixed: &[&str] = match self.mode {
-            Mode::Native => return Vec::new(),
-            Mode::ValgrindNone => &["valgrind", "--quiet", "--tool=none"],
-            Mode::ValgrindLackey => &[
-                "valgrind",
-                "--tool=lackey",
-                "--trace-mem=yes",
-                "--log-file=/dev/null",
-            ],
-            Mode::ValgrindCounts => &["valgrind", "--tool=lackey", "--log-file=/dev/null"],
+            Mode::Native | Mode::Peer(_) => &[],
             Mode::Run | Mode::RunPersistent => &["run"],
             Mode::NoneDiscard => &["trace", "--order", "none", "--discard"],
             Mode::TicketDiscard => &["trace", "--order", "ticket", "--discard"],
@@ -249,10 +233,7 @@ impl Variant {
             Mode::Tool(tool) if tool.is_probe => &["tool", "run", "--probe"],
             Mode::Tool(_) => &["tool", "run"],
         };
-        let mut words: Vec<OsString> = Vec::new();
-        if self.mode.is_ours() {
-            words.push(self.unspool.clone().into());
-        }
+        let mut words = self.observer.clone();
         words.extend(fixed.iter().map(OsString::from));
         if let Mode::Tool(tool) = self.mode {
             words.push(tool.name.into());
@@ -279,9 +260,13 @@ mod tests {
     use super::*;
 
     fn prefix(mode: Mode) -> String {
+        prefix_by(&["/u"], mode)
+    }
+
+    fn prefix_by(observer: &[&str], mode: Mode) -> String {
         let variant = Variant {
             mode,
-            unspool: "/u".into(),
+            observer: observer.iter().map(OsString::from).collect(),
             is_other_build: false,
         };
         variant
@@ -293,7 +278,7 @@ mod tests {
 
     #[test]
     fn prefixes() {
-        assert_eq!(prefix(Mode::Native), "");
+        assert_eq!(prefix_by(&[], Mode::Native), "");
         assert_eq!(prefix(Mode::Run), "/u run --");
         assert_eq!(
             prefix(Mode::RunPersistent),
@@ -313,7 +298,10 @@ mod tests {
             prefix(Mode::Tool(Mode::TOOLS[8])),
             "/u tool run --probe malloc-count --"
         );
-        assert_eq!(prefix(Mode::ValgrindNone), "valgrind --quiet --tool=none");
+        assert_eq!(
+            prefix_by(&["qemu-x86_64", "-plugin", "/p"], Mode::Peer(Peer::ALL[4])),
+            "qemu-x86_64 -plugin /p"
+        );
     }
 
     #[test]
@@ -325,5 +313,7 @@ mod tests {
             .iter()
             .filter(|mode| matches!(mode, Mode::Tool(_)));
         assert_eq!(tools.count(), Mode::TOOLS.len());
+        let peers = Mode::ALL.iter().filter(|mode| mode.is_peer());
+        assert_eq!(peers.count(), Peer::ALL.len());
     }
 }

@@ -12,7 +12,7 @@ fn program(name: &'static str, sharing: Sharing, modes: &[(Mode, f64, u64)]) -> 
     let column = |(mode, cpu_s, megabytes): (Mode, f64, u64)| {
         let mut column = ColumnResult::new(Variant {
             mode,
-            unspool: "/u".into(),
+            observer: vec!["/u".into()],
             is_other_build: false,
         });
         let largest_process_bytes = megabytes * 1_000_000;

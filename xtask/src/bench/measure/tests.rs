@@ -40,7 +40,7 @@ fn measure(native: &str, traced: &str) -> ProgramResult {
     let command = ["sh", "-c", native].map(Into::into).to_vec();
     let variants = [Mode::Run, Mode::TicketFile].map(|mode| Variant {
         mode,
-        unspool: stand_in.clone(),
+        observer: vec![stand_in.clone().into()],
         is_other_build: false,
     });
     measuring
