@@ -15,6 +15,38 @@ use crate::argument::Address;
 /// long as this runs: threads are let out of the tool's functions before, but not out of
 /// callbacks at system calls.
 ///
+/// This tool says every second where the threads are:
+///
+/// ```
+/// use std::time::Duration;
+/// use unspool_tool::{ThreadInfo, Tool, Trace, say, spawn, stop_the_world};
+///
+/// struct Whereabouts;
+///
+/// impl Tool for Whereabouts {
+///     type Thread = ();
+///     fn instrument(&self, _: &Trace<Self>) {}
+///
+///     fn thread_start(&self, thread: &ThreadInfo, _: &mut ()) {
+///         if thread.number != 0 {
+///             return;
+///         }
+///         let look = || loop {
+///             std::thread::sleep(Duration::from_secs(1));
+///             let places: Vec<_> = stop_the_world(|threads| {
+///                 threads.iter().map(|thread| (thread.number, thread.pc)).collect()
+///             });
+///             for (number, pc) in places {
+///                 say(&format!("thread {number}: {pc:x?}"));
+///             }
+///         };
+///         if let Err(error) = spawn("whereabouts", look) {
+///             say(&format!("nobody looks: {error}"));
+///         }
+///     }
+/// }
+/// ```
+///
 /// # Panics
 /// In [`Tool::instrument`](crate::Tool::instrument), and where the calling thread has stopped the
 /// others already.
@@ -24,6 +56,43 @@ pub fn stop_the_world<R>(run: impl FnOnce(&[instrument::StoppedThread]) -> R) ->
 
 /// Has the tool asked again what to insert, before any code is executed that is in none of the
 /// superblocks that threads are just in: these go on as they are until they end.
+///
+/// This tool has nothing inserted any more once the program has made a million calls:
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+/// use unspool_tool::{Branch, Tool, Trace, instrument_again};
+///
+/// #[derive(Default)]
+/// struct FirstCalls {
+///     made: AtomicU64,
+///     is_enough: AtomicBool,
+/// }
+///
+/// impl FirstCalls {
+///     fn called(&self, _: &mut ()) {
+///         if self.made.fetch_add(1, Ordering::Relaxed) == 1_000_000 {
+///             self.is_enough.store(true, Ordering::Relaxed);
+///             instrument_again();
+///         }
+///     }
+/// }
+///
+/// impl Tool for FirstCalls {
+///     type Thread = ();
+///
+///     fn instrument(&self, trace: &Trace<Self>) {
+///         if self.is_enough.load(Ordering::Relaxed) {
+///             return;
+///         }
+///         for instruction in trace.instructions() {
+///             if let Some(Branch::Call | Branch::IndirectCall) = instruction.branch() {
+///                 instruction.before().call(FirstCalls::called, ());
+///             }
+///         }
+///     }
+/// }
+/// ```
 ///
 /// # Panics
 /// In [`Tool::instrument`](crate::Tool::instrument).
@@ -41,6 +110,18 @@ pub fn instrument_range_again(range: Range<Address>) {
 
 /// Copies program memory. Returns how many bytes could be read: less where the rest is not mapped
 /// or must not be read.
+///
+/// ```
+/// use unspool_tool::{Address, read_memory};
+///
+/// /// A string of the program's, as far as it is there.
+/// fn text(address: Address) -> String {
+///     let mut bytes = [0; 256];
+///     let length = read_memory(address, &mut bytes);
+///     let text = bytes[..length].split(|&byte| byte == 0).next();
+///     String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
+/// }
+/// ```
 #[must_use]
 pub fn read_memory(address: Address, to: &mut [u8]) -> usize {
     instrument::read_memory(address.0, to)
