@@ -57,13 +57,18 @@ impl Peer {
     pub(crate) const ALL: [Peer; 8] = [
         valgrind(
             "valgrind-none",
-            &["valgrind", "--quiet", "--tool=none"],
+            &["valgrind", "--quiet", "--trace-children=yes", "--tool=none"],
             false,
         ),
         // Instructions, accesses and branches are counted.
         valgrind(
             "valgrind-counts",
-            &["valgrind", "--tool=lackey", "--log-file=/dev/null"],
+            &[
+                "valgrind",
+                "--tool=lackey",
+                "--trace-children=yes",
+                "--log-file=/dev/null",
+            ],
             false,
         ),
         // Every access is printed, to nowhere: that takes a hundred times the native time and more.
@@ -73,6 +78,7 @@ impl Peer {
                 "valgrind",
                 "--tool=lackey",
                 "--trace-mem=yes",
+                "--trace-children=yes",
                 "--log-file=/dev/null",
             ],
             true,
