@@ -3,6 +3,7 @@
 mod remote;
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use libtest_mimic::Trial;
 use unspool_guests::{Ending, Invocation, Outcome, Requirement};
@@ -15,13 +16,17 @@ use crate::scratch::Scratch;
 type Test = fn(&Scratch) -> Result<(), Verdict>;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 14] = [
+    let tests: [(&str, Test); 15] = [
         ("breakpoints_are_hit_as_often", breakpoints),
         ("steps_are_those_of_the_processor", steps),
         ("threads_and_functions_are_named", threads),
         ("values_can_be_changed", values),
         ("watched_memory_names_the_writer", watches),
         ("writers_beside_system_calls_are_named", callers),
+        (
+            "watching_costs_less_than_a_hundredth_of_steps",
+            watching_costs,
+        ),
         ("watching_a_string_instruction", strings),
         ("ends_are_reported", ends),
         ("code_loaded_later_has_breakpoints", loaded_later),
@@ -249,6 +254,36 @@ fn callers(scratch: &Scratch) -> Result<(), Verdict> {
         return Err(format!("{what}:\n{said}").into());
     }
     expect_status(&outcome, 0)
+}
+
+/// A round of a loop takes less than a hundredth of the time in which gdb by itself, which steps
+/// through it if it may not ask the processor to watch, comes through one. (It takes less than a
+/// ten-thousandth.)
+fn watching_costs(scratch: &Scratch) -> Result<(), Verdict> {
+    const COMMANDS: &str = "break work\ncontinue\nwatch watched\ncontinue\ncontinue\n";
+    let program = guest("debugging/rounds")?;
+    let seconds = |said: String, start: Instant| -> Result<f64, Verdict> {
+        expect(&said, &["Old value = 5\nNew value = 6", "exited normally"])?;
+        Ok(start.elapsed().as_secs_f64())
+    };
+    let by_steps = |rounds: &str| {
+        let name = program.display().to_string();
+        let commands = format!("set can-use-hw-watchpoints 0\nstarti {rounds}\n{COMMANDS}");
+        let start = Instant::now();
+        let said = run(scratch, &gdb(scratch, &[&name], &commands)?)?.stdout_text();
+        let cannot = |_| Verdict::CannotTell("gdb cannot step natively here".to_owned());
+        seconds(said, start).map_err(cannot)
+    };
+    // What gdb takes to start and end is in both.
+    let steps = (by_steps("3100")? - by_steps("100")?) / 3e3;
+    let start = Instant::now();
+    let command = [&*program, Path::new("20000000")];
+    let (said, _) = debugged(scratch, &["run"], &command, COMMANDS)?;
+    let watched = seconds(said, start)? / 2e7;
+    if watched * 100.0 > steps {
+        return Err(format!("a round takes {watched:e} s, and by steps {steps:e} s").into());
+    }
+    Ok(())
 }
 
 /// A watched byte in the middle of what string instructions write is reported once it is written,
