@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use unspool_binary::{FileAddress, FunctionNames, Module, ModuleError};
+use tempfile::TempDir;
+use unspool_binary::{FileAddress, FunctionNames, Module, ModuleError, SymbolTables};
 
 fn read(bytes: Vec<u8>) -> Result<Module, ModuleError> {
     Module::from_bytes(Path::new("damaged"), bytes)
@@ -20,6 +21,20 @@ fn use_module(module: &Module) {
     }
     let _ = (module.span(), module.build_id());
     let _ = FunctionNames::new(["main"]).find_in(module);
+}
+
+/// Looks for functions in the symbols of a file, which is read piece by piece.
+fn use_symbols(folder: &TempDir, bytes: &[u8]) {
+    let path = folder.path().join("damaged");
+    std::fs::write(&path, bytes).expect("a small file can be written");
+    let Ok(tables) = SymbolTables::open(&path) else {
+        return;
+    };
+    for name in ["ns_parserr", "inet_net_ntop", "main", "no_such_name"] {
+        for range in tables.find(&FunctionNames::new([name])).unwrap_or_default() {
+            assert!(range.start <= range.end, "{name}: {range:?}");
+        }
+    }
 }
 
 fn small_library() -> Option<Vec<u8>> {
@@ -54,7 +69,9 @@ fn other_files_are_refused_by_name() {
 #[test]
 fn a_cut_file_gives_what_is_left() {
     let Some(bytes) = small_library() else { return };
+    let folder = TempDir::new().expect("a folder");
     for length in (64..bytes.len()).step_by(97) {
+        use_symbols(&folder, &bytes[..length]);
         if let Ok(module) = read(bytes[..length].to_vec()) {
             assert!(
                 !module.problems().is_empty(),
@@ -77,6 +94,7 @@ fn changed_bytes_never_panic() {
         (random % limit as u64) as usize
     };
     let section_headers = u64::from_le_bytes(bytes[40..48].try_into().expect("8 bytes")) as usize;
+    let folder = TempDir::new().expect("a folder");
     let mut usable = 0;
     for _ in 0..3000 {
         let mut changed = bytes.clone();
@@ -92,6 +110,7 @@ fn changed_bytes_never_panic() {
                 *byte = value;
             }
         }
+        use_symbols(&folder, &changed);
         if let Ok(module) = read(changed) {
             usable += 1;
             use_module(&module);
