@@ -22,7 +22,7 @@ pub struct Slots {
     /// Program counter of the program.
     pub pc: u64,
     /// Where translated code keeps program registers that it borrows.
-    pub spills: [u64; 8],
+    pub spills: [u64; 10],
     /// Why the cache was left: an [`crate::exit::ExitId`].
     pub exit: u64,
     /// The cache address at which to enter.
@@ -147,7 +147,7 @@ thread_local! {
             registers: [0; 16],
             flags: 0x202,
             pc: 0,
-            spills: [0; 8],
+            spills: [0; 10],
             exit: 0,
             target: 0,
             host_stack: 0,

@@ -4,10 +4,10 @@ use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::slots::offset;
 use crate::translate::superblock::Item;
 
-/// The spill slots of scratch registers.
-pub(super) const FIRST_SPILL: u8 = 7;
+/// The spill slots of scratch registers, which nothing else uses.
+pub(super) const FIRST_SPILL: u8 = 8;
 /// See [`FIRST_SPILL`].
-pub(super) const SECOND_SPILL: u8 = 5;
+pub(super) const SECOND_SPILL: u8 = 9;
 
 /// Two registers that may be borrowed for a moment.
 #[derive(Debug, Clone, Copy)]
