@@ -20,7 +20,8 @@
 //! A program that needs the place of the branch table for itself, as the address sanitizer's
 //! shadow memory does, runs without one.
 //!
-//! Everything else (stacks, heaps, anonymous memory) stays where the kernel puts it.
+//! Everything else (stacks, heaps, anonymous memory) stays where the kernel puts it, apart from
+//! the engine's heap, which grows behind its executable.
 
 use std::io;
 use std::ops::Range;
@@ -78,6 +79,20 @@ pub fn reserve() -> io::Result<()> {
         HASHED_BRANCHES_SIZE,
         libc::PROT_READ | libc::PROT_WRITE,
     )
+}
+
+/// Has the engine's heap grow where it is. For large blocks the C library asks the kernel for
+/// mappings, which would lie in address space that the program has given up, and believes free.
+pub(crate) fn keep_heap_together() {
+    /// The most that the C library takes for this; larger blocks are mapped all the same.
+    const LARGEST: libc::c_int = 32 << 20;
+    /// What may be free at the heap's end: not so little that each change asks the kernel.
+    const SPARE: libc::c_int = 1 << 20;
+    // SAFETY: changes settings.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGEST);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, SPARE);
+    }
 }
 
 /// Reserves the branch table.

@@ -98,6 +98,7 @@ fn run_with_stack(
     stack: &ProgramStack,
 ) -> Result<Infallible, StartError> {
     finish::keep_voice();
+    layout::keep_heap_together();
     let vectors = VectorState::detect().ok_or(StartError::NoXsave)?;
     let measure = plan
         .trace
