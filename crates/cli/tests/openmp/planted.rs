@@ -239,7 +239,30 @@ fn diagnosed<'report>(report: &'report Value, wanted: &str) -> Option<&'report s
     let sentences = report["diagnosis"].as_array().into_iter().flatten();
     sentences
         .filter_map(Value::as_str)
-        .find(|sentence| sentence.contains(wanted))
+        .find(|sentence| has_words(sentence, wanted))
+}
+
+/// Whether a sentence has some words, in which a share (`57 %`) may differ as other figures may.
+fn has_words(sentence: &str, wanted: &str) -> bool {
+    let share = |text: &str| text.split(' ').next_back()?.parse::<f64>().ok();
+    let Some((before, after)) = wanted.split_once(" %") else {
+        return sentence.contains(wanted);
+    };
+    let Some(planted) = share(before) else {
+        return sentence.contains(wanted);
+    };
+    let words = before.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let mut places = sentence.match_indices(" %");
+    places.any(|(place, percent)| {
+        let found = &sentence[..place];
+        let is_close = share(found)
+            .is_some_and(|found| (found - planted).abs() <= (TOLERANCE * planted).ceil());
+        is_close
+            && sentence[place + percent.len()..].starts_with(after)
+            && found
+                .trim_end_matches(|letter: char| letter.is_ascii_digit())
+                .ends_with(words)
+    })
 }
 
 fn says(report: &Value, sentences: &[&str]) -> Result<(), Verdict> {
