@@ -13,6 +13,7 @@
 //! later grow from its middle.
 
 mod boundaries;
+mod crossings;
 mod draft;
 mod links;
 mod origins;
@@ -32,10 +33,10 @@ use self::origins::Origins;
 pub use self::snapshot::Damaged;
 use self::snapshot::Sleeping;
 use crate::branch_table::BranchTable;
-use crate::emit::{Emitter, Gpr};
+use crate::emit::{Emitter, Gpr, TableBranch};
 use crate::exit;
 use crate::gates::{GATES_SIZE, Gates};
-use crate::hashed_branches::HashedBranches;
+use crate::hashed_branches::{HashedBranches, Way};
 use crate::layout::CACHE_BASE;
 use crate::warmth::{Arrival, Warmth};
 
@@ -124,6 +125,8 @@ pub struct Cache {
     cold: u64,
     branches: BranchTable,
     hashed: HashedBranches,
+    /// Where branches of the table have been led through chains, and what they were.
+    crossings: Vec<(u64, TableBranch)>,
     links: Links,
     by_pc: FxHashMap<u64, u32>,
     fragments: Vec<Fragment>,
@@ -182,8 +185,9 @@ impl Cache {
         let gates = emit_gates(&mut code);
         Cache {
             gates,
-            branches: BranchTable::new(gates.miss(arrival), has_branch_table),
-            hashed: HashedBranches::new(gates.chain_end(arrival), gates.miss(arrival)),
+            branches: BranchTable::new(gates.miss(Way::Jump, arrival), has_branch_table),
+            hashed: HashedBranches::new(&gates, arrival),
+            crossings: Vec::new(),
             slots,
             arrival,
             hot: CACHE_BASE + GATES_SIZE,
@@ -383,8 +387,13 @@ impl Cache {
             self.by_pc.insert(pc, index);
         }
         for &(pc, landing) in &draft.landings {
-            if self.branches.is_empty_at(pc) && !self.is_unlinked(pc) {
+            if self.is_unlinked(pc) {
+                continue;
+            }
+            if self.branches.is_empty_at(pc) {
                 self.branches.set(pc, u64::from(landing));
+            } else if !self.branches.covers(pc) {
+                self.hashed.offer(pc, landing);
             }
         }
         self.commit_exits(&mut draft.exits);
@@ -485,6 +494,7 @@ impl Cache {
         self.clear(self.arrival);
         self.fragments.clear();
         self.links.exits.clear();
+        self.crossings.clear();
         self.boundaries.clear();
         self.origins.clear();
         self.loans.clear();
@@ -497,9 +507,8 @@ impl Cache {
     /// has `arrival` on loan where indirect branches arrive.
     pub fn clear(&mut self, arrival: Arrival) {
         self.arrival = arrival;
-        self.branches.clear_all(self.gates.miss(arrival));
-        self.hashed
-            .clear_all(self.gates.chain_end(arrival), self.gates.miss(arrival));
+        self.branches.clear_all(self.gates.miss(Way::Jump, arrival));
+        self.hashed.clear_all(&self.gates, arrival);
         self.links.entries.clear();
         self.by_pc.clear();
         self.origins.forget_places();

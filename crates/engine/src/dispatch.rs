@@ -4,11 +4,12 @@ use crate::cache::CacheFull;
 use crate::decode::Kind;
 use crate::emit::gpr;
 use crate::exit::{self, ExitKind};
+use crate::hashed_branches::Way;
 use crate::instrument::{Instrumenter, functions};
 use crate::process::{Code, Process};
 use crate::signals::deliver;
 use crate::syscalls;
-use crate::thread::{Place, Thread};
+use crate::thread::{Place, Refused, Thread};
 use crate::translate::{self, Source};
 use crate::{code_pages, debug, finish, flush, guarded, instrument, trace, x87_pointers};
 
@@ -134,13 +135,21 @@ fn step_program(thread: &mut Thread, target: u64) {
 fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)> {
     // SAFETY: the slots belong to this thread.
     let id = unsafe { (*thread.slots).exit as u32 };
+    let crossing = std::mem::take(&mut thread.crossing);
     match id {
         exit::PENDING | exit::INTERRUPTED => None,
         exit::CALL_INTERRUPTED => {
             // SAFETY: the slots belong to this thread.
             Some((unsafe { (*thread.slots).target }, Resume::Midway))
         }
-        exit::INDIRECT => Some((after_indirect(process, thread), Resume::Entry)),
+        exit::INDIRECT => Some((
+            after_indirect(process, thread, crossing, Way::Jump),
+            Resume::Entry,
+        )),
+        exit::INDIRECT_RETURN => Some((
+            after_indirect(process, thread, crossing, Way::Return),
+            Resume::Entry,
+        )),
         exit::BUFFER_FULL => {
             trace::empty_buffer(thread);
             instrument::buffers::make_room(thread);
@@ -315,6 +324,21 @@ fn deliver_fault(thread: &mut Thread) {
     deliver::deliver(thread);
 }
 
+/// An indirect branch has come to the program counter. If no address can be that, and the branch
+/// went through a chain, finds out where the branch was: the processor refuses it there.
+fn note_refusal(process: &Process, thread: &mut Thread) {
+    let target = thread.pc();
+    let noted = thread
+        .refused
+        .is_some_and(|refused| refused.target == target);
+    if !noted && !deliver::is_canonical(target) {
+        // SAFETY: the slots belong to this thread.
+        let branch = unsafe { (*thread.slots).branch };
+        let stack = thread.register(gpr::RSP);
+        thread.refused = Refused::by(&process.code().cache, branch, stack, target);
+    }
+}
+
 /// The program counter is the target of a branch that the processor refuses: undoes the branch,
 /// if it is known where it was. What a call has pushed stays below the stack.
 fn go_back_to_branch(thread: &mut Thread) {
@@ -367,10 +391,22 @@ const RESUME_FLAG: u64 = 0x1_0000;
 const SEGV_MAPERR: i32 = 1;
 const SEGV_ACCERR: i32 = 2;
 
-fn after_indirect(process: &'static Process, thread: &mut Thread) -> u64 {
+/// An indirect branch has come to the program counter, of which the cache knew nothing. If it was
+/// made by an instruction that only knows of the branch table, which does not cover the target,
+/// that is at `crossing`.
+fn after_indirect(
+    process: &'static Process,
+    thread: &mut Thread,
+    crossing: Option<u64>,
+    way: Way,
+) -> u64 {
     let pc = thread.pc();
+    if let Some(branch) = crossing {
+        process.code().cache.lead_through_chains(branch);
+    }
+    note_refusal(process, thread);
     let entry = find_or_translate(process, thread, pc, true);
-    process.code().cache.add_landing(pc);
+    process.code().cache.add_landing(pc, way);
     entry
 }
 

@@ -2,7 +2,8 @@
 //!
 //! All of them leave the flags alone unless their name says otherwise.
 
-use crate::layout::{BRANCH_TABLE, HASHED_BRANCHES};
+use crate::hashed_branches::Way;
+use crate::layout::BRANCH_TABLE;
 use crate::slots::{HASH_SPILL, offset};
 
 /// The number of a general-purpose register, as in ModRM (0 = rax … 15 = r15).
@@ -29,6 +30,49 @@ pub(crate) const TARGET: Gpr = gpr::R11;
 pub(crate) const TABLE_JUMP: [u8; 8] = through_table(0x24);
 /// `push [r11 * 8 + branch table]`
 pub(crate) const TABLE_PUSH: [u8; 8] = through_table(0x34);
+
+/// What becomes of the first or the second where it has met targets that the table does not
+/// cover: `jmp rel32`, and what nobody executes.
+const CROSSING: (u8, [u8; 3]) = (0xe9, [0x0f, 0x0b, 0xcc]);
+
+/// How an indirect branch at a place of the cache goes through the branch table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TableBranch {
+    /// [`TABLE_JUMP`]
+    Jump,
+    /// [`TABLE_PUSH`], and `ret`.
+    Return,
+    /// Not any more.
+    Crossing,
+}
+
+impl TableBranch {
+    /// The instruction, before it was replaced.
+    pub(crate) fn bytes(self) -> [u8; 8] {
+        match self {
+            TableBranch::Jump => TABLE_JUMP,
+            TableBranch::Return => TABLE_PUSH,
+            TableBranch::Crossing => unreachable!("what a branch was is noted before"),
+        }
+    }
+
+    /// What the instruction with these bytes is.
+    pub(crate) fn of(bytes: [u8; 8]) -> Option<TableBranch> {
+        match bytes {
+            TABLE_JUMP => Some(TableBranch::Jump),
+            TABLE_PUSH => Some(TableBranch::Return),
+            [first, .., a, b, c] if (first, [a, b, c]) == CROSSING => Some(TableBranch::Crossing),
+            _ => None,
+        }
+    }
+
+    /// The bytes of the jump from `at` to what leads both through the table's range and beyond.
+    pub(crate) fn crossing(at: u64, to: u64) -> [u8; 8] {
+        let (opcode, [a, b, c]) = CROSSING;
+        let [d, e, f, g] = (to.wrapping_sub(at + 5) as u32).to_le_bytes();
+        [opcode, d, e, f, g, a, b, c]
+    }
+}
 
 const fn through_table(modrm: u8) -> [u8; 8] {
     let table = (BRANCH_TABLE as u32).to_le_bytes();
@@ -341,6 +385,20 @@ impl Emitter {
         self.here() - 4
     }
 
+    /// `push imm32; ret` to a cache address, with a field that can be patched as that of
+    /// [`Emitter::patchable_jump`]; it holds the address. Returns the field's address.
+    pub fn patchable_return(&mut self, target: u64) -> u64 {
+        let line_offset = (self.here() + 1) % 64;
+        if line_offset > 60 {
+            self.nops(64 - line_offset as usize);
+        }
+        self.bytes(&[0x68]);
+        let field = self.here();
+        self.imm32(i32::try_from(target).expect("the cache lies below 2 GiB"));
+        self.bytes(&[0xc3]);
+        field
+    }
+
     /// Instructions that do nothing, `count` bytes long.
     pub fn nops(&mut self, count: usize) {
         const NOPS: [&[u8]; 5] = [
@@ -371,26 +429,38 @@ impl Emitter {
     /// `jmp [r11 * 8 + branch table]`, or the way through a hashed chain.
     pub fn jump_through_table(&mut self) {
         if self.hashed {
-            self.jump_through_chain();
+            self.go_through_chain(Way::Jump, self.here());
         } else {
-            self.bytes(&TABLE_JUMP);
+            self.through_table(TABLE_JUMP);
         }
     }
 
-    /// `mov fs:[spill], rcx; movzx ecx, r11w; jmp [rcx * 8 + chains]`
-    pub fn jump_through_chain(&mut self) {
+    /// Emits an instruction that another one can replace while threads run it: it does not
+    /// cross a cache line.
+    fn through_table(&mut self, instruction: [u8; 8]) {
+        let line_offset = self.here() % 64;
+        if line_offset > 56 {
+            self.nops(64 - line_offset as usize);
+        }
+        self.bytes(&instruction);
+    }
+
+    /// `mov fs:[spill], rcx; movzx ecx, r11w; jmp [rcx * 8 + chains]`, after noting which
+    /// branch this is: the processor may refuse its target.
+    pub fn go_through_chain(&mut self, way: Way, branch: u64) {
+        self.store_slot_imm32(offset::BRANCH, branch as u32);
         self.store_slot(offset::spill(HASH_SPILL), gpr::RCX);
         self.bytes(&[0x41, 0x0f, 0xb7, 0xcb, 0xff, 0x24, 0xcd]);
-        self.imm32(HASHED_BRANCHES as u32 as i32);
+        self.imm32(way.chains() as u32 as i32);
     }
 
     /// `push [r11 * 8 + branch table]; ret`: a jump that the processor predicts from the
     /// calls before it. Or the way through a hashed chain.
     pub fn return_through_table(&mut self) {
         if self.hashed {
-            return self.jump_through_chain();
+            return self.go_through_chain(Way::Return, self.here());
         }
-        self.bytes(&TABLE_PUSH);
+        self.through_table(TABLE_PUSH);
         self.bytes(&[0xc3]);
     }
 

@@ -10,6 +10,8 @@ pub const INTERRUPTED: u32 = 2;
 pub const BUFFER_FULL: u32 = 3;
 /// Something is pending behind a call of a tool's function; the thread goes on at `slots.target`.
 pub const CALL_INTERRUPTED: u32 = 4;
+/// As [`INDIRECT`], by a return that is paired with a call.
+pub const INDIRECT_RETURN: u32 = 5;
 /// Exits of fragments are numbered from here.
 pub const FIRST: u32 = 16;
 

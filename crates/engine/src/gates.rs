@@ -14,6 +14,7 @@ mod wide;
 pub(crate) use self::acquire::{Continuation, USABLE as ACQUIRES_BRIEFLY};
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
+use crate::hashed_branches::Way;
 use crate::layout;
 use crate::slots::{HASH_SPILL, Slots, offset};
 use crate::warmth::Arrival;
@@ -35,14 +36,14 @@ pub struct Gates {
     pub exit_end: u64,
     /// Leaves the cache; a signal handler has put registers and flags into the slots.
     pub exit_saved: u64,
-    /// An indirect branch through a hashed chain, to the target in r11.
-    pub hashed: u64,
-    /// The ends of hashed chains, for each [`Arrival`]: they give rcx back, and go on to the
-    /// miss gates.
-    chain_ends: [u64; Arrival::ALL.len()],
-    /// Leave the cache because the branch table knows nothing of the target in r11: for each
+    /// The first of the gates through which indirect branches leave.
+    first_miss: u64,
+    /// The ends of hashed chains, for each [`Way`] and [`Arrival`]: they give rcx back, and go
+    /// on to the miss gates.
+    chain_ends: [[u64; Arrival::ALL.len()]; Way::ALL.len()],
+    /// Leave the cache because nothing is known of the target in r11: for each [`Way`] and
     /// [`Arrival`] one gate.
-    misses: [u64; Arrival::ALL.len()],
+    misses: [[u64; Arrival::ALL.len()]; Way::ALL.len()],
     /// A failed ownership check: calls the engine briefly and goes on in the cache.
     pub acquire: u64,
     /// From here …
@@ -189,17 +190,17 @@ impl Gates {
 
     fn emit_exit(&mut self, code: &mut Emitter, vectors: VectorState, control_word: u64) {
         let mut jumps = Vec::new();
-        self.hashed = code.here();
-        code.jump_through_chain();
-        let ends = self.misses.iter_mut().zip(&mut self.chain_ends);
-        for ((miss, chain_end), arrival) in ends.zip(Arrival::ALL) {
-            *chain_end = code.here();
-            code.load_slot(gpr::RCX, offset::spill(HASH_SPILL));
-            *miss = code.here();
-            code.store_slot(std::mem::offset_of!(Slots, pc) as i32, TARGET);
-            arrival.give_back(code);
-            code.store_slot_imm32(offset::EXIT, exit::INDIRECT);
-            jumps.push(code.jump_forward());
+        self.first_miss = code.here();
+        for way in Way::ALL {
+            for arrival in Arrival::ALL {
+                self.chain_ends[way as usize][arrival as usize] = code.here();
+                code.load_slot(gpr::RCX, offset::spill(HASH_SPILL));
+                self.misses[way as usize][arrival as usize] = code.here();
+                code.store_slot(std::mem::offset_of!(Slots, pc) as i32, TARGET);
+                arrival.give_back(code);
+                code.store_slot_imm32(offset::EXIT, way.exit());
+                jumps.push(code.jump_forward());
+            }
         }
         for jump in jumps {
             code.land(jump);
@@ -254,22 +255,22 @@ impl Gates {
         code.bytes(&[0xc3]);
     }
 
-    /// The gate for indirect branches whose target, in r11, the branch table does not know.
+    /// The gate for indirect branches to the target in r11, of which nothing is known.
     #[must_use]
-    pub fn miss(&self, arrival: Arrival) -> u64 {
-        self.misses[arrival as usize]
+    pub fn miss(&self, way: Way, arrival: Arrival) -> u64 {
+        self.misses[way as usize][arrival as usize]
     }
 
     /// Where a hashed chain ends.
     #[must_use]
-    pub fn chain_end(&self, arrival: Arrival) -> u64 {
-        self.chain_ends[arrival as usize]
+    pub fn chain_end(&self, way: Way, arrival: Arrival) -> u64 {
+        self.chain_ends[way as usize][arrival as usize]
     }
 
-    /// Whether an address lies in one of the miss gates, or on the way there.
+    /// Whether an address lies in one of the miss gates.
     #[must_use]
     pub fn is_missing(&self, pc: u64) -> bool {
-        (self.hashed..self.exit).contains(&pc)
+        (self.first_miss..self.exit).contains(&pc)
     }
 
     /// Enters the cache at `slots.target` with the state in the slots.

@@ -1,11 +1,15 @@
-//! Indirect branches that do not go through the branch table: those of code beyond it, and all
-//! of a program that needs the table's place in the address space for itself.
+//! Indirect branches that do not go through the branch table: those of code beyond it, those
+//! that have met targets beyond it, and all of a program that needs the table's place in the
+//! address space for itself.
 //!
 //! The low 16 bits of a target choose one of 65,536 chains of **thunks**, one thunk for each
 //! target. A thunk compares the whole target with its own, and goes on there or at the next
 //! thunk. Behind the last one is the miss gate. Emitted code reads a chain while it is made
 //! longer: a thunk is complete before the one store that shows it, and then only the target
-//! of its last jump changes, which is one store too.
+//! of its last instruction changes, which is one store too.
+//!
+//! Returns that are paired with calls have chains of their own, whose thunks end with a `ret`:
+//! so the processor predicts it from the call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,39 +17,74 @@ use rustc_hash::FxHashMap;
 
 use crate::cache::patch;
 use crate::emit::{Emitter, TARGET, gpr};
-use crate::layout::{HASHED_BRANCHES, HASHED_BRANCHES_SIZE};
+use crate::exit;
+use crate::gates::Gates;
+use crate::layout::{HASHED_BRANCHES, HASHED_BRANCHES_SIZE, HASHED_RETURNS};
 use crate::slots::{HASH_SPILL, offset};
+use crate::warmth::Arrival;
 
 const CHAINS: u64 = HASHED_BRANCHES_SIZE / 8;
+
+/// How an indirect branch goes to its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// By a jump.
+    Jump,
+    /// By a `ret` that belongs to a call of translated code.
+    Return,
+}
+
+impl Way {
+    /// Both, in the order of their numbers.
+    pub const ALL: [Way; 2] = [Way::Jump, Way::Return];
+
+    /// Where its chains are.
+    #[must_use]
+    pub fn chains(self) -> u64 {
+        match self {
+            Way::Jump => HASHED_BRANCHES,
+            Way::Return => HASHED_RETURNS,
+        }
+    }
+
+    /// Why the cache is left where a chain ends.
+    #[must_use]
+    pub fn exit(self) -> u32 {
+        match self {
+            Way::Jump => exit::INDIRECT,
+            Way::Return => exit::INDIRECT_RETURN,
+        }
+    }
+}
 
 /// The chains of the process. Their memory is not touched before they are used.
 #[derive(Default)]
 pub struct HashedBranches {
-    /// Where a chain ends: gives rcx back, and leaves.
-    end: u64,
-    /// Where a thunk without code leads.
-    miss: u64,
-    /// For each target, the field of its thunk's last jump.
-    fields: FxHashMap<u64, u32>,
+    /// For each way where a chain ends: gives rcx back, and leaves.
+    ends: [u64; Way::ALL.len()],
+    /// For each way where a thunk without code leads.
+    misses: [u64; Way::ALL.len()],
+    /// For each target of each way, the field of its thunk's last instruction.
+    fields: FxHashMap<(Way, u64), u32>,
+    /// Landings that fragments have for targets beyond the table, until they are wanted.
+    offered: FxHashMap<u64, u32>,
 }
 
 /// Whether each chain has an end.
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// Whether branches may go through the chains.
-#[must_use]
-pub fn are_ready() -> bool {
+fn are_ready() -> bool {
     READY.load(Ordering::Acquire)
 }
 
 impl HashedBranches {
-    /// Chains that end at `end`; thunks that are cleared lead to `miss`.
+    /// Chains without thunks.
     #[must_use]
-    pub fn new(end: u64, miss: u64) -> HashedBranches {
+    pub fn new(gates: &Gates, arrival: Arrival) -> HashedBranches {
         HashedBranches {
-            end,
-            miss,
-            fields: FxHashMap::default(),
+            ends: Way::ALL.map(|way| gates.chain_end(way, arrival)),
+            misses: Way::ALL.map(|way| gates.miss(way, arrival)),
+            ..HashedBranches::default()
         }
     }
 
@@ -53,16 +92,33 @@ impl HashedBranches {
     /// [`crate::layout::reserve`] must have been called.
     pub fn make_ready(&mut self) {
         if !are_ready() {
-            (0..CHAINS).for_each(|chain| write(chain, self.end));
+            self.end_all();
             READY.store(true, Ordering::Release);
         }
     }
 
+    fn end_all(&self) {
+        for (way, end) in Way::ALL.into_iter().zip(self.ends) {
+            (0..CHAINS).for_each(|chain| write(way, chain, end));
+        }
+    }
+
+    /// A fragment has a landing for branches to `pc`.
+    pub fn offer(&mut self, pc: u64, landing: u32) {
+        self.offered.insert(pc, landing);
+    }
+
+    /// The landing for branches to `pc` that a fragment has.
+    #[must_use]
+    pub fn offered(&self, pc: u64) -> Option<u32> {
+        self.offered.get(&pc).copied()
+    }
+
     /// Sets where branches to `pc` go, with the target's register still borrowed.
-    pub fn set(&mut self, pc: u64, code: u64, cold: &mut Emitter) {
+    pub fn set(&mut self, (way, pc): (Way, u64), code: u64, cold: &mut Emitter) {
         self.make_ready();
-        if let Some(&field) = self.fields.get(&pc) {
-            patch(field, code as u32);
+        if let Some(&field) = self.fields.get(&(way, pc)) {
+            point(way, field, code);
             return;
         }
         let chain = pc % CHAINS;
@@ -71,36 +127,50 @@ impl HashedBranches {
         // lea rcx, [rcx + r11]; jrcxz over the jump
         const { assert!(TARGET == 11 && gpr::RCX == 1) };
         cold.bytes(&[0x4a, 0x8d, 0x0c, 0x19, 0xe3, 0x05]);
-        cold.jump(read(chain));
+        cold.jump(read(way, chain));
         cold.load_slot(gpr::RCX, offset::spill(HASH_SPILL));
-        let field = cold.patchable_jump(None, code);
-        write(chain, thunk);
-        self.fields.insert(pc, field as u32);
+        let field = match way {
+            Way::Jump => cold.patchable_jump(None, code),
+            Way::Return => cold.patchable_return(code),
+        };
+        write(way, chain, thunk);
+        self.fields.insert((way, pc), field as u32);
     }
 
     /// Makes branches to `pc` leave the cache.
     pub fn clear(&mut self, pc: u64) {
-        if let Some(&field) = self.fields.get(&pc) {
-            patch(field, self.miss as u32);
+        self.offered.remove(&pc);
+        for way in Way::ALL {
+            if let Some(&field) = self.fields.get(&(way, pc)) {
+                point(way, field, self.misses[way as usize]);
+            }
         }
     }
 
     /// Forgets all thunks, whose room may then be used again: no thread may be in one.
-    pub fn clear_all(&mut self, end: u64, miss: u64) {
-        (self.end, self.miss) = (end, miss);
-        self.fields.clear();
+    pub fn clear_all(&mut self, gates: &Gates, arrival: Arrival) {
+        *self = HashedBranches::new(gates, arrival);
         if are_ready() {
-            (0..CHAINS).for_each(|chain| write(chain, end));
+            self.end_all();
         }
     }
 }
 
-fn read(chain: u64) -> u64 {
-    // SAFETY: the chains are mapped.
-    unsafe { std::ptr::read_volatile((HASHED_BRANCHES + chain * 8) as *const u64) }
+/// Points the last instruction of a thunk elsewhere.
+fn point(way: Way, field: u32, code: u64) {
+    match way {
+        Way::Jump => patch(field, code as u32),
+        // The address itself is pushed, not the distance to it.
+        Way::Return => patch(field, (code as u32).wrapping_add(field + 4)),
+    }
 }
 
-fn write(chain: u64, thunk: u64) {
+fn read(way: Way, chain: u64) -> u64 {
     // SAFETY: the chains are mapped.
-    unsafe { std::ptr::write_volatile((HASHED_BRANCHES + chain * 8) as *mut u64, thunk) };
+    unsafe { std::ptr::read_volatile((way.chains() + chain * 8) as *const u64) }
+}
+
+fn write(way: Way, chain: u64, thunk: u64) {
+    // SAFETY: the chains are mapped.
+    unsafe { std::ptr::write_volatile((way.chains() + chain * 8) as *mut u64, thunk) };
 }

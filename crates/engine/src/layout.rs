@@ -9,7 +9,7 @@
 //! | `0x0001_0000` | `0x1000_0000` | non-PIE programs, at the addresses they ask for |
 //! | `0x1000_0000` | `0x2000_0000` | the PIE program |
 //! | `0x2000_0000` | `0x4fd0_0000` | the interpreter, libraries, just-in-time code |
-//! | `0x4fd0_0000` | `0x4fe0_0000` | the chains of hashed branches |
+//! | `0x4fd0_0000` | `0x4fe0_0000` | the chains of hashed branches and returns |
 //! | `0x4fe0_0000` | `0x4ff0_0000` | tickets and their locks |
 //! | `0x4ff0_0000` | `0x5000_0000` | the program's copy of the vDSO |
 //! | `0x5000_0000` | `0x7000_0000` | the code cache |
@@ -45,6 +45,8 @@ pub const CACHE_SIZE: u64 = 0x2000_0000;
 pub const HASHED_BRANCHES: u64 = LIBRARY_END - 0x30_0000;
 /// Bytes of the chains.
 pub const HASHED_BRANCHES_SIZE: u64 = 8 << 16;
+/// Where the chains of hashed returns are, behind those and as many.
+pub const HASHED_RETURNS: u64 = HASHED_BRANCHES + HASHED_BRANCHES_SIZE;
 /// Where the branch table starts: entry i, 8 bytes, belongs to program address i.
 pub const BRANCH_TABLE: u64 = 0x7500_0000;
 /// Bytes of address space for the branch table.
@@ -76,7 +78,7 @@ pub fn reserve() -> io::Result<()> {
     };
     map_fixed(
         HASHED_BRANCHES,
-        HASHED_BRANCHES_SIZE,
+        2 * HASHED_BRANCHES_SIZE,
         libc::PROT_READ | libc::PROT_WRITE,
     )
 }

@@ -1,5 +1,6 @@
 //! What all threads of the process share.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -49,6 +50,8 @@ pub struct Facts {
     pub executable: PathBuf,
     /// The vDSO as the program sees it.
     pub vdso: Vdso,
+    /// Where the dynamic loader is; empty if there is none.
+    pub dynamic_loader: Range<u64>,
     /// Whether indirect branches may go through the branch table.
     pub has_branch_table: bool,
     /// Whether the kernel lets user code write the GS base.

@@ -23,6 +23,8 @@ pub struct Slots {
     pub pc: u64,
     /// Where translated code keeps program registers that it borrows.
     pub spills: [u64; 10],
+    /// The last branch that went through a hashed chain: its place in the cache.
+    pub branch: u64,
     /// Why the cache was left: an [`crate::exit::ExitId`].
     pub exit: u64,
     /// The cache address at which to enter.
@@ -148,6 +150,7 @@ thread_local! {
             flags: 0x202,
             pc: 0,
             spills: [0; 10],
+            branch: 0,
             exit: 0,
             target: 0,
             host_stack: 0,
@@ -227,6 +230,7 @@ pub(crate) fn thread_pointer() -> u64 {
 pub(crate) mod offset {
     use super::{Slots, offset_of};
     pub(crate) const FLAGS: i32 = offset_of!(Slots, flags) as i32;
+    pub(crate) const BRANCH: i32 = offset_of!(Slots, branch) as i32;
     pub(crate) const EXIT: i32 = offset_of!(Slots, exit) as i32;
     pub(crate) const TARGET: i32 = offset_of!(Slots, target) as i32;
     pub(crate) const HOST_STACK: i32 = offset_of!(Slots, host_stack) as i32;

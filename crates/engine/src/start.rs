@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::ffi::CString;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -252,6 +253,7 @@ fn install(
             plan,
             executable: loaded.executable.clone(),
             vdso,
+            dynamic_loader: dynamic_loader(loaded),
             has_branch_table: !loaded.sanitizers.address,
             fsgsbase,
             program_break: Mutex::new((layout::BREAK_BASE, layout::BREAK_BASE)),
@@ -265,6 +267,17 @@ fn install(
             trace,
         },
     ))
+}
+
+/// From the first to the last segment of the dynamic loader.
+fn dynamic_loader(loaded: &LoadedProgram) -> Range<u64> {
+    let all = loaded.segments.iter();
+    let mut own = all.filter(|segment| segment.file == loaded.interpreter);
+    let (Some(first), Some(_)) = (own.next(), &loaded.interpreter) else {
+        return 0..0;
+    };
+    let last = own.next_back().unwrap_or(first);
+    first.address..last.address + last.size
 }
 
 /// Ends a thread of the program. Returns only if others go on.

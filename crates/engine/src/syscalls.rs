@@ -131,7 +131,7 @@ fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outc
         return Return(-i64::from(libc::ENOSYS));
     };
     match number {
-        libc::SYS_mmap => Return(memory::map(process, call)),
+        libc::SYS_mmap => Return(memory::map(process, call, thread.pc())),
         libc::SYS_munmap => Return(memory::unmap(process, call)),
         libc::SYS_mprotect | libc::SYS_pkey_mprotect => Return(memory::protect(process, call)),
         libc::SYS_mremap => Return(memory::remap(process, call)),

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::cache::{FLAGS, Loan};
+use crate::cache::{Cache, FLAGS, Loan};
+use crate::guarded;
 use crate::signals::actions::Actions;
 use crate::slots::{Slots, slots};
 
@@ -25,6 +26,23 @@ pub struct Refused {
     pub branch: u64,
     /// Its target.
     pub target: u64,
+}
+
+impl Refused {
+    /// The branch at a cache address, with this stack pointer.
+    #[must_use]
+    pub fn by(cache: &Cache, at: u64, stack: u64, target: u64) -> Option<Refused> {
+        let branch = cache.position(at).or_else(|| {
+            // The second half of a call, which has left its return address.
+            let back = guarded::read_word(stack)?;
+            let mut all = (0..).map_while(|number| cache.position_of(at, number));
+            all.find(|position| position.pc + u64::from(position.length) == back)
+        });
+        branch.map(|position| Refused {
+            branch: position.pc,
+            target,
+        })
+    }
 }
 
 /// A system call that a tool has seen begin, and that is to be made again.
@@ -96,6 +114,8 @@ pub struct Thread {
     pub(crate) debug: crate::debug::OfThread,
     /// The last branch whose target no address can be.
     pub refused: Option<Refused>,
+    /// A branch through the branch table that has just met a target beyond the table.
+    pub crossing: Option<u64>,
     /// For whom a trap is due behind the instruction that has just been executed.
     pub trap_due: TrapDue,
     /// What signals do in this process.
@@ -164,6 +184,7 @@ impl Thread {
             step_from: 0,
             debug: crate::debug::OfThread::default(),
             refused: None,
+            crossing: None,
             trap_due: TrapDue::default(),
             actions,
             writing: false,

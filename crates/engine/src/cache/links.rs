@@ -2,6 +2,7 @@
 
 use super::Cache;
 use crate::exit::{self, ExitKind};
+use crate::hashed_branches::Way;
 use crate::warmth::Warmth;
 
 /// A program address at which translated code can be entered.
@@ -182,7 +183,8 @@ impl Cache {
     }
 
     /// Gives indirect branches to a program address, for which there is an entry, a landing.
-    pub fn add_landing(&mut self, pc: u64) {
+    /// The one that wants it has come by this way.
+    pub fn add_landing(&mut self, pc: u64, way: Way) {
         if self.is_unlinked(pc) || !self.has_cold_room() {
             return;
         }
@@ -192,10 +194,13 @@ impl Cache {
         let in_table = self.branches.is_empty_at(pc);
         if !in_table && self.branches.covers(pc) {
             // The branch came from code that does not use the table.
-            return self.land_in_chain(pc, self.branches.get(pc));
+            return self.land_in_chain(pc, self.branches.get(pc), way);
         }
         let entry = self.links.entries[index as usize];
-        let landing = if entry.warm != 0 && self.arrival.warmth() == entry.warmth {
+        let offered = self.hashed.offered(pc).filter(|_| !in_table);
+        let landing = if let Some(landing) = offered {
+            u64::from(landing)
+        } else if entry.warm != 0 && self.arrival.warmth() == entry.warmth {
             u64::from(entry.warm)
         } else if entry.warm != 0 {
             u64::from(self.exchange_on_the_way(self.arrival.warmth(), &entry))
@@ -210,13 +215,13 @@ impl Cache {
         if in_table {
             self.branches.set(pc, landing);
         } else {
-            self.land_in_chain(pc, landing);
+            self.land_in_chain(pc, landing, way);
         }
     }
 
-    fn land_in_chain(&mut self, pc: u64, landing: u64) {
+    fn land_in_chain(&mut self, pc: u64, landing: u64, way: Way) {
         let mut cold = self.begin_cold();
-        self.hashed.set(pc, landing, &mut cold);
+        self.hashed.set((way, pc), landing, &mut cold);
         self.end_cold(&cold);
     }
 

@@ -190,6 +190,11 @@ impl Cache {
                 image[at..at + 4].copy_from_slice(&distance.to_le_bytes());
             }
         }
+        // The next process may have everything below the cache.
+        for &(place, branch) in &self.crossings {
+            let at = (place - start) as usize;
+            image[at..at + 8].copy_from_slice(&branch.bytes());
+        }
         image
     }
 

@@ -2,11 +2,11 @@
 
 use super::{STOP, SYNCHRONOUS, bit, deliver};
 use crate::cache::Position;
-use crate::emit::{TABLE_JUMP, TABLE_PUSH, TARGET, gpr::RSP};
+use crate::emit::{TARGET, TableBranch, gpr::RSP};
 use crate::exit;
 use crate::gates::{self, Gates};
 use crate::guarded;
-use crate::hashed_branches;
+use crate::hashed_branches::Way;
 use crate::layout::LIBRARY_END;
 use crate::process::Process;
 use crate::thread::{PendingSignal, Refused, Thread};
@@ -207,17 +207,21 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
         return;
     }
     // An empty entry of the branch table: the jump went to address 0.
-    let table_miss =
-        signal == libc::SIGSEGV && (pc == 0 || gates::in_cache(pc) && at_table_jump(pc));
-    if table_miss {
+    let branch = table_branch(pc).filter(|_| signal == libc::SIGSEGV);
+    if let Some(branch) = branch {
+        if branch == TableBranch::Crossing {
+            // Another thread has met such a target here at the same time.
+            return;
+        }
         note_refusal(thread, process, context);
-        // What the table does not cover may have a place in a chain.
-        let known = hashed_branches::are_ready() && context.general(TARGET) >= LIBRARY_END;
-        context.set_pc(if known {
-            process.gates.hashed
-        } else {
-            process.gates.miss(process.arrival())
-        });
+        let target = context.general(TARGET);
+        let crosses = target >= LIBRARY_END && deliver::is_canonical(target);
+        thread.crossing = Some(pc).filter(|_| pc != 0 && crosses);
+        let way = match branch {
+            TableBranch::Return => Way::Return,
+            _ => Way::Jump,
+        };
+        context.set_pc(process.gates.miss(way, process.arrival()));
         return;
     }
     if !gates::in_cache(pc) {
@@ -249,22 +253,17 @@ fn note_refusal(thread: &mut Thread, process: &Process, context: &Context) {
     if deliver::is_canonical(target) || !gates::in_cache(pc) {
         return;
     }
-    let code = process.code();
-    let branch = code.cache.position(pc).or_else(|| {
-        // The second half of a call, which has left its return address.
-        let back = guarded::read_word(context.general(RSP))?;
-        let mut all = (0..).map_while(|number| code.cache.position_of(pc, number));
-        all.find(|position| position.pc + u64::from(position.length) == back)
-    });
-    thread.refused = branch.map(|position| Refused {
-        branch: position.pc,
-        target,
-    });
+    thread.refused = Refused::by(&process.code().cache, pc, context.general(RSP), target);
 }
 
-fn at_table_jump(pc: u64) -> bool {
-    let mut bytes = [0; TABLE_JUMP.len()];
-    guarded::read(pc, &mut bytes) && (bytes == TABLE_JUMP || bytes == TABLE_PUSH)
+/// The branch through the table that has faulted at `pc`.
+fn table_branch(pc: u64) -> Option<TableBranch> {
+    if pc == 0 {
+        return Some(TableBranch::Jump);
+    }
+    let mut bytes = [0; 8];
+    let known = gates::in_cache(pc) && guarded::read(pc, &mut bytes);
+    TableBranch::of(bytes).filter(|_| known)
 }
 
 /// A fault at a translated instruction: the program gets it with the context of the original.

@@ -20,6 +20,8 @@ use unspool_events::Order;
 const PAGE: u64 = 4096;
 /// The largest mapping that is steered below 2 GiB.
 const LARGEST_CODE: u64 = 400 << 20;
+/// The largest reservation that is steered there though no dynamic loader makes it.
+const LARGEST_RESERVATION: u64 = 64 << 20;
 const MAP_DENYWRITE: u64 = 0x800;
 
 pub(crate) fn whole_pages(address: u64, size: u64) -> Range<u64> {
@@ -54,8 +56,8 @@ fn succeeded(result: i64) -> bool {
     !(-4095..0).contains(&result)
 }
 
-/// `mmap`.
-pub(super) fn map(process: &Process, call: &Call) -> i64 {
+/// `mmap`, called from `pc`.
+pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
     let [address, size, protection, flags, file, offset] = call.arguments;
     let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u64 != 0;
     let mut code = process.code();
@@ -75,7 +77,8 @@ pub(super) fn map(process: &Process, call: &Call) -> i64 {
         code_pages::forget(&mut code, wanted.clone());
     }
     let low = LIBRARY_BASE..HASHED_BRANCHES;
-    let belongs_there = address == 0 && belongs_low(size, protection, flags);
+    let by_loader = process.dynamic_loader.contains(&pc);
+    let belongs_there = address == 0 && belongs_low(size, protection, flags, by_loader);
     let steered = !fixed && (belongs_there || low.contains(&address));
     let place = match steered {
         true => code.regions.place_near(wanted.clone(), low),
@@ -151,7 +154,8 @@ fn new_shared_memory() -> View {
 
 /// Whether a mapping whose place is free will hold code: what is executable, what a dynamic
 /// loader maps from a library, and the reservation that it makes for one with large alignment.
-fn belongs_low(size: u64, protection: u64, flags: u64) -> bool {
+/// Where others reserve as much (heaps, arenas), they would leave no room for code.
+fn belongs_low(size: u64, protection: u64, flags: u64, by_loader: bool) -> bool {
     let anonymous = flags & libc::MAP_ANONYMOUS as u64 != 0;
     let private = flags & libc::MAP_PRIVATE as u64 != 0;
     let for_library = !anonymous && private && flags & MAP_DENYWRITE != 0;
@@ -161,7 +165,7 @@ fn belongs_low(size: u64, protection: u64, flags: u64) -> bool {
         && private
         && protection == libc::PROT_NONE as u64
         && flags & libc::MAP_NORESERVE as u64 == 0
-        && size <= 64 << 20;
+        && (by_loader || size <= LARGEST_RESERVATION);
     let executable = protection & libc::PROT_EXEC as u64 != 0;
     size != 0 && size <= LARGEST_CODE && (executable || for_library || reservation)
 }
@@ -352,4 +356,38 @@ pub(super) fn detach(process: &Process, call: &Call) -> i64 {
         }
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_become_code_belongs_low() {
+        const NONE: u64 = libc::PROT_NONE as u64;
+        const CODE: u64 = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        const ANONYMOUS: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        const ARENA: u64 = ANONYMOUS | libc::MAP_NORESERVE as u64;
+        const STACK: u64 = ANONYMOUS | libc::MAP_STACK as u64;
+        const LIBRARY: u64 = libc::MAP_PRIVATE as u64 | MAP_DENYWRITE;
+        let cases = [
+            // A library of 132 MB with segments aligned to 2 MiB, and a heap of that size.
+            (134 << 20, NONE, ANONYMOUS, true, true),
+            (134 << 20, NONE, ANONYMOUS, false, false),
+            (500 << 20, NONE, ANONYMOUS, true, false),
+            (32 << 20, NONE, ANONYMOUS, false, true),
+            (32 << 20, NONE, ARENA, false, false),
+            (8 << 20, NONE, STACK, false, false),
+            (134 << 20, CODE, ANONYMOUS, false, true),
+            (134 << 20, libc::PROT_READ as u64, LIBRARY, true, true),
+            (4096, libc::PROT_READ as u64, ANONYMOUS, true, false),
+        ];
+        for (size, protection, flags, by_loader, expected) in cases {
+            let got = belongs_low(size, protection, flags, by_loader);
+            assert_eq!(
+                got, expected,
+                "{size:#x} {protection} {flags:#x} {by_loader}"
+            );
+        }
+    }
 }

@@ -1,0 +1,51 @@
+//! Branches through the branch table that have met targets beyond it.
+//!
+//! The first such target at a branch costs a fault (the table has no entry for it). The
+//! instruction is then replaced by a jump to a way through the hashed chains, which serve any
+//! target, for this branch alone: most branches never leave the table's range.
+
+use super::Cache;
+use crate::emit::TableBranch;
+use crate::gates::GATES_SIZE;
+use crate::hashed_branches::Way;
+use crate::layout::CACHE_BASE;
+
+impl Cache {
+    /// Leads the branch at a cache address through the chains from now on. Other threads may
+    /// run it meanwhile; they do either.
+    pub fn lead_through_chains(&mut self, branch: u64) {
+        let in_hot = (CACHE_BASE + GATES_SIZE..self.hot).contains(&branch);
+        // SAFETY: the hot code is readable, and no branch crosses the end of a cache line.
+        let bytes = unsafe { std::ptr::read_unaligned(branch as *const [u8; 8]) };
+        let known = TableBranch::of(bytes).filter(|_| in_hot && branch % 64 <= 56);
+        let way = match known {
+            Some(TableBranch::Jump) => Way::Jump,
+            Some(TableBranch::Return) => Way::Return,
+            _ => return,
+        };
+        if !self.has_cold_room() {
+            return;
+        }
+        self.hashed.make_ready();
+        let mut cold = self.begin_cold();
+        let chains = cold.here();
+        cold.go_through_chain(way, branch);
+        self.end_cold(&cold);
+        replace(branch, TableBranch::crossing(branch, chains));
+        self.crossings.extend(known.map(|known| (branch, known)));
+    }
+}
+
+/// Replaces eight bytes of code within one cache line, all at once.
+fn replace(at: u64, bytes: [u8; 8]) {
+    // SAFETY: the caller's branch is code of the cache, and the store is seen whole. It need not
+    // be aligned, so it is the machine's store, not Rust's.
+    unsafe {
+        std::arch::asm!(
+            "mov qword ptr [{at}], {bytes}",
+            at = in(reg) at,
+            bytes = in(reg) u64::from_le_bytes(bytes),
+            options(nostack, preserves_flags)
+        );
+    }
+}
