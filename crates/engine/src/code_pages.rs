@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use crate::process::{Code, Process};
-use crate::{finish, layout};
+use crate::{finish, layout, lending};
 
 const PAGE: u64 = 4096;
 /// How far a fragment can reach from its start: the most instructions times their length.
@@ -78,6 +78,7 @@ pub fn check(code: &mut Code, pc: u64) {
     if !code.cache.is_unlinked(pc) {
         return;
     }
+    lending::take_back(code);
     let Some(entry) = code.cache.entry(pc) else {
         return;
     };
@@ -92,15 +93,6 @@ pub fn check(code: &mut Code, pc: u64) {
         code.checked.remove(&index);
         let end = fragment.pc + u64::from(fragment.length.max(1));
         code.cache.invalidate(fragment.pc..end);
-    }
-}
-
-/// Another process is about to share the program's memory.
-pub fn share(code: &mut Code) {
-    code.regions.open_all_objects();
-    let open: Vec<_> = code.regions.code_open_to_others().collect();
-    for range in open {
-        code.cache.invalidate(range);
     }
 }
 

@@ -25,6 +25,7 @@ pub mod guarded;
 pub mod hashed_branches;
 pub mod instrument;
 pub mod layout;
+pub mod lending;
 mod limits;
 pub mod loader;
 pub mod native_run;

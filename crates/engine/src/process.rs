@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use crate::cache::Cache;
 use crate::gates::{Gates, VectorState};
 use crate::instrument::Instrumenter;
+use crate::lending::Lending;
 use crate::persist::Persistence;
 use crate::plan::Plan;
 use crate::regions::Regions;
@@ -27,6 +28,8 @@ pub struct Code {
     pub watched_pages: std::collections::BTreeSet<u64>,
     /// The program bytes from which fragments were made that other processes may change.
     pub checked: rustc_hash::FxHashMap<u32, Vec<u8>>,
+    /// Which shared memory other processes may write.
+    pub lending: Lending,
     /// What is kept of them between runs, if anything is.
     pub persistence: Option<Persistence>,
 }

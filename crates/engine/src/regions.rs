@@ -57,6 +57,8 @@ pub struct Regions {
     written: BTreeSet<Object>,
     /// Objects that other processes may write.
     open: BTreeSet<Object>,
+    /// Objects that children may write until they execute another program or end.
+    lent: BTreeSet<Object>,
 }
 
 impl Regions {
@@ -107,19 +109,44 @@ impl Regions {
         self.open.insert(object);
     }
 
-    /// All shared memory: another process is about to have it too.
-    pub fn open_all_objects(&mut self) {
-        let views = self.by_start.values().filter_map(|region| region.view);
-        self.open
-            .extend(views.filter(|view| view.shared).map(|view| view.object));
+    /// All shared memory but some: another process is about to have it too.
+    pub fn open_all_objects_but(&mut self, kept: &BTreeSet<Object>) {
+        let objects = self.shared_views().map(|(_, _, object)| object);
+        let given: Vec<Object> = objects.filter(|object| !kept.contains(object)).collect();
+        self.open.extend(given);
+    }
+
+    /// Children may write these objects for a while.
+    pub fn lend(&mut self, objects: BTreeSet<Object>) {
+        self.lent = objects;
+    }
+
+    /// Children do not write what was lent any more. Returns what of it is executable.
+    pub fn end_lending(&mut self) -> Vec<Range<u64>> {
+        let lent = std::mem::take(&mut self.lent);
+        let views = self.shared_views();
+        views
+            .filter(|(_, region, object)| {
+                lent.contains(object) && region.protection & libc::PROT_EXEC != 0
+            })
+            .map(|(start, region, _)| start..region.end)
+            .collect()
+    }
+
+    /// All shared mappings: where they start, and of what.
+    pub fn shared_views(&self) -> impl Iterator<Item = (u64, &Region, Object)> {
+        self.by_start.iter().filter_map(|(&start, region)| {
+            let view = region.view.filter(|view| view.shared)?;
+            Some((start, region, view.object))
+        })
     }
 
     /// Whether code in the region may be changed by another process.
     #[must_use]
     pub fn changes_from_outside(&self, region: &Region) -> bool {
-        region
-            .view
-            .is_some_and(|view| view.shared && self.open.contains(&view.object))
+        region.view.filter(|view| view.shared).is_some_and(|view| {
+            self.open.contains(&view.object) || self.lent.contains(&view.object)
+        })
     }
 
     /// The regions that are executable and may be changed by other processes.
@@ -405,7 +432,7 @@ mod tests {
         regions.insert(0x2000..0x3000, libc::PROT_EXEC, view(2, false));
         assert_eq!(regions.code_open_to_others().count(), 0);
         assert!(regions.is_stable(0x1000..0x3000));
-        regions.open_all_objects();
+        regions.open_all_objects_but(&BTreeSet::new());
         assert!(!regions.is_stable(0x1f00..0x2100));
         assert!(regions.is_stable(0x2000..0x2100));
         let open: Vec<u64> = regions

@@ -15,6 +15,7 @@ use crate::file_identity::FileIdentity;
 use crate::gates::{self, Gates, VectorState};
 use crate::instrument::{self, Instrumenter};
 use crate::layout;
+use crate::lending::Lending;
 use crate::loader::{self, LoadError, LoadRequest, LoadedProgram, ProgramStack};
 use crate::own_stack;
 use crate::persist::{self, Persistence};
@@ -242,6 +243,7 @@ fn install(
         regions,
         watched_pages: std::collections::BTreeSet::new(),
         checked: rustc_hash::FxHashMap::default(),
+        lending: Lending::default(),
         persistence,
     };
     persist::wake(&mut code);

@@ -166,6 +166,8 @@ fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outc
             Outcome::RegistersSet
         }
         libc::SYS_rt_sigsuspend => Return(signals::suspend(process, call)),
+        libc::SYS_memfd_create => Return(files::make_memory(process, call)),
+        libc::SYS_sendmsg | libc::SYS_sendmmsg => Return(files::send(process, call)),
         libc::SYS_close => Return(files::close(process, call)),
         libc::SYS_close_range => Return(files::close_range(process, call)),
         libc::SYS_dup2 | libc::SYS_dup3 => Return(files::duplicate(process, call)),

@@ -5,7 +5,9 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 
 use super::{Call, pass};
+use crate::file_identity::FileIdentity;
 use crate::guarded;
+use crate::lending;
 use crate::process::Process;
 
 const BAD_FILE: i64 = -(libc::EBADF as i64);
@@ -21,6 +23,66 @@ pub(super) fn close(process: &Process, call: &Call) -> i64 {
 
 fn is_protected(process: &Process, file: u64) -> bool {
     i32::try_from(file).is_ok_and(|file| process.protected_files().contains(&file))
+}
+
+/// `memfd_create`: memory that only this process has until it gives it away.
+pub(super) fn make_memory(process: &Process, call: &Call) -> i64 {
+    let result = pass(process, call);
+    if let Some(file) = i32::try_from(result).ok().and_then(FileIdentity::open) {
+        process.code().lending.made(file.object);
+    }
+    result
+}
+
+/// `sendmsg` and `sendmmsg`, which may give descriptors to another process.
+pub(super) fn send(process: &Process, call: &Call) -> i64 {
+    const MESSAGE: u64 = size_of::<libc::mmsghdr>() as u64;
+    let several = call.number as i64 == libc::SYS_sendmmsg;
+    let count = if several {
+        call.arguments[2] & 0xffff_ffff
+    } else {
+        1
+    };
+    // The kernel takes no more at once.
+    for number in 0..count.min(1024) {
+        let given = descriptors_in(call.arguments[1] + number * MESSAGE);
+        if !given.is_empty() {
+            lending::give_away(&mut process.code(), &given);
+        }
+    }
+    pass(process, call)
+}
+
+/// The descriptors in the control data of the message whose header is at an address.
+fn descriptors_in(header: u64) -> Vec<i32> {
+    const CONTROL: u64 = std::mem::offset_of!(libc::msghdr, msg_control) as u64;
+    const LENGTH: u64 = std::mem::offset_of!(libc::msghdr, msg_controllen) as u64;
+    /// The kernel refuses more.
+    const LONGEST: u64 = 64 << 10;
+    const HEADER: usize = 16;
+    let word = |offset| guarded::read_word(header.wrapping_add(offset));
+    let (Some(control @ 1..), Some(length @ 16..=LONGEST)) = (word(CONTROL), word(LENGTH)) else {
+        return Vec::new();
+    };
+    let mut data = vec![0; length as usize];
+    if !guarded::read(control, &mut data) {
+        return Vec::new();
+    }
+    let number =
+        |at: usize| i32::from_ne_bytes([data[at], data[at + 1], data[at + 2], data[at + 3]]);
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at + HEADER <= data.len() {
+        let (size, level, kind) = (number(at) as u32 as usize, number(at + 8), number(at + 12));
+        let end = at.saturating_add(size).min(data.len());
+        if (level, kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+            let places = (at + HEADER..end)
+                .step_by(4)
+                .filter(|place| place + 4 <= end);
+            found.extend(places.map(number));
+        }
+        at += size.max(HEADER).next_multiple_of(8);
+    }
+    found
 }
 
 /// `close_range`, in pieces around the engine's files.

@@ -107,7 +107,7 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
         };
         let view = match identity {
             Some(file) => Some(file_view(&mut code, &file, offset, !private)),
-            None => (anonymous && !private).then(new_shared_memory),
+            None => (anonymous && !private).then(|| new_shared_memory(&mut code)),
         };
         code.regions.insert(range.clone(), protection as i32, view);
         if let Some(file) = identity
@@ -129,7 +129,7 @@ const SYSTEM_V: u64 = u64::MAX - 1;
 
 /// What a new mapping shows of a file.
 fn file_view(code: &mut Code, file: &FileIdentity, offset: u64, shared: bool) -> View {
-    if file.named {
+    if file.named || !code.lending.is_own(file.object) {
         code.regions.open_object(file.object);
     }
     View {
@@ -140,13 +140,15 @@ fn file_view(code: &mut Code, file: &FileIdentity, offset: u64, shared: bool) ->
 }
 
 /// What a new mapping shows that only the process and its children share.
-fn new_shared_memory() -> View {
+fn new_shared_memory(code: &mut Code) -> View {
     static NEXT: AtomicU64 = AtomicU64::new(0);
+    let object = Object {
+        device: ANONYMOUS,
+        inode: NEXT.fetch_add(1, Ordering::Relaxed),
+    };
+    code.lending.made(object);
     View {
-        object: Object {
-            device: ANONYMOUS,
-            inode: NEXT.fetch_add(1, Ordering::Relaxed),
-        },
+        object,
         offset: 0,
         shared: true,
     }
@@ -205,6 +207,7 @@ pub(super) fn protect(process: &Process, call: &Call) -> i64 {
         // The kernel goes down as far as pages are alike: those that are watched are not.
         code_pages::release(&mut code, range.clone());
     }
+    code.lending.keeps();
     let result = kernel(process, call.number as i64, call.arguments);
     if succeeded(result) {
         let protection = protection as i32 & !libc::PROT_GROWSDOWN;
@@ -225,6 +228,7 @@ pub(super) fn remap(process: &Process, call: &Call) -> i64 {
         return -i64::from(libc::EFAULT);
     }
     let mut code = process.code();
+    code.lending.keeps();
     let known = code.regions.find(old);
     code_pages::release(&mut code, whole_pages(old, old_size.max(1)));
     let result = kernel(process, libc::SYS_mremap, call.arguments);

@@ -268,7 +268,7 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
     crate::instrument::before_fork(thread);
     let child = {
         let mut code = process.code();
-        crate::code_pages::share(&mut code);
+        crate::lending::before_fork(&mut code);
         let _break = process.program_break.lock();
         let mut threads = process
             .threads
@@ -278,6 +278,7 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
         let _trace = trace::freeze();
         let _tool = Instrumenter::get().map(Instrumenter::freeze);
         let child = fork_raw(request);
+        crate::lending::after_fork(&mut code, child as i32);
         if child == 0 {
             // SAFETY: gettid has no preconditions.
             thread.tid = unsafe { libc::gettid() };
