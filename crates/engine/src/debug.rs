@@ -28,4 +28,5 @@ pub use watch::WatchKind;
 pub(crate) use watch::{
     Extent, forget_touches, is_any as is_any_watched, may_touch, ranges as watched_ranges,
 };
+pub(crate) use world::is_enabled;
 pub use world::{Reason, Stop};

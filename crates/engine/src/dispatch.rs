@@ -11,7 +11,7 @@ use crate::signals::deliver;
 use crate::syscalls;
 use crate::thread::{Place, Refused, Thread};
 use crate::translate::{self, Source};
-use crate::{code_pages, debug, finish, flush, guarded, instrument, trace, x87_pointers};
+use crate::{code_pages, debug, detach, finish, flush, guarded, instrument, trace, x87_pointers};
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.
@@ -37,6 +37,7 @@ pub fn run(thread: &mut Thread) -> i32 {
             trap(thread);
             deliver::deliver(thread);
             entry = None;
+            detach::at_safe_point(thread);
         }
         if let Some(status) = thread.exit_status.take() {
             return status;

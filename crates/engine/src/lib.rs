@@ -13,6 +13,7 @@ pub mod code_pages;
 pub mod debug;
 pub mod decode;
 mod descriptors;
+pub mod detach;
 pub mod dispatch;
 pub mod effects;
 pub mod emit;

@@ -156,7 +156,7 @@ fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outc
         // glibc does without where the kernel lacks it; the engine's own threads use it.
         SYS_RSEQ => Return(-i64::from(libc::ENOSYS)),
         libc::SYS_prctl => Return(threads::prctl(process, call)),
-        libc::SYS_ptrace => Return(stopping::trace(process, call)),
+        libc::SYS_ptrace => Return(stopping::trace(process, thread, call)),
         libc::SYS_seccomp => Return(threads::seccomp(process, call)),
         libc::SYS_rt_sigaction => Return(signals::set_action(thread, call)),
         libc::SYS_rt_sigprocmask => Return(signals::set_mask(thread, call)),

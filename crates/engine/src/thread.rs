@@ -116,6 +116,8 @@ pub struct Thread {
     pub refused: Option<Refused>,
     /// A branch through the branch table that has just met a target beyond the table.
     pub crossing: Option<u64>,
+    /// What it takes to let the process go.
+    pub(crate) detach: crate::detach::OfThread,
     /// For whom a trap is due behind the instruction that has just been executed.
     pub trap_due: TrapDue,
     /// What signals do in this process.
@@ -185,6 +187,7 @@ impl Thread {
             debug: crate::debug::OfThread::default(),
             refused: None,
             crossing: None,
+            detach: crate::detach::OfThread::default(),
             trap_due: TrapDue::default(),
             actions,
             writing: false,

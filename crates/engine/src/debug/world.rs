@@ -134,7 +134,7 @@ pub(super) static BELL: AtomicI32 = AtomicI32::new(-1);
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[inline]
-pub(super) fn is_enabled() -> bool {
+pub(crate) fn is_enabled() -> bool {
     ENABLED.load(Ordering::Relaxed)
 }
 

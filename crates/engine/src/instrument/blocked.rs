@@ -5,8 +5,7 @@
 //! nobody is there any more who could wake it.
 
 use std::backtrace::Backtrace;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{Instrumenter, world};
@@ -24,34 +23,56 @@ const NO_TIME: Duration = Duration::from_millis(20);
 static FOUND: Mutex<Option<Backtrace>> = Mutex::new(None);
 
 /// Watches as long as it lives.
-pub(crate) struct Watch(Arc<AtomicBool>);
+pub(crate) struct Watch(Arc<End>);
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        *self
+            .0
+            .is_over
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Whether the end that is watched is over. The watching thread hears of it at once: a process
+/// that is let go waits for the thread.
+#[derive(Default)]
+struct End {
+    is_over: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl End {
+    /// Waits for an interval, or for the end. Returns whether it is over.
+    fn wait(&self) -> bool {
+        let guard = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let goes_on = |is_over: &mut bool| !*is_over;
+        let waited = self.changed.wait_timeout_while(guard, INTERVAL, goes_on);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
 /// Watches the end of the process, which the calling thread brings about.
 pub(crate) fn watch_end() -> Option<Watch> {
     Instrumenter::get()?;
-    let over = Arc::new(AtomicBool::new(false));
-    let watch = Watch(Arc::clone(&over));
+    let end = Arc::new(End::default());
+    let watch = Watch(Arc::clone(&end));
     // SAFETY: gettid has no preconditions.
     let ender = unsafe { libc::gettid() };
     // Where there can be no further thread, nobody watches.
-    world::spawn("unspool-watch", move || look(&over, ender)).ok()?;
+    world::spawn("unspool-watch", move || look(&end, ender)).ok()?;
     // It must be possible to ask this thread what it does.
     signals::set_exact_mask(!signals::SYNCHRONOUS & !bit(STOP));
     Some(watch)
 }
 
-fn look(over: &AtomicBool, ender: i32) {
+fn look(end: &End, ender: i32) {
     let mut idle = 0;
     let mut before = processor_time();
     loop {
-        std::thread::sleep(INTERVAL);
-        if over.load(Ordering::Acquire) {
+        if end.wait() {
             return;
         }
         let now = processor_time();

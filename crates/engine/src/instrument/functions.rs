@@ -191,6 +191,15 @@ impl Functions {
         self.read().get(&pc).copied()
     }
 
+    /// Whether a function of the tool's stands in the place of any.
+    pub(crate) fn replaces_any(&self) -> bool {
+        let replaces = |hooks: &Hooks| hooks.wrapper.is_some();
+        self.read()
+            .values()
+            .filter_map(|hook| hook.entry)
+            .any(|hooks| replaces(hooks) || hooks.of_result.is_some_and(replaces))
+    }
+
     /// Whether it matters for any function how it ends.
     pub(crate) fn follows_returns(&self) -> bool {
         self.follows_returns.load(Ordering::Acquire)

@@ -160,6 +160,16 @@ pub fn prepare_exec(actions: &Actions) {
     }
 }
 
+/// Gives the kernel the program's own dispositions, for a program that goes on natively.
+pub(crate) fn hand_back(actions: &Actions) {
+    let table = *actions.lock();
+    for signal in 1..=64 {
+        if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+            set_kernel_action(signal, &table[signal as usize]);
+        }
+    }
+}
+
 /// Undoes [`prepare_exec`] when the `execve` failed.
 pub fn undo_exec(actions: &Actions) {
     for signal in 1..=64 {

@@ -123,6 +123,9 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
             crate::instrument::blocked::tell_place();
         } else if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             synchronous(thread, signal, &info, &mut context);
+        } else if crate::detach::is_request(signal, &info) {
+            crate::detach::note_request(&info);
+            take_out(thread, &mut context);
         } else if signal == STOP && crate::finish::is_stop_request(&info) {
             take_out(thread, &mut context);
         } else {

@@ -13,7 +13,7 @@ use crate::loader::{self, Kind};
 use crate::process::Process;
 use crate::signals::{actions, set_exact_mask, set_kernel_mask};
 use crate::thread::{Place, Thread};
-use crate::{guarded, plan, trace};
+use crate::{detach, guarded, plan, trace};
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);
@@ -46,7 +46,9 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     }
     crate::instrument::executes(thread, &path, &arguments);
     let is_child = thread.place != Place::Process || process.forked.load(Ordering::Acquire) != 0;
-    let native = runs_natively(&kind) || process.plan.leave_children && is_child;
+    let native = runs_natively(&kind)
+        || process.plan.leave_children && is_child
+        || detach::is_to_be_traced(thread);
     let name = |path: &Path| CString::new(path.as_os_str().as_bytes());
     let (Ok(program), Ok(found)) = (name(&path), name(&found_at)) else {
         return INVALID;
@@ -79,10 +81,12 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         list
     };
     let (argv, envp) = (pointers(&arguments), pointers(&environment));
+    detach::become_traced(thread);
     // SAFETY: the lists end with null and their strings live until the call returns.
     unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
     let error = errno();
     drop(carried);
+    detach::after_failed_execute(process, thread, error);
     if thread.place == Place::ParentsPlace {
         list(process, thread);
     }

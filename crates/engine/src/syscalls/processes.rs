@@ -293,6 +293,7 @@ fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i6
         process.ending.store(0, Ordering::Release);
         thread.place = Place::Process;
         crate::flush::forget_others();
+        crate::detach::forget_others(thread);
         crate::debug::after_fork(process);
         list(process, thread);
         thread.robust_list = 0;

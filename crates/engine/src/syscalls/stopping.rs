@@ -8,8 +8,9 @@
 use libc::{c_long, c_uint};
 
 use super::{Call, pass};
-use crate::guarded;
 use crate::process::{Process, ThreadHandle};
+use crate::thread::Thread;
+use crate::{detach, guarded};
 
 /// The set of general registers, for `PTRACE_GETREGSET`.
 const NT_PRSTATUS: u64 = 1;
@@ -23,9 +24,10 @@ const GS_BASE_PLACE: usize = 22;
 const WORDS: usize = GS_BASE_PLACE + 1;
 
 /// `ptrace`.
-pub(super) fn trace(process: &Process, call: &Call) -> i64 {
+pub(super) fn trace(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
     let [request, tid, address, data, ..] = call.arguments;
     match request as c_uint {
+        libc::PTRACE_TRACEME => detach::wants_tracer(thread).unwrap_or_else(|| pass(process, call)),
         libc::PTRACE_ATTACH | libc::PTRACE_INTERRUPT if find(process, tid).is_some() => {
             stop(process, call)
         }
