@@ -134,7 +134,7 @@ pub enum Ending {
 pub fn conclude(thread: &mut Thread, ending: Ending) {
     let process = Process::get();
     match thread.place {
-        Place::ParentsPlace => return leave_list(process, thread.tid),
+        Place::ParentsPlace => return leave_list(process, thread),
         Place::Beside => return crate::syscalls::leave_beside(process, thread),
         Place::Process if process.trace.is_none() && Instrumenter::get().is_none() => {
             return crate::persist::keep(process);
@@ -169,7 +169,7 @@ fn stop_others(process: &Process, thread: &mut Thread) {
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
             threads
                 .iter()
-                .filter(|handle| handle.tid != thread.tid && handle.process == own)
+                .filter(|handle| !std::ptr::eq(handle.thread, thread) && handle.process == own)
                 .copied()
                 .collect::<Vec<_>>()
         };
@@ -199,7 +199,13 @@ fn is_in_tool(handle: ThreadHandle) -> bool {
     alive.any(|handle| crate::flush::may_be_in_tool(unsafe { &*handle.thread }))
 }
 
+/// Asks a thread to come out of the code cache. One in another PID namespace cannot be asked.
 pub(crate) fn request_stop(handle: ThreadHandle) {
+    // SAFETY: the pointer is this thread's own, and null or valid.
+    let own = unsafe { Thread::current().as_ref() };
+    if handle.namespace != own.map_or(0, |own| own.namespace) {
+        return;
+    }
     send_stop(handle.process, handle.tid, STOP_REQUEST);
 }
 
@@ -227,7 +233,8 @@ pub fn interrupt_others(thread: &Thread) {
         .threads
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    for handle in threads.iter().filter(|handle| handle.tid != thread.tid) {
+    let is_other = |handle: &&ThreadHandle| !std::ptr::eq(handle.thread, thread);
+    for handle in threads.iter().filter(is_other) {
         request_stop(*handle);
     }
 }
@@ -237,7 +244,7 @@ pub fn park(thread: &mut Thread) -> ! {
     signals::block_all();
     crate::trace::thread_parks(thread);
     crate::instrument::thread_ends(thread);
-    leave_list(Process::get(), thread.tid);
+    leave_list(Process::get(), thread);
     loop {
         signals::set_exact_mask(!bit(libc::SIGKILL));
         // SAFETY: waits without touching anything.
@@ -246,12 +253,17 @@ pub fn park(thread: &mut Thread) -> ! {
 }
 
 /// Takes a thread off the list of threads that run program code.
-pub fn leave_list(process: &Process, tid: i32) {
+pub fn leave_list(process: &Process, thread: *const Thread) {
     let mut threads = process
         .threads
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    threads.retain(|handle| handle.tid != tid);
+    let place = threads
+        .iter()
+        .position(|handle| std::ptr::eq(handle.thread, thread));
+    let left = place.map(|place| threads.remove(place));
     drop(threads);
-    crate::debug::thread_gone(tid);
+    if let Some(handle) = left {
+        crate::debug::thread_gone(handle.tid);
+    }
 }

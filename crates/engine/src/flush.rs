@@ -6,7 +6,7 @@
 //! nobody is inside, and whoever wants to go in waits until the cache is empty. A tool stops
 //! all threads in the same way.
 
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use crate::process::{Process, ThreadHandle};
@@ -14,9 +14,22 @@ use crate::thread::{Place, Thread};
 use crate::{debug, finish, instrument, trace};
 
 /// The thread that empties the cache; 0 for none.
-static FLUSHING: AtomicI32 = AtomicI32::new(0);
+static FLUSHING: AtomicU64 = AtomicU64::new(0);
 /// The thread for which all others stand still; 0 for none.
-static STOPPING: AtomicI32 = AtomicI32::new(0);
+static STOPPING: AtomicU64 = AtomicU64::new(0);
+
+/// The number by which the calling thread is known here: its id says nothing beyond its PID
+/// namespace.
+fn own_number() -> u64 {
+    let thread = Thread::current();
+    // SAFETY: gettid has no preconditions.
+    let tid = || unsafe { libc::gettid() } as u64;
+    if thread.is_null() {
+        tid()
+    } else {
+        thread as u64
+    }
+}
 
 /// What a thread's word holds: it is outside, inside, or inside but in a function of the tool
 /// that waits until it can stop the others.
@@ -78,11 +91,11 @@ impl Drop for Stopped {
 /// Has all other threads stand still outside, or where they want the same. The calling thread
 /// may be inside, or none of the program's.
 pub(crate) fn stop_others() -> Stopped {
-    // SAFETY: gettid has no preconditions; a thread's own pointer is null or outlives this.
-    let (tid, thread) = unsafe { (libc::gettid(), Thread::current().as_ref()) };
+    // SAFETY: a thread's own pointer is null or outlives this.
+    let (number, thread) = unsafe { (own_number(), Thread::current().as_ref()) };
     assert_ne!(
         STOPPING.load(Ordering::SeqCst),
-        tid,
+        number,
         "this thread has stopped the others already"
     );
     let own = thread.map(inside);
@@ -90,7 +103,7 @@ pub(crate) fn stop_others() -> Stopped {
     if let (Some(own), INSIDE) = (own, was) {
         own.store(INSIDE_BUT_STOPPED, Ordering::SeqCst);
     }
-    let take = || STOPPING.compare_exchange(0, tid, Ordering::SeqCst, Ordering::SeqCst);
+    let take = || STOPPING.compare_exchange(0, number, Ordering::SeqCst, Ordering::SeqCst);
     while take().is_err() {
         std::thread::sleep(PAUSE);
     }
@@ -100,7 +113,7 @@ pub(crate) fn stop_others() -> Stopped {
     let stopped = Stopped(());
     if let Some(process) = Process::try_get() {
         let mut round = 0;
-        let is_inside = |state, of: i32| state == INSIDE && of != tid;
+        let is_inside = |state, of| state == INSIDE && of != Thread::current();
         while somebody(process, round % ROUNDS_BETWEEN_REQUESTS == 0, is_inside) {
             round += 1;
             std::thread::sleep(PAUSE);
@@ -128,7 +141,7 @@ fn wait(thread: &mut Thread, mut done: impl FnMut() -> bool) {
 /// thread has. The thread is inside afterwards, and nothing is translated.
 pub fn flush(process: &'static Process, thread: &mut Thread) {
     leave(thread);
-    let free = FLUSHING.compare_exchange(0, thread.tid, Ordering::SeqCst, Ordering::SeqCst);
+    let free = FLUSHING.compare_exchange(0, own_number(), Ordering::SeqCst, Ordering::SeqCst);
     if free.is_ok() {
         let mut round = 0;
         wait(thread, || {
@@ -149,9 +162,9 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
     enter(thread);
 }
 
-/// Whether there is a thread whose state and id are so; they are asked to come out if that is
+/// Whether there is a thread of which this is so; they are asked to come out if that is
 /// wanted.
-fn somebody(process: &Process, ask: bool, is_so: impl Fn(u64, i32) -> bool) -> bool {
+fn somebody(process: &Process, ask: bool, is_so: impl Fn(u64, *mut Thread) -> bool) -> bool {
     let threads = process
         .threads
         .lock()
@@ -160,7 +173,7 @@ fn somebody(process: &Process, ask: bool, is_so: impl Fn(u64, i32) -> bool) -> b
     for handle in threads.iter() {
         // SAFETY: the thread lives while it is listed, and the list is locked.
         let state = unsafe { inside(&*handle.thread) }.load(Ordering::SeqCst);
-        if is_so(state, handle.tid) {
+        if is_so(state, handle.thread) {
             found = true;
             if ask {
                 finish::request_stop(*handle);

@@ -311,14 +311,23 @@ impl Persistence {
 
         let directory = self.path.parent().unwrap_or(Path::new("/"));
         make_room(directory, bytes.len() as u64)?;
-        let draft = self.path.with_extension(std::process::id().to_string());
+        let draft = self.path.with_extension(draft_extension());
         let written = write_new(&draft, &bytes).and_then(|()| std::fs::rename(&draft, &self.path));
-        if written.is_err() {
+        let is_anothers = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
+        if written.as_ref().is_err_and(|error| !is_anothers(error)) {
             // It may not exist.
             let _ = std::fs::remove_file(&draft);
         }
         written
     }
+}
+
+/// What no other process that writes at the same time has: ids are repeated in other PID
+/// namespaces.
+fn draft_extension() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let moment = since.map_or(0, |since| since.as_nanos());
+    format!("{}-{moment}", std::process::id())
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {

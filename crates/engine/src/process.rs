@@ -90,10 +90,12 @@ impl std::ops::Deref for Process {
 /// How the process finds one of its threads.
 #[derive(Debug, Clone, Copy)]
 pub struct ThreadHandle {
-    /// The kernel's id.
+    /// The kernel's id in the namespace.
     pub tid: i32,
     /// The kernel's id of its process: a child may share the memory.
     pub process: i32,
+    /// The number of the PID namespace to which the ids belong: 0 is that of the process.
+    pub namespace: u32,
     /// Its state; valid while the handle is listed.
     pub thread: *mut Thread,
 }

@@ -297,7 +297,7 @@ pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
     }
     trace::thread_ends(thread);
     instrument::thread_ends(thread);
-    finish::leave_list(process, thread.tid);
+    finish::leave_list(process, thread);
     Thread::set_current(std::ptr::null_mut());
 }
 

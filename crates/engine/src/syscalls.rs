@@ -2,13 +2,18 @@
 //! touch what engine and program share: memory, threads, signals, the executable's name.
 
 mod beside;
+mod clone_request;
 mod execute;
 mod files;
+mod fork;
 mod memory;
+mod namespace;
 mod processes;
 mod signals;
+mod start_child;
 mod stopping;
 mod threads;
+mod vfork;
 
 use crate::emit::gpr;
 use crate::gates::RESTART;
@@ -145,10 +150,7 @@ fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outc
         }
         libc::SYS_execve | libc::SYS_execveat => Return(execute::execute(process, thread, call)),
         libc::SYS_arch_prctl => Return(threads::arch_prctl(process, thread, call)),
-        libc::SYS_set_tid_address => {
-            thread.clear_tid = call.arguments[0];
-            Return(i64::from(thread.tid))
-        }
+        libc::SYS_set_tid_address => Return(threads::set_tid_address(process, thread, call)),
         libc::SYS_set_robust_list => {
             thread.robust_list = call.arguments[0];
             Return(pass(process, call))

@@ -126,6 +126,8 @@ pub struct Thread {
     pub writing: bool,
     /// Where the thread runs.
     pub place: Place,
+    /// The number of the PID namespace in which it is: 0 is that of the process.
+    pub namespace: u32,
     /// System calls that are to be made again, behind a signal's handler.
     pub cut_short: Vec<CutShort>,
     /// The repeated string instruction in the cache that is being single-stepped, or 0, and how
@@ -192,6 +194,7 @@ impl Thread {
             actions,
             writing: false,
             place: Place::Process,
+            namespace: 0,
             cut_short: Vec::new(),
             repeating: (0, 0),
             exit_status: None,

@@ -88,7 +88,7 @@ pub(super) fn join(thread: &mut Thread) {
     }
     trace::thread_parks(thread);
     instrument::thread_ends(thread);
-    finish::leave_list(Process::get(), thread.tid);
+    finish::leave_list(Process::get(), thread);
     let departure = Departure::of(thread);
     CONCLUDED.fetch_add(1, Ordering::AcqRel);
     while PHASE.load(Ordering::Acquire) != LEAVING {

@@ -91,6 +91,18 @@ impl Actions {
         old
     }
 
+    /// Makes handlers the default, and takes all flags away (`CLONE_CLEAR_SIGHAND`).
+    pub fn forget_handlers(&self) {
+        for signal in 1..=64 {
+            let ignored = self.get(signal).handler == IGNORE;
+            let action = Action {
+                handler: if ignored { IGNORE } else { DEFAULT },
+                ..Action::default()
+            };
+            self.set(signal, action);
+        }
+    }
+
     /// Tells the kernel.
     fn install(&self, signal: i32, action: &Action) {
         if signal == libc::SIGKILL || signal == libc::SIGSTOP {

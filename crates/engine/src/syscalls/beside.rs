@@ -1,156 +1,238 @@
-//! A child process that shares its parent's memory for good (`CLONE_VM` without
-//! `CLONE_THREAD` and `CLONE_VFORK`) and runs beside it.
+//! A child that shares its parent's memory for good and runs beside it: a process (`CLONE_VM`
+//! without `CLONE_THREAD` and `CLONE_VFORK`), or a thread that differs from those that the
+//! engine's C library can start, for instance because it has a folder or a namespace of its own.
 //!
 //! It needs an engine thread's state that nobody else uses. So a thread of the engine's is
-//! started for it, which makes the child and waits: the child runs on that thread's stack and
-//! thread-local memory until it exits or executes a program, while the program's own thread
-//! goes on. In the trace it is a thread of its parent's.
+//! started for it, which lends it a stack and its thread-local memory, and waits until the child
+//! exits or executes a program. The child itself is made by the program's own thread, from which
+//! it inherits all that the kernel keeps for each thread, and which is its parent. In the trace
+//! it is a thread of its parent's.
 //!
-//! The thread does not wait as `vfork` does, which no debugger can stop: sanitizers look for
+//! The lender does not wait as `vfork` does, which no debugger can stop: sanitizers look for
 //! leaks in such a child, and stop all threads of their program before.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::processes::{Request, Seed, errno, list};
-use super::threads::set_program_fs;
+use super::clone_request::{Places, Request};
+use super::namespace::Relation;
+use super::processes::{Seed, list_as, tell_ids};
+use super::start_child::{raw_system_call, start_child};
+use super::threads::{clear_tid, set_program_fs, thread_pointer};
 use crate::process::Process;
 use crate::signals::set_kernel_mask;
 use crate::thread::{Place, Thread};
-use crate::{dispatch, finish, guarded, start, trace};
+use crate::{dispatch, finish, start, trace};
 
-/// What the child is given.
+/// What parent, child and lender share.
 struct Beside {
     process: &'static Process,
-    seed: Seed,
-    announce: SyncSender<i64>,
+    /// What the child starts with, which it takes.
+    seed: Mutex<Option<Seed>>,
+    relation: Relation,
+    is_thread: bool,
+    /// Whether the parent waits until the child has left the memory.
+    parent_waits: bool,
+    /// Tells the parent that it may go on. That it may be gone by then does no harm.
+    announce: SyncSender<()>,
+    /// [`HERE`] until the child has left the memory.
+    word: AtomicU32,
+    /// The id of the child, once it is known.
+    child: AtomicI32,
+    /// The child's thread, from when it is on the list to when it has come to its end in order.
+    listed: AtomicPtr<Thread>,
 }
 
-/// Starts the child. Returns its process id, or minus an errno.
-pub(super) fn start(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
+/// What the lender lends.
+struct Loan {
+    thread_pointer: u64,
+    stack: (u64, u64),
+}
+
+/// Starts the child. Returns its id, or minus an errno.
+pub(super) fn start(process: &'static Process, thread: &mut Thread, request: Request) -> i64 {
     let number = process.next_thread.fetch_add(1, Ordering::Relaxed) as u32;
-    let mut seed = Seed::new(process, thread, request, number);
-    if !request.has(libc::CLONE_SIGHAND) {
-        seed.actions = std::sync::Arc::new(thread.actions.duplicate());
-    }
-    let request = *request;
+    let is_thread = request.has(libc::CLONE_THREAD);
     trace::thread_created(thread, number);
-    let (announce, announced) = std::sync::mpsc::sync_channel(1);
+    if is_thread {
+        process.thread_count.fetch_add(1, Ordering::AcqRel);
+    }
     crate::signals::block_all();
-    let spawned = std::thread::Builder::new()
-        .stack_size(crate::instrument::thread_stack())
-        .spawn(move || {
-            let mut beside = Beside {
-                process,
-                seed,
-                announce,
-            };
-            wait_for_child(&mut beside);
-        });
-    let result = match spawned {
-        Ok(_detached) => announced.recv().unwrap_or(-i64::from(libc::EAGAIN)),
-        Err(error) => -i64::from(error.raw_os_error().unwrap_or(libc::EAGAIN)),
-    };
+    let result = make(process, thread, request, number);
     if result < 0 {
+        if is_thread {
+            process.thread_count.fetch_sub(1, Ordering::AcqRel);
+        }
         trace::thread_not_started(number);
-    } else if request.has(libc::CLONE_PARENT_SETTID) {
-        let _ = guarded::write(request.parent_tid, &(result as i32).to_le_bytes());
     }
     set_kernel_mask(thread.mask);
     result
 }
 
+fn make(process: &'static Process, thread: &Thread, request: Request, number: u32) -> i64 {
+    let (announce, announced) = sync_channel(1);
+    let beside = Arc::new(Beside {
+        process,
+        seed: Mutex::new(Some(Seed::new(process, thread, request.clone(), number))),
+        relation: Relation::new(thread, &request),
+        is_thread: request.has(libc::CLONE_THREAD),
+        parent_waits: request.has(libc::CLONE_VFORK),
+        announce,
+        word: AtomicU32::new(HERE),
+        child: AtomicI32::new(0),
+        listed: AtomicPtr::default(),
+    });
+    let (lend, lent) = sync_channel(1);
+    let shared = Arc::clone(&beside);
+    let spawned = std::thread::Builder::new()
+        .stack_size(crate::instrument::thread_stack())
+        .spawn(move || run_lender(&shared, &lend));
+    if let Err(error) = spawned {
+        return -i64::from(error.raw_os_error().unwrap_or(libc::EAGAIN));
+    }
+    let Ok(loan) = lent.recv() else {
+        return -i64::from(libc::EAGAIN);
+    };
+    let places = Places {
+        stack: loan.stack,
+        parent_tid: beside.relation.word(),
+        child_tid: beside.word.as_ptr() as u64,
+        thread_pointer: loan.thread_pointer,
+    };
+    let call = request.kernel_call(libc::CLONE_CHILD_CLEARTID, libc::CLONE_VFORK, places);
+    let argument = Arc::as_ptr(&beside).cast_mut().cast();
+    // SAFETY: the lender keeps the stack, its thread-local memory and what is shared until the
+    // child has left the memory, and does nothing but wait.
+    let child = unsafe { start_child(&call, run, argument) };
+    if child < 0 {
+        beside.word.store(0, Ordering::Release);
+        wake(&beside.word);
+        return child;
+    }
+    beside.child.store(child as i32, Ordering::Release);
+    // The lender drops the last other one, should the child be killed before it speaks.
+    drop(beside);
+    let _ = announced.recv();
+    child
+}
+
 /// What a child's word holds until the child has left the memory.
 const HERE: u32 = 1;
 
-/// Makes the child, and waits until it has left this thread's memory alone.
-fn wait_for_child(beside: &mut Beside) {
+/// Lends the child what it needs, and waits until it has left that alone.
+fn run_lender(beside: &Beside, lend: &SyncSender<Loan>) {
     const STACK: usize = 512 << 10;
-    let request = beside.seed.request;
     let mut stack: Vec<u128> = vec![0; STACK / 16];
-    let handled = (libc::CLONE_CHILD_CLEARTID
-        | libc::CLONE_CHILD_SETTID
-        | libc::CLONE_PARENT_SETTID
-        | libc::CLONE_SETTLS) as u64;
-    let flags = request.flags & !handled | libc::CLONE_CHILD_CLEARTID as u64 | request.exit_signal;
-    let word = AtomicU32::new(HERE);
-    // SAFETY: the child runs on `stack`, which outlives its use of this memory, because this
-    // thread waits until then.
-    let child = unsafe {
-        let top = stack.as_mut_ptr().add(stack.len());
-        libc::clone(
-            run,
-            top.cast(),
-            flags as u32 as i32,
-            (&raw mut *beside).cast(),
-            request.pid_file as *mut i32,
-            std::ptr::null_mut::<libc::c_void>(),
-            word.as_ptr(),
-        )
+    let loan = Loan {
+        thread_pointer: thread_pointer(),
+        stack: (stack.as_mut_ptr() as u64, STACK as u64),
     };
-    if child > 0 {
-        wait_until_left(&word, child);
-        // It may have been killed.
-        finish::leave_list(beside.process, child);
-    } else {
-        // The parent may be gone by now; nobody waits then.
-        let _ = beside.announce.send(-i64::from(errno()));
+    // From when the parent has this on, the child may use this thread's memory.
+    if lend.send(loan).is_err() {
+        return;
+    }
+    wait_until_left(beside);
+    let left = beside.listed.load(Ordering::Acquire);
+    // SAFETY: the child has been killed, or executes another program. What it kept on its stack
+    // is still there, and nobody uses it any more.
+    if let Some(thread) = unsafe { left.as_mut() } {
+        finish::leave_list(beside.process, thread);
+        clear_tid(beside.process, thread);
+    }
+    if beside.parent_waits {
+        let _ = beside.announce.send(());
     }
 }
 
 /// Waits until the kernel clears the word, as it does when the child exits or executes a
 /// program. Some kernels leave it as it is where a core is dumped; then the child is gone
 /// when its parent has heard of it.
-fn wait_until_left(word: &AtomicU32, child: i32) {
+///
+/// The child uses this thread's `errno`, so that nothing here may.
+fn wait_until_left(beside: &Beside) {
+    const NO_SUCH_PROCESS: i64 = -(libc::ESRCH as i64);
     let a_second = libc::timespec {
         tv_sec: 1,
         tv_nsec: 0,
     };
-    while word.load(Ordering::Acquire) == HERE {
+    let futex = [
+        beside.word.as_ptr() as u64,
+        libc::FUTEX_WAIT as u64,
+        u64::from(HERE),
+        &raw const a_second as u64,
+        0,
+    ];
+    // SAFETY: no preconditions.
+    let own = unsafe { raw_system_call(libc::SYS_getpid, [0; 5]) } as u64;
+    while beside.word.load(Ordering::Acquire) == HERE {
         // SAFETY: the word lives as long as this call. The kernel wakes it as a shared one.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                word.as_ptr(),
-                libc::FUTEX_WAIT,
-                HERE,
-                &raw const a_second,
-            )
-        };
+        let result = unsafe { raw_system_call(libc::SYS_futex, futex) };
+        let child = beside.child.load(Ordering::Acquire) as u64;
+        if result == 0 || child == 0 {
+            continue;
+        }
         // SAFETY: signal 0 only asks.
-        if result != 0 && unsafe { libc::kill(child, 0) } != 0 && errno() == libc::ESRCH {
+        let asked = unsafe {
+            match beside.is_thread {
+                true => raw_system_call(libc::SYS_tgkill, [own, child, 0, 0, 0]),
+                false => raw_system_call(libc::SYS_kill, [child, 0, 0, 0, 0]),
+            }
+        };
+        if asked == NO_SUCH_PROCESS {
             return;
         }
     }
 }
 
-extern "C" fn run(argument: *mut libc::c_void) -> i32 {
-    // SAFETY: `wait_for_child` passes this, and waits.
-    let beside = unsafe { &mut *argument.cast::<Beside>() };
+fn wake(word: &AtomicU32) {
+    let futex = [word.as_ptr() as u64, libc::FUTEX_WAKE as u64, 1, 0, 0];
+    // SAFETY: waking has no effect on memory.
+    unsafe { raw_system_call(libc::SYS_futex, futex) };
+}
+
+unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
+    // SAFETY: `make` passes this, and the lender keeps it.
+    let beside = unsafe { &*argument.cast::<Beside>() };
     let process = beside.process;
     let _stack = start::SignalStack::install();
-    let mut thread = beside.seed.plant(process);
-    thread.place = Place::Beside;
-    Thread::set_current(&raw mut thread);
-    list(process, &mut thread);
-    trace::thread_starts(&mut thread, Some(beside.seed.parent));
-    crate::instrument::thread_starts(&thread);
-    let request = beside.seed.request;
-    if request.has(libc::CLONE_CHILD_SETTID) {
-        trace::memory_written(&mut thread, request.child_tid, 4);
-        let _ = guarded::write(request.child_tid, &thread.tid.to_le_bytes());
+    let seed = beside
+        .seed
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    let mut seed = seed.expect("there is one child to take it");
+    let mut thread = seed.plant(process);
+    if !beside.is_thread {
+        thread.place = Place::Beside;
     }
-    set_program_fs(process, &mut thread, beside.seed.fs);
-    // The parent may be gone by now; nobody waits then.
-    let _ = beside.announce.send(i64::from(thread.tid));
+    let ids = beside.relation.of_child(thread.tid);
+    thread.namespace = ids.own;
+    Thread::set_current(&raw mut thread);
+    list_as(process, &mut thread, ids.ids, ids.namespace);
+    beside.listed.store(&raw mut thread, Ordering::Release);
+    if seed.request.clears_handlers() {
+        thread.actions.forget_handlers();
+    }
+    trace::thread_starts(&mut thread, Some(seed.parent));
+    crate::instrument::thread_starts(&thread);
+    if beside.is_thread {
+        crate::debug::thread_starts(&thread);
+    }
+    tell_ids(&mut thread, &seed.request, ids.ids.1);
+    set_program_fs(process, &mut thread, seed.fs);
+    if !beside.parent_waits {
+        let _ = beside.announce.send(());
+    }
     set_kernel_mask(thread.mask);
     let status = dispatch::run(&mut thread);
     if thread.place == Place::Process {
-        // It has forked, and this is the new process.
+        // It is a thread of its parent's, or has forked, and this is the new process.
         start::end_thread(process, &mut thread, status);
     } else {
         leave(process, &mut thread);
     }
+    beside.listed.store(std::ptr::null_mut(), Ordering::Release);
     status
 }
 
@@ -160,5 +242,5 @@ pub(crate) fn leave(process: &Process, thread: &mut Thread) {
     super::announce_end(process, thread);
     trace::thread_ends(thread);
     crate::instrument::thread_ends(thread);
-    finish::leave_list(process, thread.tid);
+    finish::leave_list(process, thread);
 }

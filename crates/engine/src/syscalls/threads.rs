@@ -3,7 +3,7 @@
 use super::{Call, Outcome, pass};
 use crate::guarded;
 use crate::process::Process;
-use crate::thread::Thread;
+use crate::thread::{Place, Thread};
 
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
@@ -43,6 +43,20 @@ pub(super) fn arch_prctl(process: &Process, thread: &mut Thread, call: &Call) ->
         _ if ARCH_SHADOW_STACK.contains(&code) => INVALID,
         _ => pass(process, call),
     }
+}
+
+/// The engine's own FS base of this thread: the ABI has it at its own start.
+pub(super) fn thread_pointer() -> u64 {
+    let own;
+    // SAFETY: reads a word that is always there.
+    unsafe {
+        std::arch::asm!(
+            "mov {own}, fs:[0x10]",
+            own = out(reg) own,
+            options(nostack, readonly)
+        );
+    }
+    own
 }
 
 /// Sets the program's FS base of this thread.
@@ -88,14 +102,31 @@ pub(super) fn exit(thread: &mut Thread, call: &Call) -> Outcome {
 /// clear-tid word. After that the program may free the thread's stack.
 pub(crate) fn announce_end(process: &Process, thread: &mut Thread) {
     release_robust_list(process, thread);
-    let word = std::mem::take(&mut thread.clear_tid);
     let exit = unspool_events::Event::Sync {
         operation: unspool_events::SyncOperation::ThreadExit,
-        object: word,
+        object: thread.clear_tid,
     };
     crate::trace::event(thread, &exit);
+    if thread.clear_tid != 0 {
+        crate::trace::memory_written(thread, thread.clear_tid, 4);
+    }
+    clear_tid(process, thread);
+}
+
+/// `set_tid_address`. The word of a child in its parent's place is the kernel's to clear.
+pub(super) fn set_tid_address(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
+    if thread.place == Place::ParentsPlace {
+        return pass(process, call);
+    }
+    thread.clear_tid = call.arguments[0];
+    i64::from(thread.tid)
+}
+
+/// Clears the word that says that a thread is there, and wakes whoever waits for that, unless
+/// it has been done.
+pub(super) fn clear_tid(process: &Process, thread: &mut Thread) {
+    let word = std::mem::take(&mut thread.clear_tid);
     if word != 0 {
-        crate::trace::memory_written(thread, word, 4);
         let _ = guarded::write(word, &[0; 4]);
         wake(process, word, 1);
     }

@@ -133,6 +133,7 @@ pub(crate) fn thread_created(thread: &mut Thread, number: u32) {
 /// that readers do not wait for it.
 pub(crate) fn thread_not_started(number: u32) {
     if let Some(tracer) = tracer() {
+        tracer.abandon(number);
         let encoder = lock(&tracer.writer).thread(ThreadId(number));
         encoder.finish();
     }

@@ -47,6 +47,14 @@ impl Tracer {
         }
     }
 
+    /// A thread could not be started. Who asks all threads must not wait for it.
+    pub(in crate::trace) fn abandon(&self, thread: u32) {
+        if self.ownership.is_on() {
+            let state = &self.ownership.public(thread).state;
+            state.fetch_or(SAFE, Ordering::SeqCst);
+        }
+    }
+
     /// The thread leaves translated code for a while that may be long.
     pub(in crate::trace) fn enter_safe(&self, thread: &mut Thread) {
         if self.ownership.is_on() {

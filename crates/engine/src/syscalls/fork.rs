@@ -1,0 +1,157 @@
+//! A child with a copy of the memory.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+
+use super::clone_request::{KernelCall, Places, Request};
+use super::processes::{errno, list};
+use super::start_child::raw_system_call;
+use super::threads::{set_program_fs, thread_pointer};
+use crate::emit::gpr;
+use crate::instrument::Instrumenter;
+use crate::process::Process;
+use crate::signals::set_kernel_mask;
+use crate::thread::{Place, Thread};
+use crate::{guarded, trace};
+
+/// Makes the child. Locks are held meanwhile, so that it finds what they protect whole.
+pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
+    crate::signals::block_all();
+    trace::before_fork(thread);
+    crate::instrument::before_fork(thread);
+    let child = {
+        let mut code = process.code();
+        crate::lending::before_fork(&mut code);
+        let _break = process.program_break.lock();
+        let mut threads = process
+            .threads
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let actions = thread.actions.freeze();
+        let _trace = trace::freeze();
+        let _tool = Instrumenter::get().map(Instrumenter::freeze);
+        let child = copy_process(request);
+        crate::lending::after_fork(&mut code, child as i32);
+        drop(actions);
+        if child == 0 {
+            // SAFETY: gettid has no preconditions.
+            thread.tid = unsafe { libc::gettid() };
+            threads.clear();
+        }
+        child
+    };
+    if child == 0 {
+        begin_child(process, thread, request);
+    } else if child > 0 && request.has(libc::CLONE_PARENT_SETTID) {
+        let _ = guarded::write(request.parent_tid, &(child as i32).to_le_bytes());
+    }
+    trace::after_fork(thread, child);
+    if child == 0 {
+        crate::instrument::after_fork(thread);
+    } else {
+        crate::instrument::after_fork_in_parent(thread, child);
+    }
+    set_kernel_mask(thread.mask);
+    child
+}
+
+/// The thread is the child's only one.
+fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request) {
+    process.thread_count.store(1, Ordering::Release);
+    process.forked.store(1, Ordering::Release);
+    // A thread that was ending the parent is not here to end this process.
+    process.ending.store(0, Ordering::Release);
+    thread.place = Place::Process;
+    thread.namespace = 0;
+    crate::flush::forget_others();
+    crate::detach::forget_others(thread);
+    crate::debug::after_fork(process);
+    list(process, thread);
+    if request.clears_handlers() {
+        thread.actions.forget_handlers();
+    }
+    thread.robust_list = 0;
+    thread.clear_tid = if request.has(libc::CLONE_CHILD_CLEARTID) {
+        request.child_tid
+    } else {
+        0
+    };
+    if request.has(libc::CLONE_CHILD_SETTID) {
+        let _ = guarded::write(request.child_tid, &thread.tid.to_le_bytes());
+    }
+    if request.stack != 0 {
+        thread.set_register(gpr::RSP, request.stack);
+    }
+    if request.has(libc::CLONE_SETTLS) {
+        set_program_fs(process, thread, request.tls);
+    }
+}
+
+/// The engine's memory is shared with nobody else, so the kernel makes a copy of it, and the
+/// child goes on where its parent is. The C library's own `fork` leads there: it keeps the
+/// engine's allocator usable in the child, and takes the stacks of the threads that are not
+/// there for free ones.
+fn copy_process(request: &Request) -> i64 {
+    const NOWHERE: Places = Places {
+        stack: (0, 0),
+        parent_tid: 0,
+        child_tid: 0,
+        thread_pointer: 0,
+    };
+    let mut call = request.kernel_call(0, 0, NOWHERE);
+    CALL.set(&raw mut call);
+    // SAFETY: the engine's locks are held, the C library takes its own.
+    let child = unsafe { libc::fork() };
+    assert!(
+        CALL.replace(std::ptr::null_mut()).is_null(),
+        "the C library forks by `_Fork`"
+    );
+    if child < 0 {
+        -i64::from(errno())
+    } else {
+        i64::from(child)
+    }
+}
+
+thread_local! {
+    /// How this thread is about to fork, if not in the usual way.
+    static CALL: Cell<*mut KernelCall> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// What the C library's `fork` calls between its own preparations and their end. It is the
+/// only part that knows flags, and this one knows those that the program has given.
+///
+/// The allocator is locked meanwhile, so that nothing may be allocated here.
+///
+/// glibc keeps the thread's id in its control block. That it is there is looked at, because
+/// only a convention says so.
+///
+/// # Safety
+/// To be called by `fork` alone.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn _Fork() -> libc::pid_t {
+    let mut plain = KernelCall::plain_fork();
+    // SAFETY: `copy_process` has set it to a call that lives until `fork` returns.
+    let call = unsafe { CALL.replace(std::ptr::null_mut()).as_mut() }.unwrap_or(&mut plain);
+    if let Some(word) = own_id_word() {
+        call.keep_id_in(word);
+    }
+    // SAFETY: the child has a copy of the memory, and goes on here.
+    let child = unsafe { raw_system_call(call.number, call.arguments()) };
+    if child < 0 {
+        // SAFETY: errno is this thread's.
+        unsafe { *libc::__errno_location() = -child as i32 };
+        return -1;
+    }
+    child as libc::pid_t
+}
+
+/// Where glibc keeps the id of the calling thread.
+fn own_id_word() -> Option<u64> {
+    const PLACE_OF_ID: u64 = 0x2d0;
+    let word = thread_pointer() + PLACE_OF_ID;
+    // SAFETY: the control block is larger on all versions of glibc.
+    let id = unsafe { *(word as *const i32) };
+    // A child that shares the memory runs with the block of one of its parent's threads.
+    (id > 0).then_some(word)
+}

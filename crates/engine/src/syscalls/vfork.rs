@@ -1,0 +1,130 @@
+//! A child that shares the memory while its parent's thread waits: a real one, so that
+//! `posix_spawn` sees its child's errors. It runs on an engine stack of its own, with the
+//! waiting thread's thread-local state.
+
+use std::sync::Arc;
+
+use super::clone_request::{Places, Request, is_writable};
+use super::namespace::Relation;
+use super::processes::{actions_of_child, list_as, tell_ids};
+use super::start_child::start_child;
+use super::threads::set_program_fs;
+use crate::emit::gpr;
+use crate::process::Process;
+use crate::signals::set_kernel_mask;
+use crate::slots::{Slots, slots};
+use crate::thread::{Place, Thread};
+use crate::{dispatch, finish, start, trace};
+
+/// What a child between `vfork` and `execve` is given.
+struct VforkChild<'a> {
+    parent: *const Thread,
+    request: &'a Request,
+    relation: Relation,
+    /// The child's thread, once it is on the list.
+    listed: *const Thread,
+}
+
+// What it saves is large, and must not become part of every system call's frame.
+#[inline(never)]
+pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
+    const STACK: usize = 256 << 10;
+    let mut saved = Box::<Slots>::new_uninit();
+    // SAFETY: the slots belong to this thread; they are plain data.
+    let mut saved = unsafe {
+        saved.as_mut_ptr().copy_from_nonoverlapping(thread.slots, 1);
+        saved.assume_init()
+    };
+    let depth = crate::instrument::functions::depth();
+    let mut stack: Vec<u128> = vec![0; STACK / 16];
+    let mut child = VforkChild {
+        parent: thread,
+        request,
+        relation: Relation::new(thread, request),
+        listed: std::ptr::null(),
+    };
+    // The kernel clears this word itself, however the child leaves.
+    let clears = request.has(libc::CLONE_CHILD_CLEARTID) && is_writable(request.child_tid);
+    let call = request.kernel_call(
+        if clears {
+            libc::CLONE_CHILD_CLEARTID
+        } else {
+            0
+        },
+        0,
+        Places {
+            stack: (stack.as_mut_ptr() as u64, STACK as u64),
+            parent_tid: child.relation.word(),
+            child_tid: if clears { request.child_tid } else { 0 },
+            thread_pointer: 0,
+        },
+    );
+    crate::signals::block_all();
+    // SAFETY: the child runs on `stack`, which outlives it or its use of this memory, because
+    // the kernel keeps this thread waiting until then.
+    let result = unsafe { start_child(&call, run_vfork_child, (&raw mut child).cast()) };
+    // SAFETY: as above; the child has left this memory. What it recorded stays.
+    unsafe {
+        saved.buffer = (*thread.slots).buffer;
+        saved.clock = (*thread.slots).clock;
+        saved.counters = (*thread.slots).counters;
+        saved.buffers = (*thread.slots).buffers;
+        saved.activations = (*thread.slots).activations;
+        thread.slots.copy_from_nonoverlapping(&raw const *saved, 1);
+    }
+    crate::instrument::functions::forget_deeper(depth);
+    Thread::set_current(thread);
+    // It may have been killed.
+    finish::leave_list(Process::get(), child.listed);
+    trace::forked(thread, result);
+    if result > 0 && clears {
+        trace::memory_written(thread, request.child_tid, 4);
+    }
+    if result > 0 && request.has(libc::CLONE_SETTLS) {
+        trace::thread_pointer_changed(thread, saved.program_fs);
+    }
+    set_kernel_mask(thread.mask);
+    result
+}
+
+unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
+    // SAFETY: `vfork` passes a `VforkChild` that lives while its thread waits.
+    let (parent, child) = unsafe {
+        let child = &mut *argument.cast::<VforkChild<'_>>();
+        (&*child.parent, child)
+    };
+    let request = child.request;
+    let actions = actions_of_child(parent, request);
+    let mut thread = Thread::new(parent.number, parent.mask, Arc::clone(&actions));
+    thread.place = Place::ParentsPlace;
+    thread.trace = parent.trace;
+    thread.alternate_stack = parent.alternate_stack;
+    debug_assert_eq!(thread.slots, slots());
+    Thread::set_current(&raw mut thread);
+    thread.set_register(gpr::RAX, 0);
+    if request.stack != 0 {
+        thread.set_register(gpr::RSP, request.stack);
+    }
+    let ids = child.relation.of_child(thread.tid);
+    thread.namespace = ids.own;
+    child.listed = &raw const thread;
+    list_as(Process::get(), &mut thread, ids.ids, ids.namespace);
+    if request.clears_handlers() {
+        actions.forget_handlers();
+    }
+    trace::vfork_child_starts(&mut thread);
+    tell_ids(&mut thread, request, ids.ids.1);
+    if request.has(libc::CLONE_SETTLS) {
+        set_program_fs(Process::get(), &mut thread, request.tls);
+    }
+    set_kernel_mask(thread.mask);
+    let status = dispatch::run(&mut thread);
+    if thread.place == Place::Process {
+        // It has forked, and this is the new process.
+        start::end_thread(Process::get(), &mut thread, status);
+    } else {
+        trace::vfork_child_leaves(&mut thread);
+        finish::leave_list(Process::get(), &raw const thread);
+    }
+    status
+}
