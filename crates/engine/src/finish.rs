@@ -121,6 +121,18 @@ pub fn end_process(thread: &mut Thread, status: i32) -> ! {
     }
 }
 
+/// The last thread ends, and the process with it, as the kernel kills its first thread: without
+/// a core dump.
+pub fn end_by_signal(thread: &mut Thread, signal: i32) -> ! {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel reads one structure.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+    signals::deliver::die(thread, signal)
+}
+
 /// How the program in this process comes to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {

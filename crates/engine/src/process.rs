@@ -73,7 +73,8 @@ pub struct Facts {
     pub ending: AtomicUsize,
     /// Set in a process that was forked by an observed one.
     pub forked: AtomicUsize,
-    /// The exit status of the first thread, which is the process's when the last thread ends.
+    /// The exit status of the first thread, which older kernels make the process's when the last
+    /// thread ends.
     pub first_status: AtomicU64,
     /// The trace, if one is made.
     pub trace: Option<Tracer>,

@@ -22,6 +22,7 @@ use crate::persist::{self, Persistence};
 use crate::plan::{self, Plan};
 use crate::process::{Code, Process};
 use crate::regions::{Regions, View};
+use crate::seccomp::succession;
 use crate::signals::actions::Actions;
 use crate::syscalls::{announce_end, list_thread, set_program_fs};
 use crate::thread::Thread;
@@ -157,6 +158,7 @@ fn run_with_stack(
     let _stack = SignalStack::install();
     let mask = crate::signals::exact_mask();
     let mut thread = Thread::new(0, mask, Arc::clone(&process.actions));
+    succession::start(&thread);
     gates::initialise_vectors(thread.slots, vectors);
     thread.set_register(gpr::RSP, loaded.stack_pointer);
     thread.set_pc(loaded.entry);
@@ -282,18 +284,42 @@ fn dynamic_loader(loaded: &LoadedProgram) -> Range<u64> {
     first.address..last.address + last.size
 }
 
+/// Whether a process that its threads leave one by one ends as the last of them did. Before
+/// Linux 6.0 it ended as the first one did.
+fn last_thread_decides() -> bool {
+    const SINCE: u32 = 6;
+    // SAFETY: all fields are arrays of characters.
+    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one structure.
+    unsafe { libc::uname(&raw mut names) };
+    let digit = |&letter: &libc::c_char| char::from(letter as u8).to_digit(10);
+    let digits = names.release.iter().map_while(digit);
+    digits.fold(0, |number, digit| number * 10 + digit) >= SINCE
+}
+
+/// Marks a thread's status that is the number of the signal that has killed it alone.
+const KILLED: u64 = 1 << 32;
+
 /// Ends a thread of the program. Returns only if others go on.
 pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
     crate::signals::block_all();
+    let status = match thread.killed_by {
+        0 => status as u32 as u64,
+        signal => KILLED | signal as u64,
+    };
     if thread.number == 0 {
-        process
-            .first_status
-            .store(status as u32 as u64, Ordering::Release);
+        process.first_status.store(status, Ordering::Release);
     }
-    announce_end(process, thread);
+    announce_end(thread);
     if process.thread_count.fetch_sub(1, Ordering::AcqRel) == 1 {
-        let status = process.first_status.load(Ordering::Acquire) as i32;
-        finish::end_process(thread, status);
+        let status = match last_thread_decides() {
+            true => status,
+            false => process.first_status.load(Ordering::Acquire),
+        };
+        if status & KILLED != 0 {
+            finish::end_by_signal(thread, status as i32);
+        }
+        finish::end_process(thread, status as i32);
     }
     trace::thread_ends(thread);
     instrument::thread_ends(thread);
@@ -450,8 +476,9 @@ static OPEN: AtomicI32 = AtomicI32::new(-1);
 #[must_use]
 pub fn continuation(arguments: &[std::ffi::OsString]) -> Option<(Plan, Program)> {
     use std::os::unix::ffi::OsStrExt;
-    let first = arguments.get(1)?;
-    let mut rest = arguments.get(2..)?;
+    let mut rest = arguments.get(1..)?;
+    succession::take(&mut rest)?;
+    let first = rest.split_off_first()?;
     if first == plan::CONTINUE_OPEN {
         let number = rest.split_off_first()?.to_str()?.parse().ok()?;
         OPEN.store(number, Ordering::Relaxed);

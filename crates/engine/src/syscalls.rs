@@ -19,7 +19,7 @@ use crate::emit::gpr;
 use crate::gates::RESTART;
 use crate::process::Process;
 use crate::thread::{CutShort, Thread};
-use crate::{code_pages, debug, instrument, trace};
+use crate::{code_pages, debug, instrument, seccomp, trace};
 
 pub(crate) use beside::leave as leave_beside;
 pub(crate) use memory::whole_pages;
@@ -49,7 +49,8 @@ pub(crate) struct Call {
 /// Executes the system call at the end of which the thread stands.
 pub fn system_call(process: &'static Process, thread: &mut Thread) {
     let mut call = Call {
-        number: thread.register(gpr::RAX),
+        // The kernel takes no more of it.
+        number: i64::from(thread.register(gpr::RAX) as i32) as u64,
         arguments: [gpr::RDI, gpr::RSI, gpr::RDX, 10, 8, 9].map(|number| thread.register(number)),
     };
     // What the processor does on `syscall`.
@@ -132,10 +133,10 @@ fn interrupted_by_engine(thread: &Thread, result: i64) -> bool {
 
 fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome {
     use Outcome::Return;
-    let Ok(number) = i64::try_from(call.number) else {
-        return Return(-i64::from(libc::ENOSYS));
-    };
-    match number {
+    if let Some(outcome) = seccomp::enforce::judge(process, thread, call) {
+        return outcome;
+    }
+    match call.number as i64 {
         libc::SYS_mmap => Return(memory::map(process, call, thread.pc())),
         libc::SYS_munmap => Return(memory::unmap(process, call)),
         libc::SYS_mprotect | libc::SYS_pkey_mprotect => Return(memory::protect(process, call)),
@@ -157,9 +158,9 @@ fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outc
         }
         // glibc does without where the kernel lacks it; the engine's own threads use it.
         SYS_RSEQ => Return(-i64::from(libc::ENOSYS)),
-        libc::SYS_prctl => Return(threads::prctl(process, call)),
+        libc::SYS_prctl => Return(threads::prctl(process, thread, call)),
         libc::SYS_ptrace => Return(stopping::trace(process, thread, call)),
-        libc::SYS_seccomp => Return(threads::seccomp(process, call)),
+        libc::SYS_seccomp => Return(seccomp::install::seccomp(process, thread, call)),
         libc::SYS_rt_sigaction => Return(signals::set_action(thread, call)),
         libc::SYS_rt_sigprocmask => Return(signals::set_mask(thread, call)),
         libc::SYS_sigaltstack => Return(signals::set_alternate_stack(thread, call)),
@@ -187,6 +188,23 @@ fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outc
 }
 
 const SYS_RSEQ: i64 = 334;
+
+/// Makes a call that the program has not asked for, and no filter of the program's judges.
+///
+/// # Safety
+/// The call must be one that leaves engine memory alone, and returns in this thread.
+pub(crate) unsafe fn own_call(number: i64, arguments: [u64; 6]) -> i64 {
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: as the caller promises.
+    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
+    match result {
+        -1 => {
+            let error = std::io::Error::last_os_error().raw_os_error();
+            -i64::from(error.unwrap_or(libc::EINVAL))
+        }
+        _ => result,
+    }
+}
 
 /// Lets the kernel do it.
 pub(crate) fn pass(process: &Process, call: &Call) -> i64 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::cache::{Cache, FLAGS, Loan};
 use crate::guarded;
+use crate::seccomp::ThreadFilters;
 use crate::signals::actions::Actions;
 use crate::slots::{Slots, slots};
 
@@ -122,6 +123,8 @@ pub struct Thread {
     pub trap_due: TrapDue,
     /// What signals do in this process.
     pub actions: Arc<Actions>,
+    /// What judges the thread's system calls.
+    pub filters: Arc<ThreadFilters>,
     /// Whether the thread is writing the trace, so that a broken pipe is the trace's own.
     pub writing: bool,
     /// Where the thread runs.
@@ -135,6 +138,8 @@ pub struct Thread {
     pub repeating: (u64, u32),
     /// Set by `exit`.
     pub exit_status: Option<i32>,
+    /// The signal that has killed this thread alone, or 0.
+    pub killed_by: i32,
     /// The trace of this thread; null if there is none. A child between `vfork` and
     /// `execve` uses its parent's.
     pub trace: *mut crate::trace::ThreadTrace,
@@ -192,12 +197,14 @@ impl Thread {
             detach: crate::detach::OfThread::default(),
             trap_due: TrapDue::default(),
             actions,
+            filters: Arc::default(),
             writing: false,
             place: Place::Process,
             namespace: 0,
             cut_short: Vec::new(),
             repeating: (0, 0),
             exit_status: None,
+            killed_by: 0,
             trace: std::ptr::null_mut(),
         }
     }

@@ -318,7 +318,7 @@ fn asynchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mu
     }
     thread.signal = Some(PendingSignal {
         number: signal,
-        info: *info,
+        info: crate::seccomp::as_the_program_sees_it(thread, signal, info),
         fault: None,
     });
     context.hold_signals();

@@ -21,6 +21,7 @@ use super::processes::{Seed, list_as, tell_ids};
 use super::start_child::{raw_system_call, start_child};
 use super::threads::{clear_tid, set_program_fs, thread_pointer};
 use crate::process::Process;
+use crate::seccomp::install::catch_up;
 use crate::signals::set_kernel_mask;
 use crate::thread::{Place, Thread};
 use crate::{dispatch, finish, start, trace};
@@ -138,7 +139,7 @@ fn run_lender(beside: &Beside, lend: &SyncSender<Loan>) {
     // is still there, and nobody uses it any more.
     if let Some(thread) = unsafe { left.as_mut() } {
         finish::leave_list(beside.process, thread);
-        clear_tid(beside.process, thread);
+        clear_tid(thread);
     }
     if beside.parent_waits {
         let _ = beside.announce.send(());
@@ -210,6 +211,7 @@ unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
     thread.namespace = ids.own;
     Thread::set_current(&raw mut thread);
     list_as(process, &mut thread, ids.ids, ids.namespace);
+    catch_up(process, &thread, &seed.filters);
     beside.listed.store(&raw mut thread, Ordering::Release);
     if seed.request.clears_handlers() {
         thread.actions.forget_handlers();
@@ -239,7 +241,7 @@ unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
 /// The child is about to exit or to execute a program.
 pub(crate) fn leave(process: &Process, thread: &mut Thread) {
     crate::signals::block_all();
-    super::announce_end(process, thread);
+    super::announce_end(thread);
     trace::thread_ends(thread);
     crate::instrument::thread_ends(thread);
     finish::leave_list(process, thread);

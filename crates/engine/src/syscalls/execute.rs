@@ -11,6 +11,7 @@ use super::{Call, files};
 use crate::descriptors::copy_to_stay;
 use crate::loader::{self, Kind};
 use crate::process::Process;
+use crate::seccomp::succession;
 use crate::signals::{actions, set_exact_mask, set_kernel_mask};
 use crate::thread::{Place, Thread};
 use crate::{detach, guarded, plan, trace};
@@ -47,8 +48,8 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     crate::instrument::executes(thread, &path, &arguments);
     let is_child = thread.place != Place::Process || process.forked.load(Ordering::Acquire) != 0;
     let native = runs_natively(&kind)
-        || process.plan.leave_children && is_child
-        || detach::is_to_be_traced(thread);
+        || detach::is_to_be_traced(thread)
+        || process.plan.leave_children && is_child && may_be_left(thread);
     let name = |path: &Path| CString::new(path.as_os_str().as_bytes());
     let (Ok(program), Ok(found)) = (name(&path), name(&found_at)) else {
         return INVALID;
@@ -61,6 +62,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
             carried = open_to_stay(&found);
         }
         let mut own = vec![c"unspool".to_owned()];
+        own.extend(succession::encode(thread));
         own.extend(plan::continuation(carried.as_ref().map(AsRawFd::as_raw_fd)));
         own.push(process.plan.encode());
         own.push(program);
@@ -82,9 +84,18 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     };
     let (argv, envp) = (pointers(&arguments), pointers(&environment));
     detach::become_traced(thread);
-    // SAFETY: the lists end with null and their strings live until the call returns.
-    unsafe { libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
-    let error = errno();
+    let left = match native {
+        true => succession::leave_to_kernel(thread),
+        false => Ok(()),
+    };
+    let error = match left {
+        // SAFETY: the lists end with null and their strings live until the call returns.
+        Ok(()) => unsafe {
+            libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr());
+            errno()
+        },
+        Err(error) => error,
+    };
     drop(carried);
     detach::after_failed_execute(process, thread, error);
     if thread.place == Place::ParentsPlace {
@@ -93,6 +104,18 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     actions::undo_exec(&thread.actions);
     set_kernel_mask(thread.mask);
     -i64::from(error)
+}
+
+/// Whether a child may run natively: the kernel must be able to judge its calls.
+fn may_be_left(thread: &Thread) -> bool {
+    let possible = succession::can_be_left(thread);
+    if !possible {
+        crate::finish::say(
+            "unspool: a child is observed all the same: it is under a seccomp filter that the \
+             kernel does not take once more, or for which a supervisor answers",
+        );
+    }
+    possible
 }
 
 fn runs_natively(kind: &Kind) -> bool {

@@ -52,6 +52,12 @@ fn kernel(process: &Process, number: i64, arguments: [u64; 6]) -> i64 {
     unsafe { process.gates.call_kernel(number as u64, &arguments) }
 }
 
+/// The same for what the program has not asked for.
+fn own(number: i64, arguments: [u64; 6]) -> i64 {
+    // SAFETY: as in `kernel`.
+    unsafe { super::own_call(number, arguments) }
+}
+
 fn succeeded(result: i64) -> bool {
     !(-4095..0).contains(&result)
 }
@@ -279,13 +285,12 @@ pub(super) fn set_break(process: &Process, call: &Call) -> i64 {
             u64::MAX,
             0,
         ];
-        if kernel(process, libc::SYS_mmap, arguments) != old_end as i64 {
+        if own(libc::SYS_mmap, arguments) != old_end as i64 {
             return current as i64;
         }
         code.regions.insert(old_end..new_end, protection, None);
     } else if new_end < old_end {
-        if !succeeded(kernel(
-            process,
+        if !succeeded(own(
             libc::SYS_munmap,
             [new_end, old_end - new_end, 0, 0, 0, 0],
         )) {

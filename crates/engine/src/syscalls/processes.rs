@@ -10,6 +10,7 @@ use super::vfork::vfork;
 use super::{Call, beside};
 use crate::emit::gpr;
 use crate::process::{Process, ThreadHandle};
+use crate::seccomp::{ThreadFilters, install::catch_up};
 use crate::signals::{actions, set_kernel_mask};
 use crate::slots::Slots;
 use crate::thread::{Place, Thread};
@@ -55,6 +56,8 @@ pub(super) struct Seed {
     pub(super) parent: u32,
     /// The namespace of the parent.
     pub(super) namespace: u32,
+    /// What judges the parent's calls.
+    pub(super) filters: Arc<ThreadFilters>,
 }
 
 // SAFETY: plain data.
@@ -86,12 +89,14 @@ impl Seed {
             request,
             namespace: thread.namespace,
             parent: thread.number,
+            filters: Arc::clone(&thread.filters),
         }
     }
 
     /// Gives the state to the thread that runs here.
     pub(super) fn plant(&mut self, process: &Process) -> Thread {
         let mut thread = Thread::new(self.number, self.mask, Arc::clone(&self.actions));
+        thread.filters = Arc::new(self.filters.inherited());
         crate::gates::initialise_vectors(thread.slots, process.vectors);
         // SAFETY: the slots belong to this thread.
         unsafe {
@@ -148,6 +153,7 @@ fn run_thread(
     let mut thread = seed.plant(process);
     Thread::set_current(&raw mut thread);
     list(process, &mut thread);
+    catch_up(process, &thread, &seed.filters);
     trace::thread_starts(&mut thread, Some(seed.parent));
     crate::instrument::thread_starts(&thread);
     crate::debug::thread_starts(&thread);

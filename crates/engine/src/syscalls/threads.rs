@@ -74,22 +74,18 @@ pub(crate) fn set_program_fs(process: &Process, thread: &mut Thread, address: u6
 }
 
 /// `prctl`.
-pub(super) fn prctl(process: &Process, call: &Call) -> i64 {
+pub(super) fn prctl(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
     const PR_SET_MM: u64 = 35;
     const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     match call.arguments[0] {
         // These would describe or stop the engine instead of the program.
         PR_SET_MM => -i64::from(libc::EPERM),
         PR_SET_SYSCALL_USER_DISPATCH => INVALID,
-        operation if operation == libc::PR_SET_SECCOMP as u64 => seccomp(process, call),
+        operation if operation == libc::PR_SET_SECCOMP as u64 => {
+            crate::seccomp::install::prctl(process, thread, call)
+        }
         _ => pass(process, call),
     }
-}
-
-/// `seccomp`: from now on the kernel may kill the process for a call that it makes.
-pub(super) fn seccomp(process: &Process, call: &Call) -> i64 {
-    crate::persist::give_up();
-    pass(process, call)
 }
 
 /// `exit`: this thread ends.
@@ -100,8 +96,10 @@ pub(super) fn exit(thread: &mut Thread, call: &Call) -> Outcome {
 
 /// Announces the end of a thread as the kernel does: robust futexes first, then the
 /// clear-tid word. After that the program may free the thread's stack.
-pub(crate) fn announce_end(process: &Process, thread: &mut Thread) {
-    release_robust_list(process, thread);
+pub(crate) fn announce_end(thread: &mut Thread) {
+    // Whoever hears of the end may give all threads a filter, and this is none any more.
+    thread.filters.set(None);
+    release_robust_list(thread);
     let exit = unspool_events::Event::Sync {
         operation: unspool_events::SyncOperation::ThreadExit,
         object: thread.clear_tid,
@@ -110,7 +108,7 @@ pub(crate) fn announce_end(process: &Process, thread: &mut Thread) {
     if thread.clear_tid != 0 {
         crate::trace::memory_written(thread, thread.clear_tid, 4);
     }
-    clear_tid(process, thread);
+    clear_tid(thread);
 }
 
 /// `set_tid_address`. The word of a child in its parent's place is the kernel's to clear.
@@ -124,26 +122,22 @@ pub(super) fn set_tid_address(process: &Process, thread: &mut Thread, call: &Cal
 
 /// Clears the word that says that a thread is there, and wakes whoever waits for that, unless
 /// it has been done.
-pub(super) fn clear_tid(process: &Process, thread: &mut Thread) {
+pub(super) fn clear_tid(thread: &mut Thread) {
     let word = std::mem::take(&mut thread.clear_tid);
     if word != 0 {
         let _ = guarded::write(word, &[0; 4]);
-        wake(process, word, 1);
+        wake(word, 1);
     }
 }
 
-fn wake(process: &Process, word: u64, count: u64) {
+fn wake(word: u64, count: u64) {
     let arguments = [word, libc::FUTEX_WAKE as u64, count, 0, 0, 0];
     // SAFETY: waking has no effect on memory.
-    unsafe {
-        process
-            .gates
-            .call_kernel(libc::SYS_futex as u64, &arguments)
-    };
+    unsafe { super::own_call(libc::SYS_futex, arguments) };
 }
 
 /// Walks the program's list of robust futexes (`kernel/futex/core.c`, `exit_robust_list`).
-fn release_robust_list(process: &Process, thread: &mut Thread) {
+fn release_robust_list(thread: &mut Thread) {
     const LONGEST: usize = 2048;
     const PRIORITY_INHERITANCE: u64 = 1;
     let head = std::mem::take(&mut thread.robust_list);
@@ -169,14 +163,13 @@ fn release_robust_list(process: &Process, thread: &mut Thread) {
             break;
         };
         let word = (entry & !PRIORITY_INHERITANCE).wrapping_add(offset);
-        if entry != pending && !release_robust(process, thread, word) {
+        if entry != pending && !release_robust(thread, word) {
             return;
         }
         entry = next;
     }
     if pending & !PRIORITY_INHERITANCE != 0 {
         release_robust(
-            process,
             thread,
             (pending & !PRIORITY_INHERITANCE).wrapping_add(offset),
         );
@@ -185,7 +178,7 @@ fn release_robust_list(process: &Process, thread: &mut Thread) {
 
 /// Returns whether the word could be looked at and, where it is the thread's, written. The
 /// kernel, too, goes no further otherwise.
-fn release_robust(process: &Process, thread: &mut Thread, word: u64) -> bool {
+fn release_robust(thread: &mut Thread, word: u64) -> bool {
     const OWNER: u32 = 0x3fff_ffff;
     const WAITERS: u32 = 0x8000_0000;
     const OWNER_DIED: u32 = 0x4000_0000;
@@ -202,7 +195,7 @@ fn release_robust(process: &Process, thread: &mut Thread, word: u64) -> bool {
         match guarded::compare_exchange(word, value, value & WAITERS | OWNER_DIED) {
             Some(true) => {
                 if value & WAITERS != 0 {
-                    wake(process, word, 1);
+                    wake(word, 1);
                 }
                 return true;
             }

@@ -98,6 +98,7 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     let mut thread = Thread::new(parent.number, parent.mask, Arc::clone(&actions));
     thread.place = Place::ParentsPlace;
     thread.trace = parent.trace;
+    thread.filters = Arc::new(parent.filters.inherited());
     thread.alternate_stack = parent.alternate_stack;
     debug_assert_eq!(thread.slots, slots());
     Thread::set_current(&raw mut thread);

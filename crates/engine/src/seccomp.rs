@@ -1,0 +1,98 @@
+//! seccomp: filters judge the calls that the program makes, and only those.
+//!
+//! The engine makes calls of its own in the program's process, which no filter of the program's
+//! expects: a filter that forbids them would kill the program, or quietly take from the engine
+//! what it relies on. And calls that the program makes are made somewhere else than the program
+//! thinks. So the engine keeps each thread's filters ([`chain`]), as [`install`] gets them, and
+//! judges a call before anything is done about it ([`enforce`]): with the address behind the
+//! program's own instruction, its arguments, and the kernel's order of results ([`verdict`]).
+//!
+//! The kernel has a copy of each filter that lets the engine's calls pass ([`kernel_copy`]); what
+//! that is for is said there. [`succession`] hands the filters to the next program in the process.
+
+pub mod always;
+pub mod chain;
+pub(crate) mod enforce;
+pub(crate) mod install;
+pub mod kernel_copy;
+pub mod program;
+pub mod run;
+pub(crate) mod succession;
+#[cfg(test)]
+mod tests;
+pub mod verdict;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chain::Filter;
+use run::CallData;
+use verdict::Verdict;
+
+use crate::gates;
+use crate::thread::Thread;
+
+/// `AUDIT_ARCH_X86_64`.
+pub const ARCHITECTURE: u32 = 0xc000_003e;
+
+/// `SYS_SECCOMP`: a filter has sent this SIGSYS.
+const FROM_FILTER: u64 = 1;
+
+/// What came with a signal. A filter under which the engine itself was started may have the
+/// kernel send a SIGSYS for a call of the program's, with the address of the gate.
+pub(crate) fn as_the_program_sees_it(thread: &Thread, signal: i32, info: &[u64; 16]) -> [u64; 16] {
+    let mut info = *info;
+    let from_filter = signal == libc::SIGSYS && info[1] & 0xffff_ffff == FROM_FILTER;
+    if from_filter && gates::in_cache(info[2]) {
+        info[2] = thread.pc();
+    }
+    info
+}
+
+/// What a thread is under. The thread itself changes it, and a thread that gives its filters to
+/// all others.
+#[derive(Debug, Default)]
+pub struct ThreadFilters {
+    /// Whether there are any.
+    any: AtomicBool,
+    newest: Mutex<Option<Arc<Filter>>>,
+}
+
+impl ThreadFilters {
+    /// What a new thread is under.
+    #[must_use]
+    pub fn inherited(&self) -> ThreadFilters {
+        let filters = ThreadFilters::default();
+        filters.set(self.newest());
+        filters
+    }
+
+    /// The newest filter, which knows the others.
+    #[must_use]
+    pub fn newest(&self) -> Option<Arc<Filter>> {
+        match self.any.load(Ordering::Acquire) {
+            true => self.lock().clone(),
+            false => None,
+        }
+    }
+
+    /// What becomes of a call. `None`: nothing judges it.
+    #[inline]
+    pub fn judge(&self, data: impl FnOnce() -> CallData) -> Option<Verdict> {
+        match self.any.load(Ordering::Acquire) {
+            true => self.lock().as_ref().map(|newest| newest.judge(&data())),
+            false => None,
+        }
+    }
+
+    /// From now on the thread is under this.
+    pub fn set(&self, newest: Option<Arc<Filter>>) {
+        let mut current = self.lock();
+        self.any.store(newest.is_some(), Ordering::Release);
+        *current = newest;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Filter>>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
