@@ -25,6 +25,7 @@ mod programs;
 mod readme;
 mod routines;
 mod scratch;
+mod seccomp;
 mod selection;
 mod single_steps;
 mod summary;
@@ -51,6 +52,7 @@ fn main() {
     trials.extend(memory_limits::trials());
     trials.extend(own_failures::trials());
     trials.extend(persistent_cache::trials());
+    trials.extend(seccomp::trials());
     trials.extend(selection::trials());
     trials.extend(summary::trials());
     trials.extend(thread_lives::trials());

@@ -230,9 +230,11 @@ impl Given {
                 .map(|handle| {
                     // SAFETY: the thread lives while it is listed, and the list is locked. Its
                     // filters are made to be changed from here.
-                    (handle.tid, unsafe {
-                        &*(&raw const (*handle.thread).filters)
-                    })
+                    let filters = unsafe {
+                        let filters = &raw const (*handle.thread).filters;
+                        &*filters
+                    };
+                    (handle.tid, filters)
                 })
         };
         for (tid, filters) in others() {

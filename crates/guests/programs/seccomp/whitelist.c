@@ -5,7 +5,7 @@
 
 static void forbid(int returning) {
     FILTER(rules, LOAD(nr), ALLOW(SYS_write), ALLOW(SYS_brk), ALLOW(SYS_exit_group),
-           ALLOW(SYS_fstat), ALLOW(SYS_sysinfo), ALLOW(SYS_getrandom), ALLOW(SYS_newfstatat),
+           ALLOW(SYS_fstat), ALLOW(SYS_ioctl), ALLOW(SYS_sysinfo), ALLOW(SYS_getrandom), ALLOW(SYS_newfstatat),
            ALLOW(returning ? SYS_rt_sigreturn : SYS_write), ALLOW(SYS_gettid),
            ALLOW(SYS_getpid), ALLOW(SYS_tgkill), ALLOW(SYS_rt_sigprocmask),
            RETURN(SECCOMP_RET_KILL_PROCESS));
