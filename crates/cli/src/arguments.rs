@@ -1,5 +1,6 @@
 //! What was typed. [`crate::plan`] says what it means.
 
+mod detaching;
 mod observing;
 mod reading;
 mod tool;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use detaching::{DetachArguments, DetachChoice};
 pub(crate) use observing::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
 pub(crate) use reading::{
     ExportArguments, FormatChoice, InfoArguments, MergeArguments, ReplayIncrementsArguments,
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Record a program's memory accesses, in the order in which they happened
     Trace(TraceArguments),
+    /// Let an observed process go: it runs natively from there on
+    Detach(DetachArguments),
     /// Convert a trace to text, CSV, JSON lines or Parquet
     Export(ExportArguments),
     /// Put a trace that is still being written, or a text trace, in order of time

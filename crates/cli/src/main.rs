@@ -75,6 +75,7 @@ fn carry_out(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Run(typed) => commands::observe::run(&typed.try_into()?),
         Command::Trace(typed) => commands::observe::trace(&typed.try_into()?),
+        Command::Detach(typed) => commands::detach::detach(&typed),
         Command::Export(typed) => commands::export::export(&typed.try_into()?),
         Command::Merge(typed) => commands::merge::merge(&typed.into()),
         Command::Info(typed) => commands::info::info(&typed),

@@ -1,10 +1,12 @@
 //! What the arguments mean, once they have been checked. The rest of the command works on
 //! these types alone.
 
+mod detaching;
 mod observing;
 mod reading;
 mod tool;
 
+pub(crate) use detaching::LetGo;
 pub(crate) use observing::{Children, ObservedProgram, RunPlan, TraceDestination, TracePlan};
 #[cfg(test)]
 pub(crate) use reading::Destination;

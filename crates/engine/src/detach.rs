@@ -16,19 +16,36 @@
 //! 4. Each hands back what is its own and leaves ([`departure`]).
 //!
 //! Threads in system calls are interrupted and make their calls again, natively.
+//!
+//! A process lets itself go when it is about to be traced ([`traced`]), after a time or at the end
+//! of a region of interest if the plan says so ([`when`]), and when another process asks for it
+//! ([`request`]).
 
 mod departure;
 mod gather;
+mod mark;
+mod native_calls;
 mod process_state;
 mod refusal;
+mod request;
 mod traced;
+mod when;
 
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use self::native_calls::NativeCall;
 pub use self::refusal::Refusal;
-pub(crate) use self::traced::{after_failed_execute, become_traced, is_to_be_traced, wants_tracer};
+pub use self::request::{AskError, ask, descendants};
+pub(crate) use self::traced::{
+    after_failed_execute, become_traced, is_to_be_traced, let_go_for_tracer, wants_tracer,
+};
+pub use self::when::{When, deadline_after};
+pub(crate) use self::when::{annotation, begin};
 
-use crate::descriptors::Headroom;
+use crate::descriptors::{Headroom, move_away};
 use crate::finish;
 use crate::process::Process;
 use crate::signals::STOP;
@@ -43,16 +60,23 @@ pub(crate) struct OfThread {
     wants_tracer: bool,
 }
 
-/// Marks the STOP signal by which the process is asked to be let go.
+/// Marks the STOP signal by which the process is asked to be let go. Its siginfo holds, if the
+/// asker wants an answer, the asker's process id in its fifth word and in its sixth the number of
+/// a descriptor there, perhaps with [`STOP_AFTERWARDS`].
 const REQUEST: u64 = 0x756e_7370_6f6f_6c2f;
+/// The process is to stop itself as soon as it runs natively.
+const STOP_AFTERWARDS: u64 = 1 << 32;
+/// Marks the SIGCONT by which a stopped process is continued so that it can be let go.
+const CONTINUE: u64 = 0x756e_7370_6f6f_6c2b;
 
-/// What was asked for and not been done yet: 0 for nothing, else [`ASKED`].
-static ASKED_FOR: AtomicU64 = AtomicU64::new(0);
-const ASKED: u64 = 1;
+/// Whether something has been asked for that was not done yet, and whom to answer, where.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+static ASKER: AtomicU64 = AtomicU64::new(0);
+static ANSWER: AtomicU64 = AtomicU64::new(0);
 
 /// Why the process is let go: what the user is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
+enum Cause {
     /// It has asked its parent to trace it.
     AsksForTracer,
     /// Somebody has asked for it.
@@ -62,8 +86,8 @@ pub(crate) enum Cause {
 impl Cause {
     fn describe(self) -> &'static str {
         match self {
-            Cause::AsksForTracer => "asks to be traced",
-            Cause::Asked => "is no longer to be observed",
+            Cause::AsksForTracer => " asks to be traced and",
+            Cause::Asked => "",
         }
     }
 }
@@ -74,9 +98,31 @@ pub(crate) fn is_request(signal: i32, info: &[u64; 16]) -> bool {
     signal == STOP && info[3] == REQUEST
 }
 
-/// Keeps what such a signal asks for. For signal handlers.
-pub(crate) fn note_request(_info: &[u64; 16]) {
-    ASKED_FOR.store(ASKED, Ordering::Release);
+/// Whether a signal is an asker's, and nothing else than a SIGCONT that is not the program's.
+#[must_use]
+pub(crate) fn is_continuation(signal: i32, info: &[u64; 16]) -> bool {
+    signal == libc::SIGCONT && info[3] == CONTINUE && info[1] as u32 as i32 == libc::SI_QUEUE
+}
+
+/// Keeps what such a signal asks for. For signal handlers. A child that shares its parent's memory
+/// cannot be let go, and does not answer.
+pub(crate) fn take_note(thread: &Thread, info: &[u64; 16]) {
+    if thread.place == Place::Process {
+        note_request(info);
+    }
+}
+
+fn note_request(info: &[u64; 16]) {
+    ASKER.store(info[4], Ordering::Release);
+    ANSWER.store(info[5], Ordering::Release);
+    ASKED.store(1, Ordering::Release);
+}
+
+/// Has the thread let the process go at its next safe point.
+fn ask_self(thread: &Thread) {
+    note_request(&[0; 16]);
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).pending = 1 };
 }
 
 /// The thread is outside the cache with its state in its slots, and no signal is on its way to
@@ -86,7 +132,7 @@ pub(crate) fn at_safe_point(thread: &mut Thread) {
     if gather::is_under_way() {
         gather::join(thread);
     }
-    if ASKED_FOR.load(Ordering::Acquire) != 0 {
+    if ASKED.load(Ordering::Acquire) != 0 {
         take_request(thread);
     }
 }
@@ -97,7 +143,7 @@ fn take_request(thread: &mut Thread) {
         // Another thread is to take it.
         return finish::interrupt_others(thread);
     }
-    if ASKED_FOR.swap(0, Ordering::AcqRel) == 0 {
+    if ASKED.swap(0, Ordering::AcqRel) == 0 {
         return;
     }
     let refusal = let_go(thread, Cause::Asked);
@@ -105,6 +151,24 @@ fn take_request(thread: &mut Thread) {
         "unspool: process {} stays under observation: {refusal}",
         std::process::id()
     ));
+    if let Some((mut answer, _)) = open_answer() {
+        // The asker may be gone.
+        let _ = write!(answer, "{}{refusal}", char::from(request::REFUSED));
+    }
+}
+
+/// Where the asker waits for an answer, and whether the process is to stop. `None` where nobody
+/// waits, or the process does not see the asker.
+fn open_answer() -> Option<(File, bool)> {
+    let asker = ASKER.swap(0, Ordering::AcqRel);
+    let answer = ANSWER.load(Ordering::Acquire);
+    if asker == 0 {
+        return None;
+    }
+    let path = format!("/proc/{asker}/fd/{}", answer & (STOP_AFTERWARDS - 1));
+    let file = OpenOptions::new().write(true).open(path).ok()?;
+    let file = File::from(move_away(OwnedFd::from(file)));
+    Some((file, answer & STOP_AFTERWARDS != 0))
 }
 
 /// Lets the process go. The thread is at a safe point. Returns only if that cannot be done.
@@ -117,23 +181,52 @@ fn let_go(thread: &mut Thread, cause: Cause) -> Refusal {
     // Threads that stand still are no longer listed.
     finish::conclude(thread, finish::Ending::AnotherProgram);
     finish::say(&format!(
-        "unspool: process {} {} and is let go: it runs natively from here on",
+        "unspool: process {}{} is let go: it runs natively from here on",
         std::process::id(),
         cause.describe()
     ));
     let headroom = Headroom::get();
     process_state::await_threads(gather::size());
+    let departure = departure::Departure::through(thread, &take_leave());
     process_state::hand_back(process, thread);
     drop(headroom);
-    let departure = departure::Departure::of(thread);
     gather::have_all_leave();
     departure.leave()
+}
+
+/// From here on nobody is to ask for anything. Returns what is to be done natively: the asker
+/// hears of it when its pipe is closed, and may want the process to be stopped.
+fn take_leave() -> Vec<NativeCall> {
+    when::forget();
+    mark::hide();
+    if ASKER.load(Ordering::Acquire) == 0 {
+        // Who has asked has the right to, and nobody else can.
+        request::await_last_request();
+    }
+    let mut calls = Vec::new();
+    if let Some((mut answer, stops)) = open_answer() {
+        // The asker may be gone.
+        let _ = answer.write_all(&[request::TAKEN]);
+        calls.push(NativeCall {
+            number: libc::SYS_close,
+            arguments: [answer.into_raw_fd() as u64, 0],
+        });
+        if stops {
+            calls.push(NativeCall {
+                number: libc::SYS_kill,
+                arguments: [u64::from(std::process::id()), libc::SIGSTOP as u64],
+            });
+        }
+    }
+    calls
 }
 
 /// In a forked child: nobody else is here to be waited for, and what was asked of its parent was
 /// not asked of it.
 pub(crate) fn forget_others(thread: &mut Thread) {
-    ASKED_FOR.store(0, Ordering::Release);
+    ASKED.store(0, Ordering::Release);
+    ASKER.store(0, Ordering::Release);
     gather::forget();
     thread.detach = OfThread::default();
+    when::start();
 }

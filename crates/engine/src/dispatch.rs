@@ -226,6 +226,7 @@ fn leave_fragment(
         ExitKind::Annotation => {
             drop(code);
             trace::annotation(thread);
+            detach::annotation(thread);
             None
         }
         ExitKind::Function => {

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use unspool_events::Order;
 
+use crate::detach::When;
+
 /// How a program is to be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
@@ -13,6 +15,8 @@ pub struct Plan {
     pub trace: Option<TracePlan>,
     /// Whether children are let go: a process that the program starts runs natively.
     pub leave_children: bool,
+    /// When the process is let go, to run natively from there on.
+    pub let_go: When,
     /// Bytes that translated code may take.
     pub code_cache: u64,
     /// The directory in which translations without instrumentation are kept between runs.
@@ -27,6 +31,7 @@ impl Default for Plan {
         Plan {
             trace: None,
             leave_children: false,
+            let_go: When::default(),
             code_cache: crate::layout::CACHE_SIZE,
             persistent_cache: None,
             own_arguments: Vec::new(),
@@ -116,6 +121,8 @@ impl Plan {
     pub fn encode(&self) -> CString {
         let mut fields: Vec<Vec<u8>> = vec![
             vec![b'0' + u8::from(self.leave_children)],
+            self.let_go.deadline_ns.to_string().into_bytes(),
+            vec![b'0' + u8::from(self.let_go.at_region_end)],
             self.code_cache.to_string().into_bytes(),
             self.persistent_cache
                 .as_ref()
@@ -161,6 +168,10 @@ impl Plan {
     pub fn decode(text: &[u8]) -> Option<Plan> {
         let mut fields = text.split(|&byte| byte == b',').map(unescape);
         let leave_children = fields.next()?? == b"1";
+        let let_go = When {
+            deadline_ns: String::from_utf8(fields.next()??).ok()?.parse().ok()?,
+            at_region_end: fields.next()?? == b"1",
+        };
         let code_cache = String::from_utf8(fields.next()??).ok()?.parse().ok()?;
         let directory = PathBuf::from(OsString::from_vec(fields.next()??));
         let persistent_cache = Some(directory).filter(|path| !path.as_os_str().is_empty());
@@ -175,6 +186,7 @@ impl Plan {
             return Some(Plan {
                 trace: None,
                 leave_children,
+                let_go,
                 code_cache,
                 persistent_cache,
                 own_arguments,
@@ -211,6 +223,7 @@ impl Plan {
         Some(Plan {
             trace: Some(trace),
             leave_children,
+            let_go,
             code_cache,
             persistent_cache,
             own_arguments,
@@ -264,6 +277,10 @@ mod tests {
             Plan {
                 trace: None,
                 leave_children: true,
+                let_go: When {
+                    deadline_ns: 17,
+                    at_region_end: true,
+                },
                 code_cache: 1 << 21,
                 persistent_cache: Some("/var/cache,/%".into()),
                 own_arguments: vec!["tool".into(), "a,b%".into(), "".into()],
@@ -275,7 +292,7 @@ mod tests {
         ] {
             assert_eq!(Plan::decode(plan.encode().as_bytes()), Some(plan));
         }
-        assert_eq!(Plan::decode(b"0,1,,0,1,x,9,0,0,0,0,0"), None);
-        assert_eq!(Plan::decode(b"0,1,,2,x"), None);
+        assert_eq!(Plan::decode(b"0,0,0,1,,0,1,x,9,0,0,0,0,0"), None);
+        assert_eq!(Plan::decode(b"0,0,0,1,,2,x"), None);
     }
 }

@@ -29,7 +29,8 @@ use crate::thread::Thread;
 use crate::translate::Vdso;
 use crate::warmth::Arrival;
 use crate::{
-    debug, dispatch, emit::gpr, finish, native_run, own_failures, slots, trace, x87_pointers,
+    debug, detach, dispatch, emit::gpr, finish, native_run, own_failures, slots, trace,
+    x87_pointers,
 };
 
 /// Bytes of engine stack of a thread; touched pages only cost memory.
@@ -171,6 +172,7 @@ fn run_with_stack(
     debug::start(process, &loaded);
     debug::thread_starts(&thread);
     set_program_fs(process, &mut thread, 0);
+    detach::begin();
     crate::signals::set_kernel_mask(mask);
     let status = dispatch::run(&mut thread);
     end_thread(process, &mut thread, status);

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::DetachChoice;
+
 /// `unspool run`
 #[derive(Debug, Args)]
 #[command(override_usage = "unspool run [OPTIONS] [--] PROGRAM [ARGUMENT]...")]
@@ -35,6 +37,10 @@ pub(crate) struct RunArguments {
     /// Unix socket (a path that contains a slash). In gdb: target remote ADDRESS.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "persistent_cache")]
     pub(crate) gdb: Option<unspool_debugger::Address>,
+
+    /// When it is let go.
+    #[command(flatten)]
+    pub(crate) detach: DetachChoice,
 
     /// The program and its arguments
     ///
@@ -116,6 +122,10 @@ pub(crate) struct TraceArguments {
     /// How much memory translated code may take; when it is full, translation starts anew
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512M")]
     pub(crate) code_cache: u64,
+
+    /// When it is let go.
+    #[command(flatten)]
+    pub(crate) detach: DetachChoice,
 
     /// The program and its arguments
     ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::ChildrenChoice;
+use super::{ChildrenChoice, DetachChoice};
 
 /// `unspool tool`
 #[derive(Debug, Args)]
@@ -56,6 +56,10 @@ pub(crate) struct ToolRunArguments {
     /// Unix socket (a path that contains a slash). In gdb: target remote ADDRESS.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) gdb: Option<unspool_debugger::Address>,
+
+    /// When it is let go.
+    #[command(flatten)]
+    pub(crate) detach: DetachChoice,
 
     /// The tool: one that `unspool tool list` names; with --probe, a probe
     #[arg(value_name = "TOOL")]

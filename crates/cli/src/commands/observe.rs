@@ -23,6 +23,7 @@ pub(crate) fn run(plan: &RunPlan) -> Result<u8, Failure> {
         leave_children: plan.children == Children::Leave,
         code_cache: plan.code_cache,
         persistent_cache: plan.persistent_cache.clone(),
+        let_go: plan.let_go.starting_now(),
         ..Plan::default()
     };
     wait_for_gdb(plan.gdb.as_ref())?;
@@ -67,6 +68,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
         Plan {
             trace: Some(trace),
             leave_children,
+            let_go: plan.let_go.starting_now(),
             code_cache: plan.code_cache,
             ..Plan::default()
         },

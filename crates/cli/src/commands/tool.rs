@@ -54,6 +54,7 @@ fn run(plan: &ToolRunPlan) -> Result<u8, Failure> {
     let engine_plan = Plan {
         leave_children: plan.children == Children::Leave,
         own_arguments: own.chain(plan.arguments.iter().cloned()).collect(),
+        let_go: plan.let_go.starting_now(),
         ..Plan::default()
     };
     wait_for_gdb(plan.gdb.as_ref())?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use unspool_events::Order;
 
+use super::LetGo;
 use crate::arguments::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
 use crate::failure::Failure;
 use crate::users_cache;
@@ -50,6 +51,8 @@ pub(crate) struct RunPlan {
     pub(crate) persistent_cache: Option<PathBuf>,
     /// Where gdb can connect, if it is to debug the program.
     pub(crate) gdb: Option<unspool_debugger::Address>,
+    /// When the process is let go.
+    pub(crate) let_go: LetGo,
 }
 
 impl TryFrom<RunArguments> for RunPlan {
@@ -62,6 +65,7 @@ impl TryFrom<RunArguments> for RunPlan {
             children: typed.children.into(),
             code_cache: typed.code_cache,
             persistent_cache: typed.persistent_cache.map(cache_directory).transpose()?,
+            let_go: LetGo::new(typed.detach, typed.gdb.is_some())?,
             gdb: typed.gdb,
         })
     }
@@ -165,6 +169,8 @@ pub(crate) struct TracePlan {
     pub(crate) children: Children,
     /// Bytes that translated code may take.
     pub(crate) code_cache: u64,
+    /// When the process is let go.
+    pub(crate) let_go: LetGo,
 }
 
 /// What the trace is called that nobody named.
@@ -218,6 +224,7 @@ impl TryFrom<TraceArguments> for TracePlan {
             verify: typed.verify,
             children: typed.children.into(),
             code_cache: typed.code_cache,
+            let_go: LetGo::new(typed.detach, false)?,
         })
     }
 }

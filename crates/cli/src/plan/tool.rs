@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::{Children, ObservedProgram};
+use super::{Children, LetGo, ObservedProgram};
 use crate::arguments::ToolRunArguments;
 use crate::failure::Failure;
 
@@ -28,12 +28,20 @@ pub(crate) struct ToolRunPlan {
     pub(crate) children: Children,
     /// Where gdb can connect, if it is to debug the program.
     pub(crate) gdb: Option<unspool_debugger::Address>,
+    /// When the process is let go.
+    pub(crate) let_go: LetGo,
 }
 
 impl TryFrom<ToolRunArguments> for ToolRunPlan {
     type Error = Failure;
 
     fn try_from(typed: ToolRunArguments) -> Result<ToolRunPlan, Failure> {
+        let let_go = LetGo::new(typed.detach, typed.gdb.is_some())?;
+        if typed.probe && let_go != LetGo::default() {
+            return Err(Failure::new(
+                "a program with a probe runs natively already: there is nothing to let go",
+            ));
+        }
         Ok(ToolRunPlan {
             tool: typed.tool,
             probe: typed.probe.then_some(ProbeChoice {
@@ -42,6 +50,7 @@ impl TryFrom<ToolRunArguments> for ToolRunPlan {
             arguments: typed.argument,
             observed: ObservedProgram::new(typed.program)?,
             children: typed.children.into(),
+            let_go,
             gdb: typed.gdb,
         })
     }

@@ -10,6 +10,7 @@ mod close_clocks;
 mod code_cache;
 mod comparison;
 mod debugger;
+mod detach;
 mod elements;
 mod guest_programs;
 mod instructions;
@@ -60,6 +61,7 @@ fn main() {
     trials.extend(bad_input::trials());
     trials.extend(tools::trials());
     trials.extend(debugger::trials());
+    trials.extend(detach::trials());
     trials.extend(probes::trials());
     trials.extend(new_tool::trials());
     trials.extend(book::trials());

@@ -1,6 +1,7 @@
 //! A thread leaves the engine: what is the thread's goes back to the kernel, and the kernel
 //! restores the program's registers from a signal frame.
 
+use super::native_calls::{self, NativeCall};
 use crate::signals::frame::{FRAME_SIZE, Frame, FullState, vectors};
 use crate::signals::{STOP, bit};
 use crate::thread::Thread;
@@ -48,6 +49,19 @@ pub(super) struct Departure {
 impl Departure {
     /// Of a thread at a safe point, to which nothing comes any more.
     pub(super) fn of(thread: &Thread) -> Departure {
+        Departure::through(thread, &[])
+    }
+
+    /// The same, for a thread that first makes some system calls, natively.
+    pub(super) fn through(thread: &Thread, calls: &[NativeCall]) -> Departure {
+        if !calls.is_empty() {
+            // SAFETY: as below.
+            match native_calls::place(calls, unsafe { &*thread.slots }) {
+                // SAFETY: as below; the calls end where the program counter was.
+                Ok(start) => unsafe { (*thread.slots).pc = start },
+                Err(error) => finish::fatal(&format!("no memory for a thread's way out: {error}")),
+            }
+        }
         // SAFETY: the slots belong to this thread, which is out of the cache.
         let own = unsafe { &*thread.slots };
         let mut frame = Frame::capture(own);

@@ -102,12 +102,16 @@ pub(super) fn join(thread: &mut Thread) {
 pub(super) fn stop_all(process: &Process, thread: &mut Thread) -> Result<(), Refusal> {
     let leads = PHASE.compare_exchange(IDLE, STANDING, Ordering::AcqRel, Ordering::Acquire);
     if leads.is_err() {
+        join(thread);
         return Err(Refusal::Ending);
     }
     GATHERING.fetch_add(1, Ordering::AcqRel);
     let stopped = obstacle(process).map_or_else(|| stand_still(process, thread), Err);
     let ready = stopped.and_then(|()| {
         settle_signals(thread);
+        if any_is_filtered(process) {
+            return Err(Refusal::Filter);
+        }
         let _headroom = Headroom::get();
         process_state::check(process)
     });
@@ -131,6 +135,18 @@ fn obstacle(process: &Process) -> Option<Refusal> {
         return Some(Refusal::ReplacedFunctions);
     }
     None
+}
+
+/// Whether seccomp filters of the program's, which the engine applies, judge the calls of any
+/// thread. All stand still.
+fn any_is_filtered(process: &Process) -> bool {
+    let threads = process
+        .threads
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut all = threads.iter();
+    // SAFETY: a thread lives while it is listed, and the list is locked.
+    all.any(|handle| unsafe { (*handle.thread).filters.newest().is_some() })
 }
 
 fn stand_still(process: &Process, thread: &mut Thread) -> Result<(), Refusal> {

@@ -18,10 +18,6 @@ const PR_SET_MM_MAP_SIZE: libc::c_ulong = 15;
 
 /// Whether the kernel will take back what it has to. All threads stand still.
 pub(super) fn check(process: &Process) -> Result<(), Refusal> {
-    // SAFETY: asks the kernel only.
-    if unsafe { libc::prctl(libc::PR_GET_SECCOMP, 0, 0, 0, 0) } != 0 {
-        return Err(Refusal::Filter);
-    }
     if !Path::new("/proc/self/stat").exists() {
         return Err(Refusal::NoProc);
     }
@@ -81,7 +77,7 @@ fn is_running(number: i32) -> bool {
 pub(super) fn hand_back(process: &Process, thread: &Thread) {
     code_pages::release(&mut process.code(), 0..u64::MAX);
     let break_set = set_break(process);
-    close_own_files();
+    close_own_files(process);
     actions::hand_back(&thread.actions);
     // From here on the engine's C library cannot ask for the time.
     let moved = move_vdso(process.vdso, Direction::ToCopy);
@@ -147,10 +143,10 @@ fn memory_map(start_break: u64, end_break: u64) -> Option<[u64; 13]> {
 }
 
 /// Closes what the engine has open for itself in this process.
-fn close_own_files() {
-    if let Some(voice) = finish::own_voice() {
-        // SAFETY: the descriptor is the engine's, which has nothing more to say.
-        unsafe { libc::close(voice) };
+fn close_own_files(process: &Process) {
+    for file in process.protected_files() {
+        // SAFETY: the descriptor is the engine's, which has nothing more to say or to write.
+        unsafe { libc::close(file) };
     }
 }
 

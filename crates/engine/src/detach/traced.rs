@@ -4,6 +4,7 @@
 use libc::c_uint;
 
 use super::departure::Departure;
+use super::request::{self, AskError};
 use super::{Cause, let_go};
 use crate::emit::gpr;
 use crate::process::Process;
@@ -70,4 +71,24 @@ pub(crate) fn after_failed_execute(process: &Process, thread: &mut Thread, error
     signals::actions::hand_back(&thread.actions);
     thread.set_register(gpr::RAX, -i64::from(error) as u64);
     Departure::of(thread).leave()
+}
+
+/// A thread of another process is about to be traced by this one (`PTRACE_ATTACH`,
+/// `PTRACE_SEIZE`): if that is observed too, it is let go first. Returns what the call returns if
+/// that cannot be.
+pub(crate) fn let_go_for_tracer(tracee: i32) -> Option<i64> {
+    if !request::is_observed(tracee) {
+        return None;
+    }
+    match request::ask(tracee) {
+        // The kernel knows best what to say of a process that is gone.
+        Ok(()) | Err(AskError::NoProcess | AskError::NotObserved | AskError::Forbidden(_)) => None,
+        Err(error @ (AskError::Refused(_) | AskError::Silent)) => {
+            finish::say(&format!(
+                "unspool: process {} cannot trace process {tracee}, which is observed: {error}",
+                std::process::id()
+            ));
+            Some(NOT_PERMITTED)
+        }
+    }
 }

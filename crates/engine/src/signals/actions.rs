@@ -119,6 +119,11 @@ impl Actions {
             flags: action.flags & kept as u64,
             ..Action::default()
         };
+        if signal == STOP && matches!(action.handler, DEFAULT | IGNORE) {
+            // The engine's own signal interrupts no call that others' let be restarted: one of
+            // these may come at the same time.
+            kernel.flags |= libc::SA_RESTART as u64;
+        }
         if caught {
             kernel.handler = handler::unspool_signal_entry as *const () as u64;
             kernel.flags |= libc::SA_SIGINFO as u64 | libc::SA_ONSTACK as u64 | SA_RESTORER;

@@ -124,8 +124,10 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
         } else if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             synchronous(thread, signal, &info, &mut context);
         } else if crate::detach::is_request(signal, &info) {
-            crate::detach::note_request(&info);
+            crate::detach::take_note(thread, &info);
             take_out(thread, &mut context);
+        } else if crate::detach::is_continuation(signal, &info) {
+            // The process was only continued so that it can be let go.
         } else if signal == STOP && crate::finish::is_stop_request(&info) {
             take_out(thread, &mut context);
         } else {

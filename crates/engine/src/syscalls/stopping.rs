@@ -31,6 +31,9 @@ pub(super) fn trace(process: &Process, thread: &mut Thread, call: &Call) -> i64 
         libc::PTRACE_ATTACH | libc::PTRACE_INTERRUPT if find(process, tid).is_some() => {
             stop(process, call)
         }
+        libc::PTRACE_ATTACH | libc::PTRACE_SEIZE if find(process, tid).is_none() => {
+            detach::let_go_for_tracer(tid as i32).unwrap_or_else(|| pass(process, call))
+        }
         libc::PTRACE_GETREGS => {
             let result = pass(process, call);
             if result == 0 {

@@ -1,0 +1,115 @@
+//! System calls that a thread makes natively on its way out, before it is at its program counter
+//! and without the program's noticing: a few instructions in a page of their own, which stays.
+
+use std::io;
+
+use crate::emit::gpr;
+use crate::layout;
+use crate::slots::Slots;
+
+/// A system call: its number and its arguments.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NativeCall {
+    pub(super) number: i64,
+    pub(super) arguments: [u64; 2],
+}
+
+/// Registers that the calls use or the processor changes at `syscall`.
+const CHANGED: [u8; 5] = [gpr::RAX, gpr::RDI, gpr::RSI, gpr::RCX, 11];
+
+/// The instructions that make the calls, have all registers as they were, and go on at `pc`.
+/// Flags stay as they are: `syscall` keeps them, and nothing else touches them.
+fn emit(calls: &[NativeCall], registers: &[u64; 16], pc: u64) -> Vec<u8> {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    const JUMP_TO_NEXT_WORD: [u8; 6] = [0xff, 0x25, 0, 0, 0, 0];
+    let mut code = Vec::new();
+    let load = |code: &mut Vec<u8>, register: u8, value: u64| {
+        code.extend([0x48 | register >> 3, 0xb8 | register & 7]);
+        code.extend(value.to_le_bytes());
+    };
+    for call in calls {
+        load(&mut code, gpr::RAX, call.number as u64);
+        load(&mut code, gpr::RDI, call.arguments[0]);
+        load(&mut code, gpr::RSI, call.arguments[1]);
+        code.extend(SYSCALL);
+    }
+    for register in CHANGED {
+        load(&mut code, register, registers[usize::from(register)]);
+    }
+    code.extend(JUMP_TO_NEXT_WORD);
+    code.extend(pc.to_le_bytes());
+    code
+}
+
+/// Puts the calls into memory, for a thread in this state. Returns where they begin.
+///
+/// # Errors
+/// If the kernel gives no memory for them.
+pub(super) fn place(calls: &[NativeCall], slots: &Slots) -> io::Result<u64> {
+    const PAGE: usize = 4096;
+    let code = emit(calls, &slots.registers, slots.pc);
+    // SAFETY: a new mapping, which is written before it becomes executable.
+    unsafe {
+        let page = libc::mmap(
+            std::ptr::null_mut(),
+            PAGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        if page == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        std::ptr::copy_nonoverlapping(code.as_ptr(), page.cast(), code.len().min(PAGE));
+        let protection = libc::PROT_READ | libc::PROT_EXEC;
+        layout::protect(page as u64, PAGE as u64, protection)?;
+        Ok(page as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NativeCall, emit};
+    use iced_x86::{Decoder, DecoderOptions, Mnemonic, Register};
+
+    #[test]
+    fn calls_are_made_and_registers_given_back() {
+        let call = NativeCall {
+            number: 3,
+            arguments: [7, 9],
+        };
+        let registers = std::array::from_fn(|number| 100 + number as u64);
+        let code = emit(&[call], &registers, 0x1234_5678_9abc);
+        let (code, target) = code.split_at(code.len() - 8);
+        assert_eq!(target, 0x1234_5678_9abc_u64.to_le_bytes());
+        let instructions: Vec<_> = Decoder::with_ip(64, code, 0, DecoderOptions::NONE)
+            .iter()
+            .collect();
+        let moves = |range: std::ops::Range<usize>| {
+            instructions[range]
+                .iter()
+                .map(|it| (it.mnemonic(), it.op0_register(), it.immediate(1)))
+                .collect::<Vec<_>>()
+        };
+        let expected = |all: &[(Register, u64)]| {
+            all.iter()
+                .map(|&(register, value)| (Mnemonic::Mov, register, value))
+                .collect::<Vec<_>>()
+        };
+        let (rax, rdi, rsi) = (Register::RAX, Register::RDI, Register::RSI);
+        assert_eq!(moves(0..3), expected(&[(rax, 3), (rdi, 7), (rsi, 9)]));
+        assert_eq!(instructions[3].mnemonic(), Mnemonic::Syscall);
+        let back = [
+            (rax, 100),
+            (rdi, 107),
+            (rsi, 106),
+            (Register::RCX, 101),
+            (Register::R11, 111),
+        ];
+        assert_eq!(moves(4..9), expected(&back));
+        assert_eq!(instructions[9].mnemonic(), Mnemonic::Jmp);
+        assert_eq!(instructions[9].memory_displacement64(), code.len() as u64);
+        assert_eq!(instructions.len(), 10);
+    }
+}
