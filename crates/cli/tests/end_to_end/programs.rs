@@ -4,6 +4,7 @@ mod build_tools;
 mod compressors;
 mod interpreters;
 mod languages;
+mod sandboxes;
 mod text_tools;
 
 use std::time::Duration;
@@ -52,6 +53,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         interpreters::CASES,
         languages::CASES,
         build_tools::CASES,
+        sandboxes::CASES,
     ];
     let mut trials = Vec::new();
     for &case in tables.into_iter().flatten() {
