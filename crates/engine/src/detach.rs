@@ -106,8 +106,8 @@ pub(crate) fn is_continuation(signal: i32, info: &[u64; 16]) -> bool {
 
 /// Keeps what such a signal asks for. For signal handlers. A child that shares its parent's memory
 /// cannot be let go, and does not answer.
-pub(crate) fn take_note(thread: &Thread, info: &[u64; 16]) {
-    if thread.place == Place::Process {
+pub(crate) fn take_note(place: Place, info: &[u64; 16]) {
+    if place == Place::Process {
         note_request(info);
     }
 }
@@ -121,8 +121,7 @@ fn note_request(info: &[u64; 16]) {
 /// Has the thread let the process go at its next safe point.
 fn ask_self(thread: &Thread) {
     note_request(&[0; 16]);
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).pending = 1 };
+    thread.set_pending(true);
 }
 
 /// The thread is outside the cache with its state in its slots, and no signal is on its way to

@@ -19,8 +19,7 @@ pub fn run(thread: &mut Thread) -> i32 {
     let process = Process::get();
     let mut entry = None;
     loop {
-        // SAFETY: the slots belong to this thread.
-        let pending = unsafe { (*thread.slots).pending != 0 };
+        let pending = thread.is_pending();
         if let (true, Some((target, Resume::Midway))) = (pending, entry) {
             step_out(thread);
             entry = enter(process, thread, target, Resume::Midway);
@@ -43,7 +42,7 @@ pub fn run(thread: &mut Thread) -> i32 {
             return status;
         }
         let midway = matches!(entry, Some((_, Resume::Midway)));
-        if thread.trap_due.is_due() && !midway {
+        if thread.steps.due.is_due() && !midway {
             flush::leave(thread);
             trap(thread);
             deliver::deliver(thread);
@@ -80,6 +79,7 @@ fn enter(
     target: u64,
     resume: Resume,
 ) -> Option<(u64, Resume)> {
+    thread.lend_to_handlers();
     // SAFETY: `target` is the translation of the program counter, or the place in the
     // cache at which the state in the slots was taken.
     unsafe {
@@ -92,9 +92,7 @@ fn enter(
     }
     let entry = leave(process, thread);
     if let Some((_, Resume::Midway)) = entry {
-        // The instruction is not over; only a `popf` that took the flag away is.
-        thread.trap_due.program &= !thread.trap_flag;
-        thread.trap_due.debugger = false;
+        thread.steps.goes_on_midway();
     }
     entry
 }
@@ -102,22 +100,21 @@ fn enter(
 /// Something is pending, but the thread is in the middle of a fragment: it is single-stepped
 /// to the next boundary between instructions, where its state is the program's.
 fn step_out(thread: &mut Thread) {
-    thread.stepping = true;
+    thread.steps.step_out();
+    thread.set_pending(false);
     // SAFETY: the slots belong to this thread.
-    unsafe {
-        (*thread.slots).pending = 0;
-        (*thread.slots).flags |= crate::signals::TRAP_FLAG;
-    }
+    unsafe { (*thread.slots).flags |= crate::signals::TRAP_FLAG };
 }
 
 /// Gives the trap behind an instruction, if one is due.
 fn trap(thread: &mut Thread) {
-    let due = std::mem::take(&mut thread.trap_due);
+    let due = std::mem::take(&mut thread.steps.due);
     if due.debugger {
         debug::stepped(thread);
     }
     if due.program {
-        deliver::put_first(thread, deliver::single_step(thread.pc()));
+        let trap = deliver::single_step(thread.pc());
+        thread.delivery.put_first(trap);
     }
 }
 
@@ -126,8 +123,7 @@ fn trap(thread: &mut Thread) {
 fn step_program(thread: &mut Thread, target: u64) {
     // The way there is stepped through too: signals that come faster would stop it for ever.
     crate::signals::block_all();
-    thread.stepping = true;
-    thread.step_from = target;
+    thread.steps.step_over(target);
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).flags |= crate::signals::TRAP_FLAG };
 }
@@ -157,9 +153,7 @@ fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)
             // SAFETY: the slots belong to this thread.
             let target = unsafe { (*thread.slots).target };
             // The guard page's fault had blocked signals.
-            if thread.signal.is_none() {
-                crate::signals::set_kernel_mask(thread.mask);
-            }
+            crate::signals::open(thread);
             Some((target, Resume::Midway))
         }
         _ => leave_fragment(process, thread, id),
@@ -193,25 +187,19 @@ fn leave_fragment(
             drop(code);
             flush::leave(thread);
             if thread.is_stepped() {
-                if thread.signal.is_none() {
+                if !thread.has_signal() {
                     // Only the trap behind the call is pending, and does not keep it from being made.
-                    // SAFETY: the slots belong to this thread.
-                    unsafe { (*thread.slots).pending = 0 };
+                    thread.set_pending(false);
                 }
-                crate::signals::set_kernel_mask(thread.mask);
+                crate::signals::open(thread);
             }
             syscalls::system_call(process, thread);
             None
         }
         ExitKind::FlagsPopped => {
             drop(code);
-            // The handler has noticed a trap flag that was set. One that was taken away while
-            // it was in force still causes the trap behind this instruction.
-            if thread.stepping {
-                thread.stepping = false;
-                thread.trap_due.program |= std::mem::take(&mut thread.trap_flag);
-                thread.trap_due.debugger |= thread.debug.step;
-            }
+            // The handler has noticed a trap flag that was set.
+            thread.steps.flags_popped(thread.debug.step);
             None
         }
         ExitKind::X87StateStored => {
@@ -293,7 +281,7 @@ fn pass_breakpoint(process: &'static Process, thread: &mut Thread) -> u64 {
 fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
     if !deliver::is_canonical(pc) {
         go_back_to_branch(thread);
-        thread.signal = Some(deliver::protection_fault());
+        thread.delivery.put_first(deliver::protection_fault());
         deliver_fault(thread);
         return;
     }
@@ -315,7 +303,8 @@ fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
     // Of the kernel's half, the kernel says that everything is there.
     let present = address >= USER_END || is_present(address);
     let error = FETCH_BY_USER | if present { PRESENT } else { 0 };
-    thread.signal = Some(deliver::synthetic_fault(signal, reason, address, error));
+    let fault = deliver::synthetic_fault(signal, reason, address, error);
+    thread.delivery.put_first(fault);
     deliver_fault(thread);
 }
 

@@ -30,7 +30,6 @@ use run::CallData;
 use verdict::Verdict;
 
 use crate::gates;
-use crate::thread::Thread;
 
 /// `AUDIT_ARCH_X86_64`.
 pub const ARCHITECTURE: u32 = 0xc000_003e;
@@ -39,12 +38,14 @@ pub const ARCHITECTURE: u32 = 0xc000_003e;
 const FROM_FILTER: u64 = 1;
 
 /// What came with a signal. A filter under which the engine itself was started may have the
-/// kernel send a SIGSYS for a call of the program's, with the address of the gate.
-pub(crate) fn as_the_program_sees_it(thread: &Thread, signal: i32, info: &[u64; 16]) -> [u64; 16] {
+/// kernel send a SIGSYS for a call of the program's, with the address of the gate. For signal
+/// handlers.
+pub(crate) fn as_the_program_sees_it(signal: i32, info: &[u64; 16]) -> [u64; 16] {
     let mut info = *info;
     let from_filter = signal == libc::SIGSYS && info[1] & 0xffff_ffff == FROM_FILTER;
     if from_filter && gates::in_cache(info[2]) {
-        info[2] = thread.pc();
+        // SAFETY: the slots belong to this thread, which is in a system call.
+        info[2] = unsafe { (*crate::slots::slots()).pc };
     }
     info
 }

@@ -2,11 +2,21 @@
 //! have seen without the engine.
 //!
 //! The kernel keeps the program's mask and dispositions, so that blocking, pending, waiting
-//! and `signalfd` work by themselves; only the handler is always the engine's. It takes at
-//! most one signal from the kernel, notes it in the [`Thread`](crate::thread::Thread), blocks the rest,
+//! and `signalfd` work by themselves; only the handler is always the engine's. It takes a signal
+//! from the kernel, puts it into [`held`], blocks the rest,
 //! and brings the thread out of the cache at a boundary between two program instructions:
 //! at once if it stands at one, else after single-stepping the few instructions to the
-//! next. [`deliver`] then builds the program's signal frame.
+//! next. [`delivery`] says which signal the program gets, and [`deliver`] builds its frame.
+//!
+//! **Nothing is lost, and nothing is early**, by three rules:
+//! - The kernel's mask is opened in one place, [`open`], through a gate that does nothing where
+//!   something is pending. So once a signal is taken no other comes before the program has it.
+//! - A system call that changes the program's mask changes the kernel's first, through the same
+//!   gate ([`change_mask`]). If a signal came before, the call has not been made: the program gets
+//!   the signal, and makes its call again.
+//! - Signals that the engine can never block ([`SYNCHRONOUS`], [`STOP`]) are kept in
+//!   [`delivery::Delivery`] while the program blocks them, and shown by the calls that ask for
+//!   pending signals or wait for them.
 //!
 //! **How long that takes is bounded**, whatever the program does, loops without any branch out
 //! included: the handler interrupts translated code anywhere, so nothing has to be reached. What
@@ -23,8 +33,15 @@
 
 pub mod actions;
 pub mod deliver;
+pub mod delivery;
 pub mod frame;
 pub mod handler;
+pub mod held;
+pub mod stepping;
+
+use crate::gates::RESTART;
+use crate::process::Process;
+use crate::thread::Thread;
 
 /// Signals that the hardware raises at an instruction. The engine never blocks them: a
 /// blocked one would kill the process inside the engine.
@@ -37,8 +54,10 @@ pub const SYNCHRONOUS: u64 = bit(libc::SIGSEGV)
 /// The flag that makes the processor trap behind each instruction.
 pub const TRAP_FLAG: u64 = 0x100;
 
-/// The signal by which the engine stops its own threads.
-pub const STOP: i32 = 64;
+/// The signal by which the engine stops its own threads: the one by which glibc has all threads
+/// change their identity, and musl cancels them. Programs use it in no other way, so that all
+/// real-time signals that they know of are theirs.
+pub const STOP: i32 = 33;
 
 /// The mask bit of a signal.
 #[must_use]
@@ -46,10 +65,51 @@ pub const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Sets the kernel's mask for this thread to what fits the program's mask.
-pub fn set_kernel_mask(program_mask: u64) {
-    set_exact_mask(program_mask & !SYNCHRONOUS & !bit(STOP));
+/// What the kernel's mask is where the program's is this.
+#[must_use]
+pub const fn kernel_mask(program_mask: u64) -> u64 {
+    program_mask & !SYNCHRONOUS & !bit(STOP)
 }
+
+/// Opens the kernel's mask for the signals that the program does not block. Where something is
+/// pending the mask stays as it is: the thread looks before it goes into the cache, and opens
+/// the mask then.
+pub fn open(thread: &Thread) {
+    set_unless_pending(kernel_mask(thread.delivery.mask()));
+}
+
+/// Changes the program's mask, and the kernel's with it. False: something was pending before,
+/// and nothing has changed.
+#[must_use]
+pub fn change_mask(thread: &mut Thread, mask: u64) -> bool {
+    let mask = mask & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
+    if !set_unless_pending(kernel_mask(mask)) {
+        return false;
+    }
+    thread.delivery.set_mask(mask);
+    settle(thread);
+    true
+}
+
+/// The mask has changed, or signals have come or gone: other threads see the mask, and this one
+/// sees whether there is something to be delivered.
+pub(crate) fn settle(thread: &Thread) {
+    thread.held.publish(thread.delivery.mask());
+    if thread.delivery.is_due() {
+        thread.set_pending(true);
+    }
+}
+
+fn set_unless_pending(mask: u64) -> bool {
+    let mask = &raw const mask as u64;
+    let arguments = [libc::SIG_SETMASK as u64, mask, 0, MASK_SIZE, 0, 0];
+    let gates = &Process::get().gates;
+    // SAFETY: the mask is 8 bytes, as the call says.
+    unsafe { gates.call_kernel(libc::SYS_rt_sigprocmask as u64, &arguments) != RESTART }
+}
+
+/// Bytes of a signal mask.
+const MASK_SIZE: u64 = 8;
 
 /// Blocks all signals but the synchronous ones.
 pub fn block_all() {

@@ -103,6 +103,7 @@ fn run_with_stack(
 ) -> Result<Infallible, StartError> {
     finish::keep_voice();
     layout::keep_heap_together();
+    settle_c_library();
     let vectors = VectorState::detect().ok_or(StartError::NoXsave)?;
     let measure = plan
         .trace
@@ -164,7 +165,7 @@ fn run_with_stack(
     thread.set_register(gpr::RSP, loaded.stack_pointer);
     thread.set_pc(loaded.entry);
     x87_pointers::ask_processor();
-    Thread::set_current(&raw mut thread);
+    Thread::set_current(&mut thread);
     list_thread(process, &mut thread);
     trace::thread_starts(&mut thread, None);
     instrument::thread_starts(&thread);
@@ -173,7 +174,7 @@ fn run_with_stack(
     debug::thread_starts(&thread);
     set_program_fs(process, &mut thread, 0);
     detach::begin();
-    crate::signals::set_kernel_mask(mask);
+    crate::signals::open(&thread);
     let status = dispatch::run(&mut thread);
     end_thread(process, &mut thread, status);
     // The first thread ends alone: the process goes on until the last one ends.
@@ -240,6 +241,7 @@ fn install(
         .filter(|_| trace.is_none() && Instrumenter::get().is_none())
         .map(|directory| Persistence::start(directory, &loaded.executable, &mut cache));
     let catch_fatal = trace.is_some() || Instrumenter::get().is_some();
+    let dispositions = Actions::inherit(catch_fatal);
     // SAFETY: getauxval has no preconditions.
     let fsgsbase = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
     let mut code = Code {
@@ -263,7 +265,7 @@ fn install(
             has_branch_table: !loaded.sanitizers.address,
             fsgsbase,
             program_break: Mutex::new((layout::BREAK_BASE, layout::BREAK_BASE)),
-            actions: Arc::new(Actions::inherit(catch_fatal)),
+            actions: Arc::new(dispositions),
             threads: Mutex::new(Vec::new()),
             thread_count: AtomicUsize::new(1),
             next_thread: AtomicU64::new(1),
@@ -326,7 +328,17 @@ pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
     trace::thread_ends(thread);
     instrument::thread_ends(thread);
     finish::leave_list(process, thread);
-    Thread::set_current(std::ptr::null_mut());
+    Thread::unset_current();
+}
+
+/// Has the C library do what it does when it makes its first thread: it takes the signal by which
+/// all threads change their identity for itself, which would take it from the program. Where no
+/// thread can be made, the program will have none that could lose it.
+fn settle_c_library() {
+    const STACK: usize = 16 << 10;
+    if let Ok(thread) = std::thread::Builder::new().stack_size(STACK).spawn(|| ()) {
+        let _ = thread.join();
+    }
 }
 
 /// Copies the kernel's vDSO below 2 GiB, where indirect branches reach it directly.

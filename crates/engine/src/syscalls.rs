@@ -9,11 +9,13 @@ mod fork;
 mod memory;
 mod namespace;
 mod processes;
+mod sending;
 mod signals;
 mod start_child;
 mod stopping;
 mod threads;
 mod vfork;
+mod waiting;
 
 use crate::emit::gpr;
 use crate::gates::RESTART;
@@ -48,6 +50,11 @@ pub(crate) struct Call {
 
 /// Executes the system call at the end of which the thread stands.
 pub fn system_call(process: &'static Process, thread: &mut Thread) {
+    if thread.is_pending() {
+        // What came before the call comes before it to the program, too.
+        thread.set_pc(thread.pc() - SYSCALL_LENGTH);
+        return;
+    }
     let mut call = Call {
         // The kernel takes no more of it.
         number: i64::from(thread.register(gpr::RAX) as i32) as u64,
@@ -125,10 +132,8 @@ fn remember(thread: &mut Thread, asked: (u64, [u64; 6]), call: &Call) {
 
 /// Whether a system call was cut short only because the engine wanted the thread to come out:
 /// the program must not see that.
-fn interrupted_by_engine(thread: &Thread, result: i64) -> bool {
-    // SAFETY: the slots belong to this thread.
-    let pending = unsafe { (*thread.slots).pending != 0 };
-    result == -i64::from(libc::EINTR) && pending && thread.signal.is_none()
+fn interrupted_by_engine(thread: &mut Thread, result: i64) -> bool {
+    result == -i64::from(libc::EINTR) && thread.is_pending() && !thread.has_signal()
 }
 
 fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome {
@@ -164,13 +169,32 @@ fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outc
         libc::SYS_rt_sigaction => Return(signals::set_action(thread, call)),
         libc::SYS_rt_sigprocmask => Return(signals::set_mask(thread, call)),
         libc::SYS_sigaltstack => Return(signals::set_alternate_stack(thread, call)),
-        libc::SYS_rt_sigreturn => {
-            crate::signals::deliver::return_from_handler(thread);
+        libc::SYS_rt_sigreturn if crate::signals::deliver::return_from_handler(thread) => {
             Outcome::RegistersSet
         }
-        libc::SYS_rt_sigsuspend => Return(signals::suspend(process, call)),
         libc::SYS_memfd_create => Return(files::make_memory(process, call)),
         libc::SYS_sendmsg | libc::SYS_sendmmsg => Return(files::send(process, call)),
+        libc::SYS_rt_sigreturn => Return(RESTART),
+        libc::SYS_rt_sigpending => Return(waiting::pending(process, thread, call)),
+        libc::SYS_rt_sigtimedwait => Return(waiting::wait_for(process, thread, call)),
+        libc::SYS_signalfd | libc::SYS_signalfd4 => Return(waiting::watch(process, call)),
+        libc::SYS_kill
+        | libc::SYS_tkill
+        | libc::SYS_tgkill
+        | libc::SYS_rt_sigqueueinfo
+        | libc::SYS_rt_tgsigqueueinfo => Return(sending::send(process, thread, call)),
+        libc::SYS_rt_sigsuspend
+        | libc::SYS_ppoll
+        | libc::SYS_pselect6
+        | libc::SYS_epoll_pwait
+        | waiting::SYS_EPOLL_PWAIT2
+        | waiting::SYS_IO_PGETEVENTS => Return(match waiting::waits_with(call) {
+            Some(mask) => waiting::wait_with_mask(process, thread, call, mask),
+            None => pass(process, call),
+        }),
+        _ if waiting::may_read_signals(thread, call) => {
+            Return(waiting::with_exact_mask(process, thread, call))
+        }
         libc::SYS_close => Return(files::close(process, call)),
         libc::SYS_close_range => Return(files::close_range(process, call)),
         libc::SYS_dup2 | libc::SYS_dup3 => Return(files::duplicate(process, call)),

@@ -2,11 +2,15 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cache::{Cache, FLAGS, Loan};
 use crate::guarded;
 use crate::seccomp::ThreadFilters;
 use crate::signals::actions::Actions;
+use crate::signals::delivery::{self, Delivery};
+use crate::signals::held::Held;
+use crate::signals::stepping::Steps;
 use crate::slots::{Slots, slots};
 
 /// A signal that has been taken from the kernel and not yet been given to the program.
@@ -18,6 +22,16 @@ pub struct PendingSignal {
     pub info: [u64; 16],
     /// For faults: error code, trap number and CR2 of the signal context.
     pub fault: Option<[u64; 3]>,
+}
+
+impl delivery::Signal for PendingSignal {
+    fn number(&self) -> i32 {
+        self.number
+    }
+
+    fn is_forced(&self) -> bool {
+        self.fault.is_some()
+    }
 }
 
 /// A branch that the processor refuses, because no address can be its target.
@@ -79,6 +93,30 @@ pub struct AlternateStack {
     pub size: u64,
 }
 
+impl AlternateStack {
+    /// What `sigaltstack` makes of a `stack_t`.
+    ///
+    /// # Errors
+    /// Its errno.
+    pub fn checked(base: u64, flags: i32, size: u64) -> Result<AlternateStack, i32> {
+        const SS_AUTODISARM: i32 = i32::MIN;
+        const MINIMUM: u64 = 2048;
+        match flags & !SS_AUTODISARM {
+            libc::SS_DISABLE => Ok(AlternateStack {
+                flags: libc::SS_DISABLE,
+                ..AlternateStack::default()
+            }),
+            0 | libc::SS_ONSTACK if size < MINIMUM => Err(libc::ENOMEM),
+            0 | libc::SS_ONSTACK => Ok(AlternateStack {
+                base,
+                flags: flags & SS_AUTODISARM,
+                size,
+            }),
+            _ => Err(libc::EINVAL),
+        }
+    }
+}
+
 /// What the engine keeps for one program thread. It lives on the thread's own stack; only
 /// that thread (and its signal handlers) use it.
 pub struct Thread {
@@ -92,25 +130,14 @@ pub struct Thread {
     pub clear_tid: u64,
     /// The program's robust futex list.
     pub robust_list: u64,
-    /// The program's signal mask.
-    pub mask: u64,
+    /// The program's signal mask, and the signals that it is to get.
+    pub delivery: Delivery<PendingSignal>,
+    /// What the signal handler has taken from the kernel, and what else it shares.
+    pub held: Arc<Held>,
     /// Where the program's handlers run, if they ask for it.
     pub alternate_stack: AlternateStack,
-    /// The signal that was taken from the kernel. Further ones wait there meanwhile.
-    pub signal: Option<PendingSignal>,
-    /// Whether the thread is being single-stepped to a boundary between instructions.
-    pub stepping: bool,
-    /// Whether the step that is being made pushes the flags, and with them a trap flag that is
-    /// not the program's.
-    pub pushes_flags: bool,
-    /// Whether the step that is being made is one of a tool's code, with an access that the
-    /// program's alignment-check flag does not allow.
-    pub misaligned: bool,
-    /// Whether the program has set its trap flag.
-    pub trap_flag: bool,
-    /// A place in the cache before the one instruction that is to be stepped over for a
-    /// program that has; 0 once the thread is at the instruction.
-    pub step_from: u64,
+    /// Single steps: the engine's, the program's and a debugger's.
+    pub steps: Steps,
     /// What a debugger wants of the thread, and what it is to be told.
     pub(crate) debug: crate::debug::OfThread,
     /// The last branch whose target no address can be.
@@ -119,14 +146,10 @@ pub struct Thread {
     pub crossing: Option<u64>,
     /// What it takes to let the process go.
     pub(crate) detach: crate::detach::OfThread,
-    /// For whom a trap is due behind the instruction that has just been executed.
-    pub trap_due: TrapDue,
     /// What signals do in this process.
     pub actions: Arc<Actions>,
     /// What judges the thread's system calls.
     pub filters: Arc<ThreadFilters>,
-    /// Whether the thread is writing the trace, so that a broken pipe is the trace's own.
-    pub writing: bool,
     /// Where the thread runs.
     pub place: Place,
     /// The number of the PID namespace in which it is: 0 is that of the process.
@@ -145,28 +168,9 @@ pub struct Thread {
     pub trace: *mut crate::trace::ThreadTrace,
 }
 
-/// For whom a trap is due behind an instruction. That is known when the instruction is over, and
-/// not any more when the trap is given: the instruction may have cleared the program's flag, and
-/// the debugger may have gone.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TrapDue {
-    /// The program's trap flag was set.
-    pub program: bool,
-    /// A debugger steps the thread.
-    pub debugger: bool,
-}
-
-impl TrapDue {
-    /// Whether it is due at all.
-    #[must_use]
-    #[inline]
-    pub fn is_due(self) -> bool {
-        self.program || self.debugger
-    }
-}
-
 thread_local! {
     static CURRENT: Cell<*mut Thread> = const { Cell::new(std::ptr::null_mut()) };
+    static HELD: Cell<*const Held> = const { Cell::new(std::ptr::null()) };
 }
 
 impl Thread {
@@ -180,25 +184,19 @@ impl Thread {
             number,
             clear_tid: 0,
             robust_list: 0,
-            mask,
+            delivery: Delivery::new(mask),
+            held: Arc::new(Held::new(mask)),
             alternate_stack: AlternateStack {
                 flags: libc::SS_DISABLE,
                 ..AlternateStack::default()
             },
-            signal: None,
-            stepping: false,
-            pushes_flags: false,
-            misaligned: false,
-            trap_flag: false,
-            step_from: 0,
+            steps: Steps::default(),
             debug: crate::debug::OfThread::default(),
             refused: None,
             crossing: None,
             detach: crate::detach::OfThread::default(),
-            trap_due: TrapDue::default(),
             actions,
             filters: Arc::default(),
-            writing: false,
             place: Place::Process,
             namespace: 0,
             cut_short: Vec::new(),
@@ -210,8 +208,30 @@ impl Thread {
     }
 
     /// Makes `thread` the one that signal handlers on this thread find.
-    pub fn set_current(thread: *mut Thread) {
+    pub fn set_current(thread: &mut Thread) {
+        HELD.with(|held| held.set(Arc::as_ptr(&thread.held)));
         CURRENT.with(|current| current.set(thread));
+    }
+
+    /// This thread runs no program code from now on.
+    pub fn unset_current() {
+        CURRENT.with(|current| current.set(std::ptr::null_mut()));
+        HELD.with(|held| held.set(std::ptr::null()));
+    }
+
+    /// The thread is about to enter the cache. Whatever interrupts it there may use the thread
+    /// as this reference would be used.
+    #[inline]
+    pub(crate) fn lend_to_handlers(&mut self) {
+        CURRENT.with(|current| current.set(self));
+    }
+
+    /// What the handlers of the thread that runs here share with it; null in threads that run no
+    /// program code.
+    #[must_use]
+    #[inline]
+    pub(crate) fn current_held() -> *const Held {
+        HELD.with(Cell::get)
     }
 
     /// The thread that runs here; null in threads that run no program code.
@@ -225,7 +245,42 @@ impl Thread {
     #[must_use]
     #[inline]
     pub fn is_stepped(&self) -> bool {
-        self.trap_flag || self.debug.step
+        self.steps.program_flag || self.debug.step
+    }
+
+    /// The word that makes the thread look for what is pending before it goes into the cache.
+    fn pending(&self) -> &AtomicU64 {
+        // SAFETY: the slots live as long as their thread. The cache reads the word, and other
+        // code uses it through this.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.slots).pending) }
+    }
+
+    /// Whether something is pending.
+    #[must_use]
+    #[inline]
+    pub fn is_pending(&self) -> bool {
+        self.pending().load(Ordering::Relaxed) != 0
+    }
+
+    /// Something is pending, or not any more.
+    #[inline]
+    pub fn set_pending(&self, pending: bool) {
+        self.pending().store(u64::from(pending), Ordering::SeqCst);
+    }
+
+    /// Looks at the signals that the handler has taken meanwhile.
+    pub fn collect_signals(&mut self) {
+        // SAFETY: this is the thread itself.
+        while let Some(signal) = unsafe { self.held.pop() } {
+            self.delivery.take(signal);
+        }
+    }
+
+    /// Whether there is a signal that the program is to get now.
+    #[must_use]
+    pub fn has_signal(&mut self) -> bool {
+        self.collect_signals();
+        self.delivery.is_due()
     }
 
     /// A general register of the program.

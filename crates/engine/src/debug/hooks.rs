@@ -9,7 +9,7 @@ use super::watch;
 use super::world::{self, At, Reason, World, is_enabled, is_holding, lock};
 use crate::emit::gpr;
 use crate::process::Process;
-use crate::signals::{TRAP_FLAG, deliver};
+use crate::signals::TRAP_FLAG;
 use crate::syscalls::{Call, SYSCALL_LENGTH};
 use crate::thread::{PendingSignal, Place, Thread};
 use crate::{finish, flush};
@@ -108,7 +108,7 @@ fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
         return Told::No;
     }
     thread.debug.step = false;
-    thread.trap_due.debugger = false;
+    thread.steps.due.debugger = false;
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).flags &= !TRAP_FLAG };
     let offers = matches!(event, Some(Reason::Signal(_)));
@@ -176,10 +176,9 @@ fn is_still(world: &World, tid: i32, reason: &Reason, pc: u64) -> bool {
 
 /// The thread gets a signal that the debugger has made up.
 fn inject(thread: &mut Thread, number: i32) {
-    deliver::put_first(thread, made_up(number));
+    thread.delivery.put_first(made_up(number));
     thread.debug.seen = true;
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).pending = 1 };
+    thread.set_pending(true);
 }
 
 fn made_up(number: i32) -> PendingSignal {
@@ -226,7 +225,7 @@ pub(crate) fn stepped(thread: &mut Thread) {
 pub(crate) fn at_breakpoint(thread: &mut Thread) -> bool {
     if concerns(thread) {
         thread.debug.step = false;
-        thread.trap_due.debugger = false;
+        thread.steps.due.debugger = false;
         thread.debug.event.get_or_insert(Reason::Breakpoint);
         return true;
     }
@@ -245,7 +244,7 @@ pub fn request_stop(reason: &str) -> bool {
     unsafe {
         let wanted = Reason::Tool(reason.to_owned());
         (*thread).debug.event.get_or_insert(wanted);
-        (*(*thread).slots).pending = 1;
+        (*thread).set_pending(true);
     }
     true
 }
@@ -293,7 +292,7 @@ pub(crate) fn call_ends(thread: &mut Thread, result: Option<i64>, restart: bool)
     drop(world);
     if resumed {
         thread.debug.step = orders.step;
-        thread.trap_due.debugger = false;
+        thread.steps.due.debugger = false;
         stepped(thread);
     }
     if let Some(signal) = orders.signal {

@@ -42,7 +42,11 @@ impl Registers {
                 (*slots).program_fs,
             )
         };
-        let trap_flag = if thread.trap_flag { TRAP_FLAG } else { 0 };
+        let trap_flag = if thread.steps.program_flag {
+            TRAP_FLAG
+        } else {
+            0
+        };
         Registers {
             general,
             pc,
@@ -68,7 +72,7 @@ impl Registers {
             (*thread.slots).pc = self.pc;
             (*thread.slots).flags = self.flags & CHANGEABLE | 0x202;
         }
-        thread.trap_flag = self.flags & TRAP_FLAG != 0;
+        thread.steps.program_flag = self.flags & TRAP_FLAG != 0;
         FullState::from_bytes(&self.extended).install(thread.slots, vectors());
     }
 }

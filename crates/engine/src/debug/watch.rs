@@ -267,8 +267,7 @@ pub(crate) extern "C" fn may_touch(
     if touches && thread.debug.touches.len() < 4 {
         is_to_tell(thread);
         thread.debug.touches.push(Touch { write, what });
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*thread.slots).pending = 1 };
+        thread.set_pending(true);
     }
 }
 

@@ -73,9 +73,9 @@ impl Departure {
         let address = (fp_state + state.frame_size() + 15) & !15;
         let stack = thread.alternate_stack;
         frame.stack = [stack.base, u64::from(stack.flags as u32), stack.size];
-        frame.mask = thread.mask;
+        frame.mask = thread.delivery.mask();
         frame.set_fp_state(fp_state);
-        frame.set_trap_flag(thread.trap_flag);
+        frame.set_trap_flag(thread.steps.program_flag);
         let bytes = frame.to_bytes();
         // SAFETY: the frame lies in `memory`, behind the state.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };

@@ -57,13 +57,14 @@ pub(super) fn forget() {
 fn settle_signals(thread: &mut Thread) {
     loop {
         signals::set_exact_mask(!0);
-        if thread.signal.is_none() {
+        if !thread.has_signal() {
             break;
         }
         deliver::deliver(thread);
     }
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).pending = 0 };
+    // What the program blocks waits in the kernel from now on.
+    deliver::give_back(thread, !0);
+    thread.set_pending(false);
 }
 
 /// The thread is at a safe point while another one leads: it stands still. Returns if the
@@ -83,7 +84,7 @@ pub(super) fn join(thread: &mut Thread) {
     trace::end_wait(thread);
     if PHASE.load(Ordering::Acquire) == IDLE {
         thread.detach.standing.store(0, Ordering::Release);
-        signals::set_kernel_mask(thread.mask);
+        signals::open(thread);
         return;
     }
     trace::thread_parks(thread);
@@ -117,7 +118,7 @@ pub(super) fn stop_all(process: &Process, thread: &mut Thread) -> Result<(), Ref
     });
     if ready.is_err() {
         PHASE.store(IDLE, Ordering::Release);
-        signals::set_kernel_mask(thread.mask);
+        signals::open(thread);
     }
     ready
 }

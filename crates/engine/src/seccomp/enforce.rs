@@ -45,9 +45,8 @@ fn enforce(
         Verdict::Trap(reason) => {
             // No other signal may come between. They are let in again when this one is delivered.
             crate::signals::block_all();
-            deliver::put_first(thread, trap(data, reason));
-            // SAFETY: the slots belong to this thread.
-            unsafe { (*thread.slots).pending = 1 };
+            thread.delivery.put_first(trap(data, reason));
+            thread.set_pending(true);
             Some(Outcome::RegistersSet)
         }
         Verdict::KillThread(signal) => {

@@ -86,7 +86,10 @@ impl Actions {
 
     /// Sets the disposition of a signal. Returns the old one.
     pub fn set(&self, signal: i32, action: Action) -> Action {
-        let old = std::mem::replace(&mut self.lock()[signal as usize], action);
+        // The kernel learns of it under the lock, so that both know the same of two threads that
+        // set it at once.
+        let mut table = self.lock();
+        let old = std::mem::replace(&mut table[signal as usize], action);
         self.install(signal, &action);
         old
     }
@@ -103,15 +106,20 @@ impl Actions {
         }
     }
 
+    /// Whether the engine's handler gets a signal whose action is the default one.
+    #[must_use]
+    pub fn is_caught(&self, signal: i32) -> bool {
+        is_needed(signal) || self.catch_fatal && ends_process(signal)
+    }
+
     /// Tells the kernel.
     fn install(&self, signal: i32, action: &Action) {
         if signal == libc::SIGKILL || signal == libc::SIGSTOP {
             return;
         }
-        let synchronous = bit(signal) & SYNCHRONOUS != 0 || signal == STOP;
         let caught = match action.handler {
-            DEFAULT => synchronous || self.catch_fatal && ends_process(signal),
-            IGNORE => synchronous,
+            DEFAULT => self.is_caught(signal),
+            IGNORE => is_needed(signal),
             _ => true,
         };
         let kept = libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT;
@@ -134,6 +142,11 @@ impl Actions {
         }
         set_kernel_action(signal, &kernel);
     }
+}
+
+/// Whether the engine cannot do without its handler.
+fn is_needed(signal: i32) -> bool {
+    bit(signal) & SYNCHRONOUS != 0 || signal == STOP
 }
 
 /// Whether the default action of a signal is to end the process.
@@ -164,8 +177,7 @@ pub fn prepare_exec(actions: &Actions) {
     for signal in 1..=64 {
         let ignored = actions.get(signal).handler == IGNORE;
         let fixed = [libc::SIGKILL, libc::SIGSTOP].contains(&signal);
-        let needed = bit(signal) & (SYNCHRONOUS | bit(STOP)) != 0;
-        if !fixed && (ignored || !needed) {
+        if !fixed && (ignored || !is_needed(signal)) {
             set_kernel_action(
                 signal,
                 &Action {

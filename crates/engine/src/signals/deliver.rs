@@ -2,9 +2,9 @@
 
 use super::actions::{self, Action, DEFAULT, IGNORE};
 use super::frame::{FRAME_SIZE, Frame, FullState, vectors};
-use super::{SYNCHRONOUS, bit, set_exact_mask, set_kernel_mask};
+use super::{SYNCHRONOUS, bit, change_mask, open, set_exact_mask, settle};
 use crate::emit::gpr;
-use crate::thread::{PendingSignal, Thread};
+use crate::thread::{AlternateStack, PendingSignal, Thread};
 use crate::{debug, guarded};
 
 const SS_ONSTACK: i32 = 1;
@@ -12,33 +12,38 @@ const SS_AUTODISARM: i32 = i32::MIN;
 const RED_ZONE: u64 = 128;
 const SA_RESTORER: u64 = 0x0400_0000;
 
-/// Gives the thread's pending signal to the program. The thread is out of the cache and its
-/// state in the slots is exact.
+/// Gives the program the signal that comes next, if one is due. The thread is out of the cache
+/// and its state in the slots is exact. Whether there are more, its word says that something is
+/// pending.
 pub fn deliver(thread: &mut Thread) {
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).pending = 0 };
-    let Some(signal) = thread.signal.take().and_then(|it| debug::offer(thread, it)) else {
-        set_kernel_mask(thread.mask);
-        return;
-    };
+    thread.set_pending(false);
+    thread.collect_signals();
+    let signal = thread.delivery.take_next();
+    if let Some(signal) = signal.and_then(|signal| debug::offer(thread, signal)) {
+        give(thread, &signal);
+    }
+    thread.delivery.end_without_handler();
+    settle(thread);
+    open(thread);
+}
+
+fn give(thread: &mut Thread, signal: &PendingSignal) {
     let action = thread.actions.get(signal.number);
     let forced = signal.fault.is_some();
-    let blocked = thread.mask & bit(signal.number) != 0;
+    let blocked = thread.delivery.mask() & bit(signal.number) != 0;
     let is_ignored = action.handler == IGNORE && !forced;
-    if !is_ignored && !crate::instrument::signal_comes(thread, &signal) {
-        set_kernel_mask(thread.mask);
+    if !is_ignored && !crate::instrument::signal_comes(thread, signal) {
         return;
     }
     match action.handler {
         _ if forced && blocked => die(thread, signal.number),
-        IGNORE if !forced => set_kernel_mask(thread.mask),
+        IGNORE if !forced => {}
         DEFAULT | IGNORE => {
             if forced || actions::ends_process(signal.number) {
                 die(thread, signal.number);
             }
-            set_kernel_mask(thread.mask);
         }
-        _ => call_handler(thread, &signal, &action),
+        _ => call_handler(thread, signal, &action),
     }
 }
 
@@ -79,21 +84,25 @@ fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
     };
     frame.restorer = action.restorer;
     frame.stack = [alternate.base, u64::from(flags as u32), alternate.size];
-    frame.mask = thread.mask;
+    frame.mask = thread.delivery.mask_behind_handler();
     frame.info = signal.info;
     frame.set_fp_state(fp_state);
     if let Some(fault) = signal.fault {
         frame.set_fault(fault);
     }
-    frame.set_trap_flag(std::mem::take(&mut thread.trap_flag));
+    frame.set_trap_flag(thread.steps.program_flag);
+    // A frame that does not fit the alternate stack is not begun.
+    let uses_alternate = on_alternate || wants_alternate && enabled;
+    let within = !uses_alternate || lies_on(&alternate, address);
     crate::trace::memory_written(thread, address, top.wrapping_sub(address));
-    let written = action.flags & SA_RESTORER != 0
+    let written = within
+        && action.flags & SA_RESTORER != 0
         && state.write(fp_state)
         && guarded::write(address, &frame.to_bytes());
     if !written {
-        // The kernel, too, kills a process whose frame cannot be written.
-        die(thread, libc::SIGSEGV);
+        return fail(thread, signal.number);
     }
+    thread.steps.program_flag = false;
     if alternate.flags & SS_AUTODISARM != 0 && wants_alternate {
         thread.alternate_stack = crate::thread::AlternateStack {
             base: 0,
@@ -103,6 +112,15 @@ fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
     }
     FullState::initial().install(thread.slots, vectors());
     enter_handler(thread, signal, action, address);
+}
+
+/// The frame of a signal cannot be written, or that of a handler that returns cannot be read: the
+/// program gets `SIGSEGV`, and dies of it if it was `SIGSEGV`'s own frame.
+fn fail(thread: &mut Thread, signal: i32) {
+    if signal == libc::SIGSEGV {
+        die(thread, signal);
+    }
+    thread.delivery.put_first(protection_fault());
 }
 
 fn enter_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action, address: u64) {
@@ -118,10 +136,10 @@ fn enter_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action, a
     thread.set_pc(action.handler);
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).flags &= !CLEARED };
-    thread.mask |= action.mask;
-    if action.flags & libc::SA_NODEFER as u64 == 0 {
-        thread.mask |= bit(signal.number);
-    }
+    let defers = action.flags & libc::SA_NODEFER as u64 == 0;
+    thread
+        .delivery
+        .enter_handler(signal.number, action.mask, defers);
     if action.flags & libc::SA_RESETHAND as u64 != 0 {
         thread.actions.set(
             signal.number,
@@ -131,66 +149,74 @@ fn enter_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action, a
             },
         );
     }
-    set_kernel_mask(thread.mask);
     debug::handler_entered(thread);
 }
 
 /// Whether a stack pointer lies on the program's alternate stack.
 #[must_use]
 pub fn on_alternate_stack(thread: &Thread, stack_pointer: u64) -> bool {
-    let stack = thread.alternate_stack;
-    stack.flags & SS_AUTODISARM == 0
-        && stack_pointer > stack.base
-        && stack_pointer - stack.base <= stack.size
+    let stack = &thread.alternate_stack;
+    stack.flags & SS_AUTODISARM == 0 && lies_on(stack, stack_pointer)
 }
 
-/// `rt_sigreturn`: the program's state becomes what the frame says.
+fn lies_on(stack: &AlternateStack, stack_pointer: u64) -> bool {
+    stack_pointer > stack.base && stack_pointer - stack.base <= stack.size
+}
+
+/// `rt_sigreturn`: the program's state becomes what the frame says. False: something was pending
+/// before, and nothing has changed.
 // The state that it reads is large, and must not become part of every system call's frame.
 #[inline(never)]
-pub fn return_from_handler(thread: &mut Thread) {
+#[must_use]
+pub fn return_from_handler(thread: &mut Thread) -> bool {
     let address = thread.register(gpr::RSP).wrapping_sub(8);
-    let Some(frame) = Frame::read(address) else {
-        die(thread, libc::SIGSEGV)
-    };
-    // SAFETY: the slots belong to this thread, which is out of the cache.
-    frame.restore(unsafe { &mut *thread.slots });
-    thread.trap_flag = frame.trap_flag();
-    let state = match frame.fp_state() {
+    let frame = Frame::read(address);
+    let state = frame.as_ref().and_then(|frame| match frame.fp_state() {
         0 => Some(FullState::initial()),
         state => FullState::read(state),
+    });
+    let (Some(frame), Some(mut state)) = (frame, state) else {
+        thread.delivery.put_first(protection_fault());
+        settle(thread);
+        return true;
     };
-    let Some(mut state) = state else {
-        die(thread, libc::SIGSEGV)
-    };
+    if !change_mask(thread, frame.mask) {
+        return false;
+    }
+    // SAFETY: the slots belong to this thread, which is out of the cache.
+    frame.restore(unsafe { &mut *thread.slots });
+    thread.steps.program_flag = frame.trap_flag();
     state.install(thread.slots, vectors());
-    thread.mask = frame.mask & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
+    // What is no stack is left out, as is all of it while the thread is on the one it has.
     let [base, flags, size] = frame.stack;
-    thread.alternate_stack = crate::thread::AlternateStack {
-        base,
-        flags: flags as i32 & !SS_ONSTACK,
-        size,
-    };
-    set_kernel_mask(thread.mask);
+    let stack = AlternateStack::checked(base, flags as i32, size);
+    if let Ok(stack) = stack
+        && !on_alternate_stack(thread, thread.register(gpr::RSP))
+    {
+        thread.alternate_stack = stack;
+    }
+    true
 }
 
-/// Makes a fault the thread's pending signal. One that was taken before goes back to the
-/// kernel, which keeps it until it is unblocked.
-pub fn put_first(thread: &mut Thread, fault: PendingSignal) {
-    let Some(earlier) = thread.signal.replace(fault) else {
-        return;
-    };
-    debug_assert!(
-        earlier.fault.is_none(),
-        "an instruction has one fault at most"
-    );
-    // SAFETY: a process may send any signal to itself, with what came with it.
+/// Gives signals of a set that the thread has taken back to the kernel, for this thread. It must
+/// block them.
+pub(crate) fn give_back(thread: &mut Thread, set: u64) {
+    thread.collect_signals();
+    while let Some(signal) = thread.delivery.remove(set) {
+        send_to_itself(signal.number, &signal.info);
+    }
+}
+
+/// Sends a signal to the thread that runs here, with what came with it.
+pub(super) fn send_to_itself(number: i32, info: &[u64; 16]) {
+    // SAFETY: a thread may send any signal to itself.
     unsafe {
         libc::syscall(
             libc::SYS_rt_tgsigqueueinfo,
             libc::getpid(),
             libc::gettid(),
-            earlier.number,
-            earlier.info.as_ptr(),
+            number,
+            info.as_ptr(),
         );
     }
 }

@@ -1,5 +1,9 @@
 //! The one signal handler that the kernel knows.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::held::Held;
+use super::stepping::{Boundary, Look, Place, Trap};
 use super::{STOP, SYNCHRONOUS, bit, deliver};
 use crate::cache::Position;
 use crate::emit::{TARGET, TableBranch, gpr::RSP};
@@ -13,6 +17,7 @@ use crate::thread::{PendingSignal, Refused, Thread};
 
 const TRAP_FLAG: i64 = super::TRAP_FLAG as i64;
 const TRAP_TRACE: u64 = 2;
+const RESUME_FLAG: u64 = 0x1_0000;
 const ALIGNMENT_CHECK: i64 = 17;
 const ALIGNMENT_FLAG: i64 = 1 << 18;
 
@@ -115,23 +120,24 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
             pass_on(signal, &info, &mut context);
         }
     } else {
-        // SAFETY: the pointer is this thread's own, and what it points to outlives the thread's
-        // program code. The handler and the interrupted code do not use the same fields at once.
-        let thread = unsafe { &mut *thread };
+        // SAFETY: it lives as long as its thread is the current one.
+        let held = unsafe { &*Thread::current_held() };
         let raised_by_kernel = (info[1] as u32 as i32) > 0;
         if signal == STOP && crate::finish::is_place_request(&info) {
             crate::instrument::blocked::tell_place();
         } else if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
-            synchronous(thread, signal, &info, &mut context);
+            synchronous(held, signal, &info, &mut context);
         } else if crate::detach::is_request(signal, &info) {
-            crate::detach::take_note(thread, &info);
-            take_out(thread, &mut context);
+            // SAFETY: the thread is this one; where it runs changes only while signals are blocked.
+            let place = unsafe { (&raw const (*thread).place).read() };
+            crate::detach::take_note(place, &info);
+            take_out(&mut context);
         } else if crate::detach::is_continuation(signal, &info) {
             // The process was only continued so that it can be let go.
         } else if signal == STOP && crate::finish::is_stop_request(&info) {
-            take_out(thread, &mut context);
+            take_out(&mut context);
         } else {
-            asynchronous(thread, signal, &info, &mut context);
+            asynchronous(held, signal, &info, &mut context);
         }
     }
     // SAFETY: as above.
@@ -164,34 +170,53 @@ fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut 
     }
 }
 
-fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut Context) {
+/// The thread, if it is inside the cache or on its way in or out, where no code of the engine's
+/// runs that could be using it.
+fn thread_in_cache<'thread>(pc: u64) -> Option<&'thread mut Thread> {
+    // SAFETY: the slots belong to this thread.
+    let entered = unsafe { (*crate::slots::slots()).host_stack != 0 };
+    // A jump through an empty entry of the branch table went to address 0.
+    let in_cache = entered && (gates::in_cache(pc) || pc == 0);
+    // SAFETY: whoever has entered the cache has lent the thread to the handler for that time.
+    in_cache.then(|| unsafe { &mut *Thread::current() })
+}
+
+/// A signal that an instruction has raised. The questions are asked in this order:
+///
+/// | question | what is done |
+/// |---|---|
+/// | a single step? | [`trapped`] |
+/// | a write to a page whose code was translated? | it is made writable, the write repeated |
+/// | a misaligned access of a tool's function, or of an ownership check? | stepped over without the flag; the slow part |
+/// | an indirect branch that the branch table does not know? | the miss gate |
+/// | outside the cache? | a guarded access fails; else the engine itself has failed |
+/// | the guard page of a full buffer? | the thread leaves, and comes back |
+/// | a tool's code? | the tool has failed |
+/// | none of these | the program's own fault |
+fn synchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context) {
     let pc = context.pc();
     let process = Process::get();
-    if signal == libc::SIGTRAP && info[1] == TRAP_TRACE && thread.misaligned {
-        thread.misaligned = false;
-        context.registers[libc::REG_EFL as usize] |= ALIGNMENT_FLAG;
-        if !thread.stepping {
-            context.set_trap_flag(false);
-            return;
+    if signal == libc::SIGTRAP && is_step(info, context) {
+        let was_misaligned = held.misaligned.swap(false, Ordering::Relaxed);
+        if was_misaligned {
+            context.registers[libc::REG_EFL as usize] |= ALIGNMENT_FLAG;
         }
-    }
-    if signal == libc::SIGTRAP && info[1] == TRAP_TRACE && thread.stepping {
-        step(thread, context);
-        return;
-    }
-    if signal == libc::SIGTRAP && info[1] == TRAP_TRACE && gates::in_cache(pc) {
-        // The program has just set its trap flag, and is on its way out of the cache.
-        thread.trap_flag = true;
-        context.set_trap_flag(false);
+        match thread_in_cache(pc) {
+            Some(thread) if thread.steps.is_stepping() || !was_misaligned => {
+                trapped(thread, context);
+            }
+            _ => context.set_trap_flag(false),
+        }
         return;
     }
     let is_memory_fault = signal == libc::SIGSEGV || signal == libc::SIGBUS;
     if is_memory_fault && crate::code_pages::handle_write(process, info[2], context.registers) {
-        if in_translated_code(&process.gates, pc) {
+        if let Some(thread) = thread_in_cache(pc)
+            && in_translated_code(&process.gates, pc)
+        {
             // The write may change what follows it in this very fragment: leave after it.
-            // SAFETY: the slots belong to this thread.
-            unsafe { (*thread.slots).pending = 1 };
-            thread.stepping = true;
+            thread.set_pending(true);
+            thread.steps.step_out();
             context.set_trap_flag(true);
             context.hold_signals();
         }
@@ -201,7 +226,7 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
         signal == libc::SIGBUS && context.registers[libc::REG_TRAPNO as usize] == ALIGNMENT_CHECK;
     if misaligned && crate::own_failures::is_tools(pc, context.general(RSP)) {
         // The program has set its alignment-check flag, for which a tool's function is not made.
-        thread.misaligned = true;
+        held.misaligned.store(true, Ordering::Relaxed);
         context.registers[libc::REG_EFL as usize] &= !ALIGNMENT_FLAG;
         context.set_trap_flag(true);
         return;
@@ -213,6 +238,10 @@ fn synchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut
     }
     // An empty entry of the branch table: the jump went to address 0.
     let branch = table_branch(pc).filter(|_| signal == libc::SIGSEGV);
+    let Some(thread) = thread_in_cache(pc) else {
+        engine_fault_unless_recoverable(signal, info, context);
+        return;
+    };
     if let Some(branch) = branch {
         if branch == TableBranch::Crossing {
             // Another thread has met such a target here at the same time.
@@ -306,33 +335,38 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         fault: Some(fault),
     };
     crate::debug::forget_touches(thread);
-    // Another signal may be on its way to the next boundary.
-    deliver::put_first(thread, fault);
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).pending = 1 };
+    // Another signal may be on its way to the next boundary: it comes behind.
+    thread.delivery.put_first(fault);
+    thread.set_pending(true);
     leave(thread, &process.gates, exit::INTERRUPTED, context);
 }
 
-fn asynchronous(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut Context) {
-    if signal == libc::SIGPIPE && thread.writing {
+fn asynchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context) {
+    if signal == libc::SIGPIPE && held.is_writing() {
         // The reader of the trace has gone; the write's own error says so.
         return;
     }
-    thread.signal = Some(PendingSignal {
+    let pending = PendingSignal {
         number: signal,
-        info: crate::seccomp::as_the_program_sees_it(thread, signal, info),
+        info: crate::seccomp::as_the_program_sees_it(signal, info),
         fault: None,
-    });
+    };
     context.hold_signals();
-    take_out(thread, context);
+    // SAFETY: this is the thread's own handler.
+    if !unsafe { held.push(pending) } {
+        // It is blocked now, and comes again when the thread has looked at the others.
+        deliver::send_to_itself(signal, info);
+    }
+    take_out(context);
 }
 
 /// Brings the thread out of the cache, or sees to it that it does not go in.
-fn take_out(thread: &mut Thread, context: &mut Context) {
+fn take_out(context: &mut Context) {
     let gates = &Process::get().gates;
     let pc = context.pc();
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).pending = 1 };
+    // SAFETY: the slots belong to this thread; all others use this word atomically.
+    unsafe { AtomicU64::from_ptr(&raw mut (*crate::slots::slots()).pending) }
+        .store(1, Ordering::SeqCst);
     if (gates.system_call_start..=gates.system_call_instruction).contains(&pc) {
         context.set_pc(gates.system_call_interrupted);
     } else if (gates.enter_start..gates.enter_end).contains(&pc) {
@@ -341,7 +375,9 @@ fn take_out(thread: &mut Thread, context: &mut Context) {
         context.set_pc(gates.acquire_return);
     } else if (gates.call_return..gates.call_end).contains(&pc) {
         context.set_pc(gates.call_return);
-    } else if in_translated_code(gates, pc) {
+    } else if in_translated_code(gates, pc)
+        && let Some(thread) = thread_in_cache(pc)
+    {
         context.hold_signals();
         leave_or_step(thread, context);
     }
@@ -352,33 +388,52 @@ fn in_translated_code(gates: &Gates, pc: u64) -> bool {
         || gates.is_missing(pc)
 }
 
-/// One instruction of the cache has been executed since the last look.
-fn step(thread: &mut Thread, context: &mut Context) {
-    if thread.trap_flag && !context.trap_flag() {
-        // The instruction was the program's `popf`, and has taken its trap flag away.
-        thread.trap_flag = false;
-        thread.trap_due.program = true;
+/// Whether a trap is that behind a single step. Some hypervisors lose the bit that says so, and
+/// the kernel takes the trap for an `int1` then: what the flag was for tells them apart.
+fn is_step(info: &[u64; 16], context: &Context) -> bool {
+    const TRAP_BRKPT: u64 = 1;
+    const INT1: u8 = 0xf1;
+    let is_int1 = || {
+        let mut before = [0];
+        guarded::read(context.pc().wrapping_sub(1), &mut before) && before[0] == INT1
+    };
+    match info[1] {
+        TRAP_TRACE => true,
+        TRAP_BRKPT => context.trap_flag() && !is_int1(),
+        _ => false,
     }
-    if std::mem::take(&mut thread.pushes_flags) {
+}
+
+/// One instruction of the cache has been executed with the trap flag.
+fn trapped(thread: &mut Thread, context: &mut Context) {
+    let gates = &Process::get().gates;
+    let pc = context.pc();
+    let place = if in_translated_code(gates, pc) {
+        Place::Translated
+    } else if (gates.enter_start..gates.enter_end).contains(&pc) {
+        Place::Entering
+    } else {
+        Place::Leaving
+    };
+    if thread.steps.has_pushed_flags() {
         let second_byte = context.registers[libc::REG_RSP as usize] as u64 + 1;
         let mut byte = [0];
         if guarded::read(second_byte, &mut byte) {
             let _ = guarded::write(second_byte, &[byte[0] & !((TRAP_FLAG >> 8) as u8)]);
         }
     }
-    let gates = &Process::get().gates;
-    if in_translated_code(gates, context.pc()) {
-        leave_or_step(thread, context);
-    } else if !(gates.enter_start..gates.enter_end).contains(&context.pc()) {
-        // The thread reached the exit gate by itself: what is pending will be seen.
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*thread.slots).pending = 1 };
-        thread.stepping = false;
-        if thread.step_from == 0 {
-            thread.trap_due.program |= thread.trap_flag;
-            thread.trap_due.debugger |= thread.debug.step;
+    let was_stepping = thread.steps.is_stepping();
+    let is_set = context.trap_flag();
+    match thread.steps.trapped(place, is_set, thread.debug.step) {
+        Trap::Look => leave_or_step(thread, context),
+        Trap::StepOn => {}
+        Trap::Run => {
+            if was_stepping {
+                // The thread reached the exit gate by itself: what is pending will be seen.
+                thread.set_pending(true);
+            }
+            context.set_trap_flag(false);
         }
-        context.set_trap_flag(false);
     }
 }
 
@@ -394,34 +449,50 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
                 && (crate::trace::is_between_rounds(&code.cache, pc, position)
                     || repeats(thread, &code.cache, pc, position))
     });
-    // A program that single-steps has not executed the instruction yet.
-    let starts = thread.is_stepped() && thread.step_from == pc && thread.signal.is_none();
-    if let (Some(position), true) = (position, starts) {
-        thread.step_from = if position.prologue {
-            code.cache.prologue_end(position.fragment)
-        } else {
-            0
-        };
-    }
-    if let (Some(position), false) = (position, starts) {
-        save_program(thread, &code.cache, pc, position, context);
-        crate::instrument::leave_midway(&code.cache, position, false);
-        drop(code);
-        crate::debug::stepped(thread);
-        if thread.trap_flag && thread.signal.is_none() {
-            thread.signal = Some(deliver::single_step(position.pc));
+    let boundary = position.map(|position| Boundary {
+        prologue_end: position
+            .prologue
+            .then(|| code.cache.prologue_end(position.fragment)),
+    });
+    let has_signal = thread.has_signal();
+    let debugger = thread.debug.step;
+    let look = thread
+        .steps
+        .look(pc, boundary, debugger, has_signal, || pushes_flags(pc));
+    match (look, position) {
+        (Look::Leave { trap }, Some(position)) => {
+            let resumes = resumes_repetition(thread, position.pc);
+            save_program(thread, &code.cache, pc, position, context);
+            if resumes {
+                // SAFETY: the slots belong to this thread.
+                unsafe { (*thread.slots).flags |= RESUME_FLAG };
+            }
+            crate::instrument::leave_midway(&code.cache, position, false);
+            drop(code);
+            crate::debug::stepped(thread);
+            if trap {
+                thread.delivery.put_first(deliver::single_step(position.pc));
+            }
+            thread.set_pending(true);
+            context.set_trap_flag(false);
+            leave(thread, &process.gates, exit::INTERRUPTED, context);
         }
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*thread.slots).pending = 1 };
-        thread.stepping = false;
-        context.set_trap_flag(false);
-        leave(thread, &process.gates, exit::INTERRUPTED, context);
-    } else {
-        drop(code);
-        thread.stepping = true;
-        thread.pushes_flags = !thread.trap_flag && pushes_flags(pc);
-        context.set_trap_flag(true);
+        _ => context.set_trap_flag(true),
     }
+}
+
+/// Whether a thread that is stepped has entered the cache with its resume flag set, at a repeated
+/// string instruction that is not over: the flag is cleared only when an instruction is, and
+/// not every processor sets it anew at each round.
+fn resumes_repetition(thread: &Thread, pc: u64) -> bool {
+    // SAFETY: the slots belong to this thread.
+    let (flags, entered_at) = unsafe { ((*thread.slots).flags, (*thread.slots).pc) };
+    let mut prefix = [0];
+    thread.is_stepped()
+        && flags & RESUME_FLAG != 0
+        && entered_at == pc
+        && guarded::read(pc, &mut prefix)
+        && matches!(prefix[0], 0xf2 | 0xf3)
 }
 
 /// Whether a thread can be left at a repeated string instruction of a program that a tool
@@ -490,11 +561,10 @@ fn save_program(
 fn leave(thread: &mut Thread, gates: &Gates, why: u32, context: &mut Context) {
     // SAFETY: the slots belong to this thread.
     unsafe {
-        thread.pushes_flags = false;
-        if std::mem::take(&mut thread.stepping) {
+        if thread.steps.left() {
             // What the steps were to lead to is still to be done.
             context.set_trap_flag(false);
-            (*thread.slots).pending = 1;
+            thread.set_pending(true);
         }
         (*thread.slots).exit = u64::from(why);
         context.registers[libc::REG_RSP as usize] = (*thread.slots).host_stack as i64;

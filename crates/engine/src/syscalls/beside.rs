@@ -22,7 +22,7 @@ use super::start_child::{raw_system_call, start_child};
 use super::threads::{clear_tid, set_program_fs, thread_pointer};
 use crate::process::Process;
 use crate::seccomp::install::catch_up;
-use crate::signals::set_kernel_mask;
+use crate::signals::open;
 use crate::thread::{Place, Thread};
 use crate::{dispatch, finish, start, trace};
 
@@ -67,7 +67,7 @@ pub(super) fn start(process: &'static Process, thread: &mut Thread, request: Req
         }
         trace::thread_not_started(number);
     }
-    set_kernel_mask(thread.mask);
+    open(thread);
     result
 }
 
@@ -209,7 +209,7 @@ unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
     }
     let ids = beside.relation.of_child(thread.tid);
     thread.namespace = ids.own;
-    Thread::set_current(&raw mut thread);
+    Thread::set_current(&mut thread);
     list_as(process, &mut thread, ids.ids, ids.namespace);
     catch_up(process, &thread, &seed.filters);
     beside.listed.store(&raw mut thread, Ordering::Release);
@@ -226,7 +226,7 @@ unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
     if !beside.parent_waits {
         let _ = beside.announce.send(());
     }
-    set_kernel_mask(thread.mask);
+    open(&thread);
     let status = dispatch::run(&mut thread);
     if thread.place == Place::Process {
         // It is a thread of its parent's, or has forked, and this is the new process.

@@ -12,7 +12,7 @@ use crate::descriptors::copy_to_stay;
 use crate::loader::{self, Kind};
 use crate::process::Process;
 use crate::seccomp::succession;
-use crate::signals::{actions, set_exact_mask, set_kernel_mask};
+use crate::signals::{actions, open, set_exact_mask};
 use crate::thread::{Place, Thread};
 use crate::{detach, guarded, plan, trace};
 
@@ -75,7 +75,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     crate::debug::execute(thread);
     crate::finish::conclude(thread, crate::finish::Ending::AnotherProgram);
     actions::prepare_exec(&thread.actions);
-    set_exact_mask(thread.mask);
+    set_exact_mask(thread.delivery.mask());
     let pointers = |strings: &[CString]| {
         let mut list: Vec<*const libc::c_char> =
             strings.iter().map(|string| string.as_ptr()).collect();
@@ -102,7 +102,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         list(process, thread);
     }
     actions::undo_exec(&thread.actions);
-    set_kernel_mask(thread.mask);
+    open(thread);
     -i64::from(error)
 }
 

@@ -10,7 +10,7 @@ use super::threads::{set_program_fs, thread_pointer};
 use crate::emit::gpr;
 use crate::instrument::Instrumenter;
 use crate::process::Process;
-use crate::signals::set_kernel_mask;
+use crate::signals::open;
 use crate::thread::{Place, Thread};
 use crate::{guarded, trace};
 
@@ -51,7 +51,7 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
     } else {
         crate::instrument::after_fork_in_parent(thread, child);
     }
-    set_kernel_mask(thread.mask);
+    open(thread);
     child
 }
 
@@ -67,6 +67,9 @@ fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request
     crate::detach::forget_others(thread);
     crate::debug::after_fork(process);
     list(process, thread);
+    // Signals that wait for the parent are the parent's.
+    thread.collect_signals();
+    thread.delivery.forget();
     if request.clears_handlers() {
         thread.actions.forget_handlers();
     }

@@ -11,7 +11,7 @@ use super::{Call, beside};
 use crate::emit::gpr;
 use crate::process::{Process, ThreadHandle};
 use crate::seccomp::{ThreadFilters, install::catch_up};
-use crate::signals::{actions, set_kernel_mask};
+use crate::signals::{actions, open};
 use crate::slots::Slots;
 use crate::thread::{Place, Thread};
 use crate::{dispatch, guarded, start, trace};
@@ -83,7 +83,7 @@ impl Seed {
             } else {
                 own.program_fs
             },
-            mask: thread.mask,
+            mask: thread.delivery.mask(),
             number,
             actions: actions_of_child(thread, &request),
             request,
@@ -140,7 +140,7 @@ fn new_thread(process: &'static Process, thread: &mut Thread, request: Request) 
             -i64::from(error.raw_os_error().unwrap_or(libc::EAGAIN))
         }
     };
-    set_kernel_mask(thread.mask);
+    open(thread);
     result
 }
 
@@ -151,7 +151,7 @@ fn run_thread(
 ) {
     let _stack = start::SignalStack::install();
     let mut thread = seed.plant(process);
-    Thread::set_current(&raw mut thread);
+    Thread::set_current(&mut thread);
     list(process, &mut thread);
     catch_up(process, &thread, &seed.filters);
     trace::thread_starts(&mut thread, Some(seed.parent));
@@ -162,7 +162,7 @@ fn run_thread(
     set_program_fs(process, &mut thread, seed.fs);
     // The parent may be gone by now; nobody waits then.
     let _ = announce.send(thread.tid);
-    set_kernel_mask(thread.mask);
+    open(&thread);
     let status = dispatch::run(&mut thread);
     start::end_thread(process, &mut thread, status);
 }

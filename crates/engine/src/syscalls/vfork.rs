@@ -11,7 +11,7 @@ use super::start_child::start_child;
 use super::threads::set_program_fs;
 use crate::emit::gpr;
 use crate::process::Process;
-use crate::signals::set_kernel_mask;
+use crate::signals::open;
 use crate::slots::{Slots, slots};
 use crate::thread::{Place, Thread};
 use crate::{dispatch, finish, start, trace};
@@ -83,7 +83,7 @@ pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     if result > 0 && request.has(libc::CLONE_SETTLS) {
         trace::thread_pointer_changed(thread, saved.program_fs);
     }
-    set_kernel_mask(thread.mask);
+    open(thread);
     result
 }
 
@@ -95,13 +95,13 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     };
     let request = child.request;
     let actions = actions_of_child(parent, request);
-    let mut thread = Thread::new(parent.number, parent.mask, Arc::clone(&actions));
+    let mut thread = Thread::new(parent.number, parent.delivery.mask(), Arc::clone(&actions));
     thread.place = Place::ParentsPlace;
     thread.trace = parent.trace;
     thread.filters = Arc::new(parent.filters.inherited());
     thread.alternate_stack = parent.alternate_stack;
     debug_assert_eq!(thread.slots, slots());
-    Thread::set_current(&raw mut thread);
+    Thread::set_current(&mut thread);
     thread.set_register(gpr::RAX, 0);
     if request.stack != 0 {
         thread.set_register(gpr::RSP, request.stack);
@@ -118,7 +118,7 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     if request.has(libc::CLONE_SETTLS) {
         set_program_fs(Process::get(), &mut thread, request.tls);
     }
-    set_kernel_mask(thread.mask);
+    open(&thread);
     let status = dispatch::run(&mut thread);
     if thread.place == Place::Process {
         // It has forked, and this is the new process.

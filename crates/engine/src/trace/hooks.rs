@@ -74,11 +74,11 @@ fn conclude(thread: &mut Thread) {
     trace.empty();
     tracer.skew.end(thread.number);
     tracer.release(thread);
-    thread.writing = true;
+    thread.held.set_writing(true);
     if let Some(encoder) = trace.encoder.take() {
         encoder.finish();
     }
-    thread.writing = false;
+    thread.held.set_writing(false);
     // SAFETY: the pointer came from a box, and nobody else has it.
     drop(unsafe { Box::from_raw(std::mem::replace(&mut thread.trace, std::ptr::null_mut())) });
 }
@@ -95,9 +95,9 @@ pub(crate) fn finish(process: &Process, thread: &mut Thread, becomes_another_pro
     let Some(tracer) = &process.trace else { return };
     event(thread, &Event::ThreadEnd);
     conclude(thread);
-    thread.writing = true;
+    thread.held.set_writing(true);
     summary::conclude(tracer, process, becomes_another_program);
-    thread.writing = false;
+    thread.held.set_writing(false);
 }
 
 /// A signal handler is about to run.

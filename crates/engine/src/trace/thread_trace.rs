@@ -135,18 +135,16 @@ impl ThreadTrace {
     }
 
     fn write(&mut self, write: impl FnOnce(&mut ThreadEncoder)) {
-        let thread = crate::thread::Thread::current();
-        // SAFETY: the pointer is this thread's own; signal handlers read the flag.
-        unsafe {
-            if !thread.is_null() {
-                (*thread).writing = true;
-            }
-            if let Some(encoder) = &mut self.encoder {
-                write(encoder);
-            }
-            if !thread.is_null() {
-                (*thread).writing = false;
-            }
+        // SAFETY: the pointer is null or this thread's own.
+        let held = unsafe { crate::thread::Thread::current_held().as_ref() };
+        if let Some(held) = held {
+            held.set_writing(true);
+        }
+        if let Some(encoder) = &mut self.encoder {
+            write(encoder);
+        }
+        if let Some(held) = held {
+            held.set_writing(false);
         }
     }
 

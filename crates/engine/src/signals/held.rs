@@ -1,0 +1,133 @@
+//! What a thread's signal handler shares with the engine's code that it interrupts.
+//!
+//! A handler may come between any two instructions of the engine, and find a
+//! [`Thread`](crate::thread::Thread) borrowed and half changed. So all that it touches there is
+//! this and the slots' word that says that something is pending. Only while the thread is inside
+//! the code cache, where nothing of the engine's runs, does the handler use the `Thread` itself.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use super::delivery::FIRST_REAL_TIME;
+use crate::thread::PendingSignal;
+
+/// More than can come before the thread looks: one signal that can be blocked, which then is,
+/// and one of each of the five that never are.
+const ROOM: u32 = 8;
+
+/// Signals that the handler has taken from the kernel and the thread has not looked at yet.
+///
+/// Handler and thread run one at a time, on one processor: the handler interrupts the thread, or
+/// another handler, and is over before what it has interrupted goes on.
+pub struct Held {
+    places: [UnsafeCell<Option<PendingSignal>>; ROOM as usize],
+    /// How many have ever come. A place is reserved before it is filled.
+    came: AtomicU32,
+    /// How many of them the thread has taken out.
+    went: AtomicU32,
+    /// The program's mask, for other threads to see.
+    mask: AtomicU64,
+    /// Whether the thread is writing the trace, so that a broken pipe is the trace's own.
+    writing: AtomicBool,
+    /// Whether the step that is being made is one of a tool's code, with an access that the
+    /// program's alignment-check flag does not allow.
+    pub(super) misaligned: AtomicBool,
+}
+
+// SAFETY: only the thread that it belongs to and its handlers use the places; the rest is atomic.
+unsafe impl Sync for Held {}
+// SAFETY: as above.
+unsafe impl Send for Held {}
+
+impl Held {
+    /// Of a thread with this mask.
+    pub(crate) fn new(mask: u64) -> Held {
+        Held {
+            places: std::array::from_fn(|_| UnsafeCell::new(None)),
+            came: AtomicU32::new(0),
+            went: AtomicU32::new(0),
+            mask: AtomicU64::new(mask),
+            writing: AtomicBool::new(false),
+            misaligned: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes a signal. Of those below the real-time ones a second one of the same kind is
+    /// dropped, as the kernel drops it. False: there is no room.
+    ///
+    /// # Safety
+    /// In the thread's own handler only.
+    pub(crate) unsafe fn push(&self, signal: PendingSignal) -> bool {
+        if signal.number < FIRST_REAL_TIME && self.holds(signal.number) {
+            return true;
+        }
+        let place = self.came.fetch_add(1, Ordering::Relaxed);
+        if place - self.went.load(Ordering::Relaxed) >= ROOM {
+            self.came.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        // SAFETY: the place is free, and reserved for this call.
+        unsafe {
+            self.places[(place % ROOM) as usize]
+                .get()
+                .write(Some(signal))
+        };
+        true
+    }
+
+    /// Whether a signal of this kind waits here.
+    fn holds(&self, number: i32) -> bool {
+        let (went, came) = (
+            self.went.load(Ordering::Relaxed),
+            self.came.load(Ordering::Relaxed),
+        );
+        (went..came).any(|place| {
+            // SAFETY: whoever fills a place is over, or is interrupted by the caller: then the
+            // place is still empty, or complete.
+            let held = unsafe { &*self.places[(place % ROOM) as usize].get() };
+            held.as_ref().is_some_and(|held| held.number == number)
+        })
+    }
+
+    /// The oldest signal.
+    ///
+    /// # Safety
+    /// In the thread itself only.
+    pub(crate) unsafe fn pop(&self) -> Option<PendingSignal> {
+        if self.is_empty() {
+            return None;
+        }
+        let place = self.went.load(Ordering::Relaxed);
+        // SAFETY: the handler that has filled the place is over, and none reserves it before the
+        // count says that it is free.
+        let signal = unsafe { (*self.places[(place % ROOM) as usize].get()).take() };
+        self.went.store(place + 1, Ordering::Release);
+        signal
+    }
+
+    /// Whether nothing has come.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.came.load(Ordering::Acquire) == self.went.load(Ordering::Relaxed)
+    }
+
+    /// The program's mask of this thread.
+    #[must_use]
+    pub fn mask(&self) -> u64 {
+        self.mask.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn publish(&self, mask: u64) {
+        self.mask.store(mask, Ordering::SeqCst);
+    }
+
+    /// Whether the thread is writing the trace.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing.load(Ordering::Relaxed)
+    }
+
+    /// The thread begins or ends to write the trace.
+    pub(crate) fn set_writing(&self, writing: bool) {
+        self.writing.store(writing, Ordering::SeqCst);
+    }
+}

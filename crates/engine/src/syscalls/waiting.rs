@@ -1,0 +1,174 @@
+//! System calls that ask for pending signals or wait for signals.
+//!
+//! The kernel knows of all that the program blocks, apart from the few signals that the engine
+//! cannot block ([`SYNCHRONOUS`], [`STOP`]): of these the thread keeps what was sent while the
+//! program blocked them. What is asked for pending signals adds them. What may take them, such as
+//! `sigtimedwait` or a read from a `signalfd`, is made with [the program's very
+//! mask](with_exact_mask), behind which the kernel has them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::signals::MASK_SIZE;
+use super::{Call, pass};
+use crate::gates::RESTART;
+use crate::guarded;
+use crate::process::Process;
+use crate::signals::{STOP, SYNCHRONOUS, bit, deliver, open, set_exact_mask, settle};
+use crate::thread::Thread;
+
+const FAULT: i64 = -(libc::EFAULT as i64);
+const INTERRUPTED: i64 = -(libc::EINTR as i64);
+pub(super) const SYS_IO_PGETEVENTS: i64 = 333;
+pub(super) const SYS_EPOLL_PWAIT2: i64 = 441;
+
+/// `rt_sigpending`.
+pub(super) fn pending(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
+    let result = pass(process, call);
+    thread.collect_signals();
+    let kept = thread.delivery.pending();
+    let [set, size, ..] = call.arguments;
+    if result != 0 || kept == 0 || size > MASK_SIZE {
+        return result;
+    }
+    let mut bytes = [0; MASK_SIZE as usize];
+    let bytes = &mut bytes[..size as usize];
+    if !guarded::read(set, bytes) {
+        return FAULT;
+    }
+    for (byte, kept) in bytes.iter_mut().zip(kept.to_le_bytes()) {
+        *byte |= kept;
+    }
+    if guarded::write(set, bytes) { 0 } else { FAULT }
+}
+
+/// `rt_sigtimedwait`.
+pub(super) fn wait_for(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
+    let [set_at, info, timeout, size, ..] = call.arguments;
+    let (MASK_SIZE, Some(set)) = (size, guarded::read_word(set_at)) else {
+        return pass(process, call);
+    };
+    thread.collect_signals();
+    if let Some(signal) = thread.delivery.remove(set) {
+        let bytes: Vec<u8> = signal
+            .info
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        if info != 0 && !guarded::write(info, &bytes) {
+            return FAULT;
+        }
+        return i64::from(signal.number);
+    }
+    // The engine's own requests are not the program's to take.
+    let set = set & !bit(STOP);
+    let call = Call {
+        number: call.number,
+        arguments: [&raw const set as u64, info, timeout, size, 0, 0],
+    };
+    with_exact_mask(process, thread, &call)
+}
+
+/// Whether some `signalfd` reports signals that the engine cannot block.
+static ARE_READ: AtomicBool = AtomicBool::new(false);
+
+/// `signalfd` and `signalfd4`.
+pub(super) fn watch(process: &Process, call: &Call) -> i64 {
+    let set = guarded::read_word(call.arguments[1]);
+    let result = pass(process, call);
+    if result >= 0 && set.is_some_and(|set| set & SYNCHRONOUS != 0) {
+        ARE_READ.store(true, Ordering::Relaxed);
+    }
+    result
+}
+
+/// Whether a system call may take signals from a `signalfd`, or wait for it, that the thread
+/// keeps.
+pub(super) fn may_read_signals(thread: &Thread, call: &Call) -> bool {
+    ARE_READ.load(Ordering::Relaxed)
+        && thread.delivery.mask() & SYNCHRONOUS != 0
+        && matches!(
+            call.number as i64,
+            libc::SYS_read
+                | libc::SYS_readv
+                | libc::SYS_poll
+                | libc::SYS_select
+                | libc::SYS_epoll_wait
+                | libc::SYS_io_uring_enter
+        )
+}
+
+/// Makes a system call with the program's mask in the kernel, signals of faults included. No
+/// instruction of the gate can fault: what is blocked then was sent.
+pub(super) fn with_exact_mask(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
+    if thread.delivery.mask() & SYNCHRONOUS == 0 {
+        return pass(process, call);
+    }
+    if thread.is_pending() {
+        return RESTART;
+    }
+    let blocked = thread.delivery.mask() & SYNCHRONOUS;
+    set_exact_mask(thread.delivery.mask() & !bit(STOP));
+    deliver::give_back(thread, blocked);
+    let rest = crate::trace::rest();
+    // SAFETY: the call is the program's own, and leaves the engine alone.
+    let result = unsafe { process.gates.call_kernel(call.number, &call.arguments) };
+    drop(rest);
+    set_exact_mask(!SYNCHRONOUS);
+    settle(thread);
+    open(thread);
+    result
+}
+
+/// Where a call that waits with a mask of its own has that mask.
+fn mask_place(call: &Call) -> Option<(u64, usize)> {
+    let indirect = |place: usize| {
+        let pair = call.arguments[place];
+        let (mask, size) = (guarded::read_word(pair)?, guarded::read_word(pair + 8)?);
+        (mask != 0 && size == MASK_SIZE).then_some((mask, place))
+    };
+    let direct = |place: usize, size: u64| {
+        let mask = call.arguments[place];
+        (mask != 0 && size == MASK_SIZE).then_some((mask, place))
+    };
+    match call.number as i64 {
+        libc::SYS_rt_sigsuspend => direct(0, call.arguments[1]),
+        libc::SYS_ppoll => direct(3, call.arguments[4]),
+        libc::SYS_epoll_pwait | SYS_EPOLL_PWAIT2 => direct(4, call.arguments[5]),
+        libc::SYS_pselect6 | SYS_IO_PGETEVENTS => indirect(5),
+        _ => None,
+    }
+}
+
+/// The mask with which a system call waits, and which of its arguments says so.
+pub(super) fn waits_with(call: &Call) -> Option<(u64, usize)> {
+    let (at, place) = mask_place(call)?;
+    let mask = guarded::read_word(at)?;
+    Some((mask & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP), place))
+}
+
+/// `rt_sigsuspend`, `ppoll` and their kin: the kernel waits with the call's mask, which stays in
+/// force until a handler is entered that has interrupted the wait.
+pub(super) fn wait_with_mask(
+    process: &Process,
+    thread: &mut Thread,
+    call: &Call,
+    (mask, place): (u64, usize),
+) -> i64 {
+    // The engine must be able to interrupt the wait.
+    let kernel_mask = mask & !bit(STOP);
+    let pair = [&raw const kernel_mask as u64, MASK_SIZE];
+    let mut call = *call;
+    call.arguments[place] = match call.number as i64 {
+        libc::SYS_pselect6 | SYS_IO_PGETEVENTS => &raw const pair as u64,
+        _ => &raw const kernel_mask as u64,
+    };
+    let result = with_exact_mask(process, thread, &call);
+    if result == RESTART {
+        return RESTART;
+    }
+    thread.collect_signals();
+    thread.delivery.begin_wait(mask);
+    thread.delivery.end_wait(result == INTERRUPTED);
+    settle(thread);
+    result
+}
