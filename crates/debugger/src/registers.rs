@@ -54,6 +54,7 @@ enum Origin {
     /// The tags of the x87 registers, in the long form.
     Tags,
     FsBase,
+    GsBase,
     Call,
 }
 
@@ -257,7 +258,7 @@ impl Layout {
                     }
                 }
                 Origin::Tags => values.extended[TAGS] = short_tags(word),
-                Origin::Constant(_) | Origin::FsBase => {}
+                Origin::Constant(_) | Origin::FsBase | Origin::GsBase => {}
             }
         }
         let header = &mut values.extended[HEADER..HEADER + 8];
@@ -275,6 +276,7 @@ fn word(values: &Registers, origin: Origin) -> u64 {
         Origin::Constant(value) => value,
         Origin::Tags => long_tags(&values.extended),
         Origin::FsBase => values.fs_base,
+        Origin::GsBase => values.gs_base,
         Origin::Call => values.call as u64,
         Origin::Extended(..) => 0,
     }
@@ -389,7 +391,7 @@ fn segments() -> Feature {
         types: &[],
         registers: vec![
             register("fs_base", 8, "int", Origin::FsBase),
-            register("gs_base", 8, "int", Origin::Constant(0)),
+            register("gs_base", 8, "int", Origin::GsBase),
         ],
     }
 }

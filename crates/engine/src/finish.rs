@@ -76,7 +76,7 @@ pub fn unsupported_instruction(thread: &mut Thread, pc: u64) -> ! {
     conclude(thread, Ending::Death);
     fatal(&format!(
         "the program's instruction `{text}` at {pc:#x} cannot be run under observation\n\
-         help: instructions that load the FS or GS selector, use GS-relative memory or transfer control \
+         help: instructions that load the FS or GS selector, name memory in the GS segment in unusual ways or transfer control \
          between segments are not supported; run the program without unspool"
     ))
 }

@@ -8,6 +8,7 @@
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
 
+use crate::decode::Segment;
 use crate::instrument::buffers::Part;
 use crate::instrument::{MOST_ARGUMENTS, MOST_BUFFERS, MOST_SAMPLERS};
 
@@ -51,6 +52,8 @@ pub struct Slots {
     pub poll: u64,
     /// The program's FS base (it lives in GS; this is a copy for the engine).
     pub program_fs: u64,
+    /// The program's GS base: only here.
+    pub program_gs: u64,
     /// 1 while the thread holds anything that refers to the code cache (see [`crate::flush`]).
     pub in_cache: u64,
     /// Line-atomic order: read-shared words not below this one have been seen.
@@ -164,6 +167,7 @@ thread_local! {
             public: 0,
             poll: 0,
             program_fs: 0,
+            program_gs: 0,
             in_cache: 0,
             shared_seen: 0,
             element_mask: 0,
@@ -203,6 +207,17 @@ thread_local! {
     };
 }
 
+impl Slots {
+    /// The program's base of a segment.
+    #[must_use]
+    pub fn base(&self, segment: Segment) -> u64 {
+        match segment {
+            Segment::Fs => self.program_fs,
+            Segment::Gs => self.program_gs,
+        }
+    }
+}
+
 /// The slots of this thread. Signal handlers and the cache write them too: use them
 /// through the pointer, one access at a time, and keep no reference.
 #[must_use]
@@ -228,7 +243,7 @@ pub(crate) fn thread_pointer() -> u64 {
 
 /// Byte offsets of slots, for code that is emitted.
 pub(crate) mod offset {
-    use super::{Slots, offset_of};
+    use super::{Segment, Slots, offset_of};
     pub(crate) const FLAGS: i32 = offset_of!(Slots, flags) as i32;
     pub(crate) const BRANCH: i32 = offset_of!(Slots, branch) as i32;
     pub(crate) const EXIT: i32 = offset_of!(Slots, exit) as i32;
@@ -245,6 +260,7 @@ pub(crate) mod offset {
     pub(crate) const POLL: i32 = offset_of!(Slots, poll) as i32;
     pub(crate) const SHARED_SEEN: i32 = offset_of!(Slots, shared_seen) as i32;
     pub(crate) const PROGRAM_FS: i32 = offset_of!(Slots, program_fs) as i32;
+    pub(crate) const PROGRAM_GS: i32 = offset_of!(Slots, program_gs) as i32;
     pub(crate) const ELEMENT_MASK: i32 = offset_of!(Slots, element_mask) as i32;
     pub(crate) const ELEMENTS: i32 = offset_of!(Slots, elements) as i32;
     pub(crate) const REST: i32 = offset_of!(Slots, rest) as i32;
@@ -270,6 +286,14 @@ pub(crate) mod offset {
     pub(crate) const EXCHANGE_SUBJECT: i32 = offset_of!(Slots, exchange.subject) as i32;
     pub(crate) const EXCHANGE_VERDICT: i32 = offset_of!(Slots, exchange.verdict) as i32;
     pub(crate) const VECTORS: i32 = offset_of!(Slots, vectors) as i32;
+
+    /// Of the program's base of a segment.
+    pub(crate) const fn base(segment: Segment) -> i32 {
+        match segment {
+            Segment::Fs => PROGRAM_FS,
+            Segment::Gs => PROGRAM_GS,
+        }
+    }
 
     /// Of a saved program register.
     pub(crate) const fn register(number: u8) -> i32 {

@@ -9,6 +9,7 @@
 pub mod addresses;
 pub mod copy;
 pub(crate) mod elements;
+mod gs;
 pub(crate) mod instrumented;
 mod item;
 pub(crate) mod live_flags;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use crate::cache::Cache;
-use crate::decode::{MAX_LENGTH, decode};
+use crate::decode::{MAX_LENGTH, Segment, decode};
 use crate::gates;
 use crate::guarded;
 use crate::process::Process;
@@ -51,7 +51,8 @@ fn fields(instruction: &Instruction, thread: &Thread) -> Option<(u64, usize, u64
         (0..instruction.op_count()).find(|&index| instruction.op_kind(index) == OpKind::Memory)?;
     let start = instruction.virtual_address(index, 0, |register, _, _| {
         Some(match register {
-            Register::FS => program_fs(thread),
+            Register::FS => segment_base(thread, Segment::Fs),
+            Register::GS => segment_base(thread, Segment::Gs),
             register if register.is_segment_register() => 0,
             register => {
                 let value = thread.register(register.full_register().number() as u8);
@@ -80,9 +81,9 @@ fn fields(instruction: &Instruction, thread: &Thread) -> Option<(u64, usize, u64
     ))
 }
 
-fn program_fs(thread: &Thread) -> u64 {
+fn segment_base(thread: &Thread, segment: Segment) -> u64 {
     // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).program_fs }
+    unsafe { (*thread.slots).base(segment) }
 }
 
 /// The program's address of the x87 instruction whose copy is at `address`, and what the

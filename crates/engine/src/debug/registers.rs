@@ -14,8 +14,10 @@ pub struct Registers {
     pub pc: u64,
     /// The flags.
     pub flags: u64,
-    /// The base of the FS segment. Cannot be changed here.
+    /// The base of the FS segment.
     pub fs_base: u64,
+    /// That of the GS segment. Neither can be changed here.
+    pub gs_base: u64,
     /// In a system call its number, with rax at `-ERESTARTSYS` (-512), as for a native debugger:
     /// if both are so when the thread goes on, the call does. Otherwise -1.
     pub call: i64,
@@ -33,13 +35,14 @@ impl Registers {
     pub(super) fn of(thread: &Thread) -> Registers {
         let mut state = FullState::capture(thread.slots, vectors());
         // SAFETY: the slots belong to this thread.
-        let (general, pc, flags, fs_base) = unsafe {
+        let (general, pc, flags, fs_base, gs_base) = unsafe {
             let slots = thread.slots;
             (
                 (*slots).registers,
                 (*slots).pc,
                 (*slots).flags,
                 (*slots).program_fs,
+                (*slots).program_gs,
             )
         };
         let trap_flag = if thread.steps.program_flag {
@@ -52,6 +55,7 @@ impl Registers {
             pc,
             flags: flags & !TRAP_FLAG | trap_flag,
             fs_base,
+            gs_base,
             call: -1,
             extended: state.bytes().to_vec(),
         }

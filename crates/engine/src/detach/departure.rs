@@ -7,7 +7,7 @@ use crate::signals::{STOP, bit};
 use crate::thread::Thread;
 use crate::{finish, slots};
 
-// unspool_leave(stack, fs): gives up the engine's stack, FS and GS, and has the kernel restore
+// unspool_leave(stack, fs, gs): gives up the engine's stack, FS and GS, and has the kernel restore
 // the signal frame at `stack`. All signals are blocked. No thread-local memory is used.
 std::arch::global_asm!(
     ".globl unspool_leave",
@@ -16,10 +16,10 @@ std::arch::global_asm!(
     "unspool_leave:",
     "mov rsp, rdi",
     "mov r12, rsi",
-    // arch_prctl(ARCH_SET_GS, 0)
+    // arch_prctl(ARCH_SET_GS, gs)
     "mov eax, 158",
     "mov edi, 0x1001",
-    "xor esi, esi",
+    "mov rsi, rdx",
     "syscall",
     // arch_prctl(ARCH_SET_FS, fs)
     "mov eax, 158",
@@ -33,7 +33,7 @@ std::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    fn unspool_leave(stack: u64, fs: u64) -> !;
+    fn unspool_leave(stack: u64, fs: u64, gs: u64) -> !;
 }
 
 /// All that a thread needs to leave, made while the engine is still whole.
@@ -42,6 +42,7 @@ pub(super) struct Departure {
     memory: Vec<[u64; 8]>,
     frame: u64,
     fs: u64,
+    gs: u64,
     robust_list: u64,
     clear_tid: u64,
 }
@@ -86,6 +87,7 @@ impl Departure {
             memory,
             frame: address,
             fs: own.program_fs,
+            gs: own.program_gs,
             robust_list: thread.robust_list,
             clear_tid: thread.clear_tid,
         }
@@ -101,7 +103,7 @@ impl Departure {
             libc::syscall(libc::SYS_set_robust_list, self.robust_list, 24_usize);
             libc::syscall(libc::SYS_set_tid_address, self.clear_tid);
             std::mem::forget(self.memory);
-            unspool_leave(self.frame + size_of::<u64>() as u64, self.fs)
+            unspool_leave(self.frame + size_of::<u64>() as u64, self.fs, self.gs)
         }
     }
 }

@@ -49,6 +49,7 @@ pub(super) struct Seed {
     pc: u64,
     vectors: crate::signals::frame::FullState,
     pub(super) fs: u64,
+    gs: u64,
     mask: u64,
     number: u32,
     pub(super) request: Request,
@@ -83,6 +84,7 @@ impl Seed {
             } else {
                 own.program_fs
             },
+            gs: own.program_gs,
             mask: thread.delivery.mask(),
             number,
             actions: actions_of_child(thread, &request),
@@ -103,6 +105,7 @@ impl Seed {
             (*thread.slots).registers = self.registers;
             (*thread.slots).flags = self.flags;
             (*thread.slots).pc = self.pc;
+            (*thread.slots).program_gs = self.gs;
         }
         thread.namespace = self.namespace;
         if self.request.has(libc::CLONE_CHILD_CLEARTID) {

@@ -118,7 +118,7 @@ fn show_registers(process: &Process, tid: u64, at: u64, length: u64) {
         }
     }
     registers[FS_BASE_PLACE] = slots.program_fs;
-    registers[GS_BASE_PLACE] = 0;
+    registers[GS_BASE_PLACE] = slots.program_gs;
     let bytes: Vec<u8> = registers
         .iter()
         .flat_map(|word| word.to_le_bytes())

@@ -13,7 +13,7 @@ const ARCH_GET_GS: u64 = 0x1004;
 const ARCH_SHADOW_STACK: std::ops::RangeInclusive<u64> = 0x5001..=0x5005;
 const INVALID: i64 = -(libc::EINVAL as i64);
 
-/// `arch_prctl`: the program's FS base lives in GS.
+/// `arch_prctl`: the program's FS base lives in GS, its GS base in a slot.
 pub(super) fn arch_prctl(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
     let [code, address, ..] = call.arguments;
     match code {
@@ -31,10 +31,16 @@ pub(super) fn arch_prctl(process: &Process, thread: &mut Thread, call: &Call) ->
                 -i64::from(libc::EFAULT)
             }
         }
-        // Nothing that uses it gets through translation.
-        ARCH_SET_GS => 0,
+        ARCH_SET_GS if address >> 47 != 0 => -i64::from(libc::EPERM),
+        ARCH_SET_GS => {
+            // SAFETY: the slots belong to this thread.
+            unsafe { (*thread.slots).program_gs = address };
+            0
+        }
         ARCH_GET_GS => {
-            if guarded::write(address, &[0; 8]) {
+            // SAFETY: the slots belong to this thread.
+            let base = unsafe { (*thread.slots).program_gs };
+            if guarded::write(address, &base.to_le_bytes()) {
                 0
             } else {
                 -i64::from(libc::EFAULT)

@@ -4,14 +4,14 @@ use iced_x86::{Instruction as Decoded, InstructionInfoFactory, Register};
 
 use super::Vdso;
 use crate::cache::{Draft, Exit, Loan};
-use crate::decode::{Encoding, Instruction, Segment};
+use crate::decode::{Encoding, Instruction, Kind, Segment};
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit::ExitKind;
 use crate::slots::{TARGET_SPILL, offset};
 use crate::warmth::Warmth;
 
 /// The spill slot of the register that stands in for a far RIP-relative base.
-const BASE_SPILL: u8 = 1;
+pub(super) const BASE_SPILL: u8 = 1;
 
 /// Where a call goes.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +75,7 @@ impl Builder {
     /// Emits the instruction so that it has its old effect at its new place.
     ///
     /// # Errors
-    /// If it names memory through GS, which belongs to the engine.
+    /// If it names memory through GS, which belongs to the engine, in an unusual way.
     pub fn copy(
         &mut self,
         instruction: &Instruction,
@@ -83,7 +83,7 @@ impl Builder {
         pc: u64,
     ) -> Result<(), Uncopyable> {
         if instruction.segment == Some(Segment::Gs) && has_memory_operand(instruction) {
-            return Err(Uncopyable);
+            return self.copy_in_gs(instruction, bytes, pc);
         }
         if instruction.rip_relative {
             return self.copy_rip_relative(instruction, bytes, pc);
@@ -270,7 +270,7 @@ impl Builder {
         to: Gpr,
     ) -> Result<(), Uncopyable> {
         if instruction.segment == Some(Segment::Gs) && instruction.has_memory_modrm() {
-            return Err(Uncopyable);
+            return self.load_from_gs(instruction, bytes, pc, to);
         }
         if instruction.rip_relative {
             let address = self.rip_target(instruction, bytes, pc);
@@ -391,18 +391,31 @@ impl Builder {
         here
     }
 
-    /// Emits `rdfsbase`/`wrfsbase`, which act on GS here. `false`: not handled (32-bit forms of writes).
-    pub fn segment_base(
-        &mut self,
-        instruction: &Instruction,
-        bytes: &[u8],
-        write: Option<Gpr>,
-    ) -> bool {
-        if let Some(register) = write {
-            if !instruction.wide() {
-                return false;
+    /// Emits an instruction that reads or writes the base of FS, which is that of GS here, or
+    /// of GS, which is a slot. `false`: not handled (32-bit forms of writes to FS's).
+    pub fn segment_base(&mut self, instruction: &Instruction, bytes: &[u8]) -> bool {
+        match instruction.kind {
+            Kind::ReadSegmentBase {
+                segment: Segment::Gs,
+                register,
+            } => {
+                self.read_gs_base(instruction, register);
+                return true;
             }
-            self.code.store_slot(offset::PROGRAM_FS, register);
+            Kind::WriteSegmentBase {
+                segment: Segment::Gs,
+                register,
+            } => {
+                self.write_gs_base(instruction, bytes, register);
+                return true;
+            }
+            Kind::WriteSegmentBase { register, .. } => {
+                if !instruction.wide() {
+                    return false;
+                }
+                self.code.store_slot(offset::PROGRAM_FS, register);
+            }
+            _ => {}
         }
         let at = self.code.here();
         self.code.bytes(&bytes[..usize::from(instruction.length)]);
@@ -425,10 +438,12 @@ fn has_memory_operand(instruction: &Instruction) -> bool {
         );
     let lea = instruction.map == 0 && instruction.opcode == 0x8d;
     let nop = instruction.map == 1 && matches!(instruction.opcode, 0x18..=0x1f);
-    implicit || instruction.has_memory_modrm() && !lea && !nop
+    // maskmovq and maskmovdqu store where rdi points.
+    let masked = instruction.map == 1 && instruction.opcode == 0xf7;
+    implicit || masked || instruction.has_memory_modrm() && !lea && !nop
 }
 
-fn unused_register(decoded: &Decoded) -> Option<Gpr> {
+pub(super) fn unused_register(decoded: &Decoded) -> Option<Gpr> {
     const CANDIDATES: [(Register, Gpr); 6] = [
         (Register::RAX, 0),
         (Register::RCX, 1),

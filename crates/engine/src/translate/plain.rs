@@ -9,7 +9,7 @@ use super::Source;
 use super::copy::{Builder, Callee};
 use super::reader::{CodeReader, WINDOW};
 use crate::cache::{Cache, CacheFull, Exit};
-use crate::decode::{Instruction, Kind, Segment};
+use crate::decode::{Instruction, Kind};
 use crate::emit::TARGET;
 use crate::exit::ExitKind;
 use crate::slots::{TARGET_SPILL, offset};
@@ -211,32 +211,16 @@ impl Translation<'_> {
                     .exit_jump(None, ExitKind::Direct, instruction.target);
                 Next::End
             }
-            Kind::ReadSegmentBase {
-                segment: Segment::Fs,
-                ..
-            } => {
-                self.builder.segment_base(instruction, window, None);
-                Next::Instruction
-            }
-            Kind::WriteSegmentBase {
-                segment: Segment::Fs,
-                register,
-            } => {
-                if self
-                    .builder
-                    .segment_base(instruction, window, Some(register))
-                {
+            Kind::ReadSegmentBase { .. } | Kind::WriteSegmentBase { .. } => {
+                if self.builder.segment_base(instruction, window) {
                     Next::Instruction
                 } else {
                     self.emulate()
                 }
             }
-            Kind::ReadSegmentBase { .. }
-            | Kind::WriteSegmentBase { .. }
-            | Kind::MoveToSegment(_)
-            | Kind::FarTransfer
-            | Kind::Unusual
-            | Kind::Sysenter => self.emulate(),
+            Kind::MoveToSegment(_) | Kind::FarTransfer | Kind::Unusual | Kind::Sysenter => {
+                self.emulate()
+            }
             Kind::Int { vector } if vector != 3 => self.emulate(),
             // These fault or trap when copied, as they do in place.
             Kind::Int { .. }

@@ -219,7 +219,7 @@ fn describe(
     operand: &MemoryOperand,
 ) -> Option<Operand> {
     let is_tile = matches!(operand.shape, Shape::Tile { .. });
-    if operand.size == 0 && !is_tile || operand.segment == Some(Segment::Gs) {
+    if operand.size == 0 && !is_tile {
         return None;
     }
     let address = match operand.shape {
@@ -289,7 +289,7 @@ fn plain_address(translation: &mut Translation, operand: &MemoryOperand) -> Addr
             address
         });
     }
-    if nothing {
+    if nothing && operand.segment == Some(Segment::Fs) {
         return thread_pointer_address(translation, operand.displacement);
     }
     let base = wide_register(operand.base);
@@ -402,7 +402,8 @@ pub(crate) fn load_address(code: &mut Emitter, scratch: Gpr, operand: &MemoryOpe
         ]);
         index = Some((scratch, 1));
     }
-    if operand.segment == Some(Segment::Fs) {
+    if let Some(segment) = operand.segment {
+        let segment_base = offset::base(segment);
         if operand.address_size_32 || index.is_some_and(|(index, _)| index == scratch) {
             code.lea_address(
                 scratch,
@@ -414,11 +415,11 @@ pub(crate) fn load_address(code: &mut Emitter, scratch: Gpr, operand: &MemoryOpe
                 operand.address_size_32,
             );
             code.store_slot(offset::spill(SUM_SPILL), scratch);
-            code.load_slot(scratch, offset::PROGRAM_FS);
+            code.load_slot(scratch, segment_base);
             add_slot(code, scratch, offset::spill(SUM_SPILL));
             return;
         }
-        code.load_slot(scratch, offset::PROGRAM_FS);
+        code.load_slot(scratch, segment_base);
         if let Some(base) = base {
             let address = Address {
                 base: Some(scratch),

@@ -14,7 +14,7 @@ use super::reader::CodeReader;
 use super::torn::TornPlaces;
 use super::{Source, elements};
 use crate::cache::Cache;
-use crate::decode::{Kind, MAX_LENGTH, Segment};
+use crate::decode::{Kind, MAX_LENGTH};
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
 use crate::warmth::Warmth;
 
@@ -169,10 +169,7 @@ pub(crate) fn runs_on(kind: Kind) -> bool {
             | Kind::Rdtsc
             | Kind::Rdtscp
             | Kind::Xgetbv
-            | Kind::ReadSegmentBase {
-                segment: Segment::Fs,
-                ..
-            }
+            | Kind::ReadSegmentBase { .. }
     )
 }
 

@@ -20,7 +20,7 @@ use super::reader::CodeReader;
 use super::superblock::{Course, End, Item, Limits, fetch, turns};
 use super::{Source, ownership, record};
 use crate::cache::{Cache, CacheFull, Exit, Loan};
-use crate::decode::{Kind, Segment};
+use crate::decode::Kind;
 use crate::emit::{Gpr, gpr};
 use crate::exit::ExitKind;
 use crate::gates::Gates;
@@ -350,21 +350,15 @@ impl Translation<'_> {
                 self.builder.code.load_immediate(gpr::RAX, 0);
                 self.leave_here(executed, layout.target);
             }
-            Kind::WriteSegmentBase {
-                segment: Segment::Fs,
-                register,
-            } => {
-                if self.builder.segment_base(layout, bytes, Some(register)) {
+            Kind::WriteSegmentBase { .. } => {
+                if self.builder.segment_base(layout, bytes) {
                     self.leave_here(executed, next_pc);
                 } else {
                     self.leave_cold(index, ExitKind::Emulate, *pc);
                 }
             }
-            Kind::ReadSegmentBase {
-                segment: Segment::Fs,
-                ..
-            } => {
-                self.builder.segment_base(layout, bytes, None);
+            Kind::ReadSegmentBase { .. } => {
+                self.builder.segment_base(layout, bytes);
             }
             Kind::Plain | Kind::ReadSegment(_) => {
                 let in_pieces = ownership::pieces::has_pieces(self, item);

@@ -141,9 +141,9 @@ fn effective_address(thread: &Thread, operand: &MemoryOperand) -> u64 {
     if operand.address_size_32 {
         address &= 0xffff_ffff;
     }
-    if operand.segment.is_some() {
+    if let Some(segment) = operand.segment {
         // SAFETY: the slots belong to this thread.
-        address = address.wrapping_add(unsafe { (*thread.slots).program_fs });
+        address = address.wrapping_add(unsafe { (*thread.slots).base(segment) });
     }
     address
 }

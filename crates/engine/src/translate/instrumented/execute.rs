@@ -3,7 +3,7 @@
 use super::counts::{self, inside_is_taken};
 use super::scratch::Scratch;
 use super::{Leaving, Translation, hooks};
-use crate::decode::{Kind, Repeat, Segment};
+use crate::decode::{Kind, Repeat};
 use crate::emit::{TARGET, gpr};
 use crate::exit::ExitKind;
 use crate::instrument::{Amounts, Insertions, MOST_BUFFERS};
@@ -81,21 +81,15 @@ impl Translation<'_> {
                 self.builder.code.load_immediate(gpr::RAX, 0);
                 self.leave_here(layout.target);
             }
-            Kind::WriteSegmentBase {
-                segment: Segment::Fs,
-                register,
-            } => {
-                if self.builder.segment_base(layout, bytes, Some(register)) {
+            Kind::WriteSegmentBase { .. } => {
+                if self.builder.segment_base(layout, bytes) {
                     self.leave_here(next_pc);
                 } else {
                     self.emulate(*pc);
                 }
             }
-            Kind::ReadSegmentBase {
-                segment: Segment::Fs,
-                ..
-            } => {
-                self.builder.segment_base(layout, bytes, None);
+            Kind::ReadSegmentBase { .. } => {
+                self.builder.segment_base(layout, bytes);
             }
             Kind::Plain | Kind::ReadSegment(_) => {
                 let is_repeated =

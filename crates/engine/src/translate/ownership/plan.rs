@@ -107,7 +107,7 @@ impl Covered {
 
 fn is_checked(operand: &MemoryOperand) -> bool {
     let is_tile = matches!(operand.shape, Shape::Tile { .. });
-    (operand.size != 0 || is_tile) && operand.segment != Some(Segment::Gs)
+    operand.size != 0 || is_tile
 }
 
 /// The first and last byte that an operand can reach, relative to its address; `None` if the
