@@ -1,7 +1,7 @@
 //! How the process ends: in order, by a signal, or because the engine cannot go on.
 
 use std::os::fd::IntoRawFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::descriptors::{Headroom, copy_away};
@@ -142,27 +142,69 @@ pub enum Ending {
     AnotherProgram,
 }
 
-/// Brings the trace, or what a tool does, to its end: the process is about to die, or to become another program.
-pub fn conclude(thread: &mut Thread, ending: Ending) {
+/// Brings the trace, or what a tool does, to its end: the process is about to die, or to become
+/// another program. A child in its parent's memory leaves the list: who is given back.
+pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
     let process = Process::get();
     match thread.place {
         Place::ParentsPlace => return leave_list(process, thread),
-        Place::Beside => return crate::syscalls::leave_beside(process, thread),
+        Place::Beside if ending == Ending::AnotherProgram => {
+            // Should it succeed, the lender of its memory does the rest.
+            thread.executing = true;
+            return leave_list(process, thread);
+        }
+        Place::Beside => {
+            crate::syscalls::leave_beside(process, thread);
+            return None;
+        }
         Place::Process if process.trace.is_none() && Instrumenter::get().is_none() => {
-            return crate::persist::keep(process);
+            crate::persist::keep(process);
+            return None;
         }
         Place::Process => {}
     }
     signals::block_all();
     let _watch = crate::instrument::blocked::watch_end();
-    if process.ending.swap(thread.tid as usize, Ordering::AcqRel) != 0 {
+    while process.ending.swap(thread.tid as usize, Ordering::AcqRel) != 0 {
         // Another thread is already ending the process.
         park(thread);
     }
     stop_others(process, thread);
     crate::trace::finish(process, thread, ending == Ending::AnotherProgram);
     crate::instrument::conclude(thread);
+    None
 }
+
+/// The process does not become another program after all: whoever has parked goes on, and what
+/// is recorded from here on goes to a file of its own.
+pub fn take_back(process: &Process, thread: &mut Thread, left: Option<ThreadHandle>) {
+    thread.executing = false;
+    if let Some(handle) = left {
+        process
+            .threads
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .push(handle);
+    }
+    if process.is_ending() && thread.place == Place::Process {
+        crate::trace::begin_again(thread);
+        crate::instrument::thread_starts(thread);
+        process.ending.store(0, Ordering::Release);
+        TAKEN_BACK.fetch_add(1, Ordering::Release);
+        // SAFETY: wakes threads of this process.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                TAKEN_BACK.as_ptr(),
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                i32::MAX,
+            )
+        };
+    }
+}
+
+/// Counts ends that were taken back.
+static TAKEN_BACK: AtomicU32 = AtomicU32::new(0);
 
 /// Waits until all other threads have parked, for a bounded time.
 fn stop_others(process: &Process, thread: &mut Thread) {
@@ -251,21 +293,47 @@ pub fn interrupt_others(thread: &Thread) {
     }
 }
 
-/// The process is ending: this thread keeps what it recorded and waits for the end.
-pub fn park(thread: &mut Thread) -> ! {
+/// The process is ending: this thread keeps what it recorded and waits for the end. Returns only
+/// if that is taken back.
+pub fn park(thread: &mut Thread) {
+    let process = Process::get();
+    let taken_back = TAKEN_BACK.load(Ordering::Acquire);
+    if !process.is_ending() {
+        return;
+    }
+    let mask = signals::exact_mask();
     signals::block_all();
     crate::trace::thread_parks(thread);
     crate::instrument::thread_ends(thread);
-    leave_list(Process::get(), thread);
-    loop {
-        signals::set_exact_mask(!bit(libc::SIGKILL));
+    let left = leave_list(process, thread);
+    signals::set_exact_mask(!bit(libc::SIGKILL));
+    while TAKEN_BACK.load(Ordering::Acquire) == taken_back {
         // SAFETY: waits without touching anything.
-        unsafe { libc::pause() };
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                TAKEN_BACK.as_ptr(),
+                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                taken_back,
+                std::ptr::null::<libc::timespec>(),
+            )
+        };
     }
+    signals::block_all();
+    if let Some(handle) = left {
+        process
+            .threads
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .push(handle);
+    }
+    crate::trace::starts_again(thread);
+    crate::instrument::thread_starts(thread);
+    signals::set_exact_mask(mask);
 }
 
-/// Takes a thread off the list of threads that run program code.
-pub fn leave_list(process: &Process, thread: *const Thread) {
+/// Takes a thread off the list of threads that run program code. Returns what was there.
+pub fn leave_list(process: &Process, thread: *const Thread) -> Option<ThreadHandle> {
     let mut threads = process
         .threads
         .lock()
@@ -278,4 +346,5 @@ pub fn leave_list(process: &Process, thread: *const Thread) {
     if let Some(handle) = left {
         crate::debug::thread_gone(handle.tid);
     }
+    left
 }

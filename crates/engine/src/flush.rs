@@ -131,6 +131,7 @@ fn wait(thread: &mut Thread, mut done: impl FnMut() -> bool) {
     while !done() {
         if Process::get().is_ending() && thread.place == Place::Process {
             finish::park(thread);
+            trace::begin_wait(thread);
         }
         std::thread::sleep(PAUSE);
     }

@@ -105,12 +105,40 @@ pub const CONTINUE: &str = "--unspool-continue";
 /// The same where the program's file is an open descriptor, whose number follows.
 pub const CONTINUE_OPEN: &str = "--unspool-continue-open";
 
+/// What the program's next image inherits of signals. The kernel's own record of it is the
+/// engine's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inherited {
+    /// The mask.
+    pub mask: u64,
+    /// Those that are ignored.
+    pub ignored: u64,
+}
+
+impl Inherited {
+    fn encode(self) -> String {
+        format!("{:x},{:x}", self.mask, self.ignored)
+    }
+
+    /// The inverse.
+    #[must_use]
+    pub fn decode(text: &str) -> Option<Inherited> {
+        let (mask, ignored) = text.split_once(',')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        Some(Inherited {
+            mask: number(mask)?,
+            ignored: number(ignored)?,
+        })
+    }
+}
+
 /// The arguments that come before a plan for another process.
-pub(crate) fn continuation(open: Option<i32>) -> Vec<CString> {
-    let words = match open {
+pub(crate) fn continuation(open: Option<i32>, inherited: Inherited) -> Vec<CString> {
+    let mut words = match open {
         None => vec![CONTINUE.to_owned()],
         Some(number) => vec![CONTINUE_OPEN.to_owned(), number.to_string()],
     };
+    words.push(inherited.encode());
     let plain = |word| CString::new(word).expect("no NUL");
     words.into_iter().map(plain).collect()
 }
@@ -261,6 +289,16 @@ fn unescape(field: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_inherited_survives_encoding() {
+        let inherited = Inherited {
+            mask: u64::MAX,
+            ignored: 1 << 63 | 5,
+        };
+        assert_eq!(Inherited::decode(&inherited.encode()), Some(inherited));
+        assert_eq!(Inherited::decode("5"), None);
+    }
 
     #[test]
     fn plans_survive_encoding() {

@@ -37,6 +37,7 @@ pub mod delivery;
 pub mod frame;
 pub mod handler;
 pub mod held;
+mod init;
 pub mod stepping;
 
 use crate::gates::RESTART;

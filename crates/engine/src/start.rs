@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use unspool_events::Order;
 
@@ -19,7 +19,7 @@ use crate::lending::Lending;
 use crate::loader::{self, LoadError, LoadRequest, LoadedProgram, ProgramStack};
 use crate::own_stack;
 use crate::persist::{self, Persistence};
-use crate::plan::{self, Plan};
+use crate::plan::{self, Inherited, Plan};
 use crate::process::{Code, Process};
 use crate::regions::{Regions, View};
 use crate::seccomp::succession;
@@ -158,7 +158,7 @@ fn run_with_stack(
     describe_process(&loaded);
 
     let _stack = SignalStack::install();
-    let mask = crate::signals::exact_mask();
+    let mask = inherited().map_or_else(crate::signals::exact_mask, |it| it.mask);
     let mut thread = Thread::new(0, mask, Arc::clone(&process.actions));
     succession::start(&thread);
     gates::initialise_vectors(thread.slots, vectors);
@@ -485,6 +485,15 @@ impl Drop for SignalStack {
 /// The descriptor of the program's file, if the process was started with one; -1 if not.
 static OPEN: AtomicI32 = AtomicI32::new(-1);
 
+/// What of signals the process was told to have inherited, if it was.
+static INHERITED: OnceLock<Inherited> = OnceLock::new();
+
+/// What an observed program's `execve` has told of signals.
+#[must_use]
+pub fn inherited() -> Option<Inherited> {
+    INHERITED.get().copied()
+}
+
 /// If this process was started by an observed program's `execve`: what to run, and how.
 /// `arguments` are all of this process's arguments.
 #[must_use]
@@ -499,6 +508,8 @@ pub fn continuation(arguments: &[std::ffi::OsString]) -> Option<(Plan, Program)>
     } else if first != plan::CONTINUE {
         return None;
     }
+    let inherited = Inherited::decode(rest.split_off_first()?.to_str()?)?;
+    let _ = INHERITED.set(inherited);
     let plan = Plan::decode(rest.split_off_first()?.as_bytes())?;
     let path = PathBuf::from(rest.split_off_first()?);
     let arguments = rest

@@ -4,6 +4,7 @@
 mod beside;
 mod clone_request;
 mod execute;
+mod execute_arguments;
 mod files;
 mod fork;
 mod memory;

@@ -159,6 +159,8 @@ pub struct Thread {
     /// The repeated string instruction in the cache that is being single-stepped, or 0, and how
     /// many rounds of it have been.
     pub repeating: (u64, u32),
+    /// Whether it is about to become another program.
+    pub executing: bool,
     /// Set by `exit`.
     pub exit_status: Option<i32>,
     /// The signal that has killed this thread alone, or 0.
@@ -201,6 +203,7 @@ impl Thread {
             namespace: 0,
             cut_short: Vec::new(),
             repeating: (0, 0),
+            executing: false,
             exit_status: None,
             killed_by: 0,
             trace: std::ptr::null_mut(),

@@ -44,10 +44,10 @@ use crate::warmth::Warmth;
 pub(crate) use buffer::{buffer_fault, empty_buffer, is_between_rounds, leave_midway};
 pub(crate) use functions::function;
 pub(crate) use hooks::{
-    after_fork, annotation, before_fork, begin_wait, context_change, end_wait, event, finish,
-    forked, interrupted, memory_written, service, system_call_entry, system_call_exit,
-    system_call_left, thread_created, thread_ends, thread_not_started, thread_parks,
-    thread_pointer_changed, thread_starts, translations_gone, vfork_child_leaves,
+    after_fork, annotation, before_fork, begin_again, begin_wait, context_change, end_wait, event,
+    finish, forked, interrupted, memory_written, service, starts_again, system_call_entry,
+    system_call_exit, system_call_left, thread_created, thread_ends, thread_not_started,
+    thread_parks, thread_pointer_changed, thread_starts, translations_gone, vfork_child_leaves,
     vfork_child_starts,
 };
 pub use ownership::LineLayout;

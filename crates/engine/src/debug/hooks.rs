@@ -136,6 +136,7 @@ fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
         if Process::get().is_ending() {
             drop(world);
             finish::park(thread);
+            world = lock();
         }
     }
     watch::told(thread, &world);
@@ -281,6 +282,7 @@ pub(crate) fn call_ends(thread: &mut Thread, result: Option<i64>, restart: bool)
         if Process::get().is_ending() {
             drop(world);
             finish::park(thread);
+            world = lock();
         }
     }
     if thread.exit_status.is_none() {

@@ -41,6 +41,14 @@ pub enum Kind {
     },
 }
 
+/// Whether `execve` would find and open the file, whatever is in it.
+///
+/// # Errors
+/// Why not.
+pub fn can_open(path: &Path) -> Result<(), LoadError> {
+    Executable::open(path).map(|_| ())
+}
+
 /// Whether `execve` would accept the file.
 ///
 /// # Errors

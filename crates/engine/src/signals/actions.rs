@@ -38,6 +38,7 @@ impl Actions {
     /// engine's handler for synchronous faults.
     #[must_use]
     pub fn inherit(catch_fatal: bool) -> Actions {
+        let inherited = crate::start::inherited().map_or(0, |it| it.ignored);
         let mut table = [Action::default(); 65];
         for signal in 1..=64 {
             let mut action = kernel_action(signal);
@@ -45,7 +46,7 @@ impl Actions {
                 action.handler = inherited_sigpipe();
             }
             // Whatever handler is there belongs to the engine's own runtime.
-            let ignored = action.handler == IGNORE;
+            let ignored = action.handler == IGNORE || inherited & bit(signal) != 0;
             table[signal as usize].handler = if ignored { IGNORE } else { DEFAULT };
         }
         let actions = Actions {
@@ -76,6 +77,14 @@ impl Actions {
         self.table
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The signals that are ignored.
+    #[must_use]
+    pub fn ignored(&self) -> u64 {
+        let table = self.lock();
+        let ignored = (1..=64).filter(|&signal| table[signal as usize].handler == IGNORE);
+        ignored.fold(0, |all, signal| all | bit(signal))
     }
 
     /// The disposition of a signal.
@@ -170,22 +179,29 @@ pub fn reset(signal: i32) {
     set_kernel_action(signal, &Action::default());
 }
 
-/// Gives the kernel the dispositions that the program's next image inherits. Handlers become
-/// the default then without anybody's doing: those that translated code needs stay, because
-/// other threads run until the `execve` succeeds.
-pub fn prepare_exec(actions: &Actions) {
-    for signal in 1..=64 {
-        let ignored = actions.get(signal).handler == IGNORE;
-        let fixed = [libc::SIGKILL, libc::SIGSTOP].contains(&signal);
-        if !fixed && (ignored || !is_needed(signal)) {
-            set_kernel_action(
-                signal,
-                &Action {
-                    handler: if ignored { IGNORE } else { DEFAULT },
-                    ..Action::default()
-                },
-            );
-        }
+/// Signals that the program ignores, but not the kernel, because translated code needs them. All
+/// else a new program inherits as it should: handlers become the default.
+pub fn hidden_ignored(actions: &Actions) -> u64 {
+    actions.ignored() & (SYNCHRONOUS | bit(STOP))
+}
+
+/// Has the kernel ignore signals, for a program that inherits that.
+pub fn ignore(signals: u64) {
+    for signal in (1..=64).filter(|&signal| bit(signal) & signals != 0) {
+        set_kernel_action(
+            signal,
+            &Action {
+                handler: IGNORE,
+                ..Action::default()
+            },
+        );
+    }
+}
+
+/// Undoes [`ignore`] when there is no new program.
+pub fn reinstall(actions: &Actions, signals: u64) {
+    for signal in (1..=64).filter(|&signal| bit(signal) & signals != 0) {
+        actions.install(signal, &actions.get(signal));
     }
 }
 
@@ -196,14 +212,6 @@ pub(crate) fn hand_back(actions: &Actions) {
         if signal != libc::SIGKILL && signal != libc::SIGSTOP {
             set_kernel_action(signal, &table[signal as usize]);
         }
-    }
-}
-
-/// Undoes [`prepare_exec`] when the `execve` failed.
-pub fn undo_exec(actions: &Actions) {
-    for signal in 1..=64 {
-        let action = actions.get(signal);
-        actions.install(signal, &action);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::actions::{self, Action, DEFAULT, IGNORE};
 use super::frame::{FRAME_SIZE, Frame, FullState, vectors};
-use super::{SYNCHRONOUS, bit, change_mask, open, set_exact_mask, settle};
+use super::{SYNCHRONOUS, bit, change_mask, init, open, set_exact_mask, settle};
 use crate::emit::gpr;
 use crate::thread::{AlternateStack, PendingSignal, Thread};
 use crate::{debug, guarded};
@@ -39,7 +39,8 @@ fn give(thread: &mut Thread, signal: &PendingSignal) {
         _ if forced && blocked => die(thread, signal.number),
         IGNORE if !forced => {}
         DEFAULT | IGNORE => {
-            if forced || actions::ends_process(signal.number) {
+            // The first process of a PID namespace is not ended by what is sent to it.
+            if forced || actions::ends_process(signal.number) && !init::is_it() {
                 die(thread, signal.number);
             }
         }
@@ -56,7 +57,8 @@ pub fn die(thread: &mut Thread, signal: i32) -> ! {
     // SAFETY: the thread and process ids are this thread's.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
     set_exact_mask(!bit(signal));
-    // Only a signal that the kernel holds back (the process is init of a namespace) gets here.
+    // Only a signal that the kernel holds back gets here.
+    init::die(signal);
     // SAFETY: ends the process.
     unsafe { libc::_exit(128 + signal) }
 }

@@ -140,6 +140,10 @@ fn run_lender(beside: &Beside, lend: &SyncSender<Loan>) {
     if let Some(thread) = unsafe { left.as_mut() } {
         finish::leave_list(beside.process, thread);
         clear_tid(thread);
+        if thread.executing {
+            trace::thread_ends(thread);
+            crate::instrument::thread_ends(thread);
+        }
     }
     if beside.parent_waits {
         let _ = beside.announce.send(());
@@ -238,7 +242,7 @@ unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
     status
 }
 
-/// The child is about to exit or to execute a program.
+/// The child is about to exit.
 pub(crate) fn leave(process: &Process, thread: &mut Thread) {
     crate::signals::block_all();
     super::announce_end(thread);

@@ -1,41 +1,47 @@
 //! New programs: `execve` and `execveat`.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use super::processes::{errno, list};
-use super::{Call, files};
+use super::start_child::raw_system_call;
+use super::{Call, execute_arguments, files};
 use crate::descriptors::copy_to_stay;
 use crate::loader::{self, Kind};
 use crate::process::Process;
 use crate::seccomp::succession;
 use crate::signals::{actions, open, set_exact_mask};
 use crate::thread::{Place, Thread};
-use crate::{detach, guarded, plan, trace};
+use crate::{detach, plan, trace};
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);
 const NOT_FOUND: i64 = -(libc::ENOENT as i64);
 
-/// `execve` and `execveat`.
+/// `execve` and `execveat`. Until the kernel has the new program, nothing is given up that a
+/// failure would need: other threads run on or can go on, and dispositions stay.
 #[inline(never)]
 pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
-    let ExecuteRequest {
-        path,
-        found_at,
-        arguments,
-        environment,
-    } = match read_execute(process, call) {
-        Ok(request) => request,
+    let Named { path, found_at } = match read_name(process, call) {
+        Ok(named) => named,
         Err(error) => return error,
     };
     if is_question(call) {
         // SAFETY: the call changes nothing.
         return unsafe { process.gates.call_kernel(call.number, &call.arguments) };
     }
+    if let Err(error) = loader::can_open(&found_at) {
+        return -i64::from(error.errno());
+    }
+    let place = usize::from(by_directory(call));
+    let [arguments, environment] = [1, 2].map(|behind| call.arguments[place + behind]);
+    let length = path.as_os_str().len();
+    let strings = match execute_arguments::read(length, arguments, environment) {
+        Ok(strings) => strings,
+        Err(error) => return error,
+    };
     let kind = match loader::check(&found_at) {
         Ok(kind) => kind,
         Err(error) => return -i64::from(error.errno()),
@@ -45,7 +51,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         // Its interpreter would not find it.
         return NOT_FOUND;
     }
-    crate::instrument::executes(thread, &path, &arguments);
+    crate::instrument::executes(thread, &path, &strings.arguments);
     let is_child = thread.place != Place::Process || process.forked.load(Ordering::Acquire) != 0;
     let native = runs_natively(&kind)
         || detach::is_to_be_traced(thread)
@@ -56,54 +62,93 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     };
     let mut carried = None;
     let (file, arguments) = if native {
-        (found, arguments)
+        (found, strings.arguments)
     } else {
         if closes || path != found_at {
             carried = open_to_stay(&found);
         }
+        let inherited = plan::Inherited {
+            mask: thread.delivery.mask(),
+            ignored: thread.actions.ignored(),
+        };
         let mut own = vec![c"unspool".to_owned()];
         own.extend(succession::encode(thread));
-        own.extend(plan::continuation(carried.as_ref().map(AsRawFd::as_raw_fd)));
+        let open = carried.as_ref().map(AsRawFd::as_raw_fd);
+        own.extend(plan::continuation(open, inherited));
         own.push(process.plan.encode());
         own.push(program);
-        own.extend(arguments);
+        own.extend(strings.arguments);
         (c"/proc/self/exe".to_owned(), own)
     };
     if thread.place != Place::ParentsPlace {
         trace::event(thread, &unspool_events::Event::Exec);
     }
     crate::debug::execute(thread);
-    crate::finish::conclude(thread, crate::finish::Ending::AnotherProgram);
-    actions::prepare_exec(&thread.actions);
-    set_exact_mask(thread.delivery.mask());
-    let pointers = |strings: &[CString]| {
+    crate::signals::block_all();
+    let left = crate::finish::conclude(thread, crate::finish::Ending::AnotherProgram);
+    detach::become_traced(thread);
+    let result = replace(
+        process,
+        thread,
+        &file,
+        [&arguments, &strings.environment],
+        native,
+    );
+    drop(carried);
+    detach::after_failed_execute(process, thread, -result as i32);
+    crate::finish::take_back(process, thread, left);
+    open(thread);
+    result
+}
+
+/// Has the kernel start the program. Returns only if it does not.
+///
+/// Another engine is told of mask and dispositions, and is to get what is pending itself: signals
+/// stay blocked. A program that runs without one inherits them from the kernel. A signal that is
+/// pending then comes first, and the call is made again.
+fn replace(
+    process: &Process,
+    thread: &mut Thread,
+    file: &CStr,
+    lists: [&[CString]; 2],
+    native: bool,
+) -> i64 {
+    let [argv, envp] = lists.map(|strings| {
         let mut list: Vec<*const libc::c_char> =
             strings.iter().map(|string| string.as_ptr()).collect();
         list.push(std::ptr::null());
         list
-    };
-    let (argv, envp) = (pointers(&arguments), pointers(&environment));
-    detach::become_traced(thread);
-    let left = match native {
-        true => succession::leave_to_kernel(thread),
-        false => Ok(()),
-    };
-    let error = match left {
+    });
+    let number = libc::SYS_execve as u64;
+    let call = [
+        file.as_ptr() as u64,
+        argv.as_ptr() as u64,
+        envp.as_ptr() as u64,
+    ];
+    if !native {
+        let [first, second, third] = call;
         // SAFETY: the lists end with null and their strings live until the call returns.
-        Ok(()) => unsafe {
-            libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr());
-            errno()
-        },
-        Err(error) => error,
-    };
-    drop(carried);
-    detach::after_failed_execute(process, thread, error);
-    if thread.place == Place::ParentsPlace {
-        list(process, thread);
+        return unsafe { raw_system_call(number as i64, [first, second, third, 0, 0]) };
     }
-    actions::undo_exec(&thread.actions);
-    open(thread);
-    -i64::from(error)
+    if let Err(error) = succession::leave_to_kernel(thread) {
+        return -i64::from(error);
+    }
+    let hidden = actions::hidden_ignored(&thread.actions);
+    // Translated code must not run where the faults that it needs are ignored.
+    let stopped = (hidden != 0).then(crate::flush::stop_others);
+    actions::ignore(hidden);
+    set_exact_mask(thread.delivery.mask());
+    let [first, second, third] = call;
+    // SAFETY: as above.
+    let result = unsafe {
+        process
+            .gates
+            .call_kernel(number, &[first, second, third, 0, 0, 0])
+    };
+    crate::signals::block_all();
+    actions::reinstall(&thread.actions, hidden);
+    drop(stopped);
+    result
 }
 
 /// Whether a child may run natively: the kernel must be able to judge its calls.
@@ -126,13 +171,12 @@ fn runs_natively(kind: &Kind) -> bool {
     }
 }
 
-struct ExecuteRequest {
+/// What is to be executed.
+struct Named {
     /// The program's file, as the kernel calls it.
     path: PathBuf,
     /// Where it is, if not there.
     found_at: PathBuf,
-    arguments: Vec<CString>,
-    environment: Vec<CString>,
 }
 
 fn by_directory(call: &Call) -> bool {
@@ -145,12 +189,12 @@ fn is_question(call: &Call) -> bool {
     by_directory(call) && call.arguments[4] & AT_EXECVE_CHECK != 0
 }
 
-fn read_execute(process: &Process, call: &Call) -> Result<ExecuteRequest, i64> {
+fn read_name(process: &Process, call: &Call) -> Result<Named, i64> {
     const LONGEST_PATH: usize = 4096;
     let by_directory = by_directory(call);
     let place = usize::from(by_directory);
     let name_at = call.arguments[place];
-    let name = guarded::read_string(name_at, LONGEST_PATH).ok_or(FAULT)?;
+    let name = execute_arguments::read_text(name_at, LONGEST_PATH).ok_or(FAULT)?;
     if name.len() == LONGEST_PATH {
         return Err(-i64::from(libc::ENAMETOOLONG));
     }
@@ -185,11 +229,9 @@ fn read_execute(process: &Process, call: &Call) -> Result<ExecuteRequest, i64> {
     if path.as_os_str().is_empty() {
         return Err(NOT_FOUND);
     }
-    Ok(ExecuteRequest {
+    Ok(Named {
         found_at: found_at.unwrap_or_else(|| path.clone()),
         path,
-        arguments: read_strings(call.arguments[place + 1])?,
-        environment: read_strings(call.arguments[place + 2])?,
     })
 }
 
@@ -218,25 +260,4 @@ fn open_to_stay(path: &CString) -> Option<OwnedFd> {
         (opened >= 0).then(|| OwnedFd::from_raw_fd(opened))
     }?;
     copy_to_stay(&opened)
-}
-
-fn read_strings(list: u64) -> Result<Vec<CString>, i64> {
-    const LONGEST: usize = 128 << 10;
-    const MOST: u64 = 1 << 20;
-    let mut strings = Vec::new();
-    if list == 0 {
-        return Ok(strings);
-    }
-    for index in 0..MOST {
-        let pointer = guarded::read_word(list + index * 8).ok_or(FAULT)?;
-        if pointer == 0 {
-            return Ok(strings);
-        }
-        let text = guarded::read_string(pointer, LONGEST).ok_or(FAULT)?;
-        if text.len() == LONGEST {
-            return Err(-i64::from(libc::E2BIG));
-        }
-        strings.push(CString::new(text).map_err(|_| INVALID)?);
-    }
-    Err(-i64::from(libc::E2BIG))
 }

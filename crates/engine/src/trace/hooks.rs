@@ -429,6 +429,28 @@ pub(crate) fn after_fork(thread: &mut Thread, child: i64) {
     event(thread, &Event::ThreadPointer { address });
 }
 
+/// The process goes on after [`finish`]: what it does is recorded in a file of its own, as a
+/// child's is. The other threads stand still, and have ended their traces.
+pub(crate) fn begin_again(thread: &mut Thread) {
+    let Some(tracer) = tracer() else { return };
+    tracer.start_child();
+    tracer.forget_others();
+    tracer.skew.forget_others();
+    Process::get().code().cache.clear(tracer.arrival());
+    starts_again(thread);
+}
+
+/// The thread goes on after [`thread_parks`].
+pub(crate) fn starts_again(thread: &mut Thread) {
+    if tracer().is_none() {
+        return;
+    }
+    thread_starts(thread, None);
+    // SAFETY: the slots belong to this thread.
+    let address = unsafe { (*thread.slots).program_fs };
+    event(thread, &Event::ThreadPointer { address });
+}
+
 /// A child process was started.
 pub(crate) fn forked(thread: &mut Thread, child: i64) {
     if let Some((tracer, _)) = of(thread) {
