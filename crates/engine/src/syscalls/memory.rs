@@ -259,6 +259,8 @@ pub(super) fn remap(process: &Process, call: &Call) -> i64 {
 
 /// `brk`. The kernel's own break belongs to the engine's heap.
 pub(super) fn set_break(process: &Process, call: &Call) -> i64 {
+    // In the order in which a fork takes these locks.
+    let mut code = process.code();
     let mut program_break = process
         .program_break
         .lock()
@@ -270,7 +272,6 @@ pub(super) fn set_break(process: &Process, call: &Call) -> i64 {
     }
     let old_end = whole_pages(start, current - start).end;
     let new_end = whole_pages(start, wanted - start).end;
-    let mut code = process.code();
     if new_end > old_end {
         if exceeds_data_limit(wanted - start) {
             return current as i64;
