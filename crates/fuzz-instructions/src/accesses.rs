@@ -12,7 +12,7 @@
 //! - instructions that a fault or trap ended, and those that iced-x86 does not know.
 
 use iced_x86::{
-    Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind,
+    Code, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind,
     Register,
 };
 use unspool_events::AccessKind;
@@ -92,6 +92,9 @@ pub fn expected(
     {
         return repeated(factory, &instruction, record);
     }
+    if instruction.mnemonic() == Mnemonic::Clzero {
+        return cleared_line(&instruction, record).map(|line| vec![line]);
+    }
     let mut all = Vec::new();
     let options = InstructionInfoOptions::NO_REGISTER_USAGE;
     for used in factory.info_options(&instruction, options).used_memory() {
@@ -123,6 +126,30 @@ pub fn expected(
         }
     }
     Some(all)
+}
+
+/// What `clzero` writes, which iced does not list: the cache line in which rax points.
+fn cleared_line(instruction: &Instruction, record: &CaseRecord) -> Option<Expected> {
+    const LINE: u64 = 64;
+    let register = match instruction.code() {
+        Code::Clzerod => Register::EAX,
+        _ => Register::RAX,
+    };
+    if instruction.segment_prefix() != Register::None {
+        return None;
+    }
+    let address = value(record, register)? & !(LINE - 1);
+    let access = Recorded {
+        address,
+        size: LINE,
+        write: true,
+    };
+    Some(Expected {
+        access,
+        optional: false,
+        element: None,
+        down: false,
+    })
 }
 
 /// Whether the recorded accesses are the expected ones.

@@ -205,6 +205,8 @@ fn keeps_undefined_flags(mnemonic: Mnemonic) -> bool {
             | Mnemonic::Tzcnt
             | Mnemonic::Div
             | Mnemonic::Idiv
+            | Mnemonic::Imul
+            | Mnemonic::Mul
             | Mnemonic::Rol
             | Mnemonic::Ror
             | Mnemonic::Rcl
