@@ -1,15 +1,20 @@
 //! The branch table: for each program address below the code cache, where indirect branches
 //! to it go on.
 //!
-//! A page of the table is filled with the miss gate when its first entry is set. In pages
-//! never touched an entry reads as 0, and the jump to address 0 faults; the fault leads to
-//! the miss gate too.
+//! A page of the table is filled with the miss gate when its first entry is set. Pages that were
+//! never filled are not accessible, so that the program's wild pointers fault there as they would
+//! without the table, or read as 0 where their neighbours were needed: a jump through them faults,
+//! and the fault leads to the miss gate too.
 
 use std::ops::Range;
 
 use crate::layout::{self, BRANCH_TABLE, LIBRARY_END};
 
+const PAGE: u64 = 4096;
 const ENTRIES_PER_PAGE: u64 = 512;
+/// Pages that become accessible together, so that the kernel has few different ranges to know:
+/// those of 128 KiB of code.
+const PAGES_PER_AREA: u64 = 256;
 
 /// The branch table of the process. Emitted code reads it while it changes.
 pub struct BranchTable {
@@ -17,6 +22,8 @@ pub struct BranchTable {
     mapped: bool,
     /// Whether each page is filled, one bit each.
     filled: Vec<u64>,
+    /// Whether each area of pages is accessible.
+    accessible: Vec<bool>,
 }
 
 impl BranchTable {
@@ -29,6 +36,7 @@ impl BranchTable {
             miss,
             mapped,
             filled: vec![0; pages.div_ceil(64) as usize],
+            accessible: vec![false; pages.div_ceil(PAGES_PER_AREA) as usize],
         }
     }
 
@@ -44,33 +52,55 @@ impl BranchTable {
             return;
         }
         let page = pc / ENTRIES_PER_PAGE;
-        let bit = 1 << (page % 64);
-        let word = &mut self.filled[(page / 64) as usize];
-        if *word & bit == 0 {
-            *word |= bit;
+        if !self.is_filled(page) {
+            if !self.make_accessible(&(page..page + 1)) {
+                // There is no memory for it: branches to this address leave the cache each time.
+                return;
+            }
+            self.filled[(page / 64) as usize] |= 1 << (page % 64);
             self.fill(page);
         }
         write(pc, code);
     }
 
+    /// Makes pages accessible, with their neighbours. False: the kernel refuses.
+    fn make_accessible(&mut self, pages: &Range<u64>) -> bool {
+        let areas = pages.start / PAGES_PER_AREA..pages.end.div_ceil(PAGES_PER_AREA);
+        let known = &mut self.accessible[areas.start as usize..areas.end as usize];
+        if known.iter().all(|&accessible| accessible) {
+            return true;
+        }
+        const AREA: u64 = PAGES_PER_AREA * PAGE;
+        let start = BRANCH_TABLE + areas.start * AREA;
+        let done = layout::open(start, (areas.end - areas.start) * AREA).is_ok();
+        if done {
+            known.fill(true);
+        }
+        done
+    }
+
     /// Prepares for entries at these addresses, in ascending order, to be set: the kernel is
     /// asked for neighbouring pages at once.
-    pub fn prepare(&self, addresses: impl Iterator<Item = u64>) {
+    pub fn prepare(&mut self, addresses: impl Iterator<Item = u64>) {
         let mut run = 0..0;
-        let pages = addresses
-            .filter(|&pc| self.covers(pc))
-            .map(|pc| pc / ENTRIES_PER_PAGE)
-            .filter(|&page| !self.is_filled(page));
-        for page in pages {
-            if page >= run.end {
+        for pc in addresses {
+            let page = pc / ENTRIES_PER_PAGE;
+            if page >= run.end && self.covers(pc) && !self.is_filled(page) {
                 if page != run.end {
-                    populate(&run);
+                    self.populate(&run);
                     run.start = page;
                 }
                 run.end = page + 1;
             }
         }
-        populate(&run);
+        self.populate(&run);
+    }
+
+    /// Has memory put behind pages of the table, unless they are too few to be worth it.
+    fn populate(&mut self, pages: &Range<u64>) {
+        if pages.end - pages.start > 1 && self.make_accessible(pages) {
+            layout::populate(BRANCH_TABLE + pages.start * PAGE..BRANCH_TABLE + pages.end * PAGE);
+        }
     }
 
     fn fill(&self, page: u64) {
@@ -125,16 +155,6 @@ impl BranchTable {
                 left &= left - 1;
             }
         }
-    }
-}
-
-/// Has memory put behind pages of the table, unless they are too few to be worth it.
-fn populate(pages: &Range<u64>) {
-    const PAGE: u64 = 4096;
-    let count = pages.end - pages.start;
-    if count > 1 {
-        let start = BRANCH_TABLE + pages.start * PAGE;
-        layout::populate(start..start + count * PAGE);
     }
 }
 

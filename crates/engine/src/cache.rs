@@ -37,7 +37,7 @@ use crate::emit::{Emitter, Gpr, TableBranch};
 use crate::exit;
 use crate::gates::{GATES_SIZE, Gates};
 use crate::hashed_branches::{HashedBranches, Way};
-use crate::layout::CACHE_BASE;
+use crate::layout::{self, CACHE_BASE};
 use crate::warmth::{Arrival, Warmth};
 
 /// Bytes that must be free in either half before a fragment is begun.
@@ -123,6 +123,7 @@ pub struct Cache {
     arrival: Arrival,
     hot: u64,
     cold: u64,
+    opened: Opened,
     branches: BranchTable,
     hashed: HashedBranches,
     /// Where branches of the table have been led through chains, and what they were.
@@ -158,6 +159,40 @@ pub struct Cache {
     pub translated_instructions: u64,
 }
 
+/// How far each half of the cache can be accessed. The rest holds nothing, and the program's wild
+/// pointers fault there as they would without it.
+#[derive(Debug, Clone, Copy)]
+struct Opened {
+    hot: u64,
+    cold: u64,
+}
+
+impl Opened {
+    /// Makes sure that there is room behind both ends of a cache of `size` bytes.
+    fn reach(self, hot: u64, cold: u64, size: u64) -> Opened {
+        let (middle, end) = (CACHE_BASE + size / 2, CACHE_BASE + size);
+        Opened {
+            hot: open(self.hot, hot + FRAGMENT_ROOM, middle),
+            cold: open(self.cold, cold + FRAGMENT_ROOM, end),
+        }
+    }
+}
+
+/// Opens a half further, if it is not open so far already. Returns how far it is.
+fn open(opened: u64, wanted: u64, end: u64) -> u64 {
+    /// A huge page at a time.
+    const STEP: u64 = 2 << 20;
+    let wanted = wanted.min(end);
+    if wanted <= opened {
+        return opened;
+    }
+    let reached = wanted.next_multiple_of(STEP).min(end);
+    if let Err(error) = layout::open_cache(opened..reached) {
+        crate::finish::fatal(&format!("no memory for translated code: {error}"));
+    }
+    reached
+}
+
 /// No room is left in the code cache.
 #[derive(Debug, thiserror::Error)]
 #[error("the code cache is full")]
@@ -182,8 +217,15 @@ impl Cache {
                 slots,
             )
         };
+        let middle = CACHE_BASE + size / 2;
+        let opened = Opened {
+            hot: CACHE_BASE,
+            cold: middle,
+        }
+        .reach(CACHE_BASE + GATES_SIZE, middle, size);
         let gates = emit_gates(&mut code);
         Cache {
+            opened,
             gates,
             branches: BranchTable::new(gates.miss(Way::Jump, arrival), has_branch_table),
             hashed: HashedBranches::new(&gates, arrival),
@@ -250,6 +292,7 @@ impl Cache {
             return Err(CacheFull);
         }
         let limit = self.middle() as *mut u8;
+        self.opened = self.opened.reach(self.hot, self.cold, self.size);
         // SAFETY: the rest of the hot half is free, and the cache is locked while a fragment is made.
         let mut code = unsafe { Emitter::new(self.hot as *mut u8, limit, self.slots) };
         code.hashed = !self.branches.covers(pc);
@@ -275,6 +318,7 @@ impl Cache {
     /// Keeps what was emitted into the cold half.
     pub fn end_cold(&mut self, code: &Emitter) {
         self.cold = code.here();
+        self.opened = self.opened.reach(self.hot, self.cold, self.size);
     }
 
     /// The id that the next exit of a draft will have, given its index there.

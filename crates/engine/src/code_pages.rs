@@ -4,11 +4,13 @@
 //! same memory, are write-protected, and a write makes their translations stale before it
 //! happens. Where other processes may write, that is of no use: such code is looked at each
 //! time before it runs, and its fragments are never linked, so that they cannot be entered
-//! without.
+//! without. So it is with pages that the kernel does not protect: sealed and huge ones.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::process::{Code, Process};
+use crate::regions::Region;
 use crate::{finish, layout, lending};
 
 const PAGE: u64 = 4096;
@@ -25,34 +27,134 @@ pub fn watch(code: &mut Code, pc: u64) {
         if region.protection & libc::PROT_EXEC == 0 {
             return;
         }
-        if code.regions.changes_from_outside(&region) {
+        if code.regions.changes_from_outside(&region)
+            || is_being_written(code, page)
+            || !protect_views(code, page, &region)
+        {
             code.cache.keep_unlinked(pc & !(PAGE - 1));
             code.cache.keep_unlinked(page);
-        } else {
-            protect(code, page, region.protection);
-            for (range, other) in code.regions.other_views(page..page + PAGE) {
-                if other.view.is_some_and(|view| view.shared) {
-                    protect(code, range.start, other.protection);
-                }
-            }
         }
         page += PAGE;
     }
 }
 
-/// Write-protects a page that the program may write.
-fn protect(code: &mut Code, page: u64, protection: i32) {
-    if protection & libc::PROT_WRITE != 0 && code.watched_pages.insert(page) {
-        // SAFETY: the page is the program's; a write to it is caught by `handle_write`.
-        let result = unsafe { layout::protect(page, PAGE, protection & !libc::PROT_WRITE) };
-        expect_done(result);
+/// Write-protects a page, and the other mappings of the same memory, where the program may write
+/// them. False: one of them is sealed, or part of a huge page.
+fn protect_views(code: &mut Code, page: u64, region: &Region) -> bool {
+    let mut done = protect(code, page, region.protection);
+    for (range, other) in code.regions.other_views(page..page + PAGE) {
+        if other.view.is_some_and(|view| view.shared) {
+            done &= protect(code, range.start, other.protection);
+        }
+    }
+    done
+}
+
+/// Write-protects a page that the program may write. False: the kernel does not do that.
+fn protect(code: &mut Code, page: u64, protection: i32) -> bool {
+    if protection & libc::PROT_WRITE == 0 || code.watched_pages.contains(&page) {
+        return true;
+    }
+    // SAFETY: the page is the program's; a write to it is caught by `handle_write`.
+    match unsafe { layout::protect(page, PAGE, protection & !libc::PROT_WRITE) } {
+        Ok(()) => {
+            code.watched_pages.insert(page);
+            WATCHED.store(true, Ordering::Relaxed);
+            true
+        }
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EINVAL)) => false,
+        Err(error) => finish::fatal(&format!("cannot protect translated code: {error}")),
     }
 }
 
-/// Whoever cannot watch code must not run it.
+/// Whether the kernel may be writing a page, there or through another mapping.
+fn is_being_written(code: &Code, page: u64) -> bool {
+    let meets = |place: &Range<u64>| {
+        let mut all = code.being_written.iter();
+        all.any(|range| range.start < place.end && place.start < range.end)
+    };
+    !code.being_written.is_empty() && {
+        let place = page..page + PAGE;
+        let others = code.regions.other_views(place.clone());
+        meets(&place) || others.iter().any(|(other, _)| meets(other))
+    }
+}
+
+/// Whether a write to a range may be one to code: there, or through another mapping.
+#[must_use]
+pub fn may_be_code(code: &Code, range: &Range<u64>) -> bool {
+    let mut regions = code.regions.within(range.clone());
+    regions.any(|(here, region)| {
+        let executable = |region: &Region| region.protection & libc::PROT_EXEC != 0;
+        let others = code.regions.other_views(here);
+        executable(&region) || others.iter().any(|(_, other)| executable(other))
+    })
+}
+
+/// The kernel is about to write a range: its pages are not watched until it has.
+pub fn begin_write(code: &mut Code, range: Range<u64>) {
+    release(code, range.clone());
+    code.being_written.push(range);
+}
+
+/// The kernel has written a range. Code that was run there meanwhile is translated again, to be
+/// watched.
+pub fn end_write(code: &mut Code, range: &Range<u64>) {
+    if let Some(index) = code.being_written.iter().position(|it| it == range) {
+        code.being_written.swap_remove(index);
+    }
+    let pieces: Vec<_> = code.regions.within(range.clone()).collect();
+    for (here, _) in pieces {
+        for (other, _) in code.regions.other_views(here) {
+            code.cache.allow_links(&other);
+            code.cache.invalidate(other);
+        }
+    }
+    code.cache.allow_links(range);
+    code.cache.invalidate(range.clone());
+}
+
+/// Whether a page was ever watched.
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// Whether pages may be watched.
+#[must_use]
+pub fn are_watched() -> bool {
+    WATCHED.load(Ordering::Relaxed)
+}
+
+/// Whether threads of the program may have to serve accesses to its memory.
+static SERVED: AtomicBool = AtomicBool::new(false);
+
+/// From now on threads of the program may serve accesses to its memory (`userfaultfd`): a thread
+/// that holds the lock of the cache must not wait for one.
+pub fn serve_later() {
+    SERVED.store(true, Ordering::Relaxed);
+}
+
+/// Whether program memory can be read at once, without a thread of the program's.
+#[must_use]
+pub fn is_there(at: u64, length: u64) -> bool {
+    if !SERVED.load(Ordering::Relaxed) {
+        return true;
+    }
+    let mut page = at & !(PAGE - 1);
+    while page < at + length {
+        let mut resident = 0_u8;
+        // SAFETY: asks about one page, and there is room for one answer.
+        let known = unsafe { libc::mincore(page as *mut libc::c_void, 1, &raw mut resident) } == 0;
+        if known && resident & 1 == 0 {
+            return false;
+        }
+        page += PAGE;
+    }
+    true
+}
+
+/// Whoever cannot let the program write must not go on.
 fn expect_done(result: std::io::Result<()>) {
     if let Err(error) = result {
-        finish::fatal(&format!("cannot protect translated code: {error}"));
+        finish::fatal(&format!("cannot release translated code: {error}"));
     }
 }
 

@@ -255,6 +255,10 @@ fn leave_fragment(
             code.cache.invalidate(exit.target..exit.target + 1);
             let executable = code.regions.executable_length(exit.target);
             drop(code);
+            flush::leave(thread);
+            if syscalls::enter_vsyscall(process, thread) {
+                return None;
+            }
             unfetchable(thread, exit.target, executable);
             None
         }
@@ -287,7 +291,10 @@ fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
     }
     let mut bytes = [0; crate::decode::MAX_LENGTH];
     let length = executable.min(bytes.len() as u64) as usize;
+    // A thread of the program's may have to serve what is read here.
+    trace::begin_wait(thread);
     let readable = guarded::read(pc, &mut bytes[..length]);
+    trace::end_wait(thread);
     let mapped = Process::get()
         .code()
         .regions

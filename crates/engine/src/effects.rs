@@ -47,17 +47,48 @@ pub fn memory_effects(
     out: &mut Vec<Effect>,
 ) -> Completeness {
     out.clear();
-    let mut call = Call {
-        arguments,
-        result,
-        read,
-        out,
-        completeness: Completeness::Complete,
-    };
     // The kernel gave up where it met a bad address; where that was is not known.
     if result == -i64::from(libc::EFAULT) {
         return Completeness::Unknown;
     }
+    list(
+        number,
+        Call {
+            arguments,
+            result,
+            planned: false,
+            read,
+            out,
+            completeness: Completeness::Complete,
+        },
+    )
+}
+
+/// Lists in `out` (cleared first) what the system call `number`, which is still to be made, may
+/// access at most. Sizes that only its result would tell are those of the buffers.
+pub fn planned_effects(
+    number: u64,
+    arguments: [u64; 6],
+    read: &dyn Fn(u64, &mut [u8]) -> bool,
+    out: &mut Vec<Effect>,
+) -> Completeness {
+    /// The most that the kernel reads or writes in one call (`MAX_RW_COUNT`).
+    const MOST: i64 = 0x7fff_f000;
+    out.clear();
+    list(
+        number,
+        Call {
+            arguments,
+            result: MOST,
+            planned: true,
+            read,
+            out,
+            completeness: Completeness::Complete,
+        },
+    )
+}
+
+fn list(number: u64, mut call: Call<'_>) -> Completeness {
     match table::parts(number as i64) {
         Some(parts) => {
             for part in parts {
@@ -105,8 +136,9 @@ enum Extent {
     Elements(usize, u64),
     /// As many bytes as the call returned, but no more than this argument says.
     ResultUpTo(usize),
-    /// As many elements as the call returned, each so large.
-    ResultElements(u64),
+    /// As many elements as the call returned, but no more than this argument says, each so
+    /// large.
+    ResultElementsUpTo(usize, u64),
     /// As many bytes as the 32-bit number to which this argument points says.
     LengthAt(usize),
     /// A string that ends in zero.
@@ -126,10 +158,12 @@ enum Extent {
     Messages,
 }
 
-/// A system call that has been made, and the list of what it did.
+/// A system call that has been made or is to be made, and the list of what it does.
 struct Call<'call> {
     arguments: [u64; 6],
     result: i64,
+    /// Whether it is still to be made: everything that it may do is listed.
+    planned: bool,
     read: &'call dyn Fn(u64, &mut [u8]) -> bool,
     out: &'call mut Vec<Effect>,
     completeness: Completeness,
@@ -185,7 +219,7 @@ impl Call<'_> {
         let writes = match part.direction {
             Direction::Input => false,
             Direction::Output | Direction::Update => self.succeeded(),
-            Direction::Remainder => self.result == -i64::from(libc::EINTR),
+            Direction::Remainder => self.planned || self.result == -i64::from(libc::EINTR),
         };
         for write in [false, true] {
             if if write { writes } else { reads } {
@@ -201,7 +235,10 @@ impl Call<'_> {
             Extent::Argument(index) => self.arguments[index],
             Extent::Elements(index, size) => self.arguments[index].saturating_mul(size),
             Extent::ResultUpTo(limit) => self.returned().min(self.arguments[limit]),
-            Extent::ResultElements(size) => self.returned().saturating_mul(size),
+            Extent::ResultElementsUpTo(limit, size) => {
+                let most = u64::from(self.arguments[limit] as u32);
+                self.returned().min(most).saturating_mul(size)
+            }
             Extent::LengthAt(index) => match self.arguments[index] {
                 0 => 0,
                 length => u64::from(self.fetch_u32(length)),

@@ -1,7 +1,9 @@
-//! Access to program memory that may not be there.
+//! Access to program memory that may not be there. What the engine keeps for itself is not there.
 //!
 //! A fault in one of these routines ends it with a failure instead of killing the process:
 //! the fault handler asks [`recover`] whether the faulting instruction is one of theirs.
+
+use crate::reserved;
 
 std::arch::global_asm!(
     ".globl unspool_guarded_copy",
@@ -61,6 +63,12 @@ pub fn recover(pc: u64) -> Option<u64> {
 /// Copies program memory at `from` into `to`. False: some of it cannot be read.
 #[must_use]
 pub fn read(from: u64, to: &mut [u8]) -> bool {
+    reserved::spares(from, to.len()) && read_any(from, to)
+}
+
+/// Likewise, whoever's memory it is: the code cache's, for instance.
+#[must_use]
+pub fn read_any(from: u64, to: &mut [u8]) -> bool {
     // SAFETY: `to` is ours; faults on `from` are recovered.
     unsafe { unspool_guarded_copy(to.as_mut_ptr(), from as *const u8, to.len()) != 0 }
 }
@@ -78,6 +86,9 @@ pub fn read_word(from: u64) -> Option<u64> {
 #[inline]
 pub fn read_quickly(from: u64) -> Option<u64> {
     let mut word = 0;
+    if !reserved::spares(from, 8) {
+        return None;
+    }
     // SAFETY: `word` is ours; faults on `from` are recovered.
     let readable = unsafe { unspool_guarded_word(from, &raw mut word) != 0 };
     readable.then_some(word)
@@ -90,13 +101,17 @@ pub fn read_quickly(from: u64) -> Option<u64> {
 #[must_use]
 pub fn write(to: u64, from: &[u8]) -> bool {
     // SAFETY: `from` is ours; faults on `to` are recovered.
-    unsafe { unspool_guarded_copy(to as *mut u8, from.as_ptr(), from.len()) != 0 }
+    reserved::spares(to, from.len())
+        && unsafe { unspool_guarded_copy(to as *mut u8, from.as_ptr(), from.len()) != 0 }
 }
 
 /// Puts `new` into the word at `at` if it holds `expected`, in one step. `None`: it cannot
 /// be written.
 #[must_use]
 pub fn compare_exchange(at: u64, expected: u32, new: u32) -> Option<bool> {
+    if !reserved::spares(at, 4) {
+        return None;
+    }
     // SAFETY: faults on `at` are recovered.
     match unsafe { unspool_guarded_exchange(at as *mut u32, expected, new) } {
         0 => None,

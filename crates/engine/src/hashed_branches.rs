@@ -18,8 +18,9 @@ use rustc_hash::FxHashMap;
 use crate::cache::patch;
 use crate::emit::{Emitter, TARGET, gpr};
 use crate::exit;
+use crate::finish;
 use crate::gates::Gates;
-use crate::layout::{HASHED_BRANCHES, HASHED_BRANCHES_SIZE, HASHED_RETURNS};
+use crate::layout::{self, HASHED_BRANCHES, HASHED_BRANCHES_SIZE, HASHED_RETURNS};
 use crate::slots::{HASH_SPILL, offset};
 use crate::warmth::Arrival;
 
@@ -92,6 +93,10 @@ impl HashedBranches {
     /// [`crate::layout::reserve`] must have been called.
     pub fn make_ready(&mut self) {
         if !are_ready() {
+            let size = Way::ALL.len() as u64 * HASHED_BRANCHES_SIZE;
+            if let Err(error) = layout::open(HASHED_BRANCHES, size) {
+                finish::fatal(&format!("no memory for branches to far code: {error}"));
+            }
             self.end_all();
             READY.store(true, Ordering::Release);
         }

@@ -9,8 +9,8 @@
 //! | `0x0001_0000` | `0x1000_0000` | non-PIE programs, at the addresses they ask for |
 //! | `0x1000_0000` | `0x2000_0000` | the PIE program |
 //! | `0x2000_0000` | `0x4fd0_0000` | the interpreter, libraries, just-in-time code |
-//! | `0x4fd0_0000` | `0x4fe0_0000` | the chains of hashed branches and returns |
-//! | `0x4fe0_0000` | `0x4ff0_0000` | tickets and their locks |
+//! | `0x4fd0_0000` | `0x4fe8_0000` | a page where nothing is, the chains of hashed branches and returns |
+//! | `0x4fe8_0000` | `0x4ff0_0000` | tickets and their locks |
 //! | `0x4ff0_0000` | `0x5000_0000` | the program's copy of the vDSO |
 //! | `0x5000_0000` | `0x7000_0000` | the code cache |
 //! | `0x7000_0000` | `0x7500_0000` | the owner words of the lines below the cache (line-atomic order) |
@@ -26,8 +26,10 @@
 use std::io;
 use std::ops::Range;
 
+use crate::reserved;
+
 /// Where tickets are.
-pub const TICKETS: u64 = LIBRARY_END - 0x20_0000;
+pub const TICKETS: u64 = LIBRARY_END - 0x18_0000;
 /// Where the program finds its vDSO.
 pub const VDSO: u64 = LIBRARY_END - 0x10_0000;
 /// Where a position-independent program is put.
@@ -40,9 +42,11 @@ pub const LIBRARY_END: u64 = 0x5000_0000;
 pub const CACHE_BASE: u64 = 0x5000_0000;
 /// Bytes of address space for the code cache.
 pub const CACHE_SIZE: u64 = 0x2000_0000;
-/// Where the chains of hashed branches are, 8 bytes for each: the first of what the engine
-/// has here.
-pub const HASHED_BRANCHES: u64 = LIBRARY_END - 0x30_0000;
+/// The first of what the engine has here: a page that nobody can access, so that an access which
+/// begins in program memory does not reach further.
+pub const NOWHERE: u64 = LIBRARY_END - 0x30_0000;
+/// Where the chains of hashed branches are, 8 bytes for each.
+pub const HASHED_BRANCHES: u64 = NOWHERE + 4096;
 /// Bytes of the chains.
 pub const HASHED_BRANCHES_SIZE: u64 = 8 << 16;
 /// Where the chains of hashed returns are, behind those and as many.
@@ -63,11 +67,10 @@ pub const BREAK_BASE: u64 = 0x2b5a_1d00_0000;
 /// # Errors
 /// The kernel's, for instance where `ulimit -v` is below what the reservation needs.
 pub fn reserve() -> io::Result<()> {
-    map_fixed(
-        CACHE_BASE,
-        CACHE_SIZE,
-        libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
-    )?;
+    // Tickets and the vDSO's copy are put there later.
+    map_fixed(NOWHERE, LIBRARY_END - NOWHERE, libc::PROT_NONE)?;
+    reserved::keep(NOWHERE..VDSO);
+    map_own(CACHE_BASE, CACHE_SIZE, libc::PROT_NONE)?;
     // SAFETY: the range was just mapped by us. Without huge pages the cache works as well.
     unsafe {
         libc::madvise(
@@ -76,11 +79,13 @@ pub fn reserve() -> io::Result<()> {
             libc::MADV_HUGEPAGE,
         )
     };
-    map_fixed(
-        HASHED_BRANCHES,
-        2 * HASHED_BRANCHES_SIZE,
-        libc::PROT_READ | libc::PROT_WRITE,
-    )
+    Ok(())
+}
+
+/// Lets the engine read and write whole pages of what it has reserved.
+pub(crate) fn open(start: u64, size: u64) -> io::Result<()> {
+    // SAFETY: takes no access away, and gives none to the program that a wild pointer has not.
+    unsafe { protect(start, size, libc::PROT_READ | libc::PROT_WRITE) }
 }
 
 /// Has the engine's heap grow where it is. For large blocks the C library asks the kernel for
@@ -97,16 +102,19 @@ pub(crate) fn keep_heap_together() {
     }
 }
 
-/// Reserves the branch table.
+/// Makes a range of the code cache usable.
+pub(crate) fn open_cache(range: Range<u64>) -> io::Result<()> {
+    let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    // SAFETY: as for `open`.
+    unsafe { protect(range.start, range.end - range.start, all) }
+}
+
+/// Reserves the branch table, without access to it.
 ///
 /// # Errors
 /// As [`reserve`].
 pub fn reserve_branch_table() -> io::Result<()> {
-    map_fixed(
-        BRANCH_TABLE,
-        BRANCH_TABLE_SIZE,
-        libc::PROT_READ | libc::PROT_WRITE,
-    )
+    map_own(BRANCH_TABLE, BRANCH_TABLE_SIZE, libc::PROT_NONE)
 }
 
 /// Has memory put behind the whole pages of a range of the engine's own, all at once. Where the
@@ -148,6 +156,13 @@ pub(crate) unsafe fn protect(start: u64, size: u64, protection: i32) -> io::Resu
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Maps memory that the engine keeps for itself: see [`map_fixed`].
+pub(crate) fn map_own(address: u64, size: u64, protection: i32) -> io::Result<()> {
+    map_fixed(address, size, protection)?;
+    reserved::keep(address..address + size);
+    Ok(())
 }
 
 /// Maps zeroed private memory, backed on first use, at exactly `address`.

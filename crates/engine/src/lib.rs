@@ -37,6 +37,7 @@ pub mod persist;
 pub mod plan;
 pub mod process;
 pub mod regions;
+pub mod reserved;
 pub mod seccomp;
 pub mod signals;
 pub mod slots;

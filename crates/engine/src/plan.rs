@@ -21,6 +21,8 @@ pub struct Plan {
     pub code_cache: u64,
     /// The directory in which translations without instrumentation are kept between runs.
     pub persistent_cache: Option<PathBuf>,
+    /// Whether the user has been told that the program wishes for memory that it does not get.
+    pub told_of_wish: bool,
     /// The arguments of this executable that precede the program's: what they mean is its own
     /// business.
     pub own_arguments: Vec<OsString>,
@@ -34,6 +36,7 @@ impl Default for Plan {
             let_go: When::default(),
             code_cache: crate::layout::CACHE_SIZE,
             persistent_cache: None,
+            told_of_wish: false,
             own_arguments: Vec::new(),
         }
     }
@@ -148,7 +151,7 @@ impl Plan {
     #[must_use]
     pub fn encode(&self) -> CString {
         let mut fields: Vec<Vec<u8>> = vec![
-            vec![b'0' + u8::from(self.leave_children)],
+            vec![b'0' + u8::from(self.leave_children) + 2 * u8::from(self.told_of_wish)],
             self.let_go.deadline_ns.to_string().into_bytes(),
             vec![b'0' + u8::from(self.let_go.at_region_end)],
             self.code_cache.to_string().into_bytes(),
@@ -195,7 +198,8 @@ impl Plan {
     #[must_use]
     pub fn decode(text: &[u8]) -> Option<Plan> {
         let mut fields = text.split(|&byte| byte == b',').map(unescape);
-        let leave_children = fields.next()?? == b"1";
+        let flags = *fields.next()??.first()?;
+        let (leave_children, told_of_wish) = (flags & 1 != 0, flags & 2 != 0);
         let let_go = When {
             deadline_ns: String::from_utf8(fields.next()??).ok()?.parse().ok()?,
             at_region_end: fields.next()?? == b"1",
@@ -217,6 +221,7 @@ impl Plan {
                 let_go,
                 code_cache,
                 persistent_cache,
+                told_of_wish,
                 own_arguments,
             });
         };
@@ -254,6 +259,7 @@ impl Plan {
             let_go,
             code_cache,
             persistent_cache,
+            told_of_wish,
             own_arguments,
         })
     }
@@ -321,6 +327,7 @@ mod tests {
                 },
                 code_cache: 1 << 21,
                 persistent_cache: Some("/var/cache,/%".into()),
+                told_of_wish: true,
                 own_arguments: vec!["tool".into(), "a,b%".into(), "".into()],
             },
             Plan {

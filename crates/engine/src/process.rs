@@ -26,6 +26,8 @@ pub struct Code {
     pub regions: Regions,
     /// Pages that are writable for the program but write-protected because they were translated.
     pub watched_pages: std::collections::BTreeSet<u64>,
+    /// What the kernel is writing, or may be, in system calls of the program.
+    pub being_written: Vec<std::ops::Range<u64>>,
     /// The program bytes from which fragments were made that other processes may change.
     pub checked: rustc_hash::FxHashMap<u32, Vec<u8>>,
     /// Which shared memory other processes may write.

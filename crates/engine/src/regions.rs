@@ -87,6 +87,16 @@ impl Regions {
         }
     }
 
+    /// The content of a range is no file's any more.
+    pub fn forget_version(&mut self, range: Range<u64>) {
+        let first = self
+            .find(range.start)
+            .map_or(range.start, |(start, _)| start);
+        for (_, region) in self.by_start.range_mut(first..range.end.max(first)) {
+            region.version = None;
+        }
+    }
+
     /// All regions that hold unchanged code of a file, with their starts.
     pub fn unchanged_code(&self) -> impl Iterator<Item = (u64, &Region, View, Version)> {
         self.by_start.iter().filter_map(|(&start, region)| {

@@ -39,6 +39,7 @@ pub mod handler;
 pub mod held;
 mod init;
 pub mod stepping;
+mod time_stamp;
 
 use crate::gates::RESTART;
 use crate::process::Process;

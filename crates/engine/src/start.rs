@@ -248,6 +248,7 @@ fn install(
         cache,
         regions,
         watched_pages: std::collections::BTreeSet::new(),
+        being_written: Vec::new(),
         checked: rustc_hash::FxHashMap::default(),
         lending: Lending::default(),
         persistence,
@@ -347,7 +348,7 @@ fn copy_vdso() -> Vdso {
         return Vdso::default();
     };
     let copy = layout::VDSO;
-    if layout::map_fixed(copy, size, libc::PROT_READ | libc::PROT_WRITE).is_err() {
+    if size > layout::LIBRARY_END - copy || layout::open(copy, size).is_err() {
         return Vdso::default();
     }
     // SAFETY: the kernel maps the vDSO readable; the copy was just mapped.

@@ -3,12 +3,14 @@
 
 mod beside;
 mod clone_request;
+mod code_writes;
 mod execute;
 mod execute_arguments;
 mod files;
 mod fork;
 mod memory;
 mod namespace;
+mod pointers;
 mod processes;
 mod sending;
 mod signals;
@@ -17,7 +19,9 @@ mod stopping;
 mod threads;
 mod vfork;
 mod waiting;
+mod vsyscall;
 
+use self::pointers::Shielded;
 use crate::emit::gpr;
 use crate::gates::RESTART;
 use crate::process::Process;
@@ -25,9 +29,11 @@ use crate::thread::{CutShort, Thread};
 use crate::{code_pages, debug, instrument, seccomp, trace};
 
 pub(crate) use beside::leave as leave_beside;
+pub(crate) use code_writes::memory_written;
 pub(crate) use memory::whole_pages;
 pub(crate) use processes::list as list_thread;
 pub(crate) use threads::{announce_end, set_program_fs};
+pub(crate) use vsyscall::enter as enter_vsyscall;
 
 /// Bytes of the `syscall` instruction.
 pub(crate) const SYSCALL_LENGTH: u64 = 2;
@@ -138,16 +144,25 @@ fn interrupted_by_engine(thread: &mut Thread, result: i64) -> bool {
 }
 
 fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome {
-    use Outcome::Return;
     if let Some(outcome) = seccomp::enforce::judge(process, thread, call) {
         return outcome;
     }
+    match pointers::shield(call) {
+        Shielded::Same => make(process, thread, call),
+        Shielded::Changed(changed, _lists) => make(process, thread, &changed),
+        Shielded::Failed(error) => Outcome::Return(error),
+    }
+}
+
+fn make(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome {
+    use Outcome::Return;
     match call.number as i64 {
         libc::SYS_mmap => Return(memory::map(process, call, thread.pc())),
         libc::SYS_munmap => Return(memory::unmap(process, call)),
         libc::SYS_mprotect | libc::SYS_pkey_mprotect => Return(memory::protect(process, call)),
         libc::SYS_mremap => Return(memory::remap(process, call)),
         libc::SYS_brk => Return(memory::set_break(process, call)),
+        SYS_MSEAL => Return(memory::seal(process, call)),
         libc::SYS_shmat => Return(memory::attach(process, call)),
         libc::SYS_shmdt => Return(memory::detach(process, call)),
         libc::SYS_exit => threads::exit(thread, call),
@@ -199,6 +214,32 @@ fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outc
         libc::SYS_close => Return(files::close(process, call)),
         libc::SYS_close_range => Return(files::close_range(process, call)),
         libc::SYS_dup2 | libc::SYS_dup3 => Return(files::duplicate(process, call)),
+        libc::SYS_write
+        | libc::SYS_pwrite64
+        | libc::SYS_writev
+        | libc::SYS_pwritev
+        | libc::SYS_pwritev2 => {
+            let result = pass(process, call);
+            code_writes::file_written(process, call, result);
+            Return(result)
+        }
+        libc::SYS_process_vm_writev => {
+            let result = pass(process, call);
+            code_writes::memory_copied(process, call, result);
+            Return(result)
+        }
+        libc::SYS_openat2
+        | libc::SYS_pidfd_getfd
+        | libc::SYS_recvmsg
+        | libc::SYS_recvmmsg
+        | libc::SYS_io_uring_setup => {
+            code_writes::note_descriptor(call);
+            Return(pass(process, call))
+        }
+        libc::SYS_userfaultfd => {
+            code_pages::serve_later();
+            Return(pass(process, call))
+        }
         libc::SYS_readlink
         | libc::SYS_readlinkat
         | libc::SYS_open
@@ -213,6 +254,9 @@ fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outc
 }
 
 const SYS_RSEQ: i64 = 334;
+
+/// Missing in the C library's headers.
+const SYS_MSEAL: i64 = 462;
 
 /// Makes a call that the program has not asked for, and no filter of the program's judges.
 ///
@@ -234,18 +278,13 @@ pub(crate) unsafe fn own_call(number: i64, arguments: [u64; 6]) -> i64 {
 /// Lets the kernel do it.
 pub(crate) fn pass(process: &Process, call: &Call) -> i64 {
     let _rest = trace::rest();
+    let written = code_writes::begin(process, call);
     // SAFETY: the call is the program's own, on the program's memory; calls that could
     // touch the engine are handled before.
     let result = unsafe { process.gates.call_kernel(call.number, &call.arguments) };
-    if result == -i64::from(libc::EFAULT) && release_watched_pages(process) {
-        // The kernel could not write to a page that only the engine had write-protected.
+    if code_writes::end(process, &written, result) {
         // SAFETY: as above.
         return unsafe { process.gates.call_kernel(call.number, &call.arguments) };
     }
     result
-}
-
-fn release_watched_pages(process: &Process) -> bool {
-    let mut code = process.code();
-    code_pages::release(&mut code, 0..u64::MAX)
 }

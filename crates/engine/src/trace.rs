@@ -51,7 +51,9 @@ pub(crate) use hooks::{
     vfork_child_starts,
 };
 pub use ownership::LineLayout;
-pub(crate) use ownership::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE, acquire_lines};
+pub(crate) use ownership::{
+    ASKED_TO_SHOW, EPOCH, OwnerFault, Public, TIME_PER_BYTE, acquire_lines, owner_fault,
+};
 pub(crate) use skew::rest;
 pub use thread_trace::ThreadTrace;
 
@@ -145,11 +147,7 @@ impl Tickets {
 
     fn reserve() -> std::io::Result<Tickets> {
         let counter = layout::TICKETS;
-        layout::map_fixed(
-            counter,
-            4096 + Tickets::LOCKS * 8,
-            libc::PROT_READ | libc::PROT_WRITE,
-        )?;
+        layout::open(counter, 4096 + Tickets::LOCKS * 8)?;
         Ok(Tickets {
             counter,
             locks: counter + 4096,

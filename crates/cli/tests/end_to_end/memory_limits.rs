@@ -238,7 +238,10 @@ fn hardly_any(scratch: &Scratch, way: Way) -> Result<(), Verdict> {
 fn address_space(scratch: &Scratch) -> Result<(), Verdict> {
     const FAILED: Ending = Ending::Exited(125);
     let command = fills(1)?;
-    for (option, kilobytes) in [("v", 1_000_000), ("v", 20_000), ("d", 100_000)] {
+    // What is only reserved is no data.
+    let limit = "ulimit -d 100000";
+    run_well(scratch, &after(scratch, limit, &translated(scratch, &command)))?;
+    for (option, kilobytes) in [("v", 1_000_000), ("v", 20_000)] {
         let limit = format!("ulimit -{option} {kilobytes}");
         run_well(
             scratch,

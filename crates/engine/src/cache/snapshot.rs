@@ -219,6 +219,11 @@ impl Cache {
         if hot.len() > room || cold.len() > (self.end() - self.middle()) as usize {
             return Err(Damaged);
         }
+        let ends = [
+            CACHE_BASE + GATES_SIZE + hot.len() as u64,
+            self.middle() + cold.len() as u64,
+        ];
+        self.opened = self.opened.reach(ends[0], ends[1], self.size);
         self.hot = put_code(CACHE_BASE + GATES_SIZE, hot);
         self.cold = put_code(self.middle(), cold);
         self.boundaries.set_bytes(tables.next(1)?.to_vec());

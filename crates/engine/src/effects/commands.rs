@@ -30,18 +30,15 @@ pub(super) fn apply(number: i64, call: &mut Call<'_>) -> bool {
         libc::SYS_wait4 => wait_for_child(call),
         // Asked for no group, the kernel only counts them.
         libc::SYS_getgroups => {
-            let size = if call.arguments[0] == 0 {
-                0
-            } else {
-                call.returned() * 4
-            };
+            let most = u64::from(call.arguments[0] as u32);
+            let size = call.returned().min(most) * 4;
             call.add(true, call.arguments[1], size);
         }
         // Removing a descriptor takes no event.
         libc::SYS_epoll_ctl if call.arguments[1] != 2 => call.add(false, call.arguments[3], 12),
         libc::SYS_epoll_ctl => {}
         libc::SYS_msgrcv => {
-            let size = call.returned();
+            let size = call.returned().min(call.arguments[2]);
             if call.succeeded() {
                 call.add(true, call.arguments[1], size.saturating_add(8));
             }

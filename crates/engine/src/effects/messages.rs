@@ -48,9 +48,18 @@ impl Call<'_> {
 
     /// Lists as many messages of an array as the call returned.
     pub(super) fn add_messages(&mut self, write: bool, array: u64) {
-        for index in 0..self.returned().min(MAX_VECTORS) {
+        let count = if self.planned {
+            u64::from(self.arguments[2] as u32)
+        } else {
+            self.returned()
+        };
+        for index in 0..count.min(MAX_VECTORS) {
             let header = array.wrapping_add(index * 64);
-            let limit = u64::from(self.fetch_u32(header.wrapping_add(56)));
+            let limit = if self.planned {
+                u64::MAX
+            } else {
+                u64::from(self.fetch_u32(header.wrapping_add(56)))
+            };
             self.add_message(write, header, limit);
             self.add(true, header.wrapping_add(56), 4);
         }

@@ -5,8 +5,8 @@
 
 use super::Direction::{Input, Output, Remainder, Update};
 use super::Extent::{
-    Argument, DescriptorSet, Elements, Fixed, LengthAt, Message, Messages, NodeSet, ResultElements,
-    ResultUpTo, String as Text, Vectors, VectorsUpToResult,
+    Argument, DescriptorSet, Elements, Fixed, LengthAt, Message, Messages, NodeSet,
+    ResultElementsUpTo, ResultUpTo, String as Text, Vectors, VectorsUpToResult,
 };
 use super::{Direction, Extent, Part};
 
@@ -197,11 +197,11 @@ fn waiting(number: i64) -> Option<&'static [Part]> {
                 ]
             }
         }
-        libc::SYS_epoll_wait => const { &[part(Output, 1, ResultElements(12))] },
+        libc::SYS_epoll_wait => const { &[part(Output, 1, ResultElementsUpTo(2, 12))] },
         libc::SYS_epoll_pwait => {
             const {
                 &[
-                    part(Output, 1, ResultElements(12)),
+                    part(Output, 1, ResultElementsUpTo(2, 12)),
                     part(Input, 4, Argument(5)),
                 ]
             }
@@ -209,7 +209,7 @@ fn waiting(number: i64) -> Option<&'static [Part]> {
         libc::SYS_epoll_pwait2 => {
             const {
                 &[
-                    part(Output, 1, ResultElements(12)),
+                    part(Output, 1, ResultElementsUpTo(2, 12)),
                     part(Input, 3, TIME),
                     part(Input, 4, Argument(5)),
                 ]

@@ -13,11 +13,15 @@ use crate::guarded;
 use crate::hashed_branches::Way;
 use crate::layout::LIBRARY_END;
 use crate::process::Process;
+use crate::reserved;
 use crate::thread::{PendingSignal, Refused, Thread};
+use crate::trace::{OwnerFault, owner_fault};
+use crate::translate::ownership::COMPARISON;
 
 const TRAP_FLAG: i64 = super::TRAP_FLAG as i64;
 const TRAP_TRACE: u64 = 2;
 const RESUME_FLAG: u64 = 0x1_0000;
+const SEGV_MAPERR: u64 = 1;
 const ALIGNMENT_CHECK: i64 = 17;
 const ALIGNMENT_FLAG: i64 = 1 << 18;
 
@@ -72,6 +76,13 @@ impl Context<'_> {
         self.registers[ORDER[usize::from(number)] as usize] as u64
     }
 
+    /// Goes on behind a comparison of owner words, whose result is that they are equal.
+    fn pass_comparison(&mut self) {
+        const ZERO_FLAG: i64 = 1 << 6;
+        self.registers[libc::REG_EFL as usize] |= ZERO_FLAG;
+        self.set_pc(self.pc() + COMPARISON);
+    }
+
     /// No further asynchronous signal until the program has had this one.
     fn hold_signals(&mut self) {
         *self.mask = !SYNCHRONOUS;
@@ -112,7 +123,15 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
         (Context { registers, mask }, info.cast::<[u64; 16]>().read())
     };
     let thread = Thread::current();
-    if thread.is_null() {
+    let owner_fault = match signal == libc::SIGSEGV && (info[1] as u32 as i32) > 0 {
+        true => owner_fault(context.pc(), info[2]),
+        false => OwnerFault::Other,
+    };
+    if owner_fault != OwnerFault::Other {
+        if owner_fault == OwnerFault::Passed {
+            context.pass_comparison();
+        }
+    } else if thread.is_null() {
         let raised_by_kernel = (info[1] as u32 as i32) > 0;
         if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             engine_fault_unless_recoverable(signal, &info, &mut context);
@@ -164,6 +183,16 @@ fn pass_on(signal: i32, info: &[u64; 16], context: &mut Context) {
 fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut Context) {
     if let Some(pc) = guarded::recover(context.pc()) {
         context.set_pc(pc);
+    } else if let Some((time, number, length)) = (signal == libc::SIGSEGV)
+        .then(|| super::time_stamp::read_at(context.pc()))
+        .flatten()
+    {
+        context.registers[libc::REG_RAX as usize] = time as u32 as i64;
+        context.registers[libc::REG_RDX as usize] = (time >> 32) as i64;
+        if let Some(number) = number {
+            context.registers[libc::REG_RCX as usize] = number as i64;
+        }
+        context.set_pc(context.pc() + length);
     } else if bit(signal) & SYNCHRONOUS != 0 && (info[1] as u32 as i32) > 0 {
         let stack = context.general(RSP);
         crate::own_failures::fault(signal, context.pc(), stack, info[2]);
@@ -296,7 +325,7 @@ fn table_branch(pc: u64) -> Option<TableBranch> {
         return Some(TableBranch::Jump);
     }
     let mut bytes = [0; 8];
-    let known = gates::in_cache(pc) && guarded::read(pc, &mut bytes);
+    let known = gates::in_cache(pc) && guarded::read_any(pc, &mut bytes);
     TableBranch::of(bytes).filter(|_| known)
 }
 
@@ -325,6 +354,9 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         }
     } else if matches!(signal, libc::SIGILL | libc::SIGFPE | libc::SIGTRAP) {
         info[2] = position.pc;
+    } else if signal == libc::SIGSEGV && reserved::holds(info[2]) {
+        // To the program nothing is mapped where the engine has something.
+        info[1] = info[1] & !u64::from(u32::MAX) | SEGV_MAPERR;
     }
     let registers = &context.registers;
     let fault = [libc::REG_ERR, libc::REG_TRAPNO, libc::REG_CR2]
@@ -525,7 +557,7 @@ fn pushes_flags(pc: u64) -> bool {
         )
     };
     // The cache does not end behind an instruction.
-    guarded::read(pc, &mut bytes) && bytes.iter().find(|byte| !is_prefix(byte)) == Some(&PUSHF)
+    guarded::read_any(pc, &mut bytes) && bytes.iter().find(|byte| !is_prefix(byte)) == Some(&PUSHF)
 }
 
 /// Puts the registers into the slots as they are, borrowed or not.

@@ -75,7 +75,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         own.extend(succession::encode(thread));
         let open = carried.as_ref().map(AsRawFd::as_raw_fd);
         own.extend(plan::continuation(open, inherited));
-        own.push(process.plan.encode());
+        own.push(super::memory::plan_for_child(process).encode());
         own.push(program);
         own.extend(strings.arguments);
         (c"/proc/self/exe".to_owned(), own)

@@ -144,6 +144,7 @@ pub(super) fn by_path(process: &Process, call: &Call) -> i64 {
             | libc::SYS_faccessat
     );
     let place = usize::from(by_directory);
+    super::code_writes::note_descriptor(call);
     if !names_own_executable(call.arguments[place]) {
         return pass(process, call);
     }

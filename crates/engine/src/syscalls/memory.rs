@@ -2,19 +2,18 @@
 //! forgets translations of what is gone.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::Call;
 use crate::code_pages;
 use crate::file_identity::FileIdentity;
-use crate::layout::{
-    BRANCH_TABLE, BRANCH_TABLE_SIZE, CACHE_BASE, CACHE_SIZE, HASHED_BRANCHES, LIBRARY_BASE,
-    OWNER_WORDS_END,
-};
+use crate::layout::{CACHE_BASE, CACHE_SIZE, LIBRARY_BASE, NOWHERE, VDSO};
 use crate::limits;
 use crate::persist;
+use crate::plan::Plan;
 use crate::process::{Code, Process};
 use crate::regions::{Object, View};
+use crate::reserved;
 use unspool_events::Order;
 
 const PAGE: u64 = 4096;
@@ -29,17 +28,9 @@ pub(crate) fn whole_pages(address: u64, size: u64) -> Range<u64> {
     start..address.saturating_add(size).saturating_add(PAGE - 1) & !(PAGE - 1)
 }
 
-/// Whether a range meets what the engine has reserved.
+/// Whether a range meets what the engine has reserved, or the program's vDSO.
 fn meets_engine(range: &Range<u64>) -> bool {
-    let process = Process::get();
-    let end = if is_line_atomic(process) {
-        OWNER_WORDS_END
-    } else if process.has_branch_table {
-        BRANCH_TABLE + BRANCH_TABLE_SIZE
-    } else {
-        CACHE_BASE + CACHE_SIZE
-    };
-    range.start < end && HASHED_BRANCHES < range.end
+    range.start < CACHE_BASE && VDSO < range.end || reserved::meets(range)
 }
 
 fn is_line_atomic(process: &Process) -> bool {
@@ -82,7 +73,7 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
     if flags & libc::MAP_FIXED as u64 != 0 {
         code_pages::forget(&mut code, wanted.clone());
     }
-    let low = LIBRARY_BASE..HASHED_BRANCHES;
+    let low = LIBRARY_BASE..NOWHERE;
     let by_loader = process.dynamic_loader.contains(&pc);
     let belongs_there = address == 0 && belongs_low(size, protection, flags, by_loader);
     let steered = !fixed && (belongs_there || low.contains(&address));
@@ -91,8 +82,10 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
         false => None,
     };
     let hint = place.unwrap_or(address);
-    if !fixed && address != 0 && wanted.start < CACHE_BASE + CACHE_SIZE && meets_engine(&wanted) {
+    let wish = !fixed && address != 0 && wanted.start < CACHE_BASE + CACHE_SIZE;
+    if wish && meets_engine(&wanted) && !was_told(process) {
         // Some programs cannot do without what they wish for.
+        TOLD.store(true, Ordering::Relaxed);
         crate::finish::say(&format!(
             "unspool: the program wishes for memory at {address:#x}, which observation needs for itself; it gets some elsewhere"
         ));
@@ -126,6 +119,21 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
         code_pages::writers_changed(&mut code, range);
     }
     result
+}
+
+/// Whether the user has been told of a wish: once is enough, for a program and its children.
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+fn was_told(process: &Process) -> bool {
+    process.plan.told_of_wish || TOLD.load(Ordering::Relaxed)
+}
+
+/// The plan for a program that takes the place of this one.
+pub(super) fn plan_for_child(process: &Process) -> Plan {
+    Plan {
+        told_of_wish: was_told(process),
+        ..process.plan.clone()
+    }
 }
 
 /// The device of objects that are shared memory without a file.
@@ -222,6 +230,15 @@ pub(super) fn protect(process: &Process, call: &Call) -> i64 {
         code_pages::writers_changed(&mut code, range);
     }
     result
+}
+
+/// `mseal`: from now on no protection of these pages can be changed. Those that are watched
+/// become what the program made them; see [`code_pages::watch`] for what is run there later.
+pub(super) fn seal(process: &Process, call: &Call) -> i64 {
+    let [address, size, ..] = call.arguments;
+    let mut code = process.code();
+    code_pages::release(&mut code, whole_pages(address, size));
+    kernel(process, call.number as i64, call.arguments)
 }
 
 /// `mremap`.

@@ -308,7 +308,8 @@ fn futex(call: &Call) -> Option<SyncOperation> {
     }
 }
 
-/// Ranges whose contents a memory system call replaced.
+/// Ranges whose contents a system call replaced that is about memory, or about the file that is
+/// this process's memory.
 fn replaced_memory(call: &Call, result: i64) -> Vec<(u64, u64)> {
     let [first, second, third, ..] = call.arguments;
     if (-4095..0).contains(&result) {
@@ -318,7 +319,11 @@ fn replaced_memory(call: &Call, result: i64) -> Vec<(u64, u64)> {
         libc::SYS_mmap => vec![(result as u64, second)],
         libc::SYS_munmap | libc::SYS_madvise => vec![(first, second)],
         libc::SYS_mremap => vec![(first, second), (result as u64, third)],
-        _ => Vec::new(),
+        _ => {
+            let written = crate::syscalls::memory_written(call, result);
+            let part = |range: std::ops::Range<u64>| (range.start, range.end - range.start);
+            written.map(part).into_iter().collect()
+        }
     }
 }
 

@@ -25,6 +25,9 @@ mod extents;
 mod history;
 mod serve;
 mod threads;
+mod words;
+
+pub(crate) use self::words::{OwnerFault, owner_fault};
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -105,7 +108,6 @@ impl Ownership {
         const HASHED_WORDS: u64 = 1 << 20;
         const MOST_HASHED_WORDS: u64 = 1 << 24;
         const SMALLEST_DIRECT: u32 = 64;
-        let private = libc::PROT_READ | libc::PROT_WRITE;
         let shift = plan.granule.trailing_zeros() as u8;
         let hashed = plan.locks != 0 || plan.granule < SMALLEST_DIRECT;
         let words = if plan.locks == 0 {
@@ -118,12 +120,14 @@ impl Ownership {
         debug_assert_eq!(low_end, layout::BRANCH_TABLE);
         let (mut threads, mut sites) = (0, 0);
         if plan.order == unspool_events::Order::LineAtomic {
-            layout::map_fixed(layout::OWNER_WORDS, low_end - layout::OWNER_WORDS, private)?;
-            if !hashed {
-                let start = layout::BRANCH_TABLE + layout::BRANCH_TABLE_SIZE;
-                let end = layout::OWNER_WORDS + ((1_u64 << ADDRESS_BITS >> shift) << 2) + 4096;
-                layout::map_fixed(start, end - start, private)?;
-            }
+            let below = layout::OWNER_WORDS..low_end;
+            let start = layout::BRANCH_TABLE + layout::BRANCH_TABLE_SIZE;
+            let end = layout::OWNER_WORDS + ((1_u64 << ADDRESS_BITS >> shift) << 2) + 4096;
+            words::reserve(if hashed {
+                vec![below]
+            } else {
+                vec![below, start..end]
+            })?;
             threads = map_anywhere(MOST_THREADS * size_of::<Public>() as u64)?;
             sites = map_anywhere(MOST_SITES * size_of::<CheckSite>() as u64)?;
         }

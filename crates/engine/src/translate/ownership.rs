@@ -28,7 +28,7 @@ use super::traced::Translation;
 use crate::emit::Gpr;
 use crate::gates;
 use crate::guarded;
-use crate::layout::OWNER_WORDS;
+use crate::layout::{BRANCH_TABLE, OWNER_WORDS};
 use crate::operands::{MemoryOperand, Shape};
 use crate::slots::offset;
 use crate::trace::LineLayout;
@@ -309,12 +309,15 @@ fn line_index(translation: &mut Translation, check: &Check, relative: i64) {
     }
 }
 
+/// Bytes of the instruction that compares two owner words with the thread's.
+pub(crate) const COMPARISON: u64 = 8;
+
 /// Where the program goes on if the comparison of two owner words at `pc` fails; nothing if the
 /// code there is something else.
 pub(crate) fn check_fails_at(pc: u64) -> Option<u64> {
-    const COMPARE: usize = 8;
+    const COMPARE: usize = COMPARISON as usize;
     let mut bytes = [0; COMPARE + 6];
-    if !gates::in_cache(pc) || !guarded::read(pc, &mut bytes) {
+    if !gates::in_cache(pc) || !guarded::read_any(pc, &mut bytes) {
         return None;
     }
     let (compare, jump) = bytes.split_at(COMPARE);
@@ -326,6 +329,36 @@ pub(crate) fn check_fails_at(pc: u64) -> Option<u64> {
     let distance = jump.strip_prefix(&[0x0f, 0x85])?.try_into().ok()?;
     let behind = pc + bytes.len() as u64;
     is_compare.then(|| behind.wrapping_add_signed(i64::from(i32::from_le_bytes(distance))))
+}
+
+/// Whether the instruction in the cache at `pc` is one of those that checks consist of: they look
+/// at an owner word or put the thread there.
+pub(crate) fn looks_at_owner(pc: u64) -> bool {
+    let mut bytes = [0; 10];
+    guarded::read_any(pc, &mut bytes) && is_on_owner_word(&bytes)
+}
+
+fn is_on_owner_word(bytes: &[u8; 10]) -> bool {
+    let (is_locked, bytes) = match bytes {
+        [0xf0, rest @ ..] => (true, rest),
+        [rest @ .., _] => (false, rest),
+    };
+    let [rex, rest @ ..] = bytes;
+    let rest: &[u8] = match rest {
+        [0x0f, 0xb1, rest @ ..] if is_locked => rest,
+        [0x39 | 0x8b, rest @ ..] if !is_locked => rest,
+        _ => return false,
+    };
+    let [modrm, sib, displacement @ ..] = rest else {
+        return false;
+    };
+    let Some(&displacement) = displacement.first_chunk() else {
+        return false;
+    };
+    let displacement = u64::from(u32::from_le_bytes(displacement));
+    let at_index = sib & 0xc7 == 0x85 && displacement == OWNER_WORDS;
+    let at_known = *sib == 0x25 && (OWNER_WORDS..BRANCH_TABLE).contains(&displacement);
+    rex & 0xf0 == 0x40 && modrm & 0xc7 == 0x04 && (at_index || at_known)
 }
 
 /// `cmp [index * 4 + OWNER_WORDS], register` with the given REX.W.
@@ -343,4 +376,36 @@ fn owner_word(translation: &mut Translation, rex: u8, opcode: u8, index: Gpr, re
         0x85 | (index & 7) << 3,
     ]);
     code.imm32(OWNER_WORDS as i32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_on_owner_word;
+
+    #[test]
+    fn instructions_of_checks_are_known() {
+        let cases: [(&[u8], bool); 10] = [
+            // cmp [rcx * 4 + 0x70000000], rdx
+            (&[0x48, 0x39, 0x14, 0x8d, 0, 0, 0, 0x70], true),
+            // cmp [r9 * 4 + 0x70000000], r10
+            (&[0x4e, 0x39, 0x14, 0x8d, 0, 0, 0, 0x70], true),
+            // mov ecx, [rcx * 4 + 0x70000000]
+            (&[0x40, 0x8b, 0x0c, 0x8d, 0, 0, 0, 0x70], true),
+            // lock cmpxchg [rcx * 4 + 0x70000000], edx
+            (&[0xf0, 0x40, 0x0f, 0xb1, 0x14, 0x8d, 0, 0, 0, 0x70], true),
+            // cmp [0x70123450], edx
+            (&[0x40, 0x39, 0x14, 0x25, 0x50, 0x34, 0x12, 0x70], true),
+            // The same elsewhere; without the lock; another scale; a base; another operation.
+            (&[0x40, 0x39, 0x14, 0x25, 0x50, 0x34, 0x12, 0x75], false),
+            (&[0x40, 0x0f, 0xb1, 0x14, 0x8d, 0, 0, 0, 0x70], false),
+            (&[0x48, 0x39, 0x14, 0xcd, 0, 0, 0, 0x70], false),
+            (&[0x48, 0x39, 0x94, 0x8b, 0, 0, 0, 0x70], false),
+            (&[0x48, 0x3b, 0x14, 0x8d, 0, 0, 0, 0x70], false),
+        ];
+        for (instruction, expected) in cases {
+            let mut bytes = [0x90; 10];
+            bytes[..instruction.len()].copy_from_slice(instruction);
+            assert_eq!(is_on_owner_word(&bytes), expected, "{instruction:x?}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Source;
 use crate::decode::{Instruction, decode};
-use crate::guarded;
+use crate::{code_pages, guarded};
 
 /// Bytes that are looked at to decode an instruction.
 pub(crate) const WINDOW: usize = 16;
@@ -79,7 +79,10 @@ impl<'a> CodeReader<'a> {
         self.held = pc..pc;
         for length in lengths {
             let length = length.min(fetchable);
-            if length != 0 && guarded::read(pc, &mut self.chunk[..length as usize]) {
+            if length != 0
+                && code_pages::is_there(pc, length)
+                && guarded::read(pc, &mut self.chunk[..length as usize])
+            {
                 self.held.end = pc + length;
                 return;
             }

@@ -1,0 +1,98 @@
+//! The memory of the owner words.
+//!
+//! It is reserved for all lines that there can be, and becomes accessible piece by piece when a
+//! check or the engine first looks at a word: by a fault, which leads here. The program's own
+//! accesses do not open it: a wild pointer that leads there faults as it would natively.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use crate::gates;
+use crate::guarded;
+use crate::layout;
+use crate::translate::ownership::{check_fails_at, looks_at_owner};
+
+/// Bytes that become accessible at once: the words of 32 MiB, where lines have 64 bytes.
+const PIECE: u64 = 2 << 20;
+/// The same for lines of code and static data, whose words lie where truncated pointers lead.
+const LOW_PIECE: u64 = 64 << 10;
+
+static RESERVED: OnceLock<Vec<Range<u64>>> = OnceLock::new();
+
+/// Reserves the words in these ranges. Called once.
+pub(super) fn reserve(ranges: Vec<Range<u64>>) -> std::io::Result<()> {
+    for range in &ranges {
+        layout::map_own(range.start, range.end - range.start, libc::PROT_NONE)?;
+    }
+    let _ = RESERVED.set(ranges);
+    Ok(())
+}
+
+/// What becomes of a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnerFault {
+    /// It was no access to an owner word.
+    Other,
+    /// The word is accessible now: the access is to be made again.
+    Again,
+    /// There is no such word, because no memory can be at its line: the comparison is to be left
+    /// out, as if the thread owned the line. What it protects will fault.
+    Passed,
+}
+
+/// Looks at an access at `pc` that has faulted at `address`. Called in signal handlers.
+pub(crate) fn owner_fault(pc: u64, address: u64) -> OwnerFault {
+    let Some(all) = RESERVED.get() else {
+        return OwnerFault::Other;
+    };
+    let by_engine = if gates::in_cache(pc) {
+        looks_at_owner(pc)
+    } else {
+        guarded::recover(pc).is_none()
+    };
+    let range = all.iter().find(|range| range.contains(&address));
+    match range {
+        Some(range) if by_engine => open(&piece_of(range, address)),
+        None if gates::in_cache(pc) && check_fails_at(pc).is_some() => return OwnerFault::Passed,
+        _ => return OwnerFault::Other,
+    }
+    OwnerFault::Again
+}
+
+fn open(piece: &Range<u64>) {
+    if let Err(error) = layout::open(piece.start, piece.end - piece.start) {
+        crate::finish::fatal(&format!(
+            "no memory for the owners of cache lines, which line-atomic order needs: {error}"
+        ));
+    }
+}
+
+fn piece_of(range: &Range<u64>, address: u64) -> Range<u64> {
+    let size = match address < layout::BRANCH_TABLE {
+        true => LOW_PIECE,
+        false => PIECE,
+    };
+    let start = address & !(size - 1);
+    start.max(range.start)..(start + size).min(range.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_stay_inside() {
+        let low = 0x7000_0000..0x7500_0000;
+        let high = 0x2_f510_0000..0x2_f591_0000;
+        let cases = [
+            (&low, 0x7000_0040, 0x7000_0000..0x7001_0000),
+            (&low, 0x74ff_ffff, 0x74ff_0000..0x7500_0000),
+            (&high, 0x2_f510_0000, 0x2_f510_0000..0x2_f520_0000),
+            (&high, 0x2_f53f_ffff, 0x2_f520_0000..0x2_f540_0000),
+            (&high, 0x2_f590_ffff, 0x2_f580_0000..0x2_f591_0000),
+        ];
+        for (range, address, expected) in cases {
+            assert_eq!(piece_of(range, address), expected, "{address:#x}");
+        }
+    }
+}
