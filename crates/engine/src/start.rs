@@ -53,6 +53,9 @@ pub enum StartError {
     /// Address space for the cache is not to be had.
     #[error("cannot reserve {} GiB of address space for translated code", (layout::CACHE_SIZE + layout::BRANCH_TABLE_SIZE) >> 30)]
     Reserve(#[source] std::io::Error),
+    /// Address space for the owners of cache lines is not to be had.
+    #[error("cannot reserve {} TB of address space for line-atomic order, from {:#x} on", layout::OWNER_WORDS_END / 1_000_000_000_000 + 1, layout::OWNER_WORDS)]
+    ReserveOwners(#[source] std::io::Error),
     /// What the program and line-atomic order need of the address space is the same.
     #[error(
         "the program uses the {0} sanitizer, whose shadow memory lies where line-atomic order keeps its owner words"

@@ -186,7 +186,7 @@ impl Tracer {
         };
         let header = header(plan, program, loaded);
         let (writer, file) = open(plan, &header, plan.child)?;
-        let ownership = ownership::Ownership::reserve(plan).map_err(StartError::Reserve)?;
+        let ownership = ownership::Ownership::reserve(plan).map_err(StartError::ReserveOwners)?;
         let tracer = Tracer {
             plan: plan.clone(),
             header,

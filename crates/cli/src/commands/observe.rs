@@ -104,6 +104,11 @@ fn start(plan: Plan, program: &Program) -> Failure {
         StartError::Load(error) => not_loaded(&error),
         StartError::ShadowMemory(_) => Failure::new(error.to_string())
             .with_help("ask for another order: --order ticket, --order timestamp or --order none"),
+        error @ StartError::ReserveOwners(_) => Failure::from(anyhow::Error::from(error))
+            .with_help(
+                "other orders need less: --order ticket, --order timestamp or --order none; \
+             or raise the limit on address space: ulimit -v unlimited",
+            ),
         error @ (StartError::Reserve(_) | StartError::OwnStack(_)) => Failure::from(
             anyhow::Error::from(error),
         )
@@ -127,7 +132,14 @@ pub(crate) fn not_loaded(error: &LoadError) -> Failure {
         text.push_str(&format!("\ncaused by: {cause}"));
         source = cause.source();
     }
-    Failure::new(text).with_status(status)
+    let failure = Failure::new(text).with_status(status);
+    match error {
+        LoadError::AddressInUse { .. } => failure.with_help(
+            "unspool keeps 0x4fd00000 to 0x70000000 for itself: \
+             build the program position-independent, or link it at another address",
+        ),
+        _ => failure,
+    }
 }
 
 pub(crate) fn c_string(word: &OsStr) -> Result<CString, Failure> {

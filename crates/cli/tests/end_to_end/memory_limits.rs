@@ -240,7 +240,10 @@ fn address_space(scratch: &Scratch) -> Result<(), Verdict> {
     let command = fills(1)?;
     // What is only reserved is no data.
     let limit = "ulimit -d 100000";
-    run_well(scratch, &after(scratch, limit, &translated(scratch, &command)))?;
+    run_well(
+        scratch,
+        &after(scratch, limit, &translated(scratch, &command)),
+    )?;
     for (option, kilobytes) in [("v", 1_000_000), ("v", 20_000)] {
         let limit = format!("ulimit -{option} {kilobytes}");
         run_well(

@@ -95,6 +95,10 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
         libc::SYS_mmap,
         [hint, size, protection, flags, file, offset],
     );
+    let result = match result == -i64::from(libc::ENOMEM) && !fixed {
+        true => map_low(process, &code, call).unwrap_or(result),
+        false => result,
+    };
     if succeeded(result) {
         let range = whole_pages(result as u64, size);
         code_pages::forget(&mut code, range.clone());
@@ -119,6 +123,27 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
         code_pages::writers_changed(&mut code, range);
     }
     result
+}
+
+/// Below 2 GiB (`MAP_32BIT`) the kernel looks for room in the upper half only, most of which the
+/// engine has. There is more in the lower half.
+fn map_low(process: &Process, code: &Code, call: &Call) -> Option<i64> {
+    const LOWEST: u64 = 0x100_0000;
+    let [_, size, protection, flags, file, offset] = call.arguments;
+    if flags & libc::MAP_32BIT as u64 == 0 {
+        return None;
+    }
+    let size = whole_pages(0, size).end;
+    let flags = flags & !(libc::MAP_32BIT as u64) | libc::MAP_FIXED_NOREPLACE as u64;
+    // Libraries that are loaded later keep their place as long as there is another.
+    let areas = [LOWEST..LIBRARY_BASE, LIBRARY_BASE..NOWHERE];
+    let mut places = areas
+        .into_iter()
+        .filter_map(|area| code.regions.find_gap(size, area));
+    places.find_map(|place| {
+        let arguments = [place, size, protection, flags, file, offset];
+        Some(kernel(process, libc::SYS_mmap, arguments)).filter(|&result| result == place as i64)
+    })
 }
 
 /// Whether the user has been told of a wish: once is enough, for a program and its children.
