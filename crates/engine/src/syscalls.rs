@@ -18,8 +18,8 @@ mod start_child;
 mod stopping;
 mod threads;
 mod vfork;
-mod waiting;
 mod vsyscall;
+mod waiting;
 
 use self::pointers::Shielded;
 use crate::emit::gpr;

@@ -69,6 +69,6 @@ pub(crate) fn enter(process: &'static Process, thread: &mut Thread) -> bool {
 
 /// The kernel says so where a pointer is bad.
 fn fail(thread: &mut Thread) {
-    deliver::put_first(thread, deliver::protection_fault());
+    thread.delivery.put_first(deliver::protection_fault());
     deliver::deliver(thread);
 }
