@@ -10,16 +10,16 @@
 //!
 //! The order, in which nothing may change:
 //! 1. All threads come to a safe point, outside the cache, with their state in their slots
-//!    ([`gather`]). Until here everything can be undone, and everything that can be refused is.
+//!    (`gather`). Until here everything can be undone, and everything that can be refused is.
 //! 2. Each concludes what it recorded; then the process does.
-//! 3. One thread hands back what is the process's ([`process_state`]).
-//! 4. Each hands back what is its own and leaves ([`departure`]).
+//! 3. One thread hands back what is the process's (`process_state`).
+//! 4. Each hands back what is its own and leaves (`departure`).
 //!
 //! Threads in system calls are interrupted and make their calls again, natively.
 //!
-//! A process lets itself go when it is about to be traced ([`traced`]), after a time or at the end
-//! of a region of interest if the plan says so ([`when`]), and when another process asks for it
-//! ([`request`]).
+//! A process lets itself go when it is about to be traced (`traced`), after a time or at the end
+//! of a region of interest if the plan says so (`when`), and when another process asks for it
+//! (`request`).
 
 mod departure;
 mod gather;

@@ -3,12 +3,12 @@
 //! The engine makes calls of its own in the program's process, which no filter of the program's
 //! expects: a filter that forbids them would kill the program, or quietly take from the engine
 //! what it relies on. And calls that the program makes are made somewhere else than the program
-//! thinks. So the engine keeps each thread's filters ([`chain`]), as [`install`] gets them, and
-//! judges a call before anything is done about it ([`enforce`]): with the address behind the
+//! thinks. So the engine keeps each thread's filters ([`chain`]), as `install` gets them, and
+//! judges a call before anything is done about it (`enforce`): with the address behind the
 //! program's own instruction, its arguments, and the kernel's order of results ([`verdict`]).
 //!
 //! The kernel has a copy of each filter that lets the engine's calls pass ([`kernel_copy`]); what
-//! that is for is said there. [`succession`] hands the filters to the next program in the process.
+//! that is for is said there. `succession` hands the filters to the next program in the process.
 
 pub mod always;
 pub mod chain;
