@@ -5,6 +5,7 @@ mod check;
 mod fuzz;
 mod packages;
 mod step;
+mod stress;
 mod test;
 
 use std::ffi::OsString;
@@ -28,6 +29,8 @@ enum Command {
     Test(test::Arguments),
     /// Compare random instructions, run natively and observed
     Fuzz(fuzz::Arguments),
+    /// Repeat guests and other end-to-end tests beside busy processes
+    Stress(stress::Arguments),
     /// Measure what observing costs
     #[command(disable_help_flag = true)]
     Bench {
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
+        Command::Stress(arguments) => stress::run(&arguments),
         Command::Bench { arguments } => bench::run(arguments),
     };
     match result {

@@ -7,7 +7,8 @@
 //! thread that is woken late at a barrier, off the critical path, shifts waiting from one
 //! class to another), where a fault of the collector or the analysis is there every time.
 //! A disturbed run proves nothing and is repeated. On a machine where all are, the one that
-//! was disturbed least is judged, with as much tolerance as it was disturbed.
+//! was disturbed least is judged, with as much tolerance as it was disturbed. Where that is a
+//! larger part of what was planted, nothing can be told.
 
 use crate::command::Verdict;
 
@@ -19,6 +20,9 @@ const DISTURBED: usize = 8;
 const LONGER: f64 = 0.02;
 /// How late an undisturbed run's sleepers may be woken, all together, for each second.
 const LATER: f64 = 0.01;
+
+/// How much of the planted work the disturbance of a run that is judged may be.
+const MOST: f64 = 0.1;
 
 /// What is planted as far as time goes, in seconds.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +62,13 @@ pub(crate) fn attempt<Report>(
             let least = disturbed
                 .iter()
                 .min_by(|one, other| one.0.total_cmp(&other.0));
-            return least.map_or(Ok(()), |(seconds, report)| judge(report, *seconds));
+            return least.map_or(Ok(()), |(seconds, report)| match *seconds {
+                seconds if seconds > MOST * plan.work => Err(Verdict::CannotTell(format!(
+                    "the machine is too busy: in the best of {DISTURBED} runs threads were late by {seconds:.2} s where {:.2} s of work were planted",
+                    plan.work
+                ))),
+                seconds => judge(report, seconds),
+            });
         }
     }
 }
