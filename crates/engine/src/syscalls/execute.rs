@@ -12,7 +12,7 @@ use crate::descriptors::copy_to_stay;
 use crate::loader::{self, Kind};
 use crate::process::Process;
 use crate::seccomp::succession;
-use crate::signals::{actions, open, set_exact_mask};
+use crate::signals::{SYNCHRONOUS, actions, deliver, open, set_exact_mask};
 use crate::thread::{Place, Thread};
 use crate::{detach, plan, trace};
 
@@ -126,9 +126,16 @@ fn replace(
         envp.as_ptr() as u64,
     ];
     if !native {
+        // What was taken for the program meanwhile waits in the kernel for the next image.
+        thread.collect_signals();
+        let kept = thread.delivery.pending() & SYNCHRONOUS;
+        set_exact_mask(!SYNCHRONOUS | kept);
+        deliver::give_back(thread, !0);
         let [first, second, third] = call;
         // SAFETY: the lists end with null and their strings live until the call returns.
-        return unsafe { raw_system_call(number as i64, [first, second, third, 0, 0]) };
+        let result = unsafe { raw_system_call(number as i64, [first, second, third, 0, 0]) };
+        crate::signals::block_all();
+        return result;
     }
     if let Err(error) = succession::leave_to_kernel(thread) {
         return -i64::from(error);
@@ -138,6 +145,7 @@ fn replace(
     let stopped = (hidden != 0).then(crate::flush::stop_others);
     actions::ignore(hidden);
     set_exact_mask(thread.delivery.mask());
+    deliver::give_back(thread, thread.delivery.mask());
     let [first, second, third] = call;
     // SAFETY: as above.
     let result = unsafe {
