@@ -41,8 +41,6 @@ mod init;
 pub mod stepping;
 mod time_stamp;
 
-use crate::gates::RESTART;
-use crate::process::Process;
 use crate::thread::Thread;
 
 /// Signals that the hardware raises at an instruction. The engine never blocks them: a
@@ -77,7 +75,7 @@ pub const fn kernel_mask(program_mask: u64) -> u64 {
 /// pending the mask stays as it is: the thread looks before it goes into the cache, and opens
 /// the mask then.
 pub fn open(thread: &Thread) {
-    set_unless_pending(kernel_mask(thread.delivery.mask()));
+    set_unless_pending(thread, kernel_mask(thread.delivery.mask()));
 }
 
 /// Changes the program's mask, and the kernel's with it. False: something was pending before,
@@ -85,7 +83,7 @@ pub fn open(thread: &Thread) {
 #[must_use]
 pub fn change_mask(thread: &mut Thread, mask: u64) -> bool {
     let mask = mask & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
-    if !set_unless_pending(kernel_mask(mask)) {
+    if !set_unless_pending(thread, kernel_mask(mask)) {
         return false;
     }
     thread.delivery.set_mask(mask);
@@ -102,16 +100,61 @@ pub(crate) fn settle(thread: &Thread) {
     }
 }
 
-fn set_unless_pending(mask: u64) -> bool {
-    let mask = &raw const mask as u64;
-    let arguments = [libc::SIG_SETMASK as u64, mask, 0, MASK_SIZE, 0, 0];
-    let gates = &Process::get().gates;
-    // SAFETY: the mask is 8 bytes, as the call says.
-    unsafe { gates.call_kernel(libc::SYS_rt_sigprocmask as u64, &arguments) != RESTART }
+/// Sets the kernel's mask for this thread, if nothing is pending: a signal that comes between the
+/// look and the call has the call left out.
+fn set_unless_pending(thread: &Thread, mask: u64) -> bool {
+    let pending = thread.pending().as_ptr();
+    // SAFETY: both words live as long as the call.
+    unsafe { unspool_set_mask(&raw const mask, pending) == 0 }
 }
 
-/// Bytes of a signal mask.
-const MASK_SIZE: u64 = 8;
+// The engine's own call, and not made where the program's are, which its filters judge.
+std::arch::global_asm!(
+    ".globl unspool_set_mask",
+    ".hidden unspool_set_mask",
+    ".type unspool_set_mask, @function",
+    "unspool_set_mask:",
+    "mov r8, rsi",
+    "mov rsi, rdi",
+    "mov edi, {set}",
+    "xor edx, edx",
+    "mov r10d, {size}",
+    "mov eax, {number}",
+    ".globl unspool_set_mask_look",
+    ".hidden unspool_set_mask_look",
+    "unspool_set_mask_look:",
+    "cmp qword ptr [r8], 0",
+    "jne unspool_set_mask_left_out",
+    ".globl unspool_set_mask_call",
+    ".hidden unspool_set_mask_call",
+    "unspool_set_mask_call:",
+    "syscall",
+    "xor eax, eax",
+    "ret",
+    ".globl unspool_set_mask_left_out",
+    ".hidden unspool_set_mask_left_out",
+    "unspool_set_mask_left_out:",
+    "mov eax, 1",
+    "ret",
+    set = const libc::SIG_SETMASK,
+    size = const 8,
+    number = const libc::SYS_rt_sigprocmask,
+);
+
+unsafe extern "C" {
+    fn unspool_set_mask(mask: *const u64, pending: *const u64) -> u32;
+    fn unspool_set_mask_look();
+    fn unspool_set_mask_call();
+    fn unspool_set_mask_left_out();
+}
+
+/// Where a thread goes on that a signal interrupts at `pc`, if it is about to set its mask.
+fn leaves_mask(pc: u64) -> Option<u64> {
+    let look = unspool_set_mask_look as *const () as u64;
+    let call = unspool_set_mask_call as *const () as u64;
+    let left_out = unspool_set_mask_left_out as *const () as u64;
+    (look..=call).contains(&pc).then_some(left_out)
+}
 
 /// Blocks all signals but the synchronous ones.
 pub fn block_all() {

@@ -252,7 +252,7 @@ impl Thread {
     }
 
     /// The word that makes the thread look for what is pending before it goes into the cache.
-    fn pending(&self) -> &AtomicU64 {
+    pub(crate) fn pending(&self) -> &AtomicU64 {
         // SAFETY: the slots live as long as their thread. The cache reads the word, and other
         // code uses it through this.
         unsafe { AtomicU64::from_ptr(&raw mut (*self.slots).pending) }

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use crate::environment::{Given, PRELOAD, find};
 use crate::errno;
 use crate::passage::{Entry, Hook, ResultPlace};
-use crate::start;
+use crate::{readable, start};
 
 static GIVEN: OnceLock<&'static Given> = OnceLock::new();
 
@@ -99,7 +99,9 @@ unsafe fn execute(
 ) -> c_int {
     // SAFETY: the caller's.
     unsafe {
-        if !can_execute(directory, path) {
+        let errno = errno::errno();
+        if !readable::is_list(environment) || !can_execute(directory, path) {
+            errno::set_errno(errno);
             return by(environment);
         }
         start::end_for_another_program();

@@ -73,6 +73,7 @@ mod own_stack;
 mod passage;
 mod patch;
 mod probe;
+mod readable;
 mod start;
 mod voice;
 

@@ -401,6 +401,8 @@ fn take_out(context: &mut Context) {
         .store(1, Ordering::SeqCst);
     if (gates.system_call_start..=gates.system_call_instruction).contains(&pc) {
         context.set_pc(gates.system_call_interrupted);
+    } else if let Some(left_out) = super::leaves_mask(pc) {
+        context.set_pc(left_out);
     } else if (gates.enter_start..gates.enter_end).contains(&pc) {
         context.set_pc(gates.bail);
     } else if (gates.acquire_return..gates.acquire_end).contains(&pc) {
