@@ -5,6 +5,8 @@
 //! it has a lock without which the tracer cannot run on; and its registers are the engine's
 //! while it is there. Its vector registers are shown as they are.
 
+use std::path::Path;
+
 use libc::{c_long, c_uint};
 
 use super::{Call, pass};
@@ -31,7 +33,7 @@ pub(super) fn trace(process: &Process, thread: &mut Thread, call: &Call) -> i64 
         libc::PTRACE_ATTACH | libc::PTRACE_INTERRUPT if find(process, tid).is_some() => {
             stop(process, call)
         }
-        libc::PTRACE_ATTACH | libc::PTRACE_SEIZE if find(process, tid).is_none() => {
+        libc::PTRACE_ATTACH | libc::PTRACE_SEIZE if !shares_memory(process, tid) => {
             detach::let_go_for_tracer(tid as i32).unwrap_or_else(|| pass(process, call))
         }
         libc::PTRACE_GETREGS => {
@@ -62,6 +64,23 @@ fn find(process: &Process, tid: u64) -> Option<ThreadHandle> {
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     let same = |handle: &&ThreadHandle| handle.tid as u64 == tid;
     threads.iter().find(same).copied()
+}
+
+/// Whether an id is that of a thread that shares this memory, be it one of the engine's own.
+fn shares_memory(process: &Process, tid: u64) -> bool {
+    if find(process, tid).is_some() {
+        return true;
+    }
+    let threads = process
+        .threads
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut processes: Vec<i32> = threads.iter().map(|handle| handle.process).collect();
+    drop(threads);
+    processes.sort_unstable();
+    processes.dedup();
+    let is_of = |process: &i32| Path::new(&format!("/proc/{process}/task/{tid}")).exists();
+    processes.iter().any(is_of)
 }
 
 /// Stops a thread, while it is sure not to have the engine's locks.

@@ -1,6 +1,7 @@
 // Prints the processor time, in nanoseconds, of a loop that reads and writes memory, calls and
 // branches, after having done the same for a second.
 // compare: status
+// trace: no
 #include "expect.h"
 #include <time.h>
 
