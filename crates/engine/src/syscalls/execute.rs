@@ -141,8 +141,10 @@ fn replace(
         return -i64::from(error);
     }
     let hidden = actions::hidden_ignored(&thread.actions);
-    // Translated code must not run where the faults that it needs are ignored.
-    let stopped = (hidden != 0).then(crate::flush::stop_others);
+    // Translated code must not run where the faults that it needs are ignored. A child that shares
+    // its parent's memory has dispositions of its own, and would leave its parent stopped.
+    let shares_them = hidden != 0 && thread.place == Place::Process;
+    let stopped = shares_them.then(crate::flush::stop_others);
     actions::ignore(hidden);
     set_exact_mask(thread.delivery.mask());
     deliver::give_back(thread, thread.delivery.mask());
