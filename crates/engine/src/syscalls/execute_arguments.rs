@@ -188,12 +188,12 @@ mod tests {
         check(&[hundred_thousand; 2], &[], 4096, Err(TOO_BIG));
         check(&[hundred_thousand; 60], &[], u64::MAX, Ok((60, 0)));
         check(&[hundred_thousand; 63], &[], u64::MAX, Err(TOO_BIG));
-        // The last byte: the path, and a pointer and a terminator each.
-        let left = (2 << 20) - 10 - 16 * 17 - 15 * 131_072;
+        // One byte too many: the path, and a pointer and a terminator each.
+        let left = (2 << 20) - 10 - 8 * 17 - 15 * 131_072 + 1;
         let mut arguments = vec![2 + 131_071; 15];
         arguments.extend([2 + left / 2 - 1, 2 + left - left / 2 - 1]);
         check(&arguments, &[], USUAL, Err(TOO_BIG));
-        arguments[16] -= 8;
+        arguments[16] -= 1;
         check(&arguments, &[], USUAL, Ok((17, 0)));
     }
 

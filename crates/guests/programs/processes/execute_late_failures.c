@@ -110,7 +110,7 @@ int main(int count, char **given) {
         many[i] = long_one[1] + 100000;
     char *bad[] = {"true", (char *)16, NULL};
     char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    EXPECT(munmap(pages + 4096, 4096) == 0);
+    EXPECT(mprotect(pages + 4096, 4096, PROT_NONE) == 0);
     char **endless = (char **)(pages + 4096 - 16);
     endless[0] = endless[1] = "true";
     for (int i = 0; i < 20; i++) {
