@@ -52,9 +52,19 @@ pub(super) fn begin(process: &Process, call: &Call) -> Written {
     }
     match completeness {
         _ if !ranges.is_empty() => Written::Code(ranges),
-        Completeness::Complete => Written::Nothing,
+        Completeness::Complete if !is_futex(call) => Written::Nothing,
+        Completeness::Complete => Written::Unknown,
         Completeness::Unknown => Written::Unknown,
     }
+}
+
+/// Whether a call is about a futex: the kernel wants to be able to write to the page of one, also
+/// where it only reads it.
+fn is_futex(call: &Call) -> bool {
+    /// `futex_waitv`, and `futex_wake` to `futex_requeue`.
+    const NEWER: [i64; 4] = [449, 454, 455, 456];
+    let number = call.number as i64;
+    number == libc::SYS_futex || NEWER.contains(&number)
 }
 
 /// The call is over. Whether it is to be made again: of a call that is not known, it turns out
