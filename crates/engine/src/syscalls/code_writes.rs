@@ -43,6 +43,10 @@ pub(super) fn begin(process: &Process, call: &Call) -> Written {
     if call.number as i64 == libc::SYS_process_vm_writev && is_own(call.arguments[0]) {
         ranges.extend(remote_ranges(call, u64::MAX));
     }
+    if is_futex(call) {
+        let words = [call.arguments[0], call.arguments[4]];
+        ranges.extend(words.map(|word| word..word.saturating_add(4)));
+    }
     if !ranges.is_empty() {
         let mut code = process.code();
         ranges.retain(|range| code_pages::may_be_code(&code, range));
