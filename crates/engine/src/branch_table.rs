@@ -103,6 +103,12 @@ impl BranchTable {
         }
     }
 
+    /// There are no entries any more, and nothing reads them.
+    pub fn give_up(&mut self) {
+        self.mapped = false;
+        self.filled.fill(0);
+    }
+
     fn fill(&self, page: u64) {
         for pc in page * ENTRIES_PER_PAGE..(page + 1) * ENTRIES_PER_PAGE {
             write(pc, self.miss);

@@ -272,8 +272,14 @@ impl Cache {
             "slots {:#x}, {} bytes, branch table: {}",
             self.slots,
             self.size,
-            self.branches.covers(0)
+            self.has_branch_table()
         )
+    }
+
+    /// Whether indirect branches of near code go through the branch table.
+    #[must_use]
+    pub fn has_branch_table(&self) -> bool {
+        self.branches.covers(0)
     }
 
     /// Bytes of machine code emitted so far.
@@ -532,6 +538,12 @@ impl Cache {
     pub fn start_anew(&mut self) {
         self.flushes += 1;
         self.empty();
+    }
+
+    /// Does without the branch table from now on: all indirect branches of code to come go
+    /// through hashed chains. Only while no thread is inside and before [`Cache::start_anew`].
+    pub fn give_branch_table_up(&mut self) {
+        self.branches.give_up();
     }
 
     fn empty(&mut self) {

@@ -194,6 +194,7 @@ fn leave_fragment(
                 crate::signals::open(thread);
             }
             syscalls::system_call(process, thread);
+            flush::flush_if_wanted(process, thread);
             None
         }
         ExitKind::FlagsPopped => {

@@ -6,7 +6,7 @@
 //! nobody is inside, and whoever wants to go in waits until the cache is empty. A tool stops
 //! all threads in the same way.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use crate::process::{Process, ThreadHandle};
@@ -36,6 +36,9 @@ fn own_number() -> u64 {
 const OUTSIDE: u64 = 0;
 const INSIDE: u64 = 1;
 const INSIDE_BUT_STOPPED: u64 = 2;
+
+/// Whether the cache is to be emptied so that no code uses the branch table any more.
+static NO_TABLE: AtomicBool = AtomicBool::new(false);
 
 const PAUSE: Duration = Duration::from_micros(50);
 /// A request comes in vain while a thread is just going inside.
@@ -152,6 +155,11 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
         });
         {
             let mut code = process.code();
+            if NO_TABLE.swap(false, Ordering::SeqCst) {
+                code.cache.give_branch_table_up();
+                // What would be kept could not be entered where there is a table.
+                code.persistence = None;
+            }
             code.cache.start_anew();
             code.checked.clear();
             trace::translations_gone();
@@ -161,6 +169,20 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
         FLUSHING.store(0, Ordering::SeqCst);
     }
     enter(thread);
+}
+
+/// From the next flush on there is no branch table. The thread that wants it so makes one behind
+/// its system call.
+pub(crate) fn want_no_table() {
+    NO_TABLE.store(true, Ordering::SeqCst);
+}
+
+/// Behind a system call, outside: empties the cache if the call has made that necessary.
+pub(crate) fn flush_if_wanted(process: &'static Process, thread: &mut Thread) {
+    if NO_TABLE.load(Ordering::SeqCst) {
+        flush(process, thread);
+        leave(thread);
+    }
 }
 
 /// Whether there is a thread of which this is so; they are asked to come out if that is

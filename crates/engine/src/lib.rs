@@ -10,6 +10,7 @@
 pub mod branch_table;
 pub mod cache;
 pub mod code_pages;
+mod collisions;
 pub mod debug;
 pub mod decode;
 mod descriptors;

@@ -57,8 +57,6 @@ pub struct Facts {
     pub vdso: Vdso,
     /// Where the dynamic loader is; empty if there is none.
     pub dynamic_loader: Range<u64>,
-    /// Whether indirect branches may go through the branch table.
-    pub has_branch_table: bool,
     /// Whether the kernel lets user code write the GS base.
     pub fsgsbase: bool,
     /// The program break: its start and its current end.

@@ -266,7 +266,6 @@ fn install(
             executable: loaded.executable.clone(),
             vdso,
             dynamic_loader: dynamic_loader(loaded),
-            has_branch_table: !loaded.sanitizers.address,
             fsgsbase,
             program_break: Mutex::new((layout::BREAK_BASE, layout::BREAK_BASE)),
             actions: Arc::new(dispositions),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::Call;
 use crate::code_pages;
+use crate::collisions;
 use crate::file_identity::FileIdentity;
 use crate::layout::{CACHE_BASE, CACHE_SIZE, LIBRARY_BASE, NOWHERE, VDSO};
 use crate::limits;
@@ -120,9 +121,15 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
             code.regions.set_version(range.start, file.version);
             persist::wake(&mut code);
         }
-        code_pages::writers_changed(&mut code, range);
+        changed(&mut code, range);
     }
     result
+}
+
+/// A range is mapped or protected as it was not before.
+fn changed(code: &mut Code, range: Range<u64>) {
+    code_pages::writers_changed(code, range.clone());
+    collisions::notice(code, range);
 }
 
 /// Below 2 GiB (`MAP_32BIT`) the kernel looks for room in the upper half only, most of which the
@@ -252,7 +259,7 @@ pub(super) fn protect(process: &Process, call: &Call) -> i64 {
         let protection = protection as i32 & !libc::PROT_GROWSDOWN;
         code_pages::forget(&mut code, range.clone());
         code.regions.protect(range.clone(), protection);
-        code_pages::writers_changed(&mut code, range);
+        changed(&mut code, range);
     }
     result
 }
@@ -293,7 +300,7 @@ pub(super) fn remap(process: &Process, call: &Call) -> i64 {
                 ..view
             });
             code.regions.insert(range.clone(), region.protection, view);
-            code_pages::writers_changed(&mut code, range);
+            changed(&mut code, range);
         }
     }
     result
@@ -332,6 +339,7 @@ pub(super) fn set_break(process: &Process, call: &Call) -> i64 {
             return current as i64;
         }
         code.regions.insert(old_end..new_end, protection, None);
+        changed(&mut code, old_end..new_end);
     } else if new_end < old_end {
         if !succeeded(own(
             libc::SYS_munmap,
@@ -387,7 +395,7 @@ pub(super) fn attach(process: &Process, call: &Call) -> i64 {
         };
         let protection = libc::PROT_READ | write | execute;
         code.regions.insert(range.clone(), protection, Some(view));
-        code_pages::writers_changed(&mut code, range);
+        changed(&mut code, range);
     }
     result
 }
