@@ -2,7 +2,7 @@
 //! processors busy.
 
 use std::process::{Child, Stdio};
-use std::time::Instant;
+use std::time::{Instant, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 
@@ -22,6 +22,15 @@ pub(crate) struct Arguments {
     /// How many tests to run at once
     #[arg(long, default_value_t = 3)]
     at_once: u32,
+
+    /// Leave the windows of races as they are. Otherwise threads wait in them now and then, in
+    /// every second round
+    #[arg(long)]
+    narrow: bool,
+
+    /// What decides where threads wait: printed, to be given again
+    #[arg(long)]
+    seed: Option<u64>,
 
     /// Tests to repeat: those whose name contains one of these words
     #[arg(default_values = DEFAULT)]
@@ -43,6 +52,8 @@ const DEFAULT: [&str; 12] = [
     "threads/identity_of_all",
     "threads/cancellation",
 ];
+
+const TESTS: [&str; 6] = ["test", "--release", "-p", "unspool", "--test", "end_to_end"];
 
 /// Processes that compute until this is dropped.
 struct Busy(Vec<Child>);
@@ -69,39 +80,114 @@ impl Drop for Busy {
     }
 }
 
+/// How tests have ended.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Count {
+    passed: u64,
+    failed: u64,
+}
+
+impl Count {
+    /// What the test program says of itself in its last lines; nothing if it does not.
+    fn of(output: &str) -> Option<Count> {
+        let line = output
+            .lines()
+            .rev()
+            .find(|line| line.starts_with("test result: "))?;
+        let number = |what: &str| {
+            let (before, _) = line.split_once(what)?;
+            before.trim_end().rsplit(' ').next()?.parse().ok()
+        };
+        Some(Count {
+            passed: number("passed")?,
+            failed: number("failed")?,
+        })
+    }
+
+    fn add(&mut self, other: Count) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+/// What the engine looks for to know that it has to widen the windows of races.
+const WIDEN: &str = "UNSPOOL_WIDEN_RACES";
+
 /// Builds and repeats the tests.
 ///
 /// # Errors
 /// If one fails: all rounds are made before, and each failure is shown when it comes.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let tests = ["test", "--release", "-p", "unspool", "--test", "end_to_end"];
-    step::run(step::cargo(&[&tests[..], &["--no-run"]].concat()))?;
-    let at_once = format!("--test-threads={}", arguments.at_once);
+    step::run(step::cargo(&[&TESTS[..], &["--no-run"]].concat()))?;
+    let seed = arguments.seed.unwrap_or_else(now);
+    println!("seed {seed}");
     let started = Instant::now();
-    let (mut runs, mut failures) = (0_u32, 0_u32);
+    let mut all = Count::default();
     let _busy = Busy::start(arguments.busy)?;
-    for round in 1..=arguments.rounds {
+    for round in 0..arguments.rounds {
+        let number = seed.wrapping_add(u64::from(round));
+        let widened = (!arguments.narrow && round % 2 == 1).then_some(number);
         for filter in &arguments.tests {
-            let words = [&tests[..], &["--quiet", "--", filter, &at_once]].concat();
-            let output = step::cargo(&words)
-                .output()
-                .with_context(|| format!("cannot run the tests of {filter}"))?;
-            runs += 1;
-            if !output.status.success() {
-                failures += 1;
-                println!("round {round}, {filter}: {}", output.status);
-                println!("{}", String::from_utf8_lossy(&output.stdout));
-            }
+            all.add(repeat(filter, arguments.at_once, widened)?);
         }
         eprintln!(
-            "round {round} of {}: {failures} of {runs} runs failed, {} s",
+            "round {} of {}: {} tests passed, {} failed, {} s",
+            round + 1,
             arguments.rounds,
+            all.passed,
+            all.failed,
             started.elapsed().as_secs()
         );
     }
-    if failures != 0 {
-        bail!("{failures} of {runs} runs failed");
+    if all.failed != 0 {
+        bail!("{} of {} tests failed", all.failed, all.passed + all.failed);
     }
-    println!("{runs} runs, none failed");
+    println!("{} tests, none failed", all.passed);
     Ok(())
+}
+
+fn now() -> u64 {
+    let since = UNIX_EPOCH.elapsed().unwrap_or_default();
+    since.as_secs()
+}
+
+/// Runs the tests whose name contains a word once, the windows of races widened by a number.
+fn repeat(filter: &str, at_once: u32, widened: Option<u64>) -> anyhow::Result<Count> {
+    let at_once = format!("--test-threads={at_once}");
+    let mut command = step::cargo(&[&TESTS[..], &["--", filter, &at_once]].concat());
+    command.env_remove(WIDEN);
+    if let Some(number) = widened {
+        command.env(WIDEN, number.to_string());
+    }
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run the tests of {filter}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let count = Count::of(&text);
+    if output.status.success() {
+        return count.with_context(|| format!("the tests of {filter} do not say how they ended"));
+    }
+    println!("{filter}, {WIDEN}={widened:?}: {}\n{text}", output.status);
+    let failure = Count {
+        passed: 0,
+        failed: 1,
+    };
+    Ok(count.filter(|count| count.failed > 0).unwrap_or(failure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Count;
+
+    #[test]
+    fn the_last_result_counts() {
+        let output = "running 3 tests\ntest result: ok. 9 passed; 9 failed\n\n\
+                      test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured\n";
+        let expected = Count {
+            passed: 12,
+            failed: 3,
+        };
+        assert_eq!(Count::of(output), Some(expected));
+        assert_eq!(Count::of("killed"), None);
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::process::{Code, Process};
 use crate::regions::Region;
-use crate::{finish, layout, lending};
+use crate::{finish, layout, lending, race_windows};
 
 const PAGE: u64 = 4096;
 /// How far a fragment can reach from its start: the most instructions times their length.
@@ -212,6 +212,7 @@ pub fn handle_write(process: &Process, address: u64, registers: &[i64; 23]) -> b
     if in_engine && crate::guarded::recover(registers[libc::REG_RIP as usize] as u64).is_none() {
         return false;
     }
+    race_windows::widen();
     let mut code = process.code();
     // The last page of the address space ends at its last byte: no program has it anyway.
     let page = address & !(PAGE - 1);
@@ -234,6 +235,7 @@ pub fn release(code: &mut Code, range: Range<u64>) -> bool {
         .collect();
     for &page in &pages {
         code.watched_pages.remove(&page);
+        race_windows::widen();
         code.cache.invalidate(page..page + PAGE);
         for (range, _) in code.regions.other_views(page..page + PAGE) {
             code.cache.invalidate(range);

@@ -11,7 +11,10 @@ use crate::signals::deliver;
 use crate::syscalls;
 use crate::thread::{Place, Refused, Thread};
 use crate::translate::{self, Source};
-use crate::{code_pages, debug, detach, finish, flush, guarded, instrument, trace, x87_pointers};
+use crate::{
+    code_pages, debug, detach, finish, flush, guarded, instrument, race_windows, trace,
+    x87_pointers,
+};
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.
@@ -79,7 +82,9 @@ fn enter(
     target: u64,
     resume: Resume,
 ) -> Option<(u64, Resume)> {
+    race_windows::widen();
     thread.lend_to_handlers();
+    race_windows::widen();
     // SAFETY: `target` is the translation of the program counter, or the place in the
     // cache at which the state in the slots was taken.
     unsafe {
@@ -133,6 +138,7 @@ fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)
     // SAFETY: the slots belong to this thread.
     let id = unsafe { (*thread.slots).exit as u32 };
     let crossing = std::mem::take(&mut thread.crossing);
+    race_windows::widen();
     match id {
         exit::PENDING | exit::INTERRUPTED => None,
         exit::CALL_INTERRUPTED => {

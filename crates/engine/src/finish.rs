@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::descriptors::{Headroom, copy_away};
 use crate::instrument::Instrumenter;
 use crate::process::{Process, ThreadHandle};
+use crate::race_windows;
 use crate::signals::{self, STOP, bit};
 use crate::thread::{Place, Thread};
 
@@ -170,6 +171,7 @@ pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
         park(thread);
     }
     stop_others(process, thread);
+    race_windows::widen();
     crate::trace::finish(process, thread, ending == Ending::AnotherProgram);
     crate::instrument::conclude(thread);
     None
@@ -301,6 +303,7 @@ pub fn park(thread: &mut Thread) {
     if !process.is_ending() {
         return;
     }
+    race_windows::widen();
     let mask = signals::exact_mask();
     signals::block_all();
     crate::trace::thread_parks(thread);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::process::{Process, ThreadHandle};
 use crate::thread::{Place, Thread};
-use crate::{debug, finish, instrument, trace};
+use crate::{debug, finish, instrument, race_windows, trace};
 
 /// The thread that empties the cache; 0 for none.
 static FLUSHING: AtomicU64 = AtomicU64::new(0);
@@ -53,6 +53,7 @@ fn inside(thread: &Thread) -> &AtomicU64 {
 pub fn enter(thread: &mut Thread) {
     loop {
         inside(thread).store(INSIDE, Ordering::SeqCst);
+        race_windows::widen();
         if may_enter() && debug::may_enter(thread) {
             return;
         }
@@ -145,6 +146,7 @@ fn wait(thread: &mut Thread, mut done: impl FnMut() -> bool) {
 /// thread has. The thread is inside afterwards, and nothing is translated.
 pub fn flush(process: &'static Process, thread: &mut Thread) {
     leave(thread);
+    race_windows::widen();
     let free = FLUSHING.compare_exchange(0, own_number(), Ordering::SeqCst, Ordering::SeqCst);
     if free.is_ok() {
         let mut round = 0;
@@ -166,6 +168,7 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
             instrument::translations_gone();
         }
         serialise();
+        race_windows::widen();
         FLUSHING.store(0, Ordering::SeqCst);
     }
     enter(thread);

@@ -37,6 +37,7 @@ pub mod own_stack;
 pub mod persist;
 pub mod plan;
 pub mod process;
+mod race_windows;
 pub mod regions;
 pub mod reserved;
 pub mod seccomp;

@@ -41,6 +41,7 @@ mod init;
 pub mod stepping;
 mod time_stamp;
 
+use crate::race_windows;
 use crate::thread::Thread;
 
 /// Signals that the hardware raises at an instruction. The engine never blocks them: a
@@ -86,6 +87,7 @@ pub fn change_mask(thread: &mut Thread, mask: u64) -> bool {
     if !set_unless_pending(thread, kernel_mask(mask)) {
         return false;
     }
+    race_windows::widen();
     thread.delivery.set_mask(mask);
     settle(thread);
     true
@@ -94,6 +96,7 @@ pub fn change_mask(thread: &mut Thread, mask: u64) -> bool {
 /// The mask has changed, or signals have come or gone: other threads see the mask, and this one
 /// sees whether there is something to be delivered.
 pub(crate) fn settle(thread: &Thread) {
+    race_windows::widen();
     thread.held.publish(thread.delivery.mask());
     if thread.delivery.is_due() {
         thread.set_pending(true);
@@ -104,6 +107,7 @@ pub(crate) fn settle(thread: &Thread) {
 /// look and the call has the call left out.
 fn set_unless_pending(thread: &Thread, mask: u64) -> bool {
     let pending = thread.pending().as_ptr();
+    race_windows::widen();
     // SAFETY: both words live as long as the call.
     unsafe { unspool_set_mask(&raw const mask, pending) == 0 }
 }

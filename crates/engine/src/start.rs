@@ -21,6 +21,7 @@ use crate::own_stack;
 use crate::persist::{self, Persistence};
 use crate::plan::{self, Inherited, Plan};
 use crate::process::{Code, Process};
+use crate::race_windows;
 use crate::regions::{Regions, View};
 use crate::seccomp::succession;
 use crate::signals::actions::Actions;
@@ -117,6 +118,7 @@ fn run_with_stack(
         false => None,
     };
     // Nothing that the engine opens takes a descriptor from the program.
+    race_windows::settle();
     let headroom = Headroom::get();
     layout::reserve().map_err(StartError::Reserve)?;
     instrument::settle().map_err(StartError::Reserve)?;
@@ -318,6 +320,7 @@ pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
         process.first_status.store(status, Ordering::Release);
     }
     announce_end(thread);
+    race_windows::widen();
     if process.thread_count.fetch_sub(1, Ordering::AcqRel) == 1 {
         let status = match last_thread_decides() {
             true => status,
@@ -330,6 +333,7 @@ pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
     }
     trace::thread_ends(thread);
     instrument::thread_ends(thread);
+    race_windows::widen();
     finish::leave_list(process, thread);
     Thread::unset_current();
 }

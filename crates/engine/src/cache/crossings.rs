@@ -9,6 +9,7 @@ use crate::emit::TableBranch;
 use crate::gates::GATES_SIZE;
 use crate::hashed_branches::Way;
 use crate::layout::CACHE_BASE;
+use crate::race_windows;
 
 impl Cache {
     /// Leads the branch at a cache address through the chains from now on. Other threads may
@@ -38,6 +39,7 @@ impl Cache {
 
 /// Replaces eight bytes of code within one cache line, all at once.
 fn replace(at: u64, bytes: [u8; 8]) {
+    race_windows::widen();
     // SAFETY: the caller's branch is code of the cache, and the store is seen whole. It need not
     // be aligned, so it is the machine's store, not Rust's.
     unsafe {

@@ -3,6 +3,7 @@
 use super::Cache;
 use crate::exit::{self, ExitKind};
 use crate::hashed_branches::Way;
+use crate::race_windows;
 use crate::warmth::Warmth;
 
 /// A program address at which translated code can be entered.
@@ -235,6 +236,7 @@ impl Cache {
 
 /// Points the 32-bit field of a jump to `target`, atomically with respect to threads that run it.
 pub(crate) fn patch(field: u32, target: u32) {
+    race_windows::widen();
     let distance = target.wrapping_sub(field + 4);
     // SAFETY: the field belongs to a jump of the cache and does not cross a cache line, so
     // the store is seen whole. It need not be aligned, so it is the machine's store, not Rust's.

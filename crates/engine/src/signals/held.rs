@@ -9,6 +9,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::delivery::FIRST_REAL_TIME;
+use crate::race_windows;
 use crate::thread::PendingSignal;
 
 /// More than can come before the thread looks: one signal that can be blocked, which then is,
@@ -98,10 +99,12 @@ impl Held {
             return None;
         }
         let place = self.went.load(Ordering::Relaxed);
+        race_windows::widen();
         // SAFETY: the handler that has filled the place is over, and none reserves it before the
         // count says that it is free.
         let signal = unsafe { (*self.places[(place % ROOM) as usize].get()).take() };
         self.went.store(place + 1, Ordering::Release);
+        race_windows::widen();
         signal
     }
 

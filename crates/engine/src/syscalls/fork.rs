@@ -12,11 +12,12 @@ use crate::instrument::Instrumenter;
 use crate::process::Process;
 use crate::signals::open;
 use crate::thread::{Place, Thread};
-use crate::{guarded, trace};
+use crate::{guarded, race_windows, trace};
 
 /// Makes the child. Locks are held meanwhile, so that it finds what they protect whole.
 pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
     crate::signals::block_all();
+    race_windows::widen();
     trace::before_fork(thread);
     crate::instrument::before_fork(thread);
     let child = {
@@ -45,6 +46,7 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
     } else if child > 0 && request.has(libc::CLONE_PARENT_SETTID) {
         let _ = guarded::write(request.parent_tid, &(child as i32).to_le_bytes());
     }
+    race_windows::widen();
     trace::after_fork(thread, child);
     if child == 0 {
         crate::instrument::after_fork(thread);

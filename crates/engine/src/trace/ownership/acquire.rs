@@ -9,6 +9,7 @@ use super::super::Tracer;
 use super::super::thread_trace::ThreadTrace;
 use super::threads::ask;
 use super::{EPOCH_BITS, SAFE, SHARED, TAKEN, TRANSIT};
+use crate::race_windows;
 use crate::thread::Thread;
 
 /// The most lines that are taken at once.
@@ -109,6 +110,7 @@ impl<'a> Acquisition<'a> {
                 }
                 self.wait_safely(|| ownership.word(line).load(Ordering::SeqCst) != word);
             } else if self.swap(line, word, TRANSIT | me) {
+                race_windows::widen();
                 self.take(line, word, write);
                 return;
             }
@@ -147,6 +149,7 @@ impl<'a> Acquisition<'a> {
         } else {
             me
         };
+        race_windows::widen();
         for line in first..end {
             ownership.word(line).store(state, Ordering::SeqCst);
         }
