@@ -21,6 +21,10 @@ pub fn correct_stored(process: &Process, thread: &mut Thread, length: u32) {
         // Code that is gone since cannot say where it stored.
         return;
     }
+    if keeps_state(&bytes, pc) && !gates::in_cache(last_pointer()) {
+        // Mostly the dynamic loader's, which saves all registers when a function is bound.
+        return;
+    }
     let instruction = Decoder::with_ip(64, &bytes, pc, DecoderOptions::NONE).decode();
     let Some((pointer, size, opcode)) = fields(&instruction, thread) else {
         return;
@@ -42,6 +46,23 @@ pub fn correct_stored(process: &Process, thread: &mut Thread, length: u32) {
     // What cannot be written now was written a moment ago, and taken away since.
     let _gone = guarded::write(pointer, &address.to_le_bytes()[..size])
         && guarded::write(opcode, &code.to_le_bytes());
+}
+
+/// Whether an instruction that stores x87 state leaves it as it was: `fxsave` and the XSAVE family,
+/// which are in the second map of opcodes.
+fn keeps_state(bytes: &[u8], pc: u64) -> bool {
+    decode(bytes, pc).is_ok_and(|instruction| instruction.map == 1)
+}
+
+/// The address of the last x87 instruction that the processor keeps in this thread; 0 where it
+/// keeps or tells none. The engine executes no x87 instruction while the program runs.
+fn last_pointer() -> u64 {
+    #[repr(C, align(16))]
+    struct Area([u64; 64]);
+    let mut area = Area([0; 64]);
+    // SAFETY: the area has the size and the alignment that the instruction wants.
+    unsafe { core::arch::x86_64::_fxsave64((&raw mut area).cast()) };
+    area.0[1]
 }
 
 /// Where the instruction stores the address, in how many bytes, and where the opcode.
