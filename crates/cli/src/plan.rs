@@ -2,6 +2,7 @@
 //! these types alone.
 
 mod detaching;
+mod kept_translations;
 mod observing;
 mod reading;
 mod tool;

@@ -30,8 +30,8 @@ use self::links::Links;
 pub(crate) use self::links::patch;
 pub use self::links::{Entry, Exit};
 use self::origins::Origins;
-pub use self::snapshot::Damaged;
 use self::snapshot::Sleeping;
+pub use self::snapshot::{Damaged, KeptCode};
 use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr, TableBranch};
 use crate::exit;
@@ -172,15 +172,16 @@ impl Opened {
     fn reach(self, hot: u64, cold: u64, size: u64) -> Opened {
         let (middle, end) = (CACHE_BASE + size / 2, CACHE_BASE + size);
         Opened {
-            hot: open(self.hot, hot + FRAGMENT_ROOM, middle),
-            cold: open(self.cold, cold + FRAGMENT_ROOM, end),
+            hot: open(CACHE_BASE, self.hot, hot + FRAGMENT_ROOM, middle),
+            cold: open(middle, self.cold, cold + FRAGMENT_ROOM, end),
         }
     }
 }
 
-/// Opens a half further, if it is not open so far already. Returns how far it is.
-fn open(opened: u64, wanted: u64, end: u64) -> u64 {
-    /// A huge page at a time.
+/// Opens the half that starts at `start` further, if it is not open so far already, in steps of
+/// huge pages. The first step is made of small pages: most programs need a part of it only, and
+/// the kernel clears a huge page as a whole.
+fn open(start: u64, opened: u64, wanted: u64, end: u64) -> u64 {
     const STEP: u64 = 2 << 20;
     let wanted = wanted.min(end);
     if wanted <= opened {
@@ -189,6 +190,10 @@ fn open(opened: u64, wanted: u64, end: u64) -> u64 {
     let reached = wanted.next_multiple_of(STEP).min(end);
     if let Err(error) = layout::open_cache(opened..reached) {
         crate::finish::fatal(&format!("no memory for translated code: {error}"));
+    }
+    let first_huge = opened.max(start + STEP);
+    if first_huge < reached {
+        layout::prefer_huge_pages(first_huge..reached);
     }
     reached
 }

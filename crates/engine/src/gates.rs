@@ -139,9 +139,10 @@ fn return_to_engine(code: &mut Emitter) {
 }
 
 impl Gates {
-    /// Emits all gates.
+    /// Emits all gates; the one to a tool's functions only where there is a tool, because it takes
+    /// longer than all others together.
     #[must_use]
-    pub fn emit(code: &mut Emitter, vectors: VectorState) -> Gates {
+    pub fn emit(code: &mut Emitter, vectors: VectorState, has_tool: bool) -> Gates {
         let mut gates = Gates::default();
         let control_word = code.here();
         code.imm32(0x1f80); // the default MXCSR
@@ -150,7 +151,9 @@ impl Gates {
         gates.emit_exit(code, vectors, control_word);
         gates.emit_system_call(code);
         gates.emit_acquire(code, crate::trace::acquire_lines);
-        gates.emit_call(code, vectors, control_word);
+        if has_tool {
+            gates.emit_call(code, vectors, control_word);
+        }
         gates
     }
 

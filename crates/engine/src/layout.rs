@@ -25,6 +25,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::reserved;
 
@@ -70,16 +71,19 @@ pub fn reserve() -> io::Result<()> {
     // Tickets and the vDSO's copy are put there later.
     map_fixed(NOWHERE, LIBRARY_END - NOWHERE, libc::PROT_NONE)?;
     reserved::keep(NOWHERE..VDSO);
-    map_own(CACHE_BASE, CACHE_SIZE, libc::PROT_NONE)?;
-    // SAFETY: the range was just mapped by us. Without huge pages the cache works as well.
+    map_own(CACHE_BASE, CACHE_SIZE, libc::PROT_NONE)
+}
+
+/// Has huge pages put behind a range of the code cache.
+pub(crate) fn prefer_huge_pages(range: Range<u64>) {
+    // SAFETY: changes no content. Without huge pages the cache works as well.
     unsafe {
         libc::madvise(
-            CACHE_BASE as *mut libc::c_void,
-            CACHE_SIZE as usize,
+            range.start as *mut libc::c_void,
+            (range.end - range.start) as usize,
             libc::MADV_HUGEPAGE,
         )
     };
-    Ok(())
 }
 
 /// Lets the engine read and write whole pages of what it has reserved.
@@ -107,6 +111,38 @@ pub(crate) fn open_cache(range: Range<u64>) -> io::Result<()> {
     let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     // SAFETY: as for `open`.
     unsafe { protect(range.start, range.end - range.start, all) }
+}
+
+/// Maps part of a file over a range of the code cache that is usable. Both start at whole pages.
+/// What is written there does not reach the file.
+///
+/// # Safety
+/// Nothing may rely on what the range holds.
+pub(crate) unsafe fn map_cache(
+    address: u64,
+    size: u64,
+    (file, offset): (BorrowedFd, u64),
+) -> io::Result<()> {
+    if size == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller's; the range is the cache's.
+    let mapped = unsafe {
+        libc::mmap(
+            address as *mut libc::c_void,
+            size as usize,
+            libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
+            libc::MAP_PRIVATE | libc::MAP_FIXED,
+            file.as_raw_fd(),
+            offset as libc::off_t,
+        )
+    };
+    if mapped == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as in `map_fixed`.
+    unsafe { libc::madvise(mapped, size as usize, libc::MADV_DONTDUMP) };
+    Ok(())
 }
 
 /// Reserves the branch table, without access to it.

@@ -19,13 +19,22 @@ pub struct Plan {
     pub let_go: When,
     /// Bytes that translated code may take.
     pub code_cache: u64,
-    /// The directory in which translations without instrumentation are kept between runs.
-    pub persistent_cache: Option<PathBuf>,
+    /// Where translations without instrumentation are kept between runs, if they are.
+    pub persistent_cache: Option<Keeping>,
     /// Whether the user has been told that the program wishes for memory that it does not get.
     pub told_of_wish: bool,
     /// The arguments of this executable that precede the program's: what they mean is its own
     /// business.
     pub own_arguments: Vec<OsString>,
+}
+
+/// Where translations are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keeping {
+    /// The directory; not empty.
+    pub directory: PathBuf,
+    /// Whether the user has asked for it, and is to be told why it does not work.
+    pub asked: bool,
 }
 
 impl Default for Plan {
@@ -147,17 +156,22 @@ pub(crate) fn continuation(open: Option<i32>, inherited: Inherited) -> Vec<CStri
 }
 
 impl Plan {
+    fn flags(&self) -> u8 {
+        let asked = self.persistent_cache.as_ref().is_some_and(|it| it.asked);
+        u8::from(self.leave_children) | u8::from(self.told_of_wish) << 1 | u8::from(asked) << 2
+    }
+
     /// The plan as one argument.
     #[must_use]
     pub fn encode(&self) -> CString {
         let mut fields: Vec<Vec<u8>> = vec![
-            vec![b'0' + u8::from(self.leave_children) + 2 * u8::from(self.told_of_wish)],
+            vec![b'0' + self.flags()],
             self.let_go.deadline_ns.to_string().into_bytes(),
             vec![b'0' + u8::from(self.let_go.at_region_end)],
             self.code_cache.to_string().into_bytes(),
             self.persistent_cache
                 .as_ref()
-                .map_or_else(Vec::new, |path| path.as_os_str().as_bytes().to_vec()),
+                .map_or_else(Vec::new, |it| it.directory.as_os_str().as_bytes().to_vec()),
             self.own_arguments.len().to_string().into_bytes(),
         ];
         let own = self.own_arguments.iter();
@@ -199,14 +213,15 @@ impl Plan {
     pub fn decode(text: &[u8]) -> Option<Plan> {
         let mut fields = text.split(|&byte| byte == b',').map(unescape);
         let flags = *fields.next()??.first()?;
-        let (leave_children, told_of_wish) = (flags & 1 != 0, flags & 2 != 0);
+        let [leave_children, told_of_wish, asked] = [1, 2, 4].map(|flag| flags & flag != 0);
         let let_go = When {
             deadline_ns: String::from_utf8(fields.next()??).ok()?.parse().ok()?,
             at_region_end: fields.next()?? == b"1",
         };
         let code_cache = String::from_utf8(fields.next()??).ok()?.parse().ok()?;
         let directory = PathBuf::from(OsString::from_vec(fields.next()??));
-        let persistent_cache = Some(directory).filter(|path| !path.as_os_str().is_empty());
+        let persistent_cache = Some(Keeping { directory, asked })
+            .filter(|keeping| !keeping.directory.as_os_str().is_empty());
         let count: usize = String::from_utf8(fields.next()??).ok()?.parse().ok()?;
         let own_arguments = fields
             .by_ref()
@@ -326,7 +341,10 @@ mod tests {
                     at_region_end: true,
                 },
                 code_cache: 1 << 21,
-                persistent_cache: Some("/var/cache,/%".into()),
+                persistent_cache: Some(Keeping {
+                    directory: "/var/cache,/%".into(),
+                    asked: true,
+                }),
                 told_of_wish: true,
                 own_arguments: vec!["tool".into(), "a,b%".into(), "".into()],
             },

@@ -25,8 +25,10 @@ pub struct Region {
 pub struct Version {
     /// Its length in bytes.
     pub size: u64,
-    /// When it was last written: seconds and nanoseconds.
+    /// When it was last written: seconds and nanoseconds. Programs set this as they like …
     pub modified: (i64, i64),
+    /// … but not when it was last changed in any way.
+    pub changed: (i64, i64),
 }
 
 /// What a region shows of a memory object.

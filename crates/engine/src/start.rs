@@ -11,7 +11,6 @@ use unspool_events::Order;
 
 use crate::cache::Cache;
 use crate::descriptors::Headroom;
-use crate::file_identity::FileIdentity;
 use crate::gates::{self, Gates, VectorState};
 use crate::instrument::{self, Instrumenter};
 use crate::layout;
@@ -208,21 +207,20 @@ fn install(
         !loaded.sanitizers.address,
         size,
         arrival,
-        |code| Gates::emit(code, vectors),
+        |code| Gates::emit(code, vectors, Instrumenter::get().is_some()),
     );
     let gates = cache.gates;
     let mut regions = Regions::default();
     for segment in &loaded.segments {
         let range = segment.address..segment.address + segment.size;
-        let identity = segment.file.as_deref().and_then(FileIdentity::at);
-        let view = identity.map(|file| View {
+        let view = segment.identity.map(|file| View {
             object: file.object,
             offset: segment.offset,
             shared: false,
         });
         regions.insert(range.clone(), segment.protection, view);
-        if let Some(file) = identity {
-            regions.set_version(range.start, file.version);
+        if let Some(version) = segment.version {
+            regions.set_version(range.start, version);
         }
     }
     let stack_protection = libc::PROT_READ
@@ -242,9 +240,9 @@ fn install(
     }
     let persistence = plan
         .persistent_cache
-        .as_deref()
+        .as_ref()
         .filter(|_| trace.is_none() && Instrumenter::get().is_none())
-        .map(|directory| Persistence::start(directory, &loaded.executable, &mut cache));
+        .and_then(|directory| Persistence::start(directory, &loaded.executable, &mut cache));
     let catch_fatal = trace.is_some() || Instrumenter::get().is_some();
     let dispositions = Actions::inherit(catch_fatal);
     // SAFETY: getauxval has no preconditions.

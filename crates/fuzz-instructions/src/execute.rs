@@ -315,6 +315,7 @@ impl Batch<'_> {
         let errors = self.executor.folder.path().join("errors");
         let status = Command::new(&words[0])
             .args(&words[1..])
+            .env("UNSPOOL_PERSISTENT_CACHE", "off")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&errors)?)

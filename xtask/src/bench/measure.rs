@@ -136,6 +136,8 @@ impl Measuring {
             .current_dir(&self.places.data)
             // What depends on the user's surroundings would differ between machines.
             .env("LC_ALL", "C")
+            // `run` is measured as it is the first time; a mode of its own keeps translations.
+            .env("UNSPOOL_PERSISTENT_CACHE", "off")
             .env("PYTHONHASHSEED", "0")
             .env("PYTHONDONTWRITEBYTECODE", "1")
             // A waiting OpenMP thread would spin, and CPU time would count the waiting.

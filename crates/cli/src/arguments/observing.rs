@@ -19,17 +19,24 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512M")]
     pub(crate) code_cache: u64,
 
-    /// Keep translations for later runs, which start faster then
+    /// Where to keep translations for later runs, which start faster then
     ///
-    /// Without a directory, in `unspool` in XDG_CACHE_HOME or ~/.cache.
+    /// Without the option, or without a directory, in `unspool/translations` in XDG_CACHE_HOME or
+    /// ~/.cache. UNSPOOL_PERSISTENT_CACHE names another directory, or is `off`. What lies there can
+    /// be deleted at any time.
     #[arg(
         long,
         value_name = "DIRECTORY",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = ""
+        default_missing_value = "",
+        conflicts_with = "no_persistent_cache"
     )]
     pub(crate) persistent_cache: Option<OsString>,
+
+    /// Keep no translations, and use none that were kept
+    #[arg(long)]
+    pub(crate) no_persistent_cache: bool,
 
     /// Wait for gdb before the first instruction, and let it debug the program
     ///

@@ -2,16 +2,15 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use unspool_engine::plan::Keeping;
 use unspool_events::Order;
 
-use super::LetGo;
+use super::{LetGo, kept_translations};
 use crate::arguments::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
 use crate::failure::Failure;
-use crate::users_cache;
 
 /// A program to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +46,8 @@ pub(crate) struct RunPlan {
     pub(crate) children: Children,
     /// Bytes that translated code may take.
     pub(crate) code_cache: u64,
-    /// The directory in which translations are kept, if they are.
-    pub(crate) persistent_cache: Option<PathBuf>,
+    /// Where translations are kept, if they are.
+    pub(crate) persistent_cache: Option<Keeping>,
     /// Where gdb can connect, if it is to debug the program.
     pub(crate) gdb: Option<unspool_debugger::Address>,
     /// When the process is let go.
@@ -64,34 +63,16 @@ impl TryFrom<RunArguments> for RunPlan {
             observed: ObservedProgram::new(typed.program)?,
             children: typed.children.into(),
             code_cache: typed.code_cache,
-            persistent_cache: typed.persistent_cache.map(cache_directory).transpose()?,
+            persistent_cache: match typed.gdb {
+                Some(_) => None,
+                None => {
+                    kept_translations::keeping(typed.persistent_cache, typed.no_persistent_cache)?
+                }
+            },
             let_go: LetGo::new(typed.detach, typed.gdb.is_some())?,
             gdb: typed.gdb,
         })
     }
-}
-
-/// The directory for kept translations, made if it is not there; the user's cache directory
-/// where none was named.
-fn cache_directory(typed: OsString) -> Result<PathBuf, Failure> {
-    let directory = if typed.is_empty() {
-        users_cache::directory().ok_or_else(|| {
-            Failure::new("--persistent-cache needs a directory: there is no home directory")
-        })?
-    } else {
-        PathBuf::from(typed)
-    };
-    let made = std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&directory);
-    let absolute = made.and_then(|()| directory.canonicalize());
-    absolute.map_err(|error| {
-        Failure::new(format!(
-            "--persistent-cache {}: {error}",
-            directory.display()
-        ))
-    })
 }
 
 /// The largest is what the address space has room for.

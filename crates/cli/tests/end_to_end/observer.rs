@@ -107,6 +107,7 @@ pub(crate) fn natively(scratch: &Scratch, command: &[impl AsRef<OsStr>]) -> Invo
         .variable("LC_ALL", "C")
         .variable("TZ", "UTC")
         .variable("HOME", scratch.work())
+        .variable("XDG_CACHE_HOME", scratch.path().join("cache"))
         .variable("TMPDIR", scratch.work())
 }
 

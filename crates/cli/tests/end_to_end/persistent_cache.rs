@@ -2,15 +2,18 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 
 use crate::observer::{
-    Verdict, natively, require, run, run_well, translated_persistently, trial, unspool, wrong,
+    Verdict, natively, require, run, run_well, translated, translated_persistently, trial, unspool,
+    wrong,
 };
 use crate::scratch::Scratch;
-use unspool_guests::{Ending, Requirement};
+use unspool_guests::{Ending, Invocation, Requirement};
 
 /// The tests.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -21,13 +24,25 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("persistent_cache::damaged".into(), damaged),
         trial("persistent_cache::foreign".into(), foreign),
         trial("persistent_cache::no_directory".into(), no_directory),
+        trial("persistent_cache::by_default".into(), by_default),
+        trial("persistent_cache::quiet".into(), quiet),
+        trial("persistent_cache::limited".into(), limited),
+        trial("persistent_cache::young".into(), young),
+        trial("persistent_cache::at_once".into(), at_once),
     ]
 }
 
+/// How old a file must be before what is made of it is kept.
+const OLD_ENOUGH: Duration = Duration::from_millis(3100);
+
 /// The kept files, with what tells whether they were written anew.
 fn kept(scratch: &Scratch) -> Result<Vec<(PathBuf, u64)>, Verdict> {
+    kept_in(&scratch.path().join("translations"))
+}
+
+fn kept_in(directory: &Path) -> Result<Vec<(PathBuf, u64)>, Verdict> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(scratch.path().join("translations"))? {
+    for entry in fs::read_dir(directory)? {
         let entry = entry?;
         files.push((entry.path(), entry.metadata()?.ino()));
     }
@@ -39,6 +54,7 @@ fn kept(scratch: &Scratch) -> Result<Vec<(PathBuf, u64)>, Verdict> {
 fn is_used(scratch: &Scratch) -> Result<(), Verdict> {
     let ls = scratch.path().join("ls");
     fs::copy("/bin/ls", &ls)?;
+    thread::sleep(OLD_ENOUGH);
     let command = [ls.as_os_str(), "-l".as_ref(), "/bin/sh".as_ref()];
     let observed = translated_persistently(scratch, &command);
     run_well(scratch, &observed)?;
@@ -185,6 +201,156 @@ fn no_directory(scratch: &Scratch) -> Result<(), Verdict> {
     let explains = outcome.stderr_text().contains("/dev/null/x");
     if outcome.ending != Ending::Exited(125) || !explains {
         return Err(wrong("125 and the reason", &observed, &outcome));
+    }
+    Ok(())
+}
+
+/// Where translations are kept without an option.
+fn default_directory(scratch: &Scratch) -> PathBuf {
+    scratch.path().join("cache/unspool/translations")
+}
+
+/// Nobody asks for it: it happens where caches lie, and can be refused.
+fn by_default(scratch: &Scratch) -> Result<(), Verdict> {
+    let refusals = [
+        unspool(scratch, &["run", "--no-persistent-cache", "--", "ls"]),
+        translated(scratch, &["ls"]).variable("UNSPOOL_PERSISTENT_CACHE", "off"),
+    ];
+    for refusal in refusals {
+        run_well(scratch, &refusal)?;
+        if scratch.path().join("cache").exists() {
+            return Err(Verdict::Wrong(format!(
+                "something was kept\nreplay: {}",
+                refusal.command_line()
+            )));
+        }
+    }
+    let observed = translated(scratch, &["ls", "-la"]);
+    run_well(scratch, &observed)?;
+    let first = kept_in(&default_directory(scratch))?;
+    let outcome = run_well(scratch, &observed)?;
+    let outside = outcome.stdout_text().contains("cache");
+    if first.len() != 1 || kept_in(&default_directory(scratch))? != first || outside {
+        return Err(wrong("one file, written once", &observed, &outcome));
+    }
+    Ok(())
+}
+
+/// What cannot be kept or used is left without a word, and the program runs.
+fn quiet(scratch: &Scratch) -> Result<(), Verdict> {
+    let native = run_well(scratch, &natively(scratch, &["ls", "/"]))?;
+    let observed = translated(scratch, &["ls", "/"]);
+    let same = |observed: &Invocation| -> Result<(), Verdict> {
+        let outcome = run_well(scratch, observed)?;
+        if outcome.stdout == native.stdout && outcome.stderr.is_empty() {
+            return Ok(());
+        }
+        Err(wrong("what it says natively", observed, &outcome))
+    };
+    let nowhere = observed.clone().variable("HOME", "/nonexistent");
+    same(&nowhere.variable("XDG_CACHE_HOME", ""))?;
+    same(&observed.clone().variable("XDG_CACHE_HOME", "/proc/nowhere"))?;
+    same(&observed.clone().variable("XDG_CACHE_HOME", "/dev/null"))?;
+    same(&observed)?;
+    let directory = default_directory(scratch);
+    let (file, _) = &kept_in(&directory)?[0];
+    let bytes = fs::read(file)?;
+    for changed in [&bytes[..0], &bytes[..bytes.len() / 2], b"other"] {
+        fs::write(file, changed)?;
+        same(&observed)?;
+    }
+    // Others could have put it there.
+    fs::remove_file(file)?;
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o777))?;
+    same(&observed)?;
+    if kept_in(&directory)?.is_empty() {
+        return Ok(());
+    }
+    Err(Verdict::Wrong(
+        "translations were kept where others may write".into(),
+    ))
+}
+
+/// A program whose files may not grow is not killed because of a file that is not its own.
+fn limited(scratch: &Scratch) -> Result<(), Verdict> {
+    let command = ["sh", "-c", "ulimit -f 8; exec ls /"];
+    let native = run_well(scratch, &natively(scratch, &command))?;
+    for _ in 0..2 {
+        let observed = translated(scratch, &command);
+        let outcome = run_well(scratch, &observed)?;
+        if outcome.stdout != native.stdout || !outcome.stderr.is_empty() {
+            return Err(wrong("what it says natively", &observed, &outcome));
+        }
+    }
+    Ok(())
+}
+
+/// What is made of a file that was just written is not kept: it could be written again without a
+/// change of its times.
+fn young(scratch: &Scratch) -> Result<(), Verdict> {
+    let ls = scratch.path().join("ls");
+    let begun = Instant::now();
+    fs::copy("/bin/ls", &ls)?;
+    let observed = translated(
+        scratch,
+        &[ls.as_os_str(), "-l".as_ref(), "/bin/sh".as_ref()],
+    );
+    run_well(scratch, &observed)?;
+    let first = kept_in(&default_directory(scratch))?;
+    run_well(scratch, &observed)?;
+    if begun.elapsed() > Duration::from_secs(2) {
+        return Err(Verdict::CannotTell(
+            "the machine is too busy to run anything within two seconds".into(),
+        ));
+    }
+    // The second run has translated the file again, and so has more to keep than the first.
+    if first == kept_in(&default_directory(scratch))? {
+        return Err(wrong(
+            "translations of a new file were kept",
+            &observed,
+            &run(scratch, &observed)?,
+        ));
+    }
+    Ok(())
+}
+
+/// Processes that keep the same translations at once, some of which are killed meanwhile.
+fn at_once(scratch: &Scratch) -> Result<(), Verdict> {
+    const ROUNDS: u64 = 12;
+    const PROCESSES: u64 = 6;
+    let native = run_well(scratch, &natively(scratch, &["ls", "/"]))?;
+    let directory = default_directory(scratch);
+    let observed = translated(scratch, &["ls", "/"]);
+    for round in 0..ROUNDS {
+        let one = &|number: u64| -> Result<(), Verdict> {
+            let killed = observed
+                .clone()
+                .kill_after(Duration::from_millis(round + number));
+            let observed = if number.is_multiple_of(2) {
+                &observed
+            } else {
+                &killed
+            };
+            let outcome = run(scratch, observed)?;
+            let done = outcome.ending == Ending::Exited(0) && outcome.stdout == native.stdout;
+            let killed = !number.is_multiple_of(2) && outcome.ending == Ending::Signalled(9);
+            if (done || killed) && outcome.stderr.is_empty() {
+                return Ok(());
+            }
+            Err(wrong("what it says natively", observed, &outcome))
+        };
+        thread::scope(|scope| {
+            let all: Vec<_> = (0..PROCESSES)
+                .map(|number| scope.spawn(move || one(number)))
+                .collect();
+            all.into_iter()
+                .try_for_each(|one| one.join().expect("no test panics"))
+        })?;
+        for (file, _) in kept_in(&directory)? {
+            if round % 3 == 2 {
+                fs::remove_file(file)?;
+            }
+        }
     }
     Ok(())
 }

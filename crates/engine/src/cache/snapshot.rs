@@ -6,10 +6,13 @@
 //! module sleep until [`Cache::wake`] says that its code is there. Links between modules are
 //! undone, so that no code is reached that sleeps.
 //!
-//! The layout is this module's own: of each table, in the order in which [`Cache::keep`] writes
-//! them, the length in bytes and the records, little-endian, all records equally long.
+//! The layout of the tables is this module's own: of each one, in the order in which
+//! [`Cache::keep`] writes them, the length in bytes and the records, little-endian, all records
+//! equally long. The code of both halves stands behind them, where a file can be mapped: it is
+//! used where it is, page by page, and what is never run is never read.
 
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 
 use super::{Cache, Exit, Fragment, Loan};
 use crate::exit::ExitKind;
@@ -37,8 +40,16 @@ pub(super) struct Sleeping {
     landings: Vec<(u16, u64, u32)>,
 }
 
+/// The code of a snapshot, of the hot and the cold half.
+pub struct KeptCode<'a> {
+    /// The file that holds it, if it can be relied on as long as the process lives.
+    pub file: Option<BorrowedFd<'a>>,
+    /// Where each half starts in the file, and its content.
+    pub halves: [(u64, &'a [u8]); 2],
+}
+
 impl Cache {
-    /// Appends a snapshot. `module` gives the number of the module that all code of a range
+    /// Appends a snapshot's tables, and returns the code of both halves. `module` gives the number of the module that all code of a range
     /// belongs to, below 65,535; `asleep` are the new numbers of modules taken over that
     /// nobody has woken.
     pub fn keep(
@@ -46,16 +57,13 @@ impl Cache {
         module: impl Fn(Range<u64>) -> Option<u16>,
         asleep: impl Fn(u16) -> Option<u16>,
         to: &mut Vec<u8>,
-    ) {
+    ) -> [Vec<u8>; 2] {
         let modules = self.fragment_modules(&module, &asleep);
         let entries = self.entries_to_keep(&modules);
         let links = self.links_to_keep(&modules, &entries);
         let landings = self.landings_to_keep(&modules, &module, &asleep);
 
-        put_table(to, &self.hot_image(&links), |to, &byte| to.push(byte));
-        let cold = code_bytes(self.middle()..self.cold);
-        put_table(to, &cold, |to, &byte| to.push(byte));
-        put_table(to, self.boundaries.bytes(), |to, &byte| to.push(byte));
+        put_bytes(to, self.boundaries.bytes());
         put_table(to, &self.loans, |to, loan| {
             to.extend(loan.start.to_le_bytes());
             to.extend(loan.end.to_le_bytes());
@@ -95,6 +103,7 @@ impl Cache {
             to.extend(pc.to_le_bytes());
             to.extend(landing.to_le_bytes());
         });
+        [self.hot_image(&links), code_bytes(self.middle()..self.cold)]
     }
 
     /// The module of each fragment.
@@ -203,29 +212,35 @@ impl Cache {
     ///
     /// # Errors
     /// If it is damaged. The cache is then as new.
-    pub fn take_over(&mut self, snapshot: &[u8]) -> Result<(), Damaged> {
-        let result = self.read_snapshot(snapshot);
+    pub fn take_over(&mut self, tables: &[u8], code: &KeptCode) -> Result<(), Damaged> {
+        let result = self
+            .take_code(code)
+            .and_then(|()| self.read_tables(Tables { bytes: tables }));
         if result.is_err() {
             self.empty();
         }
         result
     }
 
-    fn read_snapshot(&mut self, snapshot: &[u8]) -> Result<(), Damaged> {
-        let mut tables = Tables { bytes: snapshot };
-        let hot = tables.next(1)?;
-        let room = (self.middle() - CACHE_BASE - GATES_SIZE) as usize;
-        let cold = tables.next(1)?;
-        if hot.len() > room || cold.len() > (self.end() - self.middle()) as usize {
-            return Err(Damaged);
+    fn take_code(&mut self, code: &KeptCode) -> Result<(), Damaged> {
+        let starts = [CACHE_BASE + GATES_SIZE, self.middle()];
+        let ends = [self.middle(), self.end()];
+        for (half, (_, bytes)) in code.halves.iter().enumerate() {
+            if bytes.len() as u64 > ends[half] - starts[half] {
+                return Err(Damaged);
+            }
         }
-        let ends = [
-            CACHE_BASE + GATES_SIZE + hot.len() as u64,
-            self.middle() + cold.len() as u64,
-        ];
-        self.opened = self.opened.reach(ends[0], ends[1], self.size);
-        self.hot = put_code(CACHE_BASE + GATES_SIZE, hot);
-        self.cold = put_code(self.middle(), cold);
+        let [hot, cold] =
+            std::array::from_fn(|half| starts[half] + code.halves[half].1.len() as u64);
+        self.opened = self.opened.reach(hot, cold, self.size);
+        for (start, (offset, bytes)) in starts.into_iter().zip(code.halves) {
+            put_code(start, bytes, code.file.map(|file| (file, offset)));
+        }
+        (self.hot, self.cold) = (hot, cold);
+        Ok(())
+    }
+
+    fn read_tables(&mut self, mut tables: Tables) -> Result<(), Damaged> {
         self.boundaries.set_bytes(tables.next(1)?.to_vec());
         for mut record in tables.records(6)? {
             self.loans.push(Loan {
@@ -394,11 +409,20 @@ fn code_bytes(range: Range<u64>) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(range.start as *const u8, length) }.to_vec()
 }
 
-/// Puts code at its place in the cache. Returns where it ends.
-fn put_code(at: u64, code: &[u8]) -> u64 {
-    // SAFETY: the caller checked that there is room; the cache is new, so nothing runs there.
-    unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };
-    at + code.len() as u64
+/// Puts code at its place in the cache, where the caller has made room: from the file, or where
+/// that cannot be mapped, or not be executed, by copying.
+fn put_code(at: u64, code: &[u8], place: Option<(BorrowedFd, u64)>) {
+    // SAFETY: the cache is new, so nothing is there.
+    let map = |place| unsafe { layout::map_cache(at, code.len() as u64, place) };
+    if place.is_none_or(|place| map(place).is_err()) {
+        // SAFETY: as above; the range can be written.
+        unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };
+    }
+}
+
+fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
+    to.extend((bytes.len() as u64).to_le_bytes());
+    to.extend(bytes);
 }
 
 fn put_table<T>(to: &mut Vec<u8>, records: &[T], mut put: impl FnMut(&mut Vec<u8>, &T)) {

@@ -1,12 +1,15 @@
 //! Puts a planned layout into memory.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use super::error::LoadError;
 use super::executable::Executable;
 use super::layout::{ADDRESSES_END, Layout, PAGE, page_end};
 use super::memory::Reservation;
+use crate::file_identity::FileIdentity;
+use crate::regions::Version;
 
 /// Where 32-bit displacements end.
 const LOW_END: u64 = 0x8000_0000;
@@ -26,6 +29,10 @@ pub struct MappedSegment {
     pub file: Option<PathBuf>,
     /// Where in the file the pages start.
     pub offset: u64,
+    /// Which file it is, as it was when it was mapped.
+    pub identity: Option<FileIdentity>,
+    /// Which content it has, where the file system can be relied on to tell.
+    pub version: Option<Version>,
 }
 
 impl MappedSegment {
@@ -92,6 +99,9 @@ impl Image {
     }
 
     fn map_pieces(&mut self, executable: &Executable, layout: &Layout) -> Result<(), LoadError> {
+        let file = executable.file.as_raw_fd();
+        let identity = FileIdentity::open(file);
+        let version = FileIdentity::reliable(file).map(|file| file.version);
         for piece in &layout.pieces {
             let address = piece.address.wrapping_add(self.bias);
             let failed = |operation| {
@@ -136,6 +146,8 @@ impl Image {
                     protection: piece.protection,
                     file: piece.offset.map(|_| self.path.clone()),
                     offset: piece.offset.unwrap_or(0),
+                    identity: identity.filter(|_| piece.offset.is_some()),
+                    version: version.filter(|_| piece.offset.is_some()),
                 },
             );
         }

@@ -114,9 +114,11 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
             None => (anonymous && !private).then(|| new_shared_memory(&mut code)),
         };
         code.regions.insert(range.clone(), protection as i32, view);
-        if let Some(file) = identity
-            && private
+        if private
             && protection & libc::PROT_EXEC as u64 != 0
+            && code.persistence.is_some()
+            && !anonymous
+            && let Some(file) = FileIdentity::reliable(file as i32)
         {
             code.regions.set_version(range.start, file.version);
             persist::wake(&mut code);
