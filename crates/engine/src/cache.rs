@@ -488,6 +488,13 @@ impl Cache {
         })
     }
 
+    /// Whether a cache address lies in a fragment that may still be entered.
+    #[must_use]
+    pub fn is_current(&self, address: u64) -> bool {
+        let index = self.fragment_at(address);
+        index.is_some_and(|index| self.fragments[index as usize].live)
+    }
+
     /// Where the code of a fragment's first instruction starts, behind what prepares it.
     #[must_use]
     pub fn prologue_end(&self, index: u32) -> u64 {
@@ -583,11 +590,7 @@ impl Cache {
         let fragment = self.fragments[index as usize];
         self.fragments[index as usize].live = false;
         let held = u64::from(fragment.start)..=u64::from(fragment.end);
-        let whole = fragment.pc..fragment.pc + u64::from(fragment.length.max(1));
-        let pieces = self.origins.pieces(index);
-        let pieces = pieces.map_or_else(|| vec![whole], <[_]>::to_vec);
-        // The place behind a piece may be where a call's return lands.
-        for pc in pieces.into_iter().flat_map(|piece| piece.start..=piece.end) {
+        for pc in self.possible_entries(index) {
             if held.contains(&self.branches.get(pc)) {
                 self.branches.clear(pc);
             }
@@ -602,5 +605,18 @@ impl Cache {
                 self.unlink(entry_index);
             }
         }
+    }
+
+    /// The program addresses at which a fragment may be entered: its instructions, and the places
+    /// behind them, where calls may land. A fragment without instructions stands for its address.
+    fn possible_entries(&self, index: u32) -> Vec<u64> {
+        let mut places = vec![self.fragments[index as usize].pc];
+        for step in self.steps(index) {
+            let end = step.pc + u64::from(step.length);
+            places.extend([step.pc, end]);
+        }
+        // The end of an instruction is mostly the start of the next.
+        places.dedup();
+        places
     }
 }

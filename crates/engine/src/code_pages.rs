@@ -9,33 +9,50 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::decode::MAX_LENGTH;
 use crate::process::{Code, Process};
 use crate::regions::Region;
 use crate::{finish, layout, lending, race_windows};
 
 const PAGE: u64 = 4096;
 /// How far a fragment can reach from its start: the most instructions times their length.
-const FRAGMENT_REACH: u64 = 256 * 15;
+const FRAGMENT_REACH: u64 = 256 * MAX_LENGTH as u64;
 
-/// Prepares the pages at `pc` for being translated: from now on writes to them are noticed.
-pub fn watch(code: &mut Code, pc: u64) {
+/// Prepares the code at `pc` for being translated: from now on writes to the pages that its first
+/// instruction may reach are noticed. Returns how far a fragment may go: to the first page behind
+/// these that can be written. Beside code on such a page lies what programs write often, more
+/// code or data of a just-in-time compiler's, so a page is not watched before code on it runs.
+pub fn watch(code: &mut Code, pc: u64) -> u64 {
+    let first_end = pc.saturating_add(MAX_LENGTH as u64);
     let mut page = pc & !(PAGE - 1);
-    while page < pc + FRAGMENT_REACH {
+    while page < pc.saturating_add(FRAGMENT_REACH) {
         let Some((_, region)) = code.regions.find(page) else {
-            return;
+            break;
         };
         if region.protection & libc::PROT_EXEC == 0 {
-            return;
+            break;
         }
-        if code.regions.changes_from_outside(&region)
-            || is_being_written(code, page)
-            || !protect_views(code, page, &region)
-        {
+        let from_outside =
+            code.regions.changes_from_outside(&region) || is_being_written(code, page);
+        if page >= first_end {
+            if from_outside || is_writable(code, page, &region) {
+                return page;
+            }
+        } else if from_outside || !protect_views(code, page, &region) {
             code.cache.keep_unlinked(pc & !(PAGE - 1));
             code.cache.keep_unlinked(page);
         }
         page += PAGE;
     }
+    u64::MAX
+}
+
+/// Whether the program may write a page, there or through another mapping.
+fn is_writable(code: &Code, page: u64, region: &Region) -> bool {
+    let writable = |region: &Region| region.protection & libc::PROT_WRITE != 0;
+    let shows = |other: &Region| other.view.is_some_and(|view| view.shared) && writable(other);
+    let mut others = code.regions.other_views(page..page + PAGE).into_iter();
+    writable(region) || others.any(|(_, other)| shows(&other))
 }
 
 /// Write-protects a page, and the other mappings of the same memory, where the program may write
@@ -198,31 +215,49 @@ pub fn check(code: &mut Code, pc: u64) {
     }
 }
 
-/// If a fault at `address` is a write to a watched page: makes the page writable again and
-/// its translations stale. The faulting instruction is to be repeated.
-pub fn handle_write(process: &Process, address: u64, registers: &[i64; 23]) -> bool {
+/// What a fault had to do with watched pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    /// Nothing.
+    Other,
+    /// It was a write to one. The page is writable again and its translations are stale; the
+    /// faulting instruction is to be repeated.
+    Elsewhere,
+    /// The same, and the fragment that writes is among the stale ones: what follows the write in
+    /// it may be what is written.
+    Here,
+}
+
+/// Looks at a fault at `address`, and lets the program write if that is what it was.
+pub fn handle_write(process: &Process, address: u64, registers: &[i64; 23]) -> Write {
     const PRESENT: i64 = 1;
     const WRITE: i64 = 2;
     const PROTECTION_KEY: i64 = 32;
     let error = registers[libc::REG_ERR as usize];
     if error & WRITE == 0 {
-        return false;
+        return Write::Other;
     }
-    let in_engine = !crate::gates::in_cache(registers[libc::REG_RIP as usize] as u64);
-    if in_engine && crate::guarded::recover(registers[libc::REG_RIP as usize] as u64).is_none() {
-        return false;
+    let pc = registers[libc::REG_RIP as usize] as u64;
+    if !crate::gates::in_cache(pc) && crate::guarded::recover(pc).is_none() {
+        return Write::Other;
     }
     race_windows::widen();
     let mut code = process.code();
     // The last page of the address space ends at its last byte: no program has it anyway.
     let page = address & !(PAGE - 1);
-    if release(&mut code, page..page.saturating_add(PAGE)) {
-        return true;
+    if !release(&mut code, page..page.saturating_add(PAGE)) {
+        // Another thread may have written to the page at the same time, and released it.
+        let region = code.regions.find(address);
+        let is_writable =
+            region.is_some_and(|(_, region)| region.protection & libc::PROT_WRITE != 0);
+        if !is_writable || error & (PRESENT | PROTECTION_KEY) != PRESENT {
+            return Write::Other;
+        }
     }
-    // Another thread may have written to the page at the same time, and released it.
-    let region = code.regions.find(address);
-    let is_writable = region.is_some_and(|(_, region)| region.protection & libc::PROT_WRITE != 0);
-    is_writable && error & (PRESENT | PROTECTION_KEY) == PRESENT
+    match code.cache.is_current(pc) {
+        true => Write::Elsewhere,
+        false => Write::Here,
+    }
 }
 
 /// Makes the watched pages of a range writable again and their translations stale, those

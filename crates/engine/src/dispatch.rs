@@ -462,11 +462,12 @@ fn translate_code(
     pc: u64,
     arrival: bool,
 ) -> Result<(), CacheFull> {
-    code_pages::watch(code, pc);
+    let end = code_pages::watch(code, pc);
     let Code { cache, regions, .. } = code;
     let source = Source {
         regions,
         vdso: process.vdso,
+        end,
     };
     match (&process.trace, Instrumenter::get()) {
         (Some(tracer), _) => trace::translate(tracer, cache, &source, pc),

@@ -21,6 +21,7 @@ pub mod superblock;
 pub(crate) mod torn;
 pub mod traced;
 
+use crate::decode::MAX_LENGTH;
 use crate::regions::Regions;
 
 /// Where program code comes from.
@@ -29,6 +30,9 @@ pub struct Source<'a> {
     pub regions: &'a Regions,
     /// The copy of the kernel's vDSO that the program sees.
     pub vdso: Vdso,
+    /// How far the code that follows the first instruction may be translated with it: see
+    /// [`crate::code_pages::watch`].
+    pub end: u64,
 }
 
 /// The vDSO is shown to the program at an address below 2 GiB; its data stays where the
@@ -66,6 +70,12 @@ impl Source<'_> {
     #[must_use]
     pub fn fetchable(&self, pc: u64) -> u64 {
         self.regions.executable_length(pc)
+    }
+
+    /// Whether the instruction at `pc` may reach beyond the end.
+    #[must_use]
+    pub fn ends_at(&self, pc: u64) -> bool {
+        pc <= self.end && self.end - pc < MAX_LENGTH as u64
     }
 
     /// Whether code of this length at `pc` can change only by a system call.

@@ -16,8 +16,8 @@ pub(super) struct Origins {
     by_block: FxHashMap<u64, Vec<Piece>>,
     /// Where all of them lie: most memory that comes and goes is elsewhere.
     bounds: Option<Range<u64>>,
-    /// The fragments that do not follow the program in one piece.
-    courses: FxHashMap<u32, Course>,
+    /// The turns of fragments that do not follow the program in one piece, as in a [`Draft`].
+    turns: FxHashMap<u32, Vec<(u32, u64)>>,
 }
 
 /// A piece of program code of which a fragment was made.
@@ -26,14 +26,6 @@ struct Piece {
     start: u64,
     end: u64,
     fragment: u32,
-}
-
-/// How a fragment follows the program.
-#[derive(Debug)]
-struct Course {
-    /// As in a [`Draft`].
-    turns: Vec<(u32, u64)>,
-    pieces: Vec<Range<u64>>,
 }
 
 impl Origins {
@@ -49,8 +41,7 @@ impl Origins {
             pieces.iter().map(length).sum::<u64>(),
         );
         if !draft.turns.is_empty() {
-            let turns = draft.turns.clone();
-            self.courses.insert(fragment, Course { turns, pieces });
+            self.turns.insert(fragment, draft.turns.clone());
         }
         lengths
     }
@@ -89,14 +80,7 @@ impl Origins {
 
     /// The instructions of a fragment that do not follow the one before them.
     pub(super) fn turns(&self, fragment: u32) -> &[(u32, u64)] {
-        let course = self.courses.get(&fragment);
-        course.map_or(&[], |course| &course.turns)
-    }
-
-    /// The pieces of a fragment that has several.
-    pub(super) fn pieces(&self, fragment: u32) -> Option<&[Range<u64>]> {
-        let course = self.courses.get(&fragment)?;
-        Some(&course.pieces)
+        self.turns.get(&fragment).map_or(&[], Vec::as_slice)
     }
 
     /// Forgets the pieces that lie in a range, which is not empty, even in part. Returns
@@ -144,7 +128,7 @@ impl Origins {
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.forget_places();
-        self.courses.clear();
+        self.turns.clear();
     }
 }
 
@@ -183,7 +167,6 @@ mod tests {
             ..Draft::default()
         };
         assert_eq!(origins.insert(7, &draft), (6, 9));
-        assert_eq!(origins.pieces(7).unwrap(), [0x1ffe..0x2004, 0x9000..0x9003]);
         let at = |pc| origins.fragments_at(pc).collect::<Vec<_>>();
         assert_eq!(at(0x1ffe), [7]);
         assert_eq!(at(0x2003), [7]);

@@ -6,6 +6,7 @@ use super::held::Held;
 use super::stepping::{Boundary, Look, Place, Trap};
 use super::{STOP, SYNCHRONOUS, bit, deliver};
 use crate::cache::Position;
+use crate::code_pages::{self, Write};
 use crate::emit::{TARGET, TableBranch, gpr::RSP};
 use crate::exit;
 use crate::gates::{self, Gates};
@@ -239,8 +240,13 @@ fn synchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context
         return;
     }
     let is_memory_fault = signal == libc::SIGSEGV || signal == libc::SIGBUS;
-    if is_memory_fault && crate::code_pages::handle_write(process, info[2], context.registers) {
-        if let Some(thread) = thread_in_cache(pc)
+    let write = match is_memory_fault {
+        true => code_pages::handle_write(process, info[2], context.registers),
+        false => Write::Other,
+    };
+    if write != Write::Other {
+        if write == Write::Here
+            && let Some(thread) = thread_in_cache(pc)
             && in_translated_code(&process.gates, pc)
         {
             // The write may change what follows it in this very fragment: leave after it.

@@ -22,6 +22,10 @@ const PAGE: u64 = 4096;
 const LARGEST_CODE: u64 = 400 << 20;
 /// The largest reservation that is steered there though no dynamic loader makes it.
 const LARGEST_RESERVATION: u64 = 64 << 20;
+/// What must stay free there for libraries to come, in one piece, where more is reserved.
+const ROOM_FOR_LIBRARIES: u64 = 256 << 20;
+/// What the GNU C library reserves for an arena of its heap, to give most of it back.
+const ARENA: u64 = 128 << 20;
 const MAP_DENYWRITE: u64 = 0x800;
 
 pub(crate) fn whole_pages(address: u64, size: u64) -> Range<u64> {
@@ -76,7 +80,15 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
     }
     let low = LIBRARY_BASE..NOWHERE;
     let by_loader = process.dynamic_loader.contains(&pc);
-    let belongs_there = address == 0 && belongs_low(size, protection, flags, by_loader);
+    let belongs_there = address == 0
+        && match wishes_low(size, protection, flags, by_loader) {
+            Low::Always => true,
+            Low::WithRoomToSpare => {
+                let room = size.saturating_add(ROOM_FOR_LIBRARIES);
+                code.regions.find_gap(room, low.clone()).is_some()
+            }
+            Low::Never => false,
+        };
     let steered = !fixed && (belongs_there || low.contains(&address));
     let place = match steered {
         true => code.regions.place_near(wanted.clone(), low),
@@ -202,22 +214,41 @@ fn new_shared_memory(code: &mut Code) -> View {
     }
 }
 
-/// Whether a mapping whose place is free will hold code: what is executable, what a dynamic
-/// loader maps from a library, and the reservation that it makes for one with large alignment.
-/// Where others reserve as much (heaps, arenas), they would leave no room for code.
-fn belongs_low(size: u64, protection: u64, flags: u64, by_loader: bool) -> bool {
-    let anonymous = flags & libc::MAP_ANONYMOUS as u64 != 0;
-    let private = flags & libc::MAP_PRIVATE as u64 != 0;
+/// Whether a mapping whose place is free belongs below 2 GiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Low {
+    /// It will hold code: it is executable, or a dynamic loader maps it from a library or reserves
+    /// it for one with large alignment.
+    Always,
+    /// It is a reservation of the size that just-in-time compilers make for their code: HotSpot
+    /// 240 MiB, QEMU 128 MiB. It may be a heap as well, which would leave no room for code.
+    WithRoomToSpare,
+    /// It stays where the kernel puts it.
+    Never,
+}
+
+fn wishes_low(size: u64, protection: u64, flags: u64, by_loader: bool) -> Low {
+    let has = |flag: i32| flags & flag as u64 != 0;
+    let anonymous = has(libc::MAP_ANONYMOUS);
+    let private = has(libc::MAP_PRIVATE);
     let for_library = !anonymous && private && flags & MAP_DENYWRITE != 0;
-    let stack = flags & libc::MAP_STACK as u64 != 0;
-    let reservation = anonymous
-        && !stack
-        && private
-        && protection == libc::PROT_NONE as u64
-        && flags & libc::MAP_NORESERVE as u64 == 0
-        && (by_loader || size <= LARGEST_RESERVATION);
     let executable = protection & libc::PROT_EXEC as u64 != 0;
-    size != 0 && size <= LARGEST_CODE && (executable || for_library || reservation)
+    let reservation =
+        anonymous && !has(libc::MAP_STACK) && private && protection == libc::PROT_NONE as u64;
+    let unaccounted = has(libc::MAP_NORESERVE);
+    if size == 0 || size > LARGEST_CODE {
+        Low::Never
+    } else if executable || for_library {
+        Low::Always
+    } else if !reservation {
+        Low::Never
+    } else if !unaccounted && (by_loader || size <= LARGEST_RESERVATION) {
+        Low::Always
+    } else if size > LARGEST_RESERVATION && !(unaccounted && size == ARENA) {
+        Low::WithRoomToSpare
+    } else {
+        Low::Never
+    }
 }
 
 /// `munmap`.
@@ -425,27 +456,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_become_code_belongs_low() {
+    fn what_may_become_code_wishes_low() {
         const NONE: u64 = libc::PROT_NONE as u64;
+        const READ: u64 = libc::PROT_READ as u64;
         const CODE: u64 = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         const ANONYMOUS: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        const ARENA: u64 = ANONYMOUS | libc::MAP_NORESERVE as u64;
+        const UNACCOUNTED: u64 = ANONYMOUS | libc::MAP_NORESERVE as u64;
         const STACK: u64 = ANONYMOUS | libc::MAP_STACK as u64;
         const LIBRARY: u64 = libc::MAP_PRIVATE as u64 | MAP_DENYWRITE;
         let cases = [
-            // A library of 132 MB with segments aligned to 2 MiB, and a heap of that size.
-            (134 << 20, NONE, ANONYMOUS, true, true),
-            (134 << 20, NONE, ANONYMOUS, false, false),
-            (500 << 20, NONE, ANONYMOUS, true, false),
-            (32 << 20, NONE, ANONYMOUS, false, true),
-            (32 << 20, NONE, ARENA, false, false),
-            (8 << 20, NONE, STACK, false, false),
-            (134 << 20, CODE, ANONYMOUS, false, true),
-            (134 << 20, libc::PROT_READ as u64, LIBRARY, true, true),
-            (4096, libc::PROT_READ as u64, ANONYMOUS, true, false),
+            // A library of 132 MB with segments aligned to 2 MiB, and code or a heap of that size.
+            (134 << 20, NONE, ANONYMOUS, true, Low::Always),
+            (134 << 20, NONE, ANONYMOUS, false, Low::WithRoomToSpare),
+            (500 << 20, NONE, ANONYMOUS, true, Low::Never),
+            (500 << 20, NONE, ANONYMOUS, false, Low::Never),
+            (32 << 20, NONE, ANONYMOUS, false, Low::Always),
+            (32 << 20, NONE, UNACCOUNTED, false, Low::Never),
+            // HotSpot's code, QEMU's, and an arena.
+            (240 << 20, NONE, UNACCOUNTED, false, Low::WithRoomToSpare),
+            (128 << 20, NONE, ANONYMOUS, false, Low::WithRoomToSpare),
+            (128 << 20, NONE, UNACCOUNTED, false, Low::Never),
+            (8 << 20, NONE, STACK, false, Low::Never),
+            (134 << 20, CODE, ANONYMOUS, false, Low::Always),
+            (134 << 20, READ, LIBRARY, true, Low::Always),
+            (4096, READ, ANONYMOUS, true, Low::Never),
         ];
         for (size, protection, flags, by_loader, expected) in cases {
-            let got = belongs_low(size, protection, flags, by_loader);
+            let got = wishes_low(size, protection, flags, by_loader);
             assert_eq!(
                 got, expected,
                 "{size:#x} {protection} {flags:#x} {by_loader}"

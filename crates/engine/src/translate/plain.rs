@@ -91,22 +91,23 @@ impl Translation<'_> {
                 .push((instruction.length, emitted));
             let count = self.builder.draft.boundaries.len();
             self.pc += u64::from(instruction.length);
+            let ends = self.source.ends_at(self.pc);
             match next {
                 Next::End => return,
-                Next::Instruction if count < HARD_LIMIT => {}
+                Next::Instruction if count < HARD_LIMIT && !ends => {}
                 Next::Instruction => {
                     self.builder.exit_jump(None, ExitKind::Direct, self.pc);
                     return;
                 }
                 Next::Block { landing: 0 } => {
-                    if count >= SOFT_LIMIT || self.cache.knows(self.pc) {
+                    if count >= SOFT_LIMIT || ends || self.cache.knows(self.pc) {
                         self.builder.exit_jump(None, ExitKind::Direct, self.pc);
                         return;
                     }
                     self.begin_block(0);
                 }
                 Next::Block { landing } => {
-                    if count >= SOFT_LIMIT {
+                    if count >= SOFT_LIMIT || ends {
                         self.builder.draft.landings.push((self.pc, landing as u32));
                         self.builder.exit_jump(None, ExitKind::Direct, self.pc);
                         return;

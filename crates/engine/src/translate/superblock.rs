@@ -89,7 +89,8 @@ pub(crate) fn fetch(
         if stops && items.is_empty() && cache.passing != Some(at) {
             break End::Unfetchable(at);
         }
-        if !items.is_empty() && (known || stops || limits.is_function(at)) {
+        let ends = known || stops || limits.is_function(at) || source.ends_at(at);
+        if !items.is_empty() && ends {
             break End::Continue(at);
         }
         let Some((layout, bytes)) = code.instruction(at) else {
