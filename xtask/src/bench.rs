@@ -2,6 +2,7 @@
 //!
 //! `bench/README.md` says what is measured, how, and within which limits.
 
+mod applications;
 mod catalogue;
 mod inputs;
 mod limits;
@@ -28,7 +29,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Parser;
 
-use catalogue::{PROGRAMS, Program};
+use catalogue::Program;
 use limits::State;
 use machine::Machine;
 use measure::Measuring;
@@ -45,10 +46,7 @@ use variant::{Mode, Variant};
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<()> {
     let options = Options::try_parse_from(arguments).unwrap_or_else(|error| error.exit());
     if options.list {
-        for program in PROGRAMS
-            .iter()
-            .filter(|program| options.selects(program.name))
-        {
+        for program in catalogue::all().filter(|program| options.selects(program)) {
             println!("{}", program.name);
         }
         return Ok(());
@@ -181,7 +179,11 @@ fn variants(
 
 /// What has something to observe in this program.
 fn variants_for(program: &Program, variants: &[Variant]) -> Vec<Variant> {
-    let applies = |variant: &&Variant| variant.mode != Mode::Openmp || program.uses_openmp();
+    let applies = |variant: &&Variant| match variant.mode {
+        Mode::Run | Mode::RunPersistent => true,
+        Mode::Openmp => program.uses_openmp(),
+        _ => !program.is_application(),
+    };
     variants.iter().filter(applies).cloned().collect()
 }
 
@@ -197,10 +199,7 @@ fn measure_all(
         sample_memory: options.memory,
     };
     let mut programs = Vec::new();
-    for program in PROGRAMS
-        .iter()
-        .filter(|program| options.selects(program.name))
-    {
+    for program in catalogue::all().filter(|program| options.selects(program)) {
         let result = match prepare(program, options.small(), places) {
             Err(reason) => ProgramResult::skipped(program, format!("{reason:#}")),
             Ok(prepared) => measuring

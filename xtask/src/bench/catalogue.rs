@@ -2,6 +2,7 @@
 //!
 //! `bench/README.md` says what each one stresses.
 
+use super::applications::APPLICATIONS;
 use super::inputs::Input;
 
 /// How much the threads of a program share.
@@ -48,6 +49,16 @@ pub(crate) enum Argument {
     Generated(Input, u32, u32),
     /// A generated file with a word before it: `.read FILE`.
     GeneratedAfter(&'static str, Input, u32, u32),
+    /// A program of this machine: its path.
+    Installed(&'static str),
+    /// The folder in which one of these files is: what a distribution does not put on `PATH`.
+    FolderOf(&'static [&'static str]),
+    /// A program compiled from `bench/programs`: its path.
+    Program(&'static str),
+    /// The folder of the classes compiled from a file of `bench/programs`.
+    Classes(&'static str),
+    /// A folder for what the program leaves.
+    Folder(&'static str),
 }
 
 /// A program that is measured.
@@ -61,9 +72,16 @@ pub(crate) struct Program {
     pub(crate) origin: Origin,
     /// Its arguments.
     pub(crate) arguments: &'static [Argument],
+    /// For an application: what `run` may cost over native, which is all that is measured.
+    pub(crate) run_limit: Option<f64>,
 }
 
 impl Program {
+    /// Whether it is one of the applications of [`super::applications`].
+    pub(crate) fn is_application(&self) -> bool {
+        self.run_limit.is_some()
+    }
+
     /// Whether it is an OpenMP program.
     pub(crate) fn uses_openmp(&self) -> bool {
         matches!(self.origin, Origin::Compiled { flags, .. } if flags.contains(&"-fopenmp"))
@@ -79,8 +97,13 @@ const PLAIN: &[&str] = &["-O2"];
 const SCALAR_THREADS: &[&str] = &["-O2", "-fno-tree-vectorize", "-pthread"];
 const VECTOR_THREADS: &[&str] = &["-O3", "-ffast-math", "-mavx2", "-mfma", "-pthread"];
 
-/// All programs, in the order of the tables.
-pub(crate) const PROGRAMS: &[Program] = &[
+/// All programs, in the order of the tables: these, and behind them the applications.
+pub(crate) fn all() -> impl Iterator<Item = &'static Program> {
+    PROGRAMS.iter().chain(APPLICATIONS)
+}
+
+/// What is measured in all modes.
+const PROGRAMS: &[Program] = &[
     compiled(
         "stencil2d",
         Little,
@@ -288,6 +311,7 @@ const fn compiled(
         sharing,
         origin: Origin::Compiled { source, flags },
         arguments,
+        run_limit: None,
     }
 }
 
@@ -301,6 +325,7 @@ const fn installed(name: &'static str, arguments: &'static [Argument]) -> Progra
         sharing: Alone,
         origin,
         arguments,
+        run_limit: None,
     }
 }
 
@@ -318,5 +343,6 @@ const fn installed_elsewhere(
         sharing: Alone,
         origin,
         arguments,
+        run_limit: None,
     }
 }

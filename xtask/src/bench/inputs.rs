@@ -17,6 +17,8 @@ pub(crate) enum Input {
     CppSource,
     /// Statements for SQLite; the amount is in thousands of rows.
     SqlScript,
+    /// Java with much for the compiler to infer; the amount is in classes.
+    JavaSource,
 }
 
 /// The path of a generated file, which is made if it is not there yet.
@@ -29,6 +31,7 @@ pub(crate) fn generated(input: Input, amount: u32, directory: &Path) -> anyhow::
         Input::Rows => format!("rows-{amount}.txt"),
         Input::CppSource => format!("templates-{amount}.cpp"),
         Input::SqlScript => format!("statements-{amount}.sql"),
+        Input::JavaSource => format!("classes-{amount}.java"),
     };
     let path = directory.join(name);
     if !path.exists() {
@@ -49,6 +52,7 @@ fn content(input: Input, amount: usize) -> String {
         Input::Rows => rows(amount * 1000, &mut random),
         Input::CppSource => cpp_source(amount),
         Input::SqlScript => sql_script(amount * 1000, &mut random),
+        Input::JavaSource => java_source(amount),
     }
 }
 
@@ -148,6 +152,55 @@ fn cpp_source(functions: usize) -> String {
 
 ",
             modulus = n % 13 + 2,
+        );
+    }
+    text
+}
+
+fn java_source(classes: usize) -> String {
+    let mut text = String::from(
+        "import java.util.*;\nimport java.util.function.*;\nimport java.util.stream.*;\n\n",
+    );
+    for n in 0..classes {
+        let _ = write!(
+            text,
+            "final class Work{n} {{
+    enum Kind {{ FIRST, SECOND, THIRD }}
+    record Item(String name, int weight, Kind kind) {{ Item {{ Objects.requireNonNull(name); }} }}
+    interface Step<T, R> {{
+        R apply(T value) throws Exception;
+        default <S> Step<T, S> then(Step<? super R, ? extends S> next) {{
+            return value -> next.apply(apply(value));
+        }}
+    }}
+    private final Map<Kind, List<Item>> groups = new EnumMap<>(Kind.class);
+    void add(String name, int weight) {{
+        Kind kind = switch (weight % 3) {{
+            case 0 -> Kind.FIRST; case 1 -> Kind.SECOND; default -> Kind.THIRD; }};
+        groups.computeIfAbsent(kind, key -> new ArrayList<>()).add(new Item(name + {n}, weight, kind));
+    }}
+    Map<Boolean, Map<Kind, Double>> means(int limit) {{
+        return groups.values().stream().flatMap(List::stream)
+            .collect(Collectors.partitioningBy(item -> item.weight() > limit + {n},
+                Collectors.groupingBy(Item::kind, TreeMap::new,
+                    Collectors.averagingInt(Item::weight))));
+    }}
+    String text() throws Exception {{
+        Step<Integer, String> step =
+            ((Step<Integer, Long>) value -> value * {n}L).then(value -> \"step \" + value);
+        StringBuilder text = new StringBuilder();
+        for (var entry : groups.entrySet()) {{
+            try {{ text.append(entry.getKey()).append(step.apply(entry.getValue().size())); }}
+            catch (IllegalStateException | ArithmeticException error) {{ text.append(error.getMessage()); }}
+        }}
+        Supplier<Stream<String>> names = () -> groups.values().stream().flatMap(List::stream)
+            .map(Item::name).sorted(Comparator.comparing(String::length)
+                .thenComparing(Comparator.reverseOrder()));
+        return names.get().collect(Collectors.joining(\", \", \"[\", \"]\")) + text;
+    }}
+}}
+
+"
         );
     }
     text

@@ -37,7 +37,13 @@ pub(crate) struct Verdict {
 
 /// Judges all limits.
 pub(crate) fn judge(programs: &[ProgramResult]) -> Vec<Verdict> {
-    let cpu = |mode: Mode| move |program: &ProgramResult| program.column(mode)?.cpu_ratio;
+    let cpu = |mode: Mode| {
+        move |program: &ProgramResult| {
+            // Applications have limits of their own.
+            let column = program.column(mode);
+            column.filter(|_| program.run_limit.is_none())?.cpu_ratio
+        }
+    };
     let mut verdicts = vec![
         at_most(
             "run: mean",
@@ -134,7 +140,19 @@ pub(crate) fn judge(programs: &[ProgramResult]) -> Vec<Verdict> {
         }),
     ));
     verdicts.push(memory(programs));
+    verdicts.extend(applications(programs));
     verdicts
+}
+
+/// The limits of those applications that this machine has.
+fn applications(programs: &[ProgramResult]) -> impl Iterator<Item = Verdict> {
+    let installed = programs.iter().filter(|program| program.skipped.is_none());
+    installed.filter_map(|program| {
+        let ratio = |of: &ProgramResult| of.column(Mode::Run)?.cpu_ratio;
+        let summary = RatioSummary::of(std::slice::from_ref(program), ratio);
+        let name = format!("run, application {}", program.name);
+        Some(at_most(&name, program.run_limit?, summary, Side::Greatest))
+    })
 }
 
 /// Which figure of a summary is limited.
@@ -195,7 +213,10 @@ fn verdict(
 fn memory(programs: &[ProgramResult]) -> Verdict {
     let limit = "memory over native <= 64 MB + 10 bytes a translated byte + buffers".to_owned();
     let (mut missed, mut unknown, mut greatest) = (Vec::new(), Vec::new(), None::<(f64, &str)>);
-    for program in programs {
+    for program in programs
+        .iter()
+        .filter(|program| program.run_limit.is_none())
+    {
         let facts = program
             .column(Mode::TicketFile)
             .and_then(|column| column.trace.as_ref());

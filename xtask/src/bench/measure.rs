@@ -97,6 +97,7 @@ impl Measuring {
         let mut result = ProgramResult {
             name: prepared.program.name,
             sharing: prepared.program.sharing,
+            run_limit: prepared.program.run_limit,
             skipped: None,
             columns,
         };

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use super::catalogue::Program;
 use super::variant::Mode;
 
 /// Measures what observing a program costs, as ratios to its native run
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench", no_binary_name = true)]
 pub(crate) struct Options {
-    /// Only programs whose name contains one of these; all by default
+    /// Only programs whose name contains one of these; all by default. `applications` stands for
+    /// all applications
     pub(crate) filters: Vec<String>,
 
     /// Small sizes: about 0.3 s a program instead of 1 to 3 s
@@ -74,19 +76,20 @@ impl Options {
         self.filters.is_empty() && self.modes.is_empty() && self.compare.is_none()
     }
 
-    /// Whether a program of this name is wanted.
-    pub(crate) fn selects(&self, name: &str) -> bool {
-        self.filters.is_empty()
-            || self
-                .filters
-                .iter()
-                .any(|filter| name.contains(filter.as_str()))
+    /// Whether a program is wanted.
+    pub(crate) fn selects(&self, program: &Program) -> bool {
+        let meant = |filter: &String| {
+            program.name.contains(filter.as_str())
+                || filter == "applications" && program.is_application()
+        };
+        self.filters.is_empty() || self.filters.iter().any(meant)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::catalogue;
 
     fn parse(line: &str) -> Options {
         Options::try_parse_from(line.split_whitespace()).unwrap()
@@ -95,10 +98,17 @@ mod tests {
     #[test]
     fn filters_select_by_substring() {
         let options = parse("stencil xz --runs 3");
-        assert!(options.selects("stencil2d") && options.selects("xz"));
-        assert!(!options.selects("gzip"));
+        let selected = |options: &Options, name| {
+            let mut all = catalogue::all();
+            let program = all.find(|program| program.name == name).unwrap();
+            options.selects(program)
+        };
+        assert!(selected(&options, "stencil2d") && selected(&options, "xz"));
+        assert!(!selected(&options, "gzip"));
         assert!(!options.complete());
-        assert!(parse("").selects("gzip"));
+        assert!(selected(&parse(""), "gzip") && selected(&parse(""), "javac"));
+        let applications = parse("applications");
+        assert!(selected(&applications, "javac") && !selected(&applications, "gzip"));
     }
 
     #[test]

@@ -65,6 +65,14 @@ fn word(argument: &Argument, small: bool, places: &Places) -> anyhow::Result<OsS
             word.push(generated(input, full, quick)?);
             word
         }
+        Argument::Installed(command) => find(command, None)?.into(),
+        Argument::FolderOf(files) => folder_of(files)?.into(),
+        Argument::Program(source) => {
+            let name = source.split('.').next().unwrap_or(source);
+            compile(name, source, &["-O2"], places)?.into()
+        }
+        Argument::Classes(source) => classes(source, places)?.into(),
+        Argument::Folder(name) => places.data.join(name).into(),
     })
 }
 
@@ -118,6 +126,35 @@ pub(crate) fn compile(
     Ok(executable)
 }
 
+/// Compiles Java and returns the folder of its classes.
+fn classes(source: &str, places: &Places) -> anyhow::Result<PathBuf> {
+    let compiler = find("javac", None)?;
+    let folder = places.data.join(format!("{source}.classes"));
+    let mut command = Command::new(compiler);
+    command
+        .arg("-d")
+        .arg(&folder)
+        .arg(places.sources.join(source));
+    let output = command.output()?;
+    if !output.status.success() {
+        bail!(
+            "{command:?} failed:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(folder)
+}
+
+fn folder_of(files: &[&str]) -> anyhow::Result<PathBuf> {
+    let mut paths = files.iter().map(Path::new);
+    let folder = paths
+        .find(|path| is_executable(path))
+        .and_then(Path::parent);
+    folder
+        .map(Path::to_path_buf)
+        .with_context(|| format!("none of these is installed: {}", files.join(", ")))
+}
+
 fn require_processor_flag(flag: &str) -> anyhow::Result<()> {
     let processor = std::fs::read_to_string("/proc/cpuinfo")?;
     if !processor.split_whitespace().any(|word| word == flag) {
@@ -155,21 +192,23 @@ fn is_executable(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::catalogue::PROGRAMS;
+    use crate::bench::catalogue;
 
     #[test]
     fn programs_have_different_names_and_existing_sources() {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/programs");
-        let mut names: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
+        let mut names: Vec<&str> = catalogue::all().map(|program| program.name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), PROGRAMS.len());
-        for program in PROGRAMS {
+        assert_eq!(names.len(), catalogue::all().count());
+        for program in catalogue::all() {
             if let Origin::Compiled { source, .. } = program.origin {
                 assert!(sources.join(source).is_file(), "{source}");
             }
             for argument in program.arguments {
-                if let Argument::Script(name) = argument {
+                if let Argument::Script(name) | Argument::Program(name) | Argument::Classes(name) =
+                    argument
+                {
                     assert!(sources.join(name).is_file(), "{name}");
                 }
             }

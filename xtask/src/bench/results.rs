@@ -43,6 +43,8 @@ pub(crate) struct ProgramResult {
     /// How much its threads share.
     #[serde(serialize_with = "serialize_sharing")]
     pub(crate) sharing: Sharing,
+    /// For an application: what `run` may cost over native.
+    pub(crate) run_limit: Option<f64>,
     /// Why it was not measured, if it was not.
     pub(crate) skipped: Option<String>,
     /// One entry for each variant; the first is native.
@@ -96,6 +98,7 @@ impl ProgramResult {
         ProgramResult {
             name: program.name,
             sharing: program.sharing,
+            run_limit: program.run_limit,
             skipped: Some(reason),
             columns: Vec::new(),
         }
@@ -269,6 +272,7 @@ mod tests {
         let mut result = ProgramResult {
             name: "p",
             sharing: Sharing::Alone,
+            run_limit: None,
             skipped: None,
             columns,
         };

@@ -32,6 +32,7 @@ fn program(name: &'static str, sharing: Sharing, modes: &[(Mode, f64, u64)]) -> 
     let mut result = ProgramResult {
         name,
         sharing,
+        run_limit: None,
         skipped: None,
         columns,
     };
@@ -148,4 +149,22 @@ fn wrapping_is_judged_over_nothing_inserted() {
     assert_eq!(state(&both(1.0, 1.06), limit), State::Missed);
     let alone = [program("a", Sharing::Alone, &[(malloc_count, 1.0, 10)])];
     assert_eq!(state(&alone, limit), State::NotMeasured);
+}
+
+#[test]
+fn applications_have_limits_of_their_own() {
+    let application = |ratio| ProgramResult {
+        run_limit: Some(1.5),
+        ..program("a", Sharing::Alone, &[(Mode::Run, ratio, 10)])
+    };
+    let name = "run, application a <= 1.5";
+    assert_eq!(state(&[application(1.4)], name), State::Met);
+    assert_eq!(state(&[application(1.6)], name), State::Missed);
+    assert_eq!(state(&[application(9.0)], "run: worst"), State::NotMeasured);
+    let missing = ProgramResult {
+        skipped: Some("not installed".to_owned()),
+        ..application(1.4)
+    };
+    let verdicts = judge(&[missing]);
+    assert!(verdicts.iter().all(|verdict| verdict.limit != name));
 }

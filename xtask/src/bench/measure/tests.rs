@@ -12,6 +12,7 @@ static PROGRAM: Program = Program {
         ask_real_path: None,
     },
     arguments: &[],
+    run_limit: None,
 };
 
 const INFORMATION: &str = r#"{"complete": true, "problems": [],
