@@ -1,5 +1,6 @@
 //! The superblocks that are known, by path id, ready to turn records into accesses.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -15,6 +16,26 @@ pub(crate) struct PathTable {
     pages: Vec<Option<Box<Page>>>,
     /// Whether records are only counted.
     for_counting: bool,
+}
+
+/// The paths of a whole trace. Path ids are given out anew after a time: what an id means is said
+/// anew for each generation of them.
+#[derive(Debug, Default)]
+pub(crate) struct Generations {
+    tables: BTreeMap<u64, PathTable>,
+    none: PathTable,
+}
+
+impl Generations {
+    /// The paths of a generation, to which some are to be added.
+    pub(crate) fn add(&mut self, generation: u64) -> &mut PathTable {
+        self.tables.entry(generation).or_default()
+    }
+
+    /// The paths of a generation.
+    pub(crate) fn of(&self, generation: u64) -> &PathTable {
+        self.tables.get(&generation).unwrap_or(&self.none)
+    }
 }
 
 const PAGE_LENGTH: usize = 256;

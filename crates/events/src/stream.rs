@@ -1,7 +1,7 @@
 //! Reads a trace while it is being written.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::io::{ErrorKind, Read};
 
 use crate::batch::Limit;
@@ -13,7 +13,7 @@ use crate::file::thread_decoder::ThreadDecoder;
 use crate::file::{Problem, ReadError, Summary, TraceHeader};
 use crate::id::ThreadId;
 use crate::order::Order;
-use crate::paths::PathTable;
+use crate::paths::Generations;
 use crate::sink::Sink;
 
 /// Reads a trace from a pipe or socket, in the order (time, thread, position), as far as it
@@ -34,6 +34,8 @@ pub struct StreamReader<Source> {
     offset: u64,
     tables: Tables,
     threads: BTreeMap<ThreadId, LiveThread>,
+    /// Threads of which everything has been given.
+    ended: BTreeSet<ThreadId>,
     totals: Totals,
     end: Option<End>,
     /// The latest time that was given.
@@ -81,6 +83,7 @@ impl<Source: Read> StreamReader<Source> {
             offset: offset + length as u64,
             tables: Tables::default(),
             threads: BTreeMap::new(),
+            ended: BTreeSet::new(),
             totals: Totals::default(),
             end: None,
             given_time: 0,
@@ -181,7 +184,7 @@ impl<Source: Read> StreamReader<Source> {
             Some(ChunkKind::End) => End::from_bytes(&payload)
                 .map(|end| self.end = Some(end))
                 .map_err(|_| "it is malformed"),
-            _ => self.tables.add(header.kind, &payload),
+            _ => self.tables.add(&header, &payload),
         };
         if let Err(what) = what {
             let length = header.chunk_bytes();
@@ -203,6 +206,7 @@ impl<Source: Read> StreamReader<Source> {
 
     /// Puts a chunk in the queue of its thread; without payload if it is damaged.
     fn queue_chunk(&mut self, header: ChunkHeader, payload: Option<Vec<u8>>) {
+        self.ended.remove(&header.thread);
         let thread = live_thread(&mut self.threads, header.thread, self.header.order);
         thread.reached = thread.reached.max(header.end_time);
         thread.finished |= header.last_of_thread;
@@ -223,6 +227,7 @@ impl<Source: Read> StreamReader<Source> {
             let thread = live_thread(&mut self.threads, id, order);
             if !thread.fill(&self.tables.paths) {
                 if thread.finished {
+                    self.end_thread(id);
                     continue;
                 }
                 // Everything else would be later than what this thread may still bring.
@@ -251,12 +256,27 @@ impl<Source: Read> StreamReader<Source> {
                 // What is left of its chunk comes before what its queue promises.
                 thread.fill(&self.tables.paths);
             }
-            next.extend(thread.next(id, step));
-            if let Some(child) = created.filter(|child| !self.threads.contains_key(child)) {
+            match thread.next(id, step) {
+                None => self.end_thread(id),
+                more => next.extend(more),
+            }
+            let is_new =
+                |child: &ThreadId| !self.threads.contains_key(child) && !self.ended.contains(child);
+            if let Some(child) = created.filter(is_new) {
                 let thread = live_thread(&mut self.threads, child, order);
                 thread.reached = first;
                 next.extend(thread.next(child, step));
             }
+        }
+    }
+}
+
+impl<Source> StreamReader<Source> {
+    /// Everything of a thread has been given: what is left of it is that it was there.
+    fn end_thread(&mut self, id: ThreadId) {
+        if let Some(thread) = self.threads.remove(&id) {
+            self.problems.extend(thread.decoder.into_problems());
+            self.ended.insert(id);
         }
     }
 }
@@ -290,7 +310,7 @@ impl LiveThread {
     }
 
     /// Decodes more, if everything decoded was given. Returns whether there is more.
-    fn fill(&mut self, paths: &PathTable) -> bool {
+    fn fill(&mut self, paths: &Generations) -> bool {
         while !self.decoder.fill() {
             match self.chunks.pop_front() {
                 None => return false,

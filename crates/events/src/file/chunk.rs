@@ -88,11 +88,18 @@ pub(crate) struct ChunkHeader {
     pub(crate) payload_bytes: u64,
     /// The payload's checksum.
     pub(crate) payload_checksum: u64,
+    /// Which generation the path ids are of that the records name, or the superblocks define.
+    pub(crate) generation: u64,
 }
 
 impl ChunkHeader {
     /// The header of a chunk that holds no records.
-    pub(crate) fn of_table(kind: ChunkKind, sequence: u64, payload: &[u8]) -> ChunkHeader {
+    pub(crate) fn of_table(
+        kind: ChunkKind,
+        sequence: u64,
+        generation: u64,
+        payload: &[u8],
+    ) -> ChunkHeader {
         ChunkHeader {
             kind: Some(kind),
             last_of_thread: false,
@@ -103,6 +110,7 @@ impl ChunkHeader {
             counts: Counts::default(),
             payload_bytes: payload.len() as u64,
             payload_checksum: xxh3_64(payload),
+            generation,
         }
     }
 
@@ -116,10 +124,11 @@ impl ChunkHeader {
         payload.len() as u64 == self.payload_bytes && xxh3_64(payload) == self.payload_checksum
     }
 
-    /// Whether both describe the same chunk, the payload's checksum aside.
+    /// Whether both describe the same chunk, what the index does not tell aside.
     pub(crate) fn describes_same(&self, other: &ChunkHeader) -> bool {
         ChunkHeader {
             payload_checksum: other.payload_checksum,
+            generation: other.generation,
             ..*self
         } == *other
     }
@@ -149,8 +158,9 @@ impl ChunkHeader {
             events,
             self.payload_bytes,
             self.payload_checksum,
+            self.generation,
         ];
-        for (place, field) in bytes[16..96].chunks_exact_mut(8).zip(fields) {
+        for (place, field) in bytes[16..104].chunks_exact_mut(8).zip(fields) {
             place.copy_from_slice(&field.to_le_bytes());
         }
         let checksum = xxh3_64(&bytes[..CHUNK_HEADER_BYTES - 8]);
@@ -184,6 +194,7 @@ impl ChunkHeader {
             },
             payload_bytes: fields.u64()?,
             payload_checksum: fields.u64()?,
+            generation: fields.u64()?,
         };
         if header.payload_bytes > MAX_PAYLOAD_BYTES {
             Err(Malformed)

@@ -123,7 +123,7 @@ impl Contents {
                 continue;
             };
             let read = read_chunk(file, entry.offset);
-            let added = read.and_then(|(header, payload)| self.tables.add(header.kind, &payload));
+            let added = read.and_then(|(header, payload)| self.tables.add(&header, &payload));
             if let Err(what) = added {
                 let (offset, length) = (entry.offset, entry.header.chunk_bytes());
                 self.problems.push(Problem::Damaged {

@@ -9,8 +9,11 @@ use crate::order::Order;
 /// The first bytes of every trace file.
 const FILE_MAGIC: [u8; 8] = *b"\xd1Unspool";
 
-/// The version of the format that is written, and the only one that is read.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+/// The version of the format that is written.
+pub(crate) const FORMAT_VERSION: u32 = 3;
+
+/// The oldest version that is read. In version 2 all path ids are of one generation.
+pub(crate) const OLDEST_VERSION: u32 = 2;
 
 /// Bytes before the header's fields: magic, version, length, checksum.
 pub(crate) const FIXED_BYTES: usize = 24;
@@ -86,7 +89,7 @@ impl TraceHeader {
             return Err(ReadError::NotATrace);
         }
         let found = fixed.u32().map_err(damaged)?;
-        if found != FORMAT_VERSION {
+        if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&found) {
             return Err(ReadError::UnknownVersion {
                 found,
                 known: FORMAT_VERSION,

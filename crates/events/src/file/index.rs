@@ -8,12 +8,12 @@ use super::{Summary, ThreadInfo};
 use crate::bytes::{ByteReader, Malformed, put_varint};
 use crate::id::ThreadId;
 
-/// Where a chunk is, and its header without the checksum.
+/// Where a chunk is, and its header without the checksum and the generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexEntry {
     /// Where its header starts.
     pub(crate) offset: u64,
-    /// What its header says. The checksum is not in the index, and 0 here.
+    /// What its header says. Checksum and generation are not in the index, and 0 here.
     pub(crate) header: ChunkHeader,
 }
 
@@ -100,6 +100,7 @@ pub(crate) fn read_part(bytes: &[u8], entries: &mut Vec<IndexEntry>) -> Result<(
             counts,
             payload_bytes,
             payload_checksum: 0,
+            generation: 0,
         };
         entries.push(IndexEntry { offset, header });
     }

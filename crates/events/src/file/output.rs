@@ -80,10 +80,10 @@ impl Output {
     }
 
     /// Writes a table, unless it is empty.
-    pub(super) fn write_table(&mut self, kind: ChunkKind, table: &[u8]) {
+    pub(super) fn write_table(&mut self, kind: ChunkKind, generation: u64, table: &[u8]) {
         if !table.is_empty() && !self.has_failed() {
             let payload = pack_bytes(table);
-            let header = ChunkHeader::of_table(kind, self.sequence, &payload);
+            let header = ChunkHeader::of_table(kind, self.sequence, generation, &payload);
             self.sequence += 1;
             self.write_chunk(&header, &payload);
         }
@@ -124,7 +124,7 @@ impl Output {
         let parts = self.index.take_parts();
         for (sequence, part) in (0..).zip(&parts) {
             let payload = pack_bytes(part);
-            let header = ChunkHeader::of_table(ChunkKind::Index, sequence, &payload);
+            let header = ChunkHeader::of_table(ChunkKind::Index, sequence, 0, &payload);
             self.write(&header.to_bytes());
             self.write(&payload);
         }
@@ -137,7 +137,7 @@ impl Output {
             superblocks,
         }
         .to_bytes();
-        let header = ChunkHeader::of_table(ChunkKind::End, 0, &payload);
+        let header = ChunkHeader::of_table(ChunkKind::End, 0, 0, &payload);
         self.write(&header.to_bytes());
         self.write(&payload);
         let mut trailer = [0; TRAILER_BYTES];

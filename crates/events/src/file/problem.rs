@@ -50,11 +50,11 @@ pub enum ReadError {
     #[error("this is not an Unspool trace")]
     NotATrace,
     /// The trace was written in a format that this version does not know.
-    #[error("the trace has format version {found}; this program reads version {known}")]
+    #[error("the trace has format version {found}; this program reads versions up to {known}")]
     UnknownVersion {
         /// The version in the file.
         found: u32,
-        /// The version that this program knows.
+        /// The newest version that this program knows.
         known: u32,
     },
     /// The file header is damaged, so that nothing after it can be understood.

@@ -1,11 +1,11 @@
 //! The tables of a trace, as its chunks fill them.
 
-use super::chunk::ChunkKind;
+use super::chunk::{ChunkHeader, ChunkKind};
 use super::contents::Damage;
 use super::definitions::{Definition, read_all};
 use super::{Function, Measurement, Module};
 use crate::codec::unpack_bytes;
-use crate::paths::PathTable;
+use crate::paths::Generations;
 use crate::superblock::Superblock;
 
 /// What the table chunks read so far define.
@@ -16,21 +16,22 @@ pub(crate) struct Tables {
     pub(crate) superblocks: Vec<Superblock>,
     pub(crate) measurements: Vec<Measurement>,
     /// The paths of the superblocks.
-    pub(crate) paths: PathTable,
+    pub(crate) paths: Generations,
 }
 
 impl Tables {
     /// Adds the table in a chunk's payload; chunks of other kinds change nothing.
-    pub(crate) fn add(&mut self, kind: Option<ChunkKind>, payload: &[u8]) -> Result<(), Damage> {
-        match kind {
+    pub(crate) fn add(&mut self, header: &ChunkHeader, payload: &[u8]) -> Result<(), Damage> {
+        match header.kind {
             Some(ChunkKind::Modules) => self.modules.append(&mut read_table(payload)?),
             Some(ChunkKind::Measurements) => self.measurements.append(&mut read_table(payload)?),
             Some(ChunkKind::Functions) => self.functions.append(&mut read_table(payload)?),
             Some(ChunkKind::Superblocks) => {
                 let mut superblocks = read_table(payload)?;
+                let paths = self.paths.add(header.generation);
                 superblocks
                     .iter()
-                    .for_each(|superblock| self.paths.add(superblock));
+                    .for_each(|superblock| paths.add(superblock));
                 self.superblocks.append(&mut superblocks);
             }
             _ => {}

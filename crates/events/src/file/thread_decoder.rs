@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::expand::{Expander, RecordKind};
 use crate::id::ThreadId;
 use crate::order::Order;
-use crate::paths::{OwnedPath, PathTable};
+use crate::paths::{Generations, OwnedPath};
 use crate::sink::Sink;
 
 /// A batch is filled until it has this many items; then they go to the sink while they are
@@ -53,7 +53,7 @@ impl ThreadDecoder {
     }
 
     /// Takes the next chunk. A chunk that cannot be unpacked is noted and has no items.
-    pub(crate) fn load(&mut self, header: &ChunkHeader, payload: &[u8], paths: &PathTable) {
+    pub(crate) fn load(&mut self, header: &ChunkHeader, payload: &[u8], paths: &Generations) {
         if header.sequence > self.sequence {
             self.note_missing_chunks(header.sequence - self.sequence, header.start_time);
         }
@@ -61,6 +61,7 @@ impl ThreadDecoder {
         self.expander.restart(header.start_time);
         match decode_chunk(payload, header.counts.words) {
             Ok(chunk) => {
+                let paths = paths.of(header.generation);
                 self.kinds.clear();
                 self.kinds.extend(
                     chunk

@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::chunk::{ChunkHeader, ChunkKind};
 use super::tally::tally;
-use super::writer::Shared;
+use super::writer::{PathGeneration, Shared};
 use crate::codec::{EncodedRecords, Portion};
 use crate::id::ThreadId;
 use crate::order::Order;
@@ -26,10 +26,13 @@ pub struct ThreadEncoder {
     /// The number of the next chunk.
     sequence: u64,
     packed: Vec<u8>,
+    /// What the path ids in the words mean.
+    paths: PathGeneration,
 }
 
 impl ThreadEncoder {
     pub(super) fn new(shared: Arc<Shared>, thread: ThreadId) -> ThreadEncoder {
+        let paths = shared.generation();
         ThreadEncoder {
             shared,
             thread,
@@ -37,6 +40,7 @@ impl ThreadEncoder {
             time: 0,
             sequence: 0,
             packed: Vec::new(),
+            paths,
         }
     }
 
@@ -68,6 +72,16 @@ impl ThreadEncoder {
     pub fn flush(&mut self) {
         if !self.words.is_empty() {
             self.write_chunks(0, false);
+        }
+    }
+
+    /// What is appended from now on names path ids of the generation that has begun last (see
+    /// [`super::TraceWriter::begin_generation`]). Does nothing if it did so before.
+    pub fn enter_generation(&mut self) {
+        let latest = self.shared.generation();
+        if latest.number != self.paths.number {
+            self.flush();
+            self.paths = latest;
         }
     }
 
@@ -115,7 +129,8 @@ impl ThreadEncoder {
         let encoded = encoder.encode(words, portion, &mut self.packed);
         let last = end && (encoded.words == 0 || encoded.words == words.len());
         if encoded.words > 0 || last {
-            let paths = shared.paths.read().unwrap_or_else(PoisonError::into_inner);
+            let paths = &self.paths.table;
+            let paths = paths.read().unwrap_or_else(PoisonError::into_inner);
             let (counts, end_time) =
                 tally(&encoder, encoded, words, &paths, shared.order, self.time);
             drop(paths);
@@ -129,6 +144,7 @@ impl ThreadEncoder {
                 counts,
                 payload_bytes: self.packed.len() as u64,
                 payload_checksum: xxh3_64(&self.packed),
+                generation: self.paths.number,
             };
             shared.write_records(&header, &self.packed);
             self.sequence += 1;

@@ -14,7 +14,7 @@ use super::{
     TraceHeader,
 };
 use crate::id::ThreadId;
-use crate::paths::PathTable;
+use crate::paths::Generations;
 use crate::superblock::Superblock;
 
 /// A trace file, open for reading. Threads may share it.
@@ -139,7 +139,7 @@ impl Trace {
     }
 
     /// The paths of all superblocks.
-    pub(super) fn paths(&self) -> &PathTable {
+    pub(super) fn paths(&self) -> &Generations {
         &self.contents.tables.paths
     }
 

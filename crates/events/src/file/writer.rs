@@ -50,19 +50,45 @@ pub(crate) struct Shared {
     /// Words that were given to a discarding writer.
     discarded_words: AtomicU64,
     dropped_words: AtomicU64,
-    /// The superblocks, for counting what records mean.
-    pub(crate) paths: RwLock<PathTable>,
     /// Definitions that are not in the file yet.
     definitions: Mutex<Pending>,
     /// Encoders that no thread uses at the moment.
     encoders: Mutex<Vec<ChunkEncoder>>,
 }
 
+/// What is defined.
+#[derive(Debug)]
+struct Pending {
+    /// The generation of the superblocks.
+    paths: PathGeneration,
+    /// How many superblocks there were, in all generations.
+    superblock_count: u64,
+    tables: Definitions,
+}
+
+/// What path ids mean from one time to another.
+#[derive(Debug, Clone)]
+pub(super) struct PathGeneration {
+    /// Its number, from 0.
+    pub(super) number: u64,
+    /// The superblocks, for counting what records mean. Kept as long as any thread has words of
+    /// this generation.
+    pub(super) table: Arc<RwLock<PathTable>>,
+}
+
+impl PathGeneration {
+    fn new(number: u64) -> PathGeneration {
+        PathGeneration {
+            number,
+            table: Arc::new(RwLock::new(PathTable::for_counting())),
+        }
+    }
+}
+
 /// Definitions as bytes.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+struct Definitions {
     superblocks: Vec<u8>,
-    superblock_count: u64,
     modules: Vec<u8>,
     functions: Vec<u8>,
     measurements: Vec<u8>,
@@ -118,8 +144,11 @@ impl TraceWriter {
             closed: AtomicBool::new(false),
             discarded_words: AtomicU64::new(0),
             dropped_words: AtomicU64::new(0),
-            paths: RwLock::new(PathTable::for_counting()),
-            definitions: Mutex::new(Pending::default()),
+            definitions: Mutex::new(Pending {
+                paths: PathGeneration::new(0),
+                superblock_count: 0,
+                tables: Definitions::default(),
+            }),
             encoders: Mutex::new(Vec::new()),
         };
         TraceWriter {
@@ -132,35 +161,46 @@ impl TraceWriter {
         let mut pending = lock(&self.shared.definitions);
         pending.superblock_count += 1;
         if self.shared.output.is_some() {
-            superblock.put(&mut pending.superblocks);
+            superblock.put(&mut pending.tables.superblocks);
+            let paths = Arc::clone(&pending.paths.table);
             drop(pending);
-            let mut paths = self
-                .shared
-                .paths
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut paths = paths.write().unwrap_or_else(PoisonError::into_inner);
             paths.add(superblock);
+        }
+    }
+
+    /// All path ids are free to be given out anew: superblocks that are added from now on are of
+    /// a new generation. What a thread has appended, and appends until it calls
+    /// [`ThreadEncoder::enter_generation`], is of an earlier one.
+    pub fn begin_generation(&self) {
+        let shared = &*self.shared;
+        let begin = |pending: &mut Pending| {
+            pending.paths = PathGeneration::new(pending.paths.number + 1);
+        };
+        match &shared.output {
+            None => begin(&mut lock(&shared.definitions)),
+            Some(output) => shared.write_definitions(&mut lock(output), begin),
         }
     }
 
     /// Adds a module.
     pub fn define_module(&self, module: &Module) {
         if self.shared.output.is_some() {
-            module.put(&mut lock(&self.shared.definitions).modules);
+            module.put(&mut lock(&self.shared.definitions).tables.modules);
         }
     }
 
     /// Adds a traced function.
     pub fn define_function(&self, function: &Function) {
         if self.shared.output.is_some() {
-            function.put(&mut lock(&self.shared.definitions).functions);
+            function.put(&mut lock(&self.shared.definitions).tables.functions);
         }
     }
 
     /// Adds a measurement of the observer's.
     pub fn add_measurement(&self, measurement: &Measurement) {
         if self.shared.output.is_some() {
-            measurement.put(&mut lock(&self.shared.definitions).measurements);
+            measurement.put(&mut lock(&self.shared.definitions).tables.measurements);
         }
     }
 
@@ -195,7 +235,7 @@ impl TraceWriter {
             });
         };
         let mut output = lock(output);
-        shared.write_definitions(&mut output);
+        shared.write_definitions(&mut output, |_| {});
         shared.closed.store(true, Ordering::Relaxed);
         output.finish(shared.dropped_words.load(Ordering::Relaxed), superblocks)
     }
@@ -232,7 +272,7 @@ impl Shared {
             self.count_dropped(header.counts.words as usize);
             return;
         }
-        self.write_definitions(&mut output);
+        self.write_definitions(&mut output, |_| {});
         output.write_chunk(header, payload);
         if output.has_failed() {
             self.closed.store(true, Ordering::Relaxed);
@@ -240,17 +280,22 @@ impl Shared {
         }
     }
 
-    fn write_definitions(&self, output: &mut Output) {
+    /// Writes what is defined so far; what is defined after it comes behind `then`.
+    fn write_definitions(&self, output: &mut Output, then: impl FnOnce(&mut Pending)) {
         let mut pending = lock(&self.definitions);
-        let superblocks = std::mem::take(&mut pending.superblocks);
-        let modules = std::mem::take(&mut pending.modules);
-        let functions = std::mem::take(&mut pending.functions);
-        let measurements = std::mem::take(&mut pending.measurements);
+        let generation = pending.paths.number;
+        let tables = std::mem::take(&mut pending.tables);
+        then(&mut pending);
         drop(pending);
-        output.write_table(ChunkKind::Modules, &modules);
-        output.write_table(ChunkKind::Functions, &functions);
-        output.write_table(ChunkKind::Superblocks, &superblocks);
-        output.write_table(ChunkKind::Measurements, &measurements);
+        output.write_table(ChunkKind::Modules, 0, &tables.modules);
+        output.write_table(ChunkKind::Functions, 0, &tables.functions);
+        output.write_table(ChunkKind::Superblocks, generation, &tables.superblocks);
+        output.write_table(ChunkKind::Measurements, 0, &tables.measurements);
+    }
+
+    /// The generation of path ids that superblocks are added to.
+    pub(super) fn generation(&self) -> PathGeneration {
+        lock(&self.definitions).paths.clone()
     }
 
     /// Takes an encoder that is free, or makes one.

@@ -1,7 +1,7 @@
-//! A file of format version 2 stays readable, and means what it meant.
+//! Files of all format versions that are read stay readable, and mean what they meant.
 //!
-//! `UPDATE_GOLDEN=1` writes the file and its meaning anew; that is right only together with
-//! a new format version.
+//! `UPDATE_GOLDEN=1` writes the file of the newest version and its meaning anew; that is right only
+//! together with a new format version.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,9 +30,13 @@ fn meaning(trace: &Trace) -> String {
 
 #[test]
 fn version_2_keeps_its_meaning() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let (path, text_path) = (folder.join("version-2.trace"), folder.join("version-2.txt"));
+    check(2);
+}
+
+#[test]
+fn version_3_keeps_its_meaning() {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let (path, text_path) = files(3);
         let mut runner = TestRunner::deterministic();
         // One that has some of everything.
         let program = loop {
@@ -51,10 +55,22 @@ fn version_2_keeps_its_meaning() {
         let file = fs::File::create(&path).expect("a writable golden folder");
         let writer =
             TraceWriter::with_chunk_words(file, &header(program.order), 200).expect("a trace");
-        write(&program, &writer, 50);
+        write(&program, &writer, 50, Some(60));
         let trace = Trace::open(&path).expect("readable");
         fs::write(&text_path, meaning(&trace)).expect("a writable golden folder");
     }
+    check(3);
+}
+
+/// A trace of this version, and what it means.
+fn files(version: u32) -> (PathBuf, PathBuf) {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let file = |kind| folder.join(format!("version-{version}.{kind}"));
+    (file("trace"), file("txt"))
+}
+
+fn check(version: u32) {
+    let (path, text_path) = files(version);
     let trace = Trace::open(&path).expect("a readable golden file");
     let expected = fs::read_to_string(&text_path).expect("a readable golden file");
     // Not assert_eq, which would print both.

@@ -3,13 +3,77 @@
 use std::fs::File;
 use std::thread;
 
+use proptest::option;
 use proptest::prelude::*;
+use unspool_events::raw::{Header, PATH_IDS, SpecialKind};
+use unspool_events::superblock::Superblock;
 use unspool_events::*;
 
 use crate::model::*;
 
-/// Writes a program's threads in turns, with flushes now and then.
-pub(crate) fn write(program: &Program, writer: &TraceWriter, flush_every: usize) -> Summary {
+/// The ids that a generation gives to the paths: in every second one they are others.
+fn ids_in(superblock: &Superblock, generation: usize) -> PathId {
+    const LAST: u32 = 1 << 20;
+    let first = superblock.first_path.0;
+    PathId(match generation % 2 {
+        0 => first,
+        _ => LAST - first - superblock.paths.len() as u32,
+    })
+}
+
+/// Superblocks and records, whose ids are those of the first generation, in the terms of another.
+fn define(program: &Program, writer: &TraceWriter, generation: usize) {
+    for superblock in &program.superblocks {
+        writer.define_superblock(&Superblock {
+            first_path: ids_in(superblock, generation),
+            ..superblock.clone()
+        });
+    }
+}
+
+fn in_terms_of(words: &[u64], program: &Program, generation: usize) -> Vec<u64> {
+    let new_id = |id: u32| {
+        let paths = |superblock: &&Superblock| {
+            let first = superblock.first_path.0;
+            (first..first + superblock.paths.len() as u32).contains(&id)
+        };
+        let superblock = program
+            .superblocks
+            .iter()
+            .find(paths)
+            .expect("a known path");
+        ids_in(superblock, generation).0 + id - superblock.first_path.0
+    };
+    let mut words = words.to_vec();
+    let mut at = 0;
+    while let Some(&header) = words.get(at) {
+        let (id, count) = match Header::decode(header) {
+            Header::Path { path, words } => (Some(path.0), words),
+            Header::Special {
+                kind: Some(SpecialKind::Partial),
+                argument,
+                words,
+            } => (Some(argument as u32 & (PATH_IDS - 1)), words),
+            Header::Special { words, .. } => (None, words),
+        };
+        if let Some(id) = id {
+            words[at] = header & !u64::from(PATH_IDS - 1) | u64::from(new_id(id));
+        }
+        at += 1 + count;
+    }
+    words
+}
+
+/// Writes a program's threads in turns, with flushes now and then, and with a new generation of
+/// path ids every so many steps: threads enter it one after the other.
+pub(crate) fn write(
+    program: &Program,
+    writer: &TraceWriter,
+    flush_every: usize,
+    generation_steps: Option<usize>,
+) -> Summary {
+    let generation_steps = generation_steps.unwrap_or(usize::MAX);
+    let mut generation = 0;
     let modelled: Vec<Modelled> = (0..program.threads.len())
         .map(|i| program.model(i))
         .collect();
@@ -22,11 +86,20 @@ pub(crate) fn write(program: &Program, writer: &TraceWriter, flush_every: usize)
         .map(|thread| thread.cuts.len())
         .max()
         .unwrap_or(0);
-    for superblock in &program.superblocks {
-        writer.define_superblock(superblock);
-    }
+    define(program, writer, generation);
+    let mut entered = vec![generation; encoders.len()];
     for step in 0..longest {
-        for (thread, encoder) in modelled.iter().zip(&mut encoders) {
+        if step % generation_steps == generation_steps - 1 {
+            generation += 1;
+            writer.begin_generation();
+            define(program, writer, generation);
+        }
+        let threads = modelled.iter().zip(&mut encoders).zip(&mut entered);
+        for (number, ((thread, encoder), entered)) in threads.enumerate() {
+            if step % generation_steps == number {
+                encoder.enter_generation();
+                *entered = generation;
+            }
             let Some(&start) = thread.cuts.get(step) else {
                 continue;
             };
@@ -35,7 +108,7 @@ pub(crate) fn write(program: &Program, writer: &TraceWriter, flush_every: usize)
                 .get(step + 1)
                 .copied()
                 .unwrap_or(thread.words.len());
-            encoder.append(&thread.words[start..end]);
+            encoder.append(&in_terms_of(&thread.words[start..end], program, *entered));
             if step % flush_every == 0 {
                 encoder.flush();
             }
@@ -77,20 +150,25 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn through_a_file(program in any_program(4), chunk_words in 1..400_usize, flush_every in 1..30_usize) {
+    fn through_a_file(
+        program in any_program(4),
+        chunk_words in 1..400_usize,
+        flush_every in 1..30_usize,
+        generation_steps in option::of(5..40_usize),
+    ) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("trace");
         let file = File::create(&path).expect("a file");
         let writer = TraceWriter::with_chunk_words(file, &header(program.order), chunk_words)
             .expect("a trace");
-        let summary = write(&program, &writer, flush_every);
+        let summary = write(&program, &writer, flush_every, generation_steps);
         check_summary(&program, &summary);
 
         let trace = Trace::open(&path).expect("a readable trace");
         prop_assert_eq!(trace.problems(), &[]);
         prop_assert!(trace.is_complete());
         prop_assert_eq!(trace.header(), &header(program.order));
-        prop_assert_eq!(trace.superblocks(), &program.superblocks[..]);
+        prop_assert_eq!(&trace.superblocks()[..program.superblocks.len()], &program.superblocks[..]);
         prop_assert_eq!(trace.summary(), summary);
         for info in trace.threads() {
             let modelled = program.model(info.thread.0 as usize);
@@ -108,7 +186,12 @@ proptest! {
     }
 
     #[test]
-    fn through_a_pipe(program in any_program(4), chunk_words in 1..400_usize, flush_every in 1..30_usize) {
+    fn through_a_pipe(
+        program in any_program(4),
+        chunk_words in 1..400_usize,
+        flush_every in 1..30_usize,
+        generation_steps in option::of(5..40_usize),
+    ) {
         let (reader, sender) = std::io::pipe().expect("a pipe");
         let file = File::from(std::os::fd::OwnedFd::from(sender));
         let (recorder, summary, problems, written) = thread::scope(|scope| {
@@ -121,7 +204,7 @@ proptest! {
             });
             let writer = TraceWriter::with_chunk_words(file, &header(program.order), chunk_words)
                 .expect("a trace");
-            let written = write(&program, &writer, flush_every);
+            let written = write(&program, &writer, flush_every, generation_steps);
             drop(writer);
             let (recorder, summary, problems) = reading.join().expect("no panic");
             (recorder, summary, problems, written)
@@ -148,7 +231,7 @@ fn the_naive_merge_notices_a_wrong_order() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("trace");
     let writer = TraceWriter::create(&path, &header(program.order)).expect("a trace");
-    write(&program, &writer, 1);
+    write(&program, &writer, 1, None);
     let trace = Trace::open(&path).expect("a readable trace");
     let mut merged = Recorder::default();
     trace.merged().deliver(&mut merged);
