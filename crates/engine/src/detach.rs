@@ -49,7 +49,9 @@ use crate::descriptors::{Headroom, move_away};
 use crate::finish;
 use crate::process::Process;
 use crate::signals::STOP;
+use crate::syscalls::SYSCALL_LENGTH;
 use crate::thread::{Place, Thread};
+use crate::trace::{self, Reached};
 
 /// What a thread keeps for this.
 #[derive(Debug, Default)]
@@ -81,13 +83,18 @@ enum Cause {
     AsksForTracer,
     /// Somebody has asked for it.
     Asked,
+    /// What is recorded of it can go no further.
+    RecordingEnds(Reached),
 }
 
 impl Cause {
-    fn describe(self) -> &'static str {
+    fn describe(self) -> String {
         match self {
-            Cause::AsksForTracer => " asks to be traced and",
-            Cause::Asked => "",
+            Cause::AsksForTracer => " asks to be traced and".to_owned(),
+            Cause::Asked => String::new(),
+            Cause::RecordingEnds(reached) => {
+                format!(": the recording ends here, because {reached}; it")
+            }
         }
     }
 }
@@ -168,6 +175,22 @@ fn open_answer() -> Option<(File, bool)> {
     let file = OpenOptions::new().write(true).open(path).ok()?;
     let file = File::from(move_away(OwnedFd::from(file)));
     Some((file, answer & STOP_AFTERWARDS != 0))
+}
+
+/// A thread cannot be started, because the trace could not name it: the recording ends, and the
+/// process goes on natively, with the call that is to start the thread. Returns what the call
+/// returns if it cannot be let go.
+pub(crate) fn end_recording(thread: &mut Thread, reached: Reached) -> i64 {
+    thread.set_pc(thread.pc() - SYSCALL_LENGTH);
+    trace::note_end(Some(reached));
+    let refusal = let_go(thread, Cause::RecordingEnds(reached));
+    trace::note_end(None);
+    thread.set_pc(thread.pc() + SYSCALL_LENGTH);
+    finish::say(&format!(
+        "unspool: process {} gets no further thread: {reached}, and it cannot be let go: {refusal}",
+        std::process::id()
+    ));
+    -i64::from(libc::EAGAIN)
 }
 
 /// Lets the process go. The thread is at a safe point. Returns only if that cannot be done.

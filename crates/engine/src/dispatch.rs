@@ -54,6 +54,9 @@ pub fn run(thread: &mut Thread) -> i32 {
         }
         let (target, resume) = entry.take().unwrap_or_else(|| {
             flush::enter(thread);
+            if trace::wants_all_outside() {
+                flush::flush(process, thread);
+            }
             (enter_at(process, thread), Resume::Entry)
         });
         if thread.is_stepped() && resume == Resume::Entry {

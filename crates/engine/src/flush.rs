@@ -55,6 +55,7 @@ pub fn enter(thread: &mut Thread) {
         inside(thread).store(INSIDE, Ordering::SeqCst);
         race_windows::widen();
         if may_enter() && debug::may_enter(thread) {
+            trace::enters(thread);
             return;
         }
         leave(thread);
@@ -65,6 +66,7 @@ pub fn enter(thread: &mut Thread) {
 
 /// The thread is outside: nothing it holds refers to the cache.
 pub fn leave(thread: &mut Thread) {
+    trace::goes_outside(thread);
     inside(thread).store(OUTSIDE, Ordering::SeqCst);
 }
 
@@ -155,6 +157,7 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
             let is_inside = |state, _| state != OUTSIDE;
             !somebody(process, round % ROUNDS_BETWEEN_REQUESTS == 1, is_inside)
         });
+        trace::all_outside(thread);
         {
             let mut code = process.code();
             if NO_TABLE.swap(false, Ordering::SeqCst) {

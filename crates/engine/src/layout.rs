@@ -171,6 +171,19 @@ pub(crate) fn populate(range: Range<u64>) {
     }
 }
 
+/// Makes private memory of the engine's own zero again. False: the kernel does not do that.
+pub(crate) fn discard(range: Range<u64>) -> bool {
+    /// Also where the program has had all memory locked (Linux 5.18).
+    const MADV_DONTNEED_LOCKED: libc::c_int = 24;
+    [libc::MADV_DONTNEED, MADV_DONTNEED_LOCKED]
+        .into_iter()
+        .any(|advice| {
+            let size = (range.end - range.start) as usize;
+            // SAFETY: the caller's own memory, in which nothing else lies.
+            unsafe { libc::madvise(range.start as *mut libc::c_void, size, advice) == 0 }
+        })
+}
+
 /// Changes how whole pages are protected: `mprotect`.
 ///
 /// The C library's function passes the protection on as it gets it, with whatever the caller

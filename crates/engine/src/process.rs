@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::cache::Cache;
 use crate::gates::{Gates, VectorState};
@@ -103,6 +103,30 @@ pub struct ThreadHandle {
 
 // SAFETY: the pointer is used only under the lock of the list, while its thread is alive.
 unsafe impl Send for ThreadHandle {}
+
+impl Facts {
+    /// The number of a new thread, and as many bits of it as fit where threads have numbers. They
+    /// begin anew after the last one, without those that threads still have.
+    pub(crate) fn number_thread(&self) -> (u64, u32) {
+        loop {
+            let number = self.next_thread.fetch_add(1, Ordering::Relaxed);
+            let short = number as u32;
+            if number <= u64::from(u32::MAX) || !self.has_thread(short) {
+                return (number, short);
+            }
+        }
+    }
+
+    fn has_thread(&self, number: u32) -> bool {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        // The first thread's is never given out again, for it stands for that.
+        number == 0
+            || threads.iter().any(|handle| {
+                // SAFETY: the thread lives while it is listed; its number does not change.
+                unsafe { (*handle.thread).number == number }
+            })
+    }
+}
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
 

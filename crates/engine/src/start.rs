@@ -56,6 +56,9 @@ pub enum StartError {
     /// Address space for the owners of cache lines is not to be had.
     #[error("cannot reserve {} TB of address space for line-atomic order, from {:#x} on", layout::OWNER_WORDS_END / 1_000_000_000_000 + 1, layout::OWNER_WORDS)]
     ReserveOwners(#[source] std::io::Error),
+    /// The tests have asked for ceilings that there are not.
+    #[error("cannot lower what a trace can tell apart")]
+    Ceilings(#[source] std::io::Error),
     /// What the program and line-atomic order need of the address space is the same.
     #[error(
         "the program uses the {0} sanitizer, whose shadow memory lies where line-atomic order keeps its owner words"

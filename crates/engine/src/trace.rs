@@ -5,6 +5,7 @@
 //! vocabulary of [`unspool_events`].
 
 mod buffer;
+mod ceilings;
 mod functions;
 mod hooks;
 mod ownership;
@@ -42,13 +43,15 @@ use crate::warmth::Arrival;
 use crate::warmth::Warmth;
 
 pub(crate) use buffer::{buffer_fault, empty_buffer, is_between_rounds, leave_midway};
+use ceilings::Ceilings;
+pub(crate) use ceilings::{Reached, note_end};
 pub(crate) use functions::function;
 pub(crate) use hooks::{
-    after_fork, annotation, before_fork, begin_again, begin_wait, context_change, end_wait, event,
-    finish, forked, interrupted, memory_written, service, starts_again, system_call_entry,
-    system_call_exit, system_call_left, thread_created, thread_ends, thread_not_started,
-    thread_parks, thread_pointer_changed, thread_starts, translations_gone, vfork_child_leaves,
-    vfork_child_starts,
+    Birth, after_fork, all_outside, annotation, before_fork, begin_again, begin_wait,
+    context_change, end_wait, enters, event, finish, forked, goes_outside, interrupted,
+    memory_written, service, starts_again, system_call_entry, system_call_exit, system_call_left,
+    thread_created, thread_ends, thread_not_started, thread_parks, thread_pointer_changed,
+    thread_starts, translations_gone, vfork_child_leaves, vfork_child_starts, wants_all_outside,
 };
 pub use ownership::LineLayout;
 pub(crate) use ownership::{
@@ -67,6 +70,11 @@ pub struct Tracer {
     /// The descriptor of the file; -1 for none.
     file: AtomicI32,
     next_path: AtomicU32,
+    /// The generation of path ids, counted from the start of the file.
+    generation: AtomicU32,
+    ceilings: Ceilings,
+    /// What has brought the recording to its end; 0 for nothing.
+    end: AtomicU32,
     fragments: Mutex<Vec<FragmentTrace>>,
     value_services: Mutex<Vec<values::ValueService>>,
     tickets: Tickets,
@@ -166,6 +174,9 @@ impl Tickets {
     }
 }
 
+/// More paths than a superblock can have.
+const MOST_PATHS: u32 = 1024;
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -186,7 +197,9 @@ impl Tracer {
         };
         let header = header(plan, program, loaded);
         let (writer, file) = open(plan, &header, plan.child)?;
-        let ownership = ownership::Ownership::reserve(plan).map_err(StartError::ReserveOwners)?;
+        let ceilings = Ceilings::from_environment().map_err(StartError::Ceilings)?;
+        let ownership =
+            ownership::Ownership::reserve(plan, &ceilings).map_err(StartError::ReserveOwners)?;
         let tracer = Tracer {
             plan: plan.clone(),
             header,
@@ -194,6 +207,9 @@ impl Tracer {
             writer: Mutex::new(writer),
             file: AtomicI32::new(file),
             next_path: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
+            ceilings,
+            end: AtomicU32::new(0),
             fragments: Mutex::new(Vec::new()),
             value_services: Mutex::new(Vec::new()),
             tickets: Tickets::reserve().map_err(StartError::Reserve)?,
@@ -268,17 +284,27 @@ impl Tracer {
         PathId(self.next_path.load(Ordering::Relaxed))
     }
 
+    /// Whether there may be too few path ids for another superblock. They are given out anew when
+    /// the code cache has been emptied.
+    fn has_named_all(&self) -> bool {
+        let used = self.next_path.load(Ordering::Relaxed);
+        used > self.ceilings.path_ids.saturating_sub(MOST_PATHS)
+    }
+
+    /// No translation is left. Path ids begin anew where many are used: what they have named until
+    /// now each thread still says of its own records.
+    fn begin_generation(&self) {
+        if self.next_path.load(Ordering::Relaxed) > self.ceilings.path_ids / 2 {
+            lock(&self.writer).begin_generation();
+            self.next_path.store(0, Ordering::Relaxed);
+            self.generation.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
     /// Makes a superblock known. Called under the lock of the cache, before its code can run.
     pub(crate) fn define(&self, superblock: &Superblock) {
-        let used = self
-            .next_path
+        self.next_path
             .fetch_add(superblock.paths.len() as u32, Ordering::Relaxed);
-        if used + superblock.paths.len() as u32 + 1024 > unspool_events::raw::PATH_IDS {
-            crate::finish::fatal(
-                "the program has more code paths than a trace can name\n\
-                 help: trace less of it, for instance with --children=leave",
-            );
-        }
         lock(&self.writer).define_superblock(superblock);
     }
 
@@ -344,6 +370,7 @@ impl Tracer {
             ..self.header.clone()
         };
         self.next_path.store(0, Ordering::Relaxed);
+        self.generation.store(0, Ordering::SeqCst);
         lock(&self.fragments).clear();
         lock(&self.value_services).clear();
         *lock(&self.modules) = 0;
@@ -558,5 +585,8 @@ pub(crate) fn translate(
     source: &Source,
     pc: u64,
 ) -> Result<(), CacheFull> {
+    if tracer.has_named_all() {
+        return Err(CacheFull);
+    }
     crate::translate::traced::translate(tracer, cache, source, pc)
 }

@@ -53,7 +53,7 @@ pub struct Information {
 }
 
 /// The totals of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Totals {
     /// Threads.
     pub threads: u64,
@@ -81,6 +81,12 @@ pub struct Totals {
     pub translated_code_bytes: Option<u64>,
     /// How often the code cache was full and started anew.
     pub code_cache_flushes: Option<u64>,
+    /// How often path ids began anew, because many had been used.
+    pub path_ids_begun_anew: Option<u64>,
+    /// How often the epochs of read-shared lines began anew.
+    pub epochs_begun_anew: Option<u64>,
+    /// Why the recording ended before the program did; nothing where it did not.
+    pub ended_early: Option<String>,
     /// The trace buffers of all threads, at their greatest.
     pub buffer_bytes: Option<u64>,
     /// Processor time of the observed run.

@@ -14,6 +14,7 @@ mod detach;
 mod elements;
 mod guest_programs;
 mod instructions;
+mod long_runs;
 mod memory_limits;
 mod new_tool;
 mod observer;
@@ -45,6 +46,7 @@ fn main() {
     trials.extend(guest_programs::trials());
     trials.extend(programs::trials());
     trials.extend(instructions::trials());
+    trials.extend(long_runs::trials());
     trials.extend(elements::trials());
     trials.extend(order::trials());
     trials.extend(close_clocks::trials());

@@ -127,7 +127,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// A proof that never fails proves nothing.
-fn must_fail_once(
+pub(crate) fn must_fail_once(
     turns: usize,
     mut fails: impl FnMut() -> Result<bool, Verdict>,
 ) -> Result<(), Verdict> {

@@ -24,7 +24,7 @@ use crate::process::Process;
 use crate::seccomp::install::catch_up;
 use crate::signals::open;
 use crate::thread::{Place, Thread};
-use crate::{dispatch, finish, start, trace};
+use crate::{detach, dispatch, finish, start, trace};
 
 /// What parent, child and lender share.
 struct Beside {
@@ -53,14 +53,17 @@ struct Loan {
 
 /// Starts the child. Returns its id, or minus an errno.
 pub(super) fn start(process: &'static Process, thread: &mut Thread, request: Request) -> i64 {
-    let number = process.next_thread.fetch_add(1, Ordering::Relaxed) as u32;
+    let (count, number) = process.number_thread();
     let is_thread = request.has(libc::CLONE_THREAD);
-    trace::thread_created(thread, number);
+    let birth = match trace::thread_created(thread, count) {
+        Ok(birth) => birth,
+        Err(reached) => return detach::end_recording(thread, reached),
+    };
     if is_thread {
         process.thread_count.fetch_add(1, Ordering::AcqRel);
     }
     crate::signals::block_all();
-    let result = make(process, thread, request, number);
+    let result = make(process, thread, request, number, birth);
     if result < 0 {
         if is_thread {
             process.thread_count.fetch_sub(1, Ordering::AcqRel);
@@ -71,11 +74,23 @@ pub(super) fn start(process: &'static Process, thread: &mut Thread, request: Req
     result
 }
 
-fn make(process: &'static Process, thread: &Thread, request: Request, number: u32) -> i64 {
+fn make(
+    process: &'static Process,
+    thread: &Thread,
+    request: Request,
+    number: u32,
+    birth: trace::Birth,
+) -> i64 {
     let (announce, announced) = sync_channel(1);
     let beside = Arc::new(Beside {
         process,
-        seed: Mutex::new(Some(Seed::new(process, thread, request.clone(), number))),
+        seed: Mutex::new(Some(Seed::new(
+            process,
+            thread,
+            request.clone(),
+            number,
+            birth,
+        ))),
         relation: Relation::new(thread, &request),
         is_thread: request.has(libc::CLONE_THREAD),
         parent_waits: request.has(libc::CLONE_VFORK),
@@ -220,7 +235,7 @@ unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
     if seed.request.clears_handlers() {
         thread.actions.forget_handlers();
     }
-    trace::thread_starts(&mut thread, Some(seed.parent));
+    trace::thread_starts(&mut thread, Some(seed.birth));
     crate::instrument::thread_starts(&thread);
     if beside.is_thread {
         crate::debug::thread_starts(&thread);

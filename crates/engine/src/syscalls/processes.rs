@@ -14,7 +14,7 @@ use crate::seccomp::{ThreadFilters, install::catch_up};
 use crate::signals::{actions, open};
 use crate::slots::Slots;
 use crate::thread::{Place, Thread};
-use crate::{dispatch, guarded, start, trace};
+use crate::{detach, dispatch, guarded, start, trace};
 
 /// `clone`, `clone3`, `fork` and `vfork`.
 #[inline(never)]
@@ -54,7 +54,7 @@ pub(super) struct Seed {
     number: u32,
     pub(super) request: Request,
     pub(super) actions: Arc<actions::Actions>,
-    pub(super) parent: u32,
+    pub(super) birth: trace::Birth,
     /// The namespace of the parent.
     pub(super) namespace: u32,
     /// What judges the parent's calls.
@@ -66,7 +66,13 @@ unsafe impl Send for Seed {}
 
 impl Seed {
     /// The state of a thread that is like `thread`, as far as the request wants it so.
-    pub(super) fn new(process: &Process, thread: &Thread, request: Request, number: u32) -> Seed {
+    pub(super) fn new(
+        process: &Process,
+        thread: &Thread,
+        request: Request,
+        number: u32,
+        birth: trace::Birth,
+    ) -> Seed {
         // SAFETY: the slots belong to this thread, which is out of the cache.
         let own: &Slots = unsafe { &*thread.slots };
         let mut registers = own.registers;
@@ -90,7 +96,7 @@ impl Seed {
             actions: actions_of_child(thread, &request),
             request,
             namespace: thread.namespace,
-            parent: thread.number,
+            birth,
             filters: Arc::clone(&thread.filters),
         }
     }
@@ -125,9 +131,12 @@ pub(super) fn actions_of_child(thread: &Thread, request: &Request) -> Arc<action
 }
 
 fn new_thread(process: &'static Process, thread: &mut Thread, request: Request) -> i64 {
-    let number = process.next_thread.fetch_add(1, Ordering::Relaxed) as u32;
-    let seed = Seed::new(process, thread, request, number);
-    trace::thread_created(thread, number);
+    let (count, number) = process.number_thread();
+    let birth = match trace::thread_created(thread, count) {
+        Ok(birth) => birth,
+        Err(reached) => return detach::end_recording(thread, reached),
+    };
+    let seed = Seed::new(process, thread, request, number, birth);
     process.thread_count.fetch_add(1, Ordering::AcqRel);
     let (announce, announced) = std::sync::mpsc::sync_channel(1);
     // The new thread must not take signals before it is ready for them.
@@ -157,7 +166,7 @@ fn run_thread(
     Thread::set_current(&mut thread);
     list(process, &mut thread);
     catch_up(process, &thread, &seed.filters);
-    trace::thread_starts(&mut thread, Some(seed.parent));
+    trace::thread_starts(&mut thread, Some(seed.birth));
     crate::instrument::thread_starts(&thread);
     crate::debug::thread_starts(&thread);
     let tid = thread.tid;

@@ -67,6 +67,7 @@ pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     unsafe {
         saved.buffer = (*thread.slots).buffer;
         saved.clock = (*thread.slots).clock;
+        saved.shared_seen = (*thread.slots).shared_seen;
         saved.counters = (*thread.slots).counters;
         saved.buffers = (*thread.slots).buffers;
         saved.activations = (*thread.slots).activations;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use unspool_events::{Event, SyncOperation, ThreadId};
 
 use super::thread_trace::ThreadTrace;
-use super::{Tracer, lock, summary, values};
+use super::{Reached, Tracer, lock, summary, values};
 use crate::cache::Exit;
 use crate::effects::{Completeness, memory_effects};
 use crate::emit::gpr;
@@ -33,13 +33,22 @@ pub(crate) fn event(thread: &mut Thread, event: &Event) {
     }
 }
 
+/// What a thread knows of the one that has started it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Birth {
+    parent: u32,
+    /// The parent's time.
+    after: u64,
+}
+
 /// The thread is about to run its first instruction.
-pub(crate) fn thread_starts(thread: &mut Thread, parent: Option<u32>) {
+pub(crate) fn thread_starts(thread: &mut Thread, birth: Option<Birth>) {
     let Some(tracer) = tracer() else { return };
+    let parent = birth.map(|birth| birth.parent);
     let mut trace = ThreadTrace::new(tracer, ThreadId(thread.number), thread.slots);
     trace.standing = tracer.skew.begin(thread);
     thread.trace = Box::into_raw(trace);
-    tracer.adopt(thread, parent);
+    tracer.adopt(thread, birth.map(|birth| birth.after));
     let start = Event::ThreadStart {
         os_thread: thread.tid as u32,
         parent: parent.map(ThreadId),
@@ -115,25 +124,33 @@ pub(crate) fn thread_pointer_changed(thread: &mut Thread, address: u64) {
     event(thread, &Event::ThreadPointer { address });
 }
 
-/// The thread is about to create another one.
-pub(crate) fn thread_created(thread: &mut Thread, number: u32) {
+/// The thread is about to create another one, which this is to be given to. Fails where the trace
+/// has come to its end.
+pub(crate) fn thread_created(thread: &mut Thread, number: u64) -> Result<Birth, Reached> {
+    let parent = thread.number;
+    let Some((tracer, _)) = of(thread) else {
+        return Ok(Birth { parent, after: 0 });
+    };
+    if number >= u64::from(tracer.ceilings.thread_numbers) {
+        return Err(Reached::ThreadNumbers);
+    }
+    tracer.expect_thread()?;
     let create = Event::Sync {
         operation: SyncOperation::ThreadCreate,
-        object: u64::from(number),
+        object: number,
     };
     event(thread, &create);
-    if let Some(tracer) = tracer() {
-        tracer.begin_sharing();
-        // The new thread's time begins after this event.
-        tracer.enter_safe(thread);
-    }
+    tracer.begin_sharing();
+    // The new thread's time begins after this event.
+    let after = tracer.enter_safe(thread);
+    Ok(Birth { parent, after })
 }
 
 /// The thread whose creation is in the trace could not be started: its stream is empty, so
 /// that readers do not wait for it.
 pub(crate) fn thread_not_started(number: u32) {
     if let Some(tracer) = tracer() {
-        tracer.abandon(number);
+        tracer.abandon();
         let encoder = lock(&tracer.writer).thread(ThreadId(number));
         encoder.finish();
     }
@@ -176,12 +193,45 @@ pub(crate) fn end_wait(thread: &mut Thread) {
     }
 }
 
+/// The thread is in the code cache from now on, or looks for its way there.
+pub(crate) fn enters(thread: &mut Thread) {
+    let Some((tracer, trace)) = of(thread) else {
+        return;
+    };
+    tracer.pass_barrier(thread, trace);
+    let generation = tracer.generation.load(Ordering::SeqCst);
+    if generation != trace.generation {
+        trace.generation = generation;
+        trace.enter_generation();
+    }
+}
+
+/// The thread has come out of the code cache.
+pub(crate) fn goes_outside(thread: &mut Thread) {
+    if let Some((tracer, trace)) = of(thread) {
+        tracer.show_outside(trace);
+    }
+}
+
+/// Whether all threads are to come out of the code cache.
+pub(crate) fn wants_all_outside() -> bool {
+    tracer().is_some_and(Tracer::wants_to_meet)
+}
+
+/// All threads are outside the code cache, and stay there meanwhile.
+pub(crate) fn all_outside(thread: &mut Thread) {
+    if let Some((tracer, _)) = of(thread) {
+        tracer.meet(thread);
+    }
+}
+
 /// No translation is left that refers to what the trace knows of fragments.
 pub(crate) fn translations_gone() {
     if let Some(tracer) = tracer() {
         lock(&tracer.fragments).clear();
         lock(&tracer.value_services).clear();
         tracer.ownership.forget_sites();
+        tracer.begin_generation();
     }
 }
 
@@ -425,7 +475,7 @@ pub(crate) fn after_fork(thread: &mut Thread, child: i64) {
     std::mem::forget(parents.encoder.take());
     drop(parents);
     tracer.start_child();
-    tracer.forget_others();
+    tracer.forget_owners(true);
     tracer.skew.forget_others();
     Process::get().code().cache.clear(tracer.arrival());
     thread_starts(thread, None);
@@ -439,7 +489,7 @@ pub(crate) fn after_fork(thread: &mut Thread, child: i64) {
 pub(crate) fn begin_again(thread: &mut Thread) {
     let Some(tracer) = tracer() else { return };
     tracer.start_child();
-    tracer.forget_others();
+    tracer.forget_owners(false);
     tracer.skew.forget_others();
     Process::get().code().cache.clear(tracer.arrival());
     starts_again(thread);

@@ -6,7 +6,7 @@
 //! | word | state |
 //! |---|---|
 //! | 0 | nobody has touched the line |
-//! | t + 1 | exclusive to thread t |
+//! | t + 1 | exclusive to the thread with index t |
 //! | 2³⁰ + t + 1 | in transit to thread t |
 //! | 2³² − 1 − e | read-shared since epoch e |
 //!
@@ -17,12 +17,16 @@
 //! owner's time is stamped past it.
 //! A thread that waits is itself safe, so there is no deadlock; if lines were taken from it
 //! meanwhile, it leaves its superblock and checks everything anew.
+//!
+//! Nothing of this runs out: see [`indexes`] for threads and [`barrier`] for epochs.
 
 mod acquire;
+mod barrier;
 mod brief;
 mod clock;
 mod extents;
 mod history;
+mod indexes;
 mod serve;
 mod threads;
 mod words;
@@ -32,12 +36,15 @@ pub(crate) use self::words::{OwnerFault, owner_fault};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 pub(super) use self::acquire::Run;
+use self::barrier::Barrier;
 pub(crate) use self::brief::acquire_lines;
 pub(crate) use self::clock::TIME_PER_BYTE;
 use self::history::{Histories, History};
+use self::indexes::Indexes;
 pub(super) use self::serve::{own, serve};
 pub(super) use self::threads::ask_to_show;
 use super::Tracer;
+use super::ceilings::Ceilings;
 use crate::layout;
 use crate::plan::TracePlan;
 use crate::process::Process;
@@ -50,8 +57,10 @@ const POLL: u32 = SERVICE_BIT | 0x7fff_ffff;
 
 const TRANSIT: u32 = 1 << 30;
 const SHARED: u32 = 1 << 31;
-/// The most threads that a trace can tell apart.
-const MOST_THREADS: u64 = 1 << 20;
+/// The most threads at one time that a trace can tell apart.
+pub(super) const MOST_THREADS: u64 = 1 << 20;
+/// The most transitions to read-shared that can be told apart.
+pub(super) const MOST_EPOCHS: u32 = SHARED - 2;
 /// More places where owners are checked than the code cache has room for.
 const MOST_SITES: u64 = layout::CACHE_SIZE / 2 / 64;
 const ADDRESS_BITS: u32 = 47;
@@ -81,6 +90,8 @@ pub(crate) struct Public {
     pub(crate) clock: AtomicU64,
     /// Address of the thread's poll slot; 0 once it has ended.
     poll: AtomicU64,
+    /// Threads that may be using that address.
+    asking: AtomicU64,
 }
 
 /// The owners of all lines.
@@ -89,11 +100,13 @@ pub(super) struct Ownership {
     layout: LineLayout,
     /// Address of the array of [`Public`].
     threads: u64,
-    thread_count: AtomicU64,
+    indexes: Indexes,
     /// Whether translated code checks owners: not before there is a second thread.
     checking: AtomicBool,
     /// Read-shared epochs begun.
     epoch: AtomicU32,
+    most_epochs: u32,
+    barrier: Barrier,
     /// Not less than the time of any transition to read-shared.
     shared_clock: AtomicU64,
     histories: Histories,
@@ -104,7 +117,7 @@ pub(super) struct Ownership {
 }
 
 impl Ownership {
-    pub(super) fn reserve(plan: &TracePlan) -> std::io::Result<Ownership> {
+    pub(super) fn reserve(plan: &TracePlan, ceilings: &Ceilings) -> std::io::Result<Ownership> {
         const HASHED_WORDS: u64 = 1 << 20;
         const MOST_HASHED_WORDS: u64 = 1 << 24;
         const SMALLEST_DIRECT: u32 = 64;
@@ -118,7 +131,7 @@ impl Ownership {
         let words = words.min(MOST_HASHED_WORDS);
         let low_end = layout::OWNER_WORDS + ((layout::LIBRARY_END >> 6) << 2);
         debug_assert_eq!(low_end, layout::BRANCH_TABLE);
-        let (mut threads, mut sites) = (0, 0);
+        let (mut threads, mut sites, mut most_threads) = (0, 0, 0);
         if plan.order == unspool_events::Order::LineAtomic {
             let below = layout::OWNER_WORDS..low_end;
             let start = layout::BRANCH_TABLE + layout::BRANCH_TABLE_SIZE;
@@ -128,6 +141,7 @@ impl Ownership {
             } else {
                 vec![below, start..end]
             })?;
+            most_threads = ceilings.threads;
             threads = map_anywhere(MOST_THREADS * size_of::<Public>() as u64)?;
             sites = map_anywhere(MOST_SITES * size_of::<CheckSite>() as u64)?;
         }
@@ -137,9 +151,11 @@ impl Ownership {
                 mask: hashed.then_some(words as u32 - 1),
             },
             threads,
-            thread_count: AtomicU64::new(0),
+            indexes: Indexes::new(most_threads),
             checking: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
+            most_epochs: ceilings.epochs,
+            barrier: Barrier::default(),
             shared_clock: AtomicU64::new(0),
             histories: Histories::new(),
             sites,
@@ -160,15 +176,20 @@ impl Ownership {
         self.checking.load(Ordering::Relaxed)
     }
 
-    fn public(&self, thread: u32) -> &Public {
-        if u64::from(thread) >= MOST_THREADS {
-            crate::finish::fatal(
-                "the program starts more threads than a trace in line-atomic order can tell apart",
-            );
-        }
+    /// What the thread with an index shows.
+    fn public(&self, index: u32) -> &Public {
+        assert!(u64::from(index) < MOST_THREADS && self.is_on());
         // SAFETY: the array is mapped for the life of the process and has MOST_THREADS
         // elements, all of atomics.
-        unsafe { &*(self.threads as *const Public).add(thread as usize) }
+        unsafe { &*(self.threads as *const Public).add(index as usize) }
+    }
+
+    /// A time behind which no thread had recorded anything when it last went out of the cache.
+    fn latest_time(&self) -> u64 {
+        let clock = |index| self.public(index).clock.load(Ordering::SeqCst);
+        let live = self.indexes.taken().map(clock).max().unwrap_or(0);
+        live.max(self.indexes.ended())
+            .max(self.shared_clock.load(Ordering::SeqCst))
     }
 
     fn word(&self, line: u64) -> &AtomicU32 {

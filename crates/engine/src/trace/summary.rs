@@ -99,6 +99,15 @@ fn measurements(
         ("processor_ns", nanoseconds(cost.processor)),
         ("wall_ns", nanoseconds(cost.wall)),
     ];
+    let times = [
+        (
+            "path_ids_begun_anew",
+            u64::from(tracer.generation.load(Ordering::Relaxed)),
+        ),
+        ("epochs_begun_anew", tracer.epochs_begun_anew()),
+    ];
+    measurements.extend(times.into_iter().filter(|&(_, times)| times != 0));
+    measurements.extend(tracer.end_reached());
     if let Some(native) = native {
         measurements.push(("native_processor_ns", nanoseconds(native.processor)));
         measurements.push(("native_wall_ns", nanoseconds(native.wall)));

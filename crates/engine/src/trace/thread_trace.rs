@@ -1,6 +1,7 @@
 //! The trace of one thread.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use unspool_events::{Event, Order, ThreadEncoder, ThreadId};
 
@@ -36,6 +37,12 @@ pub struct ThreadTrace {
     pub(super) standing: Option<Arc<super::skew::Standing>>,
     /// Whether lines of the superblock in the making have been lost to others.
     pub(super) lost: bool,
+    /// By which index the owner words know the thread.
+    pub(super) index: u32,
+    /// How many moments that all threads have in common it has passed.
+    pub(super) barriers: u64,
+    /// The generation of path ids that its records name.
+    pub(super) generation: u32,
     /// The lines it took last.
     pub(super) run: super::ownership::Run,
 }
@@ -72,6 +79,8 @@ impl ThreadTrace {
             }
             base
         };
+        // Before the encoder's, which is not to be the older one.
+        let generation = tracer.generation.load(Ordering::SeqCst);
         let encoder = lock(&tracer.writer).thread(thread);
         let mut trace = Box::new(ThreadTrace {
             encoder: Some(encoder),
@@ -85,6 +94,9 @@ impl ThreadTrace {
             reached: 0,
             standing: None,
             lost: false,
+            index: 0,
+            barriers: 0,
+            generation,
             run: super::ownership::Run::default(),
         });
         trace.set_position(base);
@@ -127,6 +139,13 @@ impl ThreadTrace {
     /// Gives words to the encoder.
     pub(super) fn encode(&mut self, words: &[u64]) {
         self.write(|encoder| encoder.append(words));
+    }
+
+    /// What comes from now on names path ids of the latest generation. The thread is out of the
+    /// cache.
+    pub(super) fn enter_generation(&mut self) {
+        self.empty();
+        self.write(ThreadEncoder::enter_generation);
     }
 
     /// Ends the chunk.

@@ -89,6 +89,18 @@ impl Information {
     }
 }
 
+/// Measurements that say why a recording ended early: the number of what was too much for it.
+const ENDINGS: [(&str, &str); 2] = [
+    (
+        "ended_at_threads",
+        "the program wanted more threads at one time than",
+    ),
+    (
+        "ended_at_thread_numbers",
+        "the program wanted more threads one after the other than",
+    ),
+];
+
 fn totals(trace: &Trace, threads: &[ThreadInfo]) -> Totals {
     let summary = trace.summary();
     let measured = |name: &str| {
@@ -112,6 +124,11 @@ fn totals(trace: &Trace, threads: &[ThreadInfo]) -> Totals {
             .then(|| summary.file_bytes as f64 / summary.accesses as f64),
         translated_code_bytes: measured("translated_code_bytes"),
         code_cache_flushes: measured("code_cache_flushes"),
+        path_ids_begun_anew: measured("path_ids_begun_anew"),
+        epochs_begun_anew: measured("epochs_begun_anew"),
+        ended_early: ENDINGS
+            .iter()
+            .find_map(|&(name, why)| measured(name).map(|most| format!("{why} {most}"))),
         buffer_bytes: measured("buffer_bytes"),
         processor_ns,
         wall_ns: measured("wall_ns"),

@@ -127,6 +127,9 @@ fn write_measurements(out: &mut Formatter<'_>, totals: &Totals) -> Result {
     if let Some(flushes) = totals.code_cache_flushes.filter(|&flushes| flushes > 0) {
         line(out, "cache flushes", grouped(flushes))?;
     }
+    if let Some(why) = &totals.ended_early {
+        line(out, "ended early", why)?;
+    }
     let seconds = |ns: u64| ns as f64 / 1e9;
     if let (Some(processor), Some(wall)) = (totals.processor_ns, totals.wall_ns) {
         let (processor, wall) = (seconds(processor), seconds(wall));

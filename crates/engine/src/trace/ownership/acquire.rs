@@ -41,6 +41,8 @@ impl Run {
 pub(super) struct Acquisition<'a> {
     tracer: &'a Tracer,
     pub(super) thread: &'a mut Thread,
+    /// By which index the owner words know it.
+    index: u32,
     /// No line of this thread's has a later time.
     bound: u64,
     /// The least time that the instruction may have.
@@ -54,9 +56,12 @@ pub(super) struct Acquisition<'a> {
 impl<'a> Acquisition<'a> {
     /// `bound`: no line of the thread's has a later time.
     pub(super) fn new(tracer: &'a Tracer, thread: &'a mut Thread, bound: u64) -> Acquisition<'a> {
+        // SAFETY: the trace belongs to this thread, or to its parent that waits.
+        let index = unsafe { (*thread.trace).index };
         Acquisition {
             tracer,
             thread,
+            index,
             bound,
             least: 0,
             lost: false,
@@ -85,7 +90,7 @@ impl<'a> Acquisition<'a> {
 
     fn acquire(&mut self, line: u64, write: bool) {
         let ownership = &self.tracer.ownership;
-        let me = self.thread.number + 1;
+        let me = self.index + 1;
         loop {
             let word = ownership.word(line).load(Ordering::SeqCst);
             if word == me {
@@ -129,7 +134,7 @@ impl<'a> Acquisition<'a> {
     /// and is now in transit to this one; with it perhaps its neighbours in the same state.
     fn take(&mut self, line: u64, word: u32, write: bool) {
         let ownership = &self.tracer.ownership;
-        let me = self.thread.number + 1;
+        let me = self.index + 1;
         let (first, end) = self.mark_neighbours(line, word);
         let shared = word & SHARED != 0;
         if shared {
@@ -139,13 +144,13 @@ impl<'a> Acquisition<'a> {
         }
         let history = ownership.history(line);
         let state = if shared {
-            history.written_while_shared(self.thread.number);
+            history.written_while_shared(self.index);
             me
         } else if write {
             history.taken_to_write();
             me
-        } else if history.taken_to_read(self.thread.number) {
-            self.share()
+        } else if history.taken_to_read(self.index) {
+            self.share().unwrap_or(me)
         } else {
             me
         };
@@ -176,7 +181,7 @@ impl<'a> Acquisition<'a> {
             }
             let found = ownership.word(next).load(Ordering::SeqCst);
             let alike = found == word || found & word & SHARED != 0;
-            if !alike || !self.swap(next, found, TRANSIT | (self.thread.number + 1)) {
+            if !alike || !self.swap(next, found, TRANSIT | (self.index + 1)) {
                 break;
             }
             if downwards {
@@ -188,20 +193,25 @@ impl<'a> Acquisition<'a> {
         (first, end)
     }
 
-    /// The lines just taken may be read by everybody from now on. Returns their state.
-    fn share(&mut self) -> u32 {
+    /// The lines just taken may be read by everybody from now on. Returns their state, or none if
+    /// epochs have to be counted anew before that: the thread leaves the cache for it.
+    fn share(&mut self) -> Option<u32> {
         let ownership = &self.tracer.ownership;
+        let next = |epoch| Some(epoch + 1).filter(|&epoch| epoch <= ownership.most_epochs);
+        // Before the epoch, so that whoever sees that sees this.
         ownership
             .shared_clock
             .fetch_max(self.least, Ordering::SeqCst);
-        let epoch = ownership.epoch.fetch_add(1, Ordering::SeqCst) + 1;
-        if epoch >= SHARED - 1 {
-            crate::finish::fatal(
-                "too many changes of shared lines for one trace in line-atomic order",
-            );
-        }
+        let before = ownership
+            .epoch
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+        let Ok(before) = before else {
+            ownership.barrier.want();
+            self.lost = true;
+            return None;
+        };
         self.see_shared();
-        u32::MAX - epoch
+        Some(u32::MAX - (before + 1))
     }
 
     /// Orders this thread behind all transitions to read-shared so far.
@@ -215,13 +225,16 @@ impl<'a> Acquisition<'a> {
         unsafe { (*self.thread.slots).shared_seen = u64::from(u32::MAX - epoch) };
     }
 
+    /// Makes sure that all other threads have passed a safe point from now on. What threads that have
+    /// ended have accessed comes before.
     fn ask_everybody(&mut self) {
-        let count = self.tracer.ownership.thread_count.load(Ordering::SeqCst) as u32;
-        for other in 0..count {
-            if other != self.thread.number {
+        let tracer = self.tracer;
+        for other in tracer.ownership.indexes.taken() {
+            if other != self.index {
                 self.ask_one(other);
             }
         }
+        self.least = self.least.max(tracer.ownership.indexes.ended() + 1);
         let shared = self.tracer.ownership.shared_clock.load(Ordering::SeqCst);
         self.least = self.least.max(shared + 1);
     }
@@ -249,10 +262,7 @@ impl<'a> Acquisition<'a> {
         };
         if !passed() {
             self.wait_safely(|| {
-                let poll = public.poll.load(Ordering::SeqCst);
-                if poll != 0 {
-                    ask(poll);
-                }
+                ask(public);
                 passed()
             });
         }
@@ -262,7 +272,7 @@ impl<'a> Acquisition<'a> {
     /// Waits until something is done, being safe for others meanwhile.
     fn wait_safely(&mut self, mut done: impl FnMut() -> bool) {
         const SPINS: u32 = 64;
-        let public = self.tracer.ownership.public(self.thread.number);
+        let public = self.tracer.ownership.public(self.index);
         // A line acquired a moment ago has its last owner's time, not this thread's.
         public
             .clock

@@ -76,15 +76,18 @@ pub(in crate::trace) fn own(tracer: &Tracer, thread: &mut Thread, address: u64, 
     if !tracer.ownership.is_checking() || thread.trace.is_null() {
         return;
     }
-    // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    let trace = unsafe { &mut *thread.trace };
-    let bound = trace.bound(trace.position());
-    let mut acquisition = Acquisition::new(tracer, thread, bound);
-    acquisition.acquire_range(address, size, true);
-    let least = acquisition.least;
-    if least > trace.reached {
-        trace.stamp_next(least);
-    }
+    tracer.outside(thread, |thread| {
+        // SAFETY: the trace belongs to this thread, or to its parent that waits.
+        let trace = unsafe { &mut *thread.trace };
+        tracer.pass_barrier(thread, trace);
+        let bound = trace.bound(trace.position());
+        let mut acquisition = Acquisition::new(tracer, thread, bound);
+        acquisition.acquire_range(address, size, true);
+        let least = acquisition.least;
+        if least > trace.reached {
+            trace.stamp_next(least);
+        }
+    });
 }
 
 /// A piece of a repeated string instruction has been executed. The next one begins like an
@@ -137,7 +140,8 @@ fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite, before: bool
 
 /// Passes a safe point.
 fn answer(tracer: &Tracer, thread: &mut Thread, time: u64) {
-    let public = tracer.ownership.public(thread.number);
+    // SAFETY: the trace belongs to this thread, or to its parent that waits.
+    let public = tracer.ownership.public(unsafe { (*thread.trace).index });
     // SAFETY: the slot belongs to this thread; others store to it atomically.
     unsafe { AtomicU64::from_ptr(&raw mut (*thread.slots).poll) }.store(0, Ordering::SeqCst);
     public.clock.store(time, Ordering::SeqCst);

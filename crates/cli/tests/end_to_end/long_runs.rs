@@ -1,0 +1,185 @@
+//! What takes hours, with ceilings that are lowered: numbers are given out anew, and where they
+//! cannot be, the recording ends and the program goes on.
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+use unspool_guests::Comparison;
+
+use crate::comparison::compare;
+use crate::observer::{Verdict, natively, run_well, traced, trial, unspool, wrong};
+use crate::order::{guest_command, must_fail_once};
+use crate::scratch::Scratch;
+
+const CEILINGS: &str = "UNSPOOL_TEST_CEILINGS";
+
+/// A guest that is recorded to its end.
+struct Case {
+    name: &'static str,
+    guest: &'static str,
+    arguments: &'static [&'static str],
+    ceilings: &'static str,
+    /// What has to have begun anew for this to show anything.
+    begun_anew: Option<&'static str>,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "threads",
+        guest: "order/threads_come_and_go",
+        arguments: &[],
+        ceilings: "threads=8",
+        begun_anew: None,
+    },
+    Case {
+        name: "epochs_and_threads",
+        guest: "order/threads_come_and_go",
+        arguments: &[],
+        ceilings: "threads=8,epochs=100",
+        begun_anew: Some("epochs_begun_anew"),
+    },
+    Case {
+        name: "epochs",
+        guest: "order/read_shared",
+        arguments: &[],
+        ceilings: "epochs=10",
+        begun_anew: Some("epochs_begun_anew"),
+    },
+    Case {
+        name: "path_ids",
+        guest: "cxx/threads_and_futures",
+        arguments: &[],
+        ceilings: "path-ids=4000",
+        begun_anew: Some("path_ids_begun_anew"),
+    },
+    Case {
+        name: "after_forks",
+        guest: "order/owner_forks",
+        arguments: &[],
+        ceilings: "threads=8,epochs=10,path-ids=4000",
+        begun_anew: Some("path_ids_begun_anew"),
+    },
+];
+
+/// A guest with more threads than can be told apart.
+struct Ending {
+    name: &'static str,
+    guest: &'static str,
+    order: &'static str,
+    ceilings: &'static str,
+    says: &'static str,
+    /// What the trace says.
+    ended: &'static str,
+}
+
+const ENDINGS: &[Ending] = &[
+    Ending {
+        name: "too_many_threads_at_once",
+        guest: "order/many_threads",
+        order: "line-atomic",
+        ceilings: "threads=20",
+        says: "the recording ends here, because the program has more threads at one time",
+        ended: "the program wanted more threads at one time than 20",
+    },
+    Ending {
+        name: "too_many_threads::line_atomic",
+        guest: "threads/create_and_join_often",
+        order: "line-atomic",
+        ceilings: "thread-numbers=30",
+        says: "the recording ends here, because the program has started more threads",
+        ended: "the program wanted more threads one after the other than 30",
+    },
+    Ending {
+        name: "too_many_threads::timestamp",
+        guest: "threads/create_and_join_often",
+        order: "timestamp",
+        ceilings: "thread-numbers=30",
+        says: "the recording ends here, because the program has started more threads",
+        ended: "the program wanted more threads one after the other than 30",
+    },
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let to_the_end = CASES.iter().map(|case| {
+        trial(format!("long_runs::{}", case.name), |scratch| {
+            recorded_to_the_end(scratch, case)
+        })
+    });
+    let ended = ENDINGS.iter().map(|ending| {
+        trial(format!("long_runs::{}", ending.name), |scratch| {
+            recording_ends(scratch, ending)
+        })
+    });
+    let control = trial(
+        "long_runs::no_order_is_told_apart".to_owned(),
+        no_order_is_told_apart,
+    );
+    to_the_end.chain(ended).chain([control]).collect()
+}
+
+fn recorded_to_the_end(scratch: &Scratch, case: &Case) -> Result<(), Verdict> {
+    let command = guest_command(case.guest, case.arguments)?;
+    let file = scratch.path().join("long.unspool");
+    let observed = traced(scratch, &["--verify"], &file, &command);
+    let observed = observed.variable(CEILINGS, case.ceilings);
+    let outcome = run_well(scratch, &observed)?;
+    if outcome.stderr_text().contains("the recording ends") {
+        return Err(wrong("the recording goes on", &observed, &outcome));
+    }
+    let verify = unspool(scratch, &["verify".as_ref(), file.as_os_str()]);
+    run_well(scratch, &verify)?;
+    let totals = totals(scratch, &file)?;
+    match case.begun_anew.map(|name| (name, totals[name].as_u64())) {
+        None | Some((_, Some(2..))) => Ok(()),
+        Some((name, times)) => Err(Verdict::Wrong(format!("{name}: {times:?}"))),
+    }
+}
+
+fn recording_ends(scratch: &Scratch, ending: &Ending) -> Result<(), Verdict> {
+    let command = guest_command(ending.guest, &[])?;
+    let native_run = natively(scratch, &command);
+    let native = run_well(scratch, &native_run)?;
+    let file = scratch.path().join("ended.unspool");
+    let options = ["--order", ending.order, "--verify"];
+    let observed_run = traced(scratch, &options, &file, &command);
+    let observed_run = observed_run.variable(CEILINGS, ending.ceilings);
+    let observed = run_well(scratch, &observed_run)?;
+    compare(
+        Comparison::Output,
+        (&native_run, &native),
+        (&observed_run, &observed),
+    )?;
+    if observed.stderr_text().matches(ending.says).count() != 1 {
+        return Err(wrong("it says once why", &observed_run, &observed));
+    }
+    let totals = totals(scratch, &file)?;
+    if totals["ended_early"].as_str() != Some(ending.ended) {
+        return Err(Verdict::Wrong(format!("ended early: {totals}")));
+    }
+    if ending.order == "line-atomic" {
+        let verify = unspool(scratch, &["verify".as_ref(), file.as_os_str()]);
+        run_well(scratch, &verify)?;
+    }
+    Ok(())
+}
+
+/// What `info` says of a whole trace.
+fn totals(scratch: &Scratch, file: &std::path::Path) -> Result<Value, Verdict> {
+    let info = ["info".as_ref(), "--json".as_ref(), file.as_os_str()];
+    let outcome = run_well(scratch, &unspool(scratch, &info))?;
+    let parsed: Result<Value, _> = serde_json::from_slice(&outcome.stdout);
+    let mut information = parsed.map_err(|problem| Verdict::Wrong(problem.to_string()))?;
+    Ok(information["totals"].take())
+}
+
+/// The check can fail: the same program in no order at all.
+fn no_order_is_told_apart(scratch: &Scratch) -> Result<(), Verdict> {
+    let command = guest_command("order/threads_come_and_go", &[])?;
+    let file = scratch.path().join("none.unspool");
+    must_fail_once(20, || {
+        let options = ["--order", "none", "--verify"];
+        run_well(scratch, &traced(scratch, &options, &file, &command))?;
+        let verify = unspool(scratch, &["verify".as_ref(), file.as_os_str()]);
+        let outcome = crate::observer::run(scratch, &verify)?;
+        Ok(outcome.ending != unspool_guests::Ending::Exited(0))
+    })
+}
