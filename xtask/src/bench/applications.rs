@@ -9,6 +9,33 @@ use Argument::{Classes, Fixed, Folder, FolderOf, Generated, Installed, Script, S
 
 /// All of them, in the order of the tables.
 pub(crate) const APPLICATIONS: &[Program] = &[
+    application("start", 3.6, "true", &[]),
+    application("start_of_eight", 3.6, "sh", &[Script("eight_commands.sh")]),
+    toolchain(
+        "rustc",
+        &["which", "rustc"],
+        &[Script("hello.rs"), Fixed("-o"), Folder("hello")],
+    ),
+    toolchain(
+        "rustc_optimised",
+        &["which", "rustc"],
+        &[
+            Fixed("-O"),
+            Script("hello.rs"),
+            Fixed("-o"),
+            Folder("hello"),
+        ],
+    ),
+    application(
+        "cargo",
+        1.6,
+        "sh",
+        &[
+            Script("cargo_build.sh"),
+            Installed("rustup"),
+            Folder("crate"),
+        ],
+    ),
     application(
         "node_workers",
         1.5,
@@ -87,6 +114,22 @@ pub(crate) const APPLICATIONS: &[Program] = &[
         ],
     ),
 ];
+
+/// A program of the Rust toolchain: rustup says where it is, and would only start it.
+const fn toolchain(
+    name: &'static str,
+    question: &'static [&'static str],
+    arguments: &'static [Argument],
+) -> Program {
+    let origin = Origin::Installed {
+        command: "rustup",
+        ask_real_path: Some(question),
+    };
+    Program {
+        origin,
+        ..application(name, 1.6, "rustup", arguments)
+    }
+}
 
 const fn application(
     name: &'static str,

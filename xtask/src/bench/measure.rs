@@ -137,8 +137,7 @@ impl Measuring {
             .current_dir(&self.places.data)
             // What depends on the user's surroundings would differ between machines.
             .env("LC_ALL", "C")
-            // `run` is measured as it is the first time; a mode of its own keeps translations.
-            .env("UNSPOOL_PERSISTENT_CACHE", "off")
+            .env("UNSPOOL_PERSISTENT_CACHE", self.kept_translations(prepared))
             .env("PYTHONHASHSEED", "0")
             .env("PYTHONDONTWRITEBYTECODE", "1")
             // A waiting OpenMP thread would spin, and CPU time would count the waiting.
@@ -155,6 +154,15 @@ impl Measuring {
             },
             usage,
         ))
+    }
+
+    /// Programs run as they do the first time, and a mode of its own keeps translations;
+    /// applications run as they do day by day, with what the first round has kept.
+    fn kept_translations(&self, prepared: &Prepared) -> PathBuf {
+        match prepared.program.run_limit {
+            Some(_) => self.places.data.join("translations"),
+            None => PathBuf::from("off"),
+        }
     }
 
     fn difference(&self, outcome: Outcome, expected: Outcome) -> Option<String> {
