@@ -37,7 +37,7 @@ use crate::emit::{Emitter, Gpr, TableBranch};
 use crate::exit;
 use crate::gates::{GATES_SIZE, Gates};
 use crate::hashed_branches::{HashedBranches, Way};
-use crate::layout::{self, CACHE_BASE};
+use crate::layout;
 use crate::warmth::{Arrival, Warmth};
 
 /// Bytes that must be free in either half before a fragment is begun.
@@ -170,9 +170,9 @@ struct Opened {
 impl Opened {
     /// Makes sure that there is room behind both ends of a cache of `size` bytes.
     fn reach(self, hot: u64, cold: u64, size: u64) -> Opened {
-        let (middle, end) = (CACHE_BASE + size / 2, CACHE_BASE + size);
+        let (middle, end) = (layout::cache() + size / 2, layout::cache() + size);
         Opened {
-            hot: open(CACHE_BASE, self.hot, hot + FRAGMENT_ROOM, middle),
+            hot: open(layout::cache(), self.hot, hot + FRAGMENT_ROOM, middle),
             cold: open(middle, self.cold, cold + FRAGMENT_ROOM, end),
         }
     }
@@ -217,17 +217,17 @@ impl Cache {
         // SAFETY: the range is reserved for the cache, and nothing else writes it yet.
         let mut code = unsafe {
             Emitter::new(
-                CACHE_BASE as *mut u8,
-                (CACHE_BASE + GATES_SIZE) as *mut u8,
+                layout::cache() as *mut u8,
+                (layout::cache() + GATES_SIZE) as *mut u8,
                 slots,
             )
         };
-        let middle = CACHE_BASE + size / 2;
+        let middle = layout::cache() + size / 2;
         let opened = Opened {
-            hot: CACHE_BASE,
+            hot: layout::cache(),
             cold: middle,
         }
-        .reach(CACHE_BASE + GATES_SIZE, middle, size);
+        .reach(layout::cache() + GATES_SIZE, middle, size);
         let gates = emit_gates(&mut code);
         Cache {
             opened,
@@ -237,8 +237,8 @@ impl Cache {
             crossings: Vec::new(),
             slots,
             arrival,
-            hot: CACHE_BASE + GATES_SIZE,
-            cold: CACHE_BASE + size / 2,
+            hot: layout::cache() + GATES_SIZE,
+            cold: layout::cache() + size / 2,
             links: Links::default(),
             by_pc: FxHashMap::default(),
             fragments: Vec::new(),
@@ -261,12 +261,12 @@ impl Cache {
 
     /// Where the half for stubs and late landings starts.
     fn middle(&self) -> u64 {
-        CACHE_BASE + self.size / 2
+        layout::cache() + self.size / 2
     }
 
     /// Where the cache ends.
     fn end(&self) -> u64 {
-        CACHE_BASE + self.size
+        layout::cache() + self.size
     }
 
     /// What else than the gates its code depends on: where slots and halves lie, and whether
@@ -274,7 +274,8 @@ impl Cache {
     #[must_use]
     pub fn layout(&self) -> String {
         format!(
-            "slots {:#x}, {} bytes, branch table: {}",
+            "at {:#x}, slots {:#x}, {} bytes, branch table: {}",
+            layout::cache(),
             self.slots,
             self.size,
             self.has_branch_table()
@@ -290,7 +291,7 @@ impl Cache {
     /// Bytes of machine code emitted so far.
     #[must_use]
     pub fn emitted_bytes(&self) -> u64 {
-        self.hot - CACHE_BASE + (self.cold - self.middle())
+        self.hot - layout::cache() + (self.cold - self.middle())
     }
 
     /// An emitter for the hot code of a new fragment at a program address, and an empty draft
@@ -566,7 +567,7 @@ impl Cache {
         self.boundaries.clear();
         self.origins.clear();
         self.loans.clear();
-        self.hot = CACHE_BASE + GATES_SIZE;
+        self.hot = layout::cache() + GATES_SIZE;
         self.cold = self.middle();
     }
 

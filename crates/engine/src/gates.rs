@@ -324,5 +324,5 @@ pub(crate) const GATES_SIZE: u64 = 4096;
 /// Whether an address lies in the code cache or the gates.
 #[must_use]
 pub fn in_cache(address: u64) -> bool {
-    (layout::CACHE_BASE..layout::CACHE_BASE + layout::CACHE_SIZE).contains(&address)
+    address.wrapping_sub(layout::cache()) < layout::cache_room()
 }

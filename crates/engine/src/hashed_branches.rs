@@ -20,7 +20,7 @@ use crate::emit::{Emitter, TARGET, gpr};
 use crate::exit;
 use crate::finish;
 use crate::gates::Gates;
-use crate::layout::{self, HASHED_BRANCHES, HASHED_BRANCHES_SIZE, HASHED_RETURNS};
+use crate::layout::{self, HASHED_BRANCHES_SIZE};
 use crate::slots::{HASH_SPILL, offset};
 use crate::warmth::Arrival;
 
@@ -43,8 +43,8 @@ impl Way {
     #[must_use]
     pub fn chains(self) -> u64 {
         match self {
-            Way::Jump => HASHED_BRANCHES,
-            Way::Return => HASHED_RETURNS,
+            Way::Jump => layout::hashed_branches(),
+            Way::Return => layout::hashed_returns(),
         }
     }
 
@@ -94,7 +94,7 @@ impl HashedBranches {
     pub fn make_ready(&mut self) {
         if !are_ready() {
             let size = Way::ALL.len() as u64 * HASHED_BRANCHES_SIZE;
-            if let Err(error) = layout::open(HASHED_BRANCHES, size) {
+            if let Err(error) = layout::open(layout::hashed_branches(), size) {
                 finish::fatal(&format!("no memory for branches to far code: {error}"));
             }
             self.end_all();

@@ -18,7 +18,9 @@
 //! | `0x2_f500_0000` | `0x800_7000_1000` at most | the owner words of all other lines (line-atomic order) |
 //!
 //! A program that needs the place of the branch table for itself, as the address sanitizer's
-//! shadow memory does, runs without one.
+//! shadow memory does, runs without one. So does a program that is linked where the code cache
+//! would be (more than 1.2 GB of static data), behind which the cache then lies, with what is
+//! before it in the table.
 //!
 //! Everything else (stacks, heaps, anonymous memory) stays where the kernel puts it, apart from
 //! the engine's heap, which grows behind its executable.
@@ -26,32 +28,20 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::reserved;
 
-/// Where tickets are.
-pub const TICKETS: u64 = LIBRARY_END - 0x18_0000;
-/// Where the program finds its vDSO.
-pub const VDSO: u64 = LIBRARY_END - 0x10_0000;
 /// Where a position-independent program is put.
 pub const PROGRAM_BASE: u64 = 0x1000_0000;
 /// Where the interpreter and the libraries are put.
 pub const LIBRARY_BASE: u64 = 0x2000_0000;
 /// The end of the area for program code.
 pub const LIBRARY_END: u64 = 0x5000_0000;
-/// Where the code cache starts.
-pub const CACHE_BASE: u64 = 0x5000_0000;
-/// Bytes of address space for the code cache.
+/// Bytes of address space for the code cache, where the program leaves it as many.
 pub const CACHE_SIZE: u64 = 0x2000_0000;
-/// The first of what the engine has here: a page that nobody can access, so that an access which
-/// begins in program memory does not reach further.
-pub const NOWHERE: u64 = LIBRARY_END - 0x30_0000;
-/// Where the chains of hashed branches are, 8 bytes for each.
-pub const HASHED_BRANCHES: u64 = NOWHERE + 4096;
-/// Bytes of the chains.
+/// Bytes of each of the hashed chains.
 pub const HASHED_BRANCHES_SIZE: u64 = 8 << 16;
-/// Where the chains of hashed returns are, behind those and as many.
-pub const HASHED_RETURNS: u64 = HASHED_BRANCHES + HASHED_BRANCHES_SIZE;
 /// Where the branch table starts: entry i, 8 bytes, belongs to program address i.
 pub const BRANCH_TABLE: u64 = 0x7500_0000;
 /// Bytes of address space for the branch table.
@@ -63,15 +53,105 @@ pub const OWNER_WORDS_END: u64 = OWNER_WORDS + (1 << 47 >> 6 << 2) + 4096;
 /// Where the program break of a program starts (it grows upwards, alone in its terabyte).
 pub const BREAK_BASE: u64 = 0x2b5a_1d00_0000;
 
+/// Bytes of what lies before the code cache: chains, tickets, the vDSO.
+const BEFORE_CACHE: u64 = 0x30_0000;
+/// Where the code cache starts: at the end of the area for program code, unless the program is
+/// linked there.
+static CACHE: AtomicU64 = AtomicU64::new(LIBRARY_END);
+/// Bytes of address space that it has.
+static CACHE_ROOM: AtomicU64 = AtomicU64::new(CACHE_SIZE);
+/// Whether the program is linked where the branch table or owner words would be.
+static CROWDED: AtomicBool = AtomicBool::new(false);
+
+/// Where the code cache starts.
+#[must_use]
+pub fn cache() -> u64 {
+    CACHE.load(Ordering::Relaxed)
+}
+
+/// Bytes of address space for the code cache.
+#[must_use]
+pub fn cache_room() -> u64 {
+    CACHE_ROOM.load(Ordering::Relaxed)
+}
+
+/// Whether the usual places of the branch table and of owner words are free.
+#[must_use]
+pub fn has_tables() -> bool {
+    !CROWDED.load(Ordering::Relaxed)
+}
+
+/// The first of what the engine has before the cache: a page that nobody can access, so that an
+/// access which begins in program memory does not reach further.
+#[must_use]
+pub fn nowhere() -> u64 {
+    cache() - BEFORE_CACHE
+}
+
+/// Where the chains of hashed branches are, 8 bytes for each.
+#[must_use]
+pub fn hashed_branches() -> u64 {
+    nowhere() + 4096
+}
+
+/// Where the chains of hashed returns are, behind those and as many.
+#[must_use]
+pub fn hashed_returns() -> u64 {
+    hashed_branches() + HASHED_BRANCHES_SIZE
+}
+
+/// Where tickets are.
+#[must_use]
+pub fn tickets() -> u64 {
+    cache() - 0x18_0000
+}
+
+/// Where the program finds its vDSO.
+#[must_use]
+pub fn vdso() -> u64 {
+    cache() - 0x10_0000
+}
+
+/// Makes room for a program that is linked at these addresses: the code cache goes behind them if
+/// they meet its place, and there are no tables if they meet theirs, or if the cache has moved.
+/// Called before anything is reserved.
+pub fn make_room(program: &[Range<u64>]) {
+    let meet = |place: Range<u64>| {
+        let mut all = program.iter();
+        all.any(|range| range.start < place.end && place.start < range.end)
+    };
+    let moved = meet(nowhere()..LIBRARY_END + CACHE_SIZE).then(|| room_behind(program));
+    if let Some((cache, room)) = moved.flatten() {
+        CACHE.store(cache, Ordering::Relaxed);
+        CACHE_ROOM.store(room, Ordering::Relaxed);
+    }
+    let tables = OWNER_WORDS..BRANCH_TABLE + BRANCH_TABLE_SIZE;
+    CROWDED.store(moved.is_some() || meet(tables), Ordering::Relaxed);
+}
+
+/// Where a code cache fits behind a program, below 2 GiB, and how large it can be.
+fn room_behind(program: &[Range<u64>]) -> Option<(u64, u64)> {
+    /// Nothing begins below 2 GiB and ends above.
+    const END: u64 = 0x7fff_0000;
+    const STEP: u64 = 2 << 20;
+    /// Less would be emptied all the time.
+    const LEAST: u64 = 8 << 20;
+    let ends = program.iter().map(|range| range.end);
+    let end = ends.filter(|&end| end < END).max()?;
+    let cache = (end + BEFORE_CACHE).next_multiple_of(STEP);
+    let room = END.checked_sub(cache)?.min(CACHE_SIZE) & !(STEP - 1);
+    (room >= LEAST).then_some((cache, room))
+}
+
 /// Reserves the code cache and what belongs to it.
 ///
 /// # Errors
 /// The kernel's, for instance where `ulimit -v` is below what the reservation needs.
 pub fn reserve() -> io::Result<()> {
     // Tickets and the vDSO's copy are put there later.
-    map_fixed(NOWHERE, LIBRARY_END - NOWHERE, libc::PROT_NONE)?;
-    reserved::keep(NOWHERE..VDSO);
-    map_own(CACHE_BASE, CACHE_SIZE, libc::PROT_NONE)
+    map_fixed(nowhere(), BEFORE_CACHE, libc::PROT_NONE)?;
+    reserved::keep(nowhere()..vdso());
+    map_own(cache(), cache_room(), libc::PROT_NONE)
 }
 
 /// Has huge pages put behind a range of the code cache.
@@ -239,4 +319,19 @@ pub(crate) fn map_fixed(address: u64, size: u64, protection: i32) -> io::Result<
     // SAFETY: the range was just mapped by us. Core dumps need not hold it; a failure only makes them larger.
     unsafe { libc::madvise(mapped, size as usize, libc::MADV_DONTDUMP) };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_fits_behind_programs_with_much_static_data() {
+        const START: u64 = 0x40_0000;
+        let behind = |megabytes: u64| room_behind(&[START..START + (megabytes << 20)]);
+        assert_eq!(behind(1300), Some((0x51e0_0000, 0x2000_0000)));
+        assert_eq!(behind(1900), Some((0x7760_0000, 0x880_0000)));
+        assert_eq!(behind(2030), Some((0x7f80_0000 - 0x20_0000, 0x80_0000)));
+        assert_eq!(behind(2040), None);
+    }
 }

@@ -42,7 +42,7 @@ pub use check::{Kind, can_open, check};
 pub use error::LoadError;
 pub use executable::Privileges;
 pub use image::MappedSegment;
-pub use load::{LoadRequest, LoadedProgram, Vdso, load};
+pub use load::{LoadRequest, LoadedProgram, Prepared, Vdso, load, prepare};
 pub use resolve::resolve;
 pub use sanitizer::Sanitizers;
 pub use stack_region::ProgramStack;

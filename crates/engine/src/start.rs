@@ -64,6 +64,12 @@ pub enum StartError {
         "the program uses the {0} sanitizer, whose shadow memory lies where line-atomic order keeps its owner words"
     )]
     ShadowMemory(&'static str),
+    /// The same, for a program that is linked there.
+    #[error(
+        "the program is linked at addresses that line-atomic order needs: above {:#x}, or so large that translated code takes them",
+        layout::OWNER_WORDS
+    )]
+    NoPlaceForOwners,
     /// The native run that the observed one is to be compared with cannot be made.
     #[error(transparent)]
     NativeRun(#[from] native_run::NativeRunError),
@@ -122,6 +128,15 @@ fn run_with_stack(
     // Nothing that the engine opens takes a descriptor from the program.
     race_windows::settle();
     let headroom = Headroom::get();
+    let open = OPEN.load(Ordering::Relaxed);
+    let found_at = (open >= 0).then(|| PathBuf::from(format!("/proc/self/fd/{open}")));
+    let prepared = loader::prepare(&program.path, found_at.as_deref());
+    if open >= 0 {
+        // SAFETY: it was opened for this process to load its program, and for nothing else.
+        unsafe { libc::close(open) };
+    }
+    let prepared = prepared?;
+    layout::make_room(&prepared.fixed_addresses());
     layout::reserve().map_err(StartError::Reserve)?;
     instrument::settle().map_err(StartError::Reserve)?;
     let vdso = copy_vdso();
@@ -137,15 +152,8 @@ fn run_with_stack(
     } else {
         loader::Vdso::At(vdso.start)
     };
-    let open = OPEN.load(Ordering::Relaxed);
-    request.found_at = (open >= 0).then(|| format!("/proc/self/fd/{open}").into());
-    let loaded = loader::load(&request, stack);
-    if open >= 0 {
-        // SAFETY: it was opened for this process to load its program, and for nothing else.
-        unsafe { libc::close(open) };
-    }
-    let loaded = loaded?;
-    if !loaded.sanitizers.address {
+    let loaded = loader::load(&request, prepared, stack)?;
+    if has_branch_table(&loaded) {
         layout::reserve_branch_table().map_err(StartError::Reserve)?;
     }
     let trace = plan.trace.as_ref();
@@ -155,6 +163,9 @@ fn run_with_stack(
         }
         if loaded.sanitizers.memory {
             return Err(StartError::ShadowMemory("memory"));
+        }
+        if !layout::has_tables() {
+            return Err(StartError::NoPlaceForOwners);
         }
     }
     let tracer = trace::Tracer::start(&plan, program, &loaded, native)?;
@@ -192,6 +203,11 @@ fn run_with_stack(
     }
 }
 
+/// Whether nothing of the program's lies where the branch table is.
+fn has_branch_table(loaded: &LoadedProgram) -> bool {
+    !loaded.sanitizers.address && layout::has_tables()
+}
+
 fn install(
     plan: Plan,
     loaded: &LoadedProgram,
@@ -204,10 +220,10 @@ fn install(
     let arrival = trace.as_ref().map_or_else(tool, trace::Tracer::arrival);
     let size = plan
         .code_cache
-        .clamp(plan::SMALLEST_CODE_CACHE, layout::CACHE_SIZE);
+        .clamp(plan::SMALLEST_CODE_CACHE, layout::cache_room());
     let mut cache = Cache::new(
         slots::displacement(),
-        !loaded.sanitizers.address,
+        has_branch_table(loaded),
         size,
         arrival,
         |code| Gates::emit(code, vectors, Instrumenter::get().is_some()),
@@ -354,8 +370,8 @@ fn copy_vdso() -> Vdso {
     let Some((start, size)) = find_vdso() else {
         return Vdso::default();
     };
-    let copy = layout::VDSO;
-    if size > layout::LIBRARY_END - copy || layout::open(copy, size).is_err() {
+    let copy = layout::vdso();
+    if size > layout::cache() - copy || layout::open(copy, size).is_err() {
         return Vdso::default();
     }
     // SAFETY: the kernel maps the vDSO readable; the copy was just mapped.

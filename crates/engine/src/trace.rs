@@ -154,7 +154,7 @@ impl Tickets {
     const LOCKS: u64 = 1 << 12;
 
     fn reserve() -> std::io::Result<Tickets> {
-        let counter = layout::TICKETS;
+        let counter = layout::tickets();
         layout::open(counter, 4096 + Tickets::LOCKS * 8)?;
         Ok(Tickets {
             counter,

@@ -12,6 +12,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::FairClock;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How a program ended.
@@ -110,7 +111,7 @@ impl Invocation {
         self
     }
 
-    /// Ends the run, as [`Ending::TimedOut`], after this long.
+    /// Ends the run, as [`Ending::TimedOut`], after this long by a [`FairClock`].
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -167,6 +168,7 @@ impl Invocation {
     fn wait(&self, child: &mut Child) -> io::Result<Ending> {
         let started = Instant::now();
         let mut pause = Duration::from_micros(500);
+        let mut clock = FairClock::start();
         let mut to_kill = self.kill_after;
         let ending = loop {
             if let Some(status) = child.try_wait()? {
@@ -176,7 +178,7 @@ impl Invocation {
                 child.kill()?;
                 to_kill = None;
             }
-            if started.elapsed() >= self.limit {
+            if clock.elapsed() >= self.limit {
                 break Ending::TimedOut;
             }
             std::thread::sleep(pause);

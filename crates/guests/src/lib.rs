@@ -27,12 +27,14 @@
 #![deny(missing_docs)]
 
 pub mod catalog;
+pub mod fair_clock;
 pub mod guest;
 pub mod invocation;
 pub mod requirement;
 pub mod workshop;
 
 pub use catalog::guests;
+pub use fair_clock::FairClock;
 pub use guest::{Comparison, Guest, Language};
 pub use invocation::{Ending, Invocation, Outcome};
 pub use requirement::Requirement;

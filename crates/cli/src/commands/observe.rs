@@ -102,8 +102,10 @@ fn start(plan: Plan, program: &Program) -> Failure {
     let Err(error) = unspool_engine::run(plan, program);
     match error {
         StartError::Load(error) => not_loaded(&error),
-        StartError::ShadowMemory(_) => Failure::new(error.to_string())
-            .with_help("ask for another order: --order ticket, --order timestamp or --order none"),
+        StartError::ShadowMemory(_) | StartError::NoPlaceForOwners => Failure::new(
+            error.to_string(),
+        )
+        .with_help("ask for another order: --order ticket, --order timestamp or --order none"),
         error @ StartError::ReserveOwners(_) => Failure::from(anyhow::Error::from(error))
             .with_help(
                 "other orders need less: --order ticket, --order timestamp or --order none; \
@@ -135,8 +137,8 @@ pub(crate) fn not_loaded(error: &LoadError) -> Failure {
     let failure = Failure::new(text).with_status(status);
     match error {
         LoadError::AddressInUse { .. } => failure.with_help(
-            "unspool keeps 0x4fd00000 to 0x70000000 for itself: \
-             build the program position-independent, or link it at another address",
+            "unspool needs some addresses below 0x80000000 for itself: \
+             build the program position-independent (-fPIE -pie)",
         ),
         _ => failure,
     }

@@ -8,14 +8,14 @@ use super::Cache;
 use crate::emit::TableBranch;
 use crate::gates::GATES_SIZE;
 use crate::hashed_branches::Way;
-use crate::layout::CACHE_BASE;
+use crate::layout;
 use crate::race_windows;
 
 impl Cache {
     /// Leads the branch at a cache address through the chains from now on. Other threads may
     /// run it meanwhile; they do either.
     pub fn lead_through_chains(&mut self, branch: u64) {
-        let in_hot = (CACHE_BASE + GATES_SIZE..self.hot).contains(&branch);
+        let in_hot = (layout::cache() + GATES_SIZE..self.hot).contains(&branch);
         // SAFETY: the hot code is readable, and no branch crosses the end of a cache line.
         let bytes = unsafe { std::ptr::read_unaligned(branch as *const [u8; 8]) };
         let known = TableBranch::of(bytes).filter(|_| in_hot && branch % 64 <= 56);

@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 use super::{Cache, Exit, Fragment, Loan};
 use crate::exit::ExitKind;
 use crate::gates::GATES_SIZE;
-use crate::layout::{self, CACHE_BASE};
+use crate::layout;
 use crate::warmth::Warmth;
 
 /// The number of the module of fragments that belong to none.
@@ -190,7 +190,7 @@ impl Cache {
 
     /// The hot code, in which exits without a link leave the cache.
     fn hot_image(&self, links: &[u32]) -> Vec<u8> {
-        let start = CACHE_BASE + GATES_SIZE;
+        let start = layout::cache() + GATES_SIZE;
         let mut image = code_bytes(start..self.hot);
         for (exit, &link) in self.links.exits.iter().zip(links) {
             if exit.field != 0 && link == 0 {
@@ -223,7 +223,7 @@ impl Cache {
     }
 
     fn take_code(&mut self, code: &KeptCode) -> Result<(), Damaged> {
-        let starts = [CACHE_BASE + GATES_SIZE, self.middle()];
+        let starts = [layout::cache() + GATES_SIZE, self.middle()];
         let ends = [self.middle(), self.end()];
         for (half, (_, bytes)) in code.halves.iter().enumerate() {
             if bytes.len() as u64 > ends[half] - starts[half] {
@@ -315,7 +315,7 @@ impl Cache {
 
     /// Whether all references of what was taken over lead somewhere.
     fn check(&self) -> Result<(), Damaged> {
-        let hot = (CACHE_BASE + GATES_SIZE) as u32..self.hot as u32;
+        let hot = (layout::cache() + GATES_SIZE) as u32..self.hot as u32;
         let cold = self.middle() as u32..self.cold as u32;
         let in_hot = |field: u32| field == 0 || hot.contains(&field) && hot.contains(&(field + 3));
         let in_order = self

@@ -7,13 +7,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::auxv::{self, ProgramFacts};
-use super::check::{self, PreparedProgram, ScriptChain};
+use super::check::{self, PreparedProgram};
 use super::elf::PROGRAM_HEADER_SIZE;
 use super::error::LoadError;
 use super::executable::Privileges;
 use super::image::{Image, MappedSegment};
 use super::layout::page_end;
 use super::sanitizer::{self, Sanitizers};
+use super::script::ScriptLine;
 use super::stack::{StackContents, TooLong};
 use super::stack_region::ProgramStack;
 use crate::limits;
@@ -38,8 +39,6 @@ pub enum Vdso {
 pub struct LoadRequest {
     /// The file, as it would be given to `execve`.
     pub path: PathBuf,
-    /// Where the file is found, if not at its path.
-    pub found_at: Option<PathBuf>,
     /// The arguments; the first may differ from the path.
     pub argv: Vec<CString>,
     /// The environment, as `NAME=value`.
@@ -59,7 +58,6 @@ impl LoadRequest {
     pub fn new(path: PathBuf, argv: Vec<CString>, env: Vec<CString>) -> LoadRequest {
         LoadRequest {
             path,
-            found_at: None,
             argv,
             env,
             pie_base: 0x1000_0000,
@@ -111,18 +109,54 @@ pub struct LoadedProgram {
     pub privileges: Privileges,
 }
 
+/// A program whose files are open and whose headers have been found good.
+#[derive(Debug)]
+pub struct Prepared {
+    scripts: Vec<(PathBuf, ScriptLine)>,
+    program: PreparedProgram,
+}
+
+impl Prepared {
+    /// The addresses that it is linked at; none if it can be anywhere.
+    #[must_use]
+    pub fn fixed_addresses(&self) -> Vec<Range<u64>> {
+        let layout = &self.program.layout;
+        if layout.relocatable {
+            return Vec::new();
+        }
+        let ranges = layout.ranges().into_iter();
+        ranges.map(|(start, end)| start..end).collect()
+    }
+}
+
+/// Opens a program and what it needs, and checks everything that can be checked before it is
+/// mapped. The file may be found elsewhere than at its path.
+///
+/// # Errors
+/// As [`load()`].
+pub fn prepare(path: &Path, found_at: Option<&Path>) -> Result<Prepared, LoadError> {
+    let chain = check::follow_scripts(path, found_at.unwrap_or(path))?;
+    Ok(Prepared {
+        scripts: chain.scripts,
+        program: check::prepare(chain.program)?,
+    })
+}
+
 /// Loads a program into this process, with a stack that nobody uses yet. On failure nothing
 /// stays mapped.
 ///
 /// # Errors
 /// Every reason for which `execve` fails, with its errno, and those in which this loader
 /// differs (see [the module](super)).
-pub fn load(request: &LoadRequest, stack: &ProgramStack) -> Result<LoadedProgram, LoadError> {
+pub fn load(
+    request: &LoadRequest,
+    prepared: Prepared,
+    stack: &ProgramStack,
+) -> Result<LoadedProgram, LoadError> {
     let path = &request.path;
-    let chain = check::follow_scripts(path, request.found_at.as_deref().unwrap_or(path))?;
-    let argv = script_arguments(&request.argv, &chain, path)?;
+    let argv = script_arguments(&request.argv, &prepared.scripts, path)?;
     let executed_name = string(path.as_os_str().as_bytes(), path)?;
-    let prepared = check::prepare(chain.program)?;
+    let prepared = prepared.program;
 
     let own_auxv = auxv::own_auxv()
         .map_err(|source| system_error(path, "read its own auxiliary vector", source))?;
@@ -234,7 +268,7 @@ fn keep_all(
 /// argument and the script's path take the place of the first.
 fn script_arguments(
     argv: &[CString],
-    chain: &ScriptChain,
+    scripts: &[(PathBuf, ScriptLine)],
     path: &Path,
 ) -> Result<Vec<CString>, LoadError> {
     let mut arguments = argv.to_vec();
@@ -242,7 +276,7 @@ fn script_arguments(
         // Since Linux 5.18 no program starts without a first argument.
         arguments.push(CString::default());
     }
-    for (script, line) in &chain.scripts {
+    for (script, line) in scripts {
         let mut head = vec![string(&line.interpreter, path)?];
         if let Some(argument) = &line.argument {
             head.push(string(argument, path)?);

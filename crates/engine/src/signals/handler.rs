@@ -424,8 +424,7 @@ fn take_out(context: &mut Context) {
 }
 
 fn in_translated_code(gates: &Gates, pc: u64) -> bool {
-    gates::in_cache(pc) && pc >= crate::layout::CACHE_BASE + gates::GATES_SIZE
-        || gates.is_missing(pc)
+    gates::in_cache(pc) && pc >= crate::layout::cache() + gates::GATES_SIZE || gates.is_missing(pc)
 }
 
 /// Whether a trap is that behind a single step. Some hypervisors lose the bit that says so, and

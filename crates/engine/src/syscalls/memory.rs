@@ -8,7 +8,7 @@ use super::Call;
 use crate::code_pages;
 use crate::collisions;
 use crate::file_identity::FileIdentity;
-use crate::layout::{CACHE_BASE, CACHE_SIZE, LIBRARY_BASE, NOWHERE, VDSO};
+use crate::layout::{self, LIBRARY_BASE};
 use crate::limits;
 use crate::persist;
 use crate::plan::Plan;
@@ -35,7 +35,7 @@ pub(crate) fn whole_pages(address: u64, size: u64) -> Range<u64> {
 
 /// Whether a range meets what the engine has reserved, or the program's vDSO.
 fn meets_engine(range: &Range<u64>) -> bool {
-    range.start < CACHE_BASE && VDSO < range.end || reserved::meets(range)
+    range.start < layout::cache() && layout::vdso() < range.end || reserved::meets(range)
 }
 
 fn is_line_atomic(process: &Process) -> bool {
@@ -78,7 +78,7 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
     if flags & libc::MAP_FIXED as u64 != 0 {
         code_pages::forget(&mut code, wanted.clone());
     }
-    let low = LIBRARY_BASE..NOWHERE;
+    let low = LIBRARY_BASE..layout::nowhere();
     let by_loader = process.dynamic_loader.contains(&pc);
     let belongs_there = address == 0
         && match wishes_low(size, protection, flags, by_loader) {
@@ -95,7 +95,7 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
         false => None,
     };
     let hint = place.unwrap_or(address);
-    let wish = !fixed && address != 0 && wanted.start < CACHE_BASE + CACHE_SIZE;
+    let wish = !fixed && address != 0 && wanted.start < layout::cache() + layout::cache_room();
     if wish && meets_engine(&wanted) && !was_told(process) {
         // Some programs cannot do without what they wish for.
         TOLD.store(true, Ordering::Relaxed);
@@ -157,7 +157,7 @@ fn map_low(process: &Process, code: &Code, call: &Call) -> Option<i64> {
     let size = whole_pages(0, size).end;
     let flags = flags & !(libc::MAP_32BIT as u64) | libc::MAP_FIXED_NOREPLACE as u64;
     // Libraries that are loaded later keep their place as long as there is another.
-    let areas = [LOWEST..LIBRARY_BASE, LIBRARY_BASE..NOWHERE];
+    let areas = [LOWEST..LIBRARY_BASE, LIBRARY_BASE..layout::nowhere()];
     let mut places = areas
         .into_iter()
         .filter_map(|area| code.regions.find_gap(size, area));

@@ -7,7 +7,7 @@
 
 use super::Call;
 use crate::effects::{Completeness, planned_effects};
-use crate::layout::NOWHERE;
+use crate::layout::nowhere;
 use crate::{guarded, reserved};
 
 /// The most iovecs that the kernel takes.
@@ -42,8 +42,8 @@ pub(super) fn shield(call: &Call) -> Shielded {
     for effect in effects.iter().filter(|it| reserved::holds(it.address)) {
         let mut places = (0..6).filter(|&place| call.arguments[place] == effect.address);
         if let Some(place) = places.next() {
-            changed.arguments[place] = NOWHERE;
-            places.for_each(|place| changed.arguments[place] = NOWHERE);
+            changed.arguments[place] = nowhere();
+            places.for_each(|place| changed.arguments[place] = nowhere());
         } else if let Some(of) = vectors(number) {
             if lists.is_empty() {
                 lists = of
@@ -58,7 +58,7 @@ pub(super) fn shield(call: &Call) -> Shielded {
     if completeness == Completeness::Unknown {
         for &place in pointers(number) {
             if reserved::holds(changed.arguments[place]) {
-                changed.arguments[place] = NOWHERE;
+                changed.arguments[place] = nowhere();
             }
         }
     }
@@ -138,7 +138,11 @@ fn other_vectors(call: &mut Call, place: usize) -> Option<Vec<[u64; 2]>> {
         let at = array.wrapping_add(index * 16);
         let base = guarded::read_word(at)?;
         let size = guarded::read_word(at.wrapping_add(8))?;
-        let base = if reserved::holds(base) { NOWHERE } else { base };
+        let base = if reserved::holds(base) {
+            nowhere()
+        } else {
+            base
+        };
         list.push([base, size]);
     }
     call.arguments[place] = list.as_ptr() as u64;

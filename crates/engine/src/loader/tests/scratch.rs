@@ -9,7 +9,8 @@ use crate::loader::{self, LoadError, LoadRequest, LoadedProgram, ProgramStack};
 
 /// Loads a program, with a stack of its own.
 pub(super) fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
-    loader::load(request, &ProgramStack::mapped(STACK_SIZE))
+    let prepared = loader::prepare(&request.path, None)?;
+    loader::load(request, prepared, &ProgramStack::mapped(STACK_SIZE))
 }
 
 /// Bytes of the stack that [`load`] maps.
