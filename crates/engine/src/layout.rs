@@ -327,11 +327,11 @@ mod tests {
 
     #[test]
     fn the_cache_fits_behind_programs_with_much_static_data() {
-        const START: u64 = 0x40_0000;
-        let behind = |megabytes: u64| room_behind(&[START..START + (megabytes << 20)]);
-        assert_eq!(behind(1300), Some((0x51e0_0000, 0x2000_0000)));
-        assert_eq!(behind(1900), Some((0x7760_0000, 0x880_0000)));
-        assert_eq!(behind(2030), Some((0x7f80_0000 - 0x20_0000, 0x80_0000)));
+        const CODE: Range<u64> = 0x40_0000..0x40_1000;
+        let behind = |megabytes: u64| room_behind(&[CODE, CODE.end..CODE.end + (megabytes << 20)]);
+        assert_eq!(behind(1300), Some((0x51c0_0000, 0x2000_0000)));
+        assert_eq!(behind(1900), Some((0x7740_0000, 0x8a0_0000)));
+        assert_eq!(behind(2030), Some((0x7f60_0000, 0x80_0000)));
         assert_eq!(behind(2040), None);
     }
 }
