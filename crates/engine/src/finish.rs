@@ -182,11 +182,7 @@ pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
 pub fn take_back(process: &Process, thread: &mut Thread, left: Option<ThreadHandle>) {
     thread.executing = false;
     if let Some(handle) = left {
-        process
-            .threads
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .push(handle);
+        process.threads.lock().push(handle);
     }
     if process.is_ending() && thread.place == Place::Process {
         crate::trace::begin_again(thread);
@@ -219,10 +215,7 @@ fn stop_others(process: &Process, thread: &mut Thread) {
     crate::trace::begin_wait(thread);
     loop {
         let waiting = {
-            let threads = process
-                .threads
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let threads = process.threads.lock();
             threads
                 .iter()
                 .filter(|handle| !std::ptr::eq(handle.thread, thread) && handle.process == own)
@@ -246,10 +239,7 @@ fn stop_others(process: &Process, thread: &mut Thread) {
 /// Whether a thread, if it is still there, runs code of a tool: that may take its time, and where
 /// it blocks, this is found out.
 fn is_in_tool(handle: ThreadHandle) -> bool {
-    let threads = Process::get()
-        .threads
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let threads = Process::get().threads.lock();
     let mut alive = threads.iter().filter(|other| other.tid == handle.tid);
     // SAFETY: the thread lives while it is listed, and the list is locked.
     alive.any(|handle| crate::flush::may_be_in_tool(unsafe { &*handle.thread }))
@@ -285,10 +275,7 @@ fn send_stop(process: i32, tid: i32, what: u64) {
 /// Brings all other threads that run translated code out of it for a moment.
 pub fn interrupt_others(thread: &Thread) {
     let process = Process::get();
-    let threads = process
-        .threads
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let threads = process.threads.lock();
     let is_other = |handle: &&ThreadHandle| !std::ptr::eq(handle.thread, thread);
     for handle in threads.iter().filter(is_other) {
         request_stop(*handle);
@@ -298,6 +285,7 @@ pub fn interrupt_others(thread: &Thread) {
 /// The process is ending: this thread keeps what it recorded and waits for the end. Returns only
 /// if that is taken back.
 pub fn park(thread: &mut Thread) {
+    crate::lock::assert_none_held("a thread waits for the end of the process");
     let process = Process::get();
     let taken_back = TAKEN_BACK.load(Ordering::Acquire);
     if !process.is_ending() {
@@ -324,11 +312,7 @@ pub fn park(thread: &mut Thread) {
     }
     signals::block_all();
     if let Some(handle) = left {
-        process
-            .threads
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .push(handle);
+        process.threads.lock().push(handle);
     }
     crate::trace::starts_again(thread);
     crate::instrument::thread_starts(thread);
@@ -337,10 +321,7 @@ pub fn park(thread: &mut Thread) {
 
 /// Takes a thread off the list of threads that run program code. Returns what was there.
 pub fn leave_list(process: &Process, thread: *const Thread) -> Option<ThreadHandle> {
-    let mut threads = process
-        .threads
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut threads = process.threads.lock();
     let place = threads
         .iter()
         .position(|handle| std::ptr::eq(handle.thread, thread));

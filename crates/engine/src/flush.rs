@@ -97,6 +97,7 @@ impl Drop for Stopped {
 /// Has all other threads stand still outside, or where they want the same. The calling thread
 /// may be inside, or none of the program's.
 pub(crate) fn stop_others() -> Stopped {
+    crate::lock::assert_none_held("all other threads are stopped");
     // SAFETY: a thread's own pointer is null or outlives this.
     let (number, thread) = unsafe { (own_number(), Thread::current().as_ref()) };
     assert_ne!(
@@ -194,10 +195,7 @@ pub(crate) fn flush_if_wanted(process: &'static Process, thread: &mut Thread) {
 /// Whether there is a thread of which this is so; they are asked to come out if that is
 /// wanted.
 fn somebody(process: &Process, ask: bool, is_so: impl Fn(u64, *mut Thread) -> bool) -> bool {
-    let threads = process
-        .threads
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let threads = process.threads.lock();
     let mut found = false;
     for handle in threads.iter() {
         // SAFETY: the thread lives while it is listed, and the list is locked.

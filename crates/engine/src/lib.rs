@@ -30,6 +30,7 @@ pub mod layout;
 pub mod lending;
 mod limits;
 pub mod loader;
+pub mod lock;
 pub mod native_run;
 pub mod operands;
 pub mod own_failures;

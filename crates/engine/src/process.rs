@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::cache::Cache;
 use crate::gates::{Gates, VectorState};
 use crate::instrument::Instrumenter;
 use crate::lending::Lending;
+use crate::lock::{Mutex, MutexGuard, OnceLock};
 use crate::persist::Persistence;
 use crate::plan::Plan;
 use crate::regions::Regions;
@@ -118,7 +119,7 @@ impl Facts {
     }
 
     fn has_thread(&self, number: u32) -> bool {
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let threads = self.threads.lock();
         // The first thread's is never given out again, for it stands for that.
         number == 0
             || threads.iter().any(|handle| {
@@ -176,14 +177,12 @@ impl Process {
 
     /// Locks the translations.
     pub fn code(&self) -> MutexGuard<'_, Code> {
-        self.code
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.code.lock()
     }
 
-    /// The same if no thread holds it.
+    /// The same if that needs no waiting.
     pub fn try_code(&self) -> Option<MutexGuard<'_, Code>> {
-        self.code.try_lock().ok()
+        self.code.try_lock()
     }
 }
 

@@ -22,14 +22,15 @@ pub(crate) mod succession;
 mod tests;
 pub mod verdict;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chain::Filter;
 use run::CallData;
 use verdict::Verdict;
 
 use crate::gates;
+use crate::lock::{Mutex, MutexGuard};
 
 /// `AUDIT_ARCH_X86_64`.
 pub const ARCHITECTURE: u32 = 0xc000_003e;
@@ -94,6 +95,6 @@ impl ThreadFilters {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Filter>>> {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+        self.newest.lock()
     }
 }

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::ffi::CString;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
 
 use unspool_events::Order;
 
@@ -16,6 +16,7 @@ use crate::instrument::{self, Instrumenter};
 use crate::layout;
 use crate::lending::Lending;
 use crate::loader::{self, LoadError, LoadRequest, LoadedProgram, ProgramStack};
+use crate::lock::{Mutex, OnceLock};
 use crate::own_stack;
 use crate::persist::{self, Persistence};
 use crate::plan::{self, Inherited, Plan};

@@ -14,13 +14,11 @@ mod summary;
 mod thread_trace;
 mod values;
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use unspool_events::superblock::Superblock;
@@ -30,6 +28,7 @@ use crate::cache::{Cache, CacheFull};
 use crate::descriptors::{Headroom, move_away};
 use crate::layout;
 use crate::loader::LoadedProgram;
+use crate::lock::Mutex;
 use crate::native_run::{Cost, Meter};
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
 use crate::plan::{Plan, TracePlan};
@@ -177,10 +176,6 @@ impl Tickets {
 /// More paths than a superblock can have.
 const MOST_PATHS: u32 = 1024;
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Tracer {
     /// Starts the trace that the plan asks for, if any.
     ///
@@ -295,7 +290,7 @@ impl Tracer {
     /// now each thread still says of its own records.
     fn begin_generation(&self) {
         if self.next_path.load(Ordering::Relaxed) > self.ceilings.path_ids / 2 {
-            lock(&self.writer).begin_generation();
+            self.writer.lock().begin_generation();
             self.next_path.store(0, Ordering::Relaxed);
             self.generation.fetch_add(1, Ordering::SeqCst);
         }
@@ -305,12 +300,12 @@ impl Tracer {
     pub(crate) fn define(&self, superblock: &Superblock) {
         self.next_path
             .fetch_add(superblock.paths.len() as u32, Ordering::Relaxed);
-        lock(&self.writer).define_superblock(superblock);
+        self.writer.lock().define_superblock(superblock);
     }
 
     /// Keeps what is known of a fragment. Returns its index plus 1.
     pub(crate) fn add_fragment(&self, fragment: FragmentTrace) -> u32 {
-        let mut fragments = lock(&self.fragments);
+        let mut fragments = self.fragments.lock();
         fragments.push(fragment);
         fragments.len() as u32
     }
@@ -321,7 +316,7 @@ impl Tracer {
         trace: u32,
         use_it: impl FnOnce(&FragmentTrace) -> T,
     ) -> T {
-        use_it(&lock(&self.fragments)[trace as usize - 1])
+        use_it(&self.fragments.lock()[trace as usize - 1])
     }
 
     /// A file was mapped: its module is recorded once, when its code is.
@@ -339,9 +334,9 @@ impl Tracer {
         let Ok(module) = unspool_binary::Module::open(path) else {
             return;
         };
-        let writer = lock(&self.writer).clone();
+        let writer = self.writer.lock().clone();
         {
-            let mut modules = lock(&self.modules);
+            let mut modules = self.modules.lock();
             writer.define_module(&unspool_events::Module {
                 id: unspool_events::ModuleId(*modules),
                 path: path.as_os_str().as_bytes().to_vec(),
@@ -371,15 +366,15 @@ impl Tracer {
         };
         self.next_path.store(0, Ordering::Relaxed);
         self.generation.store(0, Ordering::SeqCst);
-        lock(&self.fragments).clear();
-        lock(&self.value_services).clear();
-        *lock(&self.modules) = 0;
-        *lock(&self.meter) = Meter::start();
+        self.fragments.lock().clear();
+        self.value_services.lock().clear();
+        *self.modules.lock() = 0;
+        *self.meter.lock() = Meter::start();
         self.buffer_bytes.store(0, Ordering::Relaxed);
         self.most_buffer_bytes.store(0, Ordering::Relaxed);
         match open(&plan, &header, true) {
             Ok((writer, file)) => {
-                let parents = std::mem::replace(&mut *lock(&self.writer), writer);
+                let parents = std::mem::replace(&mut *self.writer.lock(), writer);
                 // Closing its file could close the parent's: they may share descriptors.
                 std::mem::forget(parents);
                 self.file.store(file, Ordering::Relaxed);
@@ -388,7 +383,7 @@ impl Tracer {
                 crate::finish::say(&format!(
                     "unspool: this child process is not recorded: {error}"
                 ));
-                *lock(&self.writer) = TraceWriter::discarding(&header);
+                *self.writer.lock() = TraceWriter::discarding(&header);
                 self.file.store(-1, Ordering::Relaxed);
             }
         }
@@ -427,33 +422,6 @@ impl Limits for Tracer {
     fn is_function(&self, pc: u64) -> bool {
         self.functions.is_hooked(pc)
     }
-}
-
-/// Keeps all locks of the trace, so that a forked child finds what they protect whole.
-pub(crate) struct Frozen {
-    _live: skew::FrozenThreads<'static>,
-    _writer: MutexGuard<'static, TraceWriter>,
-    _fragments: MutexGuard<'static, Vec<FragmentTrace>>,
-    _values: MutexGuard<'static, Vec<values::ValueService>>,
-    _modules: MutexGuard<'static, u32>,
-    _meter: MutexGuard<'static, Meter>,
-    _torn: MutexGuard<'static, HashSet<u64>>,
-    _hooks: functions::FrozenHooks<'static>,
-}
-
-/// Waits for all locks of the trace, if there is one.
-pub(crate) fn freeze() -> Option<Frozen> {
-    let tracer = Process::get().trace.as_ref()?;
-    Some(Frozen {
-        _live: tracer.skew.freeze(),
-        _writer: lock(&tracer.writer),
-        _fragments: lock(&tracer.fragments),
-        _values: lock(&tracer.value_services),
-        _modules: lock(&tracer.modules),
-        _meter: lock(&tracer.meter),
-        _torn: tracer.torn.freeze(),
-        _hooks: tracer.functions.freeze(),
-    })
 }
 
 /// The executable file mappings of this process that belong to the program.

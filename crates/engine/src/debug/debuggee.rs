@@ -5,7 +5,6 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use super::hooks;
@@ -14,6 +13,7 @@ use super::watch::{self, WatchKind};
 use super::world::{self, At, BELL, Reason, Stop, lock};
 use crate::instrument::{self, Instrumenter};
 use crate::loader::LoadedProgram;
+use crate::lock::Mutex;
 use crate::process::{Code, Process};
 use crate::{code_pages, descriptors, finish};
 
@@ -60,13 +60,13 @@ pub fn install(front: impl FnOnce(Debuggee) + Send + 'static) {
     if Instrumenter::get().is_none() {
         instrument::install(Box::new(instrument::NoTool));
     }
-    *FRONT.lock().expect("nobody panics here") = Some(Box::new(front));
+    *FRONT.lock() = Some(Box::new(front));
     world::enable(true);
 }
 
 /// The program is loaded: starts the debugger's thread.
 pub(crate) fn start(process: &'static Process, loaded: &LoadedProgram) {
-    let Some(front) = FRONT.lock().expect("nobody panics here").take() else {
+    let Some(front) = FRONT.lock().take() else {
         return;
     };
     let debuggee = match Debuggee::new(process, loaded) {
@@ -281,7 +281,7 @@ impl Debuggee {
         drop(world);
         if calls {
             let threads = self.process.threads.lock();
-            let threads = threads.unwrap_or_else(std::sync::PoisonError::into_inner);
+            let threads = threads;
             if let Some(handle) = threads.iter().find(|handle| handle.tid == tid) {
                 finish::request_stop(*handle);
             }

@@ -1,13 +1,12 @@
 //! What the program's threads do for the debugger.
 
 use std::os::fd::RawFd;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 
 use super::registers::{IN_CALL, Registers};
 use super::watch;
 use super::world::{self, At, Reason, World, is_enabled, is_holding, lock};
 use crate::emit::gpr;
+use crate::lock::Mutex;
 use crate::process::Process;
 use crate::signals::TRAP_FLAG;
 use crate::syscalls::{Call, SYSCALL_LENGTH};
@@ -365,7 +364,7 @@ pub(crate) fn after_fork(process: &Process) {
         // SAFETY: the descriptors are the engine's, and of no use here.
         unsafe { libc::close(file) };
     }
-    FILES.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    FILES.lock().clear();
 }
 
 /// Descriptors of the debugger's.
@@ -373,19 +372,13 @@ static FILES: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
 /// Descriptors of the debugger's, which the program must not close.
 pub(crate) fn files() -> Vec<RawFd> {
-    FILES.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    FILES.lock().clone()
 }
 
 pub(super) fn protect(file: RawFd) {
-    FILES
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(file);
+    FILES.lock().push(file);
 }
 
 pub(super) fn unprotect(file: RawFd) {
-    FILES
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .retain(|&kept| kept != file);
+    FILES.lock().retain(|&kept| kept != file);
 }

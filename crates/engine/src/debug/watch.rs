@@ -5,10 +5,10 @@
 //! stop behind the instruction.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock};
 
 use super::world::{Reason, World, lock};
 use crate::guarded;
+use crate::lock::RwLock;
 use crate::thread::Thread;
 
 /// Which accesses are watched for.
@@ -55,7 +55,7 @@ const MOST_RANGES: usize = 4;
 const MOST_CONTENT: u64 = 1 << 16;
 
 fn change<T>(change: impl FnOnce(&mut Vec<Watch>) -> T) -> T {
-    let mut watches = WATCHES.write().unwrap_or_else(PoisonError::into_inner);
+    let mut watches = WATCHES.write();
     let result = change(&mut watches);
     COUNT.store(watches.len(), Ordering::SeqCst);
     result
@@ -116,7 +116,7 @@ pub(crate) fn ranges(write: bool) -> Vec<(u64, u64)> {
     if !is_any() {
         return Vec::new();
     }
-    let watches = WATCHES.read().unwrap_or_else(PoisonError::into_inner);
+    let watches = WATCHES.read();
     let mut ranges: Vec<(u64, u64)> = watches
         .iter()
         .filter(|watch| watch.kind.includes(write))
@@ -286,7 +286,7 @@ pub(super) fn told(thread: &mut Thread, _world: &World) {
 
 /// What is watched in a range: the first byte of each, and what for.
 fn hits(write: bool, start: u64, length: u64) -> Vec<(u64, WatchKind)> {
-    let watches = WATCHES.read().unwrap_or_else(PoisonError::into_inner);
+    let watches = WATCHES.read();
     let touched = watches.iter().filter(|watch| {
         watch.kind.includes(write)
             && length != 0
@@ -300,7 +300,7 @@ fn hits(write: bool, start: u64, length: u64) -> Vec<(u64, WatchKind)> {
 
 /// The first byte that is not what it was when all threads stood.
 fn changed() -> Option<(u64, WatchKind)> {
-    let watches = WATCHES.read().unwrap_or_else(PoisonError::into_inner);
+    let watches = WATCHES.read();
     let written = watches.iter().filter(|watch| watch.kind.includes(true));
     written
         .filter(|watch| !watch.content.is_empty())

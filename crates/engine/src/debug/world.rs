@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::registers::Registers;
 use super::watch::WatchKind;
 use crate::finish;
+use crate::lock::{Condvar, Mutex, MutexGuard};
 use crate::process::Process;
 use crate::thread::Thread;
 
@@ -149,13 +149,12 @@ pub(super) fn is_holding() -> bool {
 }
 
 pub(super) fn lock() -> MutexGuard<'static, World> {
-    WORLD.lock().unwrap_or_else(PoisonError::into_inner)
+    WORLD.lock()
 }
 
 /// Waits for a change, for a while.
 pub(super) fn wait(world: MutexGuard<'static, World>) -> MutexGuard<'static, World> {
-    let result = CHANGED.wait_timeout(world, PAUSE);
-    result.unwrap_or_else(PoisonError::into_inner).0
+    CHANGED.wait_timeout(world, PAUSE)
 }
 
 pub(super) fn notify() {
@@ -223,26 +222,21 @@ pub(super) fn wait_until_quiet(process: &Process) {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         let inside = ask_out(process);
-        let mut world = lock();
+        let world = lock();
         let quiet = |world: &World| world.threads.values().all(|stand| stand.at != At::Running);
         if quiet(&world) && !inside {
             return;
         }
         if !quiet(&world) {
-            let result = CHANGED.wait_timeout(world, ROUND);
-            world = result.unwrap_or_else(PoisonError::into_inner).0;
+            CHANGED.wait_timeout(world, ROUND);
         }
-        drop(world);
     }
 }
 
 /// Asks all threads that are inside the cache to come out. Returns whether there are any.
 fn ask_out(process: &Process) -> bool {
     let own = std::process::id() as i32;
-    let threads = process
-        .threads
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let threads = process.threads.lock();
     let inside = threads
         .iter()
         .filter(|handle| handle.process == own && crate::flush::is_inside(handle));

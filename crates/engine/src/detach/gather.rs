@@ -141,10 +141,7 @@ fn obstacle(process: &Process) -> Option<Refusal> {
 /// Whether seccomp filters of the program's, which the engine applies, judge the calls of any
 /// thread. All stand still.
 fn any_is_filtered(process: &Process) -> bool {
-    let threads = process
-        .threads
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let threads = process.threads.lock();
     let mut all = threads.iter();
     // SAFETY: a thread lives while it is listed, and the list is locked.
     all.any(|handle| unsafe { (*handle.thread).filters.newest().is_some() })
@@ -176,10 +173,7 @@ fn stand_still(process: &Process, thread: &mut Thread) -> Result<(), Refusal> {
 fn find_moving(process: &Process, leader: i32, asks: bool) -> Result<Option<Refusal>, Refusal> {
     let gathering = GATHERING.load(Ordering::Acquire);
     let own = std::process::id() as i32;
-    let threads = process
-        .threads
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let threads = process.threads.lock();
     let mut moving = None;
     let mut followers = 0;
     for handle in threads.iter().filter(|handle| handle.tid != leader) {

@@ -89,10 +89,7 @@ pub(super) fn hand_back(process: &Process, thread: &Thread) {
 /// The program's break becomes the kernel's, in whose place the engine's heap was. That does not
 /// shrink any more, and grows elsewhere if it must.
 fn set_break(process: &Process) -> bool {
-    let (start, end) = *process
-        .program_break
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (start, end) = *process.program_break.lock();
     // SAFETY: changes a setting.
     unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX) };
     let Some(map) = memory_map(start, end) else {

@@ -5,11 +5,12 @@
 //! nobody is there any more who could wake it.
 
 use std::backtrace::Backtrace;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{Instrumenter, world};
 use crate::finish::ENGINE_FAILURE;
+use crate::lock::{Condvar, Mutex};
 use crate::process::Process;
 use crate::signals::{self, STOP, bit};
 
@@ -27,11 +28,7 @@ pub(crate) struct Watch(Arc<End>);
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        *self
-            .0
-            .is_over
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = true;
+        *self.0.is_over.lock() = true;
         self.0.changed.notify_all();
     }
 }
@@ -47,10 +44,16 @@ struct End {
 impl End {
     /// Waits for an interval, or for the end. Returns whether it is over.
     fn wait(&self) -> bool {
-        let guard = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
-        let goes_on = |is_over: &mut bool| !*is_over;
-        let waited = self.changed.wait_timeout_while(guard, INTERVAL, goes_on);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        let deadline = Instant::now() + INTERVAL;
+        let mut is_over = self.is_over.lock();
+        while !*is_over {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            is_over = self.changed.wait_timeout(is_over, left);
+        }
+        *is_over
     }
 }
 
@@ -125,7 +128,7 @@ fn blame(tid: i32) -> ! {
     crate::finish::ask_place(tid);
     for _ in 0..20 {
         std::thread::sleep(ANSWER);
-        if let Some(found) = FOUND.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(found) = FOUND.lock().take() {
             say(&crate::own_failures::place_in_tool(&found));
         }
     }
@@ -143,7 +146,7 @@ fn say(place: &str) -> ! {
 
 /// In the handler of a signal, in the thread that is asked: keeps what it is doing.
 pub(crate) fn tell_place() {
-    if let Ok(mut found) = FOUND.try_lock() {
+    if let Some(mut found) = FOUND.try_lock() {
         *found = Some(Backtrace::force_capture());
     }
 }

@@ -9,11 +9,11 @@
 //! slot where the thread is outside; those of the others are always in their slots.
 
 use std::io;
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::Instrumenter;
 use super::hooks::in_tool;
 use crate::layout;
+use crate::lock::{Mutex, OnceLock};
 use crate::process::Process;
 use crate::slots::{Slots, slots};
 use crate::thread::Thread;
@@ -83,7 +83,7 @@ impl BufferId {
             kind.entry_size != 0 && kind.entries != 0,
             "a buffer without room"
         );
-        let mut announced = ANNOUNCED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut announced = ANNOUNCED.lock();
         assert!(
             announced.len() < MOST_BUFFERS,
             "a tool can have {MOST_BUFFERS} buffers"
@@ -98,7 +98,7 @@ impl BufferId {
     /// If the program runs already.
     pub fn deliver_at_system_calls(self) {
         assert!(KINDS.get().is_none(), "the program runs already");
-        let mut announced = ANNOUNCED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut announced = ANNOUNCED.lock();
         announced[self.index()].at_system_calls = true;
     }
 
@@ -119,7 +119,7 @@ impl BufferId {
 
 /// The program is about to run: there will be no more buffers.
 pub(crate) fn settle() {
-    let announced = ANNOUNCED.lock().unwrap_or_else(PoisonError::into_inner);
+    let announced = ANNOUNCED.lock();
     let _ = KINDS.set(announced.clone());
 }
 

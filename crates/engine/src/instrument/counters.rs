@@ -8,19 +8,19 @@
 mod area;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::area::thread_stack;
 pub(super) use self::area::{free, prepare, settle};
+use crate::lock::{Mutex, MutexGuard, OnceLock};
 use crate::process::Process;
 use crate::slots::{Slots, slots};
 
 /// How many counters a tool can have. As many again are for groups.
 const MOST: usize = area::CAPACITY / 2;
 
-static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
+static REGISTRY: OnceLock<Mutex<Registry>> = OnceLock::new();
 /// What threads counted that have ended, by place.
 static ENDED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
@@ -73,10 +73,7 @@ impl Counter {
             return 0;
         };
         let parts = registry().parts_of(self);
-        let threads = process
-            .threads
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let threads = process.threads.lock();
         let mut all: Vec<*mut Slots> = threads
             .iter()
             // SAFETY: the thread lives while it is listed, and the list is locked.
@@ -231,16 +228,11 @@ impl CounterPlace {
 }
 
 fn registry() -> MutexGuard<'static, Registry> {
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+    REGISTRY.get_or_init(Mutex::default).lock()
 }
 
 fn ended() -> MutexGuard<'static, Vec<u64>> {
-    ENDED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Keeps all locks, so that a forked child finds what they protect whole.
-pub(super) fn freeze() -> impl Sized {
-    (registry(), ended())
+    ENDED.lock()
 }
 
 /// Adds what the calling thread counted to what ended threads did. To be called while it is

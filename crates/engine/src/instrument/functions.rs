@@ -17,7 +17,6 @@ mod wrappers;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) use activations::{
     PUSHED, depth, entered, forget_deeper, redirect, returned, stack_moved, thread_ends,
@@ -27,6 +26,7 @@ pub use wrappers::{CallRegisters, WrapperFunction};
 
 use super::images::Image;
 use super::{Function, Instrumenter};
+use crate::lock::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::process::Process;
 
 /// A value at a hook.
@@ -165,22 +165,13 @@ pub(crate) struct Functions {
     chosen: Mutex<HashSet<(u64, usize)>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Functions {
     fn read(&self) -> RwLockReadGuard<'_, HashMap<u64, Hook>> {
-        self.places.read().unwrap_or_else(PoisonError::into_inner)
+        self.places.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, HashMap<u64, Hook>> {
-        self.places.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps the lock, for a fork.
-    pub(super) fn freeze(&self) -> impl Sized + '_ {
-        (lock(&self.chosen), self.write())
+        self.places.write()
     }
 
     /// What is hooked at an address.
@@ -257,7 +248,9 @@ impl Functions {
     pub(super) fn forget(&self, image: &Image) {
         if self.any.load(Ordering::Acquire) {
             let range = image.range();
-            lock(&self.chosen).retain(|(address, _)| !range.contains(address));
+            self.chosen
+                .lock()
+                .retain(|(address, _)| !range.contains(address));
             let mut places = self.write();
             places.retain(|address, _| !range.contains(address));
             returns::forget();
@@ -284,7 +277,7 @@ pub fn hook(address: u64, hooks: Hooks) {
 fn hook_chosen(address: u64, hooks: &'static Hooks) {
     if let Some(instrumenter) = Instrumenter::get() {
         let choice = (address, std::ptr::from_ref(hooks).addr());
-        let mut chosen = lock(&instrumenter.functions.chosen);
+        let mut chosen = instrumenter.functions.chosen.lock();
         let is_new = chosen.insert(choice);
         drop(chosen);
         if is_new {

@@ -12,7 +12,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use unspool_binary::{
     FileOffset, Function, FunctionNames, LoadBias, Module, RuntimeAddress, Section, SourceLine,
@@ -24,6 +24,7 @@ use super::hooks::in_tool;
 use crate::file_identity::FileIdentity;
 use crate::guarded;
 use crate::loader::LoadedProgram;
+use crate::lock::{Mutex, OnceLock};
 use crate::process::Process;
 use crate::regions::{Object, Region, Regions, Version};
 use crate::syscalls::{Call, whole_pages};
@@ -81,10 +82,6 @@ pub struct Routine<'a> {
     bias: LoadBias,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Image {
     fn new(kind: ImageKind, path: PathBuf, piece: Piece) -> Image {
         let start = piece.range.start;
@@ -128,7 +125,7 @@ impl Image {
             Some(start.in_program(contents.bias).0..end.in_program(contents.bias).0)
         });
         spanned.unwrap_or_else(|| {
-            let code = lock(&self.code);
+            let code = self.code.lock();
             let start = code.iter().map(|piece| piece.range.start).min();
             let end = code.iter().map(|piece| piece.range.end).max();
             start.unwrap_or(0)..end.unwrap_or(0)
@@ -144,7 +141,7 @@ impl Image {
     /// What of its memory has been executable.
     #[must_use]
     pub fn code(&self) -> Vec<Range<u64>> {
-        let code = lock(&self.code);
+        let code = self.code.lock();
         code.iter().map(|piece| piece.range.clone()).collect()
     }
 
@@ -213,7 +210,9 @@ impl Image {
         let lines = self
             .lines
             .get_or_init(|| Mutex::new(SourceLines::open(&self.path)));
-        lock(lines).find(RuntimeAddress(address).in_file(contents.bias))
+        lines
+            .lock()
+            .find(RuntimeAddress(address).in_file(contents.bias))
     }
 
     fn routine<'a>(&'a self, contents: &Contents, function: Function<'a>) -> Routine<'a> {
@@ -245,7 +244,7 @@ impl Image {
     }
 
     fn read_vdso(&self) -> Option<Contents> {
-        let range = lock(&self.code).first()?.range.clone();
+        let range = self.code.lock().first()?.range.clone();
         let mut bytes = vec![0; (range.end - range.start) as usize];
         if !guarded::read(range.start, &mut bytes) {
             return None;
@@ -302,15 +301,10 @@ pub(crate) struct Images {
 }
 
 impl Images {
-    /// Keeps the lock, for a fork.
-    pub(super) fn freeze(&self) -> impl Sized + '_ {
-        lock(&self.all)
-    }
-
     fn find(&self, address: u64) -> Option<Arc<Image>> {
-        let all = lock(&self.all);
+        let all = self.all.lock();
         let holds = |image: &&Arc<Image>| {
-            let code = lock(&image.code);
+            let code = image.code.lock();
             code.iter().any(|piece| piece.range.contains(&address))
         };
         all.iter().find(holds).cloned()
@@ -320,10 +314,10 @@ impl Images {
     /// that are new.
     fn update(&self, regions: &Regions, range: &Range<u64>) -> (Vec<Arc<Image>>, Vec<Arc<Image>>) {
         let now: Vec<(Range<u64>, Region)> = regions.within(range.clone()).collect();
-        let mut all = lock(&self.all);
+        let mut all = self.all.lock();
         let mut gone = Vec::new();
         all.retain(|image| {
-            let mut code = lock(&image.code);
+            let mut code = image.code.lock();
             if !code.iter().any(|piece| meet(&piece.range, range)) {
                 return true;
             }
@@ -364,14 +358,14 @@ fn add(all: &mut Vec<Arc<Image>>, range: Range<u64>, region: &Region) -> Option<
         // A file that is mapped a second time, by `dlmopen` for instance, is another image.
         Some(path) => all.iter().find(|image| {
             image.path == *path
-                && lock(&image.code).iter().all(|known| {
+                && image.code.lock().iter().all(|known| {
                     let offset = |piece: &Piece| piece.range.start.wrapping_sub(piece.distance);
                     known.distance == piece.distance || offset(known) != offset(&piece)
                 })
         }),
     };
     if let Some(image) = owner {
-        lock(&image.code).push(piece);
+        image.code.lock().push(piece);
         return None;
     }
     let kind = match &path {
@@ -422,13 +416,13 @@ impl Image {
     }
 
     fn covers(&self, range: &Range<u64>) -> bool {
-        let code = lock(&self.code);
+        let code = self.code.lock();
         code.iter()
             .any(|piece| piece.range.start <= range.start && range.end <= piece.range.end)
     }
 
     fn touches(&self, range: &Range<u64>) -> bool {
-        let code = lock(&self.code);
+        let code = self.code.lock();
         code.iter()
             .any(|piece| piece.range.start <= range.end && range.start <= piece.range.end)
     }
@@ -482,7 +476,7 @@ pub(crate) fn announce(process: &Process, loaded: &LoadedProgram) {
             distance: segment.address.wrapping_sub(segment.offset),
         };
         if let Some(image) = images.iter().find(|image| image.path == *path) {
-            lock(&image.code).push(piece);
+            image.code.lock().push(piece);
             continue;
         }
         let kind = match loaded.interpreter.as_ref() == Some(path) {
@@ -506,7 +500,7 @@ pub(crate) fn announce(process: &Process, loaded: &LoadedProgram) {
         let image = Image::new(ImageKind::Vdso, "[vdso]".into(), piece);
         images.push(Arc::new(image));
     }
-    lock(&instrumenter.images.all).clone_from(&images);
+    instrumenter.images.all.lock().clone_from(&images);
     for image in &images {
         in_tool(|| instrumenter.tool.image_loads(image));
     }

@@ -1,7 +1,6 @@
 //! Countdowns of calls that are made each n-th time.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
-
+use crate::lock::{Mutex, OnceLock};
 use crate::slots::{Slots, slots};
 
 /// The most samplers that a tool can have.
@@ -40,7 +39,7 @@ impl SamplerId {
                     .is_some_and(|most| most < 1 << 31),
             "a period of {passages} with a jitter of {jitter}"
         );
-        let mut announced = ANNOUNCED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut announced = ANNOUNCED.lock();
         assert!(
             announced.len() < MOST_SAMPLERS,
             "a tool can have {MOST_SAMPLERS} samplers"
@@ -56,7 +55,7 @@ impl SamplerId {
 
 /// The program is about to run: there will be no more samplers.
 pub(crate) fn settle() {
-    let announced = ANNOUNCED.lock().unwrap_or_else(PoisonError::into_inner);
+    let announced = ANNOUNCED.lock();
     let _ = PERIODS.set(announced.clone());
 }
 

@@ -2,11 +2,12 @@
 //! are over behind instructions that it chose.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use super::hooks::{in_tool, state};
 use super::{Instrumenter, MOST_ARGUMENTS, buffers};
+use crate::lock::RwLock;
 use crate::syscalls::{Call, SYSCALL_LENGTH};
 use crate::thread::Thread;
 
@@ -56,7 +57,7 @@ impl SystemCallPlaces {
         if calls.is_empty() && !self.any.load(Ordering::Acquire) {
             return;
         }
-        let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.places.write();
         match calls {
             [] => drop(places.remove(&pc)),
             _ => drop(places.insert(pc, calls.iter().map(|(_, call)| *call).collect())),
@@ -68,13 +69,8 @@ impl SystemCallPlaces {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
-        let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
+        let places = self.places.read();
         places.get(&pc).cloned()
-    }
-
-    /// Keeps the lock, for a fork.
-    pub(super) fn freeze(&self) -> impl Sized + '_ {
-        self.places.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -13,6 +13,7 @@ use super::images::{Image, Images};
 use super::insertions::Inserted;
 use super::system_calls::{SystemCall, SystemCallPlaces};
 use super::{Amounts, BufferId, Compiled, Counter, Signal, Trace, buffers};
+use crate::lock::{Mutex, OnceLock};
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
 use crate::slots::slots;
 use crate::translate::instrumented::sets_stack_pointer;
@@ -240,10 +241,6 @@ pub fn install(tool: Box<dyn Instrumentation>) {
     assert!(first, "a process has one tool");
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Instrumenter {
     /// The tool, if the program is observed by one.
     #[inline]
@@ -261,7 +258,7 @@ impl Instrumenter {
 
     /// Keeps what is known of a fragment. Returns its index plus 1.
     pub(crate) fn add_fragment(&self, fragment: FragmentCounts) -> u32 {
-        let mut fragments = lock(&self.fragments);
+        let mut fragments = self.fragments.lock();
         fragments.push(fragment);
         fragments.len() as u32
     }
@@ -272,7 +269,7 @@ impl Instrumenter {
         fragment: u32,
         use_it: impl FnOnce(&FragmentCounts) -> T,
     ) -> T {
-        use_it(&lock(&self.fragments)[fragment as usize - 1])
+        use_it(&self.fragments.lock()[fragment as usize - 1])
     }
 
     /// Where in the cache the call that returns to `next_pc` is made: `target` is its callee,
@@ -281,17 +278,18 @@ impl Instrumenter {
     /// A return is led to one landing, however many superblocks hold its call, and the
     /// processor predicts it from the call's place. So all of them make it at the same place.
     pub(crate) fn call_site(&self, next_pc: u64, target: u64) -> Option<u32> {
-        lock(&self.call_sites).get(&(next_pc, target)).copied()
+        self.call_sites.lock().get(&(next_pc, target)).copied()
     }
 
     /// A call is made at `place`.
     pub(crate) fn add_call_site(&self, next_pc: u64, target: u64, place: u32) {
-        lock(&self.call_sites).insert((next_pc, target), place);
+        self.call_sites.lock().insert((next_pc, target), place);
     }
 
     /// What is known of a function that is to be called.
     pub(crate) fn compiled(&self, function: u64) -> Option<Arc<Compiled>> {
-        lock(&self.compiled)
+        self.compiled
+            .lock()
             .entry(function)
             .or_insert_with(|| Compiled::examine(function).map(Arc::new))
             .clone()
@@ -302,12 +300,14 @@ impl Instrumenter {
         if code.is_empty() {
             return;
         }
-        lock(&self.tool_code).extend(code.iter().map(|range| (range.start, range.end)));
+        self.tool_code
+            .lock()
+            .extend(code.iter().map(|range| (range.start, range.end)));
     }
 
     /// Whether code of the tool is at a place of the cache.
     pub(crate) fn is_tool_code(&self, pc: u64) -> bool {
-        let code = lock(&self.tool_code);
+        let code = self.tool_code.lock();
         code.range(..=pc)
             .next_back()
             .is_some_and(|(_, end)| pc < *end)
@@ -315,42 +315,26 @@ impl Instrumenter {
 
     /// Room for a superblock's instructions and what is inserted there, empty.
     pub(crate) fn room(&self) -> (Vec<Item>, Inserted) {
-        std::mem::take(&mut *lock(&self.room))
+        std::mem::take(&mut *self.room.lock())
     }
 
     /// Takes it back.
     pub(crate) fn keep_room(&self, mut items: Vec<Item>, mut inserted: Inserted) {
         items.clear();
         inserted.clear();
-        *lock(&self.room) = (items, inserted);
+        *self.room.lock() = (items, inserted);
     }
 
     /// No fragment is left.
     pub(crate) fn forget_fragments(&self) {
-        lock(&self.tool_code).clear();
-        lock(&self.fragments).clear();
-        lock(&self.call_sites).clear();
+        self.tool_code.lock().clear();
+        self.fragments.lock().clear();
+        self.call_sites.lock().clear();
     }
 
     /// Calls are made at new places from now on.
     pub(crate) fn forget_call_sites(&self) {
-        lock(&self.call_sites).clear();
-    }
-
-    /// Keeps all locks, so that a forked child finds what they protect whole.
-    pub(crate) fn freeze(&self) -> impl Sized + '_ {
-        (
-            lock(&self.fragments),
-            self.torn.freeze(),
-            lock(&self.call_sites),
-            lock(&self.compiled),
-            lock(&self.tool_code),
-            lock(&self.room),
-            super::counters::freeze(),
-            self.images.freeze(),
-            self.functions.freeze(),
-            self.system_calls.freeze(),
-        )
+        self.call_sites.lock().clear();
     }
 }
 

@@ -54,10 +54,7 @@ pub fn stop_the_world<R>(run: impl FnOnce(&[StoppedThread]) -> R) -> R {
     let _stopped = flush::stop_others();
     let own = own_tid();
     let threads = Process::try_get().map_or_else(Vec::new, |process| {
-        let threads = process
-            .threads
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let threads = process.threads.lock();
         let others = threads.iter().filter(|handle| handle.tid != own);
         others
             .map(|handle| {

@@ -5,9 +5,10 @@
 //! offset of its own, in the compacted format one behind the other.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count};
-use std::sync::OnceLock;
 
 use iced_x86::{Code, Instruction, OpKind, Register};
+
+use crate::lock::OnceLock;
 
 const LEGACY_AND_HEADER: u32 = 576;
 const FIRST_EXTENDED: u32 = 2;

@@ -2,7 +2,7 @@
 //!
 //! Errors are the kernel's, in its order (`seccomp_set_mode_filter`).
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::chain::{Filter, InKernel, Rule};
 use super::kernel_copy::{kernel_copy, strict};
@@ -217,10 +217,7 @@ impl Given {
     /// Puts all other threads of the process under `filter`, a new one of `giver`'s, unless one
     /// has filters that the giver does not have: then returns that thread's id.
     fn give(&mut self, process: &Process, giver: &Thread, filter: &Arc<Filter>) -> Result<(), i32> {
-        let threads = process
-            .threads
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let threads = process.threads.lock();
         let own = std::process::id() as i32;
         let others = || {
             threads
@@ -254,10 +251,7 @@ impl Given {
 
     /// The kernel did not agree.
     fn take_back(self, process: &Process) {
-        let threads = process
-            .threads
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let threads = process.threads.lock();
         for (tid, former) in self.0 {
             if let Some(handle) = threads.iter().find(|handle| handle.tid == tid) {
                 // SAFETY: as in `give`.
@@ -270,9 +264,6 @@ impl Given {
 /// A new thread is listed: a filter that its parent was given meanwhile is its own, too. The
 /// parent waits and installs none itself.
 pub(crate) fn catch_up(process: &Process, thread: &Thread, parent: &super::ThreadFilters) {
-    let _threads = process
-        .threads
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let _threads = process.threads.lock();
     thread.filters.set(parent.newest());
 }

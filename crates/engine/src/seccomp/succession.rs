@@ -5,13 +5,14 @@
 //! once more as they are, because its copies let all calls from high addresses pass.
 
 use std::ffi::{CString, OsString};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::ARCHITECTURE;
 use super::chain::{Filter, InKernel, Rule};
 use super::install::{ask_kernel, is_permitted};
 use super::program::{Instruction, MOST_INSTRUCTIONS, Program};
 use super::verdict::ALLOW;
+use crate::lock::OnceLock;
 use crate::thread::Thread;
 
 /// The first of the arguments that hold filters; how many there are follows.

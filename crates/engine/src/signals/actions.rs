@@ -1,8 +1,7 @@
 //! What the program wants signals to do.
 
-use std::sync::Mutex;
-
 use super::{STOP, SYNCHRONOUS, bit, handler};
+use crate::lock::{Mutex, MutexGuard};
 
 /// The kernel's `struct sigaction` for x86-64.
 #[repr(C)]
@@ -68,15 +67,8 @@ impl Actions {
         }
     }
 
-    /// Keeps other threads from changing dispositions, for a fork.
-    pub fn freeze(&self) -> impl Drop + '_ {
-        self.lock()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, [Action; 65]> {
-        self.table
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, [Action; 65]> {
+        self.table.lock()
     }
 
     /// The signals that are ignored.

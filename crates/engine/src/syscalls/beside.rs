@@ -11,15 +11,16 @@
 //! The lender does not wait as `vfork` does, which no debugger can stop: sanitizers look for
 //! leaks in such a child, and stop all threads of their program before.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::clone_request::{Places, Request};
 use super::namespace::Relation;
 use super::processes::{Seed, list_as, tell_ids};
 use super::start_child::{raw_system_call, start_child};
 use super::threads::{clear_tid, set_program_fs, thread_pointer};
+use crate::lock::Mutex;
 use crate::process::Process;
 use crate::seccomp::install::catch_up;
 use crate::signals::open;
@@ -216,11 +217,7 @@ unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
     let beside = unsafe { &*argument.cast::<Beside>() };
     let process = beside.process;
     let _stack = start::SignalStack::install();
-    let seed = beside
-        .seed
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
+    let seed = beside.seed.lock().take();
     let mut seed = seed.expect("there is one child to take it");
     let mut thread = seed.plant(process);
     if !beside.is_thread {

@@ -8,39 +8,18 @@ use super::processes::{errno, list};
 use super::start_child::raw_system_call;
 use super::threads::{set_program_fs, thread_pointer};
 use crate::emit::gpr;
-use crate::instrument::Instrumenter;
 use crate::process::Process;
 use crate::signals::open;
 use crate::thread::{Place, Thread};
-use crate::{guarded, race_windows, trace};
+use crate::{guarded, lock, race_windows, trace};
 
-/// Makes the child. Locks are held meanwhile, so that it finds what they protect whole.
+/// Makes the child.
 pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
     crate::signals::block_all();
     race_windows::widen();
     trace::before_fork(thread);
     crate::instrument::before_fork(thread);
-    let child = {
-        let mut code = process.code();
-        crate::lending::before_fork(&mut code);
-        let _break = process.program_break.lock();
-        let mut threads = process
-            .threads
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let actions = thread.actions.freeze();
-        let _trace = trace::freeze();
-        let _tool = Instrumenter::get().map(Instrumenter::freeze);
-        let child = copy_process(request);
-        crate::lending::after_fork(&mut code, child as i32);
-        drop(actions);
-        if child == 0 {
-            // SAFETY: gettid has no preconditions.
-            thread.tid = unsafe { libc::gettid() };
-            threads.clear();
-        }
-        child
-    };
+    let child = copy_quiet_process(process, request);
     if child == 0 {
         begin_child(process, thread, request);
     } else if child > 0 && request.has(libc::CLONE_PARENT_SETTID) {
@@ -57,14 +36,30 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
     child
 }
 
+/// Copies the process while no other thread holds a lock of the engine's, so that the child finds
+/// all of them free, and what they protect whole.
+fn copy_quiet_process(process: &Process, request: &Request) -> i64 {
+    let others_excluded = lock::exclude_others();
+    crate::lending::before_fork(&mut process.code());
+    let child = copy_process(request);
+    crate::lending::after_fork(&mut process.code(), child as i32);
+    if child == 0 {
+        others_excluded.end_in_child();
+    }
+    child
+}
+
 /// The thread is the child's only one.
 fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request) {
     process.thread_count.store(1, Ordering::Release);
     process.forked.store(1, Ordering::Release);
     // A thread that was ending the parent is not here to end this process.
     process.ending.store(0, Ordering::Release);
+    // SAFETY: gettid has no preconditions.
+    thread.tid = unsafe { libc::gettid() };
     thread.place = Place::Process;
     thread.namespace = 0;
+    process.threads.lock().clear();
     crate::flush::forget_others();
     crate::detach::forget_others(thread);
     crate::debug::after_fork(process);
@@ -105,7 +100,7 @@ fn copy_process(request: &Request) -> i64 {
     };
     let mut call = request.kernel_call(0, 0, NOWHERE);
     CALL.set(&raw mut call);
-    // SAFETY: the engine's locks are held, the C library takes its own.
+    // SAFETY: no other thread holds a lock of the engine's, the C library takes its own.
     let child = unsafe { libc::fork() };
     assert!(
         CALL.replace(std::ptr::null_mut()).is_null(),

@@ -343,10 +343,7 @@ pub(super) fn remap(process: &Process, call: &Call) -> i64 {
 pub(super) fn set_break(process: &Process, call: &Call) -> i64 {
     // In the order in which a fork takes these locks.
     let mut code = process.code();
-    let mut program_break = process
-        .program_break
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut program_break = process.program_break.lock();
     let (start, current) = *program_break;
     let wanted = call.arguments[0];
     if wanted < start {

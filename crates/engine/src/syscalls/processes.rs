@@ -207,11 +207,7 @@ pub(super) fn list_as(process: &Process, thread: &mut Thread, ids: (i32, i32), n
         namespace,
         thread,
     };
-    process
-        .threads
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .push(handle);
+    process.threads.lock().push(handle);
 }
 
 pub(super) fn errno() -> i32 {

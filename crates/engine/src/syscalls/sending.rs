@@ -44,10 +44,7 @@ fn ends_this_process(process: &Process, thread: &Thread, call: &Call) -> Option<
 /// Whether a thread, or this one, lets the signal through.
 fn somebody_takes(process: &Process, target: Option<i32>, signal: i32) -> bool {
     let own = std::process::id() as i32;
-    let threads = process
-        .threads
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let threads = process.threads.lock();
     let mut candidates = threads
         .iter()
         .filter(|handle| handle.process == own && target.is_none_or(|tid| tid == handle.tid));

@@ -12,7 +12,7 @@ use libc::{c_long, c_uint};
 use super::{Call, pass};
 use crate::process::{Process, ThreadHandle};
 use crate::thread::Thread;
-use crate::{detach, guarded};
+use crate::{detach, guarded, lock};
 
 /// The set of general registers, for `PTRACE_GETREGSET`.
 const NT_PRSTATUS: u64 = 1;
@@ -58,10 +58,7 @@ pub(super) fn trace(process: &Process, thread: &mut Thread, call: &Call) -> i64 
 
 /// The thread with an id, if it shares this memory.
 fn find(process: &Process, tid: u64) -> Option<ThreadHandle> {
-    let threads = process
-        .threads
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let threads = process.threads.lock();
     let same = |handle: &&ThreadHandle| handle.tid as u64 == tid;
     threads.iter().find(same).copied()
 }
@@ -71,10 +68,7 @@ fn shares_memory(process: &Process, tid: u64) -> bool {
     if find(process, tid).is_some() {
         return true;
     }
-    let threads = process
-        .threads
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let threads = process.threads.lock();
     let mut processes: Vec<i32> = threads.iter().map(|handle| handle.process).collect();
     drop(threads);
     processes.sort_unstable();
@@ -83,10 +77,9 @@ fn shares_memory(process: &Process, tid: u64) -> bool {
     processes.iter().any(is_of)
 }
 
-/// Stops a thread, while it is sure not to have the engine's locks.
+/// Stops a thread, while it is sure not to hold any lock of the engine's.
 fn stop(process: &Process, call: &Call) -> i64 {
-    let _code = process.code();
-    let _threads = process.threads.lock();
+    let _others_excluded = lock::exclude_others();
     let result = pass_locked(process, call);
     if result == 0 {
         let tid = call.arguments[1] as libc::id_t;
@@ -98,7 +91,7 @@ fn stop(process: &Process, call: &Call) -> i64 {
     result
 }
 
-/// Lets the kernel do it, with the engine's locks in hand.
+/// Lets the kernel do it, while others are kept from locks.
 fn pass_locked(process: &Process, call: &Call) -> i64 {
     // SAFETY: neither request that comes here has the kernel write to memory.
     unsafe { process.gates.call_kernel(call.number, &call.arguments) }

@@ -5,11 +5,10 @@
 //! from there, makes the call itself, and returns (`emulate_vsyscall` in
 //! `arch/x86/entry/vsyscall/vsyscall_64.c`). So does this.
 
-use std::sync::OnceLock;
-
 use super::SYSCALL_LENGTH;
 use crate::emit::gpr;
 use crate::guarded;
+use crate::lock::OnceLock;
 use crate::process::Process;
 use crate::signals::deliver;
 use crate::thread::Thread;

@@ -1,15 +1,14 @@
 //! Traced functions: calls with their arguments, returns with their values.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspool_binary::{FileOffset, FunctionNames, Module, RuntimeAddress};
 use unspool_events::{Event, Function, FunctionId, TraceWriter};
 
-use super::lock;
 use crate::emit::gpr;
 use crate::guarded;
+use crate::lock::Mutex;
 use crate::process::Process;
 use crate::thread::Thread;
 
@@ -19,11 +18,6 @@ pub(super) struct Frame {
     function: FunctionId,
     stack_pointer: u64,
     return_address: u64,
-}
-
-/// The lock of the hooks.
-pub(super) struct FrozenHooks<'a> {
-    _hooks: std::sync::MutexGuard<'a, Hooks>,
 }
 
 /// Which addresses are of interest.
@@ -59,7 +53,7 @@ impl Functions {
         else {
             return;
         };
-        let mut hooks = lock(&self.hooks);
+        let mut hooks = self.hooks.lock();
         for found in self.names.find_in(module) {
             let address = found.function.address().in_program(bias).0;
             let id = FunctionId(hooks.next);
@@ -74,19 +68,12 @@ impl Functions {
         }
     }
 
-    /// Keeps the lock, for a fork.
-    pub(super) fn freeze(&self) -> FrozenHooks<'_> {
-        FrozenHooks {
-            _hooks: lock(&self.hooks),
-        }
-    }
-
     /// Whether control at an address is to be seen.
     pub(super) fn is_hooked(&self, pc: u64) -> bool {
         if !self.any.load(Ordering::Acquire) {
             return false;
         }
-        let hooks = lock(&self.hooks);
+        let hooks = self.hooks.lock();
         hooks.entries.contains_key(&pc) || hooks.returns.contains(&pc)
     }
 }
@@ -116,7 +103,7 @@ pub(crate) fn function(thread: &mut Thread, pc: u64) {
             trace.event(tracer, &event);
         }
     }
-    let Some(id) = lock(&tracer.functions.hooks).entries.get(&pc).copied() else {
+    let Some(id) = tracer.functions.hooks.lock().entries.get(&pc).copied() else {
         return;
     };
     let arguments = [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
@@ -136,7 +123,7 @@ pub(crate) fn function(thread: &mut Thread, pc: u64) {
         stack_pointer,
         return_address,
     });
-    if lock(&tracer.functions.hooks).returns.insert(return_address) {
+    if tracer.functions.hooks.lock().returns.insert(return_address) {
         // A translation without the hook would not notice the return.
         process
             .code()

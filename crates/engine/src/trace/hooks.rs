@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use unspool_events::{Event, SyncOperation, ThreadId};
 
 use super::thread_trace::ThreadTrace;
-use super::{Reached, Tracer, lock, summary, values};
+use super::{Reached, Tracer, summary, values};
 use crate::cache::Exit;
 use crate::effects::{Completeness, memory_effects};
 use crate::emit::gpr;
@@ -151,7 +151,7 @@ pub(crate) fn thread_created(thread: &mut Thread, number: u64) -> Result<Birth, 
 pub(crate) fn thread_not_started(number: u32) {
     if let Some(tracer) = tracer() {
         tracer.abandon();
-        let encoder = lock(&tracer.writer).thread(ThreadId(number));
+        let encoder = tracer.writer.lock().thread(ThreadId(number));
         encoder.finish();
     }
 }
@@ -228,8 +228,8 @@ pub(crate) fn all_outside(thread: &mut Thread) {
 /// No translation is left that refers to what the trace knows of fragments.
 pub(crate) fn translations_gone() {
     if let Some(tracer) = tracer() {
-        lock(&tracer.fragments).clear();
-        lock(&tracer.value_services).clear();
+        tracer.fragments.lock().clear();
+        tracer.value_services.lock().clear();
         tracer.ownership.forget_sites();
         tracer.begin_generation();
     }

@@ -8,14 +8,15 @@
 //! others for that time, and they do it on its behalf.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use unspool_events::raw::{SpecialKind, special_header};
 use unspool_events::{Event, Order};
 
 use super::thread_trace::ThreadTrace;
-use super::{Tracer, lock, ownership};
+use super::{Tracer, ownership};
+use crate::lock::Mutex;
 use crate::plan::TracePlan;
 use crate::process::Process;
 use crate::thread::Thread;
@@ -71,16 +72,9 @@ impl Skew {
         }
     }
 
-    /// Keeps the lock, for a fork.
-    pub(super) fn freeze(&self) -> FrozenThreads<'_> {
-        FrozenThreads {
-            _live: lock(&self.live),
-        }
-    }
-
     /// In a forked child: the other threads are gone.
     pub(super) fn forget_others(&self) {
-        lock(&self.live).clear();
+        self.live.lock().clear();
     }
 
     fn is_on(&self) -> bool {
@@ -102,19 +96,19 @@ impl Skew {
             standing: Arc::clone(&standing),
             resting: std::ptr::null_mut(),
         };
-        lock(&self.live).insert(thread.number, live);
+        self.live.lock().insert(thread.number, live);
         Some(standing)
     }
 
     /// A thread's trace ends.
     pub(super) fn end(&self, thread: u32) {
         if self.is_on() {
-            lock(&self.live).remove(&thread);
+            self.live.lock().remove(&thread);
         }
     }
 
     fn rest(&self, thread: u32, trace: *mut ThreadTrace) {
-        if let Some(live) = lock(&self.live).get_mut(&thread) {
+        if let Some(live) = self.live.lock().get_mut(&thread) {
             live.resting = trace;
         }
     }
@@ -125,11 +119,6 @@ impl Skew {
             self.rest(thread, std::ptr::null_mut());
         }
     }
-}
-
-/// The lock of the threads.
-pub(super) struct FrozenThreads<'a> {
-    _live: MutexGuard<'a, BTreeMap<u32, Live>>,
 }
 
 /// While this lives, the thread leaves its trace to the others.
@@ -185,7 +174,7 @@ impl Tracer {
             trace.show();
         }
         let floor = now - most / 4;
-        for (&number, live) in lock(&self.skew.live).iter() {
+        for (&number, live) in self.skew.live.lock().iter() {
             if number == thread.number || !far(live.standing.shown()) {
                 continue;
             }

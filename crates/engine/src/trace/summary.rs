@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_events::{Measurement, Summary, WriteError};
 
-use super::{Tracer, lock};
+use super::Tracer;
 use crate::native_run::Cost;
 use crate::process::Process;
 
@@ -28,7 +28,7 @@ impl Tracer {
             .words
             .fetch_add(words as u64, Ordering::Relaxed)
             + words as u64;
-        let seconds = lock(&self.meter).cost().wall.as_secs_f64();
+        let seconds = self.meter.lock().cost().wall.as_secs_f64();
         let tenths = (seconds * 10.0) as u64;
         let shown = self.progress.shown.load(Ordering::Relaxed);
         let due = tenths >= shown + EVERY_TENTHS;
@@ -63,13 +63,13 @@ impl Tracer {
 
 /// Puts the last words into the trace, and tells the user on standard error what it holds.
 pub(super) fn conclude(tracer: &Tracer, process: &Process, becomes_another_program: bool) {
-    let cost = lock(&tracer.meter).cost();
+    let cost = tracer.meter.lock().cost();
     // A native run includes what the program becomes; this trace does not.
     let native = tracer
         .native
         .filter(|_| !becomes_another_program && !tracer.is_child());
     let result = {
-        let writer = lock(&tracer.writer);
+        let writer = tracer.writer.lock();
         for (name, value) in measurements(tracer, process, cost, native) {
             writer.add_measurement(&Measurement {
                 name: name.to_owned(),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use unspool_events::{Event, Order, ThreadEncoder, ThreadId};
 
-use super::{Tracer, functions, lock};
+use super::{Tracer, functions};
 use crate::layout;
 use crate::process::Process;
 use crate::slots::Slots;
@@ -81,7 +81,7 @@ impl ThreadTrace {
         };
         // Before the encoder's, which is not to be the older one.
         let generation = tracer.generation.load(Ordering::SeqCst);
-        let encoder = lock(&tracer.writer).thread(thread);
+        let encoder = tracer.writer.lock().thread(thread);
         let mut trace = Box::new(ThreadTrace {
             encoder: Some(encoder),
             slots,

@@ -4,7 +4,7 @@ use unspool_events::AccessKind;
 use unspool_events::raw::{MAX_PATH_WORDS, SpecialKind, special_header};
 use unspool_events::superblock::{AccessingInstruction, AddressSource, Extent, Operand};
 
-use super::{Tracer, lock};
+use super::Tracer;
 use crate::cache::Exit;
 use crate::guarded;
 use crate::thread::Thread;
@@ -30,7 +30,7 @@ impl Tracer {
         after: bool,
         pushed: Option<u64>,
     ) -> u32 {
-        let mut services = lock(&self.value_services);
+        let mut services = self.value_services.lock();
         services.push(ValueService {
             ordinal,
             operands: instruction.operands.clone(),
@@ -44,7 +44,7 @@ impl Tracer {
 /// Takes values: those read before the instruction, those written after it; then puts a
 /// values record before the record in the making.
 pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) {
-    let service = lock(&tracer.value_services)[exit.detail as usize].clone();
+    let service = tracer.value_services.lock()[exit.detail as usize].clone();
     let register = exit.warmth.buffer();
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
     let Some(trace) = (unsafe { thread.trace.as_mut() }) else {

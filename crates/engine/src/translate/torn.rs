@@ -5,7 +5,8 @@
 //! too, loops would be in pieces for good.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::lock::Mutex;
 
 /// The program addresses of such places.
 #[derive(Debug, Default)]
@@ -14,16 +15,11 @@ pub(crate) struct TornPlaces(Mutex<HashSet<u64>>);
 impl TornPlaces {
     /// Adds one.
     pub(crate) fn note(&self, pc: u64) {
-        self.freeze().insert(pc);
+        self.0.lock().insert(pc);
     }
 
     /// Whether there is one here.
     pub(crate) fn contains(&self, pc: u64) -> bool {
-        self.freeze().contains(&pc)
-    }
-
-    /// Keeps the lock, so that a forked child finds what it protects whole.
-    pub(crate) fn freeze(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().contains(&pc)
     }
 }

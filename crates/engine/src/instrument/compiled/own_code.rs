@@ -1,11 +1,11 @@
 //! The machine code of this executable.
 
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
 use crate::guarded;
+use crate::lock::OnceLock;
 
 /// Where the executable's code is, and what else in it does not change.
 pub(super) struct OwnCode {

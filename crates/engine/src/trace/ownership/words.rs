@@ -5,11 +5,11 @@
 //! accesses do not open it: a wild pointer that leads there faults as it would natively.
 
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use crate::gates;
 use crate::guarded;
 use crate::layout;
+use crate::lock::OnceLock;
 use crate::translate::ownership::{check_fails_at, looks_at_owner};
 
 /// Bytes that become accessible at once: the words of 32 MiB, where lines have 64 bytes.
