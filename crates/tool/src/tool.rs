@@ -104,6 +104,8 @@ pub trait Tool: Sized + Send + Sync + 'static {
 
     /// The process was forked by the program, and this is the child, which goes on with a copy of
     /// all that the tool knows. Its counters are at zero, and only the calling thread is there.
+    /// A lock that another thread held at that moment stays held here, unless it is one of
+    /// [`lock`](crate::lock), which a fork waits for.
     fn forked(&self, state: &mut Self::Thread) {
         let _ = state;
     }

@@ -131,7 +131,7 @@ pub fn read_memory(address: Address, to: &mut [u8]) -> usize {
 /// `/proc/self/task` lists it): signals of the program do not come to it, the process ends
 /// without waiting for it, and a child that the program forks does not have it (start it
 /// again in [`Tool::forked`](crate::Tool::forked) if it is wanted there; a lock that it held at
-/// that moment stays held in the child). A panic in it ends the process, as everywhere in a
+/// that moment stays held in the child, unless it is one of [`lock`](crate::lock)). A panic in it ends the process, as everywhere in a
 /// tool.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! Counts the basic blocks that a program executes, and names the most frequent ones.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
+use unspool_tool::lock::Mutex;
 use unspool_tool::{Counter, Tool, Trace, say};
 
 /// Blocks that are named.
@@ -18,7 +18,7 @@ impl Tool for BlockCount {
     type Thread = ();
 
     fn instrument(&self, trace: &Trace<Self>) {
-        let mut blocks = self.blocks.lock().expect("no thread panics with it");
+        let mut blocks = self.blocks.lock();
         for block in trace.blocks() {
             let counter = blocks.entry(block.address()).or_insert_with(Counter::new);
             block.before().count(*counter, 1);
@@ -26,7 +26,7 @@ impl Tool for BlockCount {
     }
 
     fn end(&self) {
-        let blocks = self.blocks.lock().expect("no thread panics with it");
+        let blocks = self.blocks.lock();
         let mut counts: Vec<(u64, u64)> = blocks
             .iter()
             .map(|(&address, counter)| (counter.total(), address))

@@ -2,8 +2,7 @@
 //! study of branch prediction strategies", 1981), and by its address and what the last branches did
 //! ("gshare": S. McFarling, "Combining branch predictors", 1993).
 
-use std::sync::{Mutex, PoisonError};
-
+use unspool_tool::lock::Mutex;
 use unspool_tool::{Address, InstructionPointer, ThreadInfo, Tool, Trace, branch_taken, say};
 
 /// Counters in each predictor, of two bits.
@@ -78,7 +77,7 @@ impl Tool for BranchPrediction {
     }
 
     fn thread_end(&self, _: &ThreadInfo, predictors: Predictors) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         all.branches += predictors.counts.branches;
         for (all, own) in all.wrong.iter_mut().zip(predictors.counts.wrong) {
             *all += own;
@@ -87,11 +86,11 @@ impl Tool for BranchPrediction {
 
     fn forked(&self, predictors: &mut Predictors) {
         predictors.counts = Counts::default();
-        *self.all.lock().unwrap_or_else(PoisonError::into_inner) = Counts::default();
+        *self.all.lock() = Counts::default();
     }
 
     fn end(&self) {
-        let all = *self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = *self.all.lock();
         let [by_address, by_history] = all.wrong;
         say(&format!(
             "{} branches predicted, {by_address} wrongly by address, {by_history} with history",

@@ -4,8 +4,7 @@
 //! touches two lines counts once for each. Of repeated string instructions and masked
 //! operands the first element counts, of gathers and scatters nothing.
 
-use std::sync::{Mutex, PoisonError};
-
+use unspool_tool::lock::Mutex;
 use unspool_tool::{
     AccessKind, Address, Buffer, Constant, ThreadInfo, Tool, Trace, effective_address, entry, say,
 };
@@ -110,7 +109,7 @@ impl Tool for Cache {
     }
 
     fn thread_end(&self, _: &ThreadInfo, thread: Thread) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         for kind in 0..2 {
             all.accesses[kind] += thread.counts.accesses[kind];
             all.misses[kind] += thread.counts.misses[kind];
@@ -119,11 +118,11 @@ impl Tool for Cache {
 
     fn forked(&self, thread: &mut Thread) {
         thread.counts = Counts::default();
-        *self.all.lock().unwrap_or_else(PoisonError::into_inner) = Counts::default();
+        *self.all.lock() = Counts::default();
     }
 
     fn end(&self) {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         say(&format!(
             "{} reads, {} misses; {} writes, {} misses",
             all.accesses[0], all.misses[0], all.accesses[1], all.misses[1]

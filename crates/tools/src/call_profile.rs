@@ -2,8 +2,8 @@
 //! that costs little.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
+use unspool_tool::lock::Mutex;
 use unspool_tool::{Address, Branch, Constant, Sampler, ThreadInfo, Tool, Trace, image_at, say};
 
 /// Calls between two samples, on average, and how far they may vary.
@@ -49,7 +49,7 @@ impl Tool for CallProfile {
     }
 
     fn thread_end(&self, _: &ThreadInfo, calls: HashMap<Address, u64>) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         for (callee, count) in calls {
             *all.entry(callee).or_default() += count;
         }
@@ -57,14 +57,11 @@ impl Tool for CallProfile {
 
     fn forked(&self, calls: &mut HashMap<Address, u64>) {
         calls.clear();
-        self.all
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.all.lock().clear();
     }
 
     fn end(&self) {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         let samples: u64 = all.values().sum();
         let mut counts: Vec<(u64, Address)> = all.iter().map(|(&at, &count)| (count, at)).collect();
         counts.sort_unstable_by(|left, right| right.cmp(left));

@@ -5,8 +5,8 @@
 //! and `longjmp` leave is left in the tree too.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
+use unspool_tool::lock::Mutex;
 use unspool_tool::{
     Address, Constant, Counter, Image, StackPointer, ThreadInfo, Tool, Trace, arguments, say,
 };
@@ -145,7 +145,7 @@ impl Tool for CallTree {
     }
 
     fn image_load(&self, image: &Image<Self>) {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         for routine in image.routines() {
             let number = Constant(names.len());
             names.push(routine.name());
@@ -158,18 +158,18 @@ impl Tool for CallTree {
 
     fn thread_end(&self, _: &ThreadInfo, mut tree: Tree) {
         tree.pass(self.executed.of_this_thread());
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         all.add(0, &tree, 0);
     }
 
     fn forked(&self, tree: &mut Tree) {
         *tree = Tree::default();
-        *self.all.lock().unwrap_or_else(PoisonError::into_inner) = Tree::default();
+        *self.all.lock() = Tree::default();
     }
 
     fn end(&self) {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
+        let names = self.names.lock();
         let executed = all.inclusive(0);
         let thousandths = arguments()
             .first()

@@ -1,8 +1,8 @@
 //! Counts how often each conditional branch is taken and not taken.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
+use unspool_tool::lock::Mutex;
 use unspool_tool::{Branch, Counter, Tool, Trace, say};
 
 /// Branches that are named.
@@ -19,7 +19,7 @@ impl Tool for EdgeProfile {
     type Thread = ();
 
     fn instrument(&self, trace: &Trace<Self>) {
-        let mut branches = self.branches.lock().expect("no thread panics with it");
+        let mut branches = self.branches.lock();
         for branch in trace.instructions() {
             if branch.branch() != Some(Branch::Conditional) {
                 continue;
@@ -35,7 +35,7 @@ impl Tool for EdgeProfile {
     }
 
     fn end(&self) {
-        let branches = self.branches.lock().expect("no thread panics with it");
+        let branches = self.branches.lock();
         let mut counts: Vec<(u64, u64, u64)> = branches
             .iter()
             .map(|(&address, [taken, not])| (taken.total(), not.total(), address))

@@ -3,8 +3,7 @@
 //! The tool's arguments are names of functions. How many arguments a function has, machine code
 //! does not say: three are shown.
 
-use std::sync::{Mutex, PoisonError};
-
+use unspool_tool::lock::Mutex;
 use unspool_tool::{
     Address, Constant, FunctionArgument, Image, ReturnValue, StackPointer, Tool, Trace, arguments,
     say,
@@ -29,7 +28,7 @@ impl FunctionLog {
         two: Address,
         three: Address,
     ) {
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = self.names.lock();
         open.push((place, format!("{}({one}, {two}, {three})", names[name])));
     }
 
@@ -57,7 +56,7 @@ impl Tool for FunctionLog {
     fn image_load(&self, image: &Image<Self>) {
         for name in arguments().iter().filter_map(|name| name.to_str()) {
             for routine in image.routines_named(name) {
-                let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut names = self.names.lock();
                 let number = Constant(names.len());
                 names.push(name.to_owned());
                 let first = (

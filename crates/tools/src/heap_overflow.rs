@@ -7,8 +7,9 @@
 //! gathers and scatters, are left out.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use unspool_tool::lock::Mutex;
 use unspool_tool::{
     AccessKind, Address, Constant, Image, ImageKind, InstructionPointer, Original, Register,
     Shadow, Shape, Tool, Trace, effective_address, iced_x86, image_at, images, say,
@@ -42,10 +43,6 @@ pub struct HeapOverflow {
 #[derive(Default)]
 pub struct Inside(bool);
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl HeapOverflow {
     /// No blocks yet.
     ///
@@ -68,14 +65,14 @@ impl HeapOverflow {
             return raw;
         }
         let (block, size) = (raw.0 + ZONE, size as u64);
-        lock(&self.blocks).insert(block, size);
+        self.blocks.lock().insert(block, size);
         self.paint(block, size, true);
         Address(block)
     }
 
     /// Takes the red zones away. Returns the block's size if it had any.
     fn release(&self, block: Address) -> Option<usize> {
-        let size = lock(&self.blocks).remove(&block.0)?;
+        let size = self.blocks.lock().remove(&block.0)?;
         self.paint(block.0, size, false);
         Some(size as usize)
     }
@@ -157,7 +154,7 @@ impl HeapOverflow {
     }
 
     fn usable_size(&self, original: &mut Original<Self, UsableSize>, block: Address) -> usize {
-        let known = lock(&self.blocks).get(&block.0).copied();
+        let known = self.blocks.lock().get(&block.0).copied();
         known.map_or_else(|| original.call(block), |size| size as usize)
     }
 
@@ -166,7 +163,7 @@ impl HeapOverflow {
         let Some(red) = (at.0..at.0.saturating_add(size)).find(is_red) else {
             return;
         };
-        if lock(&self.told).insert(by) {
+        if self.told.lock().insert(by) {
             say(&self.describe(by, at, size, is_write, red));
         }
     }
@@ -184,7 +181,7 @@ impl HeapOverflow {
     }
 
     fn describe(&self, by: Address, at: Address, size: u64, is_write: bool, red: u64) -> String {
-        let blocks = lock(&self.blocks);
+        let blocks = self.blocks.lock();
         let below = blocks.range(..=red).next_back();
         let beside = match below {
             Some((block, length)) if red < block + length + ZONE => {
@@ -215,7 +212,7 @@ impl Tool for HeapOverflow {
 
     fn instrument(&self, trace: &Trace<Self>) {
         let image = image_at(trace.address());
-        let readers = lock(&self.wide_readers);
+        let readers = self.wide_readers.lock();
         let may_read_wide =
             image.is_some_and(|it| readers.iter().any(|reader| Arc::ptr_eq(reader, &it)));
         for instruction in trace.instructions() {
@@ -260,11 +257,11 @@ impl Tool for HeapOverflow {
         image.wrap::<Free>("free", HeapOverflow::free);
         image.wrap::<UsableSize>("malloc_usable_size", HeapOverflow::usable_size);
         if allocates || image.kind() == ImageKind::Interpreter {
-            lock(&self.wide_readers).push(image.to_arc());
+            self.wide_readers.lock().push(image.to_arc());
         }
     }
 
     fn end(&self) {
-        say(&format!("{} places of overflows", lock(&self.told).len()));
+        say(&format!("{} places of overflows", self.told.lock().len()));
     }
 }

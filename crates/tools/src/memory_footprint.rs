@@ -2,8 +2,8 @@
 //! lines of the cache they are in.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
 
+use unspool_tool::lock::Mutex;
 use unspool_tool::{
     AccessKind, Address, Buffer, Constant, Shape, ThreadInfo, Tool, Trace, effective_address,
     entry, say,
@@ -91,7 +91,7 @@ impl Tool for MemoryFootprint {
     }
 
     fn thread_end(&self, _: &ThreadInfo, thread: Footprint) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         all.read += thread.read;
         all.written += thread.written;
         all.lines.extend(thread.lines);
@@ -99,11 +99,11 @@ impl Tool for MemoryFootprint {
 
     fn forked(&self, thread: &mut Footprint) {
         *thread = Footprint::default();
-        *self.all.lock().unwrap_or_else(PoisonError::into_inner) = Footprint::default();
+        *self.all.lock() = Footprint::default();
     }
 
     fn end(&self) {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         let pages: HashSet<u64> = all.lines.iter().map(|line| line / (PAGE / LINE)).collect();
         say(&format!(
             "{} bytes read, {} written, in {} lines on {} pages",

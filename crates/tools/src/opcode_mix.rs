@@ -1,9 +1,9 @@
 //! Counts executed instructions by what they are called.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 use unspool_tool::iced_x86::Mnemonic;
+use unspool_tool::lock::Mutex;
 use unspool_tool::{Counter, Tool, Trace, say};
 
 /// Counts instructions by mnemonic.
@@ -16,7 +16,7 @@ impl Tool for OpcodeMix {
     type Thread = ();
 
     fn instrument(&self, trace: &Trace<Self>) {
-        let mut mnemonics = self.mnemonics.lock().expect("no thread panics with it");
+        let mut mnemonics = self.mnemonics.lock();
         for instruction in trace.instructions() {
             let mnemonic = instruction.decoded().mnemonic();
             let counter = mnemonics.entry(mnemonic).or_insert_with(Counter::new);
@@ -25,7 +25,7 @@ impl Tool for OpcodeMix {
     }
 
     fn end(&self) {
-        let mnemonics = self.mnemonics.lock().expect("no thread panics with it");
+        let mnemonics = self.mnemonics.lock();
         let mut counts: Vec<(u64, String)> = mnemonics
             .iter()
             .map(|(mnemonic, counter)| (counter.total(), format!("{mnemonic:?}").to_lowercase()))

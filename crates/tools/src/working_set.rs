@@ -2,8 +2,8 @@
 //! set (Denning, "The working set model for program behavior", CACM 11 (5), 1968).
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
 
+use unspool_tool::lock::Mutex;
 use unspool_tool::{Address, Buffer, ThreadInfo, Tool, Trace, effective_address, say};
 
 const PAGE: u64 = 4096;
@@ -77,20 +77,17 @@ impl Tool for WorkingSet {
         if thread.accesses != 0 {
             thread.close();
         }
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         all.push((info.number, thread.sizes));
     }
 
     fn forked(&self, thread: &mut Thread) {
         *thread = Thread::default();
-        self.all
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.all.lock().clear();
     }
 
     fn end(&self) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         all.sort_unstable();
         let mut text = format!("pages in each {WINDOW} accesses:");
         for (thread, sizes) in &*all {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::futex::Futex;
 use super::holders::{Group, Holders};
+use crate::race_windows;
 
 /// Threads of different groups do not disturb each other when they take locks.
 const GROUPS: usize = 16;
@@ -50,6 +51,7 @@ impl Hold {
         let held = HELD.get();
         if held == 0 {
             HOLDERS.begin(group());
+            race_windows::widen();
         }
         HELD.set(held + 1);
         Hold(PhantomData)
@@ -96,6 +98,7 @@ pub(crate) struct OthersExcluded(PhantomData<*const ()>);
 pub(crate) fn exclude_others() -> OthersExcluded {
     assert_none_held("other threads are kept from locks");
     HOLDERS.exclude();
+    race_windows::widen();
     // It holds what stands for all locks, so that it can take each of them.
     HELD.set(1);
     OthersExcluded(PhantomData)
