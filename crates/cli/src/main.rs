@@ -41,7 +41,7 @@ extern "C" fn main(_argument_count: c_int, _arguments: *const *const u8) -> c_in
 fn run_on_own_stack() -> c_int {
     own_stack::call(|_| run()).unwrap_or_else(|error| {
         let failure = Failure::from(anyhow::Error::from(error).context("cannot map a stack"));
-        failure.report()
+        failure.with_help(commands::observe::MORE_MEMORY).report()
     })
 }
 

@@ -97,6 +97,10 @@ pub(crate) fn observe(plan: Plan, observed: &ObservedProgram) -> Result<u8, Fail
     Err(start(plan, &program))
 }
 
+/// What to do where address space is not to be had.
+pub(crate) const MORE_MEMORY: &str =
+    "raise the limits on address space and data: ulimit -v unlimited; ulimit -d unlimited";
+
 /// Returns only if the program could not be started.
 fn start(plan: Plan, program: &Program) -> Failure {
     let Err(error) = unspool_engine::run(plan, program);
@@ -111,12 +115,9 @@ fn start(plan: Plan, program: &Program) -> Failure {
                 "other orders need less: --order ticket, --order timestamp or --order none; \
              or raise the limit on address space: ulimit -v unlimited",
             ),
-        error @ (StartError::Reserve(_) | StartError::OwnStack(_)) => Failure::from(
-            anyhow::Error::from(error),
-        )
-        .with_help(
-            "raise the limits on address space and data: ulimit -v unlimited; ulimit -d unlimited",
-        ),
+        error @ (StartError::Reserve(_) | StartError::OwnStack(_)) => {
+            Failure::from(anyhow::Error::from(error)).with_help(MORE_MEMORY)
+        }
         StartError::NativeRun(error @ NativeRunError::Input) => Failure::new(error.to_string())
             .with_help("put the input into a file and add < FILE, or leave --measure-slowdown out"),
         error => Failure::from(anyhow::Error::from(error)),
