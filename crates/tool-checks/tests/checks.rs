@@ -310,6 +310,11 @@ fn rare_calls_are_made_when_due() {
     ] {
         agrees(&["rarely"], name, says("rare calls ", "as often as due"));
     }
+    // Signals that come in all places where a thread may be stepped through such a call.
+    for _ in 0..10 {
+        let said = says("rare calls ", "as often as due");
+        agrees(&["rarely"], "signals/timers", said);
+    }
     // The controls: another period, and another mark.
     let (guest, program) = build("instructions/counted").expect("it needs nothing but gcc");
     for way in ["spoilt", "blind"] {

@@ -235,7 +235,14 @@ fn synchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context
             Some(thread) if thread.steps.is_stepping() || !was_misaligned => {
                 trapped(thread, context);
             }
-            _ => context.set_trap_flag(false),
+            _ => {
+                context.set_trap_flag(false);
+                if !was_misaligned {
+                    // The step has led into a function that translated code calls: the thread
+                    // leaves behind it, and is stepped on from there.
+                    set_pending();
+                }
+            }
         }
         return;
     }
@@ -398,13 +405,18 @@ fn asynchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Contex
     take_out(context);
 }
 
+/// The thread is to look at what has come, as soon as it is out of the cache.
+fn set_pending() {
+    // SAFETY: the slots belong to this thread; all others use this word atomically.
+    unsafe { AtomicU64::from_ptr(&raw mut (*crate::slots::slots()).pending) }
+        .store(1, Ordering::SeqCst);
+}
+
 /// Brings the thread out of the cache, or sees to it that it does not go in.
 fn take_out(context: &mut Context) {
     let gates = &Process::get().gates;
     let pc = context.pc();
-    // SAFETY: the slots belong to this thread; all others use this word atomically.
-    unsafe { AtomicU64::from_ptr(&raw mut (*crate::slots::slots()).pending) }
-        .store(1, Ordering::SeqCst);
+    set_pending();
     if (gates.system_call_start..=gates.system_call_instruction).contains(&pc) {
         context.set_pc(gates.system_call_interrupted);
     } else if let Some(left_out) = super::leaves_mask(pc) {
