@@ -54,7 +54,7 @@ pub fn run(thread: &mut Thread) -> i32 {
         }
         let (target, resume) = entry.take().unwrap_or_else(|| {
             flush::enter(thread);
-            if trace::wants_all_outside() {
+            if flush::is_wanted() {
                 flush::flush(process, thread);
             }
             (enter_at(process, thread), Resume::Entry)
@@ -203,7 +203,6 @@ fn leave_fragment(
                 crate::signals::open(thread);
             }
             syscalls::system_call(process, thread);
-            flush::flush_if_wanted(process, thread);
             None
         }
         ExitKind::FlagsPopped => {

@@ -178,18 +178,15 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
     enter(thread);
 }
 
-/// From the next flush on there is no branch table. The thread that wants it so makes one behind
-/// its system call.
+/// From the next flush on there is no branch table. The thread that wants it so makes one before
+/// it goes on with the program.
 pub(crate) fn want_no_table() {
     NO_TABLE.store(true, Ordering::SeqCst);
 }
 
-/// Behind a system call, outside: empties the cache if the call has made that necessary.
-pub(crate) fn flush_if_wanted(process: &'static Process, thread: &mut Thread) {
-    if NO_TABLE.load(Ordering::SeqCst) {
-        flush(process, thread);
-        leave(thread);
-    }
+/// Whether the cache is to be emptied although it is not full. A thread that goes inside does it.
+pub(crate) fn is_wanted() -> bool {
+    NO_TABLE.load(Ordering::SeqCst) || trace::wants_all_outside()
 }
 
 /// Whether there is a thread of which this is so; they are asked to come out if that is

@@ -49,9 +49,9 @@ pub struct KeptCode<'a> {
 }
 
 impl Cache {
-    /// Appends a snapshot's tables, and returns the code of both halves. `module` gives the number of the module that all code of a range
-    /// belongs to, below 65,535; `asleep` are the new numbers of modules taken over that
-    /// nobody has woken.
+    /// Appends a snapshot's tables, and returns the code of both halves. `module` gives the
+    /// number of the module that all code of a range belongs to, below 65,535; `asleep` are the
+    /// new numbers of modules taken over that nobody has woken.
     pub fn keep(
         &self,
         module: impl Fn(Range<u64>) -> Option<u16>,

@@ -281,7 +281,6 @@ impl Debuggee {
         drop(world);
         if calls {
             let threads = self.process.threads.lock();
-            let threads = threads;
             if let Some(handle) = threads.iter().find(|handle| handle.tid == tid) {
                 finish::request_stop(*handle);
             }
