@@ -2,7 +2,24 @@
 
 use unspool_guests::{Comparison, Ending, Invocation, Outcome};
 
-use crate::observer::{Verdict, shorten, wrong};
+use crate::observer::{Verdict, run, run_well, shorten, wrong};
+use crate::scratch::Scratch;
+
+/// Makes both runs. The native one must succeed, the observed one end and say the same.
+pub(crate) fn runs_alike(
+    scratch: &Scratch,
+    native_run: &Invocation,
+    observed_run: &Invocation,
+) -> Result<Outcome, Verdict> {
+    let native = run_well(scratch, native_run)?;
+    let observed = run(scratch, observed_run)?;
+    compare(
+        Comparison::Output,
+        (native_run, &native),
+        (observed_run, &observed),
+    )?;
+    Ok(observed)
+}
 
 /// Whether the observed run differs from the native one in what must be equal.
 pub(crate) fn compare(

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use libtest_mimic::Trial;
-use unspool_guests::{BuildError, Comparison, Ending, Guest, Invocation, Outcome};
+use unspool_guests::{BuildError, Ending, Guest, Invocation, Outcome};
 
-use crate::comparison::compare;
+use crate::comparison::{compare, runs_alike};
 use crate::observer::{
     Verdict, WORKSHOP, natively, require, run, run_well, traced, translated,
     translated_persistently, trial, unspool, wrong,
@@ -136,7 +136,6 @@ fn translate(scratch: &Scratch, guest: &Guest, variant: &str) -> Result<(), Verd
 fn observe_example(scratch: &Scratch, example: &str, tracing: bool) -> Result<(), Verdict> {
     let program = WORKSHOP.build_example(example).map_err(cannot_build)?;
     let native_run = natively(scratch, &[&program]);
-    let native = run_well(scratch, &native_run)?;
     let file = scratch.path().join("trace.unspool");
     let options = ["--order", "line-atomic", "--verify"];
     let observed_run = if tracing {
@@ -144,12 +143,7 @@ fn observe_example(scratch: &Scratch, example: &str, tracing: bool) -> Result<()
     } else {
         translated(scratch, &[&program])
     };
-    let observed = run(scratch, &observed_run)?;
-    compare(
-        Comparison::Output,
-        (&native_run, &native),
-        (&observed_run, &observed),
-    )?;
+    runs_alike(scratch, &native_run, &observed_run)?;
     if tracing {
         let verify = unspool(scratch, &["verify".as_ref(), file.as_os_str()]);
         run_well(scratch, &verify)?;

@@ -3,9 +3,8 @@
 
 use libtest_mimic::Trial;
 use serde_json::Value;
-use unspool_guests::Comparison;
 
-use crate::comparison::compare;
+use crate::comparison::runs_alike;
 use crate::observer::{Verdict, natively, run_well, traced, trial, unspool, wrong};
 use crate::order::{guest_command, must_fail_once};
 use crate::scratch::Scratch;
@@ -137,17 +136,11 @@ fn recorded_to_the_end(scratch: &Scratch, case: &Case) -> Result<(), Verdict> {
 fn recording_ends(scratch: &Scratch, ending: &Ending) -> Result<(), Verdict> {
     let command = guest_command(ending.guest, &[])?;
     let native_run = natively(scratch, &command);
-    let native = run_well(scratch, &native_run)?;
     let file = scratch.path().join("ended.unspool");
     let options = ["--order", ending.order, "--verify"];
     let observed_run = traced(scratch, &options, &file, &command);
     let observed_run = observed_run.variable(CEILINGS, ending.ceilings);
-    let observed = run_well(scratch, &observed_run)?;
-    compare(
-        Comparison::Output,
-        (&native_run, &native),
-        (&observed_run, &observed),
-    )?;
+    let observed = runs_alike(scratch, &native_run, &observed_run)?;
     if observed.stderr_text().matches(ending.says).count() != 1 {
         return Err(wrong("it says once why", &observed_run, &observed));
     }

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use unspool_guests::{Comparison, Ending, Invocation, Outcome};
+use unspool_guests::{Ending, Invocation, Outcome};
 
-use crate::comparison::compare;
+use crate::comparison::runs_alike;
 use crate::observer::{Verdict, natively, run, run_well, traced, trial, unspool, wrong};
 use crate::scratch::Scratch;
 
@@ -34,11 +34,8 @@ pub(crate) fn trials() -> Vec<Trial> {
                 let file = scratch.path().join("trace.unspool");
                 let command = ["sort", "--parallel=2", "/etc/passwd"];
                 let native_run = natively(scratch, &command);
-                let native = run_well(scratch, &native_run)?;
                 let observed_run = traced(scratch, &["--order", order], &file, &command);
-                let observed = run_well(scratch, &observed_run)?;
-                let native = (&native_run, &native);
-                compare(Comparison::Output, native, (&observed_run, &observed))?;
+                runs_alike(scratch, &native_run, &observed_run)?;
                 let information = run_well(scratch, &reading(scratch, &["info"], &file))?;
                 if !information.stdout_text().contains(order) {
                     return Err(Verdict::Wrong(format!(
