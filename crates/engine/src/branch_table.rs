@@ -10,8 +10,10 @@ use std::ops::Range;
 
 use crate::layout::{self, BRANCH_TABLE, LIBRARY_END};
 
-const PAGE: u64 = 4096;
-const ENTRIES_PER_PAGE: u64 = 512;
+/// Bytes of a page of the table.
+pub(crate) const PAGE: u64 = 4096;
+/// Entries that it has.
+pub(crate) const ENTRIES_PER_PAGE: u64 = 512;
 /// Pages that become accessible together, so that the kernel has few different ranges to know:
 /// those of 128 KiB of code.
 const PAGES_PER_AREA: u64 = 256;
@@ -57,10 +59,44 @@ impl BranchTable {
                 // There is no memory for it: branches to this address leave the cache each time.
                 return;
             }
-            self.filled[(page / 64) as usize] |= 1 << (page % 64);
+            self.note_filled(page);
             self.fill(page);
         }
         write(pc, code);
+    }
+
+    fn note_filled(&mut self, page: u64) {
+        self.filled[(page / 64) as usize] |= 1 << (page % 64);
+    }
+
+    /// Where branches go for which nothing is set.
+    #[must_use]
+    pub fn miss(&self) -> u64 {
+        self.miss
+    }
+
+    /// Takes over whole pages that are mapped at another place, with entries for these addresses.
+    /// False: it cannot be done, because something is set on one of the pages, or the kernel
+    /// refuses.
+    pub fn adopt(
+        &mut self,
+        pages: &Range<u64>,
+        from: u64,
+        addresses: impl Iterator<Item = u64>,
+    ) -> bool {
+        let fits = self.covers(pages.end * ENTRIES_PER_PAGE - 1);
+        if !fits || pages.clone().any(|page| self.is_filled(page)) {
+            return false;
+        }
+        let size = (pages.end - pages.start) * PAGE;
+        let to = BRANCH_TABLE + pages.start * PAGE;
+        // SAFETY: nothing is set on these pages of the table, so nothing relies on what they
+        // hold; the caller leaves the other place to the table.
+        let moved = unsafe { layout::move_memory(from, size, to) }.is_ok();
+        if moved {
+            addresses.for_each(|pc| self.note_filled(pc / ENTRIES_PER_PAGE));
+        }
+        moved
     }
 
     /// Makes pages accessible, with their neighbours. False: the kernel refuses.

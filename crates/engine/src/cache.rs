@@ -15,6 +15,7 @@
 mod boundaries;
 mod crossings;
 mod draft;
+mod kept_branches;
 mod links;
 mod origins;
 mod snapshot;
@@ -26,12 +27,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::boundaries::{Boundaries, Step, Steps};
 pub use self::draft::Draft;
+pub use self::kept_branches::KeptBranches;
 use self::links::Links;
 pub(crate) use self::links::patch;
 pub use self::links::{Entry, Exit};
 use self::origins::Origins;
 use self::snapshot::Sleeping;
-pub use self::snapshot::{Damaged, KeptCode};
+pub use self::snapshot::{Damaged, KeptCode, Snapshot};
 use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr, TableBranch};
 use crate::exit;

@@ -408,12 +408,16 @@ fn after_indirect(
     way: Way,
 ) -> u64 {
     let pc = thread.pc();
-    if let Some(branch) = crossing {
-        process.code().cache.lead_through_chains(branch);
-    }
+    let known = {
+        let cache = &mut process.code().cache;
+        if let Some(branch) = crossing {
+            cache.lead_through_chains(branch);
+        }
+        cache.is_in_table(pc)
+    };
     note_refusal(process, thread);
     let entry = find_or_translate(process, thread, pc, true);
-    process.code().cache.add_landing(pc, way);
+    process.code().cache.add_landing(pc, way, known);
     entry
 }
 

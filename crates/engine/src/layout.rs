@@ -225,6 +225,48 @@ pub(crate) unsafe fn map_cache(
     Ok(())
 }
 
+/// Maps part of a file anywhere, privately and writable. It starts at a whole page.
+pub(crate) fn map_anywhere((file, offset): (BorrowedFd, u64), size: u64) -> io::Result<u64> {
+    // SAFETY: a new mapping, where nothing is.
+    let mapped = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_NORESERVE,
+            file.as_raw_fd(),
+            offset as libc::off_t,
+        )
+    };
+    if mapped == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as in `map_fixed`.
+    unsafe { libc::madvise(mapped, size as usize, libc::MADV_DONTDUMP) };
+    Ok(mapped as u64)
+}
+
+/// Moves whole pages to another place, in place of what is there.
+///
+/// # Safety
+/// Nothing may rely on what either place holds.
+pub(crate) unsafe fn move_memory(from: u64, size: u64, to: u64) -> io::Result<()> {
+    // SAFETY: the caller's.
+    let moved = unsafe {
+        libc::mremap(
+            from as *mut libc::c_void,
+            size as usize,
+            size as usize,
+            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
+            to as *mut libc::c_void,
+        )
+    };
+    match moved {
+        libc::MAP_FAILED => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 /// Reserves the branch table, without access to it.
 ///
 /// # Errors

@@ -16,6 +16,7 @@
 mod directory;
 mod file;
 mod module;
+mod seal;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,11 +26,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use memmap2::MmapOptions;
+use memmap2::{Advice, Mmap};
 use xxhash_rust::xxh3::xxh3_64;
 
 use self::file::Parts;
 use self::module::Module;
+use self::seal::{Seal, State};
 use crate::cache::{Cache, KeptCode};
 use crate::descriptors::Headroom;
 use crate::file_identity::FileIdentity;
@@ -58,6 +60,8 @@ pub struct Persistence {
     sleeping: Vec<Option<Module>>,
     /// Instructions whose translations the file has.
     kept_instructions: u64,
+    /// Whether the file is to be written anew even if nothing is to be added.
+    renew: bool,
 }
 
 impl Persistence {
@@ -79,6 +83,7 @@ impl Persistence {
             began: now(),
             sleeping: Vec::new(),
             kept_instructions: 0,
+            renew: false,
         };
         match persistence.take_over(cache) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -90,25 +95,36 @@ impl Persistence {
     }
 
     fn take_over(&mut self, cache: &mut Cache) -> io::Result<()> {
+        let damaged = || io::Error::other("it is damaged");
         let file = self.open()?;
         // SAFETY: files are replaced as a whole, never written in place; who else could write
         // this one is the user.
-        let bytes = unsafe { MmapOptions::new().populate().map(&file) }?;
-        let parts = Parts::read(&bytes).ok_or_else(|| io::Error::other("it is damaged"))?;
+        let bytes = unsafe { Mmap::map(&file) }?;
+        let parts = Parts::read(&bytes).ok_or_else(damaged)?;
+        let state = parts.seal.examine(&file.metadata()?);
+        let whole = state == State::Whole;
+        if state == State::Broken || !whole && !parts.are_sound() {
+            return Err(damaged());
+        }
         if parts.key != self.key {
             // Another program's, by an accident of hashing.
             return Ok(());
         }
+        let start = parts.tables.as_ptr() as usize - bytes.as_ptr() as usize;
+        // Without it the pages come one by one.
+        let _ = bytes.advise_range(Advice::PopulateRead, start, parts.tables.len());
         // What a server holds may be gone when a page of it is wanted.
         let stays = FileIdentity::reliable(file.as_raw_fd()).is_some();
         let code = KeptCode {
             file: stays.then(|| file.as_fd()),
             halves: parts.code,
+            branches: whole.then_some(parts.branches),
         };
         cache
             .take_over(parts.tables, &code)
             .map_err(io::Error::other)?;
         self.kept_instructions = parts.instructions;
+        self.renew = !whole;
         self.sleeping = parts.modules.into_iter().map(Some).collect();
         Ok(())
     }
@@ -195,7 +211,8 @@ pub fn keep(process: &Process) {
         return;
     };
     let new = cache.translated_instructions;
-    let unchanged = new < 200 || new < persistence.kept_instructions / 20;
+    let few = new < 200 || new < persistence.kept_instructions / 20;
+    let unchanged = few && !persistence.renew;
     // SAFETY: has no preconditions.
     let same_user = unsafe { libc::geteuid() } == persistence.user;
     let fits = cache.emitted_bytes() <= CODE_LIMIT && !is_limited();
@@ -247,12 +264,16 @@ impl Persistence {
 
         let instructions = self.kept_instructions + cache.translated_instructions;
         let mut tables = Vec::new();
-        let code = cache.keep(
+        let snapshot = cache.keep(
             module_of,
             |number| *numbers.get(usize::from(number))?,
             &mut tables,
         );
-        let bytes = file::compose(&self.key, instructions, &modules, &tables, &code);
-        directory::replace(&self.path, &bytes)
+        let seal = Seal::new(now());
+        let head = (seal, &self.key[..]);
+        let content = file::compose(head, instructions, &modules, &tables, &snapshot);
+        directory::replace(&self.path, content.bytes(), seal.written, |file| {
+            content.write(file)
+        })
     }
 }

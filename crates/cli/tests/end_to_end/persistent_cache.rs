@@ -1,5 +1,6 @@
 //! Translations that are kept are used again, and only for the code that they were made of.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 
 use crate::observer::{
-    Verdict, natively, require, run, run_well, translated, translated_persistently, trial, unspool,
-    wrong,
+    COMMAND, Verdict, natively, require, run, run_well, translated, translated_persistently, trial,
+    unspool, wrong,
 };
 use crate::scratch::Scratch;
 use unspool_guests::{Ending, Invocation, Requirement};
@@ -22,6 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("persistent_cache::grows".into(), grows),
         trial("persistent_cache::changed_library".into(), changed_library),
         trial("persistent_cache::damaged".into(), damaged),
+        trial("persistent_cache::other_boot".into(), other_boot),
         trial("persistent_cache::foreign".into(), foreign),
         trial("persistent_cache::no_directory".into(), no_directory),
         trial("persistent_cache::by_default".into(), by_default),
@@ -183,6 +185,59 @@ fn damaged(scratch: &Scratch) -> Result<(), Verdict> {
         runs_without(scratch, "damaged")?;
     }
     Ok(())
+}
+
+/// What was kept before the system was started anew is looked at, used, and written once more.
+fn other_boot(scratch: &Scratch) -> Result<(), Verdict> {
+    const AS_IF: &str = r#"mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@""#;
+    let id = scratch.path().join("boot_id");
+    fs::write(&id, "01234567-89ab-cdef-0123-456789abcdef\n")?;
+    let inside: [&OsStr; 6] = [
+        "unshare".as_ref(),
+        "--mount".as_ref(),
+        "sh".as_ref(),
+        "-c".as_ref(),
+        AS_IF.as_ref(),
+        id.as_os_str(),
+    ];
+    let may = natively(scratch, &[&inside[..], &[OsStr::new("true")]].concat());
+    if run(scratch, &may)?.ending != Ending::Exited(0) {
+        return Err(Verdict::CannotTell(
+            "nobody but root may mount anything here".into(),
+        ));
+    }
+    let native = run_well(scratch, &natively(scratch, &["ls", "/"]))?;
+    let place = scratch.path().join("translations");
+    let place = format!("--persistent-cache={}", place.display());
+    let command = [
+        COMMAND.as_os_str(),
+        "run".as_ref(),
+        place.as_ref(),
+        "--".as_ref(),
+        "ls".as_ref(),
+        "/".as_ref(),
+    ];
+    let observe = |inside: &[&OsStr]| -> Result<_, Verdict> {
+        let observed = natively(scratch, &[inside, &command].concat());
+        let outcome = run_well(scratch, &observed)?;
+        if outcome.stdout != native.stdout || !outcome.stderr.is_empty() {
+            return Err(wrong("what it says natively", &observed, &outcome));
+        }
+        kept(scratch)
+    };
+    let first = observe(&[])?;
+    let again = observe(&[])?;
+    let renewed = observe(&inside)?;
+    let at_rest = observe(&inside)?;
+    if first != again || again == renewed || renewed != at_rest {
+        return Err(Verdict::Wrong(format!(
+            "written anew once, after a start: {first:?}, {again:?}, {renewed:?}, {at_rest:?}"
+        )));
+    }
+    // Whoever touches it within one run of the system has changed it.
+    let (file, _) = &observe(&[])?[0];
+    fs::write(file, fs::read(file)?)?;
+    runs_without(scratch, "damaged")
 }
 
 fn foreign(scratch: &Scratch) -> Result<(), Verdict> {

@@ -183,20 +183,30 @@ impl Cache {
         here as u32
     }
 
+    /// Whether the branch table has an entry for a program address.
+    #[must_use]
+    pub fn is_in_table(&self, pc: u64) -> bool {
+        self.branches.covers(pc) && !self.branches.is_empty_at(pc)
+    }
+
     /// Gives indirect branches to a program address, for which there is an entry, a landing.
-    /// The one that wants it has come by this way.
-    pub fn add_landing(&mut self, pc: u64, way: Way) {
+    /// The one that wants it has come by this way, and found nothing although the branch table
+    /// had an entry, or not.
+    pub fn add_landing(&mut self, pc: u64, way: Way, was_in_table: bool) {
         if self.is_unlinked(pc) || !self.has_cold_room() {
             return;
         }
         let Some(&index) = self.by_pc.get(&pc) else {
             return;
         };
-        let in_table = self.branches.is_empty_at(pc);
-        if !in_table && self.branches.covers(pc) {
-            // The branch came from code that does not use the table.
-            return self.land_in_chain(pc, self.branches.get(pc), way);
+        if self.is_in_table(pc) {
+            if was_in_table {
+                // The branch came from code that does not use the table.
+                self.land_in_chain(pc, self.branches.get(pc), way);
+            }
+            return;
         }
+        let in_table = self.branches.is_empty_at(pc);
         let entry = self.links.entries[index as usize];
         let offered = self.hashed.offered(pc).filter(|_| !in_table);
         let landing = if let Some(landing) = offered {

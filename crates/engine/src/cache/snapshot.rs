@@ -8,13 +8,17 @@
 //!
 //! The layout of the tables is this module's own: of each one, in the order in which
 //! [`Cache::keep`] writes them, the length in bytes and the records, little-endian, all records
-//! equally long. The code of both halves stands behind them, where a file can be mapped: it is
-//! used where it is, page by page, and what is never run is never read.
+//! equally long. The code of both halves stands behind them, and behind it the branch table's pages
+//! ([`super::kept_branches`]), where a file can be mapped: both are used where they are, page by
+//! page, and what is never run is never read.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
+use super::kept_branches::{self, KeptBranches, Landing, Run};
 use super::{Cache, Exit, Fragment, Loan};
+use crate::branch_table::BranchTable;
 use crate::exit::ExitKind;
 use crate::gates::GATES_SIZE;
 use crate::layout;
@@ -28,40 +32,56 @@ const NO_MODULE: u16 = u16::MAX;
 #[error("the kept translations are damaged")]
 pub struct Damaged;
 
-/// What was taken over and sleeps still.
+/// What was taken over, of modules some of which sleep still.
 #[derive(Debug, Default)]
 pub(super) struct Sleeping {
     /// The module of each fragment.
     fragments: Vec<u16>,
-    /// The entries: program address and number, by module.
+    /// The entries: module and number, in order.
     entries: Vec<(u16, u32)>,
-    /// Where indirect branches arrive: module, program address, cache address; by module and
-    /// address.
-    landings: Vec<(u16, u64, u32)>,
+    /// Where indirect branches arrive, in order.
+    landings: Vec<Landing>,
+    /// The pages of the branch table that hold these, and where the first run is mapped.
+    runs: Vec<Run>,
+    mapped: Option<u64>,
+    /// The modules that do not sleep any more.
+    awake: Vec<u16>,
 }
 
-/// The code of a snapshot, of the hot and the cold half.
+/// What a snapshot has beside its tables.
 pub struct KeptCode<'a> {
     /// The file that holds it, if it can be relied on as long as the process lives.
     pub file: Option<BorrowedFd<'a>>,
-    /// Where each half starts in the file, and its content.
+    /// Where the code of the hot and the cold half starts in the file, and its content.
     pub halves: [(u64, &'a [u8]); 2],
+    /// Where the pages of the branch table start in the file, and how many bytes they have, if
+    /// they can be used.
+    pub branches: Option<(u64, u64)>,
+}
+
+/// A snapshot, beside its tables.
+pub struct Snapshot {
+    /// The code of both halves.
+    pub code: [Vec<u8>; 2],
+    /// The pages of the branch table.
+    pub branches: KeptBranches,
 }
 
 impl Cache {
-    /// Appends a snapshot's tables, and returns the code of both halves. `module` gives the
-    /// number of the module that all code of a range belongs to, below 65,535; `asleep` are the
-    /// new numbers of modules taken over that nobody has woken.
+    /// Appends a snapshot's tables, and returns the rest of it. `module` gives the number of the
+    /// module that all code of a range belongs to, below 65,535; `asleep` are the new numbers of
+    /// modules taken over that nobody has woken.
     pub fn keep(
         &self,
         module: impl Fn(Range<u64>) -> Option<u16>,
         asleep: impl Fn(u16) -> Option<u16>,
         to: &mut Vec<u8>,
-    ) -> [Vec<u8>; 2] {
+    ) -> Snapshot {
         let modules = self.fragment_modules(&module, &asleep);
         let entries = self.entries_to_keep(&modules);
         let links = self.links_to_keep(&modules, &entries);
         let landings = self.landings_to_keep(&modules, &module, &asleep);
+        let branches = KeptBranches::new(landings, self.branches.miss());
 
         put_bytes(to, self.boundaries.bytes());
         put_table(to, &self.loans, |to, loan| {
@@ -98,12 +118,15 @@ impl Cache {
             to.extend(entry.cache.to_le_bytes());
             to.extend(module.to_le_bytes());
         });
-        put_table(to, &landings, |to, (module, pc, landing)| {
+        put_table(to, branches.landings(), |to, (module, pc, landing)| {
             to.extend(module.to_le_bytes());
             to.extend(pc.to_le_bytes());
             to.extend(landing.to_le_bytes());
         });
-        [self.hot_image(&links), code_bytes(self.middle()..self.cold)]
+        Snapshot {
+            code: [self.hot_image(&links), code_bytes(self.middle()..self.cold)],
+            branches,
+        }
     }
 
     /// The module of each fragment.
@@ -120,7 +143,7 @@ impl Cache {
             }
             let sleeping = self.sleeping.fragments.get(index).copied();
             sleeping
-                .filter(|&number| number != NO_MODULE)
+                .filter(|&number| self.sleeping.is_asleep(number))
                 .and_then(asleep)
         };
         let modules = self.fragments.iter().enumerate().map(of_fragment);
@@ -181,7 +204,9 @@ impl Cache {
         };
         let mut landings: Vec<_> = self.branches.all().filter_map(of_module).collect();
         for &(number, pc, landing) in &self.sleeping.landings {
-            landings.extend(asleep(number).map(|number| (number, pc, landing)));
+            if self.sleeping.is_asleep(number) {
+                landings.extend(asleep(number).map(|number| (number, pc, landing)));
+            }
         }
         landings.sort_unstable();
         landings.dedup();
@@ -215,7 +240,8 @@ impl Cache {
     pub fn take_over(&mut self, tables: &[u8], code: &KeptCode) -> Result<(), Damaged> {
         let result = self
             .take_code(code)
-            .and_then(|()| self.read_tables(Tables { bytes: tables }));
+            .and_then(|()| self.read_tables(Tables { bytes: tables }))
+            .and_then(|()| self.map_branches(code));
         if result.is_err() {
             self.empty();
         }
@@ -237,6 +263,22 @@ impl Cache {
             put_code(start, bytes, code.file.map(|file| (file, offset)));
         }
         (self.hot, self.cold) = (hot, cold);
+        Ok(())
+    }
+
+    /// Maps the pages of the branch table, to be moved there when their modules wake. Where this
+    /// cannot be done the entries are set one by one.
+    fn map_branches(&mut self, code: &KeptCode) -> Result<(), Damaged> {
+        let Some((file, (offset, size))) = code.file.zip(code.branches) else {
+            return Ok(());
+        };
+        self.sleeping.runs = kept_branches::runs(&self.sleeping.landings);
+        if kept_branches::bytes(&self.sleeping.runs) != size {
+            return Err(Damaged);
+        }
+        // What is mapped stays even if the snapshot is given up: it is not known then which of it
+        // has been moved, and what the kernel has put there since.
+        self.sleeping.mapped = layout::map_anywhere((file, offset), size).ok();
         Ok(())
     }
 
@@ -341,6 +383,7 @@ impl Cache {
             .landings
             .iter()
             .all(|(_, _, landing)| hot.contains(landing) || cold.contains(landing));
+        let landings = landings && self.sleeping.landings.is_sorted();
         let all = in_order && fragments && exits && entries && landings;
         all.then_some(()).ok_or(Damaged)
     }
@@ -358,41 +401,66 @@ impl Cache {
                 self.origins.insert_piece(index, fragment.pc..end);
             }
         }
-        for number in &mut self.sleeping.fragments {
-            if *number == module {
-                *number = NO_MODULE;
-            }
-        }
-        let entries = extract(&mut self.sleeping.entries, |&(number, _)| number == module);
+        let entries = of_one(&self.sleeping.entries, |&(number, _)| number.cmp(&module));
         self.by_pc.reserve(entries.len());
-        for (_, index) in entries {
+        for &(_, index) in entries {
             self.by_pc
                 .insert(self.links.entries[index as usize].pc, index);
         }
-        let landings = extract(&mut self.sleeping.landings, |&(number, ..)| {
-            number == module
-        });
-        self.branches.prepare(landings.iter().map(|&(_, pc, _)| pc));
-        for (_, pc, landing) in landings {
-            self.branches.set(pc, u64::from(landing));
+        self.wake_landings(module);
+        self.sleeping.awake.push(module);
+    }
+
+    fn wake_landings(&mut self, module: u16) {
+        let Sleeping {
+            landings,
+            runs,
+            mapped,
+            ..
+        } = &self.sleeping;
+        let Some(mapped) = mapped else {
+            let landings = of_one(landings, |&(number, ..)| number.cmp(&module));
+            return set_landings(&mut self.branches, landings);
+        };
+        for run in of_one(runs, |run| run.module.cmp(&module)) {
+            let landings = &landings[run.landings.clone()];
+            let addresses = landings.iter().map(|&(_, pc, _)| pc);
+            let from = mapped + run.offset;
+            if !self.branches.adopt(&run.pages, from, addresses) {
+                set_landings(&mut self.branches, landings);
+            }
         }
     }
 }
 
 impl Sleeping {
+    /// Whether a number is that of a module, which sleeps.
+    fn is_asleep(&self, module: u16) -> bool {
+        module != NO_MODULE && !self.awake.contains(&module)
+    }
+
+    /// Whether an entry is one of a module that sleeps.
     fn has_entry(&self, index: u32) -> bool {
         // They were numbered in this order.
-        self.entries
-            .binary_search_by_key(&index, |&(_, number)| number)
-            .is_ok()
+        let found = self
+            .entries
+            .binary_search_by_key(&index, |&(_, number)| number);
+        found.is_ok_and(|place| self.is_asleep(self.entries[place].0))
     }
 }
 
-/// Takes the elements of one module, which stand together, out of a table.
-fn extract<T>(table: &mut Vec<T>, wanted: impl Fn(&T) -> bool) -> Vec<T> {
-    let first = table.iter().position(&wanted).unwrap_or(table.len());
-    let count = table[first..].iter().take_while(|one| wanted(one)).count();
-    table.drain(first..first + count).collect()
+fn set_landings(branches: &mut BranchTable, landings: &[Landing]) {
+    branches.prepare(landings.iter().map(|&(_, pc, _)| pc));
+    for &(_, pc, landing) in landings {
+        branches.set(pc, u64::from(landing));
+    }
+}
+
+/// The elements of one module, which stand together, in a table that is in order.
+fn of_one<T>(table: &[T], compare: impl Fn(&T) -> Ordering) -> &[T] {
+    let first = table.partition_point(|one| compare(one).is_lt());
+    let count = table[first..].partition_point(|one| compare(one).is_eq());
+    &table[first..][..count]
 }
 
 /// Makes room for `count` elements. The kernel is asked for all of the memory at once: at a

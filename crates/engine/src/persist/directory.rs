@@ -1,7 +1,7 @@
 //! The directory in which kept translations lie: who may use it, and what is removed from it.
 
-use std::fs::{DirEntry, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{DirEntry, File, OpenOptions};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -18,11 +18,17 @@ pub(super) fn is_own(directory: &Path, user: u32) -> bool {
         .is_ok_and(|facts| facts.is_dir() && facts.uid() == user && facts.mode() & 0o022 == 0)
 }
 
-/// Puts a file in place of the one of this name, or of none: all of it, or nothing.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    make_room(path.parent().unwrap_or(Path::new("/")), bytes.len() as u64)?;
+/// Puts a file in place of the one of this name, or of none: all of it, or nothing. It will take
+/// this many bytes, and have a time of modification, in seconds.
+pub(super) fn replace(
+    path: &Path,
+    bytes: u64,
+    modified: i64,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    make_room(path.parent().unwrap_or(Path::new("/")), bytes, LIMIT)?;
     let draft = path.with_extension(draft_extension());
-    let written = write_new(&draft, bytes).and_then(|()| std::fs::rename(&draft, path));
+    let written = write_new(&draft, modified, write).and_then(|()| std::fs::rename(&draft, path));
     let is_anothers = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
     if written.as_ref().is_err_and(|error| !is_anothers(error)) {
         // It may not exist.
@@ -39,7 +45,11 @@ fn draft_extension() -> String {
     format!("{}-{moment}", std::process::id())
 }
 
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_new(
+    path: &Path,
+    modified: i64,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -47,7 +57,8 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .open(path)?;
     // It is not written through to the disk, which would take long: after a power failure the
     // checksum tells a file that has its name but not its content.
-    file.write_all(bytes)
+    write(&mut file)?;
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(modified as u64))
 }
 
 /// A file of this directory.
@@ -70,7 +81,8 @@ impl Kept {
             .filter(|facts| ours && facts.is_file())?;
         Some(Kept {
             written: facts.modified().ok()?,
-            bytes: facts.len(),
+            // Files have holes.
+            bytes: facts.blocks() * 512,
             is_draft: path.extension().is_some(),
             path,
         })
@@ -83,14 +95,14 @@ impl Kept {
 }
 
 /// Removes the oldest files of a directory that would be too large, and what nobody completes.
-fn make_room(directory: &Path, wanted: u64) -> io::Result<()> {
+fn make_room(directory: &Path, wanted: u64, limit: u64) -> io::Result<()> {
     let mut files: Vec<Kept> = std::fs::read_dir(directory)?
         .filter_map(|entry| Kept::at(&entry.ok()?))
         .collect();
     files.sort_by_key(|file| file.written);
     let mut total = wanted + files.iter().map(|file| file.bytes).sum::<u64>();
     for file in files {
-        if total > LIMIT || file.is_abandoned() {
+        if total > limit || file.is_abandoned() {
             // Another process may have removed it.
             let _ = std::fs::remove_file(file.path);
             total -= file.bytes;
@@ -101,7 +113,8 @@ fn make_room(directory: &Path, wanted: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, File, Permissions};
+    use std::fs::{self, Permissions};
+    use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -116,11 +129,13 @@ mod tests {
 
     #[test]
     fn the_oldest_of_our_files_go() {
+        const LIMIT: u64 = 4 << 20;
         let folder = tempfile::tempdir().unwrap();
         let make = |name: &str, bytes: u64, age: u64| {
-            let file = File::create(folder.path().join(name)).unwrap();
-            file.set_len(bytes).unwrap();
+            let path = folder.path().join(name);
+            fs::write(&path, vec![1; bytes as usize]).unwrap();
             let written = SystemTime::now() - Duration::from_secs(age);
+            let file = File::options().write(true).open(path).unwrap();
             file.set_modified(written).unwrap();
         };
         make("0000000000000001", LIMIT / 2, 300);
@@ -129,7 +144,10 @@ mod tests {
         make("0000000000000004.5-6", 10, 4000);
         make("0000000000000005.5-6", 10, 5);
         make("letters to grandmother", LIMIT, 9000);
-        replace(&folder.path().join("0000000000000006"), b"new").unwrap();
+        // Most of it is a hole.
+        let hole = folder.path().join("0000000000000006");
+        File::create(hole).unwrap().set_len(LIMIT).unwrap();
+        make_room(folder.path(), 4096, LIMIT).unwrap();
         assert_eq!(
             names(folder.path()),
             [
@@ -140,6 +158,17 @@ mod tests {
                 "letters to grandmother"
             ]
         );
+    }
+
+    #[test]
+    fn a_file_has_its_content_and_time_when_it_has_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("0000000000000001");
+        replace(&path, 3, 1_000_000, |file| file.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        let facts = fs::metadata(&path).unwrap();
+        assert_eq!((facts.mtime(), facts.mtime_nsec()), (1_000_000, 0));
+        assert_eq!(names(folder.path()), ["0000000000000001"]);
     }
 
     #[test]

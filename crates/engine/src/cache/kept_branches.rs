@@ -1,0 +1,178 @@
+//! Pages of the branch table, as they are kept.
+//!
+//! A file holds each page that has an entry as it is in memory, so that it can be mapped there.
+//! The pages of one module stand in the file as they do in the table, with holes for those
+//! without entries; where many of these follow each other they are left out, and a new **run** of
+//! pages begins. Which runs there are, and where each is, follows from the landings.
+
+use std::ops::Range;
+
+use crate::branch_table::{ENTRIES_PER_PAGE, PAGE};
+
+/// Where indirect branches arrive: module, program address, cache address.
+pub(crate) type Landing = (u16, u64, u32);
+
+/// Pages without entries that follow each other in a run. With more there would be fewer mappings
+/// to make, and larger files.
+const HOLE: u64 = 128;
+
+/// Pages of the table that stand in the file as in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) module: u16,
+    /// The pages of the table.
+    pub(super) pages: Range<u64>,
+    /// Where they are in the file, behind the first page of the first run.
+    pub(super) offset: u64,
+    /// Its landings, by their places among all of them.
+    pub(super) landings: Range<usize>,
+}
+
+/// The runs of landings, which are in order.
+pub(super) fn runs(landings: &[Landing]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (number, &(module, pc, _)) in landings.iter().enumerate() {
+        let page = pc / ENTRIES_PER_PAGE;
+        match runs.last_mut() {
+            Some(run) if run.module == module && page <= run.pages.end + HOLE => {
+                run.pages.end = page + 1;
+                run.landings.end = number + 1;
+            }
+            _ => runs.push(Run {
+                module,
+                pages: page..page + 1,
+                offset: bytes(&runs),
+                landings: number..number + 1,
+            }),
+        }
+    }
+    runs
+}
+
+/// Bytes of the file that runs take, holes among them.
+pub(super) fn bytes(runs: &[Run]) -> u64 {
+    let end = |run: &Run| run.offset + (run.pages.end - run.pages.start) * PAGE;
+    runs.last().map_or(0, end)
+}
+
+/// The pages of a snapshot.
+#[derive(Debug, Default)]
+pub struct KeptBranches {
+    landings: Vec<Landing>,
+    runs: Vec<Run>,
+    miss: u64,
+}
+
+impl KeptBranches {
+    /// Those of landings, which are in order. What has none leads to `miss`.
+    pub(crate) fn new(landings: Vec<Landing>, miss: u64) -> KeptBranches {
+        KeptBranches {
+            runs: runs(&landings),
+            landings,
+            miss,
+        }
+    }
+
+    pub(super) fn landings(&self) -> &[Landing] {
+        &self.landings
+    }
+
+    /// Bytes that they take in a file, holes among them.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        bytes(&self.runs)
+    }
+
+    /// Bytes that they take without the holes.
+    #[must_use]
+    pub fn occupied(&self) -> usize {
+        self.content().map(|(_, pages)| pages.len()).sum()
+    }
+
+    /// The pages, those together that follow each other: where they are behind the first one, and
+    /// what they hold.
+    pub fn content(&self) -> impl Iterator<Item = (u64, Vec<u8>)> + '_ {
+        self.runs.iter().flat_map(move |run| {
+            let page = |landing: &Landing| landing.1 / ENTRIES_PER_PAGE;
+            self.landings[run.landings.clone()]
+                .chunk_by(move |one, next| page(next) <= page(one) + 1)
+                .map(move |together| {
+                    let first = page(&together[0]);
+                    let offset = run.offset + (first - run.pages.start) * PAGE;
+                    (offset, self.pages(first, together))
+                })
+        })
+    }
+
+    fn pages(&self, first: u64, landings: &[Landing]) -> Vec<u8> {
+        let from = first * ENTRIES_PER_PAGE;
+        let last = landings.last().map_or(from, |landing| landing.1);
+        let count = (last - from) / ENTRIES_PER_PAGE + 1;
+        let mut entries = vec![self.miss; (count * ENTRIES_PER_PAGE) as usize];
+        for &(_, pc, code) in landings {
+            entries[(pc - from) as usize] = u64::from(code);
+        }
+        entries.into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MISS: u64 = 0x5000_0040;
+
+    #[test]
+    fn far_pages_and_other_modules_begin_runs() {
+        let far = (HOLE + 2) * ENTRIES_PER_PAGE;
+        let landings = [
+            (1, 0x1000_0000, 1),
+            (1, 0x1000_0201, 2),
+            (1, 0x1000_0200 + (HOLE + 1) * ENTRIES_PER_PAGE, 3),
+            (1, 0x1000_0200 + (HOLE + 1) * ENTRIES_PER_PAGE + far, 4),
+            (2, 0x1000_0000, 5),
+        ];
+        let found: Vec<_> = runs(&landings)
+            .into_iter()
+            .map(|run| (run.module, run.pages, run.offset / PAGE, run.landings))
+            .collect();
+        let second = 0x8_0000 + 1 + HOLE + 1 + HOLE + 2;
+        assert_eq!(
+            found,
+            [
+                (1, 0x8_0000..0x8_0000 + HOLE + 3, 0, 0..3),
+                (1, second..second + 1, HOLE + 3, 3..4),
+                (2, 0x8_0000..0x8_0001, HOLE + 4, 4..5),
+            ]
+        );
+    }
+
+    #[test]
+    fn pages_hold_their_entries_and_misses() {
+        let landings = vec![
+            (0, 0x1000_0000, 0x5000_1000),
+            (0, 0x1000_0201, 0x5000_2000),
+            (0, 0x1000_0a00, 0x5000_3000),
+            (3, 0x1000_0a01, 0x5000_4000),
+        ];
+        let kept = KeptBranches::new(landings.clone(), MISS);
+        let content: Vec<_> = kept.content().collect();
+        let places: Vec<_> = content
+            .iter()
+            .map(|(offset, bytes)| (offset / PAGE, bytes.len() as u64 / PAGE))
+            .collect();
+        assert_eq!(places, [(0, 2), (5, 1), (6, 1)]);
+        assert_eq!(kept.bytes(), 7 * PAGE);
+        let entry = |(part, number): (usize, u64)| {
+            let bytes = &content[part].1[number as usize * 8..][..8];
+            u64::from_le_bytes(bytes.try_into().unwrap())
+        };
+        let set = [(0, 0), (0, 513), (1, 0), (2, 1)];
+        for (landing, place) in landings.iter().zip(set) {
+            assert_eq!(entry(place), u64::from(landing.2));
+        }
+        for place in [(0, 1), (0, 512), (0, 1023), (1, 1), (2, 0)] {
+            assert_eq!(entry(place), MISS, "{place:?}");
+        }
+    }
+}
