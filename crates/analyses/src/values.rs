@@ -3,25 +3,30 @@
 //! A trace with values (recorded with `--verify`) is replayed, in its order, over a copy of
 //! the program's memory. Every read must find what the last write left there. A byte that
 //! was never written under observation is learned when it is first read. What the kernel
-//! writes, maps and unmaps is forgotten, and shared mappings, which other processes may
-//! write, are not checked.
+//! writes, maps and unmaps is forgotten.
 //!
-//! The threads of a trace that was cut off end at different times. After the first of these
-//! ends writes are missing, and so nothing is checked any more.
+//! Shared mappings of one object are one memory. Where another process may have the object, too,
+//! a read that this process's writes do not explain says nothing, and is counted as such.
+//!
+//! Where records are missing (the threads of a trace that was cut off end at different times; a
+//! chunk is damaged) writes are missing, too. From that time on a read that finds something
+//! else says nothing, either.
 
+mod mappings;
 mod memory;
-mod ranges;
+mod report;
 mod system_calls;
 
-use rustc_hash::FxHashMap;
-use serde::Serialize;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Module, Sink, SyncOperation, ThreadId, ThreadInfo,
+    Access, AccessFlags, AccessKind, Event, Module, Problem, Sink, SyncOperation, ThreadId,
+    ThreadInfo,
 };
 
+use mappings::{Mappings, Place};
 use memory::ShadowMemory;
-use ranges::Ranges;
-use system_calls::{CallHistory, Effect, PendingCall};
+pub use report::{Mismatch, ValueReport, Verdict};
+use system_calls::{CallHistory, Effect, MappedObject, PendingCall};
 
 /// Mismatches that are kept; further ones are counted only.
 const MISMATCHES_KEPT: usize = 1 << 16;
@@ -32,11 +37,14 @@ const CLOCK_PAGES_BYTES: u64 = 16 * 4096;
 /// Replays values. Takes the events in order of time.
 #[derive(Debug)]
 pub struct ValueCheck {
-    /// Until when nothing is missing.
+    /// After this time writes may be missing.
     complete_until: u64,
+    /// The threads of which there are records; empty if that is not known.
+    threads: FxHashSet<ThreadId>,
+    /// How far each thread has been replayed.
+    reached: FxHashMap<ThreadId, u64>,
     memory: ShadowMemory,
-    /// Memory that others write: it is never checked.
-    foreign: Ranges,
+    mappings: Mappings,
     /// System calls that have not returned.
     calls: FxHashMap<ThreadId, PendingCall>,
     call_history: CallHistory,
@@ -45,58 +53,17 @@ pub struct ValueCheck {
     report: ValueReport,
 }
 
-/// What the replay came to.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct ValueReport {
-    /// Accesses of which the value was recorded.
-    pub accesses_with_value: u64,
-    /// Accesses of which it was not: what they wrote is unknown afterwards.
-    pub accesses_without_value: u64,
-    /// Bytes that were written.
-    pub bytes_written: u64,
-    /// Bytes that were read and compared.
-    pub bytes_compared: u64,
-    /// Bytes that were read and learned, because nothing was known of them.
-    pub bytes_learned: u64,
-    /// Bytes that were read from memory that others write.
-    pub bytes_not_checked: u64,
-    /// Bytes that a system call wrote or unmapped.
-    pub bytes_forgotten: u64,
-    /// Accesses after the time until which the trace is complete.
-    pub accesses_not_checked: u64,
-    /// Reads that found something else than the order explains.
-    pub mismatch_count: u64,
-    /// Reads that did too, while a system call was writing there.
-    pub explained_by_system_calls: u64,
-    /// The first mismatches.
-    pub mismatches: Vec<Mismatch>,
-}
-
-impl ValueReport {
-    /// Whether the order explains everything.
-    #[must_use]
-    pub fn passed(&self) -> bool {
-        self.mismatch_count == 0
-    }
-}
-
-/// A read that the order does not explain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Mismatch {
-    /// When.
-    pub time: u64,
-    /// Which thread read.
-    pub thread: u32,
-    /// By which instruction.
-    pub pc: u64,
-    /// From where.
-    pub address: u64,
-    /// Whether the instruction is atomic.
-    pub atomic: bool,
-    /// The bytes that the replay has there.
-    pub expected: Vec<u8>,
-    /// The bytes that the program saw.
-    pub seen: Vec<u8>,
+/// How a read compares with what is known.
+#[derive(Debug, Default)]
+struct Comparison {
+    /// All bytes as they should have been.
+    expected: Vec<u8>,
+    /// Whether one of them was another, where nobody else writes.
+    differs: bool,
+    /// The same where others may write.
+    differs_in_open: bool,
+    /// Whether some of it could not be looked at.
+    is_foreign: bool,
 }
 
 impl ValueCheck {
@@ -105,9 +72,9 @@ impl ValueCheck {
     #[must_use]
     pub fn new(modules: &[Module], threads: &[ThreadInfo]) -> ValueCheck {
         let cut_off = threads.iter().filter(|thread| !thread.finished);
-        let mut foreign = Ranges::default();
+        let mut mappings = Mappings::default();
         for module in modules.iter().filter(|module| module.path == b"[vdso]") {
-            foreign.add(
+            mappings.add_foreign(
                 module.base.saturating_sub(CLOCK_PAGES_BYTES),
                 CLOCK_PAGES_BYTES,
             );
@@ -117,8 +84,10 @@ impl ValueCheck {
                 .map(|thread| thread.end_time)
                 .min()
                 .unwrap_or(u64::MAX),
+            threads: threads.iter().map(|info| info.thread).collect(),
+            reached: FxHashMap::default(),
             memory: ShadowMemory::default(),
-            foreign,
+            mappings,
             calls: FxHashMap::default(),
             call_history: CallHistory::default(),
             waiting: None,
@@ -126,11 +95,37 @@ impl ValueCheck {
         }
     }
 
-    /// What came of it.
+    /// What came of it, given what of the trace could not be read.
     #[must_use]
-    pub fn finish(mut self) -> ValueReport {
+    pub fn finish(mut self, problems: &[Problem]) -> ValueReport {
         self.settle_waiting();
+        // Where these records belong is not known.
+        let is_anywhere = |problem: &Problem| {
+            matches!(
+                problem,
+                Problem::UnknownPath { .. } | Problem::BadRecord { .. }
+            )
+        };
+        if problems.iter().any(is_anywhere) {
+            self.lose_after(0);
+            self.report.unexplained_after_loss += std::mem::take(&mut self.report.mismatch_count);
+            self.report.mismatches.clear();
+        }
         self.report
+    }
+
+    /// Writes may be missing after this time: what was found there says nothing.
+    fn lose_after(&mut self, time: u64) {
+        self.complete_until = self.complete_until.min(time);
+        let mismatches = &mut self.report.mismatches;
+        let kept = mismatches.len() as u64;
+        mismatches.retain(|mismatch| mismatch.time <= time);
+        if (mismatches.len() as u64) < kept {
+            // Those that are not kept came later still.
+            let certain = mismatches.len() as u64;
+            self.report.unexplained_after_loss += self.report.mismatch_count - certain;
+            self.report.mismatch_count = certain;
+        }
     }
 
     /// Reads and writes of the last instruction are unknown: no values followed it.
@@ -145,34 +140,96 @@ impl ValueCheck {
     fn without_value(&mut self, access: &Access) {
         self.report.accesses_without_value += 1;
         if access.kind == AccessKind::Write {
-            self.memory.forget(access.address, u64::from(access.size));
+            self.forget(access.address, u64::from(access.size));
         }
     }
 
     fn with_value(&mut self, thread: ThreadId, access: &Access, value: &[u8]) {
         self.report.accesses_with_value += 1;
-        let bytes = value.len() as u64;
-        if self.foreign.touches(access.address, bytes) {
-            self.memory.forget(access.address, bytes);
-            self.report.bytes_not_checked += bytes;
-            return;
-        }
-        match access.kind {
-            AccessKind::Write => {
-                self.memory.write(access.address, value);
-                self.report.bytes_written += bytes;
-            }
+        let is_foreign = match access.kind {
+            AccessKind::Write => self.write(access.address, value),
             AccessKind::Read => self.read(thread, access, value),
+        };
+        self.report.foreign_accesses += u64::from(is_foreign);
+    }
+
+    /// Returns whether some of it is foreign.
+    fn write(&mut self, address: u64, value: &[u8]) -> bool {
+        let mut is_foreign = false;
+        let mut rest = value;
+        self.in_places(address, value.len(), |check, place, bytes| {
+            let (part, after) = rest.split_at(bytes);
+            rest = after;
+            match place {
+                Place::Own(kept) | Place::Open(kept) => {
+                    check.memory.write(kept, part);
+                    check.report.bytes_written += bytes as u64;
+                }
+                Place::Foreign => is_foreign = true,
+            }
+        });
+        is_foreign
+    }
+
+    /// Returns whether some of it is foreign.
+    fn read(&mut self, thread: ThreadId, access: &Access, value: &[u8]) -> bool {
+        let found = self.compare(access.address, value);
+        if !(found.differs || found.differs_in_open) {
+            return found.is_foreign;
+        }
+        if access.time > self.complete_until {
+            self.report.unexplained_after_loss += 1;
+        } else if !found.differs {
+            self.report.unexplained_in_open_memory += 1;
+        } else {
+            self.mismatch(thread, access, found.expected, value);
+        }
+        false
+    }
+
+    fn compare(&mut self, address: u64, value: &[u8]) -> Comparison {
+        let mut found = Comparison::default();
+        let mut rest = value;
+        self.in_places(address, value.len(), |check, place, bytes| {
+            let (part, after) = rest.split_at(bytes);
+            rest = after;
+            let (kept, is_open) = match place {
+                Place::Own(kept) => (kept, false),
+                Place::Open(kept) => (kept, true),
+                Place::Foreign => {
+                    found.is_foreign = true;
+                    found.expected.extend_from_slice(part);
+                    return;
+                }
+            };
+            let piece = check.memory.compare_and_learn(kept, part);
+            check.report.bytes_compared += piece.compared;
+            check.report.bytes_learned += bytes as u64 - piece.compared;
+            let differs = piece.expected.is_some();
+            found.differs |= differs && !is_open;
+            found.differs_in_open |= differs && is_open;
+            let expected = piece.expected.as_deref().unwrap_or(part);
+            found.expected.extend_from_slice(expected);
+        });
+        found
+    }
+
+    /// Calls `act` for each place where bytes of a range are kept, with their number.
+    fn in_places(
+        &mut self,
+        address: u64,
+        size: usize,
+        mut act: impl FnMut(&mut ValueCheck, Place, usize),
+    ) {
+        if self.mappings.is_plain(address, size as u64) {
+            return act(self, Place::Own(address), size);
+        }
+        for (place, bytes) in self.mappings.places(address, size as u64) {
+            act(self, place, bytes as usize);
         }
     }
 
-    fn read(&mut self, thread: ThreadId, access: &Access, value: &[u8]) {
-        let found = self.memory.compare_and_learn(access.address, value);
-        self.report.bytes_compared += found.compared;
-        self.report.bytes_learned += value.len() as u64 - found.compared;
-        let Some(expected) = found.expected else {
-            return;
-        };
+    fn mismatch(&mut self, thread: ThreadId, access: &Access, expected: Vec<u8>, seen: &[u8]) {
         self.report.mismatch_count += 1;
         if self.report.mismatches.len() < MISMATCHES_KEPT {
             self.report.mismatches.push(Mismatch {
@@ -182,7 +239,7 @@ impl ValueCheck {
                 address: access.address,
                 atomic: access.flags.contains(AccessFlags::ATOMIC),
                 expected,
-                seen: value.to_vec(),
+                seen: seen.to_vec(),
             });
         }
     }
@@ -190,11 +247,14 @@ impl ValueCheck {
     /// The kernel wrote here at some time since the thread's system call began: what others
     /// saw there meanwhile proves nothing.
     fn kernel_wrote(&mut self, thread: ThreadId, address: u64, size: u64) {
-        self.forget(address, size);
         let Some(call) = self.calls.get(&thread) else {
-            return;
+            return self.forget(address, size);
         };
         let recent = call.mismatches_before.min(self.report.mismatches.len());
+        match call.is_about_mappings() {
+            true => self.forget_plain(address, size),
+            false => self.forget(address, size),
+        }
         let before = self.report.mismatches.len();
         let mut later = self.report.mismatches.split_off(recent);
         later.retain(|mismatch| {
@@ -208,14 +268,14 @@ impl ValueCheck {
 
     fn apply(&mut self, effect: Effect) {
         match effect {
-            Effect::Forget { address, size } => self.forget(address, size),
+            Effect::Forget { address, size } => self.forget_plain(address, size),
             Effect::Private { address, size } => {
-                self.foreign.remove(address, size);
+                self.mappings.remove(address, size);
                 self.forget(address, size);
             }
             Effect::Shared { address, size } => {
-                self.foreign.add(address, size);
-                self.forget(address, size);
+                self.forget_plain(address, size);
+                self.mappings.add_foreign(address, size);
             }
             Effect::Moved {
                 from,
@@ -223,7 +283,7 @@ impl ValueCheck {
                 to,
                 to_size,
             } => {
-                let shared = self.foreign.touches(from, from_size);
+                let shared = !self.mappings.is_plain(from, from_size.max(1));
                 self.apply(Effect::Private {
                     address: from,
                     size: from_size,
@@ -242,9 +302,62 @@ impl ValueCheck {
         }
     }
 
+    /// A range shows an object now.
+    fn map_object(&mut self, mapped: MappedObject) {
+        let MappedObject {
+            address,
+            size,
+            identity,
+            offset,
+            own,
+        } = mapped;
+        self.forget_plain(address, size);
+        let range = (address, size);
+        if let Some((address, size)) = self.mappings.add_object(range, identity, offset, own) {
+            self.memory.forget(address, size);
+        }
+    }
+
     fn forget(&mut self, address: u64, size: u64) {
-        self.memory.forget(address, size);
+        for (place, bytes) in self.mappings.places(address, size) {
+            if let Place::Own(kept) | Place::Open(kept) = place {
+                self.memory.forget(kept, bytes);
+            }
+        }
         self.report.bytes_forgotten = self.report.bytes_forgotten.saturating_add(size);
+    }
+
+    /// The same, but what objects hold stays known: only where they are shown changes.
+    fn forget_plain(&mut self, address: u64, size: u64) {
+        let mut at = address;
+        for (place, bytes) in self.mappings.places(address, size) {
+            if place == Place::Own(at) {
+                self.memory.forget(at, bytes);
+            }
+            at = at.wrapping_add(bytes);
+        }
+        self.report.bytes_forgotten = self.report.bytes_forgotten.saturating_add(size);
+    }
+
+    /// Records of a thread are missing before this time.
+    fn lost(&mut self, thread: ThreadId, time: u64) {
+        let before = self.reached.get(&thread).copied().unwrap_or(0);
+        self.lose_after(before.min(time));
+    }
+
+    fn system_call_returns(&mut self, thread: ThreadId, number: u32, result: i64) {
+        let Some(call) = self.calls.remove(&thread) else {
+            return;
+        };
+        if call.number != number {
+            return;
+        }
+        if let Some(effect) = call.effect_at_exit(result, &mut self.call_history) {
+            self.apply(effect);
+        }
+        if let Some(mapped) = call.mapped {
+            self.map_object(mapped);
+        }
     }
 }
 
@@ -256,9 +369,11 @@ fn overlap(first: u64, first_size: u64, second: u64, second_size: u64) -> bool {
 impl Sink for ValueCheck {
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         self.settle_waiting();
-        let checked = batch.partition_point(|access| access.time <= self.complete_until);
-        self.report.accesses_not_checked += (batch.len() - checked) as u64;
-        let batch = &batch[..checked];
+        if let Some(last) = batch.last() {
+            self.reached.insert(thread, last.time);
+        }
+        let complete = batch.partition_point(|access| access.time <= self.complete_until);
+        self.report.accesses_after_loss += (batch.len() - complete) as u64;
         let last_instruction = batch
             .iter()
             .rposition(|access| access.flags.contains(AccessFlags::FIRST))
@@ -268,57 +383,75 @@ impl Sink for ValueCheck {
         self.waiting = Some((thread, last.to_vec()));
     }
 
-    fn event(&mut self, thread: ThreadId, _: u64, event: &Event) {
+    fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
         self.settle_waiting();
-        match event {
+        match *event {
             Event::SystemMemory {
                 write: true,
                 address,
                 size,
-            } => {
-                self.kernel_wrote(thread, *address, *size);
-            }
+            } => self.kernel_wrote(thread, address, size),
             Event::SystemCallEntry { number, arguments } => {
-                let mismatches_before = self.report.mismatches.len();
                 let call = PendingCall {
-                    number: *number,
-                    arguments: *arguments,
-                    mismatches_before,
+                    number,
+                    arguments,
+                    mismatches_before: self.report.mismatches.len(),
+                    mapped: None,
                 };
                 if let Some(effect) = call.effect_at_entry() {
                     self.apply(effect);
                 }
+                if call.reaches_objects() {
+                    self.mappings.open_all();
+                }
                 self.calls.insert(thread, call);
             }
+            Event::SharedMemory {
+                address,
+                size,
+                device,
+                inode,
+                offset,
+                own,
+            } => {
+                let mapped = MappedObject {
+                    address,
+                    size,
+                    identity: (device, inode),
+                    offset,
+                    own,
+                };
+                match self.calls.get_mut(&thread) {
+                    Some(call) => call.mapped = Some(mapped),
+                    None => self.map_object(mapped),
+                }
+            }
             Event::SystemCallExit { number, result } => {
-                if let Some(call) = self.calls.remove(&thread)
-                    && call.number == *number
-                    && let Some(effect) = call.effect_at_exit(*result, &mut self.call_history)
-                {
-                    self.apply(effect);
+                self.system_call_returns(thread, number, result);
+            }
+            Event::Fork { .. } => self.mappings.open_all(),
+            // Nothing of the new thread is there: its writes are missing.
+            Event::Sync {
+                operation: SyncOperation::ThreadCreate,
+                object,
+            } if !self.threads.is_empty() => {
+                let created = u32::try_from(object).map(ThreadId);
+                if created.is_ok_and(|created| !self.threads.contains(&created)) {
+                    self.lose_after(time);
                 }
             }
             // The kernel clears the word that joiners wait for.
             Event::Sync {
                 operation: SyncOperation::ThreadExit,
                 object,
-            } => {
-                self.apply(Effect::Forget {
-                    address: *object,
-                    size: 4,
-                });
-            }
+            } => self.forget(object, 4),
+            Event::Dropped { .. } => self.lost(thread, time),
             _ => {}
         }
+        self.reached.insert(thread, time);
     }
 
     fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
-        if accesses
-            .first()
-            .is_some_and(|access| access.time > self.complete_until)
-        {
-            return;
-        }
         match &self.waiting {
             Some((waiting, _)) if *waiting == thread => self.waiting = None,
             _ => self.settle_waiting(),

@@ -15,6 +15,9 @@ pub(crate) const ANSWER_IS_NO: u8 = 1;
 /// of a trace whose program was killed). What was left out stands on standard error.
 pub(crate) const INPUT_DAMAGED: u8 = 2;
 
+/// `verify` ran to its end and found nothing wrong, but could not check everything.
+pub(crate) const PARTLY_CHECKED: u8 = 2;
+
 /// Unspool itself failed: wrong usage, an unreadable input, an output that cannot be written.
 pub(crate) const FAILED: u8 = 125;
 
@@ -29,8 +32,9 @@ pub(crate) const HELP: &str = "\
 Exit status:
   run and trace end as the program ends. Otherwise:
   0    success
-  1    the answer is no (verify: the order does not explain the values)
+  1    the answer is no (verify: the order does not explain a value)
   2    parts of the trace are damaged or missing, and were left out
+       (verify: nothing is wrong, but not everything could be checked)
   125  unspool itself failed
   126  the program cannot be run
   127  there is no such program";

@@ -176,7 +176,7 @@ fn verify_says_yes_and_no() {
         ..Recording::default()
     });
     let text = String::from_utf8(stdout_of(&["verify", path.to_str().unwrap()])).unwrap();
-    assert!(text.contains("passed"), "{text}");
+    assert!(text.starts_with("passed: "), "{text}");
 
     let recording = Recording {
         values: true,
@@ -201,7 +201,84 @@ fn verify_says_yes_and_no() {
 
     let (_folder, path, _) = recorded(Recording::default());
     let talk = failure_of(&["verify", path.to_str().unwrap()]);
-    assert!(talk.contains("help: unspool trace --verify"), "{talk}");
+    assert!(
+        talk.contains("help: record them with unspool trace --verify"),
+        "{talk}"
+    );
+}
+
+#[test]
+fn verify_never_passes_what_it_did_not_see() {
+    let (folder, path, _) = recorded(Recording {
+        values: true,
+        ..Recording::default()
+    });
+    let bytes = std::fs::read(&path).unwrap();
+    let cut = folder.path().join("cut.unspool");
+    std::fs::write(&cut, &bytes[..bytes.len() * 3 / 4]).unwrap();
+    let cut = cut.to_str().unwrap();
+    for arguments in [
+        &["verify", cut][..],
+        // A file that was cut off is not whole, however much of what is left is unchecked.
+        &["verify", "--unchecked", "100", cut],
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(INPUT_DAMAGED));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.starts_with("partly checked: "), "{text}");
+        assert!(text.contains("could not be checked\n"), "{text}");
+    }
+    let output = run(&["verify", "--json", cut]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["verdict"], "partly_checked");
+    assert_eq!(
+        (&json["passed"], &json["trace_is_whole"]),
+        (&false.into(), &false.into())
+    );
+    assert!(json["unexplained_after_loss"].as_u64().unwrap() > 0);
+    assert!(json["accesses_unchecked"].as_u64() < json["accesses"].as_u64());
+}
+
+#[test]
+fn traces_are_read_from_pipes() {
+    let (_folder, path, _) = recorded(Recording {
+        values: true,
+        ..Recording::default()
+    });
+    for arguments in [
+        &["info", "-"][..],
+        &["info", "/dev/stdin"],
+        &["verify", "-"],
+        &["export", "-", "--format", "csv"],
+        &["replay-increments", "-", "--address", "0x7f0000001000"],
+    ] {
+        let through = |standard_input: Stdio| {
+            let mut command = unspool(arguments);
+            command.stdin(standard_input).stdout(Stdio::piped());
+            command.stderr(Stdio::piped());
+            command
+        };
+        let mut piped = through(Stdio::piped()).spawn().unwrap();
+        let mut pipe = piped.stdin.take().unwrap();
+        pipe.write_all(&std::fs::read(&path).unwrap()).unwrap();
+        drop(pipe);
+        let piped = piped.wait_with_output().unwrap();
+        let talk = String::from_utf8_lossy(&piped.stderr);
+        assert!(piped.status.success(), "{arguments:?}: {talk}");
+        let file = File::open(&path).unwrap();
+        let from_file = through(file.into()).output().unwrap();
+        assert!(piped.stdout == from_file.stdout && !piped.stdout.is_empty());
+    }
+    let mut rubbish = unspool(&["info", "-"])
+        .stdin(Stdio::from(File::open("/dev/zero").unwrap()))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut talk = String::new();
+    let mut pipe = rubbish.stderr.take().unwrap();
+    pipe.read_to_string(&mut talk).unwrap();
+    assert_eq!(rubbish.wait().unwrap().code(), Some(FAILED));
+    assert!(talk.contains("not an Unspool trace"), "{talk}");
 }
 
 #[test]

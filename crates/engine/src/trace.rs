@@ -6,16 +6,16 @@
 
 mod buffer;
 mod ceilings;
+mod destination;
 mod functions;
 mod hooks;
 mod ownership;
+mod shared_memory;
 mod skew;
 mod summary;
 mod thread_trace;
 mod values;
 
-use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ use unspool_events::superblock::Superblock;
 use unspool_events::{Order, PathId, TraceHeader, TraceWriter};
 
 use crate::cache::{Cache, CacheFull};
-use crate::descriptors::{Headroom, move_away};
+use crate::descriptors::Headroom;
 use crate::layout;
 use crate::loader::LoadedProgram;
 use crate::lock::Mutex;
@@ -191,7 +191,7 @@ impl Tracer {
             return Ok(None);
         };
         let header = header(plan, program, loaded);
-        let (writer, file) = open(plan, &header, plan.child)?;
+        let (writer, file) = destination::open(plan, &header, plan.child)?;
         let ceilings = Ceilings::from_environment().map_err(StartError::Ceilings)?;
         let ownership =
             ownership::Ownership::reserve(plan, &ceilings).map_err(StartError::ReserveOwners)?;
@@ -372,7 +372,7 @@ impl Tracer {
         *self.meter.lock() = Meter::start();
         self.buffer_bytes.store(0, Ordering::Relaxed);
         self.most_buffer_bytes.store(0, Ordering::Relaxed);
-        match open(&plan, &header, true) {
+        match destination::open(&plan, &header, true) {
             Ok((writer, file)) => {
                 let parents = std::mem::replace(&mut *self.writer.lock(), writer);
                 // Closing its file could close the parent's: they may share descriptors.
@@ -480,71 +480,6 @@ fn header(plan: &TracePlan, program: &Program, loaded: &LoadedProgram) -> TraceH
         start_unix_ns: now_unix_ns(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
     }
-}
-
-/// Opens the trace's file out of the way of the program's own descriptors.
-fn open(
-    plan: &TracePlan,
-    header: &TraceHeader,
-    child: bool,
-) -> Result<(TraceWriter, i32), StartError> {
-    let Some(output) = &plan.output else {
-        return Ok((TraceWriter::discarding(header), -1));
-    };
-    let (file, path) = if child {
-        create_for_child(output)
-    } else {
-        (create(output), output.clone())
-    };
-    let failed = |source| StartError::Trace {
-        path: path.clone(),
-        source,
-    };
-    let file = file.map_err(failed)?;
-    let file = File::from(move_away(file.into()));
-    let number = file.as_raw_fd();
-    let writer = TraceWriter::from_file(file, header)
-        .map_err(|error| failed(std::io::Error::other(error)))?;
-    Ok((writer, number))
-}
-
-fn create(path: &Path) -> std::io::Result<File> {
-    if path == Path::new("-") {
-        return File::options().write(true).open("/dev/stdout");
-    }
-    File::create(path)
-}
-
-/// Each child has a file of its own: `name.PID.ext`, then `name.PID.2.ext`, …
-fn create_for_child(output: &Path) -> (std::io::Result<File>, PathBuf) {
-    let stem = output
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let extension = output
-        .extension()
-        .map(|text| format!(".{}", text.to_string_lossy()))
-        .unwrap_or_default();
-    let is_plain = output.metadata().map_or(true, |facts| facts.is_file());
-    if output == Path::new("-") || !is_plain {
-        let reason = "children need a plain file beside which theirs can be put";
-        return (Err(std::io::Error::other(reason)), output.to_owned());
-    }
-    let process = std::process::id();
-    for number in 1.. {
-        let suffix = if number == 1 {
-            String::new()
-        } else {
-            format!(".{number}")
-        };
-        let path = output.with_file_name(format!("{stem}.{process}{suffix}{extension}"));
-        match File::options().write(true).create_new(true).open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            result => return (result, path),
-        }
-    }
-    unreachable!("the loop ends by returning")
 }
 
 pub(crate) fn translate(

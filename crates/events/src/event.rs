@@ -120,6 +120,23 @@ pub enum Event {
         /// Bytes.
         size: u64,
     },
+    /// A range of memory was mapped, in the system call that has not returned yet or before the
+    /// thread began, that other mappings and other processes may show as well.
+    SharedMemory {
+        /// First byte.
+        address: u64,
+        /// Bytes.
+        size: u64,
+        /// The device of the memory object; the greatest two numbers stand for memory without a
+        /// file and for System V segments.
+        device: u64,
+        /// The object's number on the device.
+        inode: u64,
+        /// Which byte of the object comes first.
+        offset: u64,
+        /// Whether this process has made it and given it to nobody.
+        own: bool,
+    },
     /// A module was mapped.
     ModuleLoad {
         /// Which one.

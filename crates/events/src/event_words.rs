@@ -39,6 +39,7 @@ mod tag {
     pub(super) const FORK: u64 = 17;
     pub(super) const EXEC: u64 = 18;
     pub(super) const DROPPED: u64 = 19;
+    pub(super) const SHARED_MEMORY: u64 = 20;
 }
 
 impl Event {
@@ -107,6 +108,17 @@ impl Event {
             } => {
                 words.extend([u64::from(*write), *address, *size]);
                 tag::SYSTEM_MEMORY
+            }
+            Event::SharedMemory {
+                address,
+                size,
+                device,
+                inode,
+                offset,
+                own,
+            } => {
+                words.extend([*address, *size, *device, *inode, *offset, u64::from(*own)]);
+                tag::SHARED_MEMORY
             }
             Event::ModuleLoad { module } => {
                 words.push(u64::from(module.0));
@@ -205,6 +217,14 @@ impl Event {
             tag::DROPPED => Event::Dropped {
                 words: fields.word()?,
                 reason: fields.text()?,
+            },
+            tag::SHARED_MEMORY => Event::SharedMemory {
+                address: fields.word()?,
+                size: fields.word()?,
+                device: fields.word()?,
+                inode: fields.word()?,
+                offset: fields.word()?,
+                own: fields.word()? != 0,
             },
             _ => return Err(EventError::UnknownTag(tag)),
         })

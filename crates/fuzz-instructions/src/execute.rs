@@ -152,7 +152,10 @@ impl Batch<'_> {
         if let Some((_, words)) = results.last_words.first() {
             bail!("a case kills the runner: {words}");
         }
-        let output = Command::new(unspool).arg("verify").arg(&trace).output()?;
+        let output = Command::new(unspool)
+            .args(["verify", "--unchecked", "100"])
+            .arg(&trace)
+            .output()?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok((!output.status.success()).then_some(said))
     }

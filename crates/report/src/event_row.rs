@@ -79,6 +79,18 @@ impl<'a> EventRow<'a> {
                 .address(*address)
                 .size(*size)
                 .name(if *write { "write" } else { "read" }),
+            Event::SharedMemory {
+                address,
+                size,
+                device,
+                inode,
+                offset,
+                own,
+            } => row
+                .address(*address)
+                .size(*size)
+                .name(if *own { "own" } else { "open" })
+                .arguments(&[*device, *inode, *offset]),
             Event::ModuleLoad { module } | Event::ModuleUnload { module } => {
                 let row = row.number(module.0);
                 match names.module(*module) {
@@ -150,6 +162,7 @@ pub(crate) fn kind_name(event: &Event) -> &'static str {
         Event::SystemCallEntry { .. } => "system_call_entry",
         Event::SystemCallExit { .. } => "system_call_exit",
         Event::SystemMemory { .. } => "system_memory",
+        Event::SharedMemory { .. } => "shared_memory",
         Event::ModuleLoad { .. } => "module_load",
         Event::ModuleUnload { .. } => "module_unload",
         Event::Fork { .. } => "fork",

@@ -214,6 +214,21 @@ fn push_fields(object: &mut Object<'_>, event: &Event, names: &Names) {
             object.hexadecimal("address", *address);
             object.number("size", *size);
         }
+        Event::SharedMemory {
+            address,
+            size,
+            device,
+            inode,
+            offset,
+            own,
+        } => {
+            object.hexadecimal("address", *address);
+            object.number("size", *size);
+            object.hexadecimal("device", *device);
+            object.number("inode", *inode);
+            object.number("offset", *offset);
+            object.boolean("own", *own);
+        }
         Event::ModuleLoad { module } | Event::ModuleUnload { module } => {
             object.number("module", module.0);
             if let Some(module) = names.module(*module) {

@@ -151,6 +151,14 @@ fn rest(sink: &mut impl Sink) {
     event(Event::ContextChange { signal: 10 });
     event(Event::ThreadSync);
     event(Event::Fork { child: 4712 });
+    event(Event::SharedMemory {
+        address: 0x7000,
+        size: 4096,
+        device: u64::MAX,
+        inode: 3,
+        offset: 8192,
+        own: true,
+    });
     event(Event::Dropped {
         words: 12,
         reason: "the disk is \"full\"".into(),

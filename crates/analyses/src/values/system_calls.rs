@@ -3,14 +3,52 @@
 
 use rustc_hash::FxHashMap;
 
+const WRITE: u32 = 1;
 const MMAP: u32 = 9;
 const MUNMAP: u32 = 11;
 const BRK: u32 = 12;
+const PWRITE64: u32 = 18;
+const WRITEV: u32 = 20;
 const MREMAP: u32 = 25;
 const MADVISE: u32 = 28;
 const SHMGET: u32 = 29;
 const SHMAT: u32 = 30;
+const SENDFILE: u32 = 40;
+const SENDMSG: u32 = 46;
+const CLONE: u32 = 56;
+const FORK: u32 = 57;
 const SHMDT: u32 = 67;
+const FTRUNCATE: u32 = 77;
+const IO_SUBMIT: u32 = 209;
+const SPLICE: u32 = 275;
+const FALLOCATE: u32 = 285;
+const PWRITEV: u32 = 296;
+const SENDMMSG: u32 = 307;
+const COPY_FILE_RANGE: u32 = 326;
+const PWRITEV2: u32 = 328;
+const IO_URING_ENTER: u32 = 426;
+
+/// Calls that write the file of the descriptor that is their first argument.
+const WRITING: [u32; 7] = [
+    WRITE, PWRITE64, WRITEV, PWRITEV, PWRITEV2, FTRUNCATE, FALLOCATE,
+];
+
+/// Calls that write files which they name otherwise, or give descriptors to other processes.
+const REACHING_FAR: [u32; 7] = [
+    SENDFILE,
+    SENDMSG,
+    SENDMMSG,
+    IO_SUBMIT,
+    SPLICE,
+    COPY_FILE_RANGE,
+    IO_URING_ENTER,
+];
+
+/// The flag of `clone` with which the child has the parent's memory itself, as a thread has.
+const CLONE_VM: u64 = 0x100;
+
+/// Descriptors 0 to 2 are no files that are mapped.
+const LAST_STANDARD_DESCRIPTOR: u64 = 2;
 
 /// `MAP_SHARED` and `MAP_PRIVATE` are values of this field of the flags.
 const MAP_TYPE: u64 = 15;
@@ -28,6 +66,20 @@ pub(super) struct PendingCall {
     pub(super) arguments: [u64; 6],
     /// How many mismatches had been kept when it began.
     pub(super) mismatches_before: usize,
+    /// What it has mapped, where that is an object.
+    pub(super) mapped: Option<MappedObject>,
+}
+
+/// A range that shows a memory object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MappedObject {
+    pub(super) address: u64,
+    pub(super) size: u64,
+    /// Device and number.
+    pub(super) identity: (u64, u64),
+    pub(super) offset: u64,
+    /// Whether nobody else has it.
+    pub(super) own: bool,
 }
 
 /// What becomes of a range of memory.
@@ -71,6 +123,21 @@ impl PendingCall {
         }
     }
 
+    /// Whether it changes what addresses show, rather than what memory holds.
+    pub(super) fn is_about_mappings(&self) -> bool {
+        [MMAP, MUNMAP, MREMAP, SHMAT, SHMDT].contains(&self.number)
+    }
+
+    /// Whether memory objects may be written by it as files, or given to another process.
+    pub(super) fn reaches_objects(&self) -> bool {
+        match self.number {
+            FORK => true,
+            CLONE => self.arguments[0] & CLONE_VM == 0,
+            number if WRITING.contains(&number) => self.arguments[0] > LAST_STANDARD_DESCRIPTOR,
+            number => REACHING_FAR.contains(&number),
+        }
+    }
+
     /// What has happened.
     pub(super) fn effect_at_exit(&self, result: i64, history: &mut CallHistory) -> Option<Effect> {
         if (-4095..0).contains(&result) {
@@ -110,7 +177,9 @@ impl PendingCall {
                 None
             }
             SHMAT => {
-                let size = whole_pages(*history.segment_sizes.get(&first).unwrap_or(&1));
+                let known = self.mapped.map(|mapped| mapped.size);
+                let named = history.segment_sizes.get(&first).copied();
+                let size = whole_pages(known.or(named).unwrap_or(1));
                 history.attached_sizes.insert(result, size);
                 Some(Effect::Shared {
                     address: result,

@@ -56,7 +56,7 @@ fn the_right_order_passes_and_each_wrong_one_fails() {
             read(&mut check, thread, 0x1000, &[seen]);
             write(&mut check, thread, 0x1000, &[written]);
         }
-        check.finish().passed()
+        check.finish(&[]).mismatch_count == 0
     };
     assert!(passes([0, 1, 2, 3]));
     for wrong in [[1, 0, 2, 3], [0, 2, 1, 3], [0, 1, 3, 2], [3, 2, 1, 0]] {
@@ -70,7 +70,7 @@ fn a_mismatch_says_where_and_what_and_is_not_repeated() {
     write(&mut check, 0, 0x1ffe, &[1, 2]);
     read(&mut check, 3, 0x1ffe, &[1, 7, 8, 9]);
     read(&mut check, 3, 0x1ffe, &[1, 7, 8, 9]);
-    let report = check.finish();
+    let report = check.finish(&[]);
     assert_eq!(
         (
             report.mismatch_count,
@@ -103,7 +103,7 @@ fn an_instruction_that_reads_and_writes_is_checked_before_it_writes() {
     check.accesses(ThreadId(1), &[reading, writing]);
     check.values(ThreadId(1), &[reading, writing], &[&[4], &[6]]);
     read(&mut check, 0, 0x1000, &[6]);
-    let report = check.finish();
+    let report = check.finish(&[]);
     assert_eq!(
         (report.mismatch_count, &report.mismatches[0].expected[..]),
         (1, &[5][..])
@@ -120,8 +120,8 @@ fn writes_without_a_value_are_forgotten_and_counted() {
             check.event(ThreadId(0), 0, &Event::ThreadSync);
         }
         read(&mut check, 0, 0x1000, &[6]);
-        let report = check.finish();
-        assert!(report.passed());
+        let report = check.finish(&[]);
+        assert!(report.mismatch_count == 0);
         assert_eq!(
             (report.accesses_without_value, report.bytes_compared),
             (1, 0)
@@ -136,7 +136,7 @@ fn what_the_kernel_does_to_memory_is_forgotten() {
         write(&mut check, 0, 0x3000, &[5]);
         act(&mut check);
         read(&mut check, 0, 0x3000, &[6]);
-        check.finish().passed()
+        check.finish(&[]).mismatch_count == 0
     };
     assert!(!forgets(|_| {}), "nothing happened");
     assert!(
@@ -203,7 +203,7 @@ fn what_the_kernel_does_to_memory_is_forgotten() {
     write(&mut check, 0, 0x3000, &[5, 0, 0, 0]);
     check.event(ThreadId(0), 0, &exit);
     read(&mut check, 1, 0x3000, &[0; 4]);
-    assert!(check.finish().passed());
+    assert!(check.finish(&[]).mismatch_count == 0);
 }
 
 #[test]
@@ -224,15 +224,29 @@ fn what_others_saw_while_the_kernel_wrote_is_explained() {
         );
         leave(&mut check, 0, 0, 1);
         read(&mut check, 1, 0x3000, &[6]);
-        check.finish()
+        check.finish(&[])
     };
     let explained = run(0x3000);
-    assert!(explained.passed() && explained.explained_by_system_calls == 1);
-    assert!(!run(0x3001).passed());
+    assert!(explained.mismatch_count == 0 && explained.explained_by_system_calls == 1);
+    assert!(run(0x3001).mismatch_count != 0);
+}
+
+fn map_shared(check: &mut ValueCheck, address: u64, inode: u64, offset: u64, own: bool) {
+    enter(check, 0, 9, [0, 4096, 3, 1, 5, offset]);
+    let shared = Event::SharedMemory {
+        address,
+        size: 4096,
+        device: 1,
+        inode,
+        offset,
+        own,
+    };
+    check.event(ThreadId(0), 0, &shared);
+    leave(check, 0, 9, address.cast_signed());
 }
 
 #[test]
-fn memory_that_other_processes_write_is_not_checked() {
+fn shared_memory_of_which_nothing_is_known_is_not_checked() {
     let mut check = ValueCheck::new(&[], &[]);
     enter(&mut check, 0, 9, [0, 4096, 3, 0x21, 0, 0]);
     leave(&mut check, 0, 9, 0x8000);
@@ -242,17 +256,63 @@ fn memory_that_other_processes_write_is_not_checked() {
     leave(&mut check, 0, 25, 0x20000);
     write(&mut check, 0, 0x21000, &[1]);
     read(&mut check, 0, 0x21000, &[2]);
-    let report = check.finish();
-    assert!(report.passed() && report.bytes_not_checked == 4);
+    let report = check.finish(&[]);
+    assert_eq!((report.mismatch_count, report.foreign_accesses), (0, 4));
+    assert_eq!(report.verdict(), Verdict::PartlyChecked);
     let mut check = ValueCheck::new(&[], &[]);
     write(&mut check, 0, 0x8000, &[1]);
     read(&mut check, 0, 0x8000, &[2]);
-    assert!(!check.finish().passed());
+    assert_eq!(check.finish(&[]).verdict(), Verdict::Failed);
 }
 
 #[test]
-fn nothing_is_checked_after_the_first_thread_was_cut_off() {
-    let thread = |thread, end_time, finished| ThreadInfo {
+fn what_is_written_through_one_mapping_is_read_through_another() {
+    let run = |inode, offset, seen| {
+        let mut check = ValueCheck::new(&[], &[]);
+        map_shared(&mut check, 0x8000, 7, 0, true);
+        map_shared(&mut check, 0x2_0000, inode, offset, true);
+        write(&mut check, 0, 0x2_0008, &[1]);
+        write(&mut check, 1, 0x8008, &[2]);
+        read(&mut check, 0, 0x2_0008, &[seen]);
+        check.finish(&[]).verdict()
+    };
+    assert_eq!(run(7, 0, 2), Verdict::Passed);
+    assert_eq!(run(7, 0, 1), Verdict::Failed, "the order is wrong");
+    assert_eq!(run(8, 0, 1), Verdict::Passed, "another object");
+    assert_eq!(run(7, 4096, 1), Verdict::Passed, "another page of it");
+}
+
+#[test]
+fn what_others_may_have_written_is_neither_right_nor_wrong() {
+    let run = |own, act: fn(&mut ValueCheck)| {
+        let mut check = ValueCheck::new(&[], &[]);
+        map_shared(&mut check, 0x8000, 7, 0, own);
+        act(&mut check);
+        write(&mut check, 0, 0x8000, &[1]);
+        read(&mut check, 0, 0x8000, &[1]);
+        let explained = check.report.clone();
+        read(&mut check, 0, 0x8000, &[2]);
+        let report = check.finish(&[]);
+        assert_eq!(explained.unchecked(), 0);
+        (report.verdict(), report.unexplained_in_open_memory)
+    };
+    let nothing = |_: &mut ValueCheck| {};
+    assert_eq!(run(true, nothing), (Verdict::Failed, 0));
+    assert_eq!(run(false, nothing), (Verdict::PartlyChecked, 1));
+    for act in [
+        |check: &mut ValueCheck| check.event(ThreadId(0), 0, &Event::Fork { child: 5 }),
+        |check: &mut ValueCheck| enter(check, 1, 57, [0; 6]),
+        |check: &mut ValueCheck| enter(check, 1, 46, [6, 0, 0, 0, 0, 0]),
+        |check: &mut ValueCheck| enter(check, 1, 1, [6, 0x100, 1, 0, 0, 0]),
+    ] {
+        assert_eq!(run(true, act), (Verdict::PartlyChecked, 1));
+    }
+    let to_standard_output = |check: &mut ValueCheck| enter(check, 1, 1, [1, 0x100, 1, 0, 0, 0]);
+    assert_eq!(run(true, to_standard_output), (Verdict::Failed, 0));
+}
+
+fn thread(thread: u32, end_time: u64, finished: bool) -> ThreadInfo {
+    ThreadInfo {
         thread: ThreadId(thread),
         chunks: 1,
         start_time: 0,
@@ -263,18 +323,83 @@ fn nothing_is_checked_after_the_first_thread_was_cut_off() {
         raw_words: 0,
         file_bytes: 0,
         finished,
-    };
+    }
+}
+
+#[test]
+fn what_was_cut_off_is_compared_but_refutes_nothing() {
     // The test's accesses all have time 9.
-    for (threads, passes) in [
-        (vec![thread(0, 20, false), thread(1, 8, false)], true),
-        (vec![thread(0, 20, false), thread(1, 9, false)], false),
-        (vec![thread(0, 20, false), thread(1, 8, true)], false),
+    for (threads, verdict) in [
+        (
+            vec![thread(0, 20, false), thread(1, 8, false)],
+            Verdict::PartlyChecked,
+        ),
+        (
+            vec![thread(0, 20, false), thread(1, 9, false)],
+            Verdict::Failed,
+        ),
+        (
+            vec![thread(0, 20, false), thread(1, 8, true)],
+            Verdict::Failed,
+        ),
     ] {
         let mut check = ValueCheck::new(&[], &threads);
         write(&mut check, 0, 0x1000, &[1]);
+        read(&mut check, 0, 0x1000, &[1]);
         read(&mut check, 0, 0x1000, &[2]);
-        let report = check.finish();
-        assert_eq!(report.passed(), passes);
-        assert_eq!(report.accesses_not_checked, if passes { 2 } else { 0 });
+        let report = check.finish(&[]);
+        assert_eq!(report.verdict(), verdict);
+        assert_eq!(report.bytes_compared, 2);
+        let after = if verdict == Verdict::Failed {
+            [0, 0]
+        } else {
+            [3, 1]
+        };
+        assert_eq!(
+            [report.accesses_after_loss, report.unexplained_after_loss],
+            after
+        );
     }
+}
+
+#[test]
+fn a_loss_is_told_after_it_happened() {
+    let run = |reached: u64, problems: &[Problem]| {
+        let mut check = ValueCheck::new(&[], &[]);
+        check.event(ThreadId(1), reached, &Event::ThreadSync);
+        write(&mut check, 0, 0x1000, &[1]);
+        read(&mut check, 0, 0x1000, &[2]);
+        let dropped = Event::Dropped {
+            words: 0,
+            reason: String::new(),
+        };
+        if problems.is_empty() {
+            check.event(ThreadId(1), 12, &dropped);
+        }
+        check.finish(problems).verdict()
+    };
+    assert_eq!(run(8, &[]), Verdict::PartlyChecked);
+    assert_eq!(run(9, &[]), Verdict::Failed, "it was complete until then");
+    let unknown = Problem::UnknownPath {
+        thread: ThreadId(1),
+        records: 1,
+    };
+    assert_eq!(run(9, &[unknown]), Verdict::PartlyChecked);
+}
+
+#[test]
+fn the_writes_of_a_thread_that_is_not_there_are_missing() {
+    let run = |created: u64| {
+        let mut check = ValueCheck::new(&[], &[thread(0, 20, true), thread(1, 20, true)]);
+        let create = Event::Sync {
+            operation: SyncOperation::ThreadCreate,
+            object: created,
+        };
+        check.event(ThreadId(0), 5, &create);
+        write(&mut check, 0, 0x1000, &[1]);
+        read(&mut check, 0, 0x1000, &[2]);
+        check.finish(&[]).verdict()
+    };
+    assert_eq!(run(1), Verdict::Failed);
+    assert_eq!(run(2), Verdict::PartlyChecked);
 }

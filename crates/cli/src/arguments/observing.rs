@@ -63,7 +63,8 @@ pub(crate) struct RunArguments {
 pub(crate) struct TraceArguments {
     /// Where to write the trace: a file, a FIFO, or - for standard output
     ///
-    /// Without it, the program's name with ".unspool" added, in the current directory.
+    /// Without it, the program's name with ".unspool" added, in the current directory. Where
+    /// the trace takes standard output, what the program prints there goes to standard error.
     #[arg(short, long, value_name = "FILE", conflicts_with = "discard")]
     pub(crate) output: Option<PathBuf>,
 

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 /// `unspool export`
 #[derive(Debug, Args)]
 pub(crate) struct ExportArguments {
-    /// The trace
+    /// The trace; - is standard input
     #[arg(value_name = "FILE")]
     pub(crate) input: PathBuf,
 
@@ -65,7 +65,7 @@ pub(crate) struct MergeArguments {
 /// `unspool info`
 #[derive(Debug, Args)]
 pub(crate) struct InfoArguments {
-    /// The trace
+    /// The trace; - is standard input
     #[arg(value_name = "FILE")]
     pub(crate) input: PathBuf,
 
@@ -81,7 +81,7 @@ pub(crate) struct InfoArguments {
 /// `unspool verify`
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// The trace, recorded with --verify
+    /// The trace, recorded with --verify; - is standard input
     #[arg(value_name = "FILE")]
     pub(crate) input: PathBuf,
 
@@ -92,12 +92,29 @@ pub(crate) struct VerifyArguments {
     /// How many mismatches to show; all of them are counted
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) show: usize,
+
+    /// How much may remain unchecked, in percent of the accesses, for the exit status to be 0
+    ///
+    /// Accesses of repeated, indexed and masked operands have no recorded values, and what
+    /// the kernel or other processes write cannot be explained. Without this option the exit
+    /// status is 2 where any access could not be checked.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value_t = 0.0)]
+    pub(crate) unchecked: f64,
+}
+
+/// A share as people write it.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').parse();
+    number
+        .ok()
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        .ok_or_else(|| "not a number from 0 to 100".to_owned())
 }
 
 /// `unspool replay-increments`
 #[derive(Debug, Args)]
 pub(crate) struct ReplayIncrementsArguments {
-    /// The trace
+    /// The trace; - is standard input
     #[arg(value_name = "FILE")]
     pub(crate) input: PathBuf,
 

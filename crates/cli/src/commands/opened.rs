@@ -1,9 +1,12 @@
 //! Opening traces, and telling what of them could not be read.
 
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use anyhow::Context;
-use unspool_events::{Problem, ReadError, Trace};
+use unspool_events::{Problem, ReadError, Trace, TraceHeader};
 
 use crate::exit_status;
 use crate::failure::{Failure, warn};
@@ -11,29 +14,68 @@ use crate::failure::{Failure, warn};
 /// Problems that are shown one by one; a badly damaged file can have thousands.
 const SHOWN_PROBLEMS: usize = 20;
 
-/// Opens a trace file.
+/// Opens a trace: a file, or what comes through a pipe; `-` is standard input.
 pub(super) fn open(path: &Path) -> Result<Trace, Failure> {
-    Trace::open(path).map_err(|error| {
-        let help = match &error {
-            ReadError::NotATrace => Some(format!(
-                "unspool merge {} reads text traces; binary traces come from unspool trace",
-                path.display()
-            )),
-            ReadError::UnknownVersion { .. } => {
-                Some("read it with the version of unspool that recorded it".to_owned())
-            }
-            _ => None,
-        };
-        let context = format!("cannot use {}", path.display());
-        let failure = match Err::<(), _>(error).context(context) {
-            Ok(()) => Failure::new("no error"),
-            Err(error) => Failure::from(error),
-        };
-        match help {
-            Some(help) => failure.with_help(help),
-            None => failure,
+    let file = open_input(path)?;
+    let is_plain = file.metadata().is_ok_and(|facts| facts.is_file());
+    let file = if is_plain { file } else { keep(path, file)? };
+    Trace::from_file(file).map_err(|error| unusable(path, error))
+}
+
+fn open_input(path: &Path) -> Result<File, Failure> {
+    if path != Path::new("-") {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        return Ok(file);
+    }
+    if io::stdin().is_terminal() {
+        return Err(Failure::new("standard input is a terminal, not a trace")
+            .with_help("name a file, or pipe one: unspool trace -o - PROGRAM | unspool info -"));
+    }
+    let own = io::stdin().as_fd().try_clone_to_owned();
+    Ok(own.map(File::from).context("cannot read standard input")?)
+}
+
+/// Keeps what comes through a pipe in a file without a name: the readers go back and forth.
+fn keep(path: &Path, mut pipe: File) -> Result<File, Failure> {
+    let reading = || format!("cannot read {}", path.display());
+    let mut start = Vec::new();
+    let mut begins = (&pipe).take(TraceHeader::MAGIC_BYTES as u64);
+    begins.read_to_end(&mut start).with_context(reading)?;
+    if !TraceHeader::begins(&start) {
+        return Err(unusable(path, ReadError::NotATrace));
+    }
+    let folder = std::env::temp_dir();
+    let keeping = || format!("cannot keep {} in {}", path.display(), folder.display());
+    let with_help = |error: anyhow::Error| {
+        Failure::from(error).with_help("have TMPDIR name a directory with room for the whole trace")
+    };
+    let kept = tempfile::tempfile().with_context(keeping);
+    let mut kept = kept.map_err(with_help)?;
+    let copied = kept
+        .write_all(&start)
+        .and_then(|()| io::copy(&mut pipe, &mut kept))
+        .with_context(keeping);
+    copied.map_err(with_help)?;
+    Ok(kept)
+}
+
+fn unusable(path: &Path, error: ReadError) -> Failure {
+    let help = match &error {
+        ReadError::NotATrace => Some(format!(
+            "unspool merge {} reads text traces; binary traces come from unspool trace",
+            path.display()
+        )),
+        ReadError::UnknownVersion { .. } => {
+            Some("read it with the version of unspool that recorded it".to_owned())
         }
-    })
+        _ => None,
+    };
+    let context = format!("cannot use {}", path.display());
+    let failure = Failure::from(anyhow::Error::from(error).context(context));
+    match help {
+        Some(help) => failure.with_help(help),
+        None => failure,
+    }
 }
 
 /// Shows what could not be read, on opening and on reading; returns the exit status for it.

@@ -1,7 +1,8 @@
 //! `unspool verify`
 
 use unspool_analyses::ValueCheck;
-use unspool_analyses::values::{Mismatch, ValueReport};
+use unspool_analyses::values::{Mismatch, ValueReport, Verdict};
+use unspool_events::TraceHeader;
 
 use super::opened;
 use super::standard_output::print_result;
@@ -10,47 +11,64 @@ use crate::exit_status;
 use crate::failure::Failure;
 
 /// The version of the JSON form.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 
 /// Checks that the order of a trace explains the values in it.
 pub(crate) fn verify(typed: &VerifyArguments) -> Result<u8, Failure> {
     let trace = opened::open(&typed.input)?;
     let mut check = ValueCheck::new(trace.modules(), &trace.threads());
     let problems = trace.merged().deliver(&mut check);
-    let report = check.finish();
+    let report = check.finish(&problems);
     let damage = opened::report_problems(trace.problems(), &problems);
-    if report.accesses_with_value == 0 {
+    if report.accesses_with_value == 0 && !has_values(trace.header()) {
         let path = typed.input.display();
         return Err(Failure::new(format!(
             "{path} holds no values, so there is nothing to check"
         ))
-        .with_help(format!("unspool trace --verify -o {path} PROGRAM")));
+        .with_help("record them with unspool trace --verify"));
     }
+    let is_whole = damage == exit_status::SUCCESS;
     let text = match typed.json {
-        true => as_json(&report, trace.header().order.name(), typed.show)?,
-        false => as_text(&report, trace.header().order.name(), typed.show),
+        true => as_json(&report, trace.header().order.name(), typed.show, is_whole)?,
+        false => as_text(&report, trace.header().order.name(), typed.show, is_whole),
     };
     print_result(text.as_bytes())?;
-    Ok(if report.passed() {
-        damage
-    } else {
-        exit_status::ANSWER_IS_NO
+    let is_enough = report.unchecked_share() * 100.0 <= typed.unchecked;
+    Ok(match report.verdict() {
+        Verdict::Failed => exit_status::ANSWER_IS_NO,
+        Verdict::PartlyChecked if !is_enough => exit_status::PARTLY_CHECKED,
+        Verdict::PartlyChecked | Verdict::Passed => damage,
     })
 }
 
-fn as_json(report: &ValueReport, order: &str, show: usize) -> Result<String, Failure> {
+/// Whether values were recorded, though perhaps none has come down to us.
+fn has_values(header: &TraceHeader) -> bool {
+    let mut options = header.options.iter();
+    options.any(|(name, value)| name == "verify" && value == "true")
+}
+
+fn as_json(
+    report: &ValueReport,
+    order: &str,
+    show: usize,
+    is_whole: bool,
+) -> Result<String, Failure> {
     let mut shown = report.clone();
     shown.mismatches.truncate(show);
     let mut value = serde_json::to_value(&shown)?;
     value["schema"] = "unspool-verification".into();
     value["version"] = SCHEMA_VERSION.into();
     value["order"] = order.into();
-    value["passed"] = report.passed().into();
+    value["verdict"] = serde_json::to_value(report.verdict())?;
+    value["passed"] = (is_whole && report.verdict() == Verdict::Passed).into();
+    value["trace_is_whole"] = is_whole.into();
+    value["accesses"] = report.accesses().into();
+    value["accesses_unchecked"] = report.unchecked().into();
     Ok(serde_json::to_string_pretty(&value)? + "\n")
 }
 
-fn as_text(report: &ValueReport, order: &str, show: usize) -> String {
-    let mut text = String::new();
+fn as_text(report: &ValueReport, order: &str, show: usize, is_whole: bool) -> String {
+    let mut text = headline(report, is_whole) + "\n";
     for mismatch in report.mismatches.iter().take(show) {
         text += &mismatch_line(mismatch);
     }
@@ -59,14 +77,8 @@ fn as_text(report: &ValueReport, order: &str, show: usize) -> String {
         text += &format!("and {hidden} more\n");
     }
     text += &format!(
-        "order {order}: {} bytes compared, {} learned, {} written; \
-         {} accesses with values, {} without; {} bytes of shared mappings not checked\n",
-        report.bytes_compared,
-        report.bytes_learned,
-        report.bytes_written,
-        report.accesses_with_value,
-        report.accesses_without_value,
-        report.bytes_not_checked,
+        "order {order}: {} bytes compared, {} learned, {} written\n",
+        report.bytes_compared, report.bytes_learned, report.bytes_written,
     );
     if report.explained_by_system_calls > 0 {
         text += &format!(
@@ -74,16 +86,72 @@ fn as_text(report: &ValueReport, order: &str, show: usize) -> String {
             report.explained_by_system_calls
         );
     }
-    if report.accesses_not_checked > 0 {
-        text += &format!(
-            "{} accesses not checked: they follow the time at which a thread was cut off\n",
-            report.accesses_not_checked
-        );
+    text + &reasons(report)
+}
+
+/// What came of it, and how much was looked at.
+fn headline(report: &ValueReport, is_whole: bool) -> String {
+    let (accesses, unchecked) = (report.accesses(), report.unchecked());
+    let (checked, share) = (
+        accesses - unchecked,
+        percent(accesses - unchecked, accesses),
+    );
+    match report.verdict() {
+        Verdict::Passed if is_whole => {
+            format!("passed: the order explains the values of all {accesses} accesses")
+        }
+        Verdict::Passed => format!(
+            "passed as far as the trace goes: the order explains the values of all {accesses} \
+             accesses that are left of it"
+        ),
+        Verdict::PartlyChecked => format!(
+            "partly checked: the order explains the values of {checked} of {accesses} accesses \
+             ({share}); {unchecked} could not be checked"
+        ),
+        Verdict::Failed => format!(
+            "failed: {} reads found something else than the order explains \
+             ({checked} of {accesses} accesses, {share}, could be checked)",
+            report.mismatch_count
+        ),
     }
-    text += &match report.mismatch_count {
-        0 => "passed: the order explains every value\n".to_owned(),
-        count => format!("failed: {count} reads found something else than the order explains\n"),
-    };
+}
+
+/// A share, rounded so that only the whole is shown as the whole.
+fn percent(part: u64, whole: u64) -> String {
+    let hundredths = u128::from(part) * 10_000 / u128::from(whole.max(1));
+    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+}
+
+/// Why accesses could not be checked.
+fn reasons(report: &ValueReport) -> String {
+    let mut text = String::new();
+    for (count, reason) in [
+        (
+            report.accesses_without_value,
+            "without a recorded value (repeated, indexed and masked operands)".to_owned(),
+        ),
+        (
+            report.foreign_accesses,
+            "to memory that the kernel or a device writes".to_owned(),
+        ),
+        (
+            report.unexplained_in_open_memory,
+            "reads of memory that others may write, which this process's writes do not explain"
+                .to_owned(),
+        ),
+        (
+            report.unexplained_after_loss,
+            format!(
+                "reads after records were lost or a thread was cut off, which the rest does not \
+                 explain, among {} accesses there",
+                report.accesses_after_loss
+            ),
+        ),
+    ] {
+        if count > 0 {
+            text += &format!("not checked: {count} {reason}\n");
+        }
+    }
     text
 }
 

@@ -1,10 +1,11 @@
 //! What is to be run, and what is to be recorded of it.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use rustix::fs::{FileType, Stat};
 use unspool_engine::plan::Keeping;
 use unspool_events::Order;
 
@@ -93,7 +94,7 @@ fn check_code_cache(size: u64) -> Result<(), Failure> {
 pub(crate) enum TraceDestination {
     /// Nowhere.
     Discard,
-    /// Standard output, which the program may be writing to as well.
+    /// Standard output; what the program prints there goes to standard error.
     StandardOutput,
     /// This file or FIFO.
     File(PathBuf),
@@ -165,6 +166,7 @@ impl TryFrom<TraceArguments> for TracePlan {
         let destination = match (typed.discard, typed.output) {
             (true, _) => TraceDestination::Discard,
             (false, Some(path)) if path == Path::new("-") => to_standard_output()?,
+            (false, Some(path)) if is_standard_output(&path) => to_standard_output()?,
             (false, Some(path)) => TraceDestination::File(path),
             (false, None) => TraceDestination::File(default_output(&observed)?),
         };
@@ -210,14 +212,45 @@ impl TryFrom<TraceArguments> for TracePlan {
     }
 }
 
-/// Refuses to fill a terminal with a binary trace.
+/// Whether a path names the file, pipe or terminal that is standard output, as `/dev/stdout`
+/// does.
+fn is_standard_output(path: &Path) -> bool {
+    let named = rustix::fs::stat(path).ok();
+    let own = rustix::fs::fstat(io::stdout()).ok();
+    named
+        .zip(own)
+        .is_some_and(|(named, own)| is_same_file(&named, &own))
+}
+
+/// Whether two open files are one. What is written to /dev/null does not mix.
+fn is_same_file(first: &Stat, second: &Stat) -> bool {
+    let is_null = |file: &Stat| {
+        FileType::from_raw_mode(file.st_mode) == FileType::CharacterDevice
+            && file.st_rdev == rustix::fs::makedev(1, 3)
+    };
+    (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino) && !is_null(first)
+}
+
+/// Refuses to fill a terminal with a binary trace, or to mix it with what the program prints.
 fn to_standard_output() -> Result<TraceDestination, Failure> {
-    if std::io::stdout().is_terminal() {
+    if io::stdout().is_terminal() {
         return Err(
             Failure::new("a trace is binary: it will not be written to a terminal").with_help(
                 "name a file with -o FILE, or pipe it: unspool trace -o - PROGRAM | unspool merge",
             ),
         );
+    }
+    let files = (
+        rustix::fs::fstat(io::stdout()),
+        rustix::fs::fstat(io::stderr()),
+    );
+    if let (Ok(output), Ok(error)) = files
+        && is_same_file(&output, &error)
+    {
+        return Err(Failure::new(
+            "standard output and standard error are one: what the program prints would be mixed into the trace",
+        )
+        .with_help("let them go to different places: leave 2>&1 out, or add 2>FILE"));
     }
     Ok(TraceDestination::StandardOutput)
 }

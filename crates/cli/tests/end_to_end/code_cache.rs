@@ -81,10 +81,7 @@ fn verified(scratch: &Scratch) -> Result<(), Verdict> {
     let file = scratch.path().join("verified.unspool");
     let options = ["--code-cache", "1M", "--verify"];
     run_well(scratch, &traced(scratch, &options, &file, &command))?;
-    run_well(
-        scratch,
-        &unspool(scratch, &["verify".as_ref(), file.as_os_str()]),
-    )?;
+    run_well(scratch, &crate::observer::verified(scratch, &file))?;
     flushed(scratch, &file)
 }
 

@@ -10,7 +10,7 @@ use unspool_guests::{BuildError, Ending, Guest, Invocation, Outcome};
 use crate::comparison::{compare, runs_alike};
 use crate::observer::{
     Verdict, WORKSHOP, natively, require, run, run_well, traced, translated,
-    translated_persistently, trial, unspool, wrong,
+    translated_persistently, trial, verified, wrong,
 };
 use crate::scratch::Scratch;
 
@@ -145,7 +145,7 @@ fn observe_example(scratch: &Scratch, example: &str, tracing: bool) -> Result<()
     };
     runs_alike(scratch, &native_run, &observed_run)?;
     if tracing {
-        let verify = unspool(scratch, &["verify".as_ref(), file.as_os_str()]);
+        let verify = verified(scratch, &file);
         run_well(scratch, &verify)?;
     }
     Ok(())
@@ -171,9 +171,6 @@ fn trace(scratch: &Scratch, guest: &Guest, variant: &str) -> Result<(), Verdict>
         // What a killed process leaves is tested where files are; here the run counts.
         return Ok(());
     }
-    run_well(
-        scratch,
-        &unspool(scratch, &["verify".as_ref(), file.as_os_str()]),
-    )?;
+    run_well(scratch, &verified(scratch, &file))?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 
 use crate::comparison::runs_alike;
-use crate::observer::{Verdict, natively, run_well, traced, trial, unspool, wrong};
+use crate::observer::{Verdict, natively, run_well, traced, trial, unspool, verified, wrong};
 use crate::order::{guest_command, must_fail_once};
 use crate::scratch::Scratch;
 
@@ -124,7 +124,7 @@ fn recorded_to_the_end(scratch: &Scratch, case: &Case) -> Result<(), Verdict> {
     if outcome.stderr_text().contains("the recording ends") {
         return Err(wrong("the recording goes on", &observed, &outcome));
     }
-    let verify = unspool(scratch, &["verify".as_ref(), file.as_os_str()]);
+    let verify = verified(scratch, &file);
     run_well(scratch, &verify)?;
     let totals = totals(scratch, &file)?;
     match case.begun_anew.map(|name| (name, totals[name].as_u64())) {
@@ -149,7 +149,7 @@ fn recording_ends(scratch: &Scratch, ending: &Ending) -> Result<(), Verdict> {
         return Err(Verdict::Wrong(format!("ended early: {totals}")));
     }
     if ending.order == "line-atomic" {
-        let verify = unspool(scratch, &["verify".as_ref(), file.as_os_str()]);
+        let verify = verified(scratch, &file);
         run_well(scratch, &verify)?;
     }
     Ok(())
@@ -171,7 +171,7 @@ fn no_order_is_told_apart(scratch: &Scratch) -> Result<(), Verdict> {
     must_fail_once(20, || {
         let options = ["--order", "none", "--verify"];
         run_well(scratch, &traced(scratch, &options, &file, &command))?;
-        let verify = unspool(scratch, &["verify".as_ref(), file.as_os_str()]);
+        let verify = verified(scratch, &file);
         let outcome = crate::observer::run(scratch, &verify)?;
         Ok(outcome.ending != unspool_guests::Ending::Exited(0))
     })

@@ -35,6 +35,7 @@ mod thread_lives;
 mod thread_memory;
 mod tools;
 mod trace_files;
+mod verification;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -69,6 +70,7 @@ fn main() {
     trials.extend(book::trials());
     trials.extend(routines::trials());
     trials.extend(trace_files::trials());
+    trials.extend(verification::trials());
     trials.extend(readme::trials());
     trials.push(readme::behaviours_are_tested(&trials));
     libtest_mimic::run(&arguments, trials).exit();

@@ -144,6 +144,12 @@ pub(crate) fn traced(
     unspool(scratch, &arguments).arguments(command)
 }
 
+/// `unspool verify FILE`, which may find accesses whose values are not recorded: some
+/// instructions are not, and most programs have a few.
+pub(crate) fn verified(scratch: &Scratch, file: &Path) -> Invocation {
+    unspool(scratch, &["verify", "--unchecked", "100"]).arguments([file])
+}
+
 /// Runs; a problem is described with the command that replays it.
 pub(crate) fn run(scratch: &Scratch, invocation: &Invocation) -> Result<Outcome, Verdict> {
     invocation.run(scratch.path()).map_err(|problem| {

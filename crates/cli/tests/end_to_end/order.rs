@@ -14,7 +14,7 @@ use libtest_mimic::Trial;
 use unspool_guests::Ending;
 
 use crate::guest_programs::build;
-use crate::observer::{Verdict, run, run_well, traced, trial, unspool, wrong};
+use crate::observer::{Verdict, run, run_well, traced, trial, unspool, verified, wrong};
 use crate::scratch::Scratch;
 
 /// Runs of each increment guest with each number of threads.
@@ -61,7 +61,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             must_fail_once(RUNS, || {
                 let options = ["--order", "none", "--verify"];
                 run_well(scratch, &traced(scratch, &options, &file, &command))?;
-                let verify = unspool(scratch, &["verify".as_ref(), file.as_os_str()]);
+                let verify = verified(scratch, &file);
                 let outcome = run(scratch, &verify)?;
                 match outcome.ending {
                     Ending::Exited(0) => Ok(false),

@@ -99,7 +99,7 @@ fn whole(scratch: &Scratch) -> Result<(), Verdict> {
     for command in [
         &["info"][..],
         &["info", "--json"],
-        &["verify"],
+        &["verify", "--unchecked", "5"],
         &["export", "--format", "none"],
     ] {
         run_well(scratch, &reading(scratch, command, &file))?;

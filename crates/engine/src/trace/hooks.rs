@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use unspool_events::{Event, SyncOperation, ThreadId};
 
 use super::thread_trace::ThreadTrace;
-use super::{Reached, Tracer, summary, values};
+use super::{Reached, Tracer, shared_memory, summary, values};
 use crate::cache::Exit;
 use crate::effects::{Completeness, memory_effects};
 use crate::emit::gpr;
@@ -330,6 +330,9 @@ pub(crate) fn system_call_exit(thread: &mut Thread, call: &Call, result: i64) {
             },
         );
     }
+    if let Some(mapped) = shared_memory::mapped(call, result) {
+        trace.event(tracer, &mapped);
+    }
     trace.event(
         tracer,
         &Event::SystemCallExit {
@@ -482,6 +485,7 @@ pub(crate) fn after_fork(thread: &mut Thread, child: i64) {
     // SAFETY: the slots belong to this thread.
     let address = unsafe { (*thread.slots).program_fs };
     event(thread, &Event::ThreadPointer { address });
+    shared_memory::inherited(thread);
 }
 
 /// The process goes on after [`finish`]: what it does is recorded in a file of its own, as a

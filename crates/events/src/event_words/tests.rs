@@ -51,6 +51,16 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
                 size,
             }
         }),
+        (any::<[u64; 5]>(), any::<bool>()).prop_map(
+            |([address, size, device, inode, offset], own)| Event::SharedMemory {
+                address,
+                size,
+                device,
+                inode,
+                offset,
+                own,
+            }
+        ),
         any::<u32>().prop_map(|module| Event::ModuleLoad {
             module: ModuleId(module)
         }),

@@ -45,6 +45,15 @@ pub struct TraceHeader {
 }
 
 impl TraceHeader {
+    /// How many bytes tell whether a file is a trace.
+    pub const MAGIC_BYTES: usize = FILE_MAGIC.len();
+
+    /// Whether a file that starts so is a trace.
+    #[must_use]
+    pub fn begins(start: &[u8]) -> bool {
+        start.starts_with(&FILE_MAGIC)
+    }
+
     /// The header as bytes: the start of the file.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut fields = Vec::new();

@@ -40,8 +40,19 @@ impl Trace {
             path: path.to_owned(),
             source,
         };
-        let file = File::open(path).map_err(open_error)?;
-        let file_bytes = file.metadata().map_err(open_error)?.len();
+        Trace::from_file(File::open(path).map_err(open_error)?)
+    }
+
+    /// The same of a file that is open, whatever its position. It must be one that can be read
+    /// at any place: for pipes there is [`crate::StreamReader`].
+    ///
+    /// # Errors
+    /// As for [`Trace::open`].
+    pub fn from_file(file: File) -> Result<Trace, ReadError> {
+        let metadata = file.metadata();
+        let file_bytes = metadata
+            .map_err(|source| ReadError::Read { offset: 0, source })?
+            .len();
         let (header, header_bytes) = read_header(&file, file_bytes)?;
         let mut contents = find_contents(&file, header_bytes, file_bytes);
         let mut totals = Totals::default();

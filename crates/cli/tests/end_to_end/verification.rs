@@ -1,0 +1,145 @@
+//! What `verify` says of traces: never that all is well where it did not look.
+
+use std::path::Path;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use unspool_guests::{Ending, Outcome};
+
+use crate::observer::{Verdict, run, run_well, traced, trial, unspool, wrong};
+use crate::order::{guest_command, must_fail_once};
+use crate::scratch::Scratch;
+
+/// Runs of a race until one of them must show.
+const TURNS: usize = 20;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("verification::shared_mappings".to_owned(), |scratch| {
+            let command = guest_command("order/two_mappings", &["2000"])?;
+            let outcome = checked(scratch, "line-atomic", &command)?;
+            if share(&outcome, "foreign_accesses")? > 0.01 || outcome.ending == Ending::Exited(1) {
+                let text = "two mappings of one memory are checked as one".to_owned();
+                return Err(Verdict::Wrong(format!("{text}: {}", outcome.stdout_text())));
+            }
+            Ok(())
+        }),
+        trial(
+            "verification::shared_mappings::none_is_told_apart".to_owned(),
+            |scratch| {
+                let command = guest_command("order/two_mappings", &["2000"])?;
+                must_fail_once(TURNS, || {
+                    let outcome = checked(scratch, "none", &command)?;
+                    Ok(outcome.ending == Ending::Exited(1))
+                })
+            },
+        ),
+        trial(
+            "verification::shared_mappings::children_may_have_written".to_owned(),
+            |scratch| {
+                let command = guest_command("processes/shared_memory", &[])?;
+                let outcome = checked(scratch, "line-atomic", &command)?;
+                match outcome.ending {
+                    Ending::Exited(2) => Ok(()),
+                    _ => Err(Verdict::Wrong(outcome.stdout_text())),
+                }
+            },
+        ),
+        trial(
+            "verification::killed_beside_a_sleeping_thread".to_owned(),
+            killed,
+        ),
+        trial("verification::from_a_pipe".to_owned(), from_a_pipe),
+    ]
+}
+
+/// Traces with values and verifies: what `verify --json` answers.
+fn checked(
+    scratch: &Scratch,
+    order: &str,
+    command: &[impl AsRef<std::ffi::OsStr>],
+) -> Result<Outcome, Verdict> {
+    let file = scratch.path().join("checked.unspool");
+    let options = ["--verify", "--order", order];
+    run_well(scratch, &traced(scratch, &options, &file, command))?;
+    verify(scratch, &file)
+}
+
+fn verify(scratch: &Scratch, file: &Path) -> Result<Outcome, Verdict> {
+    let verify = unspool(scratch, &["verify", "--json"]).arguments([file]);
+    let outcome = run(scratch, &verify)?;
+    match outcome.ending {
+        Ending::Exited(0..=2) => Ok(outcome),
+        _ => Err(wrong("verify answers", &verify, &outcome)),
+    }
+}
+
+/// What part of all accesses a count of the answer is.
+fn share(outcome: &Outcome, name: &str) -> Result<f64, Verdict> {
+    let answer: serde_json::Value = serde_json::from_str(&outcome.stdout_text())
+        .map_err(|error| Verdict::Wrong(error.to_string()))?;
+    let count = |name: &str| answer[name].as_f64().unwrap_or(f64::NAN);
+    Ok(count(name) / count("accesses"))
+}
+
+/// One thread sleeps from the start; what the other did until all were killed is looked at.
+fn killed(scratch: &Scratch) -> Result<(), Verdict> {
+    let command = guest_command("order/sleeper", &["1000000"])?;
+    let file = scratch.path().join("killed.unspool");
+    let traced = traced(scratch, &["--verify"], &file, &command);
+    let outcome = run(scratch, &traced.kill_after(Duration::from_secs(3)))?;
+    if outcome.ending != Ending::Signalled(9) {
+        return Err(Verdict::Wrong(outcome.stderr_text()));
+    }
+    let outcome = verify(scratch, &file)?;
+    let unchecked = share(&outcome, "accesses_unchecked")?;
+    let text = outcome.stdout_text();
+    if outcome.ending != Ending::Exited(2) || unchecked > 0.01 || unchecked.is_nan() {
+        return Err(Verdict::Wrong(format!(
+            "what is there is checked, and not called whole: {text}"
+        )));
+    }
+    Ok(())
+}
+
+/// Every reader takes the trace from a pipe, while the program prints.
+fn from_a_pipe(scratch: &Scratch) -> Result<(), Verdict> {
+    let file = scratch.path().join("piped.unspool");
+    let trace = traced(scratch, &["--verify"], Path::new("-"), &["ls", "/"]).command_line();
+    for reader in [
+        "info -",
+        "info /dev/stdin",
+        "verify --unchecked 5 -",
+        "export - --format csv",
+        "merge",
+        "merge -",
+    ] {
+        let unspool = unspool(scratch, &[] as &[&str]).command_line();
+        let script = format!("set -o pipefail; ({trace} 2> talk) | ({unspool} {reader})");
+        let outcome = run_well(
+            scratch,
+            &crate::observer::natively(scratch, &["bash", "-euc", &script]),
+        )?;
+        let talk = std::fs::read_to_string(scratch.work().join("talk"))?;
+        let printed = talk.lines().any(|line| line == "usr");
+        if outcome.stdout.len() < 100 || !printed {
+            return Err(Verdict::Wrong(format!("{script}\n{talk}")));
+        }
+    }
+    // What goes to a file through standard output is what -o would have written there.
+    let script = format!("{trace} > {} 2> talk", file.display());
+    run_well(
+        scratch,
+        &crate::observer::natively(scratch, &["bash", "-euc", &script]),
+    )?;
+    run_well(scratch, &crate::observer::verified(scratch, &file))?;
+    // Where both are one, they would be mixed.
+    let script = format!("({trace}) 2>&1 | cat");
+    let both = crate::observer::natively(scratch, &["bash", "-uc", &script]);
+    let outcome = run_well(scratch, &both)?;
+    let refused = "standard output and standard error are one";
+    if !outcome.stdout_text().contains(refused) {
+        return Err(wrong("refused", &both, &outcome));
+    }
+    Ok(())
+}

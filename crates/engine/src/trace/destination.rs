@@ -1,0 +1,132 @@
+//! Where a trace goes.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::path::{Path, PathBuf};
+
+use unspool_events::{TraceHeader, TraceWriter};
+
+use crate::descriptors::{copy_away, move_away};
+use crate::finish::voice;
+use crate::plan::TracePlan;
+use crate::start::StartError;
+
+/// Opens the trace's file out of the way of the program's own descriptors.
+pub(super) fn open(
+    plan: &TracePlan,
+    header: &TraceHeader,
+    child: bool,
+) -> Result<(TraceWriter, i32), StartError> {
+    let Some(output) = &plan.output else {
+        return Ok((TraceWriter::discarding(header), -1));
+    };
+    let (file, path) = if child {
+        create_for_child(output)
+    } else {
+        (create(output), output.clone())
+    };
+    let failed = |source| StartError::Trace {
+        path: path.clone(),
+        source,
+    };
+    let file = file.map_err(failed)?;
+    let file = File::from(move_away(file.into()));
+    let number = file.as_raw_fd();
+    let writer =
+        TraceWriter::from_file(file, header).map_err(|error| failed(io::Error::other(error)))?;
+    Ok((writer, number))
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    if path == Path::new("-") {
+        return take_standard_output();
+    }
+    // Nothing is cut before it is clear that nobody else writes there.
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        lock(&file)?;
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+/// Refuses a file that another trace is being written to. The lock is this process's, not its
+/// children's, and ends with it.
+fn lock(file: &File) -> io::Result<()> {
+    let wanted = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    // SAFETY: the kernel reads one structure.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const wanted) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error().raw_os_error() {
+        Some(libc::EACCES | libc::EAGAIN) => {
+            let reason = "another trace is being written to it";
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, reason))
+        }
+        // Some file systems have no locks.
+        _ => Ok(()),
+    }
+}
+
+const STANDARD_OUTPUT: i32 = 1;
+
+/// The trace takes standard output for itself. What the program prints goes to standard error
+/// instead, so that neither spoils the other.
+fn take_standard_output() -> io::Result<File> {
+    let itself = copy_away(STANDARD_OUTPUT).ok_or_else(io::Error::last_os_error)?;
+    let instead = match voice() {
+        -1 => File::options().write(true).open("/dev/null")?.into_raw_fd(),
+        voice => voice,
+    };
+    // SAFETY: replaces a descriptor, of which there is a copy, by another one that is open.
+    if unsafe { libc::dup2(instead, STANDARD_OUTPUT) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    crate::finish::say(
+        "unspool: standard output takes the trace; what the program prints there goes to standard error",
+    );
+    Ok(itself.into())
+}
+
+/// Each child has a file of its own: `name.PID.ext`, then `name.PID.2.ext`, …
+fn create_for_child(output: &Path) -> (io::Result<File>, PathBuf) {
+    let stem = output
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let extension = output
+        .extension()
+        .map(|text| format!(".{}", text.to_string_lossy()))
+        .unwrap_or_default();
+    let is_plain = output.metadata().map_or(true, |facts| facts.is_file());
+    if output == Path::new("-") || !is_plain {
+        let reason = "children need a plain file beside which theirs can be put";
+        return (Err(io::Error::other(reason)), output.to_owned());
+    }
+    let process = std::process::id();
+    for number in 1.. {
+        let suffix = if number == 1 {
+            String::new()
+        } else {
+            format!(".{number}")
+        };
+        let path = output.with_file_name(format!("{stem}.{process}{suffix}{extension}"));
+        match File::options().write(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => return (result, path),
+        }
+    }
+    unreachable!("the loop ends by returning")
+}
