@@ -18,22 +18,29 @@ mod draft;
 mod kept_branches;
 mod links;
 mod origins;
+mod sleeping;
 mod snapshot;
+mod table;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use self::boundaries::{Boundaries, Step, Steps};
 pub use self::draft::Draft;
 pub use self::kept_branches::KeptBranches;
+#[cfg(test)]
+pub(crate) use self::kept_branches::Landing;
 use self::links::Links;
 pub(crate) use self::links::patch;
 pub use self::links::{Entry, Exit};
 use self::origins::Origins;
-use self::snapshot::Sleeping;
-pub use self::snapshot::{Damaged, KeptCode, Snapshot};
+use self::sleeping::Sleeping;
+pub use self::sleeping::{Damaged, KeptCode};
+pub use self::snapshot::Snapshot;
+use self::table::{Record, Table};
 use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr, TableBranch};
 use crate::exit;
@@ -47,28 +54,44 @@ const FRAGMENT_ROOM: u64 = 256 << 10;
 /// Bytes that must be free in the cold half before anything is linked by new code.
 const LINK_ROOM: u64 = 4 << 10;
 const PAGE_SHIFT: u64 = 12;
+/// The number of the module of fragments that belong to none.
+const NO_MODULE: u16 = u16::MAX;
 
 /// A contiguous piece of the cache.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub struct Fragment {
+    /// Program address of its first instruction.
+    pub pc: u64,
     /// First cache address.
     pub start: u32,
     /// End of its hot code.
     pub end: u32,
-    /// Program address of its first instruction.
-    pub pc: u64,
     /// Program bytes that follow each other from there on.
     pub length: u32,
     /// Where its boundaries start.
     boundaries: u32,
     /// Where its loans start, and how many there are.
     loans: u32,
-    loan_count: u16,
     /// Its trace description, plus 1; 0 if none.
     pub trace: u32,
-    /// Whether it may still be entered.
-    pub live: bool,
+    loan_count: u16,
+    /// The module of which it was kept, if it was.
+    module: u16,
+    /// Whether it may still be entered, as soon as its module is awake.
+    live: bool,
+    /// So that there is no padding.
+    unused: [u8; 3],
 }
+
+// SAFETY: without padding.
+unsafe impl Record for Fragment {
+    fn is_allowed(bytes: &[u8]) -> bool {
+        bytes[std::mem::offset_of!(Fragment, live)] <= 1
+    }
+}
+
+const _: () = assert!(size_of::<Fragment>() == 40 && size_of::<Loan>() == 6);
 
 /// The number of the flags among borrowed registers: saved as `lahf` and `seto al` leave them.
 pub const FLAGS: Gpr = 16;
@@ -76,6 +99,7 @@ pub const FLAGS: Gpr = 16;
 /// While the cache address is in `start..end` (offsets in the fragment), the program's
 /// `register` is in spill slot `slot`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub struct Loan {
     /// First offset.
     pub start: u16,
@@ -86,6 +110,9 @@ pub struct Loan {
     /// Where its program value is.
     pub slot: u8,
 }
+
+// SAFETY: without padding, and made of numbers.
+unsafe impl Record for Loan {}
 
 /// Where a cache address lies in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,13 +158,14 @@ pub struct Cache {
     /// Where branches of the table have been led through chains, and what they were.
     crossings: Vec<(u64, TableBranch)>,
     links: Links,
+    /// The entries that were not kept.
     by_pc: FxHashMap<u64, u32>,
-    fragments: Vec<Fragment>,
+    fragments: Table<Fragment>,
     /// Whether any of them keeps all program state in place between instructions.
     has_plain: bool,
     boundaries: Boundaries,
     origins: Origins,
-    loans: Vec<Loan>,
+    loans: Table<Loan>,
     /// Pages whose code is entered only from outside the cache.
     unlinked_pages: FxHashSet<u64>,
     /// Program addresses before which fragments end: a debugger's breakpoints.
@@ -243,11 +271,11 @@ impl Cache {
             cold: layout::cache() + size / 2,
             links: Links::default(),
             by_pc: FxHashMap::default(),
-            fragments: Vec::new(),
+            fragments: Table::default(),
             has_plain: false,
             boundaries: Boundaries::default(),
             origins: Origins::default(),
-            loans: Vec::new(),
+            loans: Table::default(),
             unlinked_pages: FxHashSet::default(),
             stops: BTreeSet::new(),
             passing: None,
@@ -364,9 +392,17 @@ impl Cache {
     /// The entry for a program address.
     #[must_use]
     pub fn entry(&self, pc: u64) -> Option<&Entry> {
-        self.by_pc
-            .get(&pc)
-            .map(|&index| &self.links.entries[index as usize])
+        self.entry_index(pc)
+            .map(|index| &self.links.entries[index as usize])
+    }
+
+    fn entry_index(&self, pc: u64) -> Option<u32> {
+        let new = self.by_pc.get(&pc).copied();
+        new.or_else(|| {
+            let may_be_entered =
+                |&index: &u32| self.is_current(u64::from(self.links.entries[index as usize].cache));
+            self.kept_entries(pc).find(may_be_entered)
+        })
     }
 
     /// The entry for a program address. Where all program state is in place between any two
@@ -377,7 +413,7 @@ impl Cache {
     }
 
     fn find(&mut self, pc: u64) -> Option<u32> {
-        if let Some(&index) = self.by_pc.get(&pc) {
+        if let Some(index) = self.entry_index(pc) {
             return Some(index);
         }
         let cache = self.inside(pc)?;
@@ -389,7 +425,7 @@ impl Cache {
     /// Whether there is an entry for a program address, or could be.
     #[must_use]
     pub fn knows(&self, pc: u64) -> bool {
-        self.by_pc.contains_key(&pc) || self.inside(pc).is_some()
+        self.entry_index(pc).is_some() || self.inside(pc).is_some()
     }
 
     /// Where a fragment that keeps all program state in place between instructions holds the
@@ -401,7 +437,7 @@ impl Cache {
         self.origins.fragments_at(pc).find_map(|index| {
             let fragment = &self.fragments[index as usize];
             let step = Some(index)
-                .filter(|_| fragment.live && fragment.trace == 0)
+                .filter(|_| self.is_live(index) && fragment.trace == 0)
                 .and_then(|index| self.steps(index).find(|step| step.pc == pc))?;
             Some(fragment.start + step.start)
         })
@@ -427,19 +463,21 @@ impl Cache {
         self.has_plain |= draft.trace == 0;
         let (length, bytes) = self.origins.insert(fragment, &draft);
         self.fragments.push(Fragment {
+            pc: draft.pc,
             start,
             end: code.here() as u32,
-            pc: draft.pc,
             length,
             boundaries: self.boundaries.push(&draft),
             loans: self.loans.len() as u32,
-            loan_count: draft.loans.len() as u16,
             trace: draft.trace,
+            loan_count: draft.loans.len() as u16,
+            module: NO_MODULE,
             live: true,
+            unused: [0; 3],
         });
         self.translated_bytes += bytes;
         self.translated_instructions += draft.boundaries.len() as u64;
-        self.loans.extend_from_slice(&draft.loans);
+        self.loans.extend(&draft.loans);
         for &(pc, cache, warm) in &draft.entries {
             let index = self.links.push_entry(pc, cache, warm, draft.warmth);
             self.by_pc.insert(pc, index);
@@ -495,7 +533,12 @@ impl Cache {
     #[must_use]
     pub fn is_current(&self, address: u64) -> bool {
         let index = self.fragment_at(address);
-        index.is_some_and(|index| self.fragments[index as usize].live)
+        index.is_some_and(|index| self.is_live(index))
+    }
+
+    fn is_live(&self, index: u32) -> bool {
+        let fragment = &self.fragments[index as usize];
+        fragment.live && (fragment.module == NO_MODULE || self.sleeping.is_awake(fragment.module))
     }
 
     /// Where the code of a fragment's first instruction starts, behind what prepares it.
@@ -527,7 +570,8 @@ impl Cache {
         let fragment = self.fragments[fragment as usize];
         let offset = address as u32 - fragment.start;
         let first = fragment.loans as usize;
-        self.loans[first..first + usize::from(fragment.loan_count)]
+        self.loans
+            .range(first..first + usize::from(fragment.loan_count))
             .iter()
             .copied()
             .filter(move |loan| (u32::from(loan.start)..u32::from(loan.end)).contains(&offset))
@@ -542,7 +586,7 @@ impl Cache {
             return false;
         }
         let mut stale = self.origins.remove(&range);
-        stale.retain(|&index| self.fragments[index as usize].live);
+        stale.retain(|&index| self.is_live(index));
         for &index in &stale {
             self.retire(index);
         }
@@ -584,7 +628,8 @@ impl Cache {
         self.by_pc.clear();
         self.origins.forget_places();
         self.sleeping = Sleeping::default();
-        for fragment in &mut self.fragments {
+        // With nothing awake, none that was kept is live.
+        for fragment in self.fragments.new_mut() {
             fragment.live = false;
         }
     }
@@ -598,14 +643,18 @@ impl Cache {
                 self.branches.clear(pc);
             }
             self.hashed.clear(pc);
-            let Some(&entry_index) = self.by_pc.get(&pc) else {
-                continue;
-            };
-            let entry = self.links.entries[entry_index as usize];
-            if held.contains(&u64::from(entry.cache)) {
-                self.by_pc.remove(&pc);
-                self.branches.clear(pc);
-                self.unlink(entry_index);
+            let new = self.by_pc.get(&pc).copied();
+            let entries: SmallVec<[u32; 2]> =
+                new.into_iter().chain(self.kept_entries(pc)).collect();
+            for entry_index in entries {
+                let entry = self.links.entries[entry_index as usize];
+                if held.contains(&u64::from(entry.cache)) {
+                    if new == Some(entry_index) {
+                        self.by_pc.remove(&pc);
+                    }
+                    self.branches.clear(pc);
+                    self.unlink(entry_index);
+                }
             }
         }
     }

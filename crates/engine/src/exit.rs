@@ -21,6 +21,7 @@ pub struct ExitId(pub u32);
 
 /// What an exit of a fragment is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum ExitKind {
     /// A direct branch to a program address; can be linked.
     Direct,

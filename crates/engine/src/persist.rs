@@ -26,7 +26,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use memmap2::{Advice, Mmap};
+use memmap2::Mmap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use self::file::Parts;
@@ -110,19 +110,16 @@ impl Persistence {
             // Another program's, by an accident of hashing.
             return Ok(());
         }
-        let start = parts.tables.as_ptr() as usize - bytes.as_ptr() as usize;
-        // Without it the pages come one by one.
-        let _ = bytes.advise_range(Advice::PopulateRead, start, parts.tables.len());
         // What a server holds may be gone when a page of it is wanted.
         let stays = FileIdentity::reliable(file.as_raw_fd()).is_some();
         let code = KeptCode {
             file: stays.then(|| file.as_fd()),
+            trusted: whole,
+            tables: parts.tables,
             halves: parts.code,
-            branches: whole.then_some(parts.branches),
+            branches: parts.branches,
         };
-        cache
-            .take_over(parts.tables, &code)
-            .map_err(io::Error::other)?;
+        cache.take_over(&code).map_err(io::Error::other)?;
         self.kept_instructions = parts.instructions;
         self.renew = !whole;
         self.sleeping = parts.modules.into_iter().map(Some).collect();
@@ -263,15 +260,10 @@ impl Persistence {
         };
 
         let instructions = self.kept_instructions + cache.translated_instructions;
-        let mut tables = Vec::new();
-        let snapshot = cache.keep(
-            module_of,
-            |number| *numbers.get(usize::from(number))?,
-            &mut tables,
-        );
+        let snapshot = cache.keep(module_of, |number| *numbers.get(usize::from(number))?);
         let seal = Seal::new(now());
         let head = (seal, &self.key[..]);
-        let content = file::compose(head, instructions, &modules, &tables, &snapshot);
+        let content = file::compose(head, instructions, &modules, &snapshot);
         directory::replace(&self.path, content.bytes(), seal.written, |file| {
             content.write(file)
         })

@@ -14,6 +14,7 @@ const SCRATCH_SPILL: u8 = BORROWED_SPILLS[1];
 
 /// Which registers are on loan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(transparent)]
 pub struct Warmth {
     /// The registers: that of the buffer in the low four bits, then those for scratch and
     /// the owner word; 0 for none (rax never serves).

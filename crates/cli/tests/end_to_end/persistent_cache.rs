@@ -22,6 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("persistent_cache::is_used".into(), is_used),
         trial("persistent_cache::grows".into(), grows),
         trial("persistent_cache::changed_library".into(), changed_library),
+        trial("persistent_cache::in_turn".into(), in_turn),
         trial("persistent_cache::damaged".into(), damaged),
         trial("persistent_cache::other_boot".into(), other_boot),
         trial("persistent_cache::foreign".into(), foreign),
@@ -148,6 +149,42 @@ fn changed_library(scratch: &Scratch) -> Result<(), Verdict> {
         let outcome = run_well(scratch, &observed)?;
         if outcome.stdout_text() != expected {
             return Err(wrong(expected, &observed, &outcome));
+        }
+    }
+    Ok(())
+}
+
+/// Libraries that are loaded at one address, one after the other, in one process or in many.
+fn in_turn(scratch: &Scratch) -> Result<(), Verdict> {
+    require(&[Requirement::Program("gcc".into())])?;
+    let program = r#"
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int main(int count, char **names) {
+            for (int i = 1; i < count; i++) {
+                void *library = dlopen(names[i], RTLD_NOW);
+                int (*answer)(void) = (int (*)(void))dlsym(library, "answer");
+                printf("%d\n", answer());
+                dlclose(library);
+            }
+        }"#;
+    let path = |name: &str| scratch.path().join(name).display().to_string();
+    fs::write(path("ask.c"), program)?;
+    let build = natively(scratch, &["gcc", "-o", &path("ask"), &path("ask.c")]);
+    run_well(scratch, &build)?;
+    for answer in [1, 2] {
+        build_library(scratch, answer)?;
+        fs::rename(path("libanswer.so"), path(&answer.to_string()))?;
+    }
+    thread::sleep(OLD_ENOUGH);
+    for answers in ["1", "1", "2", "1212", "1212", "211", "1212"] {
+        let mut command = vec![path("ask")];
+        command.extend(answers.chars().map(|answer| path(&answer.to_string())));
+        let observed = translated_persistently(scratch, &command);
+        let expected: String = answers.chars().flat_map(|answer| [answer, '\n']).collect();
+        let outcome = run_well(scratch, &observed)?;
+        if outcome.stdout_text() != expected {
+            return Err(wrong(&expected, &observed, &outcome));
         }
     }
     Ok(())

@@ -5,11 +5,12 @@
 //! of its translation, then 0. A length of 255 or more takes three bytes.
 
 use super::Draft;
+use super::table::Table;
 
 /// The boundaries of all fragments.
 #[derive(Debug, Default)]
 pub(super) struct Boundaries {
-    bytes: Vec<u8>,
+    bytes: Table<u8>,
 }
 
 /// An instruction of a fragment.
@@ -47,7 +48,7 @@ impl Boundaries {
                 let wide =
                     u16::try_from(length).expect("an instruction's translation is below 64 KiB");
                 self.bytes.push(255);
-                self.bytes.extend_from_slice(&wide.to_le_bytes());
+                self.bytes.extend(&wide.to_le_bytes());
             }
         }
     }
@@ -55,7 +56,7 @@ impl Boundaries {
     /// The instructions of a fragment whose boundaries are at `at`, in order. The first one is
     /// at `pc`; each in `turns` does not follow the one before it.
     pub(super) fn steps<'a>(&'a self, at: u32, pc: u64, turns: &'a [(u32, u64)]) -> Steps<'a> {
-        let mut bytes = &self.bytes[at as usize..];
+        let mut bytes = self.bytes.from(at as usize);
         let end = read_length(&mut bytes);
         Steps {
             bytes,
@@ -67,13 +68,15 @@ impl Boundaries {
     }
 
     /// All of them, to be kept.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &Table<u8> {
         &self.bytes
     }
 
-    /// Takes over what was kept.
-    pub(super) fn set_bytes(&mut self, bytes: Vec<u8>) {
-        self.bytes = bytes;
+    /// Those that were kept.
+    pub(super) fn kept(bytes: &'static mut [u8]) -> Boundaries {
+        Boundaries {
+            bytes: Table::kept(bytes),
+        }
     }
 
     /// Forgets all.

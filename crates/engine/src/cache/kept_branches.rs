@@ -7,10 +7,29 @@
 
 use std::ops::Range;
 
+use super::table::Record;
 use crate::branch_table::{ENTRIES_PER_PAGE, PAGE};
 
-/// Where indirect branches arrive: module, program address, cache address.
-pub(crate) type Landing = (u16, u64, u32);
+/// Where indirect branches arrive: what the branch table holds for a program address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(C)]
+pub(crate) struct Landing {
+    /// The module of the program address.
+    pub(crate) module: u32,
+    /// The program address, which lies below the code cache.
+    pub(crate) pc: u32,
+    /// The cache address.
+    pub(crate) code: u32,
+}
+
+// SAFETY: without padding, and made of numbers.
+unsafe impl Record for Landing {}
+
+impl Landing {
+    fn page(&self) -> u64 {
+        u64::from(self.pc) / ENTRIES_PER_PAGE
+    }
+}
 
 /// Pages without entries that follow each other in a run. With more there would be fewer mappings
 /// to make, and larger files.
@@ -19,7 +38,7 @@ const HOLE: u64 = 128;
 /// Pages of the table that stand in the file as in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Run {
-    pub(super) module: u16,
+    pub(super) module: u32,
     /// The pages of the table.
     pub(super) pages: Range<u64>,
     /// Where they are in the file, behind the first page of the first run.
@@ -31,8 +50,8 @@ pub(super) struct Run {
 /// The runs of landings, which are in order.
 pub(super) fn runs(landings: &[Landing]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    for (number, &(module, pc, _)) in landings.iter().enumerate() {
-        let page = pc / ENTRIES_PER_PAGE;
+    for (number, landing) in landings.iter().enumerate() {
+        let (module, page) = (landing.module, landing.page());
         match runs.last_mut() {
             Some(run) if run.module == module && page <= run.pages.end + HOLE => {
                 run.pages.end = page + 1;
@@ -73,10 +92,6 @@ impl KeptBranches {
         }
     }
 
-    pub(super) fn landings(&self) -> &[Landing] {
-        &self.landings
-    }
-
     /// Bytes that they take in a file, holes among them.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -93,11 +108,10 @@ impl KeptBranches {
     /// what they hold.
     pub fn content(&self) -> impl Iterator<Item = (u64, Vec<u8>)> + '_ {
         self.runs.iter().flat_map(move |run| {
-            let page = |landing: &Landing| landing.1 / ENTRIES_PER_PAGE;
             self.landings[run.landings.clone()]
-                .chunk_by(move |one, next| page(next) <= page(one) + 1)
+                .chunk_by(|one, next| next.page() <= one.page() + 1)
                 .map(move |together| {
-                    let first = page(&together[0]);
+                    let first = together[0].page();
                     let offset = run.offset + (first - run.pages.start) * PAGE;
                     (offset, self.pages(first, together))
                 })
@@ -106,11 +120,10 @@ impl KeptBranches {
 
     fn pages(&self, first: u64, landings: &[Landing]) -> Vec<u8> {
         let from = first * ENTRIES_PER_PAGE;
-        let last = landings.last().map_or(from, |landing| landing.1);
-        let count = (last - from) / ENTRIES_PER_PAGE + 1;
+        let count = landings.last().map_or(first, Landing::page) - first + 1;
         let mut entries = vec![self.miss; (count * ENTRIES_PER_PAGE) as usize];
-        for &(_, pc, code) in landings {
-            entries[(pc - from) as usize] = u64::from(code);
+        for landing in landings {
+            entries[(u64::from(landing.pc) - from) as usize] = u64::from(landing.code);
         }
         entries.into_iter().flat_map(u64::to_le_bytes).collect()
     }
@@ -121,17 +134,23 @@ mod tests {
     use super::*;
 
     const MISS: u64 = 0x5000_0040;
+    const PER_PAGE: u32 = ENTRIES_PER_PAGE as u32;
+
+    fn landing((module, pc, code): (u32, u32, u32)) -> Landing {
+        Landing { module, pc, code }
+    }
 
     #[test]
     fn far_pages_and_other_modules_begin_runs() {
-        let far = (HOLE + 2) * ENTRIES_PER_PAGE;
+        let (hole, far) = (HOLE as u32, (HOLE as u32 + 2) * PER_PAGE);
         let landings = [
             (1, 0x1000_0000, 1),
             (1, 0x1000_0201, 2),
-            (1, 0x1000_0200 + (HOLE + 1) * ENTRIES_PER_PAGE, 3),
-            (1, 0x1000_0200 + (HOLE + 1) * ENTRIES_PER_PAGE + far, 4),
+            (1, 0x1000_0200 + (hole + 1) * PER_PAGE, 3),
+            (1, 0x1000_0200 + (hole + 1) * PER_PAGE + far, 4),
             (2, 0x1000_0000, 5),
-        ];
+        ]
+        .map(landing);
         let found: Vec<_> = runs(&landings)
             .into_iter()
             .map(|run| (run.module, run.pages, run.offset / PAGE, run.landings))
@@ -155,6 +174,7 @@ mod tests {
             (0, 0x1000_0a00, 0x5000_3000),
             (3, 0x1000_0a01, 0x5000_4000),
         ];
+        let landings: Vec<_> = landings.into_iter().map(landing).collect();
         let kept = KeptBranches::new(landings.clone(), MISS);
         let content: Vec<_> = kept.content().collect();
         let places: Vec<_> = content
@@ -169,7 +189,7 @@ mod tests {
         };
         let set = [(0, 0), (0, 513), (1, 0), (2, 1)];
         for (landing, place) in landings.iter().zip(set) {
-            assert_eq!(entry(place), u64::from(landing.2));
+            assert_eq!(entry(place), u64::from(landing.code));
         }
         for place in [(0, 1), (0, 512), (0, 1023), (1, 1), (2, 0)] {
             assert_eq!(entry(place), MISS, "{place:?}");

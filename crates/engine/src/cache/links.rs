@@ -1,6 +1,9 @@
 //! The links between fragments: what leads out of one, and where others can be entered.
 
+use std::mem::offset_of;
+
 use super::Cache;
+use super::table::{Record, Table};
 use crate::exit::{self, ExitKind};
 use crate::hashed_branches::Way;
 use crate::race_windows;
@@ -8,6 +11,7 @@ use crate::warmth::Warmth;
 
 /// A program address at which translated code can be entered.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub struct Entry {
     /// The program address.
     pub pc: u64,
@@ -15,35 +19,67 @@ pub struct Entry {
     pub cache: u32,
     /// The code to be entered with the trace registers loaded (see [`Warmth`]); 0 if none.
     pub warm: u32,
-    /// Which trace registers `warm` expects.
-    pub warmth: Warmth,
     /// The first linked exit: its index plus 1.
     incoming: u32,
+    /// Which trace registers `warm` expects.
+    pub warmth: Warmth,
+    /// So that there is no padding.
+    unused: u16,
 }
+
+// SAFETY: without padding, and made of numbers.
+unsafe impl Record for Entry {}
 
 /// An exit of a fragment.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub struct Exit {
     /// The program address to go on at.
     pub target: u64,
-    /// What it is for.
-    pub kind: ExitKind,
     /// The 32-bit field of its jump; 0 if it cannot be linked.
     pub field: u32,
     /// Where `field` points while not linked: code that leaves. For a call into the engine,
     /// where the thread goes on afterwards.
     pub stub: u32,
-    /// Which trace registers are on loan, here and where the engine finds the thread.
-    pub warmth: Warmth,
     /// For the trace: which check or service this is.
     pub detail: u32,
-    /// Whether it is linked to an entry.
-    linked: bool,
     /// The next exit linked to the same entry: its index plus 1.
     next_incoming: u32,
+    /// Which trace registers are on loan, here and where the engine finds the thread.
+    pub warmth: Warmth,
+    /// What it is for.
+    pub kind: ExitKind,
+    /// Whether it is linked to an entry.
+    linked: bool,
+    /// So that there is no padding.
+    unused: u32,
 }
 
+// SAFETY: without padding.
+unsafe impl Record for Exit {
+    fn is_allowed(bytes: &[u8]) -> bool {
+        let kind = ExitKind::from_number(bytes[offset_of!(Exit, kind)]);
+        kind.is_some() && bytes[offset_of!(Exit, linked)] <= 1
+    }
+}
+
+const _: () = assert!(size_of::<Exit>() == 32 && size_of::<Entry>() == 24);
+
 impl Exit {
+    /// Whether it is linked to an entry.
+    pub(super) fn is_linked(&self) -> bool {
+        self.linked
+    }
+
+    /// The same, linked to none.
+    pub(super) fn without_link(self) -> Exit {
+        Exit {
+            linked: false,
+            next_incoming: 0,
+            ..self
+        }
+    }
+
     /// An exit that is a single patchable jump.
     #[must_use]
     pub fn new(kind: ExitKind, target: u64, field: u64) -> Exit {
@@ -56,6 +92,7 @@ impl Exit {
             detail: 0,
             linked: false,
             next_incoming: 0,
+            unused: 0,
         }
     }
 }
@@ -63,8 +100,8 @@ impl Exit {
 /// All entries and exits, and which of them are joined.
 #[derive(Default)]
 pub(super) struct Links {
-    pub(super) entries: Vec<Entry>,
-    pub(super) exits: Vec<Exit>,
+    pub(super) entries: Table<Entry>,
+    pub(super) exits: Table<Exit>,
 }
 
 impl Links {
@@ -75,8 +112,9 @@ impl Links {
             pc,
             cache,
             warm,
-            warmth,
             incoming: 0,
+            warmth,
+            unused: 0,
         });
         index
     }
@@ -99,6 +137,40 @@ impl Links {
         std::iter::successors(first, move |&exit| {
             index(self.exits[exit as usize].next_incoming)
         })
+    }
+
+    /// What is kept of these entries, given by module, program address and index, and of all
+    /// exits, of which those lead to an entry that belong to its module.
+    pub(super) fn to_keep(
+        &self,
+        entries: &[(u16, u64, u32)],
+        module_at: impl Fn(u32) -> u16,
+    ) -> (Vec<Entry>, Vec<Exit>) {
+        let mut exits: Vec<Exit> = self.exits.iter().map(|exit| exit.without_link()).collect();
+        let mut entry = |&(module, _, index): &(u16, u64, u32)| {
+            let mut kept = Entry {
+                incoming: 0,
+                ..self.entries[index as usize]
+            };
+            for number in self.incoming(index) {
+                let exit = &mut exits[number as usize];
+                if module_at(exit.field) == module {
+                    exit.linked = true;
+                    exit.next_incoming = std::mem::replace(&mut kept.incoming, number + 1);
+                }
+            }
+            kept
+        };
+        let entries = entries.iter().map(&mut entry).collect();
+        (entries, exits)
+    }
+
+    /// Whether all links lead somewhere.
+    pub(super) fn are_whole(&self) -> bool {
+        let is_number = |number: u32| number as usize <= self.exits.len();
+        let entries = self.entries.iter().all(|entry| is_number(entry.incoming));
+        let exits = self.exits.iter().all(|exit| is_number(exit.next_incoming));
+        entries && exits
     }
 
     /// Parts an entry from all exits that lead to it, and returns these.
@@ -196,7 +268,7 @@ impl Cache {
         if self.is_unlinked(pc) || !self.has_cold_room() {
             return;
         }
-        let Some(&index) = self.by_pc.get(&pc) else {
+        let Some(index) = self.entry_index(pc) else {
             return;
         };
         if self.is_in_table(pc) {
@@ -306,5 +378,28 @@ mod tests {
         links.join(1, 0);
         links.join(0, 0);
         assert_eq!(incoming(&links, 0), [0, 1]);
+    }
+
+    #[test]
+    fn links_within_a_module_are_kept() {
+        let mut links = links();
+        for (exit, entry) in [(0, 0), (1, 0), (2, 1)] {
+            links.join(exit, entry);
+        }
+        links.exits[1].field = 0x5000_9000;
+        let module_at = |field| u16::from(field == 0x5000_9000);
+        let (entries, exits) = links.to_keep(&[(0, 0x2000, 1), (0, 0x1000, 0)], module_at);
+        let links = Links {
+            entries: Table::kept(entries.leak()),
+            exits: Table::kept(exits.leak()),
+        };
+        assert!(links.are_whole());
+        assert_eq!((links.entries[0].pc, links.entries[1].pc), (0x2000, 0x1000));
+        assert_eq!(
+            (incoming(&links, 0), incoming(&links, 1)),
+            (vec![2], vec![0])
+        );
+        let linked: Vec<_> = links.exits.iter().map(Exit::is_linked).collect();
+        assert_eq!(linked, [true, false, true, false]);
     }
 }

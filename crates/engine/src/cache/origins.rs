@@ -5,6 +5,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use super::Draft;
+use super::table::Record;
 
 /// Code is looked for by blocks of 256 bytes, so that few pieces lie in each.
 const BLOCK_SHIFT: u64 = 8;
@@ -14,6 +15,8 @@ const BLOCK_SHIFT: u64 = 8;
 pub(super) struct Origins {
     /// The pieces of code that each block holds.
     by_block: FxHashMap<u64, Vec<Piece>>,
+    /// The pieces that were kept, of each module that is awake.
+    kept: Vec<KeptPieces>,
     /// Where all of them lie: most memory that comes and goes is elsewhere.
     bounds: Option<Range<u64>>,
     /// The turns of fragments that do not follow the program in one piece, as in a [`Draft`].
@@ -26,6 +29,40 @@ struct Piece {
     start: u64,
     end: u64,
     fragment: u32,
+}
+
+/// A piece of which a kept fragment was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(C)]
+pub(super) struct KeptPiece {
+    pub(super) start: u64,
+    pub(super) length: u32,
+    pub(super) fragment: u32,
+}
+
+// SAFETY: without padding, and made of numbers.
+unsafe impl Record for KeptPiece {}
+
+/// Those of a module.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeptPieces {
+    /// By their starts.
+    pub(super) pieces: &'static [KeptPiece],
+    /// Bytes that the longest one has at most.
+    pub(super) longest: u64,
+}
+
+impl KeptPieces {
+    /// The fragments of those that lie in a range, even in part.
+    fn within(&self, range: Range<u64>) -> impl Iterator<Item = u32> + use<> {
+        let from = range.start.saturating_sub(self.longest);
+        let first = self.pieces.partition_point(|piece| piece.start < from);
+        let pieces = self.pieces[first..].iter();
+        pieces
+            .take_while(move |piece| piece.start < range.end)
+            .filter(move |piece| piece.start + u64::from(piece.length) > range.start)
+            .map(|piece| piece.fragment)
+    }
 }
 
 impl Origins {
@@ -46,18 +83,26 @@ impl Origins {
         lengths
     }
 
-    /// Makes room for `count` more pieces.
-    pub(super) fn reserve(&mut self, count: usize) {
-        self.by_block.reserve(count);
+    /// Adds those of a module, whose fragments stay listed when they are removed.
+    pub(super) fn insert_kept(&mut self, kept: KeptPieces) {
+        let (Some(first), Some(last)) = (kept.pieces.first(), kept.pieces.last()) else {
+            return;
+        };
+        self.widen_bounds(first.start..last.start + kept.longest.max(1));
+        self.kept.push(kept);
+    }
+
+    fn widen_bounds(&mut self, range: Range<u64>) {
+        let bounds = self.bounds.get_or_insert(range.clone());
+        *bounds = bounds.start.min(range.start)..bounds.end.max(range.end);
     }
 
     /// Adds a piece of code of a fragment.
-    pub(super) fn insert_piece(&mut self, fragment: u32, range: Range<u64>) {
+    fn insert_piece(&mut self, fragment: u32, range: Range<u64>) {
         let start = range.start;
         // A fragment without instructions stands for its address.
         let end = range.end.max(start + 1);
-        let bounds = self.bounds.get_or_insert(start..end);
-        *bounds = bounds.start.min(start)..bounds.end.max(end);
+        self.widen_bounds(start..end);
         for block in start >> BLOCK_SHIFT..=(end - 1) >> BLOCK_SHIFT {
             let piece = Piece {
                 start,
@@ -76,6 +121,11 @@ impl Origins {
             .flatten()
             .filter(move |piece| (piece.start..piece.end).contains(&pc))
             .map(|piece| piece.fragment)
+            .chain(
+                self.kept
+                    .iter()
+                    .flat_map(move |kept| kept.within(pc..pc + 1)),
+            )
     }
 
     /// The instructions of a fragment that do not follow the one before them.
@@ -84,7 +134,7 @@ impl Origins {
     }
 
     /// Forgets the pieces that lie in a range, which is not empty, even in part. Returns
-    /// their fragments.
+    /// their fragments, and those of kept pieces however often this is called.
     pub(super) fn remove(&mut self, range: &Range<u64>) -> Vec<u32> {
         let first = range.start >> BLOCK_SHIFT;
         let last = (range.end - 1) >> BLOCK_SHIFT;
@@ -93,6 +143,7 @@ impl Origins {
         if !self.bounds.as_ref().is_some_and(within) {
             return found;
         }
+        found.extend(self.kept.iter().flat_map(|kept| kept.within(range.clone())));
         let mut sift = |pieces: &mut Vec<Piece>| {
             pieces.retain(|piece| {
                 let hit = piece.start < range.end && range.start < piece.end;
@@ -123,6 +174,7 @@ impl Origins {
     pub(super) fn forget_places(&mut self) {
         self.bounds = None;
         self.by_block.clear();
+        self.kept.clear();
     }
 
     /// Forgets all.
@@ -175,6 +227,38 @@ mod tests {
         assert!(origins.remove(&(0x2004..0x9000)).is_empty());
         assert_eq!(origins.remove(&(0x2003..0x2004)), [7]);
         assert_eq!(origins.remove(&(0..u64::MAX)), [7]);
+        assert!(origins.remove(&(0..u64::MAX)).is_empty());
+    }
+
+    #[test]
+    fn kept_pieces_are_found_by_each_of_their_bytes() {
+        let piece = |start, length, fragment| KeptPiece {
+            start,
+            length,
+            fragment,
+        };
+        let pieces = vec![
+            piece(0x1000, 40, 5),
+            piece(0x1008, 4, 2),
+            piece(0x1030, 1, 9),
+        ];
+        let mut origins = Origins::default();
+        origins.insert_kept(KeptPieces {
+            pieces: pieces.leak(),
+            longest: 40,
+        });
+        let at = |pc| origins.fragments_at(pc).collect::<Vec<_>>();
+        assert_eq!(at(0x0fff), []);
+        assert_eq!(at(0x1000), [5]);
+        assert_eq!(at(0x1008), [5, 2]);
+        assert_eq!(at(0x100c), [5]);
+        assert_eq!(at(0x1027), [5]);
+        assert_eq!(at(0x1028), []);
+        assert_eq!(at(0x1030), [9]);
+        assert_eq!(origins.remove(&(0x1027..0x1031)), [5, 9]);
+        assert_eq!(origins.remove(&(0x100b..0x100c)), [2, 5]);
+        assert!(origins.remove(&(0x1028..0x1030)).is_empty());
+        origins.forget_places();
         assert!(origins.remove(&(0..u64::MAX)).is_empty());
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! It begins with a magic number and a checksum of what follows up to the pages of the branch
 //! table: numbers (the seal, instructions, and the lengths of the parts), the modules, the key, and
-//! the tables. The code of both halves of the cache and the pages of the branch table stand at
-//! whole pages, so that they can be mapped. The pages have holes, and are in no checksum: they
+//! the tables. These, the code of both halves of the cache and the pages of the branch table stand
+//! at whole pages, so that they can be mapped. The pages have holes, and are in no checksum: they
 //! follow from the tables, and are used only where the seal says that nothing was changed.
 
 use std::fs::File;
@@ -34,8 +34,8 @@ pub(super) struct Parts<'a> {
     pub(super) instructions: u64,
     /// What they were translated from.
     pub(super) modules: Vec<Module>,
-    /// The tables of the cache.
-    pub(super) tables: &'a [u8],
+    /// Where the tables of the cache start in the file, and their content.
+    pub(super) tables: (u64, &'a [u8]),
     /// Where the code of each half starts in the file, and its content.
     pub(super) code: [(u64, &'a [u8]); 2],
     /// Where the pages of the branch table start in the file, and how many bytes they have.
@@ -78,13 +78,13 @@ impl<'a> Parts<'a> {
             modules.push(Module::from_numbers(numbers));
         }
         let (key, rest) = rest.split_at_checked(key)?;
-        let (tables, rest) = rest.split_at_checked(tables)?;
         let mut at = bytes.len() - rest.len();
         let mut part = |length: usize| {
             let start = at.checked_next_multiple_of(PAGE)?;
             at = start.checked_add(length)?;
             Some((start, bytes.get(start..at)?))
         };
+        let tables = part(tables)?;
         let code = [part(hot)?, part(cold)?];
         let summed = bytes.get(SUMMED_FROM..code[1].0 + cold)?;
         let branches = part(branches).filter(|(start, part)| start + part.len() == bytes.len())?;
@@ -93,7 +93,7 @@ impl<'a> Parts<'a> {
             key,
             instructions,
             modules,
-            tables,
+            tables: (tables.0 as u64, tables.1),
             code: code.map(|(start, content)| (start as u64, content)),
             branches: (branches.0 as u64, branches.1.len() as u64),
             summed,
@@ -118,7 +118,6 @@ pub(super) fn compose<'a>(
     (seal, key): (Seal, &[u8]),
     instructions: u64,
     modules: &[Module],
-    tables: &[u8],
     snapshot: &'a Snapshot,
 ) -> Content<'a> {
     let mut head = MAGIC.to_vec();
@@ -127,7 +126,7 @@ pub(super) fn compose<'a>(
     let lengths = [
         key.len() as u64,
         modules.len() as u64,
-        tables.len() as u64,
+        snapshot.tables.len() as u64,
         hot.len() as u64,
         cold.len() as u64,
         snapshot.branches.bytes(),
@@ -138,10 +137,9 @@ pub(super) fn compose<'a>(
         head.extend(number.to_le_bytes());
     }
     head.extend(key);
-    head.extend(tables);
-    for half in &snapshot.code {
+    for part in [&snapshot.tables, hot, cold] {
         head.resize(head.len().next_multiple_of(PAGE), 0);
-        head.extend(half);
+        head.extend(part);
     }
     let checksum = xxh3_64(&head[SUMMED_FROM..]);
     head[MAGIC.len()..SUMMED_FROM].copy_from_slice(&checksum.to_le_bytes());
@@ -173,6 +171,7 @@ mod tests {
     use std::io::{Read, Seek};
 
     use super::*;
+    use crate::cache::Landing;
 
     const SEAL: Seal = Seal {
         boot: 77,
@@ -182,13 +181,20 @@ mod tests {
     /// A file, and where the pages of the branch table begin in it.
     fn composed() -> (Vec<u8>, usize) {
         let module = Module::from_numbers(std::array::from_fn(|number| number as u64));
-        let landings = vec![(0, 0x1000_0000, 0x5000_1000), (0, 0x1000_0801, 0x5000_2000)];
+        let landing = |(pc, code)| Landing {
+            module: 0,
+            pc,
+            code,
+        };
+        let landings = [(0x1000_0000, 0x5000_1000), (0x1000_0801, 0x5000_2000)];
+        let landings = landings.map(landing).to_vec();
         let snapshot = Snapshot {
+            tables: b"tables".to_vec(),
             code: [vec![0x90; 5000], vec![0xcc; 70]],
             branches: KeptBranches::new(landings, 0x5000_0040),
         };
         let modules = [module, module];
-        let content = compose((SEAL, b"key"), 17, &modules, b"tables", &snapshot);
+        let content = compose((SEAL, b"key"), 17, &modules, &snapshot);
         let mut file = tempfile::tempfile().unwrap();
         content.write(&mut file).unwrap();
         let mut bytes = Vec::new();
@@ -206,7 +212,10 @@ mod tests {
         let (bytes, head) = composed();
         let parts = Parts::read(&bytes).unwrap();
         assert!(parts.are_sound());
-        assert_eq!((parts.key, parts.tables), (&b"key"[..], &b"tables"[..]));
+        assert_eq!(
+            (parts.key, parts.tables),
+            (&b"key"[..], (4096, &b"tables"[..]))
+        );
         assert_eq!((parts.instructions, parts.modules.len()), (17, 2));
         assert_eq!(
             (parts.seal, parts.branches),
@@ -226,7 +235,7 @@ mod tests {
     #[test]
     fn damage_is_noticed_wherever_it_is() {
         let (bytes, head) = composed();
-        let summed = 2 * 4096 + 70 + 4096;
+        let summed = 4 * 4096 + 70;
         assert!(head - summed < 4096);
         for at in 0..summed {
             let mut damaged = bytes.clone();

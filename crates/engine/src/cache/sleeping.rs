@@ -1,0 +1,309 @@
+//! Taking over what an earlier process left: see [`super::snapshot`].
+//!
+//! The tables are used where they lie. A fragment, its entries and the place of its code are looked
+//! for there as soon as its module is awake, so that waking it changes none of them.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+use super::boundaries::Boundaries;
+use super::kept_branches::{self, Landing, Run};
+use super::origins::{KeptPiece, KeptPieces};
+use super::table::{Record, Table, Tables};
+use super::{Cache, Fragment};
+use crate::branch_table::BranchTable;
+use crate::gates::GATES_SIZE;
+use crate::layout;
+
+/// A snapshot that is not one.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the kept translations are damaged")]
+pub struct Damaged;
+
+/// What was taken over, of modules some of which sleep still.
+#[derive(Debug, Default)]
+pub(super) struct Sleeping {
+    /// The modules, by their numbers.
+    modules: &'static [KeptModule],
+    /// The code of which fragments were made, by module and start.
+    pieces: &'static [KeptPiece],
+    /// Where indirect branches arrive, in order.
+    landings: &'static [Landing],
+    /// The pages of the branch table that hold these, and where the first run is mapped.
+    runs: Vec<Run>,
+    mapped: Option<u64>,
+    /// The modules that do not sleep any more.
+    awake: Vec<u16>,
+}
+
+/// Where what belongs to a module ends; where it begins, that of the one before it ends.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct KeptModule {
+    /// Among the entries.
+    pub(super) entries: u32,
+    /// Among the pieces of code.
+    pub(super) pieces: u32,
+    /// Bytes of the longest of these.
+    pub(super) longest: u32,
+}
+
+// SAFETY: without padding, and made of numbers.
+unsafe impl Record for KeptModule {}
+
+/// What is kept.
+pub struct KeptCode<'a> {
+    /// The file that holds it, if it can be relied on as long as the process lives.
+    pub file: Option<BorrowedFd<'a>>,
+    /// Whether it is known to be what [`Cache::keep`] gave.
+    pub trusted: bool,
+    /// Where the tables start in the file, and their content.
+    pub tables: (u64, &'a [u8]),
+    /// Where the code of the hot and the cold half starts in the file, and its content.
+    pub halves: [(u64, &'a [u8]); 2],
+    /// Where the pages of the branch table start in the file, and how many bytes they have.
+    pub branches: (u64, u64),
+}
+
+impl Sleeping {
+    /// Whether a number is that of a module that sleeps.
+    pub(super) fn is_asleep(&self, module: u16) -> bool {
+        usize::from(module) < self.modules.len() && !self.is_awake(module)
+    }
+
+    pub(super) fn is_awake(&self, module: u16) -> bool {
+        self.awake.contains(&module)
+    }
+
+    /// Where indirect branches arrive in modules that sleep.
+    pub(super) fn landings(&self) -> impl Iterator<Item = &Landing> {
+        let asleep = |landing: &&Landing| self.is_asleep(landing.module as u16);
+        self.landings.iter().filter(asleep)
+    }
+
+    /// What belongs to a module, given where that ends.
+    fn part(&self, module: u16, end: impl Fn(&KeptModule) -> u32) -> Range<usize> {
+        let number = usize::from(module);
+        let end_of = |number: usize| self.modules.get(number).map_or(0, |one| end(one) as usize);
+        let start = number.checked_sub(1).map_or(0, end_of);
+        start..end_of(number).max(start)
+    }
+}
+
+impl Cache {
+    /// Takes over a snapshot. The cache must be new, and what [`Cache::keep`] was called on
+    /// must have had the same gates and size.
+    ///
+    /// # Errors
+    /// If it is damaged. The cache is then as new.
+    pub fn take_over(&mut self, code: &KeptCode) -> Result<(), Damaged> {
+        let result = self
+            .take_code(code)
+            .and_then(|()| self.take_tables(Tables::new(place_tables(code), code.trusted)))
+            .and_then(|()| match code.trusted {
+                true => self.map_branches(code),
+                false => self.check(),
+            });
+        if result.is_err() {
+            self.empty();
+        }
+        result
+    }
+
+    fn take_code(&mut self, code: &KeptCode) -> Result<(), Damaged> {
+        let starts = [layout::cache() + GATES_SIZE, self.middle()];
+        let ends = [self.middle(), self.end()];
+        for (half, (_, bytes)) in code.halves.iter().enumerate() {
+            if bytes.len() as u64 > ends[half] - starts[half] {
+                return Err(Damaged);
+            }
+        }
+        let [hot, cold] =
+            std::array::from_fn(|half| starts[half] + code.halves[half].1.len() as u64);
+        self.opened = self.opened.reach(hot, cold, self.size);
+        for (start, (offset, bytes)) in starts.into_iter().zip(code.halves) {
+            put_code(start, bytes, code.file.map(|file| (file, offset)));
+        }
+        (self.hot, self.cold) = (hot, cold);
+        Ok(())
+    }
+
+    fn take_tables(&mut self, mut tables: Tables) -> Result<(), Damaged> {
+        self.boundaries = Boundaries::kept(tables.next()?);
+        self.loans = Table::kept(tables.next()?);
+        self.fragments = Table::kept(tables.next()?);
+        self.links.exits = Table::kept(tables.next()?);
+        self.links.entries = Table::kept(tables.next()?);
+        self.sleeping = Sleeping {
+            modules: tables.next()?,
+            pieces: tables.next()?,
+            landings: tables.next()?,
+            ..Sleeping::default()
+        };
+        self.has_plain = self.fragments.len() > 0;
+        let Sleeping {
+            modules, pieces, ..
+        } = &self.sleeping;
+        let last = |module: &KeptModule| pieces.get((module.pieces as usize).checked_sub(1)?);
+        let mut last_ones = modules.iter().filter_map(last);
+        if last_ones.any(|piece| !self.branches.covers(piece.start)) {
+            self.hashed.make_ready();
+        }
+        Ok(())
+    }
+
+    /// Maps the pages of the branch table, to be moved there when their modules wake. Where this
+    /// cannot be done the entries are set one by one.
+    fn map_branches(&mut self, code: &KeptCode) -> Result<(), Damaged> {
+        let (offset, size) = code.branches;
+        let runs = kept_branches::runs(self.sleeping.landings);
+        if kept_branches::bytes(&runs) != size {
+            return Err(Damaged);
+        }
+        self.sleeping.runs = runs;
+        // What is mapped stays even if the snapshot is given up: it is not known then which of it
+        // has been moved, and what the kernel has put there since.
+        self.sleeping.mapped = code
+            .file
+            .filter(|_| size > 0)
+            .and_then(|file| layout::map_anywhere((file, offset), size).ok());
+        Ok(())
+    }
+
+    /// Whether all references of what was taken over lead somewhere.
+    fn check(&self) -> Result<(), Damaged> {
+        let hot = (layout::cache() + GATES_SIZE) as u32..self.hot as u32;
+        let cold = self.middle() as u32..self.cold as u32;
+        let in_hot = |field: u32| field == 0 || hot.contains(&field) && hot.contains(&(field + 3));
+        let mut last_end = 0;
+        let fragments = self.fragments.iter().all(|fragment: &Fragment| {
+            let loans = fragment.loans as usize + usize::from(fragment.loan_count);
+            let in_order = std::mem::replace(&mut last_end, fragment.end) <= fragment.start;
+            in_order
+                && hot.contains(&fragment.start)
+                && fragment.end <= hot.end
+                && fragment.start <= fragment.end
+                && loans <= self.loans.len()
+                && (fragment.boundaries as usize) < self.boundaries.bytes().len()
+        });
+        let mut exits = self.links.exits.iter();
+        let exits =
+            exits.all(|exit| in_hot(exit.field) && (cold.contains(&exit.stub) || exit.field == 0));
+        let entries = self.links.entries.iter().all(|entry| in_hot(entry.cache));
+        let all = fragments && exits && entries && self.links.are_whole() && self.check_sleeping();
+        all.then_some(()).ok_or(Damaged)
+    }
+
+    fn check_sleeping(&self) -> bool {
+        let Sleeping {
+            modules,
+            pieces,
+            landings,
+            ..
+        } = &self.sleeping;
+        let code = layout::cache() as u32..self.cold as u32;
+        let mut last = KeptModule::default();
+        let modules = modules.iter().all(|module| {
+            let before = std::mem::replace(&mut last, *module);
+            before.entries <= module.entries
+                && before.pieces <= module.pieces
+                && module.entries as usize <= self.links.entries.len()
+                && module.pieces as usize <= pieces.len()
+        });
+        let mut pieces = pieces.iter();
+        let pieces = pieces.all(|piece| (piece.fragment as usize) < self.fragments.len());
+        let landings =
+            landings.is_sorted() && landings.iter().all(|landing| code.contains(&landing.code));
+        modules && pieces && landings
+    }
+
+    /// The code of a module is there: its translations can be entered from now on.
+    pub fn wake(&mut self, module: u16) {
+        let sleeping = &mut self.sleeping;
+        if !sleeping.is_asleep(module) {
+            return;
+        }
+        sleeping.awake.push(module);
+        self.origins.insert_kept(KeptPieces {
+            pieces: &sleeping.pieces[sleeping.part(module, |one| one.pieces)],
+            longest: u64::from(sleeping.modules[usize::from(module)].longest),
+        });
+        wake_landings(&mut self.branches, sleeping, module);
+    }
+
+    /// The kept entries for a program address, of modules that are awake.
+    pub(super) fn kept_entries(&self, pc: u64) -> impl Iterator<Item = u32> + '_ {
+        self.sleeping.awake.iter().filter_map(move |&module| {
+            let part = self.sleeping.part(module, |one| one.entries);
+            let entries = self.links.entries.range(part.clone());
+            if entries.first()?.pc > pc || entries.last()?.pc < pc {
+                return None;
+            }
+            let place = entries.binary_search_by_key(&pc, |entry| entry.pc).ok()?;
+            Some((part.start + place) as u32)
+        })
+    }
+}
+
+fn wake_landings(branches: &mut BranchTable, sleeping: &Sleeping, module: u16) {
+    let module = u32::from(module);
+    let Some(mapped) = sleeping.mapped else {
+        let landings = of_one(sleeping.landings, |landing| landing.module.cmp(&module));
+        return set_landings(branches, landings);
+    };
+    for run in of_one(&sleeping.runs, |run| run.module.cmp(&module)) {
+        let landings = &sleeping.landings[run.landings.clone()];
+        let addresses = landings.iter().map(|landing| u64::from(landing.pc));
+        if !branches.adopt(&run.pages, mapped + run.offset, addresses) {
+            set_landings(branches, landings);
+        }
+    }
+}
+
+fn set_landings(branches: &mut BranchTable, landings: &[Landing]) {
+    branches.prepare(landings.iter().map(|landing| u64::from(landing.pc)));
+    for landing in landings {
+        branches.set(u64::from(landing.pc), u64::from(landing.code));
+    }
+}
+
+/// The elements of one module, which stand together, in a table that is in order.
+fn of_one<T>(table: &[T], compare: impl Fn(&T) -> Ordering) -> &[T] {
+    let first = table.partition_point(|one| compare(one).is_lt());
+    let count = table[first..].partition_point(|one| compare(one).is_eq());
+    &table[first..][..count]
+}
+
+/// Puts the tables where they stay: mapped, or where the file cannot be relied on, copied. What
+/// is written to them does not reach the file.
+fn place_tables(code: &KeptCode) -> &'static mut [u8] {
+    let (offset, content) = code.tables;
+    let size = content.len();
+    let file = code.file.filter(|_| code.trusted && size > 0);
+    let mapped = file.map(|file| layout::map_anywhere((file, offset), size as u64));
+    let Some(Ok(mapped)) = mapped else {
+        let copy = vec![0_u64; size.div_ceil(8)]
+            .leak()
+            .as_mut_ptr()
+            .cast::<u8>();
+        // SAFETY: the copy has room for all of it, and is nobody else's from here on.
+        return unsafe {
+            std::ptr::copy_nonoverlapping(content.as_ptr(), copy, size);
+            std::slice::from_raw_parts_mut(copy, size)
+        };
+    };
+    // SAFETY: a new mapping, of as many bytes as the file has there, which nobody unmaps.
+    unsafe { std::slice::from_raw_parts_mut(mapped as *mut u8, size) }
+}
+
+/// Puts code at its place in the cache, where the caller has made room: from the file, or where
+/// that cannot be mapped, or not be executed, by copying.
+fn put_code(at: u64, code: &[u8], place: Option<(BorrowedFd, u64)>) {
+    // SAFETY: the cache is new, so nothing is there.
+    let map = |place| unsafe { layout::map_cache(at, code.len() as u64, place) };
+    if place.is_none_or(|place| map(place).is_err()) {
+        // SAFETY: as above; the range can be written.
+        unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };
+    }
+}
