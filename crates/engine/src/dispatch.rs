@@ -22,6 +22,9 @@ pub fn run(thread: &mut Thread) -> i32 {
     let process = Process::get();
     let mut entry = None;
     loop {
+        if let Some(status) = thread.exit_status.take() {
+            return status;
+        }
         let pending = thread.is_pending();
         if let (true, Some((target, Resume::Midway))) = (pending, entry) {
             step_out(thread);
@@ -40,9 +43,6 @@ pub fn run(thread: &mut Thread) -> i32 {
             deliver::deliver(thread);
             entry = None;
             detach::at_safe_point(thread);
-        }
-        if let Some(status) = thread.exit_status.take() {
-            return status;
         }
         let midway = matches!(entry, Some((_, Resume::Midway)));
         if thread.steps.due.is_due() && !midway {

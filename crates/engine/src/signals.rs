@@ -32,12 +32,16 @@
 //! The guest `signals/bounded_delivery` measures it.
 
 pub mod actions;
+pub(crate) mod broken_pipe;
 pub mod deliver;
 pub mod delivery;
 pub mod frame;
 pub mod handler;
 pub mod held;
 mod init;
+mod own_threads;
+pub(crate) mod passed_on;
+pub(crate) mod shared;
 pub mod stepping;
 mod time_stamp;
 
@@ -93,11 +97,12 @@ pub fn change_mask(thread: &mut Thread, mask: u64) -> bool {
     true
 }
 
-/// The mask has changed, or signals have come or gone: other threads see the mask, and this one
-/// sees whether there is something to be delivered.
-pub(crate) fn settle(thread: &Thread) {
+/// The mask has changed, or signals have come or gone: other threads see the mask, signals go to
+/// those that let them through, and this one sees whether there is something to be delivered.
+pub(crate) fn settle(thread: &mut Thread) {
     race_windows::widen();
     thread.held.publish(thread.delivery.mask());
+    shared::exchange(thread);
     if thread.delivery.is_due() {
         thread.set_pending(true);
     }

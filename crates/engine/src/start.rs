@@ -353,6 +353,7 @@ pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
     instrument::thread_ends(thread);
     race_windows::widen();
     finish::leave_list(process, thread);
+    crate::signals::passed_on::pass_on_all(thread);
     Thread::unset_current();
 }
 

@@ -209,7 +209,7 @@ fn make(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome 
             None => pass(process, call),
         }),
         _ if waiting::may_read_signals(thread, call) => {
-            Return(waiting::with_exact_mask(process, thread, call))
+            Return(waiting::with_exact_mask(process, thread, call, !0))
         }
         libc::SYS_close => Return(files::close(process, call)),
         libc::SYS_close_range => Return(files::close_range(process, call)),

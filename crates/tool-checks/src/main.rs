@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod arguments;
+mod bystander;
 mod calls;
 mod crowded;
 mod entries;
@@ -25,6 +26,7 @@ fn main() {
     match name.unwrap_or_default() {
         "arguments" if asked("gated") => run(arguments::Values::<true>::new()),
         "arguments" => run(arguments::Values::<false>::new()),
+        "bystander" => run(bystander::Bystander),
         "calls" => run(calls::Calls::new()),
         "crowded" => run(crowded::Crowded::new()),
         "failing" => run(failing::Failing),

@@ -481,3 +481,21 @@ fn the_tool_is_blamed() {
     assert_eq!(observed.ending, Ending::Exited(0));
     assert_eq!(observed.stderr_text(), "tool: the end\n");
 }
+
+/// A thread that a tool starts by itself takes none of the program's signals.
+#[test]
+fn threads_of_tools_get_no_signals() {
+    const GUESTS: &[&str] = &[
+        "signals/waited_for",
+        "signals/sent_faults_to_any",
+        "signals/threads_end_meanwhile",
+        "signals/information",
+        "signals/mask_of_a_wait",
+    ];
+    for name in GUESTS {
+        agrees(&["bystander"], name, |line| {
+            let line = line.strip_prefix("bystander ")?;
+            Some(line == "true")
+        });
+    }
+}

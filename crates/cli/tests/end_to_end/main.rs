@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod book;
+mod broken_pipe;
 mod close_clocks;
 mod code_cache;
 mod comparison;
@@ -68,6 +69,7 @@ fn main() {
     trials.extend(probes::trials());
     trials.extend(new_tool::trials());
     trials.extend(book::trials());
+    trials.extend(broken_pipe::trials());
     trials.extend(routines::trials());
     trials.extend(trace_files::trials());
     trials.extend(verification::trials());

@@ -13,7 +13,7 @@ use crate::finish;
 use crate::flush;
 use crate::instrument::{self, Instrumenter};
 use crate::process::{Process, ThreadHandle};
-use crate::signals::{self, deliver};
+use crate::signals::{self, deliver, shared};
 use crate::thread::{Place, Thread};
 use crate::trace;
 
@@ -63,6 +63,7 @@ fn settle_signals(thread: &mut Thread) {
         deliver::deliver(thread);
     }
     // What the program blocks waits in the kernel from now on.
+    shared::take(thread, !0);
     deliver::give_back(thread, !0);
     thread.set_pending(false);
 }

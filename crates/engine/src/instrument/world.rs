@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::Instrumenter;
 use crate::process::Process;
-use crate::{flush, guarded, signals};
+use crate::{flush, guarded};
 
 const PAGE: u64 = 4096;
 
@@ -131,12 +131,8 @@ fn by_page(address: u64, length: usize, mut copy: impl FnMut(u64, Range<usize>) 
 /// # Errors
 /// If the system starts no thread.
 pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    let mask = signals::exact_mask();
-    signals::set_exact_mask(!signals::SYNCHRONOUS);
-    let spawned = std::thread::Builder::new()
+    std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(run)
-        .map(drop);
-    signals::set_exact_mask(mask);
-    spawned
+        .map(drop)
 }

@@ -150,10 +150,15 @@ impl<S: Signal> Delivery<S> {
 
     /// Takes out a signal of a set: the program waits for it, or it goes back to the kernel.
     pub fn remove(&mut self, set: u64) -> Option<S> {
-        let numbers = self.taken.iter().map(Signal::number).enumerate();
-        let (index, _) = numbers
-            .filter(|&(_, number)| set & bit(number) != 0)
-            .min_by_key(|&(_, number)| number)?;
+        self.remove_where(|signal| set & bit(signal.number()) != 0)
+    }
+
+    /// Takes out the first signal of which this is true.
+    pub fn remove_where(&mut self, is_wanted: impl Fn(&S) -> bool) -> Option<S> {
+        let all = self.taken.iter().enumerate();
+        let (index, _) = all
+            .filter(|&(_, signal)| is_wanted(signal))
+            .min_by_key(|&(_, signal)| signal.number())?;
         Some(self.taken.remove(index))
     }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::held::Held;
 use super::stepping::{Boundary, Look, Place, Trap};
-use super::{STOP, SYNCHRONOUS, bit, deliver};
+use super::{STOP, SYNCHRONOUS, bit, deliver, passed_on};
 use crate::cache::Position;
 use crate::code_pages::{self, Write};
 use crate::emit::{TARGET, TableBranch, gpr::RSP};
@@ -165,20 +165,10 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
 }
 
 /// A signal of the program's has come to a thread that is none of the program's, as a tool may
-/// have: it is for another one.
+/// have that opens its mask: it is for another one. This thread blocks signals from now on.
 fn pass_on(signal: i32, info: &[u64; 16], context: &mut Context) {
     context.hold_signals();
-    // SAFETY: a process may send any signal to itself, with what came with it. This thread blocks
-    // it when the handler returns, and does so now.
-    unsafe {
-        super::block_all();
-        libc::syscall(
-            libc::SYS_rt_sigqueueinfo,
-            libc::getpid(),
-            signal,
-            info.as_ptr(),
-        );
-    }
+    passed_on::pass_on(signal, info);
 }
 
 fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut Context) {
@@ -387,10 +377,7 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
 }
 
 fn asynchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context) {
-    if signal == libc::SIGPIPE && held.is_writing() {
-        // The reader of the trace has gone; the write's own error says so.
-        return;
-    }
+    let info = &passed_on::original(info);
     let pending = PendingSignal {
         number: signal,
         info: crate::seccomp::as_the_program_sees_it(signal, info),

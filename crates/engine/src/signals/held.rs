@@ -28,8 +28,8 @@ pub struct Held {
     went: AtomicU32,
     /// The program's mask, for other threads to see.
     mask: AtomicU64,
-    /// Whether the thread is writing the trace, so that a broken pipe is the trace's own.
-    writing: AtomicBool,
+    /// What the thread waits for in a system call, although it blocks it.
+    awaited: AtomicU64,
     /// Whether the step that is being made is one of a tool's code, with an access that the
     /// program's alignment-check flag does not allow.
     pub(super) misaligned: AtomicBool,
@@ -48,7 +48,7 @@ impl Held {
             came: AtomicU32::new(0),
             went: AtomicU32::new(0),
             mask: AtomicU64::new(mask),
-            writing: AtomicBool::new(false),
+            awaited: AtomicU64::new(0),
             misaligned: AtomicBool::new(false),
         }
     }
@@ -124,13 +124,13 @@ impl Held {
         self.mask.store(mask, Ordering::SeqCst);
     }
 
-    /// Whether the thread is writing the trace.
-    pub(crate) fn is_writing(&self) -> bool {
-        self.writing.load(Ordering::Relaxed)
+    /// The thread begins to wait for signals that it blocks, or ends that.
+    pub(crate) fn await_signals(&self, set: u64) {
+        self.awaited.store(set, Ordering::SeqCst);
     }
 
-    /// The thread begins or ends to write the trace.
-    pub(crate) fn set_writing(&self, writing: bool) {
-        self.writing.store(writing, Ordering::SeqCst);
+    /// Whether the thread lets a signal through or waits for it.
+    pub(super) fn takes(&self, kind: u64) -> bool {
+        kind & self.mask() & !self.awaited.load(Ordering::SeqCst) == 0
     }
 }

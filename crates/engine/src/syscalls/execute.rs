@@ -12,7 +12,7 @@ use crate::descriptors::copy_to_stay;
 use crate::loader::{self, Kind};
 use crate::process::Process;
 use crate::seccomp::succession;
-use crate::signals::{SYNCHRONOUS, actions, deliver, open, set_exact_mask};
+use crate::signals::{SYNCHRONOUS, actions, deliver, open, set_exact_mask, shared};
 use crate::thread::{Place, Thread};
 use crate::{detach, plan, trace};
 
@@ -128,6 +128,7 @@ fn replace(
     if !native {
         // What was taken for the program meanwhile waits in the kernel for the next image.
         thread.collect_signals();
+        shared::take(thread, !0);
         let kept = thread.delivery.pending() & SYNCHRONOUS;
         set_exact_mask(!SYNCHRONOUS | kept);
         deliver::give_back(thread, !0);
@@ -147,6 +148,7 @@ fn replace(
     let stopped = shares_them.then(crate::flush::stop_others);
     actions::ignore(hidden);
     set_exact_mask(thread.delivery.mask());
+    shared::take(thread, thread.delivery.mask());
     deliver::give_back(thread, thread.delivery.mask());
     let [first, second, third] = call;
     // SAFETY: as above.

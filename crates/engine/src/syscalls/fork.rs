@@ -67,6 +67,7 @@ fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request
     // Signals that wait for the parent are the parent's.
     thread.collect_signals();
     thread.delivery.forget();
+    crate::signals::shared::forget();
     if request.clears_handlers() {
         thread.actions.forget_handlers();
     }

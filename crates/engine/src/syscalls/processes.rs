@@ -11,7 +11,7 @@ use super::{Call, beside};
 use crate::emit::gpr;
 use crate::process::{Process, ThreadHandle};
 use crate::seccomp::{ThreadFilters, install::catch_up};
-use crate::signals::{actions, open};
+use crate::signals::{actions, open, settle};
 use crate::slots::Slots;
 use crate::thread::{Place, Thread};
 use crate::{detach, dispatch, guarded, start, trace};
@@ -174,6 +174,7 @@ fn run_thread(
     set_program_fs(process, &mut thread, seed.fs);
     // The parent may be gone by now; nobody waits then.
     let _ = announce.send(thread.tid);
+    settle(&mut thread);
     open(&thread);
     let status = dispatch::run(&mut thread);
     start::end_thread(process, &mut thread, status);

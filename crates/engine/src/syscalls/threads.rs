@@ -1,6 +1,7 @@
 //! System calls about the calling thread.
 
 use super::{Call, Outcome, pass};
+use crate::gates::RESTART;
 use crate::guarded;
 use crate::process::Process;
 use crate::thread::{Place, Thread};
@@ -94,8 +95,13 @@ pub(super) fn prctl(process: &Process, thread: &mut Thread, call: &Call) -> i64 
     }
 }
 
-/// `exit`: this thread ends.
+/// `exit`: this thread ends. A signal that it has taken before comes before that.
 pub(super) fn exit(thread: &mut Thread, call: &Call) -> Outcome {
+    crate::race_windows::widen();
+    crate::signals::block_all();
+    if thread.is_pending() {
+        return Outcome::Return(RESTART);
+    }
     thread.exit_status = Some(call.arguments[0] as i32);
     Outcome::RegistersSet
 }

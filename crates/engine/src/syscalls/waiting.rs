@@ -13,7 +13,8 @@ use super::{Call, pass};
 use crate::gates::RESTART;
 use crate::guarded;
 use crate::process::Process;
-use crate::signals::{STOP, SYNCHRONOUS, bit, deliver, open, set_exact_mask, settle};
+use crate::race_windows;
+use crate::signals::{STOP, SYNCHRONOUS, bit, deliver, open, set_exact_mask, settle, shared};
 use crate::thread::Thread;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
@@ -25,7 +26,7 @@ pub(super) const SYS_EPOLL_PWAIT2: i64 = 441;
 pub(super) fn pending(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
     let result = pass(process, call);
     thread.collect_signals();
-    let kept = thread.delivery.pending();
+    let kept = thread.delivery.pending() | shared::kinds() & thread.delivery.mask();
     let [set, size, ..] = call.arguments;
     if result != 0 || kept == 0 || size > MASK_SIZE {
         return result;
@@ -48,6 +49,7 @@ pub(super) fn wait_for(process: &Process, thread: &mut Thread, call: &Call) -> i
         return pass(process, call);
     };
     thread.collect_signals();
+    shared::take(thread, set);
     if let Some(signal) = thread.delivery.remove(set) {
         let bytes: Vec<u8> = signal
             .info
@@ -65,7 +67,7 @@ pub(super) fn wait_for(process: &Process, thread: &mut Thread, call: &Call) -> i
         number: call.number,
         arguments: [&raw const set as u64, info, timeout, size, 0, 0],
     };
-    with_exact_mask(process, thread, &call)
+    with_exact_mask(process, thread, &call, set)
 }
 
 /// Whether some `signalfd` reports signals that the engine cannot block.
@@ -99,7 +101,14 @@ pub(super) fn may_read_signals(thread: &Thread, call: &Call) -> bool {
 
 /// Makes a system call with the program's mask in the kernel, signals of faults included. No
 /// instruction of the gate can fault: what is blocked then was sent.
-pub(super) fn with_exact_mask(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
+///
+/// `awaited`: what the call may take or be interrupted by although the program blocks it.
+pub(super) fn with_exact_mask(
+    process: &Process,
+    thread: &mut Thread,
+    call: &Call,
+    awaited: u64,
+) -> i64 {
     if thread.delivery.mask() & SYNCHRONOUS == 0 {
         return pass(process, call);
     }
@@ -107,6 +116,9 @@ pub(super) fn with_exact_mask(process: &Process, thread: &mut Thread, call: &Cal
         return RESTART;
     }
     let blocked = thread.delivery.mask() & SYNCHRONOUS;
+    thread.held.await_signals(blocked & awaited);
+    race_windows::widen();
+    shared::take(thread, blocked & awaited);
     set_exact_mask(thread.delivery.mask() & !bit(STOP));
     deliver::give_back(thread, blocked);
     let rest = crate::trace::rest();
@@ -114,6 +126,7 @@ pub(super) fn with_exact_mask(process: &Process, thread: &mut Thread, call: &Cal
     let result = unsafe { process.gates.call_kernel(call.number, &call.arguments) };
     drop(rest);
     set_exact_mask(!SYNCHRONOUS);
+    thread.held.await_signals(0);
     settle(thread);
     open(thread);
     result
@@ -162,7 +175,11 @@ pub(super) fn wait_with_mask(
         libc::SYS_pselect6 | SYS_IO_PGETEVENTS => &raw const pair as u64,
         _ => &raw const kernel_mask as u64,
     };
-    let result = with_exact_mask(process, thread, &call);
+    let read = match ARE_READ.load(Ordering::Relaxed) {
+        true => !0,
+        false => 0,
+    };
+    let result = with_exact_mask(process, thread, &call, !mask | read);
     if result == RESTART {
         return RESTART;
     }

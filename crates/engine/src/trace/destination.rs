@@ -10,6 +10,7 @@ use unspool_events::{TraceHeader, TraceWriter};
 use crate::descriptors::{copy_away, move_away};
 use crate::finish::voice;
 use crate::plan::TracePlan;
+use crate::signals::broken_pipe;
 use crate::start::StartError;
 
 /// Opens the trace's file out of the way of the program's own descriptors.
@@ -33,6 +34,7 @@ pub(super) fn open(
     let file = file.map_err(failed)?;
     let file = File::from(move_away(file.into()));
     let number = file.as_raw_fd();
+    broken_pipe::expect(&file);
     let writer =
         TraceWriter::from_file(file, header).map_err(|error| failed(io::Error::other(error)))?;
     Ok((writer, number))

@@ -11,6 +11,7 @@ use crate::effects::{Completeness, memory_effects};
 use crate::emit::gpr;
 use crate::guarded;
 use crate::process::Process;
+use crate::signals::broken_pipe;
 use crate::syscalls::Call;
 use crate::thread::Thread;
 
@@ -83,11 +84,9 @@ fn conclude(thread: &mut Thread) {
     trace.empty();
     tracer.skew.end(thread.number);
     tracer.release(thread);
-    thread.held.set_writing(true);
     if let Some(encoder) = trace.encoder.take() {
-        encoder.finish();
+        broken_pipe::kept_from_program(|| encoder.finish());
     }
-    thread.held.set_writing(false);
     // SAFETY: the pointer came from a box, and nobody else has it.
     drop(unsafe { Box::from_raw(std::mem::replace(&mut thread.trace, std::ptr::null_mut())) });
 }
@@ -104,9 +103,9 @@ pub(crate) fn finish(process: &Process, thread: &mut Thread, becomes_another_pro
     let Some(tracer) = &process.trace else { return };
     event(thread, &Event::ThreadEnd);
     conclude(thread);
-    thread.held.set_writing(true);
-    summary::conclude(tracer, process, becomes_another_program);
-    thread.held.set_writing(false);
+    broken_pipe::kept_from_program(|| {
+        summary::conclude(tracer, process, becomes_another_program);
+    });
 }
 
 /// A signal handler is about to run.

@@ -8,6 +8,7 @@ use unspool_events::{Event, Order, ThreadEncoder, ThreadId};
 use super::{Tracer, functions};
 use crate::layout;
 use crate::process::Process;
+use crate::signals::broken_pipe;
 use crate::slots::Slots;
 
 const WORD: u64 = 8;
@@ -154,16 +155,8 @@ impl ThreadTrace {
     }
 
     fn write(&mut self, write: impl FnOnce(&mut ThreadEncoder)) {
-        // SAFETY: the pointer is null or this thread's own.
-        let held = unsafe { crate::thread::Thread::current_held().as_ref() };
-        if let Some(held) = held {
-            held.set_writing(true);
-        }
         if let Some(encoder) = &mut self.encoder {
-            write(encoder);
-        }
-        if let Some(held) = held {
-            held.set_writing(false);
+            broken_pipe::kept_from_program(|| write(encoder));
         }
     }
 
