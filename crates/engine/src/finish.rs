@@ -66,6 +66,18 @@ pub fn fatal(message: &str) -> ! {
     unsafe { libc::_exit(ENGINE_FAILURE) }
 }
 
+/// A child that has run on this thread's thread-local memory has gone. One that was killed while it
+/// held a lock of the engine's has left what that protects half changed, in the memory that it
+/// shared: everything that needs it would wait for ever.
+pub(crate) fn end_if_locked() {
+    if crate::lock::held() != 0 {
+        fatal(
+            "a child that shared this process's memory was killed while it changed what both share\n\
+             help: run it again: the child can only be killed there by SIGKILL, in a short moment",
+        );
+    }
+}
+
 /// An instruction that the engine cannot run.
 pub fn unsupported_instruction(thread: &mut Thread, pc: u64) -> ! {
     let mut bytes = [0; 15];
@@ -181,9 +193,7 @@ pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
 /// is recorded from here on goes to a file of its own.
 pub fn take_back(process: &Process, thread: &mut Thread, left: Option<ThreadHandle>) {
     thread.executing = false;
-    if let Some(handle) = left {
-        process.threads.lock().push(handle);
-    }
+    return_to_list(process, left);
     if process.is_ending() && thread.place == Place::Process {
         crate::trace::begin_again(thread);
         crate::instrument::thread_starts(thread);
@@ -311,9 +321,7 @@ pub fn park(thread: &mut Thread) {
         };
     }
     signals::block_all();
-    if let Some(handle) = left {
-        process.threads.lock().push(handle);
-    }
+    return_to_list(process, left);
     crate::trace::starts_again(thread);
     crate::instrument::thread_starts(thread);
     signals::set_exact_mask(mask);
@@ -331,4 +339,17 @@ pub fn leave_list(process: &Process, thread: *const Thread) -> Option<ThreadHand
         crate::debug::thread_gone(handle.tid);
     }
     left
+}
+
+/// Undoes [`leave_list`], for a thread that has left it.
+fn return_to_list(process: &Process, left: Option<ThreadHandle>) {
+    let Some(handle) = left else { return };
+    let mut threads = process.threads.lock();
+    debug_assert!(
+        !threads
+            .iter()
+            .any(|other| std::ptr::eq(other.thread, handle.thread)),
+        "a thread is listed once"
+    );
+    threads.push(handle);
 }

@@ -18,6 +18,7 @@ mod start_child;
 mod stopping;
 mod threads;
 mod vfork;
+mod vfork_copy;
 mod vsyscall;
 mod waiting;
 
@@ -33,6 +34,7 @@ pub(crate) use code_writes::memory_written;
 pub(crate) use memory::whole_pages;
 pub(crate) use processes::list as list_thread;
 pub(crate) use threads::{announce_end, set_program_fs};
+pub(crate) use vfork_copy::parents_end;
 pub(crate) use vsyscall::enter as enter_vsyscall;
 
 /// Bytes of the `syscall` instruction.

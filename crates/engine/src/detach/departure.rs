@@ -95,6 +95,11 @@ impl Departure {
 
     /// Leaves the engine for good.
     pub(super) fn leave(self) -> ! {
+        self.leave_behind(|| {})
+    }
+
+    /// The same, behind what is to be done last of all.
+    pub(super) fn leave_behind(self, last: impl FnOnce()) -> ! {
         drop_own_signals();
         unregister_restartable_sequences();
         // SAFETY: what is handed to the kernel is the program's own; the engine needs none of it
@@ -103,6 +108,7 @@ impl Departure {
             libc::syscall(libc::SYS_set_robust_list, self.robust_list, 24_usize);
             libc::syscall(libc::SYS_set_tid_address, self.clear_tid);
             std::mem::forget(self.memory);
+            last();
             unspool_leave(self.frame + size_of::<u64>() as u64, self.fs, self.gs)
         }
     }

@@ -32,6 +32,8 @@ static GATHERING: AtomicU32 = AtomicU32::new(0);
 /// Threads that stand still, or have concluded.
 static FOLLOWERS: AtomicU32 = AtomicU32::new(0);
 static CONCLUDED: AtomicU32 = AtomicU32::new(0);
+/// Threads that have left.
+static GONE: AtomicU32 = AtomicU32::new(0);
 
 const PAUSE: Duration = Duration::from_micros(50);
 /// How long threads may take to come out; more than any that is not held up needs.
@@ -50,6 +52,7 @@ pub(super) fn forget() {
     PHASE.store(IDLE, Ordering::Release);
     FOLLOWERS.store(0, Ordering::Release);
     CONCLUDED.store(0, Ordering::Release);
+    GONE.store(0, Ordering::Release);
 }
 
 /// Gives the program all signals that were taken for it, and takes no more: also none that the
@@ -96,7 +99,7 @@ pub(super) fn join(thread: &mut Thread) {
     while PHASE.load(Ordering::Acquire) != LEAVING {
         std::thread::sleep(PAUSE);
     }
-    departure.leave()
+    departure.leave_behind(|| _ = GONE.fetch_add(1, Ordering::AcqRel))
 }
 
 /// Brings all other threads to a stand. If that cannot be, or the process cannot be let go, all
@@ -223,7 +226,11 @@ pub(super) fn size() -> usize {
     FOLLOWERS.load(Ordering::Acquire) as usize + 1
 }
 
-/// Everything of the process's is handed back: has all other threads leave.
+/// Everything of the process's is handed back: has all other threads leave. The leader is the
+/// last, because whoever has asked is told when it leaves, and may look at all of them then.
 pub(super) fn have_all_leave() {
     PHASE.store(LEAVING, Ordering::Release);
+    while GONE.load(Ordering::Acquire) != FOLLOWERS.load(Ordering::Acquire) {
+        std::thread::sleep(PAUSE);
+    }
 }

@@ -139,9 +139,12 @@ fn memory_map(start_break: u64, end_break: u64) -> Option<[u64; 13]> {
     ])
 }
 
-/// Closes what the engine has open for itself in this process.
+/// Closes what the engine has open for itself in this process. That its parent waits for it goes
+/// on until it executes a program or ends.
 fn close_own_files(process: &Process) {
-    for file in process.protected_files() {
+    let mut files = process.protected_files();
+    files.retain(|&file| Some(file) != crate::syscalls::parents_end());
+    for file in files {
         // SAFETY: the descriptor is the engine's, which has nothing more to say or to write.
         unsafe { libc::close(file) };
     }

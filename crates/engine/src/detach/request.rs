@@ -97,6 +97,9 @@ pub fn ask(id: i32) -> Result<(), AskError> {
             stops_late = proceed().is_ok();
         }
     });
+    if result.is_ok() {
+        await_last_instructions();
+    }
     if is_stopped && result.is_ok() {
         await_stop(process, report);
     } else if is_stopped || stops_late {
@@ -104,6 +107,12 @@ pub fn ask(id: i32) -> Result<(), AskError> {
         let _ = send(&target, libc::SIGSTOP, &signal(libc::SIGSTOP, 0));
     }
     result
+}
+
+/// The answer comes in a thread's last system call but one, and others may look at the process as
+/// soon as they have it: a few instructions later all threads are the program's alone.
+fn await_last_instructions() {
+    std::thread::sleep(Duration::from_millis(2));
 }
 
 /// The processes that a process has started, and those that these have, first those that were

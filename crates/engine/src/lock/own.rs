@@ -80,7 +80,7 @@ impl Drop for Hold {
 }
 
 /// How many locks the calling thread holds.
-pub(super) fn held() -> u32 {
+pub(crate) fn held() -> u32 {
     HELD.get()
 }
 

@@ -150,6 +150,7 @@ fn run_lender(beside: &Beside, lend: &SyncSender<Loan>) {
         return;
     }
     wait_until_left(beside);
+    finish::end_if_locked();
     let left = beside.listed.load(Ordering::Acquire);
     // SAFETY: the child has been killed, or executes another program. What it kept on its stack
     // is still there, and nobody uses it any more.

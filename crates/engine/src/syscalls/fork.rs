@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use super::clone_request::{KernelCall, Places, Request};
 use super::processes::{errno, list};
 use super::start_child::raw_system_call;
-use super::threads::{set_program_fs, thread_pointer};
+use super::threads::{set_fs_base, thread_pointer};
+use super::vfork_copy::{self, Wait};
 use crate::emit::gpr;
 use crate::process::Process;
 use crate::signals::open;
@@ -17,10 +18,17 @@ use crate::{guarded, lock, race_windows, trace};
 pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
     crate::signals::block_all();
     race_windows::widen();
+    let waits = vfork_copy::is_wanted(request);
+    let wait = waits.then(Wait::new).flatten();
+    if waits && wait.is_none() {
+        open(thread);
+        return -i64::from(libc::EAGAIN);
+    }
     trace::before_fork(thread);
     crate::instrument::before_fork(thread);
     let child = copy_quiet_process(process, request);
     if child == 0 {
+        vfork_copy::forget();
         begin_child(process, thread, request);
     } else if child > 0 && request.has(libc::CLONE_PARENT_SETTID) {
         let _ = guarded::write(request.parent_tid, &(child as i32).to_le_bytes());
@@ -31,6 +39,11 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
         crate::instrument::after_fork(thread);
     } else {
         crate::instrument::after_fork_in_parent(thread, child);
+    }
+    match wait {
+        Some(wait) if child == 0 => wait.keep(),
+        Some(wait) if child > 0 => wait.wait(),
+        _ => {}
     }
     open(thread);
     child
@@ -84,7 +97,8 @@ fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request
         thread.set_register(gpr::RSP, request.stack);
     }
     if request.has(libc::CLONE_SETTLS) {
-        set_program_fs(process, thread, request.tls);
+        // The trace is still the parent's; the child's begins with it.
+        set_fs_base(process, thread, request.tls);
     }
 }
 
@@ -99,7 +113,11 @@ fn copy_process(request: &Request) -> i64 {
         child_tid: 0,
         thread_pointer: 0,
     };
-    let mut call = request.kernel_call(0, 0, NOWHERE);
+    let without = match vfork_copy::is_wanted(request) {
+        true => libc::CLONE_VFORK,
+        false => 0,
+    };
+    let mut call = request.kernel_call(0, without, NOWHERE);
     CALL.set(&raw mut call);
     // SAFETY: no other thread holds a lock of the engine's, the C library takes its own.
     let child = unsafe { libc::fork() };

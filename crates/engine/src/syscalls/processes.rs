@@ -33,7 +33,7 @@ pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call)
                 "unspool: a process that shares its parent's memory asks for a thread of its own; \
                  it gets none, because this is not supported under observation",
             );
-            -i64::from(libc::ENOSYS)
+            -i64::from(libc::EAGAIN)
         }
         (true, true, _) if request.is_ordinary_thread() => new_thread(process, thread, request),
         (true, true, _) | (true, false, false) => beside::start(process, thread, request),

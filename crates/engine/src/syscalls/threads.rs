@@ -66,8 +66,14 @@ pub(super) fn thread_pointer() -> u64 {
     own
 }
 
-/// Sets the program's FS base of this thread.
+/// Sets the program's FS base of this thread, and tells the trace.
 pub(crate) fn set_program_fs(process: &Process, thread: &mut Thread, address: u64) {
+    set_fs_base(process, thread, address);
+    crate::trace::thread_pointer_changed(thread, address);
+}
+
+/// Sets the program's FS base of this thread.
+pub(super) fn set_fs_base(process: &Process, thread: &mut Thread, address: u64) {
     // SAFETY: GS belongs to the program; the slots to this thread.
     unsafe {
         (*thread.slots).program_fs = address;
@@ -77,7 +83,6 @@ pub(crate) fn set_program_fs(process: &Process, thread: &mut Thread, address: u6
             libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, address);
         }
     }
-    crate::trace::thread_pointer_changed(thread, address);
 }
 
 /// `prctl`.

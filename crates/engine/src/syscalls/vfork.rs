@@ -75,6 +75,7 @@ pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     }
     crate::instrument::functions::forget_deeper(depth);
     Thread::set_current(thread);
+    finish::end_if_locked();
     // It may have been killed.
     finish::leave_list(Process::get(), child.listed);
     trace::forked(thread, result);
