@@ -161,6 +161,8 @@ fn run_thread(
     mut seed: Seed,
     announce: &std::sync::mpsc::SyncSender<i32>,
 ) {
+    // The C library starts every thread with the signal open that it cancels threads by.
+    crate::signals::block_all();
     let _stack = start::SignalStack::install();
     let mut thread = seed.plant(process);
     Thread::set_current(&mut thread);
