@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use unspool_guests::{Ending, Outcome};
+use unspool_guests::{Ending, Outcome, Requirement};
 
-use crate::observer::{Verdict, run, run_well, traced, trial, unspool, wrong};
+use crate::observer::{Verdict, natively, require, run, run_well, traced, trial, unspool, wrong};
 use crate::order::{guest_command, must_fail_once};
 use crate::scratch::Scratch;
 
@@ -50,6 +50,17 @@ pub(crate) fn trials() -> Vec<Trial> {
             killed,
         ),
         trial("verification::from_a_pipe".to_owned(), from_a_pipe),
+        trial(
+            "verification::naive_check".to_owned(),
+            |scratch| match naive_check(scratch, "line-atomic")? {
+                0 => Ok(()),
+                wrong => Err(Verdict::Wrong(format!("{wrong} bytes are not explained"))),
+            },
+        ),
+        trial(
+            "verification::naive_check::none_is_told_apart".to_owned(),
+            |scratch| must_fail_once(TURNS, || Ok(naive_check(scratch, "none")? > 0)),
+        ),
     ]
 }
 
@@ -80,6 +91,44 @@ fn share(outcome: &Outcome, name: &str) -> Result<f64, Verdict> {
         .map_err(|error| Verdict::Wrong(error.to_string()))?;
     let count = |name: &str| answer[name].as_f64().unwrap_or(f64::NAN);
     Ok(count(name) / count("accesses"))
+}
+
+/// A checker of a few lines, in another language, over the exported text: how many bytes it
+/// cannot explain. `verify` must find some exactly where it does, and have looked at as many.
+fn naive_check(scratch: &Scratch, order: &str) -> Result<u64, Verdict> {
+    const CHECKER: &str = include_str!("verification/naive_check.py");
+    require(&[Requirement::Program("python3".to_owned())])?;
+    let checker = scratch.work().join("naive_check.py");
+    std::fs::write(&checker, CHECKER)?;
+    let file = scratch.path().join("checked.unspool");
+    let outcome = checked(
+        scratch,
+        order,
+        &guest_command("order/increment", &["4", "3000"])?,
+    )?;
+    let export = unspool(scratch, &["export", "--format", "csv", "--ordered"]).arguments([&file]);
+    let script = format!("({}) | python3 naive_check.py", export.command_line());
+    let naive = natively(scratch, &["bash", "-euo", "pipefail", "-c", &script]);
+    let found = run_well(scratch, &naive.limit(Duration::from_secs(120)))?;
+    let numbers: Vec<u64> = found
+        .stdout_text()
+        .split_whitespace()
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    let &[compared, wrong] = &numbers[..] else {
+        return Err(Verdict::Wrong(found.stdout_text()));
+    };
+    let answer: serde_json::Value = serde_json::from_str(&outcome.stdout_text())
+        .map_err(|error| Verdict::Wrong(error.to_string()))?;
+    let looked_at = ["bytes_compared", "bytes_learned"].map(|name| answer[name].as_u64());
+    let agrees = looked_at.into_iter().flatten().sum::<u64>() == compared
+        && (wrong > 0) == (answer["verdict"] == "failed");
+    match agrees {
+        true => Ok(wrong),
+        false => Err(Verdict::Wrong(format!(
+            "{compared} bytes, {wrong} wrong; verify: {answer}"
+        ))),
+    }
 }
 
 /// One thread sleeps from the start; what the other did until all were killed is looked at.
@@ -116,10 +165,7 @@ fn from_a_pipe(scratch: &Scratch) -> Result<(), Verdict> {
     ] {
         let unspool = unspool(scratch, &[] as &[&str]).command_line();
         let script = format!("set -o pipefail; ({trace} 2> talk) | ({unspool} {reader})");
-        let outcome = run_well(
-            scratch,
-            &crate::observer::natively(scratch, &["bash", "-euc", &script]),
-        )?;
+        let outcome = run_well(scratch, &natively(scratch, &["bash", "-euc", &script]))?;
         let talk = std::fs::read_to_string(scratch.work().join("talk"))?;
         let printed = talk.lines().any(|line| line == "usr");
         if outcome.stdout.len() < 100 || !printed {
@@ -128,14 +174,11 @@ fn from_a_pipe(scratch: &Scratch) -> Result<(), Verdict> {
     }
     // What goes to a file through standard output is what -o would have written there.
     let script = format!("{trace} > {} 2> talk", file.display());
-    run_well(
-        scratch,
-        &crate::observer::natively(scratch, &["bash", "-euc", &script]),
-    )?;
+    run_well(scratch, &natively(scratch, &["bash", "-euc", &script]))?;
     run_well(scratch, &crate::observer::verified(scratch, &file))?;
     // Where both are one, they would be mixed.
     let script = format!("({trace}) 2>&1 | cat");
-    let both = crate::observer::natively(scratch, &["bash", "-uc", &script]);
+    let both = natively(scratch, &["bash", "-uc", &script]);
     let outcome = run_well(scratch, &both)?;
     let refused = "standard output and standard error are one";
     if !outcome.stdout_text().contains(refused) {

@@ -44,41 +44,7 @@ fn create(path: &Path) -> io::Result<File> {
     if path == Path::new("-") {
         return take_standard_output();
     }
-    // Nothing is cut before it is clear that nobody else writes there.
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)?;
-    if file.metadata()?.is_file() {
-        lock(&file)?;
-        file.set_len(0)?;
-    }
-    Ok(file)
-}
-
-/// Refuses a file that another trace is being written to. The lock is this process's, not its
-/// children's, and ends with it.
-fn lock(file: &File) -> io::Result<()> {
-    let wanted = libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: 0,
-        l_len: 0,
-        l_pid: 0,
-    };
-    // SAFETY: the kernel reads one structure.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const wanted) } == 0 {
-        return Ok(());
-    }
-    match io::Error::last_os_error().raw_os_error() {
-        Some(libc::EACCES | libc::EAGAIN) => {
-            let reason = "another trace is being written to it";
-            Err(io::Error::new(io::ErrorKind::ResourceBusy, reason))
-        }
-        // Some file systems have no locks.
-        _ => Ok(()),
-    }
+    File::create(path)
 }
 
 const STANDARD_OUTPUT: i32 = 1;
