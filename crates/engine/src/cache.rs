@@ -208,8 +208,8 @@ impl Opened {
     }
 }
 
-/// Opens the half that starts at `start` further, if it is not open so far already, in steps of
-/// huge pages. The first step is made of small pages: most programs need a part of it only, and
+/// Opens the half that starts at `start` further, if it is not open so far already and the kernel
+/// has memory for it, in steps of huge pages. Returns how far it is open. The first step is made of small pages: most programs need a part of it only, and
 /// the kernel clears a huge page as a whole.
 fn open(start: u64, opened: u64, wanted: u64, end: u64) -> u64 {
     const STEP: u64 = 2 << 20;
@@ -218,8 +218,8 @@ fn open(start: u64, opened: u64, wanted: u64, end: u64) -> u64 {
         return opened;
     }
     let reached = wanted.next_multiple_of(STEP).min(end);
-    if let Err(error) = layout::open_cache(opened..reached) {
-        crate::finish::fatal(&format!("no memory for translated code: {error}"));
+    if layout::open_cache(opened..reached).is_err() {
+        return opened;
     }
     let first_huge = opened.max(start + STEP);
     if first_huge < reached {
@@ -258,6 +258,9 @@ impl Cache {
             cold: middle,
         }
         .reach(layout::cache() + GATES_SIZE, middle, size);
+        if opened.hot == layout::cache() || opened.cold == middle {
+            crate::finish::fatal("no memory for translated code");
+        }
         let gates = emit_gates(&mut code);
         Cache {
             opened,
@@ -330,11 +333,12 @@ impl Cache {
     /// # Errors
     /// If there may be too little room.
     pub fn begin(&mut self, pc: u64) -> Result<(Emitter, Draft), CacheFull> {
-        if self.middle() - self.hot < FRAGMENT_ROOM || self.end() - self.cold < FRAGMENT_ROOM {
+        self.opened = self.opened.reach(self.hot, self.cold, self.size);
+        let Opened { hot, cold } = self.opened;
+        if hot - self.hot < FRAGMENT_ROOM || cold - self.cold < FRAGMENT_ROOM {
             return Err(CacheFull);
         }
-        let limit = self.middle() as *mut u8;
-        self.opened = self.opened.reach(self.hot, self.cold, self.size);
+        let limit = hot as *mut u8;
         // SAFETY: the rest of the hot half is free, and the cache is locked while a fragment is made.
         let mut code = unsafe { Emitter::new(self.hot as *mut u8, limit, self.slots) };
         code.hashed = !self.branches.covers(pc);
@@ -348,13 +352,19 @@ impl Cache {
     /// Without it branches leave the cache each time, until the next translation finds that
     /// the cache is full.
     fn has_cold_room(&self) -> bool {
-        self.end() - self.cold >= LINK_ROOM
+        self.opened.cold - self.cold >= LINK_ROOM
     }
 
     /// An emitter for stubs; give it back to [`Cache::end_cold`].
     pub fn begin_cold(&self) -> Emitter {
         // SAFETY: as for `begin`.
-        unsafe { Emitter::new(self.cold as *mut u8, self.end() as *mut u8, self.slots) }
+        unsafe {
+            Emitter::new(
+                self.cold as *mut u8,
+                self.opened.cold as *mut u8,
+                self.slots,
+            )
+        }
     }
 
     /// Keeps what was emitted into the cold half.

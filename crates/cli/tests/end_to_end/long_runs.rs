@@ -59,7 +59,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// A guest with more threads than can be told apart.
+/// A guest with more threads than can be told apart, or than there is memory for.
 struct Ending {
     name: &'static str,
     guest: &'static str,
@@ -97,6 +97,9 @@ const ENDINGS: &[Ending] = &[
     },
 ];
 
+/// The options for a buffer that does not fit into the memory that the guest leaves.
+const LARGE_BUFFER: [&str; 2] = ["--buffer", "8388608"];
+
 pub(crate) fn trials() -> Vec<Trial> {
     let to_the_end = CASES.iter().map(|case| {
         trial(format!("long_runs::{}", case.name), |scratch| {
@@ -112,7 +115,15 @@ pub(crate) fn trials() -> Vec<Trial> {
         "long_runs::no_order_is_told_apart".to_owned(),
         no_order_is_told_apart,
     );
-    to_the_end.chain(ended).chain([control]).collect()
+    let starved = trial("long_runs::no_memory_for_a_thread".to_owned(), starved);
+    let kept = trial(
+        "long_runs::no_memory_and_not_let_go".to_owned(),
+        starved_and_kept,
+    );
+    to_the_end
+        .chain(ended)
+        .chain([control, starved, kept])
+        .collect()
 }
 
 fn recorded_to_the_end(scratch: &Scratch, case: &Case) -> Result<(), Verdict> {
@@ -153,6 +164,44 @@ fn recording_ends(scratch: &Scratch, ending: &Ending) -> Result<(), Verdict> {
         run_well(scratch, &verify)?;
     }
     Ok(())
+}
+
+/// A further thread finds no memory for what it would record: the program goes on natively.
+fn starved(scratch: &Scratch) -> Result<(), Verdict> {
+    let command = guest_command("threads/little_memory", &[])?;
+    let file = scratch.path().join("starved.unspool");
+    let native_run = natively(scratch, &command);
+    let observed_run = traced(scratch, &LARGE_BUFFER, &file, &command);
+    let observed = runs_alike(scratch, &native_run, &observed_run)?;
+    let says = "the recording ends here, because there is no memory for the trace buffer";
+    if observed.stderr_text().matches(says).count() != 1 {
+        return Err(wrong("it says once why", &observed_run, &observed));
+    }
+    let totals = totals(scratch, &file)?;
+    let ended = totals["ended_early"].as_str().unwrap_or_default();
+    match ended.contains("no memory for a further thread's trace buffer") {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("ended early: {totals}"))),
+    }
+}
+
+/// The same where a filter keeps the process from being let go: the thread is refused.
+fn starved_and_kept(scratch: &Scratch) -> Result<(), Verdict> {
+    let command = guest_command("threads/little_memory", &["filtered"])?;
+    let file = scratch.path().join("kept.unspool");
+    let native = run_well(scratch, &natively(scratch, &command))?;
+    let observed_run = traced(scratch, &LARGE_BUFFER, &file, &command);
+    let observed = run_well(scratch, &observed_run)?;
+    let says = "gets no further thread: there is no memory for the trace buffer";
+    let is_refused = observed.stdout_text().contains("a thread: refused");
+    if native.stdout_text().contains("a thread: refused")
+        || !is_refused
+        || !observed.stderr_text().contains(says)
+        || !observed.stderr_text().contains("a seccomp filter")
+    {
+        return Err(wrong("the thread is refused", &observed_run, &observed));
+    }
+    totals(scratch, &file).map(drop)
 }
 
 /// What `info` says of a whole trace.

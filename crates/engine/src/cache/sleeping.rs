@@ -122,6 +122,9 @@ impl Cache {
         let [hot, cold] =
             std::array::from_fn(|half| starts[half] + code.halves[half].1.len() as u64);
         self.opened = self.opened.reach(hot, cold, self.size);
+        if self.opened.hot < hot || self.opened.cold < cold {
+            return Err(Damaged);
+        }
         for (start, (offset, bytes)) in starts.into_iter().zip(code.halves) {
             put_code(start, bytes, code.file.map(|file| (file, offset)));
         }

@@ -69,7 +69,7 @@ pub(super) fn start(process: &'static Process, thread: &mut Thread, request: Req
         if is_thread {
             process.thread_count.fetch_sub(1, Ordering::AcqRel);
         }
-        trace::thread_not_started(number);
+        trace::thread_not_started(number, birth);
     }
     open(thread);
     result

@@ -148,7 +148,7 @@ fn new_thread(process: &'static Process, thread: &mut Thread, request: Request) 
         Ok(_detached) => announced.recv().map_or(-i64::from(libc::EAGAIN), i64::from),
         Err(error) => {
             process.thread_count.fetch_sub(1, Ordering::AcqRel);
-            trace::thread_not_started(number);
+            trace::thread_not_started(number, birth);
             -i64::from(error.raw_os_error().unwrap_or(libc::EAGAIN))
         }
     };

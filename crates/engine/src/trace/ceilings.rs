@@ -78,6 +78,8 @@ pub(crate) enum Reached {
     Threads,
     /// There were as many threads as have numbers.
     ThreadNumbers,
+    /// There is no memory for what a further thread records.
+    BufferMemory,
 }
 
 impl Tracer {
@@ -87,6 +89,7 @@ impl Tracer {
             None => 0,
             Some(Reached::Threads) => 1,
             Some(Reached::ThreadNumbers) => 2,
+            Some(Reached::BufferMemory) => 3,
         };
         self.end.store(noted, Ordering::Relaxed);
     }
@@ -101,6 +104,7 @@ impl Tracer {
         match self.end.load(Ordering::Relaxed) {
             1 => Some(("ended_at_threads", u64::from(threads))),
             2 => Some(("ended_at_thread_numbers", u64::from(thread_numbers))),
+            3 => Some(("ended_for_want_of_memory", self.plan.buffer)),
             _ => None,
         }
     }
@@ -123,6 +127,10 @@ impl fmt::Display for Reached {
             Reached::ThreadNumbers => write!(
                 to,
                 "the program has started more threads than a trace can tell apart"
+            ),
+            Reached::BufferMemory => write!(
+                to,
+                "there is no memory for the trace buffer of a further thread (--buffer asks for a smaller one)"
             ),
         }
     }

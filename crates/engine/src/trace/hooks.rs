@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use unspool_events::{Event, SyncOperation, ThreadId};
 
-use super::thread_trace::ThreadTrace;
+use super::thread_trace::{Buffer, ThreadTrace};
 use super::{Reached, Tracer, shared_memory, summary, values};
 use crate::cache::Exit;
 use crate::effects::{Completeness, memory_effects};
@@ -40,13 +40,20 @@ pub(crate) struct Birth {
     parent: u32,
     /// The parent's time.
     after: u64,
+    /// Memory for what it records.
+    buffer: Option<Buffer>,
 }
 
 /// The thread is about to run its first instruction.
 pub(crate) fn thread_starts(thread: &mut Thread, birth: Option<Birth>) {
     let Some(tracer) = tracer() else { return };
     let parent = birth.map(|birth| birth.parent);
-    let mut trace = ThreadTrace::new(tracer, ThreadId(thread.number), thread.slots);
+    let mut trace = ThreadTrace::new(
+        tracer,
+        ThreadId(thread.number),
+        thread.slots,
+        birth.and_then(|birth| birth.buffer),
+    );
     trace.standing = tracer.skew.begin(thread);
     thread.trace = Box::into_raw(trace);
     tracer.adopt(thread, birth.map(|birth| birth.after));
@@ -128,12 +135,17 @@ pub(crate) fn thread_pointer_changed(thread: &mut Thread, address: u64) {
 pub(crate) fn thread_created(thread: &mut Thread, number: u64) -> Result<Birth, Reached> {
     let parent = thread.number;
     let Some((tracer, _)) = of(thread) else {
-        return Ok(Birth { parent, after: 0 });
+        return Ok(Birth {
+            parent,
+            after: 0,
+            buffer: None,
+        });
     };
     if number >= u64::from(tracer.ceilings.thread_numbers) {
         return Err(Reached::ThreadNumbers);
     }
-    tracer.expect_thread()?;
+    let buffer = Buffer::map(tracer).map_err(|_| Reached::BufferMemory)?;
+    tracer.expect_thread().inspect_err(|_| buffer.unmap())?;
     let create = Event::Sync {
         operation: SyncOperation::ThreadCreate,
         object: number,
@@ -142,13 +154,20 @@ pub(crate) fn thread_created(thread: &mut Thread, number: u64) -> Result<Birth, 
     tracer.begin_sharing();
     // The new thread's time begins after this event.
     let after = tracer.enter_safe(thread);
-    Ok(Birth { parent, after })
+    Ok(Birth {
+        parent,
+        after,
+        buffer: Some(buffer),
+    })
 }
 
 /// The thread whose creation is in the trace could not be started: its stream is empty, so
 /// that readers do not wait for it.
-pub(crate) fn thread_not_started(number: u32) {
+pub(crate) fn thread_not_started(number: u32, birth: Birth) {
     if let Some(tracer) = tracer() {
+        if let Some(buffer) = birth.buffer {
+            buffer.unmap();
+        }
         tracer.abandon();
         let encoder = tracer.writer.lock().thread(ThreadId(number));
         encoder.finish();

@@ -48,37 +48,66 @@ pub struct ThreadTrace {
     pub(super) run: super::ownership::Run,
 }
 
-impl ThreadTrace {
-    /// Starts the trace of a thread.
-    pub(super) fn new(tracer: &Tracer, thread: ThreadId, slots: *mut Slots) -> Box<ThreadTrace> {
+/// The memory of a thread's buffer, with a page behind it that cannot be accessed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Buffer {
+    base: u64,
+    size: u64,
+}
+
+impl Buffer {
+    /// Maps a new one.
+    pub(super) fn map(tracer: &Tracer) -> std::io::Result<Buffer> {
         let words = tracer
             .plan
             .buffer
             .max(PAGE_WORDS)
             .next_multiple_of(PAGE_WORDS);
         let size = words * WORD;
-        // SAFETY: a new private mapping with its last page inaccessible.
+        // SAFETY: a new private mapping.
         let base = unsafe {
-            let base = libc::mmap(
+            libc::mmap(
                 std::ptr::null_mut(),
                 (size + PAGE) as usize,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
                 0,
-            );
-            if base == libc::MAP_FAILED {
-                crate::finish::fatal(&format!(
-                    "no memory for a trace buffer of {size} bytes\nhelp: ask for a smaller one with --buffer"
-                ));
-            }
-            let base = base as u64;
-            if let Err(error) = layout::protect(base + size, PAGE, libc::PROT_NONE) {
-                crate::finish::fatal(&format!(
-                    "cannot protect the end of a trace buffer: {error}"
-                ));
-            }
-            base
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        let buffer = Buffer {
+            base: base as u64,
+            size,
+        };
+        // SAFETY: the page is the mapping's last.
+        unsafe { layout::protect(buffer.base + size, PAGE, libc::PROT_NONE) }
+            .inspect_err(|_| buffer.unmap())?;
+        Ok(buffer)
+    }
+
+    /// Gives it back: nobody has used it.
+    pub(super) fn unmap(self) {
+        // SAFETY: the mapping is this one's.
+        unsafe { libc::munmap(self.base as *mut libc::c_void, (self.size + PAGE) as usize) };
+    }
+}
+
+impl ThreadTrace {
+    /// Starts the trace of a thread, in a buffer that was mapped for it, or a new one.
+    pub(super) fn new(
+        tracer: &Tracer,
+        thread: ThreadId,
+        slots: *mut Slots,
+        buffer: Option<Buffer>,
+    ) -> Box<ThreadTrace> {
+        let Buffer { base, size } = match buffer.map_or_else(|| Buffer::map(tracer), Ok) {
+            Ok(buffer) => buffer,
+            Err(error) => crate::finish::fatal(&format!(
+                "no memory for a trace buffer: {error}\nhelp: ask for a smaller one with --buffer"
+            )),
         };
         // Before the encoder's, which is not to be the older one.
         let generation = tracer.generation.load(Ordering::SeqCst);

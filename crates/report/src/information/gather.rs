@@ -90,7 +90,7 @@ impl Information {
 }
 
 /// Measurements that say why a recording ended early: the number of what was too much for it.
-const ENDINGS: [(&str, &str); 2] = [
+const ENDINGS: [(&str, &str); 3] = [
     (
         "ended_at_threads",
         "the program wanted more threads at one time than",
@@ -98,6 +98,10 @@ const ENDINGS: [(&str, &str); 2] = [
     (
         "ended_at_thread_numbers",
         "the program wanted more threads one after the other than",
+    ),
+    (
+        "ended_for_want_of_memory",
+        "there was no memory for a further thread's trace buffer, whose words are",
     ),
 ];
 

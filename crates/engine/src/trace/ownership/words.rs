@@ -52,7 +52,7 @@ pub(crate) fn owner_fault(pc: u64, address: u64) -> OwnerFault {
     };
     let range = all.iter().find(|range| range.contains(&address));
     match range {
-        Some(range) if by_engine => open(&piece_of(range, address)),
+        Some(range) if by_engine => open(range, address),
         None if gates::in_cache(pc) && check_fails_at(pc).is_some() => return OwnerFault::Passed,
         _ => return OwnerFault::Other,
     }
@@ -65,8 +65,14 @@ pub(super) fn forget() -> bool {
     all.iter().all(|range| layout::discard(range.clone()))
 }
 
-fn open(piece: &Range<u64>) {
-    if let Err(error) = layout::open(piece.start, piece.end - piece.start) {
+/// Opens the piece at an address. Each may make two more mappings, of which the kernel allows
+/// 65,530: where it allows no more, the whole range becomes one. Wild pointers that lead there do
+/// not fault then.
+fn open(range: &Range<u64>, address: u64) {
+    let piece = piece_of(range, address);
+    let opened = layout::open(piece.start, piece.end - piece.start)
+        .or_else(|_| layout::open(range.start, range.end - range.start));
+    if let Err(error) = opened {
         crate::finish::fatal(&format!(
             "no memory for the owners of cache lines, which line-atomic order needs: {error}"
         ));
