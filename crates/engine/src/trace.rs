@@ -191,7 +191,10 @@ impl Tracer {
             return Ok(None);
         };
         let header = header(plan, program, loaded);
-        let (writer, file) = destination::open(plan, &header, plan.child)?;
+        let (writer, file) = match plan.child {
+            true => destination::open_or_discard(plan, &header),
+            false => destination::open(plan, &header, false)?,
+        };
         let ceilings = Ceilings::from_environment().map_err(StartError::Ceilings)?;
         let ownership =
             ownership::Ownership::reserve(plan, &ceilings).map_err(StartError::ReserveOwners)?;
@@ -372,21 +375,11 @@ impl Tracer {
         *self.meter.lock() = Meter::start();
         self.buffer_bytes.store(0, Ordering::Relaxed);
         self.most_buffer_bytes.store(0, Ordering::Relaxed);
-        match destination::open(&plan, &header, true) {
-            Ok((writer, file)) => {
-                let parents = std::mem::replace(&mut *self.writer.lock(), writer);
-                // Closing its file could close the parent's: they may share descriptors.
-                std::mem::forget(parents);
-                self.file.store(file, Ordering::Relaxed);
-            }
-            Err(error) => {
-                crate::finish::say(&format!(
-                    "unspool: this child process is not recorded: {error}"
-                ));
-                *self.writer.lock() = TraceWriter::discarding(&header);
-                self.file.store(-1, Ordering::Relaxed);
-            }
-        }
+        let (writer, file) = destination::open_or_discard(&plan, &header);
+        let parents = std::mem::replace(&mut *self.writer.lock(), writer);
+        // Closing its file could close the parent's: they may share descriptors.
+        std::mem::forget(parents);
+        self.file.store(file, Ordering::Relaxed);
         for (path, address, offset, size) in mapped_code() {
             self.module_mapped(&path, address, offset, size, libc::PROT_EXEC);
         }

@@ -25,6 +25,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         ),
         trial("trace_file::to_a_pipe".to_owned(), to_a_pipe),
         trial("trace_file::children_write_their_own".to_owned(), children),
+        trial(
+            "trace_file::children_without_a_folder".to_owned(),
+            children_without_a_folder,
+        ),
         trial("trace_file::not_a_trace".to_owned(), not_a_trace),
     ];
     for order in ["none", "ticket", "line-atomic", "timestamp"] {
@@ -216,6 +220,43 @@ fn children(scratch: &Scratch) -> Result<(), Verdict> {
             "{files} files though children were left alone"
         ))),
     }
+}
+
+/// The folder of the trace goes away: children cannot be recorded, whether they execute a program
+/// or not, and run all the same. The first process cannot be recorded from its start: it does not
+/// run.
+fn children_without_a_folder(scratch: &Scratch) -> Result<(), Verdict> {
+    let folder = scratch.path().join("gone");
+    fs::create_dir(&folder)?;
+    let file = folder.join("trace.unspool");
+    let script = r#"rm -rf "$0"; (echo forked; exit 3); echo $?; /bin/echo executed; exit 4"#;
+    let command = [
+        "/bin/bash".as_ref(),
+        "-c".as_ref(),
+        script.as_ref(),
+        folder.as_os_str(),
+    ];
+    let native_run = natively(scratch, &command);
+    let native = run(scratch, &native_run)?;
+    fs::create_dir(&folder)?;
+    let observed_run = traced(scratch, &[], &file, &command);
+    let observed = run(scratch, &observed_run)?;
+    let said = observed.stderr_text();
+    let not_recorded = said.matches("this child process is not recorded: ").count();
+    if native.ending != Ending::Exited(4)
+        || observed.ending != native.ending
+        || observed.stdout != native.stdout
+        || not_recorded < 2
+        || !said.contains("No such file or directory")
+    {
+        return Err(wrong("the children run", &observed_run, &observed));
+    }
+    let first = traced(scratch, &[], &file, &["/bin/echo", "first"]);
+    let outcome = run(scratch, &first)?;
+    if outcome.ending != Ending::Exited(FAILED) || !outcome.stdout.is_empty() {
+        return Err(wrong("the program does not start", &first, &outcome));
+    }
+    Ok(())
 }
 
 fn not_a_trace(scratch: &Scratch) -> Result<(), Verdict> {

@@ -40,6 +40,18 @@ pub(super) fn open(
     Ok((writer, number))
 }
 
+/// The same for a followed child, which runs whether it can be recorded or not.
+pub(super) fn open_or_discard(plan: &TracePlan, header: &TraceHeader) -> (TraceWriter, i32) {
+    open(plan, header, true).unwrap_or_else(|error| {
+        let reason = std::error::Error::source(&error)
+            .map_or_else(String::new, |reason| format!(": {reason}"));
+        crate::finish::say(&format!(
+            "unspool: this child process is not recorded: {error}{reason}"
+        ));
+        (TraceWriter::discarding(header), -1)
+    })
+}
+
 fn create(path: &Path) -> io::Result<File> {
     if path == Path::new("-") {
         return take_standard_output();
