@@ -11,6 +11,7 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use unspool_guests::{Ending, Guest, Invocation, Outcome, catalog::programs_folder};
 
+use crate::comparison::runs_alike;
 use crate::guest_programs::build;
 use crate::observer::{
     Verdict, natively, run, run_well, traced, translated, trial, unspool, wrong,
@@ -45,6 +46,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial(
         "memory_limits::address_space".to_owned(),
         address_space,
+    ));
+    trials.push(trial(
+        "memory_limits::three_gigabytes_of_static_data".to_owned(),
+        three_gigabytes,
     ));
     trials
 }
@@ -261,4 +266,30 @@ fn address_space(scratch: &Scratch) -> Result<(), Verdict> {
         }
     }
     Ok(())
+}
+
+/// A program with fixed addresses that does not fit is refused with advice, which helps.
+fn three_gigabytes(scratch: &Scratch) -> Result<(), Verdict> {
+    const ADVICE: &str = "-fPIE -pie";
+    const FIXED: &str = "-no-pie -fno-pie";
+    const NOT_EXECUTABLE: Ending = Ending::Exited(126);
+    let source = programs_folder().join("memory/parts/three_gigabytes.c");
+    let text = fs::read_to_string(&source)?;
+    let guest = Guest::parse("memory/three_gigabytes", &source, &text)?;
+    let fixed = build(&guest, "")?;
+    run_well(scratch, &natively(scratch, &[&fixed]))?;
+    let refused_run = translated(scratch, &[&fixed]);
+    let refused = ends(scratch, &refused_run, NOT_EXECUTABLE)?;
+    if !refused.stderr_text().contains(ADVICE) {
+        return Err(wrong("it must give advice", &refused_run, &refused));
+    }
+    let text = text.replace(FIXED, ADVICE);
+    let guest = Guest::parse("memory/three_gigabytes_anywhere", &source, &text)?;
+    let program = build(&guest, "")?;
+    runs_alike(
+        scratch,
+        &natively(scratch, &[&program]),
+        &translated(scratch, &[&program]),
+    )
+    .map(drop)
 }

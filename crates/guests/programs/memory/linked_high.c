@@ -1,5 +1,6 @@
-// A program that is linked between 1.8 and 2 GiB runs there, with its libraries where they fit.
-// flags: -O2 -no-pie -fno-pie -Wl,-Ttext-segment=0x74ff0000
+// A program that is linked between 1.8 and 2 GiB runs there, with its libraries where they fit: its
+// code and data lie from 0x75000000 on.
+// flags: -O2 -no-pie -fno-pie -Wl,-Ttext-segment=0x74fff000
 // trace: no
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@ static int descending(const void *a, const void *b) {
 }
 
 int main(void) {
-    EXPECT((uintptr_t)main >> 24 == 0x75 || (uintptr_t)main >> 16 == 0x74ff);
+    static int data = 1;
+    EXPECT((uintptr_t)main >> 24 == 0x75 && (uintptr_t)&data >> 24 == 0x75 && data == 1);
     int numbers[1000];
     for (int i = 0; i < 1000; i++) numbers[i] = i * 7919 % 1000;
     qsort(numbers, 1000, sizeof *numbers, descending);
