@@ -4,10 +4,11 @@
 //! same memory, are write-protected, and a write makes their translations stale before it
 //! happens. Where other processes may write, that is of no use: such code is looked at each
 //! time before it runs, and its fragments are never linked, so that they cannot be entered
-//! without. So it is with pages that the kernel does not protect: sealed and huge ones.
+//! without. So it is with pages that the kernel does not protect, as sealed and huge ones, and with
+//! those that the kernel may write at any time (`queued_writes`).
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::decode::MAX_LENGTH;
 use crate::process::{Code, Process};
@@ -79,8 +80,8 @@ fn protect(code: &mut Code, page: u64, protection: i32) -> bool {
             WATCHED.store(true, Ordering::Relaxed);
             true
         }
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EINVAL)) => false,
-        Err(error) => finish::fatal(&format!("cannot protect translated code: {error}")),
+        // Sealed; a part of a huge page; more mappings than the kernel allows, or another refusal.
+        Err(_) => false,
     }
 }
 
@@ -89,8 +90,9 @@ fn is_being_written(code: &Code, page: u64) -> bool {
     let meets = |place: &Range<u64>| {
         let mut all = code.being_written.iter();
         all.any(|range| range.start < place.end && place.start < range.end)
+            || code.queues.may_write(place)
     };
-    !code.being_written.is_empty() && {
+    !(code.being_written.is_empty() && code.queues.is_idle()) && {
         let place = page..page + PAGE;
         let others = code.regions.other_views(place.clone());
         meets(&place) || others.iter().any(|(other, _)| meets(other))
@@ -168,13 +170,6 @@ pub fn is_there(at: u64, length: u64) -> bool {
     true
 }
 
-/// Whoever cannot let the program write must not go on.
-fn expect_done(result: std::io::Result<()>) {
-    if let Err(error) = result {
-        finish::fatal(&format!("cannot release translated code: {error}"));
-    }
-}
-
 /// Keeps the bytes from which the fragment at `pc` was just made, if others may change them.
 pub fn remember(code: &mut Code, pc: u64) {
     if !code.cache.is_unlinked(pc) {
@@ -246,11 +241,13 @@ pub fn handle_write(process: &Process, address: u64, registers: &[i64; 23]) -> W
     // The last page of the address space ends at its last byte: no program has it anyway.
     let page = address & !(PAGE - 1);
     if !release(&mut code, page..page.saturating_add(PAGE)) {
-        // Another thread may have written to the page at the same time, and released it.
+        // Another thread may have written to the page at the same time, and released it: while the
+        // cache is locked, nobody watches it anew.
         let region = code.regions.find(address);
         let is_writable =
             region.is_some_and(|(_, region)| region.protection & libc::PROT_WRITE != 0);
-        if !is_writable || error & (PRESENT | PROTECTION_KEY) != PRESENT {
+        let may_be_released = is_writable && error & (PRESENT | PROTECTION_KEY) == PRESENT;
+        if !may_be_released || !kernel_can_write(address) {
             return Write::Other;
         }
     }
@@ -258,6 +255,25 @@ pub fn handle_write(process: &Process, address: u64, registers: &[i64; 23]) -> W
         true => Write::Elsewhere,
         false => Write::Here,
     }
+}
+
+/// Whether the kernel would let the program write at an address. There is no question that asks for
+/// this, but a request that the kernel carries out by itself: to wake whoever waits at the address,
+/// of whom there is nobody, after it has added 0 to what is there in one step.
+fn kernel_can_write(address: u64) -> bool {
+    const ADD_NOTHING_AND_COMPARE: u64 = 1 << 28;
+    static WORD: AtomicU32 = AtomicU32::new(0);
+    let operation = libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG;
+    let arguments = [
+        WORD.as_ptr() as u64,
+        operation as u64,
+        0,
+        0,
+        address & !3,
+        ADD_NOTHING_AND_COMPARE,
+    ];
+    // SAFETY: nothing is changed; waking is something that whoever waits must reckon with.
+    unsafe { crate::syscalls::own_call(libc::SYS_futex, arguments) >= 0 }
 }
 
 /// Makes the watched pages of a range writable again and their translations stale, those
@@ -275,12 +291,57 @@ pub fn release(code: &mut Code, range: Range<u64>) -> bool {
         for (range, _) in code.regions.other_views(page..page + PAGE) {
             code.cache.invalidate(range);
         }
-        if let Some((_, region)) = code.regions.find(page) {
-            // SAFETY: the page is the program's and gets the protection that the program asked for.
-            expect_done(unsafe { layout::protect(page, PAGE, region.protection) });
-        }
+        allow_writes(code, page);
     }
     !pages.is_empty()
+}
+
+/// Gives a page the protection that the program asked for.
+fn allow_writes(code: &mut Code, page: u64) {
+    let Some((start, region)) = code.regions.find(page) else {
+        return;
+    };
+    // SAFETY: the page is the program's.
+    if unsafe { layout::protect(page, PAGE, region.protection) }.is_ok() {
+        return;
+    }
+    // The kernel allows no more mappings, and this would make one of three. To release all that is
+    // watched around it makes one of many.
+    let watched: Vec<u64> = code
+        .watched_pages
+        .range(start..region.end)
+        .copied()
+        .collect();
+    for &other in &watched {
+        code.watched_pages.remove(&other);
+        code.cache.invalidate(other..other + PAGE);
+        for (range, _) in code.regions.other_views(other..other + PAGE) {
+            code.cache.invalidate(range);
+        }
+    }
+    // SAFETY: as above.
+    if let Err(error) = unsafe { layout::protect(start, region.end - start, region.protection) } {
+        // Whoever cannot let the program write must not go on.
+        finish::fatal(&format!("cannot release translated code: {error}"));
+    }
+}
+
+/// What a range of the program's memory holds has changed, whatever its protection.
+pub fn contents_changed(code: &mut Code, range: Range<u64>) {
+    release(code, range.clone());
+    let pieces: Vec<_> = code.regions.within(range.clone()).collect();
+    for (here, region) in pieces {
+        for (other, _) in code.regions.other_views(here) {
+            code.cache.invalidate(other);
+        }
+        if let Some(view) = region.view.filter(|view| view.shared) {
+            for other in code.regions.code_of(view.object) {
+                code.cache.invalidate(other);
+            }
+        }
+    }
+    code.cache.invalidate(range.clone());
+    code.regions.forget_version(range);
 }
 
 /// A range of the program's memory was unmapped, replaced or protected anew.

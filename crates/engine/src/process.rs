@@ -12,6 +12,7 @@ use crate::lending::Lending;
 use crate::lock::{Mutex, MutexGuard, OnceLock};
 use crate::persist::Persistence;
 use crate::plan::Plan;
+use crate::queued_writes::Queues;
 use crate::regions::Regions;
 use crate::signals::actions::Actions;
 use crate::thread::Thread;
@@ -29,6 +30,8 @@ pub struct Code {
     pub watched_pages: std::collections::BTreeSet<u64>,
     /// What the kernel is writing, or may be, in system calls of the program.
     pub being_written: Vec<std::ops::Range<u64>>,
+    /// What the kernel may be writing without a call that waits for it.
+    pub queues: Queues,
     /// The program bytes from which fragments were made that other processes may change.
     pub checked: rustc_hash::FxHashMap<u32, Vec<u8>>,
     /// Which shared memory other processes may write.

@@ -202,6 +202,23 @@ impl Regions {
         found
     }
 
+    /// Where code of an object is mapped.
+    #[must_use]
+    pub fn code_of(&self, object: Object) -> Vec<Range<u64>> {
+        let shows = |region: &Region| {
+            let is_code = region.protection & libc::PROT_EXEC != 0;
+            is_code && region.view.is_some_and(|view| view.object == object)
+        };
+        let all = self.by_start.iter().filter(|(_, region)| shows(region));
+        all.map(|(&start, region)| start..region.end).collect()
+    }
+
+    /// Whether code of an object is mapped.
+    #[must_use]
+    pub fn is_code_of(&self, object: Object) -> bool {
+        !self.code_of(object).is_empty()
+    }
+
     /// Whether what is mapped in a range changes only by system calls: no mapping of this or
     /// another process can write it.
     #[must_use]

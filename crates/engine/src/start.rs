@@ -21,6 +21,7 @@ use crate::own_stack;
 use crate::persist::{self, Persistence};
 use crate::plan::{self, Inherited, Plan};
 use crate::process::{Code, Process};
+use crate::queued_writes::Queues;
 use crate::race_windows;
 use crate::regions::{Regions, View};
 use crate::seccomp::succession;
@@ -272,6 +273,7 @@ fn install(
         regions,
         watched_pages: std::collections::BTreeSet::new(),
         being_written: Vec::new(),
+        queues: Queues::default(),
         checked: rustc_hash::FxHashMap::default(),
         lending: Lending::default(),
         persistence,

@@ -4,14 +4,18 @@
 mod beside;
 mod clone_request;
 mod code_writes;
+mod contents;
 mod execute;
 mod execute_arguments;
 mod files;
 mod fork;
 mod memory;
+mod moving;
 mod namespace;
 mod pointers;
 mod processes;
+mod protection;
+mod queues;
 mod sending;
 mod signals;
 mod start_child;
@@ -161,10 +165,10 @@ fn make(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome 
     match call.number as i64 {
         libc::SYS_mmap => Return(memory::map(process, call, thread.pc())),
         libc::SYS_munmap => Return(memory::unmap(process, call)),
-        libc::SYS_mprotect | libc::SYS_pkey_mprotect => Return(memory::protect(process, call)),
-        libc::SYS_mremap => Return(memory::remap(process, call)),
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect => Return(protection::protect(process, call)),
+        libc::SYS_mremap => Return(moving::remap(process, call)),
         libc::SYS_brk => Return(memory::set_break(process, call)),
-        SYS_MSEAL => Return(memory::seal(process, call)),
+        SYS_MSEAL => Return(protection::seal(process, call)),
         libc::SYS_shmat => Return(memory::attach(process, call)),
         libc::SYS_shmdt => Return(memory::detach(process, call)),
         libc::SYS_exit => threads::exit(thread, call),
@@ -225,18 +229,37 @@ fn make(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome 
             code_writes::file_written(process, call, result);
             Return(result)
         }
+        libc::SYS_fallocate
+        | libc::SYS_ftruncate
+        | libc::SYS_truncate
+        | libc::SYS_sendfile
+        | libc::SYS_copy_file_range
+        | libc::SYS_splice => {
+            let result = pass(process, call);
+            contents::file_written(process, call, result);
+            Return(result)
+        }
+        libc::SYS_madvise => Return(contents::advise(process, call)),
+        libc::SYS_process_madvise => Return(contents::advise_many(process, call)),
+        libc::SYS_remap_file_pages => Return(moving::remap_file(process, call)),
+        libc::SYS_io_uring_setup => Return(queues::set_up(process, call)),
+        libc::SYS_io_uring_enter => Return(queues::enter(process, call)),
+        libc::SYS_io_uring_register => Return(queues::register(process, call)),
+        libc::SYS_io_submit => Return(queues::submit(process, call)),
         libc::SYS_process_vm_writev => {
             let result = pass(process, call);
             code_writes::memory_copied(process, call, result);
             Return(result)
         }
         libc::SYS_openat2
+        | libc::SYS_creat
         | libc::SYS_pidfd_getfd
         | libc::SYS_recvmsg
-        | libc::SYS_recvmmsg
-        | libc::SYS_io_uring_setup => {
+        | libc::SYS_recvmmsg => {
             code_writes::note_descriptor(call);
-            Return(pass(process, call))
+            let result = pass(process, call);
+            contents::opened(process, call, result);
+            Return(result)
         }
         libc::SYS_userfaultfd => {
             code_pages::serve_later();

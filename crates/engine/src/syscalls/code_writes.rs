@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Call;
+use super::{Call, contents};
 use crate::code_pages;
 use crate::effects::{Completeness, planned_effects};
 use crate::guarded;
@@ -102,21 +102,40 @@ pub(super) fn note_descriptor(call: &Call) {
         number,
         libc::SYS_pidfd_getfd | libc::SYS_recvmsg | libc::SYS_recvmmsg | libc::SYS_io_uring_setup
     );
-    if from_elsewhere || path != 0 && may_be_memory(path) {
+    if from_elsewhere {
+        contents::descriptor_came();
+        // It may be that of a file system which this process serves.
+        code_pages::serve_later();
+    }
+    let path = if path == 0 {
+        None
+    } else {
+        guarded::read_string(path, LONGEST_PATH)
+    };
+    if from_elsewhere || path.as_deref().is_some_and(may_be_memory) {
         MEMORY_FILES.store(true, Ordering::Relaxed);
+    }
+    if path.as_deref().is_some_and(is_file_server) {
+        code_pages::serve_later();
     }
 }
 
+const LONGEST_PATH: usize = 4096;
+
+/// Whether a path is that of the device by which a process serves a file system (FUSE).
+fn is_file_server(path: &[u8]) -> bool {
+    path.starts_with(b"/dev/") && (path.ends_with(b"fuse") || path.ends_with(b"cuse"))
+}
+
 /// Whether a path can lead to `/proc/PID/mem`: by its name, or by a link in `/proc/self/fd`.
-fn may_be_memory(path: u64) -> bool {
-    const LONGEST: usize = 4096;
-    let text = guarded::read_string(path, LONGEST).unwrap_or_default();
-    text.ends_with(b"mem") || text.windows(4).any(|part| part == b"/fd/")
+fn may_be_memory(path: &[u8]) -> bool {
+    path.ends_with(b"mem") || path.windows(4).any(|part| part == b"/fd/")
 }
 
 /// A call that writes to a file is over. Where the file is this process's memory, translations
 /// of what it holds are stale.
 pub(super) fn file_written(process: &Process, call: &Call, result: i64) {
+    contents::file_written(process, call, result);
     if let Some(range) = memory_written(call, result) {
         forget(process, range);
     }
@@ -159,10 +178,7 @@ pub(super) fn memory_copied(process: &Process, call: &Call, result: i64) {
 
 /// The kernel has written code whatever its protection.
 fn forget(process: &Process, range: Range<u64>) {
-    let mut code = process.code();
-    code_pages::release(&mut code, range.clone());
-    code.cache.invalidate(range.clone());
-    code.regions.forget_version(range);
+    code_pages::contents_changed(&mut process.code(), range);
 }
 
 fn is_own(process: u64) -> bool {

@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 
-use super::{Call, pass};
+use super::{Call, contents, pass};
 use crate::file_identity::FileIdentity;
 use crate::guarded;
 use crate::lending;
@@ -30,6 +30,7 @@ pub(super) fn make_memory(process: &Process, call: &Call) -> i64 {
     let result = pass(process, call);
     if let Some(file) = i32::try_from(result).ok().and_then(FileIdentity::open) {
         process.code().lending.made(file.object);
+        contents::descriptor_came();
     }
     result
 }
@@ -146,7 +147,9 @@ pub(super) fn by_path(process: &Process, call: &Call) -> i64 {
     let place = usize::from(by_directory);
     super::code_writes::note_descriptor(call);
     if !names_own_executable(call.arguments[place]) {
-        return pass(process, call);
+        let result = pass(process, call);
+        contents::opened(process, call, result);
+        return result;
     }
     let executable = process.executable.as_os_str().as_bytes();
     let link = matches!(

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::Call;
+use super::{Call, contents, queues};
 use crate::code_pages;
 use crate::collisions;
 use crate::file_identity::FileIdentity;
@@ -17,7 +17,7 @@ use crate::regions::{Object, View};
 use crate::reserved;
 use unspool_events::Order;
 
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 /// The largest mapping that is steered below 2 GiB.
 const LARGEST_CODE: u64 = 400 << 20;
 /// The largest reservation that is steered there though no dynamic loader makes it.
@@ -34,7 +34,7 @@ pub(crate) fn whole_pages(address: u64, size: u64) -> Range<u64> {
 }
 
 /// Whether a range meets what the engine has reserved, or the program's vDSO.
-fn meets_engine(range: &Range<u64>) -> bool {
+pub(super) fn meets_engine(range: &Range<u64>) -> bool {
     range.start < layout::cache() && layout::vdso() < range.end || reserved::meets(range)
 }
 
@@ -43,7 +43,7 @@ fn is_line_atomic(process: &Process) -> bool {
     trace.is_some_and(|trace| trace.order() == Order::LineAtomic)
 }
 
-fn kernel(process: &Process, number: i64, arguments: [u64; 6]) -> i64 {
+pub(super) fn kernel(process: &Process, number: i64, arguments: [u64; 6]) -> i64 {
     // SAFETY: the ranges were checked not to meet the engine's.
     unsafe { process.gates.call_kernel(number as u64, &arguments) }
 }
@@ -54,7 +54,7 @@ fn own(number: i64, arguments: [u64; 6]) -> i64 {
     unsafe { super::own_call(number, arguments) }
 }
 
-fn succeeded(result: i64) -> bool {
+pub(super) fn succeeded(result: i64) -> bool {
     !(-4095..0).contains(&result)
 }
 
@@ -62,6 +62,16 @@ fn succeeded(result: i64) -> bool {
 pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
     let [address, size, protection, flags, file, offset] = call.arguments;
     let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u64 != 0;
+    let anonymous = flags & libc::MAP_ANONYMOUS as u64 != 0;
+    let executable = protection & libc::PROT_EXEC as u64 != 0;
+    let file = Some(file as i32).filter(|_| !anonymous);
+    // A thread of the program's may have to answer these questions: nothing is locked yet.
+    let identity = file.and_then(FileIdentity::open);
+    let reliable = file.filter(|_| executable).and_then(FileIdentity::reliable);
+    let whole_size = mapped_size(size, flags, file);
+    if let (Some(file), Some(identity), true) = (file, identity, executable) {
+        contents::mapped_as_code(file, identity.object);
+    }
     let mut code = process.code();
     let wanted = whole_pages(address, size);
     if fixed && meets_engine(&wanted) {
@@ -106,31 +116,28 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
     let result = kernel(
         process,
         libc::SYS_mmap,
-        [hint, size, protection, flags, file, offset],
+        [hint, size, protection, flags, call.arguments[4], offset],
     );
     let result = match result == -i64::from(libc::ENOMEM) && !fixed {
         true => map_low(process, &code, call).unwrap_or(result),
         false => result,
     };
     if succeeded(result) {
-        let range = whole_pages(result as u64, size);
-        code_pages::forget(&mut code, range.clone());
+        let range = whole_pages(result as u64, whole_size);
+        unmapped(&mut code, range.clone());
         let private = flags & libc::MAP_PRIVATE as u64 != 0;
-        let anonymous = flags & libc::MAP_ANONYMOUS as u64 != 0;
-        let identity = match anonymous {
-            true => None,
-            false => FileIdentity::open(file as i32),
-        };
         let view = match identity {
             Some(file) => Some(file_view(&mut code, &file, offset, !private)),
             None => (anonymous && !private).then(|| new_shared_memory(&mut code)),
         };
         code.regions.insert(range.clone(), protection as i32, view);
-        if private
-            && protection & libc::PROT_EXEC as u64 != 0
+        if let (Some(file), false) = (file, private)
+            && queues::may_be_ring(&code, offset)
+        {
+            queues::mapped(&mut code, file, offset, range.start);
+        }
+        if let (Some(file), true) = (reliable, private)
             && code.persistence.is_some()
-            && !anonymous
-            && let Some(file) = FileIdentity::reliable(file as i32)
         {
             code.regions.set_version(range.start, file.version);
             persist::wake(&mut code);
@@ -140,8 +147,36 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
     result
 }
 
+/// How many bytes the kernel maps: whole huge pages, where it maps these.
+fn mapped_size(size: u64, flags: u64, file: Option<i32>) -> u64 {
+    const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
+    const SIZE_SHIFT: u32 = 26;
+    const SIZE_MASK: u64 = 0x3f;
+    const USUAL: u64 = 2 << 20;
+    let Some(file) = file else {
+        let chosen = flags >> SIZE_SHIFT & SIZE_MASK;
+        let unit = if chosen == 0 { USUAL } else { 1 << chosen };
+        let is_huge = flags & libc::MAP_HUGETLB as u64 != 0;
+        return if is_huge {
+            size.checked_next_multiple_of(unit).unwrap_or(size)
+        } else {
+            size
+        };
+    };
+    // SAFETY: all fields are integers.
+    let mut system: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: there is room for the answer.
+    let known = unsafe { libc::fstatfs(file, &raw mut system) } == 0;
+    match known && system.f_type == HUGETLBFS_MAGIC {
+        true => size
+            .checked_next_multiple_of(system.f_bsize as u64)
+            .unwrap_or(size),
+        false => size,
+    }
+}
+
 /// A range is mapped or protected as it was not before.
-fn changed(code: &mut Code, range: Range<u64>) {
+pub(super) fn changed(code: &mut Code, range: Range<u64>) {
     code_pages::writers_changed(code, range.clone());
     collisions::notice(code, range);
 }
@@ -266,77 +301,15 @@ pub(super) fn unmap(process: &Process, call: &Call) -> i64 {
     result
 }
 
-fn gone(code: &mut Code, range: Range<u64>) {
-    code_pages::forget(code, range.clone());
+/// Nothing is left of what was mapped in a range.
+pub(super) fn unmapped(code: &mut Code, range: Range<u64>) {
+    code.queues.unmapped(&range);
+    code_pages::forget(code, range);
+}
+
+pub(super) fn gone(code: &mut Code, range: Range<u64>) {
+    unmapped(code, range.clone());
     code.regions.remove(range);
-}
-
-/// `mprotect` and `pkey_mprotect`.
-pub(super) fn protect(process: &Process, call: &Call) -> i64 {
-    let [address, size, protection, ..] = call.arguments;
-    let mut range = whole_pages(address, size);
-    if meets_engine(&range) {
-        return -i64::from(libc::ENOMEM);
-    }
-    let mut code = process.code();
-    if protection & libc::PROT_GROWSDOWN as u64 != 0
-        && let Some((start, _)) = code.regions.find(range.start)
-    {
-        range.start = start;
-        // The kernel goes down as far as pages are alike: those that are watched are not.
-        code_pages::release(&mut code, range.clone());
-    }
-    code.lending.keeps();
-    let result = kernel(process, call.number as i64, call.arguments);
-    if succeeded(result) {
-        let protection = protection as i32 & !libc::PROT_GROWSDOWN;
-        code_pages::forget(&mut code, range.clone());
-        code.regions.protect(range.clone(), protection);
-        changed(&mut code, range);
-    }
-    result
-}
-
-/// `mseal`: from now on no protection of these pages can be changed. Those that are watched
-/// become what the program made them; see [`code_pages::watch`] for what is run there later.
-pub(super) fn seal(process: &Process, call: &Call) -> i64 {
-    let [address, size, ..] = call.arguments;
-    let mut code = process.code();
-    code_pages::release(&mut code, whole_pages(address, size));
-    kernel(process, call.number as i64, call.arguments)
-}
-
-/// `mremap`.
-pub(super) fn remap(process: &Process, call: &Call) -> i64 {
-    let [old, old_size, new_size, flags, new, _] = call.arguments;
-    let fixed = flags & libc::MREMAP_FIXED as u64 != 0;
-    if meets_engine(&whole_pages(old, old_size))
-        || fixed && meets_engine(&whole_pages(new, new_size))
-    {
-        return -i64::from(libc::EFAULT);
-    }
-    let mut code = process.code();
-    code.lending.keeps();
-    let known = code.regions.find(old);
-    code_pages::release(&mut code, whole_pages(old, old_size.max(1)));
-    let result = kernel(process, libc::SYS_mremap, call.arguments);
-    if succeeded(result) {
-        let keep_old = flags & libc::MREMAP_DONTUNMAP as u64 != 0 || old_size == 0;
-        if !keep_old {
-            gone(&mut code, whole_pages(old, old_size));
-        }
-        let range = whole_pages(result as u64, new_size);
-        code_pages::forget(&mut code, range.clone());
-        if let Some((start, region)) = known {
-            let view = region.view.map(|view| View {
-                offset: view.offset + (old - start),
-                ..view
-            });
-            code.regions.insert(range.clone(), region.protection, view);
-            changed(&mut code, range);
-        }
-    }
-    result
 }
 
 /// `brk`. The kernel's own break belongs to the engine's heap.
