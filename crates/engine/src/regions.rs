@@ -219,6 +219,43 @@ impl Regions {
         !self.code_of(object).is_empty()
     }
 
+    /// Mappings of which the program has some memory at another address too, and may write it at
+    /// one of them; with what they show.
+    #[must_use]
+    pub fn aliased(&self) -> Vec<(Range<u64>, View)> {
+        if self.written.is_empty() {
+            return Vec::new();
+        }
+        let mut shown: Vec<(View, Range<u64>)> = self
+            .by_start
+            .iter()
+            .filter_map(|(&start, region)| Some((region.view?, start..region.end)))
+            .filter(|(view, _)| self.written.contains(&view.object))
+            .collect();
+        shown.sort_by_key(|(view, _)| (view.object, view.offset));
+        let end = |(view, range): &(View, Range<u64>)| view.offset + (range.end - range.start);
+        let mut reached = None;
+        let mut aliased = Vec::new();
+        for (place, one) in shown.iter().enumerate() {
+            let (view, range) = one;
+            let meets_earlier = reached
+                .is_some_and(|(object, reached)| object == view.object && view.offset < reached);
+            let meets_later = shown
+                .get(place + 1)
+                .is_some_and(|(next, _)| next.object == view.object && next.offset < end(one));
+            if meets_earlier || meets_later {
+                aliased.push((range.clone(), *view));
+            }
+            reached = match reached {
+                Some((object, reached)) if object == view.object => {
+                    Some((object, end(one).max(reached)))
+                }
+                _ => Some((view.object, end(one))),
+            };
+        }
+        aliased
+    }
+
     /// Whether what is mapped in a range changes only by system calls: no mapping of this or
     /// another process can write it.
     #[must_use]
@@ -445,6 +482,35 @@ mod tests {
         assert_eq!(found(0x8_3000..0x8_4000), [(0x1_1000, 0x1_2000)]);
         assert!(!regions.is_stable(0x1_1800..0x1_1900));
         assert!(regions.is_stable(0x1_3000..0x1_5000));
+    }
+
+    #[test]
+    fn aliases_are_mappings_of_the_same_bytes_of_which_one_is_written() {
+        let view = |inode, offset| {
+            Some(View {
+                object: Object { device: 1, inode },
+                offset,
+                shared: true,
+            })
+        };
+        let read = libc::PROT_READ;
+        let mut regions = Regions::default();
+        regions.insert(0x1_0000..0x1_a000, read, view(1, 0));
+        regions.insert(0x2_0000..0x2_1000, read, view(1, 0x1000));
+        regions.insert(0x3_0000..0x3_1000, read, view(1, 0x5000));
+        regions.insert(0x4_0000..0x4_1000, read, view(1, 0xa000));
+        regions.insert(0x5_0000..0x5_1000, read, view(2, 0));
+        let starts = |regions: &Regions| -> Vec<u64> {
+            let aliased = regions.aliased();
+            aliased.iter().map(|(range, _)| range.start).collect()
+        };
+        assert!(starts(&regions).is_empty());
+        regions.protect(0x3_0000..0x3_1000, read | libc::PROT_WRITE);
+        assert_eq!(starts(&regions), [0x1_0000, 0x2_0000, 0x3_0000]);
+        regions.remove(0x1_0000..0x1_6000);
+        assert!(starts(&regions).is_empty());
+        regions.insert(0x6_0000..0x6_1000, libc::PROT_WRITE, view(2, 0xfff));
+        assert_eq!(starts(&regions), [0x5_0000, 0x6_0000]);
     }
 
     #[test]

@@ -295,6 +295,9 @@ pub(crate) fn system_call_exit(thread: &mut Thread, call: &Call, result: i64) {
         return;
     }
     let Some(tracer) = tracer() else { return };
+    if changes_mappings(call) {
+        tracer.follow_mappings();
+    }
     tracer.leave_safe(thread);
     let Some((tracer, trace)) = of(thread) else {
         return;
@@ -377,6 +380,21 @@ fn futex(call: &Call) -> Option<SyncOperation> {
         | libc::FUTEX_UNLOCK_PI => Some(SyncOperation::FutexWake),
         _ => None,
     }
+}
+
+/// Whether memory may be at other addresses behind a system call than before.
+fn changes_mappings(call: &Call) -> bool {
+    matches!(
+        call.number as i64,
+        libc::SYS_mmap
+            | libc::SYS_munmap
+            | libc::SYS_mremap
+            | libc::SYS_mprotect
+            | libc::SYS_pkey_mprotect
+            | libc::SYS_shmat
+            | libc::SYS_shmdt
+            | libc::SYS_remap_file_pages
+    )
 }
 
 /// Ranges whose contents a system call replaced that is about memory, or about the file that is

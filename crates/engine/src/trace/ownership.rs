@@ -18,9 +18,12 @@
 //! A thread that waits is itself safe, so there is no deadlock; if lines were taken from it
 //! meanwhile, it leaves its superblock and checks everything anew.
 //!
+//! Memory that is mapped more than once has one owner for each line all the same: see [`aliases`].
+//!
 //! Nothing of this runs out: see [`indexes`] for threads and [`barrier`] for epochs.
 
 mod acquire;
+mod aliases;
 mod barrier;
 mod brief;
 mod clock;
@@ -36,6 +39,7 @@ pub(crate) use self::words::{OwnerFault, owner_fault};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 pub(super) use self::acquire::Run;
+use self::aliases::Aliases;
 use self::barrier::Barrier;
 pub(crate) use self::brief::acquire_lines;
 pub(crate) use self::clock::TIME_PER_BYTE;
@@ -64,6 +68,8 @@ pub(super) const MOST_EPOCHS: u32 = SHARED - 2;
 /// More places where owners are checked than the code cache has room for.
 const MOST_SITES: u64 = layout::CACHE_SIZE / 2 / 64;
 const ADDRESS_BITS: u32 = 47;
+/// The most owner words where lines share them.
+const MOST_HASHED_WORDS: u64 = 1 << 24;
 const SAFE: u64 = 1;
 pub(crate) const EPOCH: u64 = 2;
 /// The bit of the poll slot that asks for more than an answer.
@@ -110,6 +116,7 @@ pub(super) struct Ownership {
     /// Not less than the time of any transition to read-shared.
     shared_clock: AtomicU64,
     histories: Histories,
+    aliases: Aliases,
     /// Address of the array of [`CheckSite`].
     sites: u64,
     /// How many there are. Changes under the lock of the cache.
@@ -119,7 +126,6 @@ pub(super) struct Ownership {
 impl Ownership {
     pub(super) fn reserve(plan: &TracePlan, ceilings: &Ceilings) -> std::io::Result<Ownership> {
         const HASHED_WORDS: u64 = 1 << 20;
-        const MOST_HASHED_WORDS: u64 = 1 << 24;
         const SMALLEST_DIRECT: u32 = 64;
         let shift = plan.granule.trailing_zeros() as u8;
         let hashed = plan.locks != 0 || plan.granule < SMALLEST_DIRECT;
@@ -142,8 +148,8 @@ impl Ownership {
                 vec![below, start..end]
             })?;
             most_threads = ceilings.threads;
-            threads = map_anywhere(MOST_THREADS * size_of::<Public>() as u64)?;
-            sites = map_anywhere(MOST_SITES * size_of::<CheckSite>() as u64)?;
+            threads = map_anywhere(MOST_THREADS * size_of::<Public>() as u64, ACCESSIBLE)?;
+            sites = map_anywhere(MOST_SITES * size_of::<CheckSite>() as u64, ACCESSIBLE)?;
         }
         Ok(Ownership {
             layout: LineLayout {
@@ -158,6 +164,7 @@ impl Ownership {
             barrier: Barrier::default(),
             shared_clock: AtomicU64::new(0),
             histories: Histories::new(),
+            aliases: Aliases::reserve(threads != 0)?,
             sites,
             site_count: AtomicU32::new(0),
         })
@@ -233,13 +240,15 @@ impl Ownership {
     }
 }
 
-fn map_anywhere(size: u64) -> std::io::Result<u64> {
+const ACCESSIBLE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+fn map_anywhere(size: u64, protection: i32) -> std::io::Result<u64> {
     // SAFETY: a new private mapping.
     let mapped = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
             size as usize,
-            libc::PROT_READ | libc::PROT_WRITE,
+            protection,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
             -1,
             0,

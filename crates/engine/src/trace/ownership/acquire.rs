@@ -51,6 +51,8 @@ pub(super) struct Acquisition<'a> {
     pub(super) lost: bool,
     /// Whether an address has no owner word: the access will fault.
     pub(super) nowhere: bool,
+    /// Whether the owner of a line is elsewhere, so that a check will never find the thread there.
+    pub(super) elsewhere: bool,
 }
 
 impl<'a> Acquisition<'a> {
@@ -66,6 +68,7 @@ impl<'a> Acquisition<'a> {
             least: 0,
             lost: false,
             nowhere: false,
+            elsewhere: false,
         }
     }
 
@@ -95,6 +98,9 @@ impl<'a> Acquisition<'a> {
             let word = ownership.word(line).load(Ordering::SeqCst);
             if word == me {
                 return;
+            } else if let Some(home) = ownership.aliases.home(ownership.layout, line, word) {
+                self.elsewhere = true;
+                return self.acquire(home, write);
             } else if word == 0 {
                 if self.swap(line, word, me) {
                     return;

@@ -3,7 +3,8 @@
 //! Epochs of read-shared lines can only be counted so far. Before they are at their end, all
 //! threads leave the code cache, and each one's time goes on behind whatever any of them has
 //! recorded so far: the first access to a line comes later than all accesses before the moment,
-//! whoever makes it. So all owner words can begin anew, and epochs as well.
+//! whoever makes it. So all owner words can begin anew, and epochs as well; or the lines of some
+//! memory get their owners elsewhere.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -23,6 +24,8 @@ pub(super) struct Barrier {
     wanted: AtomicBool,
     /// How many there were.
     passed: AtomicU64,
+    /// How many of them began the epochs anew.
+    anew: AtomicU64,
     /// The time of the last one, which nothing before it exceeds.
     time: AtomicU64,
     /// Threads that take lines outside the cache.
@@ -41,6 +44,7 @@ impl Barrier {
     pub(super) fn forget(&self) {
         self.wanted.store(false, Ordering::SeqCst);
         self.passed.store(0, Ordering::SeqCst);
+        self.anew.store(0, Ordering::SeqCst);
         self.taking.store(0, Ordering::SeqCst);
         self.closed.store(false, Ordering::SeqCst);
     }
@@ -49,7 +53,7 @@ impl Barrier {
 impl Tracer {
     /// How often epochs began anew.
     pub(in crate::trace) fn epochs_begun_anew(&self) -> u64 {
-        self.ownership.barrier.passed.load(Ordering::SeqCst)
+        self.ownership.barrier.anew.load(Ordering::SeqCst)
     }
 
     /// Whether the code cache is to be emptied, because all threads have to meet.
@@ -65,19 +69,35 @@ impl Tracer {
         }
         // Who takes lines may want some of this thread's.
         self.enter_safe(thread);
-        barrier.closed.store(true, Ordering::SeqCst);
+        self.have_in_common(|| {
+            if !words::forget() {
+                return false;
+            }
+            self.ownership.aliases.mark_again(&self.ownership);
+            self.ownership.epoch.store(0, Ordering::SeqCst);
+            barrier.anew.fetch_add(1, Ordering::SeqCst);
+            true
+        });
+        self.leave_safe(thread);
+    }
+
+    /// All threads are outside the cache, and stay there; this one is safe. Changes who owns what
+    /// while nobody takes lines. If it does (true), all have the moment in common.
+    pub(super) fn have_in_common(&self, change: impl FnOnce() -> bool) {
+        let barrier = &self.ownership.barrier;
+        while barrier.closed.swap(true, Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
         while barrier.taking.load(Ordering::SeqCst) != 0 {
             std::thread::yield_now();
         }
-        if words::forget() {
+        if change() {
             let time = self.ownership.latest_time().saturating_add(OUTSIDE);
             barrier.time.store(time, Ordering::SeqCst);
             self.ownership.shared_clock.store(time, Ordering::SeqCst);
-            self.ownership.epoch.store(0, Ordering::SeqCst);
             barrier.passed.fetch_add(1, Ordering::SeqCst);
         }
         barrier.closed.store(false, Ordering::SeqCst);
-        self.leave_safe(thread);
     }
 
     /// The thread goes on behind the last moment that all have had in common.

@@ -63,6 +63,7 @@ pub(crate) extern "C" fn acquire_lines() -> Continuation {
         least,
         lost,
         nowhere,
+        elsewhere,
         ..
     } = acquisition;
     if least > trace.reached {
@@ -81,7 +82,7 @@ pub(crate) extern "C" fn acquire_lines() -> Continuation {
         return leave;
     }
     Continuation {
-        target: site.start,
+        target: if elsewhere { site.passed } else { site.start },
         ..leave
     }
 }

@@ -47,6 +47,7 @@ pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit)
         least,
         lost,
         nowhere,
+        elsewhere,
         ..
     } = acquisition;
     if lost {
@@ -66,7 +67,11 @@ pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit)
         thread.set_register(register, start);
         trace.pass_stamp(start, least);
     }
-    Some(if nowhere { site.passed } else { resume })
+    Some(if nowhere || elsewhere {
+        site.passed
+    } else {
+        resume
+    })
 }
 
 /// Before the engine writes program memory on the kernel's behalf: takes the lines, so that

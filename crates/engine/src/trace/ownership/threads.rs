@@ -118,6 +118,7 @@ impl Tracer {
         }
         // Where the words stay, the lines of threads that are gone can be taken from them.
         if words::forget() {
+            ownership.aliases.mark_again(ownership);
             for index in ownership.indexes.used() {
                 let public = ownership.public(index);
                 public.clock.store(0, Ordering::SeqCst);
