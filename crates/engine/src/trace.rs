@@ -9,6 +9,7 @@ mod ceilings;
 mod destination;
 mod functions;
 mod hooks;
+mod modules;
 mod ownership;
 mod shared_memory;
 mod skew;
@@ -78,7 +79,7 @@ pub struct Tracer {
     value_services: Mutex<Vec<values::ValueService>>,
     tickets: Tickets,
     functions: functions::Functions,
-    modules: Mutex<u32>,
+    modules: Mutex<modules::Modules>,
     /// Whether a region of interest is active.
     in_region: AtomicBool,
     ownership: ownership::Ownership,
@@ -212,7 +213,7 @@ impl Tracer {
             value_services: Mutex::new(Vec::new()),
             tickets: Tickets::reserve().map_err(StartError::Reserve)?,
             functions: functions::Functions::new(&plan.functions),
-            modules: Mutex::new(0),
+            modules: Mutex::default(),
             in_region: AtomicBool::new(false),
             ownership,
             meter: Mutex::new(Meter::start()),
@@ -224,14 +225,10 @@ impl Tracer {
             torn: TornPlaces::default(),
         };
         for segment in &loaded.segments {
-            if let Some(file) = &segment.file {
-                tracer.module_mapped(
-                    file,
-                    segment.address,
-                    segment.offset,
-                    segment.size,
-                    segment.protection,
-                );
+            if let Some(file) = &segment.file
+                && segment.protection & libc::PROT_EXEC != 0
+            {
+                tracer.module_mapped(file, segment.address, segment.offset, segment.size);
             }
         }
         Ok(Some(tracer))
@@ -322,36 +319,6 @@ impl Tracer {
         use_it(&self.fragments.lock()[trace as usize - 1])
     }
 
-    /// A file was mapped: its module is recorded once, when its code is.
-    pub(crate) fn module_mapped(
-        &self,
-        path: &Path,
-        address: u64,
-        offset: u64,
-        size: u64,
-        protection: i32,
-    ) {
-        if protection & libc::PROT_EXEC == 0 {
-            return;
-        }
-        let Ok(module) = unspool_binary::Module::open(path) else {
-            return;
-        };
-        let writer = self.writer.lock().clone();
-        {
-            let mut modules = self.modules.lock();
-            writer.define_module(&unspool_events::Module {
-                id: unspool_events::ModuleId(*modules),
-                path: path.as_os_str().as_bytes().to_vec(),
-                base: address.wrapping_sub(offset),
-                size: size + offset,
-                build_id: module.build_id().unwrap_or_default().to_vec(),
-            });
-            *modules += 1;
-        }
-        self.functions.find_in(&module, address, offset, &writer);
-    }
-
     /// Replaces the file, in a forked child.
     fn start_child(&self) {
         // The parent may have used up all descriptors.
@@ -371,7 +338,7 @@ impl Tracer {
         self.generation.store(0, Ordering::SeqCst);
         self.fragments.lock().clear();
         self.value_services.lock().clear();
-        *self.modules.lock() = 0;
+        self.modules.lock().forget();
         *self.meter.lock() = Meter::start();
         self.buffer_bytes.store(0, Ordering::Relaxed);
         self.most_buffer_bytes.store(0, Ordering::Relaxed);
@@ -381,7 +348,7 @@ impl Tracer {
         std::mem::forget(parents);
         self.file.store(file, Ordering::Relaxed);
         for (path, address, offset, size) in mapped_code() {
-            self.module_mapped(&path, address, offset, size, libc::PROT_EXEC);
+            self.module_mapped(&path, address, offset, size);
         }
     }
 }

@@ -17,6 +17,7 @@ mod guest_programs;
 mod instructions;
 mod long_runs;
 mod memory_limits;
+mod modules;
 mod new_tool;
 mod observer;
 mod order;
@@ -55,6 +56,7 @@ fn main() {
     trials.extend(code_cache::trials());
     trials.extend(other_orders::trials());
     trials.extend(memory_limits::trials());
+    trials.extend(modules::trials());
     trials.extend(own_failures::trials());
     trials.extend(persistent_cache::trials());
     trials.extend(seccomp::trials());

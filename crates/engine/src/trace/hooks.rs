@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use unspool_events::{Event, SyncOperation, ThreadId};
 
 use super::thread_trace::{Buffer, ThreadTrace};
-use super::{Reached, Tracer, shared_memory, summary, values};
+use super::{Reached, Tracer, modules, shared_memory, summary, values};
 use crate::cache::Exit;
 use crate::effects::{Completeness, memory_effects};
 use crate::emit::gpr;
@@ -72,6 +72,7 @@ pub(crate) fn thread_starts(thread: &mut Thread, birth: Option<Birth>) {
         let address = unsafe { (*thread.slots).program_fs };
         event(thread, &Event::ThreadPointer { address });
     }
+    modules::tell(tracer, thread);
 }
 
 /// The thread has run its last instruction.
@@ -362,7 +363,9 @@ pub(crate) fn system_call_exit(thread: &mut Thread, call: &Call, result: i64) {
         },
     );
     trace.set_recording(tracer.should_record(trace.registered));
-    mapped_file(tracer, call, result);
+    if changes_mappings(call) {
+        modules::follow(tracer, thread, call, result);
+    }
 }
 
 fn futex(call: &Call) -> Option<SyncOperation> {
@@ -413,20 +416,6 @@ fn replaced_memory(call: &Call, result: i64) -> Vec<(u64, u64)> {
             let part = |range: std::ops::Range<u64>| (range.start, range.end - range.start);
             written.map(part).into_iter().collect()
         }
-    }
-}
-
-/// Code that was mapped from a file is a module.
-fn mapped_file(tracer: &Tracer, call: &Call, result: i64) {
-    let [_, size, protection, flags, file, offset] = call.arguments;
-    let mapped = call.number as i64 == libc::SYS_mmap && result > 0;
-    let executable = protection & libc::PROT_EXEC as u64 != 0;
-    if mapped
-        && executable
-        && flags & libc::MAP_ANONYMOUS as u64 == 0
-        && let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{}", file as i32))
-    {
-        tracer.module_mapped(&path, result as u64, offset, size, protection as i32);
     }
 }
 

@@ -130,8 +130,7 @@ impl Aliases {
             let mut end = start;
             let shown = regions.within(start..mark.end).filter(|(range, region)| {
                 region.view.is_some_and(|view| {
-                    view.object == mark.object
-                        && view.offset == mark.offset + (range.start - start)
+                    view.object == mark.object && view.offset == mark.offset + (range.start - start)
                 })
             });
             for (kept, _) in shown {
