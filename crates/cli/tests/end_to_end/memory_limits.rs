@@ -222,15 +222,16 @@ fn killed(scratch: &Scratch, way: Way) -> Result<(), Verdict> {
     }
 }
 
-/// Less than Unspool itself needs: it ends at once.
+/// Hardly more than the program needs natively, which leaves nothing for Unspool: it ends at once.
 fn hardly_any(scratch: &Scratch, way: Way) -> Result<(), Verdict> {
     let group = Group::new()?;
-    group.set_limit(4 * MEBIBYTE)?;
     let command = fills(1)?;
     run_well(
         scratch,
         &group.holding(scratch, &natively(scratch, &command)),
     )?;
+    let native = group.peak()?;
+    group.set_limit(native + native / 8)?;
     ends(
         scratch,
         &group.holding(scratch, &way(scratch, &command)),
