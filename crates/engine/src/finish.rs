@@ -126,6 +126,7 @@ pub fn is_stop_request(info: &[u64; 16]) -> bool {
 pub fn end_process(thread: &mut Thread, status: i32) -> ! {
     crate::debug::before_ending(thread);
     conclude(thread, Ending::Death);
+    let status = crate::trace::final_status(Process::get(), status);
     crate::debug::ended(thread, crate::debug::Reason::Exited(status));
     // SAFETY: ends the process; nothing of the engine's needs a destructor.
     unsafe {

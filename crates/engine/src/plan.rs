@@ -82,6 +82,8 @@ pub struct TracePlan {
     pub verify: bool,
     /// Whether this process was forked or executed by an observed one.
     pub child: bool,
+    /// End with [`crate::finish::ENGINE_FAILURE`] where not everything was recorded.
+    pub strict: bool,
     /// Say at the end what was recorded.
     pub summary: bool,
     /// Show a progress line.
@@ -105,6 +107,7 @@ impl Default for TracePlan {
             failed_cas: false,
             verify: false,
             child: false,
+            strict: false,
             summary: true,
             progress: false,
             measure_slowdown: false,
@@ -186,7 +189,8 @@ impl Plan {
                 | u32::from(trace.failed_cas) << 2
                 | u32::from(trace.verify) << 3
                 | u32::from(trace.summary) << 4
-                | u32::from(trace.progress) << 5;
+                | u32::from(trace.progress) << 5
+                | u32::from(trace.strict) << 6;
             fields.push(vec![b'0' + u8::from(output.is_some())]);
             fields.push(output.unwrap_or_default());
             let numbers = [
@@ -266,6 +270,7 @@ impl Plan {
             child: true,
             summary: flags & 16 != 0,
             progress: flags & 32 != 0,
+            strict: flags & 64 != 0,
             measure_slowdown: false,
         };
         Some(Plan {

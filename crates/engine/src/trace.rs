@@ -58,6 +58,7 @@ pub(crate) use ownership::{
     ASKED_TO_SHOW, EPOCH, OwnerFault, Public, TIME_PER_BYTE, acquire_lines, owner_fault,
 };
 pub(crate) use skew::rest;
+pub(crate) use summary::final_status;
 pub use thread_trace::ThreadTrace;
 
 /// The trace of a process.
@@ -91,6 +92,8 @@ pub struct Tracer {
     /// Their greatest number so far.
     most_buffer_bytes: AtomicU64,
     progress: summary::Progress,
+    /// Whether not everything was recorded.
+    is_short: AtomicBool,
     skew: skew::Skew,
     torn: TornPlaces,
 }
@@ -221,6 +224,7 @@ impl Tracer {
             buffer_bytes: AtomicU64::new(0),
             most_buffer_bytes: AtomicU64::new(0),
             progress: summary::Progress::default(),
+            is_short: AtomicBool::new(false),
             skew: skew::Skew::new(plan),
             torn: TornPlaces::default(),
         };

@@ -34,6 +34,7 @@ mod json;
 mod merge_text;
 mod names;
 mod parquet_tables;
+mod pending_file;
 mod tsv;
 
 pub use csv::CsvExporter;
@@ -43,4 +44,5 @@ pub use json::{JsonExporter, SCHEMA_VERSION as JSON_SCHEMA_VERSION};
 pub use merge_text::{TextMergeSummary, merge_text};
 pub use names::Names;
 pub use parquet_tables::{ParquetExporter, ParquetPaths};
+pub use pending_file::PendingFile;
 pub use tsv::{TsvExporter, TsvOptions};

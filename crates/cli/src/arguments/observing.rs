@@ -119,6 +119,10 @@ pub(crate) struct TraceArguments {
     #[arg(long)]
     pub(crate) measure_slowdown: bool,
 
+    /// End with status 125 if not everything was recorded, for want of room on the disk or else
+    #[arg(long)]
+    pub(crate) strict: bool,
+
     /// Record the values of all accesses too, so that `unspool verify` can check the order
     #[arg(long)]
     pub(crate) verify: bool,

@@ -1,8 +1,11 @@
 //! `unspool export`
 
+use std::fs::File;
+
 use unspool_events::{Problem, Sink, Trace};
 use unspool_report::{
-    CsvExporter, JsonExporter, Names, ParquetExporter, ParquetPaths, TsvExporter, TsvOptions,
+    CsvExporter, ExportError, JsonExporter, Names, ParquetExporter, ParquetPaths, TsvExporter,
+    TsvOptions,
 };
 
 use super::opened;
@@ -19,25 +22,23 @@ pub(crate) fn export(plan: &ExportPlan) -> Result<u8, Failure> {
                 times: *times,
                 ..TsvOptions::of_trace(trace.header())
             };
-            let mut exporter = TsvExporter::new(plan.destination.open()?, names, options);
-            let problems = deliver(&trace, plan.ordered, &mut exporter);
-            exporter.finish()?;
-            problems
+            to_text(plan, |output| {
+                let mut exporter = TsvExporter::new(output, names, options);
+                let problems = deliver(&trace, plan.ordered, &mut exporter);
+                exporter.finish().map(|()| problems)
+            })?
         }
-        ExportFormat::Csv => {
-            let mut exporter = CsvExporter::new(plan.destination.open()?, names);
+        ExportFormat::Csv => to_text(plan, |output| {
+            let mut exporter = CsvExporter::new(output, names);
             let problems = deliver(&trace, plan.ordered, &mut exporter);
-            exporter.finish()?;
-            problems
-        }
-        ExportFormat::Json => {
-            let output = plan.destination.open()?;
+            exporter.finish().map(|()| problems)
+        })?,
+        ExportFormat::Json => to_text(plan, |output| {
             let (header, modules, functions) = (trace.header(), trace.modules(), trace.functions());
             let mut exporter = JsonExporter::new(output, names, header, modules, functions);
             let problems = deliver(&trace, plan.ordered, &mut exporter);
-            exporter.finish()?;
-            problems
-        }
+            exporter.finish().map(|()| problems)
+        })?,
         ExportFormat::Parquet { prefix } => {
             let mut exporter = ParquetExporter::create(&ParquetPaths::with_prefix(prefix), names)?;
             let problems = deliver(&trace, plan.ordered, &mut exporter);
@@ -47,6 +48,17 @@ pub(crate) fn export(plan: &ExportPlan) -> Result<u8, Failure> {
         ExportFormat::None => deliver(&trace, plan.ordered, &mut Nowhere),
     };
     Ok(opened::report_problems(trace.problems(), &problems))
+}
+
+/// Exports into a file that has its name only when it is whole.
+fn to_text(
+    plan: &ExportPlan,
+    export: impl FnOnce(File) -> Result<Vec<Problem>, ExportError>,
+) -> Result<Vec<Problem>, Failure> {
+    let pending = plan.destination.open_pending()?;
+    let problems = export(pending.writer()?)?;
+    pending.complete()?;
+    Ok(problems)
 }
 
 /// Takes everything and keeps nothing.

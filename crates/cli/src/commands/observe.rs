@@ -57,6 +57,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
         buffer: plan.buffer.map_or(DEFAULT_BUFFER, u64::from),
         max_skew: plan.max_skew.unwrap_or(0),
         failed_cas: plan.failed_cas,
+        strict: plan.strict,
         verify: plan.verify,
         child: false,
         summary: true,

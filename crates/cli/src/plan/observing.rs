@@ -145,6 +145,8 @@ pub(crate) struct TracePlan {
     pub(crate) failed_cas: bool,
     /// The program runs natively first, for comparison.
     pub(crate) measure_slowdown: bool,
+    /// Whether the exit status says that not everything was recorded.
+    pub(crate) strict: bool,
     /// Values are recorded too.
     pub(crate) verify: bool,
     /// What happens to child processes.
@@ -204,6 +206,7 @@ impl TryFrom<TraceArguments> for TracePlan {
             max_skew: typed.max_skew,
             failed_cas: typed.failed_cas,
             measure_slowdown: typed.measure_slowdown,
+            strict: typed.strict,
             verify: typed.verify,
             children: typed.children.into(),
             code_cache: typed.code_cache,

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use unspool_report::PendingFile;
 
 use crate::arguments::{ExportArguments, FormatChoice, MergeArguments};
 use crate::failure::Failure;
@@ -25,6 +26,15 @@ impl Destination {
         match typed {
             Some(path) if path != Path::new("-") => Destination::File(path),
             _ => Destination::StandardOutput,
+        }
+    }
+
+    /// Opens it so that a file has its name only when it is whole.
+    pub(crate) fn open_pending(&self) -> Result<PendingFile, Failure> {
+        match self {
+            Destination::StandardOutput => self.open().map(PendingFile::written_at_once),
+            Destination::File(path) => Ok(PendingFile::create(path)
+                .with_context(|| format!("cannot create {}", path.display()))?),
         }
     }
 

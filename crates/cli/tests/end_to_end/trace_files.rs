@@ -10,6 +10,7 @@ use unspool_guests::{Ending, Invocation, Outcome};
 
 use crate::comparison::runs_alike;
 use crate::observer::{Verdict, natively, run, run_well, traced, trial, unspool, wrong};
+use crate::order::guest_command;
 use crate::scratch::Scratch;
 
 /// What `info` and `export` may answer about a file that is not whole, besides success.
@@ -30,6 +31,8 @@ pub(crate) fn trials() -> Vec<Trial> {
             children_without_a_folder,
         ),
         trial("trace_file::not_a_trace".to_owned(), not_a_trace),
+        trial("trace_file::full_disk".to_owned(), full_disk),
+        trial("trace_file::two_writers".to_owned(), two_writers),
     ];
     for order in ["none", "ticket", "line-atomic", "timestamp"] {
         trials.push(trial(
@@ -256,6 +259,56 @@ fn children_without_a_folder(scratch: &Scratch) -> Result<(), Verdict> {
     if outcome.ending != Ending::Exited(FAILED) || !outcome.stdout.is_empty() {
         return Err(wrong("the program does not start", &first, &outcome));
     }
+    Ok(())
+}
+
+/// A limit of the file's size stands for a disk that is full: what went into the file before is
+/// all there, and only the status of `--strict` differs.
+fn full_disk(scratch: &Scratch) -> Result<(), Verdict> {
+    const LIMIT_KILOBYTES: u64 = 300;
+    let file = scratch.path().join("full.unspool");
+    for (option, status) in [("--verify", 0), ("--strict", 125)] {
+        let command = guest_command("order/increment", &["2", "200000"])?;
+        let trace = traced(scratch, &[option], &file, &command).command_line();
+        let limits = format!("trap '' XFSZ; ulimit -f {LIMIT_KILOBYTES}");
+        let script = format!("{limits}; ({trace}) && exit 0 || exit $?");
+        let limited = natively(scratch, &["bash", "-c", &script]);
+        let outcome = run(scratch, &limited)?;
+        let told = outcome.stderr_text().contains("the trace is not complete");
+        if outcome.ending != Ending::Exited(status) || !told {
+            return Err(wrong("what is lost is told", &limited, &outcome));
+        }
+        // There may be no room for the index: it is made anew, and the status says so.
+        let reading = reading(scratch, &["info", "--json"], &file);
+        let info = run(scratch, &reading)?;
+        if !matches!(info.ending, Ending::Exited(0 | INPUT_DAMAGED)) {
+            return Err(wrong("what was kept can be read", &reading, &info));
+        }
+        let information: serde_json::Value = serde_json::from_slice(&info.stdout)
+            .map_err(|problem| Verdict::Wrong(problem.to_string()))?;
+        let kept = &information["totals"];
+        let bytes = fs::metadata(&file)?.len();
+        if kept["accesses"].as_u64() < Some(10_000) || bytes < LIMIT_KILOBYTES * 1000 / 2 {
+            return Err(Verdict::Wrong(format!("{bytes} bytes: {kept}")));
+        }
+    }
+    Ok(())
+}
+
+/// The second is told so, and the first one's trace is whole.
+fn two_writers(scratch: &Scratch) -> Result<(), Verdict> {
+    let file = scratch.path().join("once.unspool");
+    let first = traced(scratch, &[], &file, &["sleep", "4"]).command_line();
+    let second = traced(scratch, &[], &file, &["true"]).command_line();
+    let script = format!("({first}) & sleep 2; ({second}) 2> talk && exit 1; wait $!");
+    run_well(scratch, &natively(scratch, &["bash", "-c", &script]))?;
+    let talk = fs::read_to_string(scratch.work().join("talk"))?;
+    if !talk.contains("another trace is being written to it") {
+        return Err(Verdict::Wrong(talk));
+    }
+    run_well(scratch, &reading(scratch, &["info"], &file))?;
+    // Afterwards the file is free again.
+    run_well(scratch, &traced(scratch, &[], &file, &["true"]))?;
     Ok(())
 }
 

@@ -33,6 +33,9 @@ pub(super) fn open(
     };
     let file = file.map_err(failed)?;
     let file = File::from(move_away(file.into()));
+    if path != Path::new("-") {
+        claim(&file).map_err(failed)?;
+    }
     let number = file.as_raw_fd();
     broken_pipe::expect(&file);
     let writer =
@@ -56,7 +59,34 @@ fn create(path: &Path) -> io::Result<File> {
     if path == Path::new("-") {
         return take_standard_output();
     }
-    File::create(path)
+    // It is emptied once nobody else is known to write there.
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false).open(path)
+}
+
+/// Empties the file for a new trace, unless another one is being written to it. Whoever writes one
+/// has the file locked: the kernel unlocks it when the process ends, or closes any descriptor of
+/// the file.
+fn claim(file: &File) -> io::Result<()> {
+    let whole = libc::flock {
+        l_type: libc::F_WRLCK as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    // SAFETY: the kernel reads the structure.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const whole) } != 0 {
+        let error = io::Error::last_os_error();
+        if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EAGAIN)) {
+            return Err(io::Error::other("another trace is being written to it"));
+        }
+        // Not everything can be locked: then nothing is known.
+    }
+    match file.metadata()?.is_file() {
+        true => file.set_len(0),
+        false => Ok(()),
+    }
 }
 
 const STANDARD_OUTPUT: i32 = 1;

@@ -78,7 +78,22 @@ pub(super) fn conclude(tracer: &Tracer, process: &Process, becomes_another_progr
         }
         writer.finish()
     };
+    let is_whole = result
+        .as_ref()
+        .is_ok_and(|summary| summary.dropped_words == 0);
+    if !is_whole || tracer.end_reached().is_some() {
+        tracer.is_short.store(true, Ordering::Relaxed);
+    }
     report(tracer, result, cost, native);
+}
+
+/// The status with which the process ends whose program ends with `status`.
+pub(crate) fn final_status(process: &Process, status: i32) -> i32 {
+    let is_short = |tracer: &&Tracer| tracer.plan.strict && tracer.is_short.load(Ordering::Relaxed);
+    match process.trace.as_ref().filter(is_short) {
+        Some(_) => crate::finish::ENGINE_FAILURE,
+        None => status,
+    }
 }
 
 fn measurements(

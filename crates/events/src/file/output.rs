@@ -1,7 +1,7 @@
 //! The file itself: chunks, one after the other, and the end.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 
 use super::chunk::{ChunkHeader, ChunkKind};
 use super::index::{End, IndexWriter, Totals};
@@ -17,9 +17,14 @@ pub(crate) const TRAILER_BYTES: usize = 16;
 /// An open file, and what is known of its contents.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// None once an error has occurred.
+    /// None once nothing can be written any more, not even an end.
     file: Option<File>,
+    /// Why something could not be written.
     error: Option<io::Error>,
+    /// Whether that was given up: what follows is not written, but the end is.
+    is_full: bool,
+    /// Where in the file the trace begins; none for a pipe, from which nothing can be taken back.
+    start: Option<u64>,
     offset: u64,
     index: IndexWriter,
     totals: Totals,
@@ -31,10 +36,14 @@ pub(super) struct Output {
 
 impl Output {
     /// Writes the file header.
-    pub(super) fn start(file: File, header: &[u8]) -> Result<Output, WriteError> {
+    pub(super) fn start(mut file: File, header: &[u8]) -> Result<Output, WriteError> {
+        let is_plain = file.metadata().is_ok_and(|facts| facts.is_file());
+        let start = file.stream_position().ok().filter(|_| is_plain);
         let mut output = Output {
             file: Some(file),
             error: None,
+            is_full: false,
+            start,
             offset: 0,
             index: IndexWriter::default(),
             totals: Totals::default(),
@@ -54,28 +63,51 @@ impl Output {
 
     /// Whether something could not be written; then nothing more is.
     pub(super) fn has_failed(&self) -> bool {
-        self.file.is_none()
+        self.file.is_none() || self.is_full
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        let Some(file) = &mut self.file else { return };
-        match file.write_all(bytes) {
-            Ok(()) => self.offset += bytes.len() as u64,
-            Err(error) => {
-                self.error = Some(error);
-                self.file = None;
-            }
+    /// Nothing more will be written but the end.
+    pub(super) fn give_up(&mut self) {
+        self.is_full = true;
+    }
+
+    /// Returns whether all was written.
+    fn write(&mut self, bytes: &[u8]) -> bool {
+        let Some(file) = &mut self.file else {
+            return false;
+        };
+        let written = file.write_all(bytes);
+        if written.is_ok() {
+            self.offset += bytes.len() as u64;
         }
+        written.map_err(|error| self.error = Some(error)).is_ok()
     }
 
-    /// Writes a chunk and notes it in the index.
-    pub(super) fn write_chunk(&mut self, header: &ChunkHeader, payload: &[u8]) {
+    /// Writes a chunk and notes it in the index. Returns whether there was room for it: if not,
+    /// the file is as it was before.
+    pub(super) fn write_chunk(&mut self, header: &ChunkHeader, payload: &[u8]) -> bool {
         let offset = self.offset;
-        self.write(&header.to_bytes());
-        self.write(payload);
-        if !self.has_failed() {
+        let is_written =
+            !self.has_failed() && self.write(&header.to_bytes()) && self.write(payload);
+        if is_written {
             self.index.push(offset, header);
             self.totals.add(header);
+        } else {
+            self.take_back(offset);
+        }
+        is_written
+    }
+
+    /// Cuts off what was written from an offset on. What cannot be taken back is the end.
+    fn take_back(&mut self, offset: u64) {
+        let Some(file) = &mut self.file else { return };
+        let place = self.start.map(|start| start + offset);
+        let taken_back = place.is_some_and(|place| {
+            file.set_len(place).is_ok() && file.seek(SeekFrom::Start(place)).is_ok()
+        });
+        match taken_back {
+            true => self.offset = offset,
+            false => self.file = None,
         }
     }
 
@@ -85,7 +117,10 @@ impl Output {
             let payload = pack_bytes(table);
             let header = ChunkHeader::of_table(kind, self.sequence, generation, &payload);
             self.sequence += 1;
-            self.write_chunk(&header, &payload);
+            if !self.write_chunk(&header, &payload) {
+                // Nothing that follows could be understood.
+                self.give_up();
+            }
         }
     }
 
@@ -95,8 +130,11 @@ impl Output {
         dropped_words: u64,
         superblocks: u64,
     ) -> Result<Summary, WriteError> {
-        if self.summary.is_none() && !self.has_failed() {
-            self.write_end(dropped_words, superblocks);
+        if self.summary.is_none() && self.file.is_some() {
+            let end_of_chunks = self.offset;
+            if !self.write_end(dropped_words, superblocks) {
+                self.take_back(end_of_chunks);
+            }
             let file_bytes = self.offset;
             let totals = self.totals.summary();
             self.summary = Some(Summary {
@@ -119,14 +157,16 @@ impl Output {
         }
     }
 
-    fn write_end(&mut self, dropped_words: u64, superblocks: u64) {
+    /// Returns whether there was room for it.
+    fn write_end(&mut self, dropped_words: u64, superblocks: u64) -> bool {
         let index_offset = self.offset;
         let parts = self.index.take_parts();
         for (sequence, part) in (0..).zip(&parts) {
             let payload = pack_bytes(part);
             let header = ChunkHeader::of_table(ChunkKind::Index, sequence, 0, &payload);
-            self.write(&header.to_bytes());
-            self.write(&payload);
+            if !(self.write(&header.to_bytes()) && self.write(&payload)) {
+                return false;
+            }
         }
         let end_offset = self.offset;
         let index_parts = parts.len() as u64;
@@ -138,12 +178,10 @@ impl Output {
         }
         .to_bytes();
         let header = ChunkHeader::of_table(ChunkKind::End, 0, 0, &payload);
-        self.write(&header.to_bytes());
-        self.write(&payload);
         let mut trailer = [0; TRAILER_BYTES];
         trailer[..8].copy_from_slice(&end_offset.to_le_bytes());
         trailer[8..].copy_from_slice(&TRAILER_MAGIC);
-        self.write(&trailer);
+        self.write(&header.to_bytes()) && self.write(&payload) && self.write(&trailer)
     }
 }
 

@@ -7,10 +7,13 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::chunk::{ChunkHeader, ChunkKind};
 use super::tally::tally;
 use super::writer::{PathGeneration, Shared};
-use crate::codec::{EncodedRecords, Portion};
+use crate::codec::{ChunkEncoder, EncodedRecords, Portion};
 use crate::id::ThreadId;
 use crate::order::Order;
 use crate::raw::{Header, SpecialKind};
+
+/// Where a disk is full, chunks are made smaller down to about this.
+const SMALLEST_CHUNK_WORDS: usize = 1 << 8;
 
 /// Takes the raw stream of one thread. Belongs to the thread that it observes.
 ///
@@ -114,44 +117,70 @@ impl ThreadEncoder {
         self.words.truncate(kept);
     }
 
-    /// Packs and writes one chunk. Returns what went into it, and whether it was the last.
+    /// Packs and writes one chunk: a smaller one where the disk has no room for a whole one.
+    /// Returns what went into it, and whether it was the last.
     fn write_chunk(&mut self, words: &[u64], end: bool) -> (EncodedRecords, bool) {
         let shared = Arc::clone(&self.shared);
         let mut encoder = shared.take_encoder();
-        self.packed.clear();
         if self.sequence == 0 {
             self.time = start_time(words, shared.order);
         }
-        let portion = Portion {
-            wanted_words: shared.chunk_words,
-            hold_back: !end,
+        let mut wanted_words = shared.chunk_words;
+        let written = loop {
+            let try_smaller = wanted_words > SMALLEST_CHUNK_WORDS;
+            let portion = Portion {
+                wanted_words,
+                hold_back: !end,
+            };
+            if let Some(written) = self.try_chunk(&mut encoder, words, portion, try_smaller) {
+                break written;
+            }
+            wanted_words /= 4;
         };
+        shared.return_encoder(encoder);
+        written
+    }
+
+    /// Nothing where there is no room, and a smaller chunk is to be tried.
+    fn try_chunk(
+        &mut self,
+        encoder: &mut ChunkEncoder,
+        words: &[u64],
+        portion: Portion,
+        try_smaller: bool,
+    ) -> Option<(EncodedRecords, bool)> {
+        let end = !portion.hold_back;
+        self.packed.clear();
         let encoded = encoder.encode(words, portion, &mut self.packed);
         let last = end && (encoded.words == 0 || encoded.words == words.len());
-        if encoded.words > 0 || last {
-            let paths = &self.paths.table;
-            let paths = paths.read().unwrap_or_else(PoisonError::into_inner);
-            let (counts, end_time) =
-                tally(&encoder, encoded, words, &paths, shared.order, self.time);
-            drop(paths);
-            let header = ChunkHeader {
-                kind: Some(ChunkKind::Records),
-                last_of_thread: last,
-                thread: self.thread,
-                sequence: self.sequence,
-                start_time: self.time,
-                end_time,
-                counts,
-                payload_bytes: self.packed.len() as u64,
-                payload_checksum: xxh3_64(&self.packed),
-                generation: self.paths.number,
-            };
-            shared.write_records(&header, &self.packed);
+        if encoded.words == 0 && !last {
+            return Some((encoded, last));
+        }
+        let paths = &self.paths.table;
+        let paths = paths.read().unwrap_or_else(PoisonError::into_inner);
+        let order = self.shared.order;
+        let (counts, end_time) = tally(encoder, encoded, words, &paths, order, self.time);
+        drop(paths);
+        let header = ChunkHeader {
+            kind: Some(ChunkKind::Records),
+            last_of_thread: last,
+            thread: self.thread,
+            sequence: self.sequence,
+            start_time: self.time,
+            end_time,
+            counts,
+            payload_bytes: self.packed.len() as u64,
+            payload_checksum: xxh3_64(&self.packed),
+            generation: self.paths.number,
+        };
+        let is_done = self
+            .shared
+            .write_records(&header, &self.packed, try_smaller);
+        is_done.then(|| {
             self.sequence += 1;
             self.time = end_time;
-        }
-        shared.return_encoder(encoder);
-        (encoded, last)
+            (encoded, last)
+        })
     }
 }
 

@@ -264,20 +264,33 @@ impl Shared {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Writes a chunk of records, and before it the definitions that it may need.
-    pub(super) fn write_records(&self, header: &ChunkHeader, payload: &[u8]) {
-        let Some(output) = &self.output else { return };
+    /// Writes a chunk of records, and before it the definitions that it may need. Returns false
+    /// where there is no room for it and a smaller one may be tried.
+    pub(super) fn write_records(
+        &self,
+        header: &ChunkHeader,
+        payload: &[u8],
+        try_smaller: bool,
+    ) -> bool {
+        let Some(output) = &self.output else {
+            return true;
+        };
         let mut output = lock(output);
         if self.is_closed() {
             self.count_dropped(header.counts.words as usize);
-            return;
+            return true;
         }
         self.write_definitions(&mut output, |_| {});
-        output.write_chunk(header, payload);
-        if output.has_failed() {
-            self.closed.store(true, Ordering::Relaxed);
-            self.count_dropped(header.counts.words as usize);
+        if output.write_chunk(header, payload) {
+            return true;
         }
+        if try_smaller && !output.has_failed() {
+            return false;
+        }
+        output.give_up();
+        self.closed.store(true, Ordering::Relaxed);
+        self.count_dropped(header.counts.words as usize);
+        true
     }
 
     /// Writes what is defined so far; what is defined after it comes behind `then`.

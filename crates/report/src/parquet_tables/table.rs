@@ -13,7 +13,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::ExportError;
+use crate::{ExportError, PendingFile};
 
 /// The values of one column of a row group.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +29,7 @@ pub(super) enum Column<'a> {
 /// A Parquet file that is being written.
 pub(super) struct TableWriter {
     path: PathBuf,
+    pending: PendingFile,
     writer: SerializedFileWriter<BufWriter<File>>,
 }
 
@@ -48,16 +49,19 @@ impl TableWriter {
             path: path.to_owned(),
             source,
         };
-        let file = File::create(path).map_err(|source| ExportError::Create {
+        let not_created = |source| ExportError::Create {
             path: path.to_owned(),
             source,
-        })?;
+        };
+        let pending = PendingFile::create(path).map_err(not_created)?;
+        let file = pending.writer().map_err(not_created)?;
         let schema = Arc::new(parse_message_type(schema).map_err(failed)?);
         let writer =
             SerializedFileWriter::new(BufWriter::new(file), schema, Arc::new(properties()))
                 .map_err(failed)?;
         Ok(TableWriter {
             path: path.to_owned(),
+            pending,
             writer,
         })
     }
@@ -74,7 +78,11 @@ impl TableWriter {
 
     /// Writes the end of the file.
     pub(super) fn finish(self) -> Result<(), ExportError> {
-        let TableWriter { path, writer } = self;
+        let TableWriter {
+            path,
+            pending,
+            writer,
+        } = self;
         let failed = |source| ExportError::Table {
             path: path.clone(),
             source,
@@ -83,7 +91,9 @@ impl TableWriter {
         buffered
             .into_inner()
             .map_err(|error| ExportError::Write(error.into_error()))?;
-        Ok(())
+        pending
+            .complete()
+            .map_err(|source| ExportError::Create { path, source })
     }
 
     fn try_write_group(&mut self, columns: &[Column<'_>]) -> Result<(), ParquetError> {
