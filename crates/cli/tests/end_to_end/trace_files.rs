@@ -267,9 +267,9 @@ fn children_without_a_folder(scratch: &Scratch) -> Result<(), Verdict> {
 fn full_disk(scratch: &Scratch) -> Result<(), Verdict> {
     const LIMIT_KILOBYTES: u64 = 300;
     let file = scratch.path().join("full.unspool");
-    for (option, status) in [("--verify", 0), ("--strict", 125)] {
+    for (options, status) in [(&["--verify"][..], 0), (&["--verify", "--strict"], 125)] {
         let command = guest_command("order/increment", &["2", "200000"])?;
-        let trace = traced(scratch, &[option], &file, &command).command_line();
+        let trace = traced(scratch, options, &file, &command).command_line();
         let limits = format!("trap '' XFSZ; ulimit -f {LIMIT_KILOBYTES}");
         let script = format!("{limits}; ({trace}) && exit 0 || exit $?");
         let limited = natively(scratch, &["bash", "-c", &script]);
