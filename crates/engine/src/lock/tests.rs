@@ -79,8 +79,14 @@ fn fork_once(shared: &Shared, excluding: bool) -> bool {
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
-        // SAFETY: the process is a copy of its own.
-        unsafe { libc::alarm(1) };
+        // Threads that are started here have signals blocked.
+        // SAFETY: the process is a copy of its own; all bytes are a set of signals.
+        unsafe {
+            let mut alarm: libc::sigset_t = std::mem::zeroed();
+            libc::sigaddset(&raw mut alarm, libc::SIGALRM);
+            libc::sigprocmask(libc::SIG_UNBLOCK, &raw const alarm, std::ptr::null_mut());
+            libc::alarm(1);
+        }
         if let Some(excluded) = excluded {
             excluded.end_in_child();
         }
