@@ -6,7 +6,9 @@
 //! writes, maps and unmaps is forgotten.
 //!
 //! Shared mappings of one object are one memory. Where another process may have the object, too,
-//! a read that this process's writes do not explain says nothing, and is counted as such.
+//! a read that this process's writes do not explain says nothing, and is counted as such. The same
+//! holds for all memory once the program has queues of requests (`io_uring`, `io_submit`): the
+//! kernel writes for them whenever it has something.
 //!
 //! Where records are missing (the threads of a trace that was cut off end at different times; a
 //! chunk is damaged) writes are missing, too. From that time on a read that finds something
@@ -222,7 +224,7 @@ impl ValueCheck {
         mut act: impl FnMut(&mut ValueCheck, Place, usize),
     ) {
         if self.mappings.is_plain(address, size as u64) {
-            return act(self, Place::Own(address), size);
+            return act(self, self.mappings.plain(address), size);
         }
         for (place, bytes) in self.mappings.places(address, size as u64) {
             act(self, place, bytes as usize);
@@ -331,7 +333,7 @@ impl ValueCheck {
     fn forget_plain(&mut self, address: u64, size: u64) {
         let mut at = address;
         for (place, bytes) in self.mappings.places(address, size) {
-            if place == Place::Own(at) {
+            if place == self.mappings.plain(at) {
                 self.memory.forget(at, bytes);
             }
             at = at.wrapping_add(bytes);
@@ -403,6 +405,9 @@ impl Sink for ValueCheck {
                 }
                 if call.reaches_objects() {
                     self.mappings.open_all();
+                }
+                if call.queues_requests() {
+                    self.mappings.open_everything();
                 }
                 self.calls.insert(thread, call);
             }

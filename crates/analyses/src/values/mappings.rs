@@ -23,9 +23,10 @@ pub(super) type Identity = (u64, u64);
 /// Where bytes are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Memory that only this process writes.
+    /// Memory that only this process's instructions and its system calls write.
     Own(u64),
-    /// An object that others may write, too.
+    /// Memory that others may write, too: an object, or anything where the kernel writes for
+    /// requests that are queued.
     Open(u64),
     /// Nobody can tell what it is.
     Foreign,
@@ -45,9 +46,24 @@ pub(super) struct Mappings {
     numbers: FxHashMap<Identity, u64>,
     /// By number: whether others may write the object.
     is_open: Vec<bool>,
+    /// Whether the kernel writes for requests that are queued, anywhere and at any time.
+    has_queues: bool,
 }
 
 impl Mappings {
+    /// From now on the kernel may write anywhere at any time.
+    pub(super) fn open_everything(&mut self) {
+        self.has_queues = true;
+    }
+
+    /// Where the program's own memory is kept.
+    pub(super) fn plain(&self, address: u64) -> Place {
+        match self.has_queues {
+            true => Place::Open(address),
+            false => Place::Own(address),
+        }
+    }
+
     /// A range is memory of which nothing is known.
     pub(super) fn add_foreign(&mut self, address: u64, size: u64) {
         self.add(address, size, None);
@@ -140,7 +156,7 @@ impl Mappings {
         {
             let place = mapping.view.map_or(Place::Foreign, |(object, offset)| {
                 let kept = own_address(object, offset + (address - start));
-                match self.is_open[object as usize] {
+                match self.has_queues || self.is_open[object as usize] {
                     true => Place::Open(kept),
                     false => Place::Own(kept),
                 }
@@ -149,7 +165,7 @@ impl Mappings {
         }
         let next = self.by_start.range(address..).next();
         let until = next.map_or(u64::MAX, |(start, _)| *start);
-        (Place::Own(address), size.min(until - address).max(1))
+        (self.plain(address), size.min(until - address).max(1))
     }
 
     /// The places where the bytes of a range are kept, with the size of each.

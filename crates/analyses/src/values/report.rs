@@ -19,8 +19,8 @@ pub struct ValueReport {
     pub bytes_forgotten: u64,
     /// Accesses to memory that the kernel or a device writes, or of which nothing is known.
     pub foreign_accesses: u64,
-    /// Reads of memory that other processes have, too, which found something that this process
-    /// has not written there.
+    /// Reads of memory that other processes have, too, or that the kernel may write at any time,
+    /// which found something that this process has not written there.
     pub unexplained_in_open_memory: u64,
     /// Accesses after the time from which on writes of other threads are missing. They were
     /// replayed all the same.

@@ -26,6 +26,7 @@ const PWRITEV: u32 = 296;
 const SENDMMSG: u32 = 307;
 const COPY_FILE_RANGE: u32 = 326;
 const PWRITEV2: u32 = 328;
+const IO_URING_SETUP: u32 = 425;
 const IO_URING_ENTER: u32 = 426;
 
 /// Calls that write the file of the descriptor that is their first argument.
@@ -136,6 +137,11 @@ impl PendingCall {
             number if WRITING.contains(&number) => self.arguments[0] > LAST_STANDARD_DESCRIPTOR,
             number => REACHING_FAR.contains(&number),
         }
+    }
+
+    /// Whether the kernel may write for it at any time from now on, though no call waits.
+    pub(super) fn queues_requests(&self) -> bool {
+        [IO_SUBMIT, IO_URING_SETUP, IO_URING_ENTER].contains(&self.number)
     }
 
     /// What has happened.

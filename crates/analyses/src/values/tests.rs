@@ -311,6 +311,24 @@ fn what_others_may_have_written_is_neither_right_nor_wrong() {
     assert_eq!(run(true, to_standard_output), (Verdict::Failed, 0));
 }
 
+#[test]
+fn what_the_kernel_may_write_at_any_time_is_neither_right_nor_wrong() {
+    let run = |number| {
+        let mut check = ValueCheck::new(&[], &[]);
+        enter(&mut check, 0, number, [8, 0x100, 0, 0, 0, 0]);
+        leave(&mut check, 0, number, 5);
+        write(&mut check, 0, 0x8000, &[1]);
+        read(&mut check, 0, 0x8000, &[2]);
+        let report = check.finish(&[]);
+        (report.verdict(), report.unexplained_in_open_memory)
+    };
+    for queues in [209, 425, 426] {
+        assert_eq!(run(queues), (Verdict::PartlyChecked, 1));
+    }
+    let getpid = 39;
+    assert_eq!(run(getpid), (Verdict::Failed, 0));
+}
+
 fn thread(thread: u32, end_time: u64, finished: bool) -> ThreadInfo {
     ThreadInfo {
         thread: ThreadId(thread),
