@@ -55,6 +55,18 @@ fn recorded(recording: Recording) -> (tempfile::TempDir, PathBuf, Truth) {
     (folder, path, truth)
 }
 
+/// A trace with values of which the last quarter is missing.
+fn cut_off() -> (tempfile::TempDir, PathBuf) {
+    let (folder, path, _) = recorded(Recording {
+        values: true,
+        ..Recording::default()
+    });
+    let bytes = std::fs::read(&path).unwrap();
+    let cut = folder.path().join("cut.unspool");
+    std::fs::write(&cut, &bytes[..bytes.len() * 3 / 4]).unwrap();
+    (folder, cut)
+}
+
 #[test]
 fn a_merge_of_each_kind_of_input_gives_the_ordered_export() {
     let (folder, path, _) = recorded(Recording::default());
@@ -209,13 +221,7 @@ fn verify_says_yes_and_no() {
 
 #[test]
 fn verify_never_passes_what_it_did_not_see() {
-    let (folder, path, _) = recorded(Recording {
-        values: true,
-        ..Recording::default()
-    });
-    let bytes = std::fs::read(&path).unwrap();
-    let cut = folder.path().join("cut.unspool");
-    std::fs::write(&cut, &bytes[..bytes.len() * 3 / 4]).unwrap();
+    let (_folder, cut) = cut_off();
     let cut = cut.to_str().unwrap();
     for arguments in [
         &["verify", cut][..],
@@ -330,13 +336,7 @@ fn information_is_text_or_json() {
 
 #[test]
 fn damage_is_told_and_the_rest_is_used() {
-    let (folder, path, _) = recorded(Recording {
-        values: true,
-        ..Recording::default()
-    });
-    let bytes = std::fs::read(&path).unwrap();
-    let cut = folder.path().join("cut.unspool");
-    std::fs::write(&cut, &bytes[..bytes.len() * 3 / 4]).unwrap();
+    let (_folder, cut) = cut_off();
     let cut = cut.to_str().unwrap();
     for arguments in [
         &["info", cut][..],

@@ -209,8 +209,8 @@ impl Opened {
 }
 
 /// Opens the half that starts at `start` further, if it is not open so far already and the kernel
-/// has memory for it, in steps of huge pages. Returns how far it is open. The first step is made of small pages: most programs need a part of it only, and
-/// the kernel clears a huge page as a whole.
+/// has memory for it, in steps of huge pages. Returns how far it is open. The first step is made of
+/// small pages: most programs need a part of it only, and the kernel clears a huge page as a whole.
 fn open(start: u64, opened: u64, wanted: u64, end: u64) -> u64 {
     const STEP: u64 = 2 << 20;
     let wanted = wanted.min(end);

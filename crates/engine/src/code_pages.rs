@@ -279,21 +279,28 @@ fn kernel_can_write(address: u64) -> bool {
 /// Makes the watched pages of a range writable again and their translations stale, those
 /// of other mappings of the same memory included.
 pub fn release(code: &mut Code, range: Range<u64>) -> bool {
-    let pages: Vec<u64> = code
-        .watched_pages
-        .range(range.start & !(PAGE - 1)..range.end)
-        .copied()
-        .collect();
+    let pages = watched_in(code, &range);
     for &page in &pages {
-        code.watched_pages.remove(&page);
-        race_windows::widen();
-        code.cache.invalidate(page..page + PAGE);
-        for (range, _) in code.regions.other_views(page..page + PAGE) {
-            code.cache.invalidate(range);
-        }
+        stop_watching(code, page);
         allow_writes(code, page);
     }
     !pages.is_empty()
+}
+
+/// The watched pages of which some lies in a range.
+fn watched_in(code: &Code, range: &Range<u64>) -> Vec<u64> {
+    let pages = range.start & !(PAGE - 1)..range.end;
+    code.watched_pages.range(pages).copied().collect()
+}
+
+/// A page is about to be writable: its translations are stale, also those of other mappings.
+fn stop_watching(code: &mut Code, page: u64) {
+    code.watched_pages.remove(&page);
+    race_windows::widen();
+    code.cache.invalidate(page..page + PAGE);
+    for (range, _) in code.regions.other_views(page..page + PAGE) {
+        code.cache.invalidate(range);
+    }
 }
 
 /// Gives a page the protection that the program asked for.
@@ -307,17 +314,8 @@ fn allow_writes(code: &mut Code, page: u64) {
     }
     // The kernel allows no more mappings, and this would make one of three. To release all that is
     // watched around it makes one of many.
-    let watched: Vec<u64> = code
-        .watched_pages
-        .range(start..region.end)
-        .copied()
-        .collect();
-    for &other in &watched {
-        code.watched_pages.remove(&other);
-        code.cache.invalidate(other..other + PAGE);
-        for (range, _) in code.regions.other_views(other..other + PAGE) {
-            code.cache.invalidate(range);
-        }
+    for other in watched_in(code, &(start..region.end)) {
+        stop_watching(code, other);
     }
     // SAFETY: as above.
     if let Err(error) = unsafe { layout::protect(start, region.end - start, region.protection) } {
@@ -346,12 +344,7 @@ pub fn contents_changed(code: &mut Code, range: Range<u64>) {
 
 /// A range of the program's memory was unmapped, replaced or protected anew.
 pub fn forget(code: &mut Code, range: Range<u64>) {
-    let pages: Vec<u64> = code
-        .watched_pages
-        .range(range.start & !(PAGE - 1)..range.end)
-        .copied()
-        .collect();
-    for page in pages {
+    for page in watched_in(code, &range) {
         code.watched_pages.remove(&page);
     }
     code.cache.allow_links(&range);

@@ -48,7 +48,7 @@ pub(crate) use self::when::{annotation, begin};
 use crate::descriptors::{Headroom, move_away};
 use crate::finish;
 use crate::process::Process;
-use crate::signals::STOP;
+use crate::signals::{STOP, code};
 use crate::syscalls::SYSCALL_LENGTH;
 use crate::thread::{Place, Thread};
 use crate::trace::{self, Reached};
@@ -108,7 +108,7 @@ pub(crate) fn is_request(signal: i32, info: &[u64; 16]) -> bool {
 /// Whether a signal is an asker's, and nothing else than a SIGCONT that is not the program's.
 #[must_use]
 pub(crate) fn is_continuation(signal: i32, info: &[u64; 16]) -> bool {
-    signal == libc::SIGCONT && info[3] == CONTINUE && info[1] as u32 as i32 == libc::SI_QUEUE
+    signal == libc::SIGCONT && info[3] == CONTINUE && code(info) == libc::SI_QUEUE
 }
 
 /// Keeps what such a signal asks for. For signal handlers. A child that shares its parent's memory

@@ -224,47 +224,50 @@ impl Request {
     /// not known, whatever its addresses could mean.
     fn written(&self) -> Vec<Range<u64>> {
         const UNKNOWN: u64 = 4096;
-        let of = |address: u64, size: u64| address..address.saturating_add(size);
         match self.operation {
             // readv, readv_fixed
             1 | 60 => vectors(self.address, self.length),
             // read_fixed, read, recv
-            4 | 22 | 27 => vec![of(self.address, self.length)],
+            4 | 22 | 27 => vec![bytes_from(self.address, self.length)],
             // recvmsg
             10 => message(self.address),
             // accept
-            13 => vec![of(self.address, 128), of(self.second, 4)],
+            13 => vec![bytes_from(self.address, 128), bytes_from(self.second, 4)],
             // statx
-            21 => vec![of(self.second, 256)],
+            21 => vec![bytes_from(self.second, 256)],
             // files_update
-            20 => vec![of(self.address, self.length * 4)],
+            20 => vec![bytes_from(self.address, self.length * 4)],
             // madvise, which may discard
-            25 => vec![of(self.address, self.length.max(self.second))],
+            25 => vec![bytes_from(self.address, self.length.max(self.second))],
             // provide_buffers: `descriptor` of them
-            31 => vec![of(
+            31 => vec![bytes_from(
                 self.address,
                 self.length * u64::from(self.descriptor as u32),
             )],
             // fgetxattr, getxattr
-            43 | 44 => vec![of(self.second, self.length)],
+            43 | 44 => vec![bytes_from(self.second, self.length)],
             // waitid
-            50 => vec![of(self.second, 128)],
+            50 => vec![bytes_from(self.second, 128)],
             // futex_wait, futex_wake: the kernel wants to be able to write
-            51 | 52 => vec![of(self.address, 4)],
+            51 | 52 => vec![bytes_from(self.address, 4)],
             // epoll_wait
-            59 => vec![of(self.address, self.length * 12)],
+            59 => vec![bytes_from(self.address, self.length * 12)],
             // pipe
-            62 => vec![of(self.address, 8)],
+            62 => vec![bytes_from(self.address, 8)],
             // uring_cmd, and what is not known
             46 | 63.. => vec![
-                of(self.address, self.length.max(UNKNOWN)),
-                of(self.second, UNKNOWN),
-                of(self.third, UNKNOWN),
+                bytes_from(self.address, self.length.max(UNKNOWN)),
+                bytes_from(self.second, UNKNOWN),
+                bytes_from(self.third, UNKNOWN),
             ],
             // What writes elsewhere, or nothing.
             _ => Vec::new(),
         }
     }
+}
+
+fn bytes_from(address: u64, size: u64) -> Range<u64> {
+    address..address.saturating_add(size)
 }
 
 /// What `count` iovecs describe.
@@ -278,7 +281,7 @@ pub fn vectors(array: u64, count: u64) -> Vec<Range<u64>> {
             guarded::read_word(at)?,
             guarded::read_word(at.wrapping_add(8))?,
         );
-        Some(base..base.saturating_add(size))
+        Some(bytes_from(base, size))
     };
     (0..count.min(MOST)).map_while(read).collect()
 }
@@ -287,12 +290,11 @@ pub fn vectors(array: u64, count: u64) -> Vec<Range<u64>> {
 fn message(header: u64) -> Vec<Range<u64>> {
     const SIZE: u64 = size_of::<libc::msghdr>() as u64;
     let word = |at: u64| guarded::read_word(header.wrapping_add(at)).unwrap_or(0);
-    let of = |address: u64, size: u64| address..address.saturating_add(size);
     let mut written = vectors(word(16), word(24));
     written.extend([
-        of(header, SIZE),
-        of(word(0), word(8) & 0xffff_ffff),
-        of(word(32), word(40)),
+        bytes_from(header, SIZE),
+        bytes_from(word(0), word(8) & 0xffff_ffff),
+        bytes_from(word(32), word(40)),
     ]);
     written
 }
@@ -311,7 +313,7 @@ pub fn written_by_iocb(at: u64) -> Vec<Range<u64>> {
         u64::from_le_bytes(field(&bytes, 32)),
     );
     match u16::from_le_bytes(field(&bytes, 16)) {
-        READ => std::iter::once(buffer..buffer.saturating_add(size)).collect(),
+        READ => vec![bytes_from(buffer, size)],
         READ_VECTORS => vectors(buffer, size),
         _ => Vec::new(),
     }

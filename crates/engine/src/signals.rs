@@ -165,6 +165,11 @@ fn leaves_mask(pc: u64) -> Option<u64> {
     (look..=call).contains(&pc).then_some(left_out)
 }
 
+/// The `si_code` of a signal: where it comes from, greater than 0 where the kernel raised it.
+pub(crate) fn code(info: &[u64; 16]) -> i32 {
+    info[1] as u32 as i32
+}
+
 /// Blocks all signals but the synchronous ones.
 pub fn block_all() {
     set_exact_mask(!SYNCHRONOUS);
@@ -173,30 +178,26 @@ pub fn block_all() {
 /// The kernel's mask for this thread.
 #[must_use]
 pub fn exact_mask() -> u64 {
-    let mut mask = 0_u64;
-    // SAFETY: the mask is 8 bytes, as the call says.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_BLOCK,
-            0usize,
-            &raw mut mask,
-            8usize,
-        );
-    }
-    mask
+    change_exact_mask(libc::SIG_BLOCK, 0)
 }
 
 /// Sets the kernel's mask for this thread.
 pub fn set_exact_mask(mask: u64) {
-    // SAFETY: the mask is 8 bytes, as the call says.
+    change_exact_mask(libc::SIG_SETMASK, mask);
+}
+
+/// Changes the kernel's mask for this thread. Returns the one before.
+fn change_exact_mask(how: i32, mask: u64) -> u64 {
+    let mut before = 0_u64;
+    // SAFETY: masks are 8 bytes, as the call says.
     unsafe {
         libc::syscall(
             libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
+            how,
             &raw const mask,
-            0usize,
-            8usize,
+            &raw mut before,
+            8_usize,
         );
     }
+    before
 }

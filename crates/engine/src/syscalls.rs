@@ -61,6 +61,11 @@ pub(crate) struct Call {
     pub(crate) arguments: [u64; 6],
 }
 
+/// Whether what a system call returns is no error.
+pub(crate) fn succeeded(result: i64) -> bool {
+    !(-4095..0).contains(&result)
+}
+
 /// Executes the system call at the end of which the thread stands.
 pub fn system_call(process: &'static Process, thread: &mut Thread) {
     if thread.is_pending() {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::observer::{Verdict, run_well, traced, trial, unspool};
+use crate::observer::{Verdict, exported_in_order, run_well, traced, trial};
 use crate::order::guest_command;
 use crate::scratch::Scratch;
 
@@ -80,14 +80,8 @@ fn come_and_go(scratch: &Scratch, order: &str) -> Result<(), Verdict> {
         scratch,
         &traced(scratch, &["--order", order], &file, &command),
     )?;
-    let arguments = ["export", "--ordered", "--format", "json"].map(std::ffi::OsString::from);
-    let mut arguments = arguments.to_vec();
-    arguments.push(file.into());
-    let export = run_well(scratch, &unspool(scratch, &arguments))?;
     let mut loaded = Loaded::default();
-    for line in export.stdout_text().lines() {
-        let item: Value = serde_json::from_str(line)
-            .map_err(|problem| Verdict::Wrong(format!("no JSON ({problem}): {line}")))?;
+    for item in exported_in_order(scratch, &file)? {
         for module in item["modules"].as_array().into_iter().flatten() {
             let number = module["module"].as_u64().unwrap_or(u64::MAX);
             loaded.by_number.insert(number, module.clone());

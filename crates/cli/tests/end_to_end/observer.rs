@@ -169,6 +169,22 @@ pub(crate) fn run_well(scratch: &Scratch, invocation: &Invocation) -> Result<Out
     Err(wrong("this must succeed", invocation, &outcome))
 }
 
+/// What is in a trace, in the order of all threads: each line of its JSON form.
+pub(crate) fn exported_in_order(
+    scratch: &Scratch,
+    file: &Path,
+) -> Result<Vec<serde_json::Value>, Verdict> {
+    let export = unspool(scratch, &["export", "--ordered", "--format", "json"]).arguments([file]);
+    let export = run_well(scratch, &export)?;
+    let lines = export.stdout_text();
+    let parse = |(place, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|problem| {
+            Verdict::Wrong(format!("line {place} is no JSON ({problem}): {line}"))
+        })
+    };
+    lines.lines().enumerate().map(parse).collect()
+}
+
 /// A failure: what should be, what was, and how to see it again.
 pub(crate) fn wrong(expected: &str, invocation: &Invocation, outcome: &Outcome) -> Verdict {
     Verdict::Wrong(format!(

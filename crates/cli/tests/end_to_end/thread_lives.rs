@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use libtest_mimic::Trial;
-use serde_json::Value;
 
-use crate::observer::{Verdict, run_well, traced, trial, unspool};
+use crate::observer::{Verdict, exported_in_order, run_well, traced, trial};
 use crate::order::guest_command;
 use crate::scratch::Scratch;
 
@@ -36,16 +35,9 @@ fn lives(scratch: &Scratch, order: &str) -> Result<(), Verdict> {
         scratch,
         &traced(scratch, &["--order", order], &file, &command),
     )?;
-    let arguments = ["export", "--ordered", "--format", "json"].map(std::ffi::OsString::from);
-    let mut arguments = arguments.to_vec();
-    arguments.push(file.into());
-    let export = run_well(scratch, &unspool(scratch, &arguments))?;
     let mut lives: BTreeMap<u64, Life> = BTreeMap::new();
     let mut waits: Vec<(usize, u64, String)> = Vec::new();
-    for (place, line) in export.stdout_text().lines().enumerate() {
-        let item: Value = serde_json::from_str(line).map_err(|problem| {
-            Verdict::Wrong(format!("line {place} is no JSON ({problem}): {line}"))
-        })?;
+    for (place, item) in exported_in_order(scratch, &file)?.iter().enumerate() {
         let thread = item["thread"].as_u64().unwrap_or(u64::MAX);
         let object = || item["object"].as_str().unwrap_or_default().to_owned();
         match (item["kind"].as_str(), item["operation"].as_str()) {

@@ -27,7 +27,7 @@ use crate::loader::LoadedProgram;
 use crate::lock::{Mutex, OnceLock};
 use crate::process::Process;
 use crate::regions::{Object, Region, Regions, Version};
-use crate::syscalls::{Call, whole_pages};
+use crate::syscalls::{Call, succeeded, whole_pages};
 
 /// What an image is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -512,7 +512,7 @@ pub(crate) fn follow(process: &Process, call: &Call, result: i64) {
     let Some(instrumenter) = Instrumenter::get() else {
         return;
     };
-    if (-4095..0).contains(&result) {
+    if !succeeded(result) {
         return;
     }
     let [first, second, third, ..] = call.arguments;

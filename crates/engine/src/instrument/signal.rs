@@ -1,5 +1,6 @@
 //! A signal on its way to the program, as a tool sees it.
 
+use crate::signals;
 use crate::thread::{PendingSignal, Thread};
 
 /// A signal that is about to be delivered to a thread of the program, which stands between two
@@ -16,7 +17,7 @@ impl<'a> Signal<'a> {
         Signal {
             thread,
             number: signal.number,
-            code: signal.info[1] as u32 as i32,
+            code: signals::code(&signal.info),
             address: signal.fault.map(|_| signal.info[2]),
         }
     }

@@ -9,8 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::own_threads::change_mask;
-use super::{bit, deliver};
+use super::{bit, change_exact_mask, code, deliver};
 use crate::slots::slots;
 
 const KIND: u64 = bit(libc::SIGPIPE);
@@ -34,7 +33,7 @@ pub(crate) fn kept_from_program(write: impl FnOnce()) {
     if !MAY_COME.load(Ordering::Relaxed) {
         return write();
     }
-    let before = change_mask(libc::SIG_BLOCK, KIND);
+    let before = change_exact_mask(libc::SIG_BLOCK, KIND);
     // Where one waits already, the kernel drops another.
     let waits = is_pending_here();
     write();
@@ -86,8 +85,7 @@ fn take() {
             8_usize,
         )
     };
-    let code = info[1] as u32 as i32;
-    if taken == i64::from(libc::SIGPIPE) && code != libc::SI_USER {
+    if taken == i64::from(libc::SIGPIPE) && code(&info) != libc::SI_USER {
         deliver::send_to_itself(libc::SIGPIPE, &info);
     }
 }

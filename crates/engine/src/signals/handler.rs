@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::held::Held;
 use super::stepping::{Boundary, Look, Place, Trap};
-use super::{STOP, SYNCHRONOUS, bit, deliver, passed_on};
+use super::{STOP, SYNCHRONOUS, bit, code, deliver, passed_on};
 use crate::cache::Position;
 use crate::code_pages::{self, Write};
 use crate::emit::{TARGET, TableBranch, gpr::RSP};
@@ -124,7 +124,8 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
         (Context { registers, mask }, info.cast::<[u64; 16]>().read())
     };
     let thread = Thread::current();
-    let owner_fault = match signal == libc::SIGSEGV && (info[1] as u32 as i32) > 0 {
+    let raised_by_kernel = code(&info) > 0;
+    let owner_fault = match signal == libc::SIGSEGV && raised_by_kernel {
         true => owner_fault(context.pc(), info[2]),
         false => OwnerFault::Other,
     };
@@ -133,7 +134,6 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
             context.pass_comparison();
         }
     } else if thread.is_null() {
-        let raised_by_kernel = (info[1] as u32 as i32) > 0;
         if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             engine_fault_unless_recoverable(signal, &info, &mut context);
         } else if signal != STOP || !crate::finish::is_stop_request(&info) {
@@ -142,7 +142,6 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
     } else {
         // SAFETY: it lives as long as its thread is the current one.
         let held = unsafe { &*Thread::current_held() };
-        let raised_by_kernel = (info[1] as u32 as i32) > 0;
         if signal == STOP && crate::finish::is_place_request(&info) {
             crate::instrument::blocked::tell_place();
         } else if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
@@ -184,7 +183,7 @@ fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut 
             context.registers[libc::REG_RCX as usize] = number as i64;
         }
         context.set_pc(context.pc() + length);
-    } else if bit(signal) & SYNCHRONOUS != 0 && (info[1] as u32 as i32) > 0 {
+    } else if bit(signal) & SYNCHRONOUS != 0 && code(info) > 0 {
         let stack = context.general(RSP);
         crate::own_failures::fault(signal, context.pc(), stack, info[2]);
     }

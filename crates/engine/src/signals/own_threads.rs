@@ -9,7 +9,7 @@
 
 use std::ffi::c_void;
 
-use super::SYNCHRONOUS;
+use super::{SYNCHRONOUS, change_exact_mask};
 
 unsafe extern "C" {
     /// The C library's own name for what is also `pthread_create`.
@@ -32,27 +32,10 @@ unsafe extern "C" fn pthread_create(
     start: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> i32 {
-    let before = change_mask(libc::SIG_BLOCK, !SYNCHRONOUS);
+    let before = change_exact_mask(libc::SIG_BLOCK, !SYNCHRONOUS);
     // SAFETY: the caller's.
     let result = unsafe { __pthread_create(thread, attributes, start, argument) };
     // What was open is opened again only if nothing has come before it was closed.
-    change_mask(libc::SIG_SETMASK, before);
+    change_exact_mask(libc::SIG_SETMASK, before);
     result
-}
-
-/// Changes the kernel's mask for this thread. Returns the one before, which a signal that has come
-/// has closed.
-pub(super) fn change_mask(how: i32, mask: u64) -> u64 {
-    let mut before = 0_u64;
-    // SAFETY: masks are 8 bytes, as the call says.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            how,
-            &raw const mask,
-            &raw mut before,
-            8_usize,
-        );
-    }
-    before
 }

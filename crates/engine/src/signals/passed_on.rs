@@ -4,17 +4,13 @@
 //! is the kernel's own, `kill`'s or `tgkill`'s. So such a code is moved to where no code is used,
 //! and the handler that gets the signal moves it back.
 
+use super::code;
 use crate::thread::{PendingSignal, Thread};
 
 /// How far codes are moved.
 const DISTANCE: i32 = 1 << 30;
 /// No code is farther from 0 than this.
 const FARTHEST: i32 = 1 << 16;
-
-/// The `si_code` of a signal.
-fn code(info: &[u64; 16]) -> i32 {
-    info[1] as u32 as i32
-}
 
 fn with_code(info: &[u64; 16], code: i32) -> [u64; 16] {
     /// What the kernel keeps of a `siginfo`. It refuses more than that with a code that it does

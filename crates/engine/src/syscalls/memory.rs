@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{Call, contents, queues};
+use super::{Call, contents, queues, succeeded};
 use crate::code_pages;
 use crate::collisions;
 use crate::file_identity::FileIdentity;
@@ -52,10 +52,6 @@ pub(super) fn kernel(process: &Process, number: i64, arguments: [u64; 6]) -> i64
 fn own(number: i64, arguments: [u64; 6]) -> i64 {
     // SAFETY: as in `kernel`.
     unsafe { super::own_call(number, arguments) }
-}
-
-pub(super) fn succeeded(result: i64) -> bool {
-    !(-4095..0).contains(&result)
 }
 
 /// `mmap`, called from `pc`.

@@ -1,7 +1,7 @@
 //! Mappings that move, or show another place of their file.
 
-use super::Call;
-use super::memory::{PAGE, changed, gone, kernel, meets_engine, succeeded, unmapped, whole_pages};
+use super::memory::{PAGE, changed, gone, kernel, meets_engine, unmapped, whole_pages};
+use super::{Call, succeeded};
 use crate::code_pages;
 use crate::process::Process;
 use crate::regions::View;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::memory::{changed, kernel, meets_engine, succeeded, whole_pages};
-use super::{Call, contents};
+use super::memory::{changed, kernel, meets_engine, whole_pages};
+use super::{Call, contents, succeeded};
 use crate::code_pages;
 use crate::process::{Code, Process};
 use crate::regions::Object;

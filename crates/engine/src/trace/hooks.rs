@@ -12,7 +12,7 @@ use crate::emit::gpr;
 use crate::guarded;
 use crate::process::Process;
 use crate::signals::broken_pipe;
-use crate::syscalls::Call;
+use crate::syscalls::{Call, succeeded};
 use crate::thread::Thread;
 
 fn tracer() -> Option<&'static Tracer> {
@@ -296,7 +296,8 @@ pub(crate) fn system_call_exit(thread: &mut Thread, call: &Call, result: i64) {
         return;
     }
     let Some(tracer) = tracer() else { return };
-    if changes_mappings(call) {
+    let changes_mappings = changes_mappings(call);
+    if changes_mappings {
         tracer.follow_mappings();
     }
     tracer.leave_safe(thread);
@@ -363,7 +364,7 @@ pub(crate) fn system_call_exit(thread: &mut Thread, call: &Call, result: i64) {
         },
     );
     trace.set_recording(tracer.should_record(trace.registered));
-    if changes_mappings(call) {
+    if changes_mappings {
         modules::follow(tracer, thread, call, result);
     }
 }
@@ -404,7 +405,7 @@ fn changes_mappings(call: &Call) -> bool {
 /// this process's memory.
 fn replaced_memory(call: &Call, result: i64) -> Vec<(u64, u64)> {
     let [first, second, third, ..] = call.arguments;
-    if (-4095..0).contains(&result) {
+    if !succeeded(result) {
         return Vec::new();
     }
     match call.number as i64 {

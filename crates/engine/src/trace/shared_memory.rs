@@ -6,17 +6,16 @@ use unspool_events::Event;
 use super::hooks;
 use crate::process::{Code, Process};
 use crate::regions::Region;
-use crate::syscalls::Call;
+use crate::syscalls::{Call, succeeded};
 use crate::thread::Thread;
 
 /// What a system call has mapped that others may show as well.
 pub(super) fn mapped(call: &Call, result: i64) -> Option<Event> {
-    let succeeded = !(-4095..0).contains(&result);
     let maps = match call.number as i64 {
         libc::SYS_mmap => is_memory(call),
         number => [libc::SYS_mremap, libc::SYS_shmat].contains(&number),
     };
-    if !(succeeded && maps) {
+    if !(succeeded(result) && maps) {
         return None;
     }
     let code = Process::get().code();
