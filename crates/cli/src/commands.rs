@@ -1,5 +1,6 @@
 //! One module for each command.
 
+mod described;
 pub(crate) mod detach;
 pub(crate) mod export;
 pub(crate) mod info;

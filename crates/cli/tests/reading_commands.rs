@@ -174,11 +174,59 @@ fn exports_go_to_files_too() {
         assert!(std::fs::read(&target).unwrap() == to_stdout, "{format}");
     }
     assert!(stdout_of(&["export", file, "--format", "parquet"]).is_empty());
-    for table in ["accesses", "events"] {
+    for table in ["accesses", "events", "modules"] {
         let table = folder.path().join(format!("t.unspool.{table}.parquet"));
         assert!(std::fs::read(table).unwrap().starts_with(b"PAR1"));
     }
     assert!(stdout_of(&["export", file, "--format", "none"]).is_empty());
+}
+
+#[test]
+fn what_lines_do_not_say_stands_beside_them() {
+    let (folder, path, _) = recorded(Recording::default());
+    let file = path.to_str().unwrap();
+    let names = || -> Vec<_> {
+        let entries = std::fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let described = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(folder.path().join(name)).unwrap()).unwrap()
+    };
+    // To standard output goes nothing else, and nowhere anything else unless it is asked for.
+    stdout_of(&["export", file, "--format", "csv"]);
+    stdout_of(&["export", file, "--format", "csv", "-o", "/dev/null"]);
+    stdout_of(&["export", file, "--format", "json", "-o", "/dev/null"]);
+    assert_eq!(names(), ["t.unspool"]);
+    let named = folder.path().join("named");
+    let named = named.to_str().unwrap();
+    stdout_of(&["export", file, "--format", "tsv", "--description", named]);
+    assert_eq!(names(), ["named", "t.unspool"]);
+
+    let lines = folder.path().join("lines");
+    let lines = lines.to_str().unwrap();
+    for command in [
+        &["export", file, "--format", "csv"][..],
+        &["export", file, "--format", "tsv"],
+        &["merge", file],
+    ] {
+        stdout_of(&[command, &["-o", lines]].concat());
+        assert_eq!(described("lines.trace.json"), described("named"));
+        std::fs::remove_file(folder.path().join("lines.trace.json")).unwrap();
+    }
+    let mut merge = unspool(&["merge", "-o", lines]);
+    merge.stdin(File::open(&path).unwrap());
+    assert!(merge.status().unwrap().success());
+    assert_eq!(described("lines.trace.json"), described("named"));
+
+    let description = described("named");
+    assert_eq!(description["order"], "line-atomic");
+    assert_eq!(description["arguments"][1], "4");
+    assert_eq!(description["modules"][0]["base"], "0x400000");
+    assert_eq!(description["complete"], true);
+    let refused = ["export", file, "--format", "json", "--description", named];
+    assert!(failure_of(&refused).contains("first line"));
 }
 
 #[test]

@@ -3,11 +3,13 @@
 
 use std::io::Write;
 
+use serde_json::Value;
 use unspool_events::{
     Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId, TraceHeader,
 };
 
 use crate::buffered_output::{BufferedOutput, push_bytes, push_decimal, push_hexadecimal};
+use crate::description;
 use crate::event_row::{kind_name, sync_operation_name};
 use crate::{ExportError, Names};
 
@@ -52,42 +54,13 @@ impl<W: Write> JsonExporter<W> {
 }
 
 /// What was known when the trace began, and its tables.
-fn header_line(
-    header: &TraceHeader,
-    modules: &[Module],
-    functions: &[Function],
-) -> serde_json::Value {
-    let hexadecimal = |bytes: &[u8]| {
-        let mut text = Vec::new();
-        push_bytes(&mut text, bytes);
-        String::from_utf8_lossy(&text).into_owned()
-    };
-    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    serde_json::json!({
-        "schema": "unspool-trace",
-        "version": SCHEMA_VERSION,
-        "order": header.order.name(),
-        "granule": header.granule,
-        "program": lossy(&header.program),
-        "arguments": header.arguments.iter().map(|argument| lossy(argument)).collect::<Vec<_>>(),
-        "options": header.options.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
-        "process": header.process,
-        "parent_process": header.parent_process,
-        "start_unix_ns": header.start_unix_ns,
-        "tool_version": header.tool_version,
-        "modules": modules.iter().map(|module| serde_json::json!({
-            "module": module.id.0,
-            "path": lossy(&module.path),
-            "base": format!("{:#x}", module.base),
-            "size": module.size,
-            "build_id": hexadecimal(&module.build_id),
-        })).collect::<Vec<_>>(),
-        "functions": functions.iter().map(|function| serde_json::json!({
-            "function": function.id.0,
-            "name": function.name,
-            "address": format!("{:#x}", function.address),
-        })).collect::<Vec<_>>(),
-    })
+fn header_line(header: &TraceHeader, modules: &[Module], functions: &[Function]) -> Value {
+    let mut object = description::header_object(header);
+    let modules = modules.iter().map(description::module_object);
+    object.insert("modules".to_owned(), modules.map(Value::Object).collect());
+    let functions = description::functions(functions.iter());
+    object.insert("functions".to_owned(), functions);
+    Value::Object(object)
 }
 
 impl<W: Write> Sink for JsonExporter<W> {

@@ -24,8 +24,10 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod both;
 mod buffered_output;
 mod csv;
+mod description;
 mod error;
 mod event_row;
 mod information;
@@ -37,7 +39,9 @@ mod parquet_tables;
 mod pending_file;
 mod tsv;
 
+pub use both::Both;
 pub use csv::CsvExporter;
+pub use description::Description;
 pub use error::ExportError;
 pub use information::{Information, KindCounts, SCHEMA_VERSION as INFORMATION_SCHEMA_VERSION};
 pub use json::{JsonExporter, SCHEMA_VERSION as JSON_SCHEMA_VERSION};

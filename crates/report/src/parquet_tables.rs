@@ -1,17 +1,19 @@
-//! Parquet: a table of accesses, a table of events and, where values were recorded, a table
-//! of values. `docs/exports.md` describes the columns.
+//! Parquet: a table of accesses, one of events, one of modules and, where values were recorded,
+//! one of values. `docs/exports.md` describes the columns.
 
 mod columns;
 mod table;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use unspool_events::{Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId};
 
 use crate::event_row::EventRow;
-use crate::{ExportError, Names};
+use crate::{Description, ExportError, Names};
 use columns::{
-    ACCESS_SCHEMA, AccessColumns, EVENT_SCHEMA, EventColumns, VALUE_SCHEMA, ValueColumns,
+    ACCESS_SCHEMA, AccessColumns, EVENT_SCHEMA, EventColumns, MODULE_SCHEMA, ModuleColumns,
+    VALUE_SCHEMA, ValueColumns,
 };
 use table::TableWriter;
 
@@ -25,6 +27,8 @@ pub struct ParquetPaths {
     pub accesses: PathBuf,
     /// Events.
     pub events: PathBuf,
+    /// Modules, and when each was where.
+    pub modules: PathBuf,
     /// Values; the file is made only if the trace has any.
     pub values: PathBuf,
 }
@@ -41,6 +45,7 @@ impl ParquetPaths {
         ParquetPaths {
             accesses: with(".accesses.parquet"),
             events: with(".events.parquet"),
+            modules: with(".modules.parquet"),
             values: with(".values.parquet"),
         }
     }
@@ -50,10 +55,12 @@ impl ParquetPaths {
 #[derive(Debug)]
 pub struct ParquetExporter {
     names: Names,
+    description: Description,
     accesses: TableWriter,
     access_columns: AccessColumns,
     events: TableWriter,
     event_columns: EventColumns,
+    modules: TableWriter,
     values_path: PathBuf,
     values: Option<TableWriter>,
     value_columns: ValueColumns,
@@ -61,17 +68,23 @@ pub struct ParquetExporter {
 }
 
 impl ParquetExporter {
-    /// Creates the files.
+    /// Creates the files. The description goes with each table.
     ///
     /// # Errors
     /// If one cannot be created.
-    pub fn create(paths: &ParquetPaths, names: Names) -> Result<ParquetExporter, ExportError> {
+    pub fn create(
+        paths: &ParquetPaths,
+        names: Names,
+        description: Description,
+    ) -> Result<ParquetExporter, ExportError> {
         Ok(ParquetExporter {
             names,
+            description,
             accesses: TableWriter::create(&paths.accesses, ACCESS_SCHEMA)?,
             access_columns: AccessColumns::default(),
             events: TableWriter::create(&paths.events, EVENT_SCHEMA)?,
             event_columns: EventColumns::default(),
+            modules: TableWriter::create(&paths.modules, MODULE_SCHEMA)?,
             values_path: paths.values.clone(),
             values: None,
             value_columns: ValueColumns::default(),
@@ -87,12 +100,23 @@ impl ParquetExporter {
         self.write_accesses();
         self.write_events();
         self.write_values();
+        self.write_modules();
         if let Some(error) = self.error {
             return Err(error);
         }
-        self.accesses.finish()?;
-        self.events.finish()?;
-        self.values.map_or(Ok(()), TableWriter::finish)
+        let tables = [self.modules, self.events, self.accesses];
+        let description = Value::Object(self.description.without_modules()).to_string();
+        for table in tables.into_iter().chain(self.values) {
+            table.finish(&description)?;
+        }
+        Ok(())
+    }
+
+    fn write_modules(&mut self) {
+        let columns = ModuleColumns::new(self.description.modules());
+        if self.error.is_none() && !columns.is_empty() {
+            self.error = self.modules.write_group(&columns.columns()).err();
+        }
     }
 
     fn write_accesses(&mut self) {
@@ -133,10 +157,12 @@ impl ParquetExporter {
 impl Sink for ParquetExporter {
     fn module(&mut self, module: &Module) {
         self.names.add_module(module);
+        self.description.module(module);
     }
 
     fn function(&mut self, function: &Function) {
         self.names.add_function(function);
+        self.description.function(function);
     }
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
@@ -164,6 +190,7 @@ impl Sink for ParquetExporter {
     }
 
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
+        self.description.event(thread, time, event);
         let row = EventRow::new(event, &self.names);
         let columns = &mut self.event_columns;
         columns.times.push(time.cast_signed());

@@ -17,10 +17,17 @@ pub(crate) struct ExportArguments {
 
     /// Where to write; without it, or with -, to standard output
     ///
-    /// Parquet makes two files, OUT.accesses.parquet and OUT.events.parquet; without this
-    /// option OUT is the trace's name.
+    /// Parquet makes several files, OUT.accesses.parquet, OUT.events.parquet and so on; without
+    /// this option OUT is the trace's name.
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Where tsv and csv put what their lines do not say: the program, the order, the modules
+    ///
+    /// It is JSON. Without this option it goes to OUT.trace.json, or nowhere if the lines go to
+    /// standard output, a pipe or a device.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) description: Option<PathBuf>,
 
     /// Write all threads together in order of time, instead of as the file holds them
     #[arg(long)]
@@ -40,7 +47,7 @@ pub(crate) enum FormatChoice {
     Csv,
     /// One JSON object in each line
     Json,
-    /// Two Parquet tables: accesses and events
+    /// Parquet tables: accesses, events, modules, values
     Parquet,
     /// Nothing: decode everything, to measure how fast that is
     None,
@@ -56,6 +63,13 @@ pub(crate) struct MergeArguments {
     /// Keep the times, which are otherwise left out
     #[arg(long)]
     pub(crate) keep_time: bool,
+
+    /// Where to put what the lines do not say: the program, the order, the modules
+    ///
+    /// It is JSON. Without this option it goes to OUT.trace.json, or nowhere if the lines go to
+    /// standard output, a pipe or a device. Text traces have nothing to put there.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) description: Option<PathBuf>,
 
     /// Where to write; without it, or with -, to standard output
     #[arg(short, long, value_name = "OUT")]

@@ -4,11 +4,11 @@ use std::fs::File;
 
 use unspool_events::{Problem, Sink, Trace};
 use unspool_report::{
-    CsvExporter, ExportError, JsonExporter, Names, ParquetExporter, ParquetPaths, TsvExporter,
-    TsvOptions,
+    Both, CsvExporter, Description, ExportError, JsonExporter, Names, ParquetExporter,
+    ParquetPaths, TsvExporter, TsvOptions,
 };
 
-use super::opened;
+use super::{described, opened};
 use crate::failure::Failure;
 use crate::plan::{ExportFormat, ExportPlan};
 
@@ -22,32 +22,50 @@ pub(crate) fn export(plan: &ExportPlan) -> Result<u8, Failure> {
                 times: *times,
                 ..TsvOptions::of_trace(trace.header())
             };
-            to_text(plan, |output| {
+            to_described_text(plan, &trace, |output, description| {
                 let mut exporter = TsvExporter::new(output, names, options);
-                let problems = deliver(&trace, plan.ordered, &mut exporter);
+                let problems = deliver(&trace, plan, &mut Both(&mut exporter, description));
                 exporter.finish().map(|()| problems)
             })?
         }
-        ExportFormat::Csv => to_text(plan, |output| {
+        ExportFormat::Csv => to_described_text(plan, &trace, |output, description| {
             let mut exporter = CsvExporter::new(output, names);
-            let problems = deliver(&trace, plan.ordered, &mut exporter);
+            let problems = deliver(&trace, plan, &mut Both(&mut exporter, description));
             exporter.finish().map(|()| problems)
         })?,
         ExportFormat::Json => to_text(plan, |output| {
             let (header, modules, functions) = (trace.header(), trace.modules(), trace.functions());
             let mut exporter = JsonExporter::new(output, names, header, modules, functions);
-            let problems = deliver(&trace, plan.ordered, &mut exporter);
+            let problems = deliver(&trace, plan, &mut exporter);
             exporter.finish().map(|()| problems)
         })?,
         ExportFormat::Parquet { prefix } => {
-            let mut exporter = ParquetExporter::create(&ParquetPaths::with_prefix(prefix), names)?;
-            let problems = deliver(&trace, plan.ordered, &mut exporter);
+            let paths = ParquetPaths::with_prefix(prefix);
+            let description = Description::of_trace(&trace);
+            let mut exporter = ParquetExporter::create(&paths, names, description)?;
+            let problems = deliver(&trace, plan, &mut exporter);
             exporter.finish()?;
             problems
         }
-        ExportFormat::None => deliver(&trace, plan.ordered, &mut Nowhere),
+        ExportFormat::None => deliver(&trace, plan, &mut Nowhere),
     };
     Ok(opened::report_problems(trace.problems(), &problems))
+}
+
+/// Exports into a file, with another beside it that says what its lines do not, and that is there
+/// whenever the lines are.
+fn to_described_text(
+    plan: &ExportPlan,
+    trace: &Trace,
+    export: impl FnOnce(File, &mut Description) -> Result<Vec<Problem>, ExportError>,
+) -> Result<Vec<Problem>, Failure> {
+    let described_in = described::create(plan.description.as_deref())?;
+    let mut description = Description::of_trace(trace);
+    let pending = plan.destination.open_pending()?;
+    let problems = export(pending.writer()?, &mut description)?;
+    described::complete(described_in, &description)?;
+    pending.complete()?;
+    Ok(problems)
 }
 
 /// Exports into a file that has its name only when it is whole.
@@ -67,8 +85,8 @@ struct Nowhere;
 impl Sink for Nowhere {}
 
 /// Gives everything to the exporter: in order of time, or thread after thread.
-fn deliver(trace: &Trace, ordered: bool, sink: &mut impl Sink) -> Vec<Problem> {
-    if ordered {
+fn deliver(trace: &Trace, plan: &ExportPlan, sink: &mut impl Sink) -> Vec<Problem> {
+    if plan.ordered {
         return trace.merged().deliver(sink);
     }
     trace

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use anyhow::Context;
 use unspool_events::{StreamReader, TraceHeader};
-use unspool_report::{Names, TextMergeSummary, TsvExporter, TsvOptions, merge_text};
+use unspool_report::{
+    Both, Description, Names, TextMergeSummary, TsvExporter, TsvOptions, merge_text,
+};
 
-use super::opened;
+use super::{described, opened};
 use crate::exit_status;
 use crate::failure::{Failure, warn};
 use crate::plan::{Input, MergePlan};
@@ -41,20 +43,29 @@ fn merge_text_stream(input: impl Read, plan: &MergePlan) -> Result<u8, Failure> 
 fn merge_file(path: &Path, plan: &MergePlan) -> Result<u8, Failure> {
     let trace = opened::open(path)?;
     let options = options(trace.header(), plan);
+    let described_in = described::create(plan.description.as_deref())?;
     let output = plan.destination.open()?;
     let mut exporter = TsvExporter::new(output, Names::of_trace(&trace), options);
-    let problems = trace.merged().deliver(&mut exporter);
+    let mut description = Description::of_trace(&trace);
+    let mut sinks = Both(&mut exporter, &mut description);
+    let problems = trace.merged().deliver(&mut sinks);
     exporter.finish()?;
+    described::complete(described_in, &description)?;
     Ok(opened::report_problems(trace.problems(), &problems))
 }
 
 fn merge_stream(input: impl Read, plan: &MergePlan) -> Result<u8, Failure> {
     let reader = StreamReader::new(input).with_context(|| format!("cannot use {}", plan.input))?;
     let options = options(reader.header(), plan);
+    let described_in = described::create(plan.description.as_deref())?;
     // Names come with the stream.
     let mut exporter = TsvExporter::new(plan.destination.open()?, Names::new(), options);
-    let (_, problems) = reader.deliver(&mut exporter);
+    let mut description = Description::new(reader.header());
+    let mut sinks = Both(&mut exporter, &mut description);
+    let (_, problems) = reader.deliver(&mut sinks);
     exporter.finish()?;
+    description.set_complete(problems.is_empty());
+    described::complete(described_in, &description)?;
     Ok(opened::report_problems(&problems, &[]))
 }
 

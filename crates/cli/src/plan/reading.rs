@@ -29,6 +29,19 @@ impl Destination {
         }
     }
 
+    /// Where the description of the trace goes: where the user wants it, or beside a plain file.
+    fn description(&self, named: Option<PathBuf>) -> Option<PathBuf> {
+        let Destination::File(path) = self else {
+            return named;
+        };
+        let is_plain = path.metadata().map_or(true, |facts| facts.is_file());
+        named.or_else(|| {
+            let mut beside = path.clone().into_os_string();
+            beside.push(".trace.json");
+            is_plain.then(|| beside.into())
+        })
+    }
+
     /// Opens it so that a file has its name only when it is whole.
     pub(crate) fn open_pending(&self) -> Result<PendingFile, Failure> {
         match self {
@@ -104,9 +117,9 @@ pub(crate) enum ExportFormat {
     Csv,
     /// JSON lines.
     Json,
-    /// Two Parquet files, the names of which start so.
+    /// Parquet files, the names of which start so.
     Parquet {
-        /// The part of the names before `.accesses.parquet` and `.events.parquet`.
+        /// The part of the names before `.accesses.parquet`, `.events.parquet` and so on.
         prefix: PathBuf,
     },
     /// Nothing is written.
@@ -122,6 +135,8 @@ pub(crate) struct ExportPlan {
     pub(crate) format: ExportFormat,
     /// Where it goes (not for Parquet).
     pub(crate) destination: Destination,
+    /// Where what the lines do not say goes (only for TSV and CSV).
+    pub(crate) description: Option<PathBuf>,
     /// Whether the threads are merged in order of time.
     pub(crate) ordered: bool,
 }
@@ -134,6 +149,14 @@ impl TryFrom<ExportArguments> for ExportPlan {
             return Err(Failure::new("--without-time is for --format tsv only")
                 .with_help("choose columns where the file is read, or use --format tsv"));
         }
+        let is_plain_text = matches!(typed.format, FormatChoice::Tsv | FormatChoice::Csv);
+        if typed.description.is_some() && !is_plain_text {
+            return Err(
+                Failure::new("--description is for --format tsv and csv only").with_help(
+                    "json has the same in its first line, and parquet in each table's metadata",
+                ),
+            );
+        }
         let format = match typed.format {
             FormatChoice::Tsv => ExportFormat::Tsv {
                 times: !typed.without_time,
@@ -144,20 +167,23 @@ impl TryFrom<ExportArguments> for ExportPlan {
             FormatChoice::Parquet => {
                 if typed.output.as_deref() == Some(Path::new("-")) {
                     return Err(Failure::new(
-                        "Parquet makes two files, so it cannot go to standard output",
+                        "Parquet makes several files, so it cannot go to standard output",
                     )
                     .with_help(
-                        "name them with -o OUT: OUT.accesses.parquet and OUT.events.parquet",
+                        "name them with -o OUT: OUT.accesses.parquet, OUT.events.parquet and so on",
                     ));
                 }
                 let prefix = typed.output.clone().unwrap_or_else(|| typed.input.clone());
                 ExportFormat::Parquet { prefix }
             }
         };
+        let destination = Destination::new(typed.output);
+        let description = destination.description(typed.description);
         Ok(ExportPlan {
             input: typed.input,
             format,
-            destination: Destination::new(typed.output),
+            destination,
+            description: description.filter(|_| is_plain_text),
             ordered: typed.ordered,
         })
     }
@@ -170,18 +196,22 @@ pub(crate) struct MergePlan {
     pub(crate) input: Input,
     /// Where the ordered text goes.
     pub(crate) destination: Destination,
+    /// Where what the lines of a binary trace do not say goes.
+    pub(crate) description: Option<PathBuf>,
     /// Whether each line keeps its time.
     pub(crate) keep_time: bool,
 }
 
 impl From<MergeArguments> for MergePlan {
     fn from(typed: MergeArguments) -> MergePlan {
+        let destination = Destination::new(typed.output);
         MergePlan {
             input: match typed.input {
                 Some(path) if path != Path::new("-") => Input::File(path),
                 _ => Input::StandardInput,
             },
-            destination: Destination::new(typed.output),
+            description: destination.description(typed.description),
+            destination,
             keep_time: typed.keep_time,
         }
     }

@@ -1,23 +1,27 @@
 //! A trace tells when libraries are mapped and when they are gone, so that an address belongs to
 //! one module at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::Path;
 
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::observer::{Verdict, exported_in_order, run_well, traced, trial};
+use crate::observer::{Verdict, exported_in_order, run_well, traced, trial, unspool};
 use crate::order::guest_command;
 use crate::scratch::Scratch;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    ["line-atomic", "ticket"]
+    let mut trials: Vec<_> = ["line-atomic", "ticket"]
         .map(|order| {
             trial(format!("modules::{order}"), move |scratch| {
                 come_and_go(scratch, order)
             })
         })
-        .into()
+        .into();
+    trials.push(trial("modules::beside_csv".to_owned(), resolve_csv));
+    trials
 }
 
 /// Which modules are mapped, as the events so far tell.
@@ -35,9 +39,7 @@ impl Loaded {
             .by_number
             .get(&number)
             .ok_or("a module without a definition")?;
-        let is_plugin = module["path"]
-            .as_str()
-            .is_some_and(|path| path.ends_with("plugin.so"));
+        let is_plugin = is_plugin(module);
         if kind == "module_unload" {
             self.plugins.1 += u32::from(is_plugin);
             return match self.is_loaded.insert(number, false) {
@@ -60,20 +62,27 @@ impl Loaded {
 }
 
 fn overlap(one: &Value, other: &Value) -> bool {
-    let range = |module: &Value| {
-        let base = module["base"]
-            .as_str()
-            .unwrap_or_default()
-            .trim_start_matches("0x");
-        let base = u64::from_str_radix(base, 16).unwrap_or_default();
-        base..base + module["size"].as_u64().unwrap_or_default()
-    };
-    let (one, other) = (range(one), range(other));
+    let (one, other) = (addresses(one), addresses(other));
     one.start < other.end && other.start < one.end
 }
 
+fn addresses(module: &Value) -> Range<u64> {
+    let base = module["base"].as_str().unwrap_or_default();
+    let base = number_of(base).unwrap_or_default();
+    base..base + module["size"].as_u64().unwrap_or_default()
+}
+
+fn number_of(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// How often the guest loads its plugin.
+const TIMES: u32 = 100;
+
 fn come_and_go(scratch: &Scratch, order: &str) -> Result<(), Verdict> {
-    const TIMES: u32 = 100;
     let command = guest_command("memory/libraries_in_a_loop", &[])?;
     let file = scratch.path().join("modules.unspool");
     run_well(
@@ -107,4 +116,70 @@ fn come_and_go(scratch: &Scratch, order: &str) -> Result<(), Verdict> {
         true => Ok(()),
         false => Err(Verdict::Wrong(format!("never loaded: {never:?}"))),
     }
+}
+
+/// By the file beside a CSV alone, each instruction belongs to at most one module at its time, and
+/// each time that the plugin was loaded to another one, though all were in the same place.
+fn resolve_csv(scratch: &Scratch) -> Result<(), Verdict> {
+    let command = guest_command("memory/libraries_in_a_loop", &[])?;
+    let file = scratch.path().join("modules.unspool");
+    let lines = scratch.path().join("modules.csv");
+    run_well(scratch, &traced(scratch, &[], &file, &command))?;
+    let export = unspool(scratch, &["export", "--format", "csv", "-o"]);
+    run_well(scratch, &export.arguments([&lines, &file]))?;
+    let read = |path: &Path| {
+        std::fs::read_to_string(path)
+            .map_err(|error| Verdict::Wrong(format!("{}: {error}", path.display())))
+    };
+    let description = read(&scratch.path().join("modules.csv.trace.json"))?;
+    let description: Value = serde_json::from_str(&description)
+        .map_err(|error| Verdict::Wrong(format!("{error}: {description}")))?;
+    let end = &description["end"];
+    if (&end["how"], &end["status"]) != (&"exit".into(), &0.into()) {
+        return Err(Verdict::Wrong(format!("the program ended so: {end}")));
+    }
+    let modules = description["modules"].as_array();
+    let modules = modules.map_or(&[][..], |modules| modules);
+    let seen = modules_of_accesses(modules, &read(&lines)?)?;
+    let plugins = seen.iter().filter(|&&index| is_plugin(&modules[index]));
+    match plugins.count() == TIMES as usize {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("code ran in modules {seen:?}"))),
+    }
+}
+
+fn is_plugin(module: &Value) -> bool {
+    let path = module["path"].as_str();
+    path.is_some_and(|path| path.ends_with("plugin.so"))
+}
+
+/// Which modules have code that made an access.
+fn modules_of_accesses(modules: &[Value], lines: &str) -> Result<BTreeSet<usize>, Verdict> {
+    let mapped: Vec<_> = modules
+        .iter()
+        .map(|module| {
+            let loaded = module["loaded"].as_u64().unwrap_or_default();
+            let unloaded = module["unloaded"].as_u64().unwrap_or(u64::MAX);
+            (addresses(module), loaded..unloaded)
+        })
+        .collect();
+    let mut seen = BTreeSet::new();
+    for line in lines.lines() {
+        let fields: Vec<&str> = line.split(',').collect();
+        let &[time, _, "read" | "write", pc, ..] = &fields[..] else {
+            continue;
+        };
+        let (Ok(time), Some(pc)) = (time.parse::<u64>(), number_of(pc)) else {
+            return Err(Verdict::Wrong(format!("no access: {line}")));
+        };
+        let holds = |(addresses, times): &(Range<u64>, Range<u64>)| {
+            addresses.contains(&pc) && times.contains(&time)
+        };
+        let found: Vec<_> = (0..mapped.len()).filter(|&at| holds(&mapped[at])).collect();
+        if found.len() > 1 {
+            return Err(Verdict::Wrong(format!("of modules {found:?}: {line}")));
+        }
+        seen.extend(found);
+    }
+    Ok(seen)
 }

@@ -9,7 +9,7 @@ use super::{
     FunctionInformation, Information, KindCounts, ModuleInformation, SCHEMA_VERSION,
     ThreadInformation, Totals,
 };
-use crate::buffered_output::push_bytes;
+use crate::description::{hexadecimal, lossy};
 use crate::event_row::kind_name;
 
 impl Information {
@@ -224,14 +224,4 @@ impl Sink for Counter {
     fn values(&mut self, _: ThreadId, _: &[Access], values: &[&[u8]]) {
         self.counts.values += values.iter().filter(|value| !value.is_empty()).count() as u64;
     }
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    let mut text = Vec::new();
-    push_bytes(&mut text, bytes);
-    lossy(&text)
 }

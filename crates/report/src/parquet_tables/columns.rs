@@ -4,6 +4,7 @@
 use parquet::data_type::ByteArray;
 
 use super::table::Column;
+use crate::description::{PlacedModule, hexadecimal, lossy};
 
 pub(super) const ACCESS_SCHEMA: &str = "message accesses {
     required int64 time (integer(64, false));
@@ -161,5 +162,62 @@ impl ValueColumns {
         self.addresses.clear();
         self.writes.clear();
         self.values.clear();
+    }
+}
+
+pub(super) const MODULE_SCHEMA: &str = "message modules {
+    required int32 module (integer(32, false));
+    required binary path (string);
+    required int64 base (integer(64, false));
+    required int64 size (integer(64, false));
+    required binary build_id (string);
+    optional int64 loaded (integer(64, false));
+    optional int64 unloaded (integer(64, false));
+}";
+
+/// Rows of the table of modules.
+#[derive(Debug, Default)]
+pub(super) struct ModuleColumns {
+    numbers: Vec<i32>,
+    paths: Vec<ByteArray>,
+    bases: Vec<i64>,
+    sizes: Vec<i64>,
+    build_ids: Vec<ByteArray>,
+    loaded: Vec<Option<i64>>,
+    unloaded: Vec<Option<i64>>,
+}
+
+impl ModuleColumns {
+    pub(super) fn new<'a>(modules: impl Iterator<Item = &'a PlacedModule>) -> ModuleColumns {
+        let mut columns = ModuleColumns::default();
+        for placed in modules {
+            let module = &placed.module;
+            columns.numbers.push(module.id.0.cast_signed());
+            columns.paths.push(lossy(&module.path).as_str().into());
+            columns.bases.push(module.base.cast_signed());
+            columns.sizes.push(module.size.cast_signed());
+            let build_id = hexadecimal(&module.build_id);
+            columns.build_ids.push(build_id.as_str().into());
+            columns.loaded.push(placed.loaded.map(u64::cast_signed));
+            columns.unloaded.push(placed.unloaded.map(u64::cast_signed));
+        }
+        columns
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// In the order of the schema.
+    pub(super) fn columns(&self) -> Vec<Column<'_>> {
+        vec![
+            Column::Int(&self.numbers),
+            Column::Bytes(&self.paths),
+            Column::Long(&self.bases),
+            Column::Long(&self.sizes),
+            Column::Bytes(&self.build_ids),
+            Column::OptionalLong(&self.loaded),
+            Column::OptionalLong(&self.unloaded),
+        ]
     }
 }

@@ -8,12 +8,16 @@ use std::sync::Arc;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
 use crate::{ExportError, PendingFile};
+
+/// The name of the trace's description in a file's metadata.
+const DESCRIPTION_KEY: &str = "unspool";
 
 /// The values of one column of a row group.
 #[derive(Debug, Clone, Copy)]
@@ -76,13 +80,15 @@ impl TableWriter {
             })
     }
 
-    /// Writes the end of the file.
-    pub(super) fn finish(self) -> Result<(), ExportError> {
+    /// Writes the end of the file, with the description of the trace in its metadata.
+    pub(super) fn finish(self, description: &str) -> Result<(), ExportError> {
         let TableWriter {
             path,
             pending,
-            writer,
+            mut writer,
         } = self;
+        let description = KeyValue::new(DESCRIPTION_KEY.to_owned(), description.to_owned());
+        writer.append_key_value_metadata(description);
         let failed = |source| ExportError::Table {
             path: path.clone(),
             source,

@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use unspool_events::{Access, FunctionId, SyncOperation};
+use unspool_events::{Access, FunctionId, ModuleId, Order, SyncOperation, TraceHeader};
 
 use super::*;
 
@@ -15,6 +15,21 @@ fn rows(path: &Path) -> Vec<String> {
         .unwrap()
         .map(|row| row.unwrap().to_string())
         .collect()
+}
+
+fn create(paths: &ParquetPaths) -> Result<ParquetExporter, ExportError> {
+    let header = TraceHeader {
+        order: Order::LineAtomic,
+        granule: 64,
+        program: b"/bin/sort".to_vec(),
+        arguments: vec![b"sort".to_vec()],
+        options: Vec::new(),
+        process: 7,
+        parent_process: None,
+        start_unix_ns: 5,
+        tool_version: "0.1.0".to_owned(),
+    };
+    ParquetExporter::create(paths, Names::new(), Description::new(&header))
 }
 
 fn access(time: u64) -> Access {
@@ -36,7 +51,7 @@ fn access(time: u64) -> Access {
 fn every_field_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let paths = ParquetPaths::with_prefix(&folder.path().join("t.unspool"));
-    let mut exporter = ParquetExporter::create(&paths, Names::new()).unwrap();
+    let mut exporter = create(&paths).unwrap();
     let start = Event::ThreadStart {
         os_thread: 77,
         parent: Some(ThreadId(3)),
@@ -93,11 +108,61 @@ fn every_field_comes_back() {
     );
 }
 
+/// What the metadata of a table says of the trace.
+fn description(path: &Path) -> Value {
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let metadata = reader.metadata().file_metadata().key_value_metadata();
+    let mut entries = metadata.unwrap().iter();
+    let entry = entries.find(|entry| entry.key == "unspool").unwrap();
+    serde_json::from_str(entry.value.as_deref().unwrap()).unwrap()
+}
+
+#[test]
+fn tables_say_what_they_are_of_and_when_modules_were_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ParquetPaths::with_prefix(&folder.path().join("t"));
+    let mut exporter = create(&paths).unwrap();
+    for id in 0..2 {
+        exporter.module(&Module {
+            id: ModuleId(id),
+            path: b"/lib/plugin.so".to_vec(),
+            base: 4096 * u64::from(id + 1),
+            size: 4096,
+            build_id: vec![0xab],
+        });
+        let module = ModuleId(id);
+        exporter.event(ThreadId(0), 5, &Event::ModuleLoad { module });
+    }
+    let module = ModuleId(0);
+    exporter.event(ThreadId(0), 9, &Event::ModuleUnload { module });
+    exporter.accesses(ThreadId(0), &[access(6)]);
+    exporter.values(ThreadId(0), &[access(6)], &[&[1]]);
+    exporter.finish().unwrap();
+    let rest = "size: 4096, build_id: \"ab\", loaded: 5, unloaded:";
+    assert_eq!(
+        rows(&paths.modules),
+        [
+            format!("{{module: 0, path: \"/lib/plugin.so\", base: 4096, {rest} 9}}"),
+            format!("{{module: 1, path: \"/lib/plugin.so\", base: 8192, {rest} null}}"),
+        ]
+    );
+    for path in [
+        &paths.accesses,
+        &paths.events,
+        &paths.modules,
+        &paths.values,
+    ] {
+        let description = description(path);
+        assert_eq!(description["program"], "/bin/sort");
+        assert_eq!(description["order"], "line-atomic");
+    }
+}
+
 #[test]
 fn rows_survive_the_boundary_between_groups() {
     let folder = tempfile::tempdir().unwrap();
     let paths = ParquetPaths::with_prefix(&folder.path().join("t"));
-    let mut exporter = ParquetExporter::create(&paths, Names::new()).unwrap();
+    let mut exporter = create(&paths).unwrap();
     let batch: Vec<Access> = (0..1000).map(access).collect();
     let batches = ROWS_IN_GROUP / batch.len() + 2;
     for _ in 0..batches {
@@ -117,7 +182,7 @@ fn rows_survive_the_boundary_between_groups() {
 #[test]
 fn an_output_that_cannot_be_created_is_named() {
     let paths = ParquetPaths::with_prefix(Path::new("/proc/no/such/folder/t"));
-    let error = ParquetExporter::create(&paths, Names::new()).unwrap_err();
+    let error = create(&paths).unwrap_err();
     assert!(
         error
             .to_string()

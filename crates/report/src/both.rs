@@ -1,0 +1,34 @@
+//! One reading for two sinks.
+
+use unspool_events::{Access, Event, Function, Module, Sink, ThreadId};
+
+/// Gives everything to two sinks: the first, then the second.
+#[derive(Debug)]
+pub struct Both<'a, First, Second>(pub &'a mut First, pub &'a mut Second);
+
+impl<First: Sink, Second: Sink> Sink for Both<'_, First, Second> {
+    fn module(&mut self, module: &Module) {
+        self.0.module(module);
+        self.1.module(module);
+    }
+
+    fn function(&mut self, function: &Function) {
+        self.0.function(function);
+        self.1.function(function);
+    }
+
+    fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
+        self.0.accesses(thread, batch);
+        self.1.accesses(thread, batch);
+    }
+
+    fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
+        self.0.event(thread, time, event);
+        self.1.event(thread, time, event);
+    }
+
+    fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
+        self.0.values(thread, accesses, values);
+        self.1.values(thread, accesses, values);
+    }
+}
