@@ -18,6 +18,7 @@ mod draft;
 mod kept_branches;
 mod links;
 mod origins;
+mod protection;
 mod sleeping;
 mod snapshot;
 mod table;
@@ -34,9 +35,9 @@ pub use self::kept_branches::KeptBranches;
 #[cfg(test)]
 pub(crate) use self::kept_branches::Landing;
 use self::links::Links;
-pub(crate) use self::links::patch;
 pub use self::links::{Entry, Exit};
 use self::origins::Origins;
+pub(crate) use self::protection::Protection;
 use self::sleeping::Sleeping;
 pub use self::sleeping::{Damaged, KeptCode};
 pub use self::snapshot::Snapshot;
@@ -153,6 +154,7 @@ pub struct Cache {
     hot: u64,
     cold: u64,
     opened: Opened,
+    protection: Protection,
     branches: BranchTable,
     hashed: HashedBranches,
     /// Where branches of the table have been led through chains, and what they were.
@@ -264,6 +266,7 @@ impl Cache {
         let gates = emit_gates(&mut code);
         Cache {
             opened,
+            protection: Protection::new([layout::cache(), middle]),
             gates,
             branches: BranchTable::new(gates.miss(Way::Jump, arrival), has_branch_table),
             hashed: HashedBranches::new(&gates, arrival),
@@ -370,6 +373,7 @@ impl Cache {
     /// Keeps what was emitted into the cold half.
     pub fn end_cold(&mut self, code: &Emitter) {
         self.cold = code.here();
+        self.protection.filled_up_to([self.hot, self.cold]);
         self.opened = self.opened.reach(self.hot, self.cold, self.size);
     }
 
@@ -625,6 +629,7 @@ impl Cache {
         self.loans.clear();
         self.hot = layout::cache() + GATES_SIZE;
         self.cold = self.middle();
+        self.protection.start_anew();
     }
 
     /// Makes all translations unreachable. Only for a process with a single thread that is out
@@ -652,7 +657,7 @@ impl Cache {
             if held.contains(&self.branches.get(pc)) {
                 self.branches.clear(pc);
             }
-            self.hashed.clear(pc);
+            self.hashed.clear(pc, &mut self.protection);
             let new = self.by_pc.get(&pc).copied();
             let entries: SmallVec<[u32; 2]> =
                 new.into_iter().chain(self.kept_entries(pc)).collect();

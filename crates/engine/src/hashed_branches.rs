@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustc_hash::FxHashMap;
 
-use crate::cache::patch;
+use crate::cache::Protection;
 use crate::emit::{Emitter, TARGET, gpr};
 use crate::exit;
 use crate::finish;
@@ -120,10 +120,15 @@ impl HashedBranches {
     }
 
     /// Sets where branches to `pc` go, with the target's register still borrowed.
-    pub fn set(&mut self, (way, pc): (Way, u64), code: u64, cold: &mut Emitter) {
+    pub fn set(
+        &mut self,
+        (way, pc): (Way, u64),
+        code: u64,
+        (cold, protection): (&mut Emitter, &mut Protection),
+    ) {
         self.make_ready();
         if let Some(&field) = self.fields.get(&(way, pc)) {
-            point(way, field, code);
+            point(way, field, code, protection);
             return;
         }
         let chain = pc % CHAINS;
@@ -143,11 +148,11 @@ impl HashedBranches {
     }
 
     /// Makes branches to `pc` leave the cache.
-    pub fn clear(&mut self, pc: u64) {
+    pub fn clear(&mut self, pc: u64, protection: &mut Protection) {
         self.offered.remove(&pc);
         for way in Way::ALL {
             if let Some(&field) = self.fields.get(&(way, pc)) {
-                point(way, field, self.misses[way as usize]);
+                point(way, field, self.misses[way as usize], protection);
             }
         }
     }
@@ -162,11 +167,11 @@ impl HashedBranches {
 }
 
 /// Points the last instruction of a thunk elsewhere.
-fn point(way: Way, field: u32, code: u64) {
+fn point(way: Way, field: u32, code: u64, protection: &mut Protection) {
     match way {
-        Way::Jump => patch(field, code as u32),
+        Way::Jump => protection.patch(field, code as u32),
         // The address itself is pushed, not the distance to it.
-        Way::Return => patch(field, (code as u32).wrapping_add(field + 4)),
+        Way::Return => protection.patch(field, (code as u32).wrapping_add(field + 4)),
     }
 }
 

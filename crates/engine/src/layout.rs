@@ -193,6 +193,13 @@ pub(crate) fn open_cache(range: Range<u64>) -> io::Result<()> {
     unsafe { protect(range.start, range.end - range.start, all) }
 }
 
+/// Takes from everyone, the engine too, that they can write a range of the code cache.
+pub(crate) fn close_cache(range: Range<u64>) -> io::Result<()> {
+    let run = libc::PROT_READ | libc::PROT_EXEC;
+    // SAFETY: the cache writes nothing there before it has opened it again.
+    unsafe { protect(range.start, range.end - range.start, run) }
+}
+
 /// Maps part of a file over a range of the code cache that is usable. Both start at whole pages.
 /// What is written there does not reach the file.
 ///

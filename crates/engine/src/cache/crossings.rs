@@ -9,7 +9,6 @@ use crate::emit::TableBranch;
 use crate::gates::GATES_SIZE;
 use crate::hashed_branches::Way;
 use crate::layout;
-use crate::race_windows;
 
 impl Cache {
     /// Leads the branch at a cache address through the chains from now on. Other threads may
@@ -32,22 +31,8 @@ impl Cache {
         let chains = cold.here();
         cold.go_through_chain(way, branch);
         self.end_cold(&cold);
-        replace(branch, TableBranch::crossing(branch, chains));
+        let crossing = TableBranch::crossing(branch, chains);
+        self.protection.replace(branch, crossing);
         self.crossings.extend(known.map(|known| (branch, known)));
-    }
-}
-
-/// Replaces eight bytes of code within one cache line, all at once.
-fn replace(at: u64, bytes: [u8; 8]) {
-    race_windows::widen();
-    // SAFETY: the caller's branch is code of the cache, and the store is seen whole. It need not
-    // be aligned, so it is the machine's store, not Rust's.
-    unsafe {
-        std::arch::asm!(
-            "mov qword ptr [{at}], {bytes}",
-            at = in(reg) at,
-            bytes = in(reg) u64::from_le_bytes(bytes),
-            options(nostack, preserves_flags)
-        );
     }
 }

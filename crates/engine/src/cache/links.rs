@@ -6,7 +6,6 @@ use super::Cache;
 use super::table::{Record, Table};
 use crate::exit::{self, ExitKind};
 use crate::hashed_branches::Way;
-use crate::race_windows;
 use crate::warmth::Warmth;
 
 /// A program address at which translated code can be entered.
@@ -196,7 +195,7 @@ impl Cache {
             if exit.field != 0 {
                 exit.stub = cold.here() as u32;
                 cold.leave(id, self.gates.exit);
-                patch(exit.field, exit.stub);
+                self.protection.patch(exit.field, exit.stub);
             }
             self.links.exits.push(exit);
         }
@@ -235,7 +234,7 @@ impl Cache {
         } else {
             return;
         };
-        patch(exit.field, place);
+        self.protection.patch(exit.field, place);
         self.links.join(index, entry_index);
     }
 
@@ -304,31 +303,16 @@ impl Cache {
 
     fn land_in_chain(&mut self, pc: u64, landing: u64, way: Way) {
         let mut cold = self.begin_cold();
-        self.hashed.set((way, pc), landing, &mut cold);
+        self.hashed
+            .set((way, pc), landing, (&mut cold, &mut self.protection));
         self.end_cold(&cold);
     }
 
     /// Makes the exits that lead to an entry leave the cache again.
     pub(super) fn unlink(&mut self, entry_index: u32) {
         for exit in self.links.part(entry_index) {
-            patch(exit.field, exit.stub);
+            self.protection.patch(exit.field, exit.stub);
         }
-    }
-}
-
-/// Points the 32-bit field of a jump to `target`, atomically with respect to threads that run it.
-pub(crate) fn patch(field: u32, target: u32) {
-    race_windows::widen();
-    let distance = target.wrapping_sub(field + 4);
-    // SAFETY: the field belongs to a jump of the cache and does not cross a cache line, so
-    // the store is seen whole. It need not be aligned, so it is the machine's store, not Rust's.
-    unsafe {
-        std::arch::asm!(
-            "mov dword ptr [{field}], {distance:e}",
-            field = in(reg) u64::from(field),
-            distance = in(reg) distance,
-            options(nostack, preserves_flags)
-        );
     }
 }
 

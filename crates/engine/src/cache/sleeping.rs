@@ -129,6 +129,7 @@ impl Cache {
             put_code(start, bytes, code.file.map(|file| (file, offset)));
         }
         (self.hot, self.cold) = (hot, cold);
+        self.protection.took_over([hot, cold]);
         Ok(())
     }
 
