@@ -39,6 +39,8 @@ use prepare::{Places, prepare};
 use results::{ProgramResult, Results};
 use variant::{Mode, Variant};
 
+use crate::step;
+
 /// Runs the benchmarks; `arguments` are the words after `bench`.
 ///
 /// # Errors
@@ -99,8 +101,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
 }
 
 fn workspace_root() -> anyhow::Result<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = own.parent().context("the workspace has no root")?;
+    let root = step::workspace();
     root.canonicalize()
         .with_context(|| format!("cannot find {}", root.display()))
 }

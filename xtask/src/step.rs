@@ -1,16 +1,22 @@
 //! One command of the loop: shown, run, timed.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 
+/// The workspace that cargo runs this for. It may have moved since this was built.
+pub(crate) fn workspace() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR");
+    let package = package.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    package.join("..")
+}
+
 /// A command that runs in the root of the workspace.
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(root);
+    command.args(arguments).current_dir(workspace());
     command
 }
 

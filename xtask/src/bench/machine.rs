@@ -98,7 +98,7 @@ fn value_of<'text>(text: &'text str, key: &str) -> Option<&'text str> {
 fn answer(command: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(command)
         .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(crate::step::workspace())
         .output()
         .ok()?;
     output

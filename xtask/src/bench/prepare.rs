@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn programs_have_different_names_and_existing_sources() {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/programs");
+        let sources = crate::step::workspace().join("bench/programs");
         let mut names: Vec<&str> = catalogue::all().map(|program| program.name).collect();
         names.sort_unstable();
         names.dedup();
