@@ -34,9 +34,11 @@ use crate::thread::{CutShort, Thread};
 use crate::{code_pages, debug, instrument, seccomp, trace};
 
 pub(crate) use beside::leave as leave_beside;
+pub(crate) use clone_request::KernelCall;
 pub(crate) use code_writes::memory_written;
 pub(crate) use memory::whole_pages;
 pub(crate) use processes::list as list_thread;
+pub(crate) use start_child::{raw_system_call, start_child};
 pub(crate) use threads::{announce_end, set_program_fs};
 pub(crate) use vfork_copy::parents_end;
 pub(crate) use vsyscall::enter as enter_vsyscall;

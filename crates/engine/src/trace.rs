@@ -9,10 +9,12 @@ mod ceilings;
 mod destination;
 mod functions;
 mod hooks;
+mod keeper;
 mod modules;
 mod ownership;
 mod shared_memory;
 mod skew;
+mod sleep;
 mod summary;
 mod thread_trace;
 mod values;
@@ -53,6 +55,7 @@ pub(crate) use hooks::{
     thread_created, thread_ends, thread_not_started, thread_parks, thread_pointer_changed,
     thread_starts, translations_gone, vfork_child_leaves, vfork_child_starts, wants_all_outside,
 };
+pub(crate) use keeper::NAME as KEEPER;
 pub use ownership::LineLayout;
 pub(crate) use ownership::{
     ASKED_TO_SHOW, EPOCH, OwnerFault, Public, TIME_PER_BYTE, acquire_lines, owner_fault,
@@ -95,6 +98,7 @@ pub struct Tracer {
     /// Whether not everything was recorded.
     is_short: AtomicBool,
     skew: skew::Skew,
+    keeper: keeper::Keeper,
     torn: TornPlaces,
 }
 
@@ -226,6 +230,7 @@ impl Tracer {
             progress: summary::Progress::default(),
             is_short: AtomicBool::new(false),
             skew: skew::Skew::new(plan),
+            keeper: keeper::Keeper::default(),
             torn: TornPlaces::default(),
         };
         for segment in &loaded.segments {
@@ -343,6 +348,7 @@ impl Tracer {
         self.fragments.lock().clear();
         self.value_services.lock().clear();
         self.modules.lock().forget();
+        self.keeper.forget();
         *self.meter.lock() = Meter::start();
         self.buffer_bytes.store(0, Ordering::Relaxed);
         self.most_buffer_bytes.store(0, Ordering::Relaxed);

@@ -4,6 +4,7 @@
 //! that replay it and keeps the folder it ran in; a test for which the machine lacks
 //! something is reported as ignored, with the reason.
 
+mod asleep;
 mod bad_input;
 mod book;
 mod broken_pipe;
@@ -74,6 +75,7 @@ fn main() {
     trials.extend(broken_pipe::trials());
     trials.extend(routines::trials());
     trials.extend(trace_files::trials());
+    trials.extend(asleep::trials());
     trials.extend(verification::trials());
     trials.extend(readme::trials());
     trials.push(readme::behaviours_are_tested(&trials));

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::{CONTINUE, REQUEST, STOP_AFTERWARDS, mark};
 use crate::signals::STOP;
+use crate::trace;
 
 /// How long a process may take, under any load.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -123,6 +124,7 @@ pub fn descendants(process: i32) -> Vec<i32> {
         return Vec::new();
     };
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let numbers = numbers.filter(|&number| !is_keeper(number));
     let parents: Vec<(i32, i32)> = numbers
         .filter_map(|number| Some((number, stat_field(number, 1)?.parse().ok()?)))
         .collect();
@@ -136,6 +138,12 @@ pub fn descendants(process: i32) -> Vec<i32> {
     found.remove(0);
     found.reverse();
     found
+}
+
+/// Whether a process is the engine's own, which goes when that goes for which it works.
+fn is_keeper(process: i32) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm"));
+    name.is_ok_and(|name| trace::KEEPER.to_str() == Ok(name.trim_end()))
 }
 
 /// Whether a process, or the one that a thread belongs to, shows that it is observed.

@@ -86,7 +86,7 @@ pub(super) struct Places {
 
 /// A system call that starts a child.
 #[derive(Debug)]
-pub(super) struct KernelCall {
+pub(crate) struct KernelCall {
     pub(super) number: i64,
     arguments: [u64; 5],
     /// What the first argument points to, where it does.
@@ -99,6 +99,17 @@ impl KernelCall {
         KernelCall {
             number: libc::SYS_clone,
             arguments: [libc::SIGCHLD as u64, 0, 0, 0, 0],
+            structure: Vec::new(),
+        }
+    }
+
+    /// A process that shares the memory, of whose end nobody is sent a signal. The kernel clears
+    /// the word when it has left the memory.
+    pub(crate) fn sharing_memory((stack, size): (u64, u64), word: u64) -> KernelCall {
+        let flags = (libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID) as u64;
+        KernelCall {
+            number: libc::SYS_clone,
+            arguments: [flags, stack + size, 0, word, 0],
             structure: Vec::new(),
         }
     }

@@ -36,7 +36,7 @@ std::arch::global_asm!(
 );
 
 /// What a child runs. What it returns is its exit status.
-pub(super) type Start = unsafe extern "C" fn(*mut libc::c_void) -> i32;
+pub(crate) type Start = unsafe extern "C" fn(*mut libc::c_void) -> i32;
 
 unsafe extern "C" {
     fn unspool_start_child(
@@ -58,7 +58,7 @@ unsafe extern "C" {
 /// The call must give the child a stack that lives as long as the child, or its use of this
 /// memory. `start` must be right to call with `argument`, in the thread-local memory of the
 /// calling thread.
-pub(super) unsafe fn start_child(
+pub(crate) unsafe fn start_child(
     call: &KernelCall,
     start: Start,
     argument: *mut libc::c_void,
@@ -83,7 +83,7 @@ pub(super) unsafe fn start_child(
 ///
 /// # Safety
 /// As for the call itself.
-pub(super) unsafe fn raw_system_call(number: i64, arguments: [u64; 5]) -> i64 {
+pub(crate) unsafe fn raw_system_call(number: i64, arguments: [u64; 5]) -> i64 {
     let [first, second, third, fourth, fifth] = arguments;
     let result;
     // SAFETY: the caller's; the kernel keeps all registers but these.

@@ -54,7 +54,7 @@ pub(crate) fn thread_starts(thread: &mut Thread, birth: Option<Birth>) {
         thread.slots,
         birth.and_then(|birth| birth.buffer),
     );
-    trace.standing = tracer.skew.begin(thread);
+    tracer.skew.begin(thread, &mut trace);
     thread.trace = Box::into_raw(trace);
     tracer.adopt(thread, birth.map(|birth| birth.after));
     let start = Event::ThreadStart {
@@ -73,6 +73,9 @@ pub(crate) fn thread_starts(thread: &mut Thread, birth: Option<Birth>) {
         event(thread, &Event::ThreadPointer { address });
     }
     modules::tell(tracer, thread);
+    if parent.is_none() {
+        tracer.start_keeper();
+    }
 }
 
 /// The thread has run its last instruction.
@@ -111,6 +114,7 @@ pub(crate) fn finish(process: &Process, thread: &mut Thread, becomes_another_pro
     let Some(tracer) = &process.trace else { return };
     event(thread, &Event::ThreadEnd);
     conclude(thread);
+    tracer.keeper.dismiss();
     broken_pipe::kept_from_program(|| {
         summary::conclude(tracer, process, becomes_another_program);
     });
@@ -538,9 +542,11 @@ pub(crate) fn starts_again(thread: &mut Thread) {
 
 /// A child process was started.
 pub(crate) fn forked(thread: &mut Thread, child: i64) {
-    if let Some((tracer, _)) = of(thread) {
+    if let Some((tracer, trace)) = of(thread)
+        && let Some(standing) = &trace.standing
+    {
         // A child in the parent's place may have died at rest.
-        tracer.skew.wake(thread.number);
+        standing.wake(tracer);
     }
     if child > 0 {
         event(

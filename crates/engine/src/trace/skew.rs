@@ -5,7 +5,7 @@
 //! are too far behind its own. Such a thread is told to say where it is: by an event
 //! ([`Event::ThreadSync`]) with a time not far behind, and by ending its chunk there. A
 //! thread that waits in the kernel cannot do that itself; it has left its trace to the
-//! others for that time, and they do it on its behalf.
+//! others for that time ([`Sleep`]), and they do it on its behalf.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use unspool_events::raw::{SpecialKind, special_header};
 use unspool_events::{Event, Order};
 
+use super::keeper::Looks;
+use super::sleep::Sleep;
 use super::thread_trace::ThreadTrace;
 use super::{Tracer, ownership};
 use crate::lock::Mutex;
@@ -24,6 +26,8 @@ use crate::thread::Thread;
 /// How far the threads are.
 #[derive(Debug)]
 pub(super) struct Skew {
+    /// Whether the trace goes anywhere.
+    is_kept: bool,
     /// The greatest distance allowed; 0 for any.
     most: u64,
     live: Mutex<BTreeMap<u32, Live>>,
@@ -33,17 +37,19 @@ pub(super) struct Skew {
 #[derive(Debug)]
 struct Live {
     standing: Arc<Standing>,
-    /// Its trace while it waits in the kernel, else null.
-    resting: *mut ThreadTrace,
+    /// Its trace, for whoever borrows it while the thread sleeps.
+    trace: *mut ThreadTrace,
 }
 
-// SAFETY: the pointer is used under the lock of the map only, and its owner takes it back
-// under that lock before it uses the trace itself.
+// SAFETY: the pointer is used under the lock of the map only, where the thread is listed as long as
+// it has its trace, and by whoever has borrowed that.
 unsafe impl Send for Live {}
 
 /// Where a thread stands, for others to see.
 #[derive(Debug)]
 pub(super) struct Standing {
+    /// Whether it has left its trace to others.
+    sleep: Sleep,
     /// The time up to which the file has its records.
     shown: AtomicU64,
     /// A time that it is asked to show; 0 for none.
@@ -67,6 +73,7 @@ impl Skew {
         // Where nothing is written, nobody reads.
         let bounded = plan.output.is_some() && plan.order != Order::None;
         Skew {
+            is_kept: plan.output.is_some(),
             most: if bounded { plan.max_skew } else { 0 },
             live: Mutex::default(),
         }
@@ -77,46 +84,27 @@ impl Skew {
         self.live.lock().clear();
     }
 
-    fn is_on(&self) -> bool {
-        self.most != 0
-    }
-
     /// A thread's trace begins.
-    pub(super) fn begin(&self, thread: &Thread) -> Option<Arc<Standing>> {
-        if !self.is_on() {
-            return None;
+    pub(super) fn begin(&self, thread: &Thread, trace: &mut ThreadTrace) {
+        if !self.is_kept {
+            return;
         }
         let standing = Arc::new(Standing {
+            sleep: Sleep::default(),
             shown: AtomicU64::new(0),
             floor: AtomicU64::new(0),
             // SAFETY: the slots belong to this thread.
             poll: unsafe { &raw const (*thread.slots).poll } as u64,
         });
-        let live = Live {
-            standing: Arc::clone(&standing),
-            resting: std::ptr::null_mut(),
-        };
+        trace.standing = Some(Arc::clone(&standing));
+        let live = Live { standing, trace };
         self.live.lock().insert(thread.number, live);
-        Some(standing)
     }
 
     /// A thread's trace ends.
     pub(super) fn end(&self, thread: u32) {
-        if self.is_on() {
+        if self.is_kept {
             self.live.lock().remove(&thread);
-        }
-    }
-
-    fn rest(&self, thread: u32, trace: *mut ThreadTrace) {
-        if let Some(live) = self.live.lock().get_mut(&thread) {
-            live.resting = trace;
-        }
-    }
-
-    /// A thread that rested in the kernel takes its trace back.
-    pub(super) fn wake(&self, thread: u32) {
-        if self.is_on() {
-            self.rest(thread, std::ptr::null_mut());
         }
     }
 }
@@ -124,30 +112,27 @@ impl Skew {
 /// While this lives, the thread leaves its trace to the others.
 pub(crate) struct Rest {
     tracer: &'static Tracer,
-    thread: u32,
+    standing: *const Standing,
 }
 
 /// The thread is about to wait in the kernel, perhaps for long.
 pub(crate) fn rest() -> Option<Rest> {
     let tracer = Process::get().trace.as_ref()?;
-    if !tracer.skew.is_on() {
-        return None;
-    }
     // SAFETY: the pointer is null or this thread's own.
     let thread = unsafe { Thread::current().as_ref() }?;
-    if thread.trace.is_null() {
-        return None;
-    }
-    tracer.skew.rest(thread.number, thread.trace);
+    // SAFETY: the trace belongs to this thread, or to its parent that waits.
+    let standing = unsafe { thread.trace.as_ref() }?.standing.as_ref()?;
+    standing.sleep.begin();
     Some(Rest {
         tracer,
-        thread: thread.number,
+        standing: Arc::as_ptr(standing),
     })
 }
 
 impl Drop for Rest {
     fn drop(&mut self) {
-        self.tracer.skew.wake(self.thread);
+        // SAFETY: the trace of the thread that rests keeps it, and ends behind its rest.
+        unsafe { &*self.standing }.wake(self.tracer);
     }
 }
 
@@ -178,13 +163,32 @@ impl Tracer {
             if number == thread.number || !far(live.standing.shown()) {
                 continue;
             }
-            // SAFETY: a thread that rests has left its trace to whoever holds the lock.
-            match unsafe { live.resting.as_mut() } {
-                Some(resting) => resting.catch_up(self, floor),
+            match live.standing.sleep.borrow() {
+                // SAFETY: the trace of a listed thread, which this one has borrowed.
+                Some(_loan) => unsafe { &mut *live.trace }.catch_up(self, floor),
                 None => {
                     live.standing.floor.fetch_max(floor, Ordering::AcqRel);
                     ownership::ask_to_show(live.standing.poll);
                 }
+            }
+        }
+    }
+
+    /// Writes what threads have recorded that have been asleep for a while; `at_once`: all that
+    /// sleep.
+    pub(super) fn show_sleepers(&self, looks: &mut Looks, at_once: bool) {
+        let all = self.skew.live.lock();
+        looks.keep_only(|number| all.contains_key(&number));
+        for (&number, live) in all.iter() {
+            let sleep = &live.standing.sleep;
+            let Some(nap) = sleep.nap() else { continue };
+            if looks.is_due(number, nap, at_once)
+                && let Some(_loan) = sleep.borrow()
+            {
+                // SAFETY: the trace of a listed thread, which the caller has borrowed.
+                let trace = unsafe { &mut *live.trace };
+                trace.empty();
+                trace.show();
             }
         }
     }
@@ -201,6 +205,11 @@ impl Tracer {
 impl Standing {
     fn shown(&self) -> u64 {
         self.shown.load(Ordering::Relaxed)
+    }
+
+    /// The thread takes its trace back, if it has left it to the others.
+    pub(super) fn wake(&self, tracer: &Tracer) {
+        self.sleep.end(|| tracer.keeper.end_if_killed_at_work());
     }
 }
 
