@@ -152,8 +152,10 @@ pub fn end_by_signal(thread: &mut Thread, signal: i32) -> ! {
 pub enum Ending {
     /// The process dies.
     Death,
-    /// The process becomes another program.
+    /// The process becomes another program, or goes on with this one, and runs natively.
     AnotherProgram,
+    /// The process becomes another program, which is observed as this one is.
+    ObservedProgram,
 }
 
 /// Brings the trace, or what a tool does, to its end: the process is about to die, or to become
@@ -162,7 +164,7 @@ pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
     let process = Process::get();
     match thread.place {
         Place::ParentsPlace => return leave_list(process, thread),
-        Place::Beside if ending == Ending::AnotherProgram => {
+        Place::Beside if ending != Ending::Death => {
             // Should it succeed, the lender of its memory does the rest.
             thread.executing = true;
             return leave_list(process, thread);
@@ -185,7 +187,7 @@ pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
     }
     stop_others(process, thread);
     race_windows::widen();
-    crate::trace::finish(process, thread, ending == Ending::AnotherProgram);
+    crate::trace::finish(process, thread, ending);
     crate::instrument::conclude(thread);
     None
 }

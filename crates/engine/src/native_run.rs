@@ -161,6 +161,25 @@ pub struct Meter {
     processor_before: Duration,
 }
 
+/// Processor time that this process has taken, and the children that it has waited for, in
+/// nanoseconds.
+#[must_use]
+pub fn processor_time_ns() -> u64 {
+    whole_processor_time().as_nanos() as u64
+}
+
+/// The time by the clock that nobody sets, in nanoseconds.
+#[must_use]
+pub fn now_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes one structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 impl Meter {
     /// Begins to measure.
     #[must_use]

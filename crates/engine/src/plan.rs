@@ -90,6 +90,58 @@ pub struct TracePlan {
     pub progress: bool,
     /// Run the program natively first, to tell what observing it costs.
     pub measure_slowdown: bool,
+    /// What all processes of the run are told.
+    pub run: Run,
+}
+
+/// What the processes of a run are told of it. All times are in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Run {
+    /// Whether this process is the one that the user has started, whatever program it runs by now:
+    /// its end is the run's.
+    pub first_process: bool,
+    /// When the run began, since 1970; 0 where it has not.
+    pub started_unix_ns: u64,
+    /// The same by the clock that nobody sets.
+    pub started_ns: u64,
+    /// Processor time that the process had taken before.
+    pub processor_before_ns: u64,
+    /// What a native run took of processor time; 0 if there was none.
+    pub native_processor_ns: u64,
+    /// How long that was.
+    pub native_wall_ns: u64,
+}
+
+impl Run {
+    fn numbers(&self) -> [u64; 6] {
+        [
+            u64::from(self.first_process),
+            self.started_unix_ns,
+            self.started_ns,
+            self.processor_before_ns,
+            self.native_processor_ns,
+            self.native_wall_ns,
+        ]
+    }
+
+    fn of_numbers(numbers: [u64; 6]) -> Run {
+        let [
+            first,
+            started_unix_ns,
+            started_ns,
+            processor_before_ns,
+            native_processor_ns,
+            native_wall_ns,
+        ] = numbers;
+        Run {
+            first_process: first != 0,
+            started_unix_ns,
+            started_ns,
+            processor_before_ns,
+            native_processor_ns,
+            native_wall_ns,
+        }
+    }
 }
 
 impl Default for TracePlan {
@@ -111,6 +163,7 @@ impl Default for TracePlan {
             summary: true,
             progress: false,
             measure_slowdown: false,
+            run: Run::default(),
         }
     }
 }
@@ -201,7 +254,8 @@ impl Plan {
                 trace.buffer,
                 trace.max_skew,
             ];
-            fields.extend(numbers.iter().map(|number| number.to_string().into_bytes()));
+            let numbers = numbers.into_iter().chain(trace.run.numbers());
+            fields.extend(numbers.map(|number| number.to_string().into_bytes()));
             fields.extend(trace.functions.iter().map(|name| name.clone().into_bytes()));
         }
         let text = fields
@@ -252,6 +306,10 @@ impl Plan {
         let flags = number()?;
         let granule = u32::try_from(number()?).ok()?;
         let (locks, buffer, max_skew) = (number()?, number()?, number()?);
+        let mut run = [0; 6];
+        for word in &mut run {
+            *word = number()?;
+        }
         let functions = fields
             .map(|name| String::from_utf8(name?).ok())
             .collect::<Option<Vec<String>>>()?;
@@ -272,6 +330,7 @@ impl Plan {
             progress: flags & 32 != 0,
             strict: flags & 64 != 0,
             measure_slowdown: false,
+            run: Run::of_numbers(run),
         };
         Some(Plan {
             trace: Some(trace),
@@ -334,6 +393,7 @@ mod tests {
             functions: vec!["atomic_trace::start_roi".into(), "f,g".into()],
             verify: true,
             child: true,
+            run: Run::of_numbers([1, 2, 3, 4, 5, 6]),
             ..TracePlan::default()
         };
         for plan in [

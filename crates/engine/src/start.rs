@@ -111,7 +111,7 @@ pub fn run(plan: Plan, program: &Program) -> Result<Infallible, StartError> {
 }
 
 fn run_with_stack(
-    plan: Plan,
+    mut plan: Plan,
     program: &Program,
     stack: &ProgramStack,
 ) -> Result<Infallible, StartError> {
@@ -127,6 +127,9 @@ fn run_with_stack(
         true => Some(native_run::run(program)?),
         false => None,
     };
+    if let Some(trace) = &mut plan.trace {
+        begin_run(&mut trace.run, native);
+    }
     // Nothing that the engine opens takes a descriptor from the program.
     race_windows::settle();
     let headroom = Headroom::get();
@@ -170,7 +173,7 @@ fn run_with_stack(
             return Err(StartError::NoPlaceForOwners);
         }
     }
-    let tracer = trace::Tracer::start(&plan, program, &loaded, native)?;
+    let tracer = trace::Tracer::start(&plan, program, &loaded)?;
     let process = install(plan, &loaded, vdso, vectors, tracer);
     drop(headroom);
     own_failures::end_at_panics();
@@ -203,6 +206,22 @@ fn run_with_stack(
         libc::syscall(libc::SYS_exit, status);
         libc::_exit(status)
     }
+}
+
+/// Notes when the run begins, unless it has begun before.
+fn begin_run(run: &mut plan::Run, native: Option<native_run::Cost>) {
+    if run.started_unix_ns != 0 {
+        return;
+    }
+    let native = native.unwrap_or_default();
+    *run = plan::Run {
+        first_process: true,
+        started_unix_ns: trace::now_unix_ns(),
+        started_ns: native_run::now_ns(),
+        processor_before_ns: native_run::processor_time_ns(),
+        native_processor_ns: native.processor.as_nanos() as u64,
+        native_wall_ns: native.wall.as_nanos() as u64,
+    };
 }
 
 /// Whether nothing of the program's lies where the branch table is.

@@ -12,6 +12,7 @@ mod hooks;
 mod keeper;
 mod modules;
 mod ownership;
+mod run_totals;
 mod shared_memory;
 mod skew;
 mod sleep;
@@ -32,7 +33,7 @@ use crate::descriptors::Headroom;
 use crate::layout;
 use crate::loader::LoadedProgram;
 use crate::lock::Mutex;
-use crate::native_run::{Cost, Meter};
+use crate::native_run::Meter;
 use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
 use crate::plan::{Plan, TracePlan};
 use crate::process::Process;
@@ -88,8 +89,6 @@ pub struct Tracer {
     in_region: AtomicBool,
     ownership: ownership::Ownership,
     meter: Mutex<Meter>,
-    /// What a native run of the program cost, if one was made.
-    native: Option<Cost>,
     /// Bytes of the trace buffers of all threads.
     buffer_bytes: AtomicU64,
     /// Their greatest number so far.
@@ -97,6 +96,8 @@ pub struct Tracer {
     progress: summary::Progress,
     /// Whether not everything was recorded.
     is_short: AtomicBool,
+    /// Whether the process has started others.
+    has_forked: AtomicBool,
     skew: skew::Skew,
     keeper: keeper::Keeper,
     torn: TornPlaces,
@@ -193,7 +194,6 @@ impl Tracer {
         plan: &Plan,
         program: &Program,
         loaded: &LoadedProgram,
-        native: Option<Cost>,
     ) -> Result<Option<Tracer>, StartError> {
         let Some(plan) = &plan.trace else {
             return Ok(None);
@@ -224,11 +224,11 @@ impl Tracer {
             in_region: AtomicBool::new(false),
             ownership,
             meter: Mutex::new(Meter::start()),
-            native,
             buffer_bytes: AtomicU64::new(0),
             most_buffer_bytes: AtomicU64::new(0),
             progress: summary::Progress::default(),
             is_short: AtomicBool::new(false),
+            has_forked: AtomicBool::new(false),
             skew: skew::Skew::new(plan),
             keeper: keeper::Keeper::default(),
             torn: TornPlaces::default(),
@@ -272,7 +272,17 @@ impl Tracer {
         self.plan.verify
     }
 
-    /// Whether another observed process started this one.
+    /// Whether this is the process that the user has started.
+    fn is_first_process(&self) -> bool {
+        self.plan.run.first_process && Process::get().forked.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether it has started others.
+    fn has_forked(&self) -> bool {
+        self.has_forked.load(Ordering::Relaxed)
+    }
+
+    /// Whether another observed process or program started this one.
     fn is_child(&self) -> bool {
         self.plan.child || Process::get().forked.load(Ordering::Relaxed) != 0
     }
@@ -415,7 +425,7 @@ fn mapped_code() -> Vec<(PathBuf, u64, u64, u64)> {
         .collect()
 }
 
-fn now_unix_ns() -> u64 {
+pub(crate) fn now_unix_ns() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_nanos() as u64)

@@ -9,6 +9,7 @@ mod definitions;
 pub(crate) mod header;
 pub(crate) mod index;
 mod modules;
+mod outline;
 mod output;
 mod problem;
 mod read;
@@ -23,6 +24,7 @@ mod writer;
 
 pub use header::TraceHeader;
 pub use modules::{Function, Measurement, Module};
+pub use outline::Outline;
 pub use problem::{Problem, ReadError, WriteError};
 pub use read::{Merged, ThreadReader};
 pub use summary::{Summary, ThreadInfo};

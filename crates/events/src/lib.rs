@@ -75,8 +75,8 @@ pub use access::{Access, AccessFlags, AccessKind};
 pub use event::{Event, SyncOperation};
 pub use event_words::EventError;
 pub use file::{
-    Function, Measurement, Merged, Module, Problem, ReadError, Summary, ThreadEncoder, ThreadInfo,
-    ThreadReader, Trace, TraceHeader, TraceWriter, WriteError,
+    Function, Measurement, Merged, Module, Outline, Problem, ReadError, Summary, ThreadEncoder,
+    ThreadInfo, ThreadReader, Trace, TraceHeader, TraceWriter, WriteError,
 };
 pub use id::{FunctionId, ModuleId, PathId, ThreadId};
 pub use order::Order;

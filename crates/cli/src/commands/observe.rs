@@ -63,6 +63,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
         summary: true,
         progress: std::io::stderr().is_terminal(),
         measure_slowdown: plan.measure_slowdown,
+        run: unspool_engine::plan::Run::default(),
     };
     let leave_children = plan.children == Children::Leave;
     observe(

@@ -19,6 +19,10 @@ pub(crate) fn trials() -> Vec<Trial> {
             "summary::input_that_cannot_be_read_twice".to_owned(),
             input_that_cannot_be_read_twice,
         ),
+        trial("summary::of_the_whole_run".to_owned(), whole_run),
+        trial("summary::of_a_run_into_a_pipe".to_owned(), into_a_pipe),
+        trial("summary::of_killed_children".to_owned(), killed_children),
+        trial("summary::strict_is_the_first_process_s".to_owned(), strict),
     ]
 }
 
@@ -147,4 +151,118 @@ fn input_that_cannot_be_read_twice(scratch: &Scratch) -> Result<(), Verdict> {
         Ending::Exited(125) if told && outcome.stdout.is_empty() => Ok(()),
         _ => Err(wrong("refused with a way out", &refused, &outcome)),
     }
+}
+
+/// The sum over the files in a folder, as `info --json` has it.
+fn sum_of(scratch: &Scratch, folder: &std::path::Path, name: &str) -> Result<u64, Verdict> {
+    let mut sum = 0;
+    for entry in std::fs::read_dir(folder)? {
+        sum += totals(scratch, &entry?.path())?[name].as_u64().unwrap_or(0);
+    }
+    Ok(sum)
+}
+
+/// Programs that take the place of others, children, and children's children: one line tells of
+/// all, at the end, and none of the traces of another run beside them.
+fn whole_run(scratch: &Scratch) -> Result<(), Verdict> {
+    let folder = scratch.path().join("traces");
+    std::fs::create_dir(&folder)?;
+    let file = folder.join("run.unspool");
+    let others = scratch.path().join("others");
+    run_well(
+        scratch,
+        &traced(scratch, &[], &file, &["bash", "-c", "ls; true"]),
+    )?;
+    std::fs::rename(&folder, &others)?;
+    std::fs::create_dir(&folder)?;
+    for entry in std::fs::read_dir(&others)? {
+        let name = entry?.file_name();
+        if name != "run.unspool" {
+            std::fs::copy(others.join(&name), folder.join(&name))?;
+        }
+    }
+    let before = sum_of(scratch, &folder, "accesses")?;
+    let script = "ls /usr > /dev/null; (exit 3); sh -c 'echo | cat'; exec sort /etc/passwd";
+    let observed = traced(scratch, &[], &file, &["env", "A=B", "bash", "-c", script]);
+    let outcome = run_well(scratch, &observed)?;
+    let lines = outcome.stderr_text().matches("unspool: process ").count();
+    expect("there is one line", lines == 1, &outcome.stderr_text())?;
+    let line = summary_of(&outcome)?;
+    // env, bash and sort are one process, with three traces.
+    expect(
+        "others are counted",
+        line.contains(" others, ") && line.contains(" traces: "),
+        &line,
+    )?;
+    let accesses = sum_of(scratch, &folder, "accesses")? - before;
+    let told = format!("{accesses} accesses");
+    expect(&format!("`{told}` is said"), line.contains(&told), &line)?;
+    expect(
+        "nothing is missing",
+        line.ends_with("; nothing dropped"),
+        &line,
+    )
+}
+
+/// Where children have nowhere to write, the line says that it does not speak for them.
+fn into_a_pipe(scratch: &Scratch) -> Result<(), Verdict> {
+    for (destination, command) in [
+        ("-o - 2> talk", "env A=B ls /usr"),
+        ("--discard 2> talk", "bash -c 'ls /usr; true'"),
+        ("--discard 2> talk", "env A=B ls /usr"),
+    ] {
+        let (options, rest) = destination.split_once(" 2>").unwrap_or((destination, ""));
+        let script = format!(
+            "'{}' trace {options} -- {command} 2>{rest} | cat > copied",
+            crate::observer::COMMAND.display()
+        );
+        run_well(scratch, &natively(scratch, &["bash", "-euc", &script]))?;
+        let talk = std::fs::read_to_string(scratch.work().join("talk"))?;
+        let honest =
+            talk.contains("what other processes and programs of the run recorded is not known");
+        expect(&format!("{command}: others are not known"), honest, &talk)?;
+    }
+    let alone = run_well(
+        scratch,
+        &unspool(scratch, &["trace", "--discard", "--", "ls"]),
+    )?;
+    let line = summary_of(&alone)?;
+    expect(
+        "one that is alone is known",
+        !line.contains("not known"),
+        &line,
+    )
+}
+
+/// A child that was killed, and one that runs on.
+fn killed_children(scratch: &Scratch) -> Result<(), Verdict> {
+    let file = scratch.path().join("killed.unspool");
+    let script =
+        "sleep 1000 & sleep 1; kill -9 $!; wait; exec 2> talk; sleep 1000 & echo $! > left";
+    let command = ["bash", "-c", script];
+    let outcome = run_well(scratch, &traced(scratch, &[], &file, &command))?;
+    let line = summary_of(&outcome)?;
+    let left = std::fs::read_to_string(scratch.work().join("left"))?;
+    run_well(scratch, &natively(scratch, &["kill", "-9", left.trim()]))?;
+    expect("one is cut off", line.contains("; 1 trace CUT OFF"), &line)?;
+    let open = line.contains("still being written, counted so far");
+    expect("one is being written", open, &line)
+}
+
+/// A child for whose trace there is no room ends as its parent expects; the run does not.
+fn strict(scratch: &Scratch) -> Result<(), Verdict> {
+    let guest = guest_command("order/increment", &["2", "200000"])?;
+    let command = format!("'{}' 2 200000", guest[0].display());
+    let script = format!(
+        "(trap '' XFSZ; ulimit -f 100; exec {command}) > /dev/null; echo status $?; exit 7"
+    );
+    for (options, status) in [(&["--verify", "--strict"][..], 125), (&["--verify"], 7)] {
+        let file = scratch.path().join(format!("strict{status}.unspool"));
+        let observed = traced(scratch, options, &file, &["bash", "-c", &script]);
+        let outcome = run(scratch, &observed)?;
+        if outcome.ending != Ending::Exited(status) || outcome.stdout_text() != "status 0\n" {
+            return Err(wrong("the run's status alone tells", &observed, &outcome));
+        }
+    }
+    Ok(())
 }

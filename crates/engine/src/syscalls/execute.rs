@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use super::start_child::raw_system_call;
 use super::{Call, execute_arguments, files};
 use crate::descriptors::copy_to_stay;
+use crate::finish::Ending;
 use crate::loader::{self, Kind};
 use crate::process::Process;
 use crate::seccomp::succession;
@@ -75,7 +76,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         own.extend(succession::encode(thread));
         let open = carried.as_ref().map(AsRawFd::as_raw_fd);
         own.extend(plan::continuation(open, inherited));
-        own.push(super::memory::plan_for_child(process).encode());
+        own.push(super::memory::plan_for_child(process, is_child).encode());
         own.push(program);
         own.extend(strings.arguments);
         (c"/proc/self/exe".to_owned(), own)
@@ -85,7 +86,11 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     }
     crate::debug::execute(thread);
     crate::signals::block_all();
-    let left = crate::finish::conclude(thread, crate::finish::Ending::AnotherProgram);
+    let ending = match native {
+        true => Ending::AnotherProgram,
+        false => Ending::ObservedProgram,
+    };
+    let left = crate::finish::conclude(thread, ending);
     detach::become_traced(thread);
     let result = replace(
         process,

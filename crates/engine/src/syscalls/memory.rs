@@ -206,11 +206,17 @@ fn was_told(process: &Process) -> bool {
 }
 
 /// The plan for a program that takes the place of this one.
-pub(super) fn plan_for_child(process: &Process) -> Plan {
-    Plan {
+///
+/// `is_child`: the user has started another process than this.
+pub(super) fn plan_for_child(process: &Process, is_child: bool) -> Plan {
+    let mut plan = Plan {
         told_of_wish: was_told(process),
         ..process.plan.clone()
+    };
+    if let Some(trace) = &mut plan.trace {
+        trace.run.first_process &= !is_child;
     }
+    plan
 }
 
 /// The device of objects that are shared memory without a file.

@@ -9,6 +9,7 @@ use super::{Reached, Tracer, modules, shared_memory, summary, values};
 use crate::cache::Exit;
 use crate::effects::{Completeness, memory_effects};
 use crate::emit::gpr;
+use crate::finish::Ending;
 use crate::guarded;
 use crate::process::Process;
 use crate::signals::broken_pipe;
@@ -110,13 +111,13 @@ pub(crate) fn thread_parks(thread: &mut Thread) {
 }
 
 /// The process ends, or becomes another program: the file gets its index, the user a summary.
-pub(crate) fn finish(process: &Process, thread: &mut Thread, becomes_another_program: bool) {
+pub(crate) fn finish(process: &Process, thread: &mut Thread, ending: Ending) {
     let Some(tracer) = &process.trace else { return };
     event(thread, &Event::ThreadEnd);
     conclude(thread);
     tracer.keeper.dismiss();
     broken_pipe::kept_from_program(|| {
-        summary::conclude(tracer, process, becomes_another_program);
+        summary::conclude(tracer, process, ending);
     });
 }
 
@@ -549,6 +550,9 @@ pub(crate) fn forked(thread: &mut Thread, child: i64) {
         standing.wake(tracer);
     }
     if child > 0 {
+        if let Some(tracer) = tracer() {
+            tracer.has_forked.store(true, Ordering::Relaxed);
+        }
         event(
             thread,
             &Event::Fork {

@@ -1,11 +1,14 @@
 //! What the user is told at the end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use unspool_events::{Measurement, Summary, WriteError};
 
 use super::Tracer;
-use crate::native_run::Cost;
+use super::run_totals::RunTotals;
+use crate::finish::Ending;
+use crate::native_run::{Cost, now_ns, processor_time_ns};
 use crate::process::Process;
 
 /// What the progress line counts.
@@ -20,7 +23,7 @@ impl Tracer {
     /// Counts words of trace, and now and then shows how many there are.
     pub(super) fn show_progress(&self, words: usize) {
         const EVERY_TENTHS: u64 = 5;
-        if !self.plan.progress || self.is_child() {
+        if !self.plan.progress || !self.is_first_process() {
             return;
         }
         let words = self
@@ -61,15 +64,16 @@ impl Tracer {
     }
 }
 
-/// Puts the last words into the trace, and tells the user on standard error what it holds.
-pub(super) fn conclude(tracer: &Tracer, process: &Process, becomes_another_program: bool) {
+/// Puts the last words into the trace, and tells the user on standard error what the run has
+/// recorded if this is its end.
+pub(super) fn conclude(tracer: &Tracer, process: &Process, ending: Ending) {
     let cost = tracer.meter.lock().cost();
-    // A native run includes what the program becomes; this trace does not.
-    let native = tracer
-        .native
-        .filter(|_| !becomes_another_program && !tracer.is_child());
     let result = {
         let writer = tracer.writer.lock();
+        // A native run includes what the program becomes; this trace does not.
+        let native = tracer
+            .native()
+            .filter(|_| ending == Ending::Death && !tracer.is_child());
         for (name, value) in measurements(tracer, process, cost, native) {
             writer.add_measurement(&Measurement {
                 name: name.to_owned(),
@@ -84,15 +88,45 @@ pub(super) fn conclude(tracer: &Tracer, process: &Process, becomes_another_progr
     if !is_whole || tracer.end_reached().is_some() {
         tracer.is_short.store(true, Ordering::Relaxed);
     }
-    report(tracer, result, cost, native);
+    let ends_run = tracer.is_first_process() && ending != Ending::ObservedProgram;
+    let run = ends_run.then(|| Recorded::by_run(tracer, result.as_ref().ok(), cost));
+    if run.as_ref().is_some_and(Recorded::is_short) {
+        tracer.is_short.store(true, Ordering::Relaxed);
+    }
+    report(tracer, result, run.as_ref());
 }
 
-/// The status with which the process ends whose program ends with `status`.
+/// The status with which the process ends whose program ends with `status`. Only the process that
+/// the user has started says that not everything was recorded, for itself and for all others:
+/// what another one ends with is what the program that waits for it expects.
 pub(crate) fn final_status(process: &Process, status: i32) -> i32 {
-    let is_short = |tracer: &&Tracer| tracer.plan.strict && tracer.is_short.load(Ordering::Relaxed);
+    let is_short = |tracer: &&Tracer| {
+        tracer.plan.strict && tracer.is_first_process() && tracer.is_short.load(Ordering::Relaxed)
+    };
     match process.trace.as_ref().filter(is_short) {
         Some(_) => crate::finish::ENGINE_FAILURE,
         None => status,
+    }
+}
+
+impl Tracer {
+    /// What a native run of the program cost, if one was made.
+    fn native(&self) -> Option<Cost> {
+        let run = &self.plan.run;
+        (run.native_wall_ns != 0).then(|| Cost {
+            processor: Duration::from_nanos(run.native_processor_ns),
+            wall: Duration::from_nanos(run.native_wall_ns),
+        })
+    }
+
+    /// What the run has cost so far.
+    fn cost_of_run(&self) -> Cost {
+        let run = &self.plan.run;
+        let since = |now: u64, start: u64| Duration::from_nanos(now.saturating_sub(start));
+        Cost {
+            processor: since(processor_time_ns(), run.processor_before_ns),
+            wall: since(now_ns(), run.started_ns),
+        }
     }
 }
 
@@ -130,15 +164,15 @@ fn measurements(
     measurements
 }
 
-/// Says on standard error what was recorded.
-fn report(tracer: &Tracer, result: Result<Summary, WriteError>, cost: Cost, native: Option<Cost>) {
+/// Says on standard error what was recorded: where something went wrong, and at the end of the run.
+fn report(tracer: &Tracer, result: Result<Summary, WriteError>, run: Option<&Recorded>) {
     if tracer.progress.shown.load(Ordering::Relaxed) != 0 {
         crate::finish::say_in_place("");
     }
-    match result {
+    match &result {
         Err(error) => {
             let mut text = format!("unspool: error: the trace is not complete: {error}");
-            let mut source = std::error::Error::source(&error);
+            let mut source = std::error::Error::source(error);
             while let Some(cause) = source {
                 text.push_str(&format!("\nunspool:   caused by: {cause}"));
                 source = cause.source();
@@ -146,10 +180,7 @@ fn report(tracer: &Tracer, result: Result<Summary, WriteError>, cost: Cost, nati
             crate::finish::say(&text);
         }
         // What a child says could end up in a pipe that the program reads.
-        Ok(summary) if tracer.plan.summary && !tracer.is_child() => {
-            crate::finish::say(&describe(tracer, &summary, cost, native))
-        }
-        Ok(summary) if summary.dropped_words != 0 => {
+        Ok(summary) if summary.dropped_words != 0 && run.is_none() => {
             crate::finish::say(&format!(
                 "unspool: {} words of the trace were dropped",
                 summary.dropped_words
@@ -157,16 +188,82 @@ fn report(tracer: &Tracer, result: Result<Summary, WriteError>, cost: Cost, nati
         }
         Ok(_) => {}
     }
+    if let Some(run) = run
+        && tracer.plan.summary
+        && (result.is_ok() || run.totals.traces > 1)
+    {
+        crate::finish::say(&describe(tracer, run));
+    }
 }
 
-fn describe(tracer: &Tracer, summary: &Summary, cost: Cost, native: Option<Cost>) -> String {
-    let threads = Process::get().next_thread.load(Ordering::Relaxed);
-    let mut text = format!(
-        "unspool: process {}: {threads} thread{}, order {}",
-        std::process::id(),
-        if threads == 1 { "" } else { "s" },
-        tracer.plan.order.name()
-    );
+/// What a run has recorded.
+struct Recorded {
+    totals: RunTotals,
+    /// Threads of the first process's last program, with those that have recorded nothing.
+    threads: u64,
+    /// Whether there is more that nobody has counted.
+    more: bool,
+    cost: Cost,
+}
+
+impl Recorded {
+    /// By all processes, as far as it is known; `own` is what this one's file holds, and `cost`
+    /// what it took.
+    fn by_run(tracer: &Tracer, own: Option<&Summary>, cost: Cost) -> Recorded {
+        let run = &tracer.plan.run;
+        let threads = Process::get().next_thread.load(Ordering::Relaxed);
+        let output = tracer.plan.output.as_deref();
+        let gathered = output
+            .filter(|path| path.is_file())
+            .map(|path| RunTotals::gather(path, std::process::id(), run.started_unix_ns));
+        let has_others = tracer.plan.child || tracer.has_forked();
+        let are_followed = !Process::get().plan.leave_children;
+        let more = gathered.is_none() && has_others && are_followed;
+        let totals = gathered.filter(|totals| totals.traces > 1);
+        Recorded {
+            more,
+            // Programs before this one in the same process cost something too.
+            cost: match tracer.plan.child {
+                true => tracer.cost_of_run(),
+                false => cost,
+            },
+            totals: totals.unwrap_or_else(|| RunTotals {
+                traces: 1,
+                processes: 1,
+                summary: own.copied().unwrap_or_default(),
+                ..RunTotals::default()
+            }),
+            threads,
+        }
+    }
+
+    /// Whether less was recorded than there was.
+    fn is_short(&self) -> bool {
+        self.totals.cut_off != 0 || self.totals.summary.dropped_words != 0
+    }
+}
+
+fn describe(tracer: &Tracer, run: &Recorded) -> String {
+    let RunTotals {
+        traces,
+        processes,
+        summary,
+        ..
+    } = run.totals;
+    let mut text = format!("unspool: process {}", std::process::id());
+    if processes > 1 {
+        text.push_str(&format!(" and {}", counted(processes - 1, "other")));
+    }
+    if traces > 1 {
+        text.push_str(&format!(", {}", counted(traces, "trace")));
+    }
+    let threads = if traces > 1 {
+        summary.threads
+    } else {
+        run.threads
+    };
+    let order = tracer.plan.order.name();
+    text.push_str(&format!(": {}, order {order}", counted(threads, "thread")));
     if tracer.plan.output.is_some() {
         let per_access = summary.file_bytes as f64 / (summary.accesses.max(1)) as f64;
         text.push_str(&format!(
@@ -176,16 +273,38 @@ fn describe(tracer: &Tracer, summary: &Summary, cost: Cost, native: Option<Cost>
     } else {
         text.push_str(&format!(", {} words of trace discarded", summary.raw_words));
     }
-    text.push_str(&describe_cost(cost, native, tracer.native.is_some()));
-    if summary.dropped_words != 0 {
-        text.push_str(&format!("; {} words DROPPED", summary.dropped_words));
-    } else {
-        text.push_str("; nothing dropped");
+    if run.more {
+        text.push_str(" (of this program alone: what other processes and programs of the run recorded is not known)");
+    }
+    text.push_str(&describe_cost(run.cost, tracer.native()));
+    text.push_str(&describe_losses(&run.totals));
+    text
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
+}
+
+fn describe_losses(totals: &RunTotals) -> String {
+    let mut text = match totals.summary.dropped_words {
+        0 => "; nothing dropped".to_owned(),
+        words => format!("; {words} words DROPPED"),
+    };
+    if totals.cut_off != 0 {
+        let cut = counted(totals.cut_off, "trace");
+        text.push_str(&format!("; {cut} CUT OFF, by a kill or a full disk"));
+    }
+    if totals.still_written != 0 {
+        let open = counted(totals.still_written, "trace");
+        text.push_str(&format!("; {open} still being written, counted so far"));
     }
     text
 }
 
-fn describe_cost(cost: Cost, native: Option<Cost>, was_run: bool) -> String {
+fn describe_cost(cost: Cost, native: Option<Cost>) -> String {
     let wall = cost.wall.as_secs_f64();
     let processor = cost.processor.as_secs_f64();
     let time = format!("; {wall:.2} s, ");
@@ -196,9 +315,6 @@ fn describe_cost(cost: Cost, native: Option<Cost>, was_run: bool) -> String {
         ),
         Some(_) => format!(
             "{time}processor time {processor:.2} s (too little natively to tell the slowdown)"
-        ),
-        None if was_run => format!(
-            "{time}processor time {processor:.2} s (slowdown unknown: the program became another one)"
         ),
         None => format!(
             "{time}processor time {processor:.2} s (slowdown: --measure-slowdown runs it natively first)"

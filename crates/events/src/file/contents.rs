@@ -27,6 +27,13 @@ pub(crate) type Damage = &'static str;
 
 /// Finds what is in a file, whose first chunk starts at `start`.
 pub(super) fn find_contents(file: &File, start: u64, file_bytes: u64) -> Contents {
+    let mut contents = find_chunks_of(file, start, file_bytes);
+    contents.read_tables(file);
+    contents
+}
+
+/// Likewise, without the tables.
+pub(super) fn find_chunks_of(file: &File, start: u64, file_bytes: u64) -> Contents {
     let mut contents = Contents::default();
     match read_index(file, start, file_bytes) {
         Ok((end, chunks)) => {
@@ -38,7 +45,6 @@ pub(super) fn find_contents(file: &File, start: u64, file_bytes: u64) -> Content
             contents.chunks = find_chunks(file, start, file_bytes, &mut contents.problems);
         }
     }
-    contents.read_tables(file);
     contents
 }
 

@@ -166,7 +166,7 @@ impl Trace {
 }
 
 /// Reads the file header, and returns its length, too.
-fn read_header(file: &File, file_bytes: u64) -> Result<(TraceHeader, u64), ReadError> {
+pub(super) fn read_header(file: &File, file_bytes: u64) -> Result<(TraceHeader, u64), ReadError> {
     let read = |bytes: &mut [u8], offset| {
         file.read_exact_at(bytes, offset)
             .map_err(|source| match source.kind() {
