@@ -38,7 +38,15 @@ impl Module {
     /// If the file cannot be opened or is not ELF for x86-64. Damage beyond the first
     /// headers is no error: see [`Module::problems`].
     pub fn open(path: &Path) -> Result<Module, ModuleError> {
-        let source = Source::File(open_file(path)?);
+        Module::from_file(path, open_file(path)?)
+    }
+
+    /// The same of a file that is open. The path only names it.
+    ///
+    /// # Errors
+    /// As [`Module::open`].
+    pub fn from_file(path: &Path, file: File) -> Result<Module, ModuleError> {
+        let source = Source::File(file);
         let mut contents = Contents::read(path, source, None)?;
         if !contents.has_full_symbols
             && let Some(debug_path) = contents.build_id.as_deref().and_then(debug_file_path)

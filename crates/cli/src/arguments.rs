@@ -13,7 +13,7 @@ pub(crate) use detaching::{DetachArguments, DetachChoice};
 pub(crate) use observing::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
 pub(crate) use reading::{
     ExportArguments, FormatChoice, InfoArguments, MergeArguments, ReplayIncrementsArguments,
-    VerifyArguments,
+    ShowArguments, VerifyArguments,
 };
 
 pub(crate) use tool::{ToolArguments, ToolCommand, ToolNewArguments, ToolRunArguments};
@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Export(ExportArguments),
     /// Put a trace that is still being written, or a text trace, in order of time
     Merge(MergeArguments),
+    /// Show a trace, or a part of it, with disassembly and lines of the source
+    Show(ShowArguments),
     /// Say what a trace contains, and whether it is whole
     Info(InfoArguments),
     /// Check that a trace recorded with --verify has the order that really happened

@@ -9,6 +9,7 @@ pub(crate) mod merge;
 pub(crate) mod observe;
 mod opened;
 pub(crate) mod replay_increments;
+pub(crate) mod show;
 mod standard_output;
 pub(crate) mod tool;
 pub(crate) mod verify;

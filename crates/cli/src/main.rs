@@ -78,6 +78,7 @@ fn carry_out(command: Command) -> Result<u8, Failure> {
         Command::Detach(typed) => commands::detach::detach(&typed),
         Command::Export(typed) => commands::export::export(&typed.try_into()?),
         Command::Merge(typed) => commands::merge::merge(&typed.into()),
+        Command::Show(typed) => commands::show::show(typed),
         Command::Info(typed) => commands::info::info(&typed),
         Command::Verify(typed) => commands::verify::verify(&typed),
         Command::ReplayIncrements(typed) => commands::replay_increments::replay(&typed),

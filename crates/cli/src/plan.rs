@@ -9,7 +9,5 @@ mod tool;
 
 pub(crate) use detaching::LetGo;
 pub(crate) use observing::{Children, ObservedProgram, RunPlan, TraceDestination, TracePlan};
-#[cfg(test)]
-pub(crate) use reading::Destination;
-pub(crate) use reading::{ExportFormat, ExportPlan, Input, MergePlan};
+pub(crate) use reading::{Destination, ExportFormat, ExportPlan, Input, MergePlan};
 pub(crate) use tool::{ProbeChoice, ToolRunPlan};

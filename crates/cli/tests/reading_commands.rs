@@ -413,6 +413,61 @@ fn damage_is_told_and_the_rest_is_used() {
     }
 }
 
+/// A whole trace with a changed byte in the chunk at this share of the file.
+fn changed_at(share: f64) -> (tempfile::TempDir, PathBuf) {
+    let (folder, path, _) = recorded(Recording {
+        flush_every: 20,
+        ..Recording::default()
+    });
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = (bytes.len() as f64 * share) as usize;
+    bytes[at] ^= 0x41;
+    std::fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn a_part_is_shown_without_the_rest_being_read() {
+    let (_folder, whole, _) = recorded(Recording {
+        flush_every: 20,
+        ..Recording::default()
+    });
+    let shown = |path: &Path, options: &[&str]| {
+        let output = run(&[&["show", path.to_str().unwrap()], options].concat());
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let lines = lines.lines().filter(|line| !line.starts_with('#'));
+        let lines: Vec<String> = lines.map(str::to_owned).collect();
+        (output.status.code().unwrap(), lines)
+    };
+    let (_, all) = shown(&whole, &[]);
+    let time = |line: &String| -> u64 { line.split(' ').next().unwrap().parse().unwrap() };
+    let last = time(all.last().unwrap());
+    let between = |from: u64, to: u64| -> Vec<String> {
+        let lines = all.iter().filter(|line| (from..=to).contains(&time(line)));
+        lines.cloned().collect()
+    };
+    let (late, early) = (last - last / 10, last / 10);
+    for (share, option, bound, expected) in [
+        (0.2, "--from", late, between(late, last)),
+        (0.6, "--to", early, between(0, early)),
+    ] {
+        let (_folder, damaged) = changed_at(share);
+        // The damage is in what is not asked for: it shows in the whole only.
+        let (status, lines) = shown(&damaged, &[]);
+        assert!(status == INPUT_DAMAGED && lines.len() < all.len());
+        let bound = bound.to_string();
+        assert_eq!(shown(&damaged, &[option, &bound]), (0, expected));
+    }
+    let (status, one) = shown(&whole, &["--thread", "2"]);
+    assert!(status == 0 && one.len() > 500);
+    let of_thread = |line: &&String| line.split_whitespace().nth(1) == Some("2");
+    assert!(one.iter().eq(all.iter().filter(of_thread)));
+    let address = format!("{FIRST_WORD:#x}");
+    let (_, counter) = shown(&whole, &["--address", &address]);
+    let touches = |line: &&String| line.contains(&format!("8 {address}"));
+    assert!(counter.len() > 500 && counter.iter().eq(all.iter().filter(touches)));
+}
+
 #[test]
 fn what_cannot_be_used_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();

@@ -26,7 +26,7 @@ mod sequence;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decode::{DecodedChunk, decode_chunk};
+pub(crate) use decode::{DecodedChunk, decode_chunk, distinct_headers};
 pub(crate) use encode::{ChunkEncoder, EncodedRecords, Portion};
 
 use crate::bytes::{ByteReader, Malformed};

@@ -43,6 +43,11 @@ mod tag {
 }
 
 impl Event {
+    /// Whether events with this tag are modules that come or go.
+    pub(crate) fn is_of_module(tag: u64) -> bool {
+        matches!(tag, tag::MODULE_LOAD | tag::MODULE_UNLOAD)
+    }
+
     /// Appends the complete record of the event: header and words. Texts longer than 4096
     /// bytes are cut.
     pub fn encode(&self, words: &mut Vec<u64>) {

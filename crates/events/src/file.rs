@@ -8,6 +8,7 @@ mod contents;
 mod definitions;
 pub(crate) mod header;
 pub(crate) mod index;
+mod module_events;
 mod modules;
 mod outline;
 mod output;

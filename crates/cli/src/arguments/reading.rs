@@ -1,5 +1,6 @@
 //! What was typed for the commands that read a trace.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -76,6 +77,30 @@ pub(crate) struct MergeArguments {
     pub(crate) output: Option<PathBuf>,
 }
 
+/// `unspool show`
+#[derive(Debug, Args)]
+pub(crate) struct ShowArguments {
+    /// The trace; - is standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) input: PathBuf,
+
+    /// The first time to show; what lies far before it is not read
+    #[arg(long, value_name = "TIME", default_value_t = 0)]
+    pub(crate) from: u64,
+
+    /// The last time to show; what lies far behind it is not read
+    #[arg(long, value_name = "TIME", default_value_t = u64::MAX, hide_default_value = true)]
+    pub(crate) to: u64,
+
+    /// Show only these threads, by the trace's numbers
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',')]
+    pub(crate) thread: Vec<u32>,
+
+    /// Show only what touches this memory: ADDRESS, ADDRESS+BYTES or FIRST-END, in decimal or 0x…
+    #[arg(long, value_name = "MEMORY", value_parser = parse_memory)]
+    pub(crate) address: Option<Range<u64>>,
+}
+
 /// `unspool info`
 #[derive(Debug, Args)]
 pub(crate) struct InfoArguments {
@@ -143,6 +168,22 @@ pub(crate) struct ReplayIncrementsArguments {
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A range of memory as people write it; the byte at its end does not belong to it.
+fn parse_memory(text: &str) -> Result<Range<u64>, String> {
+    let number = |text: &str| parse_address(text).map_err(|error| format!("{text}: {error}"));
+    let range = if let Some((first, end)) = text.split_once('-') {
+        number(first)?..number(end)?
+    } else {
+        let (first, bytes) = text.split_once('+').unwrap_or((text, "1"));
+        let first = number(first)?;
+        first..first.saturating_add(number(bytes)?)
+    };
+    match range.is_empty() {
+        true => Err("this has no bytes".to_owned()),
+        false => Ok(range),
+    }
 }
 
 /// An address as people write it.

@@ -32,6 +32,7 @@ mod routines;
 mod scratch;
 mod seccomp;
 mod selection;
+mod show;
 mod single_steps;
 mod summary;
 mod thread_lives;
@@ -62,6 +63,7 @@ fn main() {
     trials.extend(persistent_cache::trials());
     trials.extend(seccomp::trials());
     trials.extend(selection::trials());
+    trials.extend(show::trials());
     trials.extend(summary::trials());
     trials.extend(thread_lives::trials());
     trials.extend(thread_memory::trials());

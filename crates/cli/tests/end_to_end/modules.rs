@@ -21,6 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         })
         .into();
     trials.push(trial("modules::beside_csv".to_owned(), resolve_csv));
+    trials.push(trial("modules::shown_late".to_owned(), show_late));
     trials
 }
 
@@ -182,4 +183,31 @@ fn modules_of_accesses(modules: &[Value], lines: &str) -> Result<BTreeSet<usize>
         seen.extend(found);
     }
     Ok(seen)
+}
+
+/// The end of a trace is shown as it is within the whole, though what it tells of modules that
+/// were loaded before is not in it.
+fn show_late(scratch: &Scratch) -> Result<(), Verdict> {
+    let command = guest_command("memory/libraries_in_a_loop", &[])?;
+    let file = scratch.path().join("modules.unspool");
+    run_well(scratch, &traced(scratch, &[], &file, &command))?;
+    let show = |from: &str| -> Result<Vec<String>, Verdict> {
+        let show = unspool(scratch, &["show", "--from", from]).arguments([&file]);
+        let text = run_well(scratch, &show)?.stdout_text();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        Ok(lines.map(str::to_owned).collect())
+    };
+    let whole = show("0")?;
+    let is_of_plugin = |line: &&String| line.contains("(plugin.so)");
+    let all: Vec<_> = whole.iter().filter(is_of_plugin).collect();
+    let middle = all
+        .get(all.len() / 2)
+        .ok_or("the plugin is not shown".to_owned())?;
+    let from = middle.split(' ').next().unwrap_or_default();
+    let late = show(from)?;
+    let starts = whole.iter().position(|line| line.starts_with(from));
+    match starts.is_some_and(|start| whole[start..] == late) {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("another listing from {from} on"))),
+    }
 }

@@ -46,21 +46,55 @@ impl DecodedChunk {
     }
 }
 
+/// How a chunk begins.
+struct Start<'a> {
+    records: usize,
+    kinds: Vec<DecodedKind>,
+    /// The most bytes that a section may have.
+    limit: usize,
+    rest: ByteReader<'a>,
+}
+
+impl Start<'_> {
+    fn read(packed: &[u8], words: u64) -> Result<Start<'_>, Malformed> {
+        if words > MAX_CHUNK_WORDS as u64 {
+            return Err(Malformed);
+        }
+        let words = words as usize;
+        let mut packed = ByteReader::new(packed);
+        let records: usize = packed.number()?;
+        let distinct: usize = packed.number()?;
+        if records > words || distinct > records {
+            return Err(Malformed);
+        }
+        // No section is longer than sixteen bytes for each word.
+        let limit = 16 * words;
+        let headers = read_section(&mut packed, limit)?;
+        Ok(Start {
+            records,
+            kinds: read_headers(&headers, distinct)?,
+            limit,
+            rest: packed,
+        })
+    }
+}
+
+/// The distinct headers of a chunk, which stand at its beginning: nothing else is unpacked.
+pub(crate) fn distinct_headers(packed: &[u8], words: u64) -> Result<Vec<u64>, Malformed> {
+    let start = Start::read(packed, words)?;
+    Ok(start.kinds.iter().map(|kind| kind.header).collect())
+}
+
 /// Unpacks a chunk that has this many words.
 pub(crate) fn decode_chunk(packed: &[u8], words: u64) -> Result<DecodedChunk, Malformed> {
-    if words > MAX_CHUNK_WORDS as u64 {
-        return Err(Malformed);
-    }
+    let Start {
+        records,
+        mut kinds,
+        limit,
+        rest: mut packed,
+    } = Start::read(packed, words)?;
     let words = words as usize;
-    let mut packed = ByteReader::new(packed);
-    let records: usize = packed.number()?;
-    let distinct: usize = packed.number()?;
-    if records > words || distinct > records {
-        return Err(Malformed);
-    }
-    // No section is longer than sixteen bytes for each word.
-    let limit = 16 * words;
-    let headers = read_section(&mut packed, limit)?;
+    let distinct = kinds.len();
     let codes = read_section(&mut packed, limit)?;
     let exceptions = read_section(&mut packed, limit)?;
     let first_rows = read_section(&mut packed, limit)?;
@@ -70,7 +104,6 @@ pub(crate) fn decode_chunk(packed: &[u8], words: u64) -> Result<DecodedChunk, Ma
         return Err(Malformed);
     }
 
-    let mut kinds = read_headers(&headers, distinct)?;
     let sequence = read_sequence(&codes, &exceptions, records, distinct)?;
     let mut counts = vec![0; distinct];
     for &number in &sequence {

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::RangeInclusive;
 
 use super::contents::read_chunk;
 use super::index::IndexEntry;
@@ -53,6 +54,19 @@ impl<'trace> ThreadReader<'trace> {
         }
     }
 
+    /// Leaves out what happened after the chunk in which the thread reached this time.
+    #[must_use]
+    pub fn until_time(mut self, time: u64) -> ThreadReader<'trace> {
+        let chunks = self.chunks.as_slice();
+        let late = chunks
+            .iter()
+            .rev()
+            .take_while(|entry| entry.header.start_time > time)
+            .count();
+        self.chunks = chunks[..chunks.len() - late].iter();
+        self
+    }
+
     /// Gives everything to the sink, and returns what could not be read.
     pub fn deliver(mut self, sink: &mut impl Sink) -> Vec<Problem> {
         while self.fill() {
@@ -97,6 +111,26 @@ impl<'trace> Merged<'trace> {
             .map(|info| trace.thread(info.thread))
             .collect();
         Merged { trace, readers }
+    }
+
+    /// Leaves out all other threads.
+    #[must_use]
+    pub fn of_threads(mut self, threads: &[ThreadId]) -> Merged<'trace> {
+        self.readers
+            .retain(|reader| threads.contains(&reader.decoder.thread()));
+        self
+    }
+
+    /// Leaves out, of each thread, the chunks that lie before or after these times. Only what is
+    /// near them is read, and some of what is given lies outside them.
+    #[must_use]
+    pub fn near_times(mut self, times: RangeInclusive<u64>) -> Merged<'trace> {
+        let near = |reader: ThreadReader<'trace>| {
+            let reader = reader.from_time(*times.start());
+            reader.until_time(*times.end())
+        };
+        self.readers = self.readers.into_iter().map(near).collect();
+        self
     }
 
     /// Gives everything to the sink, and returns what could not be read.
