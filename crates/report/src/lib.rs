@@ -38,6 +38,7 @@ mod merge_text;
 mod names;
 mod parquet_tables;
 mod pending_file;
+mod row_text;
 mod tsv;
 
 pub use both::Both;

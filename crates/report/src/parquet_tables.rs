@@ -7,7 +7,7 @@ mod table;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use unspool_events::{Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId};
+use unspool_events::{Access, AccessKind, Event, Function, Module, Sink, ThreadId};
 
 use crate::event_row::EventRow;
 use crate::{Description, ExportError, Names};
@@ -15,10 +15,11 @@ use columns::{
     ACCESS_SCHEMA, AccessColumns, EVENT_SCHEMA, EventColumns, MODULE_SCHEMA, ModuleColumns,
     VALUE_SCHEMA, ValueColumns,
 };
-use table::TableWriter;
+use table::{Purpose, TableWriter};
 
-/// Rows that are collected before they are written as one row group.
-const ROWS_IN_GROUP: usize = 1 << 20;
+/// Rows that are collected before they are written as one row group: few enough that they are
+/// still in a cache of the processor then.
+const ROWS_IN_GROUP: usize = 1 << 18;
 
 /// The names of the tables' files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,11 +81,11 @@ impl ParquetExporter {
         Ok(ParquetExporter {
             names,
             description,
-            accesses: TableWriter::create(&paths.accesses, ACCESS_SCHEMA)?,
+            accesses: TableWriter::create(&paths.accesses, ACCESS_SCHEMA, Purpose::Fast)?,
             access_columns: AccessColumns::default(),
-            events: TableWriter::create(&paths.events, EVENT_SCHEMA)?,
+            events: TableWriter::create(&paths.events, EVENT_SCHEMA, Purpose::Small)?,
             event_columns: EventColumns::default(),
-            modules: TableWriter::create(&paths.modules, MODULE_SCHEMA)?,
+            modules: TableWriter::create(&paths.modules, MODULE_SCHEMA, Purpose::Small)?,
             values_path: paths.values.clone(),
             values: None,
             value_columns: ValueColumns::default(),
@@ -146,9 +147,11 @@ impl ParquetExporter {
     fn try_write_values(&mut self) -> Result<(), ExportError> {
         let table = match &mut self.values {
             Some(table) => table,
-            None => self
-                .values
-                .insert(TableWriter::create(&self.values_path, VALUE_SCHEMA)?),
+            None => self.values.insert(TableWriter::create(
+                &self.values_path,
+                VALUE_SCHEMA,
+                Purpose::Small,
+            )?),
         };
         table.write_group(&self.value_columns.columns())
     }
@@ -167,23 +170,7 @@ impl Sink for ParquetExporter {
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         let columns = &mut self.access_columns;
-        for access in batch {
-            columns.times.push(access.time.cast_signed());
-            columns.threads.push(thread.0.cast_signed());
-            columns.pcs.push(access.pc.cast_signed());
-            columns.addresses.push(access.address.cast_signed());
-            columns.sizes.push(access.size.cast_signed());
-            columns.writes.push(access.kind == AccessKind::Write);
-            columns
-                .atomics
-                .push(access.flags.contains(AccessFlags::ATOMIC));
-            columns
-                .failed_cas
-                .push(access.flags.contains(AccessFlags::FAILED_CAS));
-            columns
-                .firsts
-                .push(access.flags.contains(AccessFlags::FIRST));
-        }
+        columns.extend(thread, batch);
         if columns.times.len() >= ROWS_IN_GROUP {
             self.write_accesses();
         }

@@ -3,6 +3,8 @@
 
 use parquet::data_type::ByteArray;
 
+use unspool_events::{Access, AccessFlags, AccessKind, ThreadId};
+
 use super::table::Column;
 use crate::description::{PlacedModule, hexadecimal, lossy};
 
@@ -33,6 +35,26 @@ pub(super) struct AccessColumns {
 }
 
 impl AccessColumns {
+    /// Adds rows, column by column.
+    pub(super) fn extend(&mut self, thread: ThreadId, batch: &[Access]) {
+        let times = batch.iter().map(|access| access.time.cast_signed());
+        self.times.extend(times);
+        let rows = self.times.len();
+        self.threads.resize(rows, thread.0.cast_signed());
+        let pcs = batch.iter().map(|access| access.pc.cast_signed());
+        self.pcs.extend(pcs);
+        let addresses = batch.iter().map(|access| access.address.cast_signed());
+        self.addresses.extend(addresses);
+        let sizes = batch.iter().map(|access| access.size.cast_signed());
+        self.sizes.extend(sizes);
+        let writes = batch.iter().map(|access| access.kind == AccessKind::Write);
+        self.writes.extend(writes);
+        let flag = |flag| batch.iter().map(move |access| access.flags.contains(flag));
+        self.atomics.extend(flag(AccessFlags::ATOMIC));
+        self.failed_cas.extend(flag(AccessFlags::FAILED_CAS));
+        self.firsts.extend(flag(AccessFlags::FIRST));
+    }
+
     /// In the order of the schema.
     pub(super) fn columns(&self) -> Vec<Column<'_>> {
         vec![

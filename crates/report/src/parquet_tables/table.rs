@@ -9,7 +9,7 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
@@ -48,7 +48,11 @@ impl std::fmt::Debug for TableWriter {
 
 impl TableWriter {
     /// Creates the file.
-    pub(super) fn create(path: &Path, schema: &str) -> Result<TableWriter, ExportError> {
+    pub(super) fn create(
+        path: &Path,
+        schema: &str,
+        purpose: Purpose,
+    ) -> Result<TableWriter, ExportError> {
         let failed = |source| ExportError::Table {
             path: path.to_owned(),
             source,
@@ -61,7 +65,7 @@ impl TableWriter {
         let file = pending.writer().map_err(not_created)?;
         let schema = Arc::new(parse_message_type(schema).map_err(failed)?);
         let writer =
-            SerializedFileWriter::new(BufWriter::new(file), schema, Arc::new(properties()))
+            SerializedFileWriter::new(BufWriter::new(file), schema, Arc::new(purpose.properties()))
                 .map_err(failed)?;
         Ok(TableWriter {
             path: path.to_owned(),
@@ -123,15 +127,42 @@ impl TableWriter {
     }
 }
 
-/// Times mostly rise by little; the other columns are left to dictionaries and compression.
-fn properties() -> WriterProperties {
-    WriterProperties::builder()
-        .set_created_by(concat!("unspool ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_column_dictionary_enabled(ColumnPath::from("time"), false)
-        .set_column_encoding(ColumnPath::from("time"), Encoding::DELTA_BINARY_PACKED)
-        .build()
+/// What a table is to be good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Many rows, written fast.
+    Fast,
+    /// Few rows, in little room.
+    Small,
 }
+
+impl Purpose {
+    fn properties(self) -> WriterProperties {
+        // Times mostly rise by little.
+        let time = ColumnPath::from("time");
+        let all = WriterProperties::builder()
+            .set_created_by(concat!("unspool ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_column_dictionary_enabled(time.clone(), false)
+            .set_column_encoding(time, Encoding::DELTA_BINARY_PACKED);
+        match self {
+            Purpose::Small => all.set_compression(Compression::ZSTD(ZstdLevel::default())),
+            // A dictionary looks each value up. LZ4 finds what repeats at a fraction of the cost.
+            Purpose::Fast => LOOKED_FOR.into_iter().fold(
+                all.set_compression(Compression::LZ4_RAW)
+                    .set_dictionary_enabled(false)
+                    .set_statistics_enabled(EnabledStatistics::None),
+                |all, name| {
+                    let column = ColumnPath::from(name);
+                    all.set_column_statistics_enabled(column, EnabledStatistics::Chunk)
+                },
+            ),
+        }
+        .build()
+    }
+}
+
+/// Columns whose ranges tell readers which row groups they need not read.
+const LOOKED_FOR: [&str; 3] = ["time", "thread", "address"];
 
 fn write_column<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, BufWriter<File>>,

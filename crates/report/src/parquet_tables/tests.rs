@@ -3,7 +3,9 @@
 use std::fs::File;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use unspool_events::{Access, FunctionId, ModuleId, Order, SyncOperation, TraceHeader};
+use unspool_events::{
+    Access, AccessFlags, FunctionId, ModuleId, Order, SyncOperation, TraceHeader,
+};
 
 use super::*;
 
