@@ -222,8 +222,10 @@ fn leave_fragment(
         }
         ExitKind::Annotation => {
             drop(code);
-            trace::annotation(thread);
-            detach::annotation(thread);
+            if let Some(said) = trace::Annotation::marked(thread) {
+                trace::annotation(thread, said);
+                detach::annotation(thread, said);
+            }
             None
         }
         ExitKind::Function => {

@@ -4,6 +4,7 @@
 //! [`Tracer`] belongs to the process, [`ThreadTrace`] to a thread. Both speak only the
 //! vocabulary of [`unspool_events`].
 
+mod annotations;
 mod buffer;
 mod ceilings;
 mod destination;
@@ -13,6 +14,7 @@ mod keeper;
 mod modules;
 mod ownership;
 mod run_totals;
+mod selection;
 mod shared_memory;
 mod skew;
 mod sleep;
@@ -45,16 +47,17 @@ use crate::translate::torn::TornPlaces;
 use crate::warmth::Arrival;
 use crate::warmth::Warmth;
 
+pub(crate) use annotations::{Annotation, annotation};
 pub(crate) use buffer::{buffer_fault, empty_buffer, is_between_rounds, leave_midway};
 use ceilings::Ceilings;
 pub(crate) use ceilings::{Reached, note_end};
 pub(crate) use functions::function;
 pub(crate) use hooks::{
-    Birth, after_fork, all_outside, annotation, before_fork, begin_again, begin_wait,
-    context_change, end_wait, enters, event, finish, forked, goes_outside, interrupted,
-    memory_written, service, starts_again, system_call_entry, system_call_exit, system_call_left,
-    thread_created, thread_ends, thread_not_started, thread_parks, thread_pointer_changed,
-    thread_starts, translations_gone, vfork_child_leaves, vfork_child_starts, wants_all_outside,
+    Birth, after_fork, all_outside, before_fork, begin_again, begin_wait, context_change, end_wait,
+    enters, event, finish, forked, goes_outside, interrupted, memory_written, service,
+    starts_again, system_call_entry, system_call_exit, system_call_left, thread_created,
+    thread_ends, thread_not_started, thread_parks, thread_pointer_changed, thread_starts,
+    translations_gone, vfork_child_leaves, vfork_child_starts, wants_all_outside,
 };
 pub(crate) use keeper::NAME as KEEPER;
 pub use ownership::LineLayout;
@@ -85,6 +88,8 @@ pub struct Tracer {
     tickets: Tickets,
     functions: functions::Functions,
     modules: Mutex<modules::Modules>,
+    /// What the program has said of itself.
+    said: annotations::Said,
     /// Whether a region of interest is active.
     in_region: AtomicBool,
     ownership: ownership::Ownership,
@@ -221,6 +226,7 @@ impl Tracer {
             tickets: Tickets::reserve().map_err(StartError::Reserve)?,
             functions: functions::Functions::new(&plan.functions),
             modules: Mutex::default(),
+            said: annotations::Said::default(),
             in_region: AtomicBool::new(false),
             ownership,
             meter: Mutex::new(Meter::start()),

@@ -22,6 +22,7 @@ mod modules;
 mod new_tool;
 mod observer;
 mod order;
+mod original_library;
 mod other_orders;
 mod own_failures;
 mod persistent_cache;
@@ -78,6 +79,7 @@ fn main() {
     trials.extend(routines::trials());
     trials.extend(trace_files::trials());
     trials.extend(asleep::trials());
+    trials.extend(original_library::trials());
     trials.extend(verification::trials());
     trials.extend(readme::trials());
     trials.push(readme::behaviours_are_tested(&trials));

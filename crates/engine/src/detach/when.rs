@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use super::{REQUEST, ask_self, mark};
-use crate::emit::gpr;
 use crate::process::Process;
 use crate::signals::STOP;
 use crate::thread::Thread;
+use crate::trace::Annotation;
 
 /// When a process is let go.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -102,10 +102,9 @@ pub(crate) fn begin() {
     start();
 }
 
-/// The marker of the annotation interface was executed.
-pub(crate) fn annotation(thread: &Thread) {
-    const END_REGION: u64 = 3;
-    if Process::get().plan.let_go.at_region_end && thread.register(gpr::RDI) == END_REGION {
+/// The program has said something of itself.
+pub(crate) fn annotation(thread: &Thread, said: Annotation) {
+    if Process::get().plan.let_go.at_region_end && said == Annotation::EndRegion {
         ask_self(thread);
     }
 }

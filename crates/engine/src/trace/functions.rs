@@ -1,11 +1,16 @@
-//! Traced functions: calls with their arguments, returns with their values.
+//! Traced functions: calls with their arguments, returns with their values; and those by which a
+//! program says something of itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspool_binary::{FileOffset, FunctionNames, Module, RuntimeAddress};
 use unspool_events::{Event, Function, FunctionId, TraceWriter};
 
+use super::Tracer;
+use super::annotations::{self, Annotation};
+use super::selection;
+use crate::detach;
 use crate::emit::gpr;
 use crate::guarded;
 use crate::lock::Mutex;
@@ -23,22 +28,37 @@ pub(super) struct Frame {
 /// Which addresses are of interest.
 pub(super) struct Functions {
     names: FunctionNames,
+    library: annotations::Library,
     any: AtomicBool,
     hooks: Mutex<Hooks>,
 }
 
 #[derive(Default)]
 struct Hooks {
-    entries: HashMap<u64, FunctionId>,
+    entries: HashMap<u64, Entry>,
     /// Return addresses of traced calls.
-    returns: std::collections::HashSet<u64>,
+    returns: HashSet<u64>,
     next: u32,
+    /// The names that were found, by the number of the function.
+    found: Vec<String>,
+    /// Whether any function that was asked for was called.
+    any_called: bool,
+}
+
+/// What a function is that begins at an address.
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    /// One that is traced.
+    traced: Option<FunctionId>,
+    /// One by which the program says something of itself.
+    said: Option<Annotation>,
 }
 
 impl Functions {
     pub(super) fn new(names: &[String]) -> Functions {
         Functions {
             names: FunctionNames::new(names.iter().map(String::as_str)),
+            library: annotations::Library::default(),
             any: AtomicBool::new(false),
             hooks: Mutex::default(),
         }
@@ -46,7 +66,9 @@ impl Functions {
 
     /// Finds the wanted functions of a module that was mapped.
     pub(super) fn find_in(&self, module: &Module, address: u64, offset: u64, writer: &TraceWriter) {
-        if self.names.is_empty() {
+        let found = self.names.find_in(module);
+        let library = self.library.find_in(module);
+        if found.is_empty() && library.is_empty() {
             return;
         }
         let Some(bias) = module.bias_of_mapping(RuntimeAddress(address), FileOffset(offset), true)
@@ -54,7 +76,14 @@ impl Functions {
             return;
         };
         let mut hooks = self.hooks.lock();
-        for found in self.names.find_in(module) {
+        for (address, said) in library {
+            let address = address.in_program(bias).0;
+            if !annotations::is_marked(address) {
+                hooks.entries.entry(address).or_default().said = Some(said);
+                self.any.store(true, Ordering::Release);
+            }
+        }
+        for found in found {
             let address = found.function.address().in_program(bias).0;
             let id = FunctionId(hooks.next);
             hooks.next += 1;
@@ -63,8 +92,21 @@ impl Functions {
                 name: found.asked.to_owned(),
                 address,
             });
-            hooks.entries.insert(address, id);
+            hooks.found.push(found.asked.to_owned());
+            hooks.entries.entry(address).or_default().traced = Some(id);
             self.any.store(true, Ordering::Release);
+        }
+    }
+
+    /// What has become of the names that were asked for.
+    pub(super) fn asked(&self) -> selection::Functions {
+        let hooks = self.hooks.lock();
+        let names = self.names.iter().map(str::to_owned);
+        let (uncalled, unknown) = names.partition(|name| hooks.found.contains(name));
+        selection::Functions {
+            unknown,
+            uncalled,
+            any_called: hooks.any_called,
         }
     }
 
@@ -103,9 +145,25 @@ pub(crate) fn function(thread: &mut Thread, pc: u64) {
             trace.event(tracer, &event);
         }
     }
-    let Some(id) = tracer.functions.hooks.lock().entries.get(&pc).copied() else {
+    let entry = tracer.functions.hooks.lock().entries.get(&pc).copied();
+    let Entry { traced, said } = entry.unwrap_or_default();
+    if let Some(id) = traced {
+        enter(process, tracer, thread, id);
+    }
+    if let Some(said) = said {
+        annotations::annotation(thread, said);
+        detach::annotation(thread, said);
+    }
+}
+
+/// A traced function is called.
+fn enter(process: &Process, tracer: &Tracer, thread: &mut Thread, id: FunctionId) {
+    // SAFETY: as in `function`.
+    let Some(trace) = (unsafe { thread.trace.as_mut() }) else {
         return;
     };
+    let stack_pointer = thread.register(gpr::RSP);
+    tracer.functions.hooks.lock().any_called = true;
     let arguments = [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
     trace.event(
         tracer,

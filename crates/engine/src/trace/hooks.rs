@@ -8,7 +8,6 @@ use super::thread_trace::{Buffer, ThreadTrace};
 use super::{Reached, Tracer, modules, shared_memory, summary, values};
 use crate::cache::Exit;
 use crate::effects::{Completeness, memory_effects};
-use crate::emit::gpr;
 use crate::finish::Ending;
 use crate::guarded;
 use crate::process::Process;
@@ -21,7 +20,7 @@ fn tracer() -> Option<&'static Tracer> {
 }
 
 /// The tracer and the thread's trace, if there is one.
-fn of(thread: &mut Thread) -> Option<(&'static Tracer, &'static mut ThreadTrace)> {
+pub(super) fn of(thread: &mut Thread) -> Option<(&'static Tracer, &'static mut ThreadTrace)> {
     // SAFETY: the trace belongs to this thread, or to its parent that waits; the reference
     // does not outlive the hook.
     let trace = unsafe { thread.trace.as_mut() }?;
@@ -423,48 +422,6 @@ fn replaced_memory(call: &Call, result: i64) -> Vec<(u64, u64)> {
             written.map(part).into_iter().collect()
         }
     }
-}
-
-/// The marker of the annotation interface was executed.
-pub(crate) fn annotation(thread: &mut Thread) {
-    const REGISTER_THREAD: u64 = 1;
-    const START_REGION: u64 = 2;
-    const END_REGION: u64 = 3;
-    const LONGEST_NAME: usize = 256;
-    let [operation, first, second] =
-        [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
-    let Some((tracer, trace)) = of(thread) else {
-        return;
-    };
-    match operation {
-        REGISTER_THREAD => {
-            let name = guarded::read_string(second, LONGEST_NAME).unwrap_or_default();
-            let name = String::from_utf8_lossy(&name).into_owned();
-            trace.event(
-                tracer,
-                &Event::ThreadRegistered {
-                    number: first as i64,
-                    name,
-                },
-            );
-            trace.registered = true;
-        }
-        START_REGION | END_REGION => {
-            let starts = operation == START_REGION;
-            if !starts {
-                trace.event(tracer, &Event::RegionEnd);
-            }
-            tracer.in_region.store(starts, Ordering::Release);
-            if starts {
-                trace.event(tracer, &Event::RegionStart);
-            }
-            if tracer.plan.regions_only {
-                crate::finish::interrupt_others(thread);
-            }
-        }
-        _ => {}
-    }
-    trace.set_recording(tracer.should_record(trace.registered));
 }
 
 /// Code in the middle of a fragment calls the engine. Returns where it goes on.

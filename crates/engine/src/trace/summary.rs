@@ -193,6 +193,10 @@ fn report(tracer: &Tracer, result: Result<Summary, WriteError>, run: Option<&Rec
         && (result.is_ok() || run.totals.traces > 1)
     {
         crate::finish::say(&describe(tracer, run));
+        let accesses = run.totals.summary.accesses;
+        if let Some(text) = tracer.nothing_selected(run.threads, accesses) {
+            crate::finish::say(&text);
+        }
     }
 }
 

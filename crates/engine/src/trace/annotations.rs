@@ -1,0 +1,178 @@
+//! What the program says of itself: which thread this is, and where a region of interest begins
+//! and ends.
+//!
+//! It says so by the marker of the annotation interface, or by calling the functions of
+//! atomic-memory-trace's library (`libannotation`), which are known by their names: programs that
+//! are linked with that are recognised as they are. Functions of these names that hold the marker
+//! are those of `unspool.h`, and say so themselves.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use unspool_binary::FunctionNames;
+use unspool_events::Event;
+
+use super::hooks;
+use crate::emit::gpr;
+use crate::guarded;
+use crate::thread::Thread;
+use crate::translate::plain::MARKER;
+
+/// The longest name that a thread may give itself.
+const LONGEST_NAME: usize = 256;
+
+/// What is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Annotation {
+    /// The calling thread has this number.
+    RegisterThread(ThreadNumber),
+    /// A region of interest begins.
+    StartRegion,
+    /// It ends.
+    EndRegion,
+}
+
+/// How a thread's number is passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ThreadNumber {
+    /// By the marker, beside a name.
+    Marked,
+    /// To a function that takes 64 bits.
+    Whole,
+    /// To a function that takes an `int`.
+    Signed,
+    /// To a function that takes an `unsigned`.
+    Unsigned,
+}
+
+/// How often something was said in this process.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) registrations: AtomicU32,
+    pub(super) regions: AtomicU32,
+}
+
+impl Annotation {
+    /// What the marker says, by the number in `rdi`.
+    pub(crate) fn marked(thread: &Thread) -> Option<Annotation> {
+        match thread.register(gpr::RDI) {
+            1 => Some(Annotation::RegisterThread(ThreadNumber::Marked)),
+            2 => Some(Annotation::StartRegion),
+            3 => Some(Annotation::EndRegion),
+            _ => None,
+        }
+    }
+
+    /// What a call of a function says, by the name and the symbol of the function.
+    fn called(name: &str, symbol: &[u8]) -> Option<Annotation> {
+        match name {
+            REGISTER_THREAD => Some(Annotation::RegisterThread(ThreadNumber::of(symbol))),
+            START_REGION => Some(Annotation::StartRegion),
+            END_REGION => Some(Annotation::EndRegion),
+            _ => None,
+        }
+    }
+}
+
+const REGISTER_THREAD: &str = "atomic_trace::register_thread";
+const START_REGION: &str = "atomic_trace::start_roi";
+const END_REGION: &str = "atomic_trace::end_roi";
+
+impl ThreadNumber {
+    /// By the symbol, which ends with the type of the argument.
+    fn of(symbol: &[u8]) -> ThreadNumber {
+        match symbol.last() {
+            Some(b'i') => ThreadNumber::Signed,
+            Some(b'j') => ThreadNumber::Unsigned,
+            _ => ThreadNumber::Whole,
+        }
+    }
+
+    fn read(self, thread: &Thread) -> (i64, String) {
+        let [first, second, third] =
+            [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
+        match self {
+            ThreadNumber::Marked => {
+                let name = guarded::read_string(third, LONGEST_NAME).unwrap_or_default();
+                (second as i64, String::from_utf8_lossy(&name).into_owned())
+            }
+            ThreadNumber::Whole => (first as i64, String::new()),
+            ThreadNumber::Signed => (i64::from(first as i32), String::new()),
+            ThreadNumber::Unsigned => (i64::from(first as u32), String::new()),
+        }
+    }
+}
+
+/// The functions whose calls say something.
+pub(super) struct Library(FunctionNames);
+
+impl Default for Library {
+    fn default() -> Library {
+        Library(FunctionNames::new([
+            REGISTER_THREAD,
+            START_REGION,
+            END_REGION,
+        ]))
+    }
+}
+
+impl Library {
+    /// Those of a module, by their addresses in the file.
+    pub(super) fn find_in(
+        &self,
+        module: &unspool_binary::Module,
+    ) -> Vec<(unspool_binary::FileAddress, Annotation)> {
+        let found = self.0.find_in(module).into_iter();
+        found
+            .filter_map(|found| {
+                let said = Annotation::called(found.asked, found.function.symbol())?;
+                Some((found.function.address(), said))
+            })
+            .collect()
+    }
+}
+
+/// Whether the function at an address says itself what its name does.
+pub(super) fn is_marked(function: u64) -> bool {
+    /// These functions do nothing else.
+    const LOOKED_AT: usize = 64;
+    let mut code = [0; LOOKED_AT];
+    let readable = (1..=LOOKED_AT / 8).rev().map(|words| words * 8);
+    let mut readable = readable.filter(|&length| guarded::read(function, &mut code[..length]));
+    let length = readable.next().unwrap_or(0);
+    code[..length]
+        .windows(MARKER.len())
+        .any(|window| window == MARKER)
+}
+
+/// The program has said something.
+pub(crate) fn annotation(thread: &mut Thread, said: Annotation) {
+    let number = match said {
+        Annotation::RegisterThread(number) => Some(number.read(thread)),
+        Annotation::StartRegion | Annotation::EndRegion => None,
+    };
+    let Some((tracer, trace)) = hooks::of(thread) else {
+        return;
+    };
+    match said {
+        Annotation::RegisterThread(_) => {
+            tracer.said.registrations.fetch_add(1, Ordering::Relaxed);
+            let (number, name) = number.unwrap_or_default();
+            trace.event(tracer, &Event::ThreadRegistered { number, name });
+            trace.registered = true;
+        }
+        Annotation::StartRegion => {
+            tracer.said.regions.fetch_add(1, Ordering::Relaxed);
+            tracer.in_region.store(true, Ordering::Release);
+            trace.event(tracer, &Event::RegionStart);
+        }
+        Annotation::EndRegion => {
+            trace.event(tracer, &Event::RegionEnd);
+            tracer.in_region.store(false, Ordering::Release);
+        }
+    }
+    trace.set_recording(tracer.should_record(trace.registered));
+    let is_region = !matches!(said, Annotation::RegisterThread(_));
+    if is_region && tracer.plan.regions_only {
+        crate::finish::interrupt_others(thread);
+    }
+}
