@@ -25,16 +25,18 @@ mod departure;
 mod gather;
 mod mark;
 mod native_calls;
+mod native_wait;
 mod process_state;
 mod refusal;
 mod request;
 mod traced;
+mod unfinished_call;
 mod when;
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::{IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use self::native_calls::NativeCall;
 pub use self::refusal::Refusal;
@@ -58,6 +60,8 @@ use crate::trace::{self, Reached};
 pub(crate) struct OfThread {
     /// The gathering for which the thread stands still; 0 for none.
     standing: AtomicU32,
+    /// Whether the kernel would not take its filters (seccomp) when it is let go.
+    keeps_filters: AtomicBool,
     /// A child in its parent's place has asked to be traced: from its `execve` on.
     wants_tracer: bool,
 }
@@ -85,6 +89,8 @@ enum Cause {
     Asked,
     /// What is recorded of it can go no further.
     RecordingEnds(Reached),
+    /// It makes a child beside it, for which the engine would need a thread.
+    GetsNoThread,
 }
 
 impl Cause {
@@ -92,6 +98,7 @@ impl Cause {
         match self {
             Cause::AsksForTracer => " asks to be traced and".to_owned(),
             Cause::Asked => String::new(),
+            Cause::GetsNoThread => " makes a child that shares its memory, for which the kernel gives unspool no thread, because the child is to be in another PID namespace: the process".to_owned(),
             Cause::RecordingEnds(reached) => {
                 format!(": the recording ends here, because {reached}; it")
             }
@@ -188,6 +195,20 @@ pub(crate) fn end_recording(thread: &mut Thread, reached: Reached) -> i64 {
     thread.set_pc(thread.pc() + SYSCALL_LENGTH);
     finish::say(&format!(
         "unspool: process {} gets no further thread: {reached}, and it cannot be let go: {refusal}",
+        std::process::id()
+    ));
+    -i64::from(libc::EAGAIN)
+}
+
+/// A child that is to share the memory and run beside its parent cannot be made under observation,
+/// because the kernel gives the process no thread: the process goes on natively, with the call that
+/// is to make the child. Returns what the call returns if it cannot be let go.
+pub(crate) fn make_child_natively(thread: &mut Thread) -> i64 {
+    thread.set_pc(thread.pc() - SYSCALL_LENGTH);
+    let refusal = let_go(thread, Cause::GetsNoThread);
+    thread.set_pc(thread.pc() + SYSCALL_LENGTH);
+    finish::say(&format!(
+        "unspool: process {} gets no child that shares its memory in another PID namespace, and it cannot be let go: {refusal}",
         std::process::id()
     ));
     -i64::from(libc::EAGAIN)

@@ -63,6 +63,8 @@ pub struct Gates {
     pub system_call_start: u64,
     /// … to here (the `syscall` instruction, inclusive) a signal diverts to `system_call_interrupted`.
     pub system_call_instruction: u64,
+    /// Behind that instruction.
+    pub system_call_end: u64,
     /// Returns [`RESTART`].
     pub system_call_interrupted: u64,
 }
@@ -247,11 +249,16 @@ impl Gates {
         for (register, displacement) in ARGUMENTS {
             code.load(register, gpr::RSI, displacement);
         }
+        // The processor sets the register to the address behind `syscall`: a signal handler can
+        // tell a call that the kernel is to make again from one that was not made.
+        code.bytes(&[0x31, 0xc9]); // xor ecx, ecx
         self.system_call_start = code.here();
         code.compare_slot_zero(offset::PENDING);
         code.bytes(&[0x75, 0x03]); // jne over syscall and ret
         self.system_call_instruction = code.here();
-        code.bytes(&[0x0f, 0x05, 0xc3]);
+        code.bytes(&[0x0f, 0x05]);
+        self.system_call_end = code.here();
+        code.bytes(&[0xc3]);
         self.system_call_interrupted = code.here();
         code.bytes(&[0x48, 0xc7, 0xc0]); // mov rax, imm32
         code.imm32(RESTART as i32);

@@ -151,7 +151,7 @@ impl Process {
         let mut files = self.trace.as_ref().map_or_else(Vec::new, Tracer::files);
         files.extend(crate::finish::own_voice());
         files.extend(crate::debug::files());
-        files.extend(crate::syscalls::parents_end());
+        files.extend(crate::syscalls::vfork_locks());
         files
     }
 

@@ -15,6 +15,7 @@ pub mod chain;
 pub(crate) mod enforce;
 pub(crate) mod install;
 pub mod kernel_copy;
+pub(crate) mod native;
 pub mod program;
 pub mod run;
 pub(crate) mod succession;

@@ -9,6 +9,7 @@ mod execute;
 mod execute_arguments;
 mod files;
 mod fork;
+mod interrupted;
 mod memory;
 mod moving;
 mod namespace;
@@ -16,6 +17,7 @@ mod pointers;
 mod processes;
 mod protection;
 mod queues;
+mod relative_waits;
 mod sending;
 mod signals;
 mod start_child;
@@ -26,6 +28,7 @@ mod vfork_copy;
 mod vsyscall;
 mod waiting;
 
+use self::interrupted::Attempt;
 use self::pointers::Shielded;
 use crate::emit::gpr;
 use crate::gates::RESTART;
@@ -36,11 +39,13 @@ use crate::{code_pages, debug, instrument, seccomp, trace};
 pub(crate) use beside::leave as leave_beside;
 pub(crate) use clone_request::KernelCall;
 pub(crate) use code_writes::memory_written;
+pub(crate) use interrupted::{Interrupted, handler_comes};
 pub(crate) use memory::whole_pages;
 pub(crate) use processes::list as list_thread;
+pub(crate) use relative_waits::{RelativeWait, TimeLeft};
 pub(crate) use start_child::{raw_system_call, start_child};
 pub(crate) use threads::{announce_end, set_program_fs};
-pub(crate) use vfork_copy::parents_end;
+pub(crate) use vfork_copy::vfork_locks;
 pub(crate) use vsyscall::enter as enter_vsyscall;
 
 /// Bytes of the `syscall` instruction.
@@ -68,6 +73,14 @@ pub(crate) fn succeeded(result: i64) -> bool {
     !(-4095..0).contains(&result)
 }
 
+/// What the program asks for where it stands at a system call: number and arguments.
+fn asked(thread: &Thread) -> (u64, [u64; 6]) {
+    // The kernel takes no more of the number.
+    let number = i64::from(thread.register(gpr::RAX) as i32) as u64;
+    let arguments = [gpr::RDI, gpr::RSI, gpr::RDX, 10, 8, 9];
+    (number, arguments.map(|number| thread.register(number)))
+}
+
 /// Executes the system call at the end of which the thread stands.
 pub fn system_call(process: &'static Process, thread: &mut Thread) {
     if thread.is_pending() {
@@ -75,26 +88,33 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
         thread.set_pc(thread.pc() - SYSCALL_LENGTH);
         return;
     }
+    let asked = asked(thread);
     let mut call = Call {
-        // The kernel takes no more of it.
-        number: i64::from(thread.register(gpr::RAX) as i32) as u64,
-        arguments: [gpr::RDI, gpr::RSI, gpr::RDX, 10, 8, 9].map(|number| thread.register(number)),
+        number: asked.0,
+        arguments: asked.1,
     };
     // What the processor does on `syscall`.
     // SAFETY: the slots belong to this thread.
     let flags = unsafe { (*thread.slots).flags };
     thread.set_register(gpr::RCX, thread.pc());
     thread.set_register(11, flags);
-    let asked = (call.number, call.arguments);
     enter_tool(thread, &mut call);
     trace::system_call_entry(thread, &call);
     debug::call_begins(thread, &call);
-    let outcome = dispatch(process, thread, &call);
+    let mut attempt = Attempt::begin(thread, asked, &call);
+    let mut outcome = dispatch(process, thread, &call, &mut attempt);
     let result = match outcome {
         Outcome::Return(result) => Some(result),
         Outcome::RegistersSet => None,
     };
     let restart = result.is_some_and(|it| it == RESTART || interrupted_by_engine(thread, it));
+    if let (Outcome::Return(result), false) = (&mut outcome, restart) {
+        *result = attempt.end(*result);
+    }
+    let result = match outcome {
+        Outcome::Return(result) => Some(result),
+        Outcome::RegistersSet => None,
+    };
     if debug::call_ends(thread, result, restart) {
         trace::system_call_left(thread);
         return;
@@ -106,6 +126,7 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
         if restart {
             // A signal came first: after its handler the call is made again.
             remember(thread, asked, &call);
+            attempt.keep(thread, &call, result);
             thread.set_pc(thread.pc() - SYSCALL_LENGTH);
             trace::system_call_exit(thread, &call, -i64::from(libc::EINTR));
             return;
@@ -156,13 +177,18 @@ fn interrupted_by_engine(thread: &mut Thread, result: i64) -> bool {
     result == -i64::from(libc::EINTR) && thread.is_pending() && !thread.has_signal()
 }
 
-fn dispatch(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome {
+fn dispatch(
+    process: &'static Process,
+    thread: &mut Thread,
+    call: &Call,
+    attempt: &mut Attempt,
+) -> Outcome {
     if let Some(outcome) = seccomp::enforce::judge(process, thread, call) {
         return outcome;
     }
     match pointers::shield(call) {
-        Shielded::Same => make(process, thread, call),
-        Shielded::Changed(changed, _lists) => make(process, thread, &changed),
+        Shielded::Same => make(process, thread, &attempt.for_kernel(call)),
+        Shielded::Changed(changed, _lists) => make(process, thread, &attempt.for_kernel(&changed)),
         Shielded::Failed(error) => Outcome::Return(error),
     }
 }

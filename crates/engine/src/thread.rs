@@ -12,6 +12,7 @@ use crate::signals::delivery::{self, Delivery};
 use crate::signals::held::Held;
 use crate::signals::stepping::Steps;
 use crate::slots::{Slots, slots};
+use crate::syscalls::Interrupted;
 
 /// A signal that has been taken from the kernel and not yet been given to the program.
 #[derive(Clone, Copy)]
@@ -156,6 +157,8 @@ pub struct Thread {
     pub namespace: u32,
     /// System calls that are to be made again, behind a signal's handler.
     pub cut_short: Vec<CutShort>,
+    /// A system call that is to be made again because the engine has interrupted it.
+    pub(crate) interrupted: Option<Interrupted>,
     /// The repeated string instruction in the cache that is being single-stepped, or 0, and how
     /// many rounds of it have been.
     pub repeating: (u64, u32),
@@ -202,6 +205,7 @@ impl Thread {
             place: Place::Process,
             namespace: 0,
             cut_short: Vec::new(),
+            interrupted: None,
             repeating: (0, 0),
             executing: false,
             exit_status: None,

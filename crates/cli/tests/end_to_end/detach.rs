@@ -91,6 +91,38 @@ const CASES: &[Case] = &[
         says: &[IS_LET_GO],
     },
     Case {
+        name: "waits_go_on",
+        needs: &[],
+        script: "\
+            $UNSPOOL run --detach-after 0.7 -- $WAITS 1500; \
+            $UNSPOOL trace --detach-after 0.7 -o waits.unspool -- $WAITS 1500",
+        prints: "all in time\nall in time\n",
+        says: &[IS_LET_GO],
+    },
+    Case {
+        name: "waits_go_on_where_it_is_refused",
+        needs: &[],
+        script: "\
+            $UNSPOOL tool run heap-overflow -- $WAITS 1500 & \
+            for one in 1 2 3 4; do sleep 0.3; $UNSPOOL detach $!; done; wait $!",
+        prints: "all in time\n",
+        says: &["stays under observation: the tool has replaced functions"],
+    },
+    Case {
+        name: "waits_go_on_between_regions",
+        needs: &[],
+        script: "$UNSPOOL trace --roi -o waits.unspool -- $WAITS 1000 8",
+        prints: "all in time\n",
+        says: &[],
+    },
+    Case {
+        name: "signals_to_threads_that_stand_still",
+        needs: &[],
+        script: "$UNSPOOL run --detach-after 0.5 -- $STANDING",
+        prints: "interrupted\n",
+        says: &[IS_LET_GO],
+    },
+    Case {
         name: "not_observed",
         needs: &[],
         script: "sleep 5 & $UNSPOOL detach $!; echo $?; kill $!; $UNSPOOL detach 999999999; echo $?",
@@ -179,9 +211,14 @@ fn check(scratch: &Scratch, case: &Case) -> Result<(), Verdict> {
     let invocation = natively(scratch, &["/bin/sh", "-c", case.script])
         .variable("UNSPOOL", COMMAND.as_os_str())
         .variable("GUEST", guest("processes/many_states")?)
-        .variable("MARKS", guest("annotated/marks")?);
+        .variable("MARKS", guest("annotated/marks")?)
+        .variable("WAITS", guest("processes/relative_waits")?)
+        .variable("STANDING", guest("processes/signals_to_standing")?);
     let outcome = run(scratch, &invocation)?;
     let said = outcome.stderr_text();
+    if outcome.stdout_text().contains("cannot tell") {
+        return Err(Verdict::CannotTell("the machine is too busy".to_owned()));
+    }
     let is_said = case.says.iter().all(|text| said.contains(text));
     let is_well = outcome.ending == Ending::Exited(0);
     if is_well && is_said && outcome.stdout_text() == case.prints {

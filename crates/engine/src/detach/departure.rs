@@ -2,13 +2,18 @@
 //! restores the program's registers from a signal frame.
 
 use super::native_calls::{self, NativeCall};
+use super::native_wait::NativeWait;
+use super::unfinished_call::UnfinishedCall;
+use crate::emit::gpr;
+use crate::seccomp::native::{MOST_PASSING, NativeFilters, Passing};
 use crate::signals::frame::{FRAME_SIZE, Frame, FullState, vectors};
 use crate::signals::{STOP, bit};
-use crate::thread::Thread;
+use crate::thread::{Place, Thread};
 use crate::{finish, slots};
 
-// unspool_leave(stack, fs, gs): gives up the engine's stack, FS and GS, and has the kernel restore
-// the signal frame at `stack`. All signals are blocked. No thread-local memory is used.
+// unspool_leave(stack, fs, gs, filters, count): gives up the engine's stack, puts the thread under
+// the program's filters (seccomp), gives up FS and GS, and has the kernel restore the signal frame
+// at `stack`. All signals are blocked. No thread-local memory is used.
 std::arch::global_asm!(
     ".globl unspool_leave",
     ".hidden unspool_leave",
@@ -16,24 +21,71 @@ std::arch::global_asm!(
     "unspool_leave:",
     "mov rsp, rdi",
     "mov r12, rsi",
-    // arch_prctl(ARCH_SET_GS, gs)
-    "mov eax, 158",
-    "mov edi, 0x1001",
-    "mov rsi, rdx",
+    "mov r13, rdx",
+    "mov rbx, rcx",
+    "mov rbp, r8",
+    "2: test rbp, rbp",
+    "jz 3f",
+    // seccomp(SECCOMP_SET_MODE_FILTER, 0, filters)
+    "mov eax, 317",
+    "mov edi, 1",
+    "xor esi, esi",
+    "mov rdx, rbx",
     "syscall",
+    ".globl unspool_leave_behind_filter",
+    ".hidden unspool_leave_behind_filter",
+    "unspool_leave_behind_filter:",
+    // That the kernel takes them was tried.
+    "test rax, rax",
+    "jnz 4f",
+    "add rbx, 16",
+    "dec rbp",
+    "jmp 2b",
+    // arch_prctl(ARCH_SET_GS, gs)
+    "3: mov eax, 158",
+    "mov edi, 0x1001",
+    "mov rsi, r13",
+    "syscall",
+    ".globl unspool_leave_behind_gs",
+    ".hidden unspool_leave_behind_gs",
+    "unspool_leave_behind_gs:",
     // arch_prctl(ARCH_SET_FS, fs)
     "mov eax, 158",
     "mov edi, 0x1002",
     "mov rsi, r12",
     "syscall",
+    ".globl unspool_leave_behind_fs",
+    ".hidden unspool_leave_behind_fs",
+    "unspool_leave_behind_fs:",
     // rt_sigreturn
     "mov eax, 15",
     "syscall",
-    "ud2",
+    ".globl unspool_leave_behind_return",
+    ".hidden unspool_leave_behind_return",
+    "unspool_leave_behind_return:",
+    "4: ud2",
 );
 
 unsafe extern "C" {
-    fn unspool_leave(stack: u64, fs: u64, gs: u64) -> !;
+    fn unspool_leave(stack: u64, fs: u64, gs: u64, filters: u64, count: u64) -> !;
+    fn unspool_leave_behind_filter();
+    fn unspool_leave_behind_gs();
+    fn unspool_leave_behind_fs();
+    fn unspool_leave_behind_return();
+}
+
+/// The calls of [`unspool_leave`], for filters that are to let them pass.
+fn own_passing() -> [Passing; 4] {
+    let all: [(unsafe extern "C" fn(), i64); 4] = [
+        (unspool_leave_behind_filter, libc::SYS_seccomp),
+        (unspool_leave_behind_gs, libc::SYS_arch_prctl),
+        (unspool_leave_behind_fs, libc::SYS_arch_prctl),
+        (unspool_leave_behind_return, libc::SYS_rt_sigreturn),
+    ];
+    all.map(|(behind, number)| Passing {
+        behind: behind as *const () as u64,
+        number: number as u32,
+    })
 }
 
 /// All that a thread needs to leave, made while the engine is still whole.
@@ -45,6 +97,12 @@ pub(super) struct Departure {
     gs: u64,
     robust_list: u64,
     clear_tid: u64,
+    /// A wait that goes on.
+    wait: Option<NativeWait>,
+    /// The call that the thread makes first of all.
+    unfinished: Option<UnfinishedCall>,
+    /// What judges the program's calls from then on.
+    filters: NativeFilters,
 }
 
 impl Departure {
@@ -55,14 +113,40 @@ impl Departure {
 
     /// The same, for a thread that first makes some system calls, natively.
     pub(super) fn through(thread: &Thread, calls: &[NativeCall]) -> Departure {
-        if !calls.is_empty() {
+        let mut unfinished = UnfinishedCall::of(thread);
+        if let Some((pc, result)) = unfinished.as_ref().and_then(|it| it.ended_by_pending()) {
+            unfinished = None;
             // SAFETY: as below.
-            match native_calls::place(calls, unsafe { &*thread.slots }) {
-                // SAFETY: as below; the calls end where the program counter was.
-                Ok(start) => unsafe { (*thread.slots).pc = start },
-                Err(error) => finish::fatal(&format!("no memory for a thread's way out: {error}")),
+            unsafe {
+                (*thread.slots).pc = pc;
+                (*thread.slots).registers[usize::from(gpr::RAX)] = result as u64;
             }
         }
+        let wait = unfinished.as_ref().and_then(UnfinishedCall::wait);
+        let wait = wait.map(|wait| {
+            // SAFETY: as below.
+            NativeWait::new(wait, unsafe { &*thread.slots }).unwrap_or_else(no_memory)
+        });
+        if let Some(wait) = &wait {
+            // SAFETY: as below; the wait ends behind where the program counter was.
+            unsafe { (*thread.slots).pc = wait.start };
+        }
+        let mut passing = Vec::from(own_passing());
+        passing.extend(wait.as_ref().map(|wait| wait.passing));
+        if !calls.is_empty() {
+            // SAFETY: as below.
+            let start = native_calls::place(calls, unsafe { &*thread.slots });
+            let start = start.unwrap_or_else(no_memory);
+            passing.extend(native_calls::passing(calls, start));
+            // SAFETY: as below; the calls end where the program counter was.
+            unsafe { (*thread.slots).pc = start };
+        }
+        debug_assert!(passing.len() <= MOST_PASSING);
+        // A child in its parent's place has given the kernel its filters before it executed.
+        let filters = match thread.place {
+            Place::Process => NativeFilters::of(thread, &passing).expect("it was tried"),
+            Place::ParentsPlace | Place::Beside => NativeFilters::default(),
+        };
         // SAFETY: the slots belong to this thread, which is out of the cache.
         let own = unsafe { &*thread.slots };
         let mut frame = Frame::capture(own);
@@ -90,6 +174,10 @@ impl Departure {
             gs: own.program_gs,
             robust_list: thread.robust_list,
             clear_tid: thread.clear_tid,
+            wait,
+            // The calls that come first end with registers that are known now.
+            unfinished: unfinished.filter(|_| calls.is_empty()),
+            filters,
         }
     }
 
@@ -102,16 +190,30 @@ impl Departure {
     pub(super) fn leave_behind(self, last: impl FnOnce()) -> ! {
         drop_own_signals();
         unregister_restartable_sequences();
+        let ended = self.unfinished.and_then(|call| call.ended_by_pending());
+        if let Some((pc, result)) = ended {
+            // SAFETY: the frame lies there, in memory that is this thread's.
+            unsafe { (*(self.frame as *mut Frame)).return_from_call(pc, result) };
+        } else if let Some(wait) = self.wait {
+            wait.measure();
+        }
         // SAFETY: what is handed to the kernel is the program's own; the engine needs none of it
         // any more in this thread. The memory of the frame stays.
         unsafe {
             libc::syscall(libc::SYS_set_robust_list, self.robust_list, 24_usize);
             libc::syscall(libc::SYS_set_tid_address, self.clear_tid);
             std::mem::forget(self.memory);
+            let (filters, count) = self.filters.lists();
+            std::mem::forget(self.filters);
             last();
-            unspool_leave(self.frame + size_of::<u64>() as u64, self.fs, self.gs)
+            let stack = self.frame + size_of::<u64>() as u64;
+            unspool_leave(stack, self.fs, self.gs, filters, count)
         }
     }
+}
+
+fn no_memory<T>(error: std::io::Error) -> T {
+    finish::fatal(&format!("no memory for a thread's way out: {error}"))
 }
 
 /// Takes what the engine has sent to itself from the thread: the program would die of it.

@@ -13,6 +13,7 @@ use crate::finish;
 use crate::flush;
 use crate::instrument::{self, Instrumenter};
 use crate::process::{Process, ThreadHandle};
+use crate::seccomp::native;
 use crate::signals::{self, deliver, shared};
 use crate::thread::{Place, Thread};
 use crate::trace;
@@ -80,6 +81,9 @@ pub(super) fn join(thread: &mut Thread) {
     flush::leave(thread);
     settle_signals(thread);
     trace::begin_wait(thread);
+    let keeps_filters = !native::will_be_taken(thread);
+    let kept = &thread.detach.keeps_filters;
+    kept.store(keeps_filters, Ordering::Release);
     while PHASE.load(Ordering::Acquire) == STANDING {
         let gathering = GATHERING.load(Ordering::Acquire);
         thread.detach.standing.store(gathering, Ordering::Release);
@@ -114,7 +118,7 @@ pub(super) fn stop_all(process: &Process, thread: &mut Thread) -> Result<(), Ref
     let stopped = obstacle(process).map_or_else(|| stand_still(process, thread), Err);
     let ready = stopped.and_then(|()| {
         settle_signals(thread);
-        if any_is_filtered(process) {
+        if !native::will_be_taken(thread) || any_keeps_filters(process) {
             return Err(Refusal::Filter);
         }
         let _headroom = Headroom::get();
@@ -142,13 +146,17 @@ fn obstacle(process: &Process) -> Option<Refusal> {
     None
 }
 
-/// Whether seccomp filters of the program's, which the engine applies, judge the calls of any
-/// thread. All stand still.
-fn any_is_filtered(process: &Process) -> bool {
+/// Whether the engine has to go on judging the calls of any other thread. All stand still.
+fn any_keeps_filters(process: &Process) -> bool {
     let threads = process.threads.lock();
     let mut all = threads.iter();
-    // SAFETY: a thread lives while it is listed, and the list is locked.
-    all.any(|handle| unsafe { (*handle.thread).filters.newest().is_some() })
+    // SAFETY: a thread lives while it is listed, and the list is locked; the field is atomic.
+    all.any(|handle| unsafe {
+        (*handle.thread)
+            .detach
+            .keeps_filters
+            .load(Ordering::Acquire)
+    })
 }
 
 fn stand_still(process: &Process, thread: &mut Thread) -> Result<(), Refusal> {

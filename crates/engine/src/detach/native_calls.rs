@@ -5,7 +5,14 @@ use std::io;
 
 use crate::emit::gpr;
 use crate::layout;
+use crate::seccomp::native::Passing;
 use crate::slots::Slots;
+
+/// The instruction.
+pub(super) const SYSCALL: [u8; 2] = [0x0f, 0x05];
+/// A jump to the address behind it.
+pub(super) const JUMP_TO_NEXT_WORD: [u8; 6] = [0xff, 0x25, 0, 0, 0, 0];
+const PAGE: usize = 4096;
 
 /// A system call: its number and its arguments.
 #[derive(Debug, Clone, Copy)]
@@ -20,13 +27,7 @@ const CHANGED: [u8; 5] = [gpr::RAX, gpr::RDI, gpr::RSI, gpr::RCX, 11];
 /// The instructions that make the calls, have all registers as they were, and go on at `pc`.
 /// Flags stay as they are: `syscall` keeps them, and nothing else touches them.
 fn emit(calls: &[NativeCall], registers: &[u64; 16], pc: u64) -> Vec<u8> {
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    const JUMP_TO_NEXT_WORD: [u8; 6] = [0xff, 0x25, 0, 0, 0, 0];
-    let mut code = Vec::new();
-    let load = |code: &mut Vec<u8>, register: u8, value: u64| {
-        code.extend([0x48 | register >> 3, 0xb8 | register & 7]);
-        code.extend(value.to_le_bytes());
-    };
+    let mut code = Vec::with_capacity(calls.len() * CALL_LENGTH);
     for call in calls {
         load(&mut code, gpr::RAX, call.number as u64);
         load(&mut code, gpr::RDI, call.arguments[0]);
@@ -41,13 +42,38 @@ fn emit(calls: &[NativeCall], registers: &[u64; 16], pc: u64) -> Vec<u8> {
     code
 }
 
+/// `mov register, value`.
+pub(super) fn load(code: &mut Vec<u8>, register: u8, value: u64) {
+    code.extend([0x48 | register >> 3, 0xb8 | register & 7]);
+    code.extend(value.to_le_bytes());
+}
+
+/// Bytes of one call: three registers and the instruction.
+const CALL_LENGTH: usize = 3 * 10 + SYSCALL.len();
+
+/// Which calls those at `start` are, for filters that are to let them pass.
+pub(super) fn passing(calls: &[NativeCall], start: u64) -> impl Iterator<Item = Passing> {
+    let behind = (1..).map(move |number| start + number * CALL_LENGTH as u64);
+    behind.zip(calls).map(|(behind, call)| Passing {
+        behind,
+        number: call.number as u32,
+    })
+}
+
 /// Puts the calls into memory, for a thread in this state. Returns where they begin.
 ///
 /// # Errors
 /// If the kernel gives no memory for them.
 pub(super) fn place(calls: &[NativeCall], slots: &Slots) -> io::Result<u64> {
-    const PAGE: usize = 4096;
     let code = emit(calls, &slots.registers, slots.pc);
+    put_into_page(&code)
+}
+
+/// Puts instructions into a new page. Returns where they begin.
+///
+/// # Errors
+/// If the kernel gives no memory for them.
+pub(super) fn put_into_page(code: &[u8]) -> io::Result<u64> {
     // SAFETY: a new mapping, which is written before it becomes executable.
     unsafe {
         let page = libc::mmap(
@@ -70,7 +96,7 @@ pub(super) fn place(calls: &[NativeCall], slots: &Slots) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NativeCall, emit};
+    use super::{NativeCall, SYSCALL, emit, passing};
     use iced_x86::{Decoder, DecoderOptions, Mnemonic, Register};
 
     #[test]
@@ -81,6 +107,9 @@ mod tests {
         };
         let registers = std::array::from_fn(|number| 100 + number as u64);
         let code = emit(&[call], &registers, 0x1234_5678_9abc);
+        let behind = passing(&[call], 0).next().expect("one call");
+        assert_eq!(behind.number, 3);
+        assert_eq!(code[behind.behind as usize - 2..][..2], SYSCALL);
         let (code, target) = code.split_at(code.len() - 8);
         assert_eq!(target, 0x1234_5678_9abc_u64.to_le_bytes());
         let instructions: Vec<_> = Decoder::with_ip(64, code, 0, DecoderOptions::NONE)

@@ -139,11 +139,12 @@ fn memory_map(start_break: u64, end_break: u64) -> Option<[u64; 13]> {
     ])
 }
 
-/// Closes what the engine has open for itself in this process. That its parent waits for it goes
-/// on until it executes a program or ends.
+/// Closes what the engine has open for itself in this process. For whom its parent waits, with
+/// whom it may share descriptors, goes on doing so until it executes a program or ends.
 fn close_own_files(process: &Process) {
     let mut files = process.protected_files();
-    files.retain(|&file| Some(file) != crate::syscalls::parents_end());
+    let parents = crate::syscalls::vfork_locks();
+    files.retain(|file| !parents.contains(file));
     for file in files {
         // SAFETY: the descriptor is the engine's, which has nothing more to say or to write.
         unsafe { libc::close(file) };

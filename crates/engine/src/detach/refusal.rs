@@ -15,7 +15,7 @@ pub enum Refusal {
     ForeignThread(i32),
     /// A thread does not come to a safe point.
     Busy(i32),
-    /// A seccomp filter judges its calls.
+    /// A seccomp filter judges its calls that the kernel would not take.
     Filter,
     /// It cannot see `/proc/self`.
     NoProc,
@@ -49,7 +49,7 @@ impl fmt::Display for Refusal {
             ),
             Refusal::Filter => write!(
                 to,
-                "a seccomp filter judges its system calls, and would judge those that letting go needs"
+                "a seccomp filter judges its system calls that cannot be left to the kernel: a supervisor answers for it, the process may not install filters any more, or the kernel has no room for it"
             ),
             Refusal::NoProc => write!(to, "it does not see itself in /proc, as letting go needs"),
             Refusal::Break => write!(

@@ -61,6 +61,12 @@ impl Filter {
         std::iter::successors(Some(self), |filter| filter.earlier.as_deref())
     }
 
+    /// What was asked for.
+    #[must_use]
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
     /// Its instructions, if it is a program.
     #[must_use]
     pub fn program(&self) -> Option<(&[Instruction], &Program)> {

@@ -26,7 +26,8 @@ const KNOWN_FLAGS: u32 = (1 << 6) - 1;
 
 /// `struct sock_fprog`.
 #[repr(C)]
-struct FilterList {
+#[derive(Debug)]
+pub(super) struct FilterList {
     length: u16,
     first: *const Instruction,
 }
@@ -173,11 +174,15 @@ fn hand_over(flags: u32, copy: &[Instruction]) -> i64 {
 
 /// Puts this thread under a filter in the kernel.
 pub(super) fn ask_kernel(flags: u32, filter: &[Instruction]) -> i64 {
-    let list = FilterList {
+    seccomp_call(flags, &list(filter))
+}
+
+/// What names a filter, for as long as that is where it is.
+pub(super) fn list(filter: &[Instruction]) -> FilterList {
+    FilterList {
         length: filter.len() as u16,
         first: filter.as_ptr(),
-    };
-    seccomp_call(flags, &list)
+    }
 }
 
 /// Whether the kernel would take a filter from this thread.

@@ -5,7 +5,7 @@ use super::frame::{FRAME_SIZE, Frame, FullState, vectors};
 use super::{SYNCHRONOUS, bit, change_mask, init, open, set_exact_mask, settle};
 use crate::emit::gpr;
 use crate::thread::{AlternateStack, PendingSignal, Thread};
-use crate::{debug, guarded};
+use crate::{debug, guarded, syscalls};
 
 const SS_ONSTACK: i32 = 1;
 const SS_AUTODISARM: i32 = i32::MIN;
@@ -64,6 +64,8 @@ pub fn die(thread: &mut Thread, signal: i32) -> ! {
 }
 
 fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
+    let restarts = action.flags & libc::SA_RESTART as u64 != 0;
+    syscalls::handler_comes(thread, signal, restarts);
     crate::trace::context_change(thread, signal.number);
     let stack_pointer = thread.register(gpr::RSP);
     let alternate = thread.alternate_stack;
@@ -210,7 +212,7 @@ pub(crate) fn give_back(thread: &mut Thread, set: u64) {
 }
 
 /// Sends a signal to the thread that runs here, with what came with it.
-pub(super) fn send_to_itself(number: i32, info: &[u64; 16]) {
+pub(crate) fn send_to_itself(number: i32, info: &[u64; 16]) {
     // SAFETY: a thread may send any signal to itself.
     unsafe {
         libc::syscall(

@@ -96,6 +96,12 @@ impl Frame {
         }
     }
 
+    /// The thread stands behind a system call that has returned this.
+    pub(crate) fn return_from_call(&mut self, pc: u64, result: i64) {
+        self.machine[RIP] = pc;
+        self.machine[REGISTER_ORDER[0]] = result as u64;
+    }
+
     /// Whether the program has set its trap flag.
     #[must_use]
     pub fn trap_flag(&self) -> bool {

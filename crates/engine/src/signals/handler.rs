@@ -7,7 +7,10 @@ use super::stepping::{Boundary, Look, Place, Trap};
 use super::{STOP, SYNCHRONOUS, bit, code, deliver, passed_on};
 use crate::cache::Position;
 use crate::code_pages::{self, Write};
-use crate::emit::{TARGET, TableBranch, gpr::RSP};
+use crate::emit::{
+    TARGET, TableBranch,
+    gpr::{RCX, RSP},
+};
 use crate::exit;
 use crate::gates::{self, Gates};
 use crate::guarded;
@@ -404,6 +407,10 @@ fn take_out(context: &mut Context) {
     let pc = context.pc();
     set_pending();
     if (gates.system_call_start..=gates.system_call_instruction).contains(&pc) {
+        if context.general(RCX) == gates.system_call_end {
+            // SAFETY: only threads of the program's make its calls.
+            unsafe { &*Thread::current_held() }.note_begun_call();
+        }
         context.set_pc(gates.system_call_interrupted);
     } else if let Some(left_out) = super::leaves_mask(pc) {
         context.set_pc(left_out);

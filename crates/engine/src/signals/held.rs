@@ -30,6 +30,9 @@ pub struct Held {
     mask: AtomicU64,
     /// What the thread waits for in a system call, although it blocks it.
     awaited: AtomicU64,
+    /// Whether a signal has interrupted the kernel in a system call of the program's that it would
+    /// make again.
+    call_begun: AtomicBool,
     /// Whether the step that is being made is one of a tool's code, with an access that the
     /// program's alignment-check flag does not allow.
     pub(super) misaligned: AtomicBool,
@@ -49,6 +52,7 @@ impl Held {
             went: AtomicU32::new(0),
             mask: AtomicU64::new(mask),
             awaited: AtomicU64::new(0),
+            call_begun: AtomicBool::new(false),
             misaligned: AtomicBool::new(false),
         }
     }
@@ -127,6 +131,21 @@ impl Held {
     /// The thread begins to wait for signals that it blocks, or ends that.
     pub(crate) fn await_signals(&self, set: u64) {
         self.awaited.store(set, Ordering::SeqCst);
+    }
+
+    /// The thread is about to make a system call.
+    pub(crate) fn forget_call(&self) {
+        self.call_begun.store(false, Ordering::Relaxed);
+    }
+
+    /// The kernel had begun it.
+    pub(super) fn note_begun_call(&self) {
+        self.call_begun.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the call that is to be made again had been begun.
+    pub(crate) fn was_call_begun(&self) -> bool {
+        self.call_begun.load(Ordering::Relaxed)
     }
 
     /// Whether the thread lets a signal through or waits for it.

@@ -64,7 +64,8 @@ pub(super) fn start(process: &'static Process, thread: &mut Thread, request: Req
         process.thread_count.fetch_add(1, Ordering::AcqRel);
     }
     crate::signals::block_all();
-    let result = make(process, thread, request, number, birth);
+    let made = make(process, thread, request, number, birth);
+    let result = made.as_ref().map_or_else(NoLender::error, |&child| child);
     if result < 0 {
         if is_thread {
             process.thread_count.fetch_sub(1, Ordering::AcqRel);
@@ -72,16 +73,36 @@ pub(super) fn start(process: &'static Process, thread: &mut Thread, request: Req
         trace::thread_not_started(number, birth);
     }
     open(thread);
+    let gets_no_threads = matches!(&made, Err(refused) if refused.is_for_good());
+    if gets_no_threads && !is_thread && thread.place == Place::Process {
+        return detach::make_child_natively(thread);
+    }
     result
 }
 
+/// There is no thread that could lend the child what it needs.
+struct NoLender(i32);
+
+impl NoLender {
+    fn error(&self) -> i64 {
+        -i64::from(self.0)
+    }
+
+    /// Whether the kernel gives the process no thread at all: its children are to belong to another
+    /// PID namespace, and its threads would be children.
+    fn is_for_good(&self) -> bool {
+        self.0 == libc::EINVAL
+    }
+}
+
+/// Returns the child's id, or minus an errno.
 fn make(
     process: &'static Process,
     thread: &Thread,
     request: Request,
     number: u32,
     birth: trace::Birth,
-) -> i64 {
+) -> Result<i64, NoLender> {
     let (announce, announced) = sync_channel(1);
     let beside = Arc::new(Beside {
         process,
@@ -106,11 +127,9 @@ fn make(
         .stack_size(crate::instrument::thread_stack())
         .spawn(move || run_lender(&shared, &lend));
     if let Err(error) = spawned {
-        return -i64::from(error.raw_os_error().unwrap_or(libc::EAGAIN));
+        return Err(NoLender(error.raw_os_error().unwrap_or(libc::EAGAIN)));
     }
-    let Ok(loan) = lent.recv() else {
-        return -i64::from(libc::EAGAIN);
-    };
+    let loan = lent.recv().map_err(|_| NoLender(libc::EAGAIN))?;
     let places = Places {
         stack: loan.stack,
         parent_tid: beside.relation.word(),
@@ -125,13 +144,13 @@ fn make(
     if child < 0 {
         beside.word.store(0, Ordering::Release);
         wake(&beside.word);
-        return child;
+        return Ok(child);
     }
     beside.child.store(child as i32, Ordering::Release);
     // The lender drops the last other one, should the child be killed before it speaks.
     drop(beside);
     let _ = announced.recv();
-    child
+    Ok(child)
 }
 
 /// What a child's word holds until the child has left the memory.

@@ -28,7 +28,7 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
     crate::instrument::before_fork(thread);
     let child = copy_quiet_process(process, request);
     if child == 0 {
-        vfork_copy::forget();
+        vfork_copy::begin_child(wait, request);
         begin_child(process, thread, request);
     } else if child > 0 && request.has(libc::CLONE_PARENT_SETTID) {
         let _ = guarded::write(request.parent_tid, &(child as i32).to_le_bytes());
@@ -41,8 +41,8 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
         crate::instrument::after_fork_in_parent(thread, child);
     }
     match wait {
-        Some(wait) if child == 0 => wait.keep(),
         Some(wait) if child > 0 => wait.wait(),
+        Some(wait) if child < 0 => wait.cancel(),
         _ => {}
     }
     open(thread);

@@ -3,77 +3,146 @@
 //!
 //! While the process is copied no other thread may hold a lock of the engine's. In the kernel the
 //! copying and the wait are one call, behind which the other threads would stand still: so the
-//! engine waits by itself, at a pipe that the child closes. The kernel closes it when the child
-//! executes or ends, however that comes.
+//! engine waits by itself, for what the kernel takes from a process that executes or ends, however
+//! that comes: its memory.
+//!
+//! A page of a file is mapped in the child alone, and nobody has a descriptor of that file as it
+//! was opened there. So the file is closed when the child's memory goes, and with it goes the lock
+//! (`flock`) that it holds and for which the parent's thread waits. A descriptor would not do in
+//! place of the page: parent and child may share all of theirs (`CLONE_FILES`).
 
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use super::clone_request::Request;
 use crate::descriptors::{Headroom, move_away};
+use crate::lock::Mutex;
 use crate::trace;
 
-/// The descriptor at whose end the parent of this process waits; -1 for none.
-static PARENTS_END: AtomicI32 = AtomicI32::new(-1);
+const PAGE: usize = 4096;
+const NAME: &std::ffi::CStr = c"unspool-vfork";
 
-/// The descriptor, which the program must not close.
-pub(crate) fn parents_end() -> Option<i32> {
-    Some(PARENTS_END.load(Ordering::Acquire)).filter(|&end| end >= 0)
-}
+/// All waits of this process, and in a child that is waited for also that of its parent. Whoever
+/// holds this lock takes no other.
+static WAITS: Mutex<Vec<Wait>> = Mutex::new(Vec::new());
 
-/// Waits for a child that is about to be made.
+/// A wait for a child that is about to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wait {
-    ours: OwnedFd,
-    childs: OwnedFd,
+    /// Where the file is mapped.
+    page: u64,
+    /// The file, opened once more: who locks it this way waits. -1 in a child with descriptors of
+    /// its own.
+    lock: RawFd,
 }
 
-/// Whether the engine waits for the child. Where both share descriptors, that one of them closes
-/// a pipe says nothing, and the kernel waits.
+/// The descriptors for such waits, which the program must not close.
+pub(crate) fn vfork_locks() -> Vec<RawFd> {
+    let waits = WAITS.lock();
+    let locks = waits.iter().map(|wait| wait.lock);
+    locks.filter(|&lock| lock >= 0).collect()
+}
+
+/// Whether the engine waits for the child.
 pub(super) fn is_wanted(request: &Request) -> bool {
-    request.has(libc::CLONE_VFORK) && !request.has(libc::CLONE_FILES)
+    request.has(libc::CLONE_VFORK)
 }
 
 impl Wait {
-    /// `None` where there is no descriptor for it.
+    /// `None` where there is no memory or no descriptor for it, or no `/proc`.
     pub(super) fn new() -> Option<Wait> {
         let _headroom = Headroom::get();
-        let mut ends = [0; 2];
-        // SAFETY: the kernel writes two descriptors, which are nobody else's.
-        let [ours, childs] = unsafe {
-            if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+        // A fork comes before or behind all of it, so that every child knows of every page.
+        let mut waits = WAITS.lock();
+        // SAFETY: new descriptors, which are nobody else's, and a new mapping.
+        let wait = unsafe {
+            let locked = owned(libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC))?;
+            if libc::flock(locked.as_raw_fd(), libc::LOCK_EX) != 0 {
                 return None;
             }
-            ends.map(|end| move_away(OwnedFd::from_raw_fd(end)))
+            let path = std::ffi::CString::new(format!("/proc/self/fd/{}", locked.as_raw_fd()));
+            let flags = libc::O_RDWR | libc::O_CLOEXEC;
+            let lock = owned(libc::open(path.ok()?.as_ptr(), flags))?;
+            let page = libc::mmap(
+                std::ptr::null_mut(),
+                PAGE,
+                libc::PROT_NONE,
+                libc::MAP_SHARED,
+                locked.as_raw_fd(),
+                0,
+            );
+            if page == libc::MAP_FAILED {
+                return None;
+            }
+            Wait {
+                page: page as u64,
+                lock: move_away(lock).into_raw_fd(),
+            }
         };
-        Some(Wait { ours, childs })
+        waits.push(wait);
+        Some(wait)
     }
 
     /// Waits until the child has executed a program or ended.
     pub(super) fn wait(self) {
-        let Wait { ours, childs } = self;
-        drop(childs);
-        let _rest = trace::rest();
-        let mut ours = File::from(ours);
-        while ours
-            .read(&mut [0])
-            .is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted)
-        {}
+        self.unmap();
+        {
+            let _rest = trace::rest();
+            // SAFETY: the descriptor is the engine's, which the program cannot close.
+            while unsafe { libc::flock(self.lock, libc::LOCK_EX) } != 0
+                && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
+            {
+            }
+        }
+        self.forget();
     }
 
-    /// In the child, which keeps its end.
-    pub(super) fn keep(self) {
-        let childs = self.childs.into_raw_fd();
-        PARENTS_END.store(childs.as_raw_fd(), Ordering::Release);
+    /// There is no child.
+    pub(super) fn cancel(self) {
+        self.unmap();
+        self.forget();
+    }
+
+    fn forget(self) {
+        WAITS.lock().retain(|wait| *wait != self);
+        self.close();
+    }
+
+    fn unmap(self) {
+        // SAFETY: the page is the engine's, and nobody accesses it.
+        unsafe { libc::munmap(self.page as *mut libc::c_void, PAGE) };
+    }
+
+    fn close(self) {
+        if self.lock >= 0 {
+            // SAFETY: the descriptor is the engine's.
+            unsafe { libc::close(self.lock) };
+        }
     }
 }
 
-/// In any forked child: for whom its parent's own parent waits is not its business.
-pub(super) fn forget() {
-    let end = PARENTS_END.swap(-1, Ordering::AcqRel);
-    if end >= 0 {
-        // SAFETY: the descriptor is the engine's copy of its parent's.
-        unsafe { libc::close(end) };
+/// A descriptor that was just made, if it was.
+///
+/// # Safety
+/// It must be nobody else's.
+unsafe fn owned(descriptor: RawFd) -> Option<OwnedFd> {
+    // SAFETY: the caller's.
+    (descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// In any child with a copy of the memory: `own` is how its parent waits for it, if it does. For
+/// whom others wait is not its business.
+pub(super) fn begin_child(own: Option<Wait>, request: &Request) {
+    let shares_descriptors = request.has(libc::CLONE_FILES);
+    let mut waits = WAITS.lock();
+    for wait in std::mem::take(&mut *waits) {
+        if !shares_descriptors {
+            wait.close();
+        }
+        if Some(wait) != own {
+            wait.unmap();
+            continue;
+        }
+        let lock = if shares_descriptors { wait.lock } else { -1 };
+        waits.push(Wait { lock, ..wait });
     }
 }

@@ -1,7 +1,9 @@
 // A child with its own copy of the memory holds its parent's thread until it executes or ends
 // (CLONE_VFORK without CLONE_VM), and nothing else: what the parent's other threads do meanwhile
-// gets on, also where the child waits for it. What the child starts holds nobody.
+// gets on, also where the child waits for it. What the child starts holds nobody. So it is with
+// descriptors of its own and with its parent's (CLONE_FILES).
 // flags: -O1 -pthread -D_GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -40,9 +42,11 @@ static void *answer(void *nothing) {
     return nothing;
 }
 
-static pid_t start_child(void) {
-    return (pid_t)syscall(SYS_clone, CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, NULL);
+static pid_t start_child_with(long flags) {
+    return (pid_t)syscall(SYS_clone, CLONE_VFORK | SIGCHLD | flags, NULL, NULL, NULL, NULL);
 }
+
+static pid_t start_child(void) { return start_child_with(0); }
 
 static void ask(void) {
     char byte = 1;
@@ -61,9 +65,9 @@ int main(void) {
     pthread_t thread;
     pthread_create(&thread, NULL, answer, NULL);
     static int copied = 1;
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < 20; round++) {
         *shared = 0;
-        pid_t child = start_child();
+        pid_t child = start_child_with(round % 4 < 2 ? 0 : CLONE_FILES);
         if (child == 0) {
             copied = 2;
             ask();
@@ -98,10 +102,34 @@ int main(void) {
     while (*(volatile int *)shared != 2)
         sched_yield();
     // One that is killed.
-    child = start_child();
-    if (child == 0)
-        raise(SIGKILL);
-    EXPECT(ending(child) == -SIGKILL);
+    for (int files = 0; files < 2; files++) {
+        child = start_child_with(files ? CLONE_FILES : 0);
+        if (child == 0)
+            raise(SIGKILL);
+        EXPECT(ending(child) == -SIGKILL);
+    }
+    // What it opens and closes is its parent's too, also what its own child closes.
+    int opened[2];
+    EXPECT(pipe(opened) == 0);
+    *shared = 0;
+    child = start_child_with(CLONE_FILES);
+    if (child == 0) {
+        pid_t own = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
+        if (own == 0) {
+            close(opened[0]);
+            _exit(7);
+        }
+        if (ending(own) != 7)
+            _exit(8);
+        ask();
+        *shared = 1;
+        dup2(opened[1], opened[0]);
+        _exit(9);
+    }
+    EXPECT(*shared == 1 && ending(child) == 9);
+    EXPECT((fcntl(opened[0], F_GETFL) & O_ACCMODE) == O_WRONLY);
+    close(opened[0]);
+    close(opened[1]);
     puts("the child alone was waited for");
     return 0;
 }

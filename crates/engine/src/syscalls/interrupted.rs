@@ -1,0 +1,149 @@
+//! System calls that the engine has interrupted for its own ends: the program makes them again,
+//! and must not notice.
+//!
+//! Until it does, its thread is in the call as far as the program can tell. So a signal that comes
+//! meanwhile, and has a handler, interrupts the call: it returns `EINTR` behind the handler, or is
+//! made again there, as the kernel would have it. Without that a `pause` would wait on behind the
+//! very handler that was to end it.
+
+use super::relative_waits::{RelativeWait, TimeLeft, write_guarded};
+use super::{Call, SYSCALL_LENGTH, waiting};
+use crate::emit::gpr;
+use crate::gates::RESTART;
+use crate::instrument;
+use crate::signals::bit;
+use crate::thread::{PendingSignal, Thread};
+
+const INTERRUPTED: i64 = -(libc::EINTR as i64);
+
+/// A call to be made again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interrupted {
+    /// The program counter behind it, and the stack pointer.
+    place: (u64, u64),
+    /// What the program asked for: number and arguments.
+    asked: (u64, [u64; 6]),
+    /// What a tool may have made of it.
+    made: Call,
+    /// When it is to end, if it waits for some time.
+    wait: Option<RelativeWait>,
+    /// Whether a handler with `SA_RESTART` has it made again.
+    restarts: bool,
+    /// The signals that it blocks for its own duration.
+    blocks: u64,
+}
+
+impl Interrupted {
+    /// Whether the thread is about to make the call again.
+    fn is_next(&self, thread: &Thread) -> bool {
+        let place = (thread.pc() + SYSCALL_LENGTH, thread.register(gpr::RSP));
+        self.place == place && self.asked == super::asked(thread)
+    }
+
+    /// Of a thread that is about to make such a call again.
+    pub(crate) fn of(thread: &Thread) -> Option<Interrupted> {
+        thread.interrupted.filter(|it| it.is_next(thread))
+    }
+
+    /// The program counter behind it.
+    pub(crate) fn behind(&self) -> u64 {
+        self.place.0
+    }
+
+    /// When it is to end, if it waits for some time.
+    pub(crate) fn wait(&self) -> Option<RelativeWait> {
+        self.wait
+    }
+
+    /// Whether a handler that is entered for this signal ends the call. `restarts`: it has
+    /// `SA_RESTART`.
+    pub(crate) fn is_ended_by(&self, signal: i32, restarts: bool) -> bool {
+        self.blocks & bit(signal) == 0 && !(self.restarts && restarts)
+    }
+}
+
+/// A system call of the program, while it is made.
+pub(super) struct Attempt {
+    asked: (u64, [u64; 6]),
+    wait: Option<RelativeWait>,
+    /// The call was interrupted before.
+    before: Option<Interrupted>,
+    /// What the kernel is told of the time.
+    memory: TimeLeft,
+}
+
+impl Attempt {
+    /// The thread stands behind the call for which the program asked so.
+    pub(super) fn begin(thread: &mut Thread, asked: (u64, [u64; 6]), call: &Call) -> Attempt {
+        thread.held.forget_call();
+        let place = (thread.pc(), thread.register(gpr::RSP));
+        let before = thread.interrupted.take();
+        let before = before.filter(|it| it.place == place && it.asked == asked);
+        let wait = match before {
+            Some(before) => before.wait,
+            None => RelativeWait::begin(call),
+        };
+        Attempt {
+            asked,
+            wait,
+            before,
+            memory: TimeLeft::default(),
+        }
+    }
+
+    /// The call as the kernel is to get it.
+    pub(super) fn for_kernel(&mut self, call: &Call) -> Call {
+        match (self.wait, self.before) {
+            (Some(wait), Some(_)) => wait.again(call, &mut self.memory),
+            (Some(_), None) => RelativeWait::first(call),
+            (None, _) => *call,
+        }
+    }
+
+    /// The program is not to see that the call has returned this, and makes it again.
+    pub(super) fn keep(&self, thread: &mut Thread, call: &Call, result: i64) {
+        let was_begun = result != RESTART || thread.held.was_call_begun();
+        let now = was_begun.then(|| Interrupted {
+            place: (thread.pc(), thread.register(gpr::RSP)),
+            asked: self.asked,
+            made: *call,
+            wait: self.wait,
+            restarts: result == RESTART,
+            blocks: waiting::waits_with(call).map_or(0, |(mask, _)| mask),
+        });
+        // A call that was not made this time was begun before.
+        thread.interrupted = now.or(self.before);
+    }
+
+    /// The call has returned. Returns what the program gets.
+    pub(super) fn end(&self, result: i64) -> i64 {
+        match self.wait {
+            Some(wait) if result == INTERRUPTED => wait.ended_by_signal(write_guarded),
+            _ => result,
+        }
+    }
+}
+
+/// A handler of the program's is about to be entered: a call that was interrupted before is over,
+/// if the kernel would not make it again behind such a handler.
+pub(crate) fn handler_comes(thread: &mut Thread, signal: &PendingSignal, restarts: bool) {
+    let Some(interrupted) = thread.interrupted.take().filter(|it| it.is_next(thread)) else {
+        return;
+    };
+    if signal.fault.is_some() || !interrupted.is_ended_by(signal.number, restarts) {
+        return;
+    }
+    let (pc, stack) = interrupted.place;
+    let known =
+        |cut: &crate::thread::CutShort| cut.place == (pc, stack) && cut.asked == interrupted.asked;
+    if let Some(known) = thread.cut_short.iter().rposition(known) {
+        thread.cut_short.truncate(known);
+    }
+    thread.set_pc(pc);
+    let call = &interrupted.made;
+    let wait = interrupted.wait;
+    let result = wait.map_or(INTERRUPTED, |wait| wait.ended_by_signal(write_guarded));
+    let result = instrument::system_call_leaves(thread, call, result);
+    thread.set_register(gpr::RAX, result as u64);
+    instrument::behind_system_call(thread, call, result);
+}
