@@ -123,6 +123,25 @@ const CASES: &[Case] = &[
         says: &[IS_LET_GO],
     },
     Case {
+        name: "under_filters",
+        needs: &[],
+        script: "\
+            $UNSPOOL run --detach-after 0.5 -- $FILTERED 1200; echo ended $?; \
+            $UNSPOOL trace --detach-after 0.7 -o filtered.unspool -- $FILTERED 1500; echo ended $?; \
+            $UNSPOOL run -- $FILTERED 1500 & sleep 0.6; $UNSPOOL detach $!; echo detached $?; \
+            wait $!; echo ended $?",
+        prints: "under filters all the time\nended 159\nunder filters all the time\nended 159\n\
+            detached 0\nunder filters all the time\nended 159\n",
+        says: &[IS_LET_GO],
+    },
+    Case {
+        name: "refused::supervised",
+        needs: &[],
+        script: "$UNSPOOL run --detach-after 0.3 -- $FILTERED 800 supervised; echo ended $?",
+        prints: "under filters all the time\nended 159\n",
+        says: &["stays under observation: a seccomp filter judges its system calls"],
+    },
+    Case {
         name: "not_observed",
         needs: &[],
         script: "sleep 5 & $UNSPOOL detach $!; echo $?; kill $!; $UNSPOOL detach 999999999; echo $?",
@@ -213,6 +232,7 @@ fn check(scratch: &Scratch, case: &Case) -> Result<(), Verdict> {
         .variable("GUEST", guest("processes/many_states")?)
         .variable("MARKS", guest("annotated/marks")?)
         .variable("WAITS", guest("processes/relative_waits")?)
+        .variable("FILTERED", guest("seccomp/let_go")?)
         .variable("STANDING", guest("processes/signals_to_standing")?);
     let outcome = run(scratch, &invocation)?;
     let said = outcome.stderr_text();
