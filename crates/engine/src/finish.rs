@@ -199,7 +199,7 @@ pub fn take_back(process: &Process, thread: &mut Thread, left: Option<ThreadHand
     return_to_list(process, left);
     if process.is_ending() && thread.place == Place::Process {
         crate::trace::begin_again(thread);
-        crate::instrument::thread_starts(thread);
+        crate::instrument::goes_on(thread);
         process.ending.store(0, Ordering::Release);
         TAKEN_BACK.fetch_add(1, Ordering::Release);
         // SAFETY: wakes threads of this process.

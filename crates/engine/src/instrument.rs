@@ -33,7 +33,7 @@ pub use context::Context;
 pub use counters::Counter;
 pub(crate) use counters::{Amounts, thread_stack, together};
 pub(crate) use hooks::{
-    after_fork, after_fork_in_parent, before_fork, call_with_context, conclude, executes,
+    after_fork, after_fork_in_parent, before_fork, call_with_context, conclude, executes, goes_on,
     is_between_rounds, keep_position, leave_midway, leave_repetition, out_of_memory, settle,
     signal_comes, thread_ends, thread_starts, translate, translations_gone,
 };

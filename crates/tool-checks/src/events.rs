@@ -87,6 +87,10 @@ impl Tool for Events {
         ));
     }
 
+    fn exec_failed(&self) {
+        say("events: goes on");
+    }
+
     fn end(&self) {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         say(&format!(

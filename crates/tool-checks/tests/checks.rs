@@ -413,6 +413,33 @@ fn events_are_told() {
     }
 }
 
+/// A tool that was told of the end is told when the kernel refuses the next program behind it, and
+/// of the end once more.
+#[test]
+fn a_refused_program_is_told() {
+    let Some((_, program)) = build("processes/execute_over_limit") else {
+        return;
+    };
+    let observed = under(&["events"], &program, &[], "refused");
+    assert_eq!(observed.stdout_text(), "refused, and goes on\n");
+    let text = observed.stderr_text();
+    let told: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("events: ") && !line.contains("copy: 1"))
+        .map(|line| match line {
+            "events: goes on" => "goes on",
+            _ if line.contains(" becomes ") => "becomes",
+            _ => "ends",
+        })
+        .collect();
+    let expected: &[_] = match told.contains(&"becomes") {
+        true => &["becomes", "ends", "goes on", "ends"],
+        // Only root becomes another user.
+        false => &["ends"],
+    };
+    assert_eq!(told, expected, "{text}");
+}
+
 /// While a tool has stopped the world nothing moves, and instrumentation comes and goes.
 #[test]
 fn the_world_stands_still() {

@@ -299,6 +299,10 @@ impl<T: Tool> Instrumentation for Adapter<T> {
             .monitor(&words.split_whitespace().collect::<Vec<_>>())
     }
 
+    fn goes_on(&self) {
+        self.tool.exec_failed();
+    }
+
     fn ends(&self) {
         self.tool.end();
         // Nothing is written at the end of the process any more; nobody can be told if it fails.

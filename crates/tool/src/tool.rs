@@ -119,7 +119,17 @@ pub trait Tool: Sized + Send + Sync + 'static {
 
     /// The program has ended, or makes place for another one (`execve`), which is observed from
     /// its start by a new process of this tool.
+    ///
+    /// Where the kernel refuses the other program when nothing can be told of this one any more,
+    /// [`exec_failed`](Tool::exec_failed) follows.
     fn end(&self) {}
+
+    /// The program goes on after all: the kernel has refused to execute another one, behind
+    /// [`end`](Tool::end), which comes once more at the program's own end. Its threads, which have
+    /// ended for the tool, start once more behind this. A tool that has said something at the end
+    /// may say that it is not the last word, or count from the start; what it has counted so far
+    /// is still there.
+    fn exec_failed(&self) {}
 }
 
 /// What becomes of a signal.

@@ -116,6 +116,14 @@ pub(crate) fn conclude(thread: &Thread) {
     in_tool(|| instrumenter.tool.ends());
 }
 
+/// The process does not become another program after all. The other threads stand still.
+pub(crate) fn goes_on(thread: &Thread) {
+    if let Some(instrumenter) = Instrumenter::get() {
+        in_tool(|| instrumenter.tool.goes_on());
+        thread_starts(thread);
+    }
+}
+
 /// The thread is about to make a copy of the process: entries are handed over here, not in both.
 pub(crate) fn before_fork(thread: &Thread) {
     let Some(instrumenter) = Instrumenter::get() else {

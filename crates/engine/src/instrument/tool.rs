@@ -126,6 +126,9 @@ pub trait Instrumentation: Send + Sync {
     fn out_of_memory(&self, bytes: usize);
     /// The program has ended, or becomes another one.
     fn ends(&self);
+    /// It goes on after [`ends`](Instrumentation::ends), because the kernel has refused the other
+    /// one. All its threads start once more behind this.
+    fn goes_on(&self);
     /// The user of a debugger says something to the tool, while the program is stopped. `None`:
     /// the tool does not listen.
     fn monitor(&self, words: &str) -> Option<String> {
@@ -177,6 +180,8 @@ impl Instrumentation for NoTool {
     fn out_of_memory(&self, _: usize) {}
 
     fn ends(&self) {}
+
+    fn goes_on(&self) {}
 }
 
 /// The tool with which the program is observed, and what is known of its fragments.
