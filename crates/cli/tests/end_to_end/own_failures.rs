@@ -14,6 +14,14 @@ const FAILED: i32 = 125;
 const CASES: &[(&str, &[&str])] = &[
     // The program leaves no address space to the engine: natively it does not need more.
     ("starved", &["no memory left", "help: "]),
+    // A child in its parent's place dies with a lock of the engine's.
+    (
+        "killed_in_place",
+        &[
+            "a child that shared this process's memory was killed while it changed what both share",
+            "help: ",
+        ],
+    ),
     // The program writes over what enters and leaves translated code.
     (
         "vandal",

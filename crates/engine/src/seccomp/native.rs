@@ -52,6 +52,7 @@ impl NativeFilters {
 /// Whether the kernel will take a thread's filters when it is let go. It has the copies already, and
 /// room for a number of instructions only: so a thread that is under the same ones tries.
 pub(crate) fn will_be_taken(thread: &Thread) -> bool {
+    const STACK: usize = 64 << 10;
     let Some(newest) = thread.filters.newest() else {
         return true;
     };
@@ -67,7 +68,7 @@ pub(crate) fn will_be_taken(thread: &Thread) -> bool {
         return false;
     };
     let attempt = move || filters.filters.iter().all(|filter| is_taken(filter));
-    let spawned = std::thread::Builder::new().spawn(attempt);
+    let spawned = std::thread::Builder::new().stack_size(STACK).spawn(attempt);
     spawned.is_ok_and(|attempt| attempt.join().unwrap_or(false))
 }
 

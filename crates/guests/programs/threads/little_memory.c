@@ -1,5 +1,6 @@
 // A program that leaves itself little address space, and then starts a thread with a small stack;
-// with the argument `filtered` under a seccomp filter that allows everything.
+// with the argument `filtered` under a seccomp filter that allows everything, and for which somebody
+// may be asked.
 // flags: -O2 -D_GNU_SOURCE -pthread
 #include <errno.h>
 #include <linux/filter.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "expect.h"
 
@@ -34,7 +36,8 @@ static void filter(void) {
     struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog program = {.len = 1, .filter = &allow};
     EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    EXPECT(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) >= 0);
 }
 
 int main(int count, char **arguments) {
