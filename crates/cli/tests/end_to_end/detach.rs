@@ -169,7 +169,7 @@ const CASES: &[Case] = &[
         name: "for::strace_of_a_process",
         needs: &["strace"],
         script: "\
-            $UNSPOOL run -- sh -c '\"$0\" 1500 & sleep 0.5; strace -f -o log -p $! ; wait $!; echo guest $?' $GUEST; \
+            $UNSPOOL run -- sh -c '\"$0\" 6000 & sleep 0.5; strace -f -o log -p $! ; wait $!; echo guest $?' $GUEST; \
             grep -c SIGSEGV log; grep -q exit_group log && echo logged",
         prints: "all states\nguest 0\n0\nlogged\n",
         says: &[IS_LET_GO],
