@@ -41,6 +41,7 @@ use crate::plan::{Plan, TracePlan};
 use crate::process::Process;
 use crate::start::{Program, StartError};
 use crate::translate::Source;
+use crate::translate::ownership::pieces::PIECE;
 use crate::translate::record;
 use crate::translate::superblock::{Item, Limits};
 use crate::translate::torn::TornPlaces;
@@ -136,6 +137,8 @@ pub struct Repetition {
     pub(crate) progress: (u8, u8),
     /// What is stored behind it: the word, and what goes there.
     pub(crate) stores: Vec<(u8, StoredRegister)>,
+    /// Where its values are recorded: the place before it.
+    pub(crate) values: Option<u32>,
     /// Whether only a piece of it is executed at a time.
     pub(crate) in_pieces: bool,
 }
@@ -239,6 +242,7 @@ impl Tracer {
             keeper: keeper::Keeper::default(),
             torn: TornPlaces::default(),
         };
+        tracer.define_kernels_modules();
         for segment in &loaded.segments {
             if let Some(file) = &segment.file
                 && segment.protection & libc::PROT_EXEC != 0
@@ -373,6 +377,7 @@ impl Tracer {
         // Closing its file could close the parent's: they may share descriptors.
         std::mem::forget(parents);
         self.file.store(file, Ordering::Relaxed);
+        self.define_kernels_modules();
         for (path, address, offset, size) in mapped_code() {
             self.module_mapped(&path, address, offset, size);
         }

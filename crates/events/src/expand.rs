@@ -17,11 +17,31 @@ use crate::superblock::Extent;
 #[derive(Debug)]
 pub(crate) struct Expander {
     clock: Clock,
-    /// Values for the next record: number of the instruction, which of `value_words`.
-    values: Vec<(u64, Range<usize>)>,
+    /// Values for the next record.
+    values: Vec<ValueRecord>,
     value_words: Vec<u64>,
     unknown_paths: u64,
     bad_records: u64,
+}
+
+/// What a values record says of the next record.
+#[derive(Debug)]
+struct ValueRecord {
+    /// The number of the instruction.
+    instruction: u64,
+    /// Of which of its accesses there are values.
+    of: ValuesOf,
+    /// Which of the words they are.
+    words: Range<usize>,
+}
+
+/// Of which accesses of an instruction a record has the values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValuesOf {
+    /// Of all.
+    All,
+    /// Of those whose extent is known from the code.
+    Plain,
 }
 
 /// What the header of a record says, with its path looked up: what records with the same
@@ -41,7 +61,7 @@ pub(crate) enum RecordKind<Known> {
     /// A stamp for this instruction of the next record.
     Stamp(u64),
     /// Values of this instruction of the next record.
-    Values(u64),
+    Values(u64, ValuesOf),
     /// No superblock has the path.
     UnknownPath,
     /// This version does not know the kind, or it contradicts its superblock.
@@ -67,7 +87,8 @@ impl<'table> RecordKind<BorrowedPath<'table>> {
             } => match kind {
                 SpecialKind::Event => RecordKind::Event(argument),
                 SpecialKind::Stamp => RecordKind::Stamp(argument),
-                SpecialKind::Values => RecordKind::Values(argument),
+                SpecialKind::Values => RecordKind::Values(argument, ValuesOf::All),
+                SpecialKind::PlainValues => RecordKind::Values(argument, ValuesOf::Plain),
                 SpecialKind::Partial => {
                     let instructions = (argument >> 24) as usize;
                     match paths.get(PathId(argument as u32 & 0xff_ffff)) {
@@ -94,7 +115,7 @@ impl RecordKind<BorrowedPath<'_>> {
             },
             RecordKind::Event(tag) => RecordKind::Event(tag),
             RecordKind::Stamp(instruction) => RecordKind::Stamp(instruction),
-            RecordKind::Values(instruction) => RecordKind::Values(instruction),
+            RecordKind::Values(instruction, of) => RecordKind::Values(instruction, of),
             RecordKind::UnknownPath => RecordKind::UnknownPath,
             RecordKind::Unknown => RecordKind::Unknown,
         }
@@ -143,18 +164,29 @@ impl Expander {
                 [time] => self.clock.stamp(*instruction, *time),
                 _ => self.bad_records += 1,
             },
-            RecordKind::Values(instruction) => {
-                let start = self.value_words.len();
-                self.value_words.extend_from_slice(words);
-                self.values
-                    .push((*instruction, start..self.value_words.len()));
-            }
+            RecordKind::Values(instruction, of) => self.add_values(*instruction, *of, words),
             RecordKind::UnknownPath => {
                 self.unknown_paths += 1;
                 self.clock.end_of_path(0);
                 self.forget_values();
             }
             RecordKind::Unknown => self.bad_records += 1,
+        }
+    }
+
+    /// Keeps values until their record comes. What does not fit into one record of values is
+    /// continued in the next.
+    fn add_values(&mut self, instruction: u64, of: ValuesOf, words: &[u64]) {
+        let start = self.value_words.len();
+        self.value_words.extend_from_slice(words);
+        let end = self.value_words.len();
+        match self.values.last_mut() {
+            Some(last) if last.instruction == instruction && last.of == of => last.words.end = end,
+            _ => self.values.push(ValueRecord {
+                instruction,
+                of,
+                words: start..end,
+            }),
         }
     }
 
@@ -194,23 +226,18 @@ impl Expander {
         if first_access == batch.accesses.len() {
             return;
         }
-        let Some((_, values)) = self
-            .values
-            .iter()
-            .find(|(instruction, _)| *instruction == index as u64)
-        else {
+        let mut records = self.values.iter();
+        let Some(record) = records.find(|record| record.instruction == index as u64) else {
             return;
         };
-        let mut sizes = Vec::new();
-        for operand in path.code.operands(&path.code.instructions()[index]) {
-            if operand.extent == Extent::Plain {
-                sizes.push(operand.size as usize);
-            } else {
-                let accesses = count_accesses(operand, words).unwrap_or(0);
-                sizes.resize(sizes.len() + accesses, 0);
+        let sizes = match record.of {
+            ValuesOf::Plain => plain_sizes(path, index, words),
+            ValuesOf::All => {
+                let accesses = &batch.accesses[first_access..];
+                accesses.iter().map(|access| access.size as usize).collect()
             }
-        }
-        let values = &self.value_words[values.clone()];
+        };
+        let values = &self.value_words[record.words.clone()];
         batch.push_values(time, first_access, &sizes, values);
     }
 
@@ -234,4 +261,19 @@ impl Expander {
             .into_iter()
             .chain((self.bad_records > 0).then_some(bad))
     }
+}
+
+/// The bytes of each access of an instruction whose extent is known from the code; 0 of the
+/// other ones.
+fn plain_sizes(path: &OwnedPath, instruction: usize, words: &[u64]) -> Vec<usize> {
+    let mut sizes = Vec::new();
+    for operand in path.code.operands(&path.code.instructions()[instruction]) {
+        if operand.extent == Extent::Plain {
+            sizes.push(operand.size as usize);
+        } else {
+            let accesses = count_accesses(operand, words).unwrap_or(0);
+            sizes.resize(sizes.len() + accesses, 0);
+        }
+    }
+    sizes
 }

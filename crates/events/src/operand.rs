@@ -118,6 +118,26 @@ pub(crate) fn count_accesses(operand: &Operand, words: &[u64]) -> Result<usize, 
     })
 }
 
+impl Operand {
+    /// The accesses that it makes in a record with these words, in order: the address and the
+    /// bytes of each. `None` if words are missing.
+    #[must_use]
+    pub fn ranges(&self, words: &[u64]) -> Option<Vec<(u64, u32)>> {
+        let mut accesses = Vec::new();
+        let mut pieces = Pieces {
+            time: 0,
+            pc: 0,
+            kind: self.kind,
+            flags: AccessFlags::default(),
+            accesses: &mut accesses,
+        };
+        let address = address(self, words).ok()?;
+        expand_extent(self, address, words, &mut pieces).ok()?;
+        let ranges = accesses.iter();
+        Some(ranges.map(|access| (access.address, access.size)).collect())
+    }
+}
+
 #[inline]
 fn word(words: &[u64], slot: Slot) -> Result<u64, MissingWord> {
     words.get(usize::from(slot)).copied().ok_or(MissingWord)

@@ -25,6 +25,9 @@ use crate::id::PathId;
 /// The most words that a path record can have.
 pub const MAX_PATH_WORDS: usize = 127;
 
+/// The most words that a special record can have.
+pub const MAX_SPECIAL_WORDS: usize = (1 << 16) - 1;
+
 /// The number of path ids that a header can name.
 pub const PATH_IDS: u32 = 1 << 24;
 
@@ -44,11 +47,14 @@ pub enum SpecialKind {
     /// instructions that were completed. The words are those recorded so far, which may be
     /// more than these instructions need.
     Partial = 3,
+    /// The same as [`SpecialKind::Values`], of operands with extent `Plain` alone: the other
+    /// ones have no words. Written before version 4 of the format.
+    PlainValues = 4,
     /// The values of the accesses of accessing instruction number `argument` of the next path
-    /// or partial record: for each operand in order its bytes (reads: before the
-    /// instruction; writes: after it), each operand padded with zeros to whole words. Only
-    /// operands with extent `Plain`; the other ones have no words.
-    Values = 4,
+    /// or partial record: for each access in order its bytes (reads: before the instruction;
+    /// writes: after it), padded with zeros to whole words. Where these are more words than a
+    /// record can have, several follow one another.
+    Values = 5,
 }
 
 impl SpecialKind {
@@ -59,6 +65,7 @@ impl SpecialKind {
             SpecialKind::Event,
             SpecialKind::Stamp,
             SpecialKind::Partial,
+            SpecialKind::PlainValues,
             SpecialKind::Values,
         ]
         .into_iter()
@@ -123,6 +130,9 @@ pub fn path_header(path: PathId, words: usize) -> u32 {
 /// If there are too many words.
 #[must_use]
 pub fn special_header(kind: SpecialKind, argument: u64, words: usize) -> u64 {
-    assert!(words < 1 << 16, "a special record has at most 65,535 words");
+    assert!(
+        words <= MAX_SPECIAL_WORDS,
+        "a special record has at most 65,535 words"
+    );
     1 << 63 | (kind as u64) << 56 | (words as u64) << 40 | argument & 0xff_ffff_ffff
 }

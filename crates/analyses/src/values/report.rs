@@ -9,6 +9,8 @@ pub struct ValueReport {
     pub accesses_with_value: u64,
     /// Accesses of which it was not: what they wrote is unknown afterwards.
     pub accesses_without_value: u64,
+    /// Reads of the kernel's clock pages, which no thread writes. They are in no other count.
+    pub clock_reads: u64,
     /// Bytes that were written.
     pub bytes_written: u64,
     /// Bytes that were read and compared.

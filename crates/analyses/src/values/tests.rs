@@ -421,3 +421,21 @@ fn the_writes_of_a_thread_that_is_not_there_are_missing() {
     assert_eq!(run(1), Verdict::Failed);
     assert_eq!(run(2), Verdict::PartlyChecked);
 }
+
+#[test]
+fn the_kernels_clock_is_no_matter_of_order() {
+    let clock = Module {
+        id: unspool_events::ModuleId(0),
+        path: b"[vvar]".to_vec(),
+        base: 0x8000,
+        size: 0x2000,
+        build_id: Vec::new(),
+    };
+    let mut check = ValueCheck::new(&[clock], &[]);
+    write(&mut check, 0, 0x4000, &[1]);
+    read(&mut check, 0, 0x8010, &[1]);
+    read(&mut check, 0, 0x8010, &[2]);
+    let report = check.finish(&[]);
+    assert_eq!((report.clock_reads, report.accesses()), (2, 1));
+    assert_eq!(report.verdict(), Verdict::Passed);
+}

@@ -134,9 +134,8 @@ pub(crate) struct VerifyArguments {
 
     /// How much may remain unchecked, in percent of the accesses, for the exit status to be 0
     ///
-    /// Accesses of repeated, indexed and masked operands have no recorded values, and what
-    /// the kernel or other processes write cannot be explained. Without this option the exit
-    /// status is 2 where any access could not be checked.
+    /// What the kernel or other processes write at any time cannot be explained. Without this
+    /// option the exit status is 2 where any access could not be checked.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value_t = 0.0)]
     pub(crate) unchecked: f64,
 }

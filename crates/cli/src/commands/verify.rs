@@ -86,6 +86,12 @@ fn as_text(report: &ValueReport, order: &str, show: usize, is_whole: bool) -> St
             report.explained_by_system_calls
         );
     }
+    if report.clock_reads > 0 {
+        text += &format!(
+            "beside them {} reads of the kernel's clock, which no thread writes\n",
+            report.clock_reads
+        );
+    }
     text + &reasons(report)
 }
 
@@ -128,7 +134,7 @@ fn reasons(report: &ValueReport) -> String {
     for (count, reason) in [
         (
             report.accesses_without_value,
-            "without a recorded value (repeated, indexed and masked operands)".to_owned(),
+            "without a recorded value".to_owned(),
         ),
         (
             report.foreign_accesses,

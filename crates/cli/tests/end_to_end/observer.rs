@@ -144,8 +144,7 @@ pub(crate) fn traced(
     unspool(scratch, &arguments).arguments(command)
 }
 
-/// `unspool verify FILE`, which may find accesses whose values are not recorded: some
-/// instructions are not, and most programs have a few.
+/// `unspool verify FILE`, where part of the memory may be written by the kernel or others.
 pub(crate) fn verified(scratch: &Scratch, file: &Path) -> Invocation {
     unspool(scratch, &["verify", "--unchecked", "100"]).arguments([file])
 }

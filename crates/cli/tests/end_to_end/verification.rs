@@ -13,7 +13,54 @@ use crate::scratch::Scratch;
 /// Runs of a race until one of them must show.
 const TURNS: usize = 20;
 
+/// Guests whose operands are repeated, indexed, masked or compressed, and the orders that must
+/// explain all that they see: with a second thread only one does.
+const OPERANDS: [(&str, &[&str]); 9] = [
+    ("instructions/strings", ANY_ORDER),
+    ("instructions/strings_broken_off", ANY_ORDER),
+    ("instructions/avx2", ANY_ORDER),
+    ("instructions/avx512", ANY_ORDER),
+    ("instructions/gather", ANY_ORDER),
+    ("instructions/scatter", ANY_ORDER),
+    ("instructions/elements", &["line-atomic"]),
+    ("memory/long_strings", &["line-atomic"]),
+    ("order/shared_strings", &["line-atomic"]),
+];
+const ANY_ORDER: &[&str] = &["line-atomic", "ticket"];
+
+/// Ordinary programs.
+const PROGRAMS: [&[&str]; 4] = [
+    &["ls", "-l", "/usr/lib"],
+    &["sort", "/etc/passwd"],
+    &["python3", "-c", "print(sum(range(1000)))"],
+    &["bash", "-c", "for i in 1 2 3; do echo $i; done"],
+];
+
 pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = files_and_mappings();
+    for (guest, orders) in OPERANDS {
+        for order in orders {
+            let name = format!("verification::operands::{order}::{guest}");
+            trials.push(trial(name, move |scratch| {
+                passes(scratch, order, &guest_command(guest, &["300"])?)
+            }));
+        }
+    }
+    for command in PROGRAMS {
+        let name = format!("verification::programs::{}", command[0]);
+        trials.push(trial(name, move |scratch| {
+            require(&[Requirement::Program(command[0].to_owned())])?;
+            passes(scratch, "line-atomic", command)
+        }));
+    }
+    trials.push(trial(
+        "verification::operands::none_is_told_apart".to_owned(),
+        |scratch| must_fail_once(TURNS, || repeated_differs(scratch)),
+    ));
+    trials
+}
+
+fn files_and_mappings() -> Vec<Trial> {
     vec![
         trial("verification::shared_mappings".to_owned(), |scratch| {
             let command = guest_command("order/two_mappings", &["2000"])?;
@@ -64,6 +111,32 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
+/// Nothing may be wrong, and nothing may have been left out.
+fn passes(
+    scratch: &Scratch,
+    order: &str,
+    command: &[impl AsRef<std::ffi::OsStr>],
+) -> Result<(), Verdict> {
+    let outcome = checked(scratch, order, command)?;
+    match outcome.ending {
+        Ending::Exited(0) => Ok(()),
+        _ => Err(Verdict::Wrong(outcome.stdout_text())),
+    }
+}
+
+/// Whether, in no order, a value of a repeated string instruction is found to be wrong.
+fn repeated_differs(scratch: &Scratch) -> Result<bool, Verdict> {
+    let command = guest_command("order/shared_strings", &["3000"])?;
+    let outcome = checked(scratch, "none", &command)?;
+    let answer = answer(&outcome)?;
+    let mismatches = answer["mismatches"].as_array();
+    let is_repeated = |mismatch: &serde_json::Value| {
+        let seen = mismatch["seen"].as_array().map_or(0, Vec::len);
+        seen > 64
+    };
+    Ok(mismatches.is_some_and(|all| all.iter().any(is_repeated)))
+}
+
 /// Traces with values and verifies: what `verify --json` answers.
 fn checked(
     scratch: &Scratch,
@@ -77,7 +150,7 @@ fn checked(
 }
 
 fn verify(scratch: &Scratch, file: &Path) -> Result<Outcome, Verdict> {
-    let verify = unspool(scratch, &["verify", "--json"]).arguments([file]);
+    let verify = unspool(scratch, &["verify", "--json", "--show", "1000"]).arguments([file]);
     let outcome = run(scratch, &verify)?;
     match outcome.ending {
         Ending::Exited(0..=2) => Ok(outcome),
@@ -85,10 +158,13 @@ fn verify(scratch: &Scratch, file: &Path) -> Result<Outcome, Verdict> {
     }
 }
 
+fn answer(outcome: &Outcome) -> Result<serde_json::Value, Verdict> {
+    serde_json::from_str(&outcome.stdout_text()).map_err(|error| Verdict::Wrong(error.to_string()))
+}
+
 /// What part of all accesses a count of the answer is.
 fn share(outcome: &Outcome, name: &str) -> Result<f64, Verdict> {
-    let answer: serde_json::Value = serde_json::from_str(&outcome.stdout_text())
-        .map_err(|error| Verdict::Wrong(error.to_string()))?;
+    let answer = answer(outcome)?;
     let count = |name: &str| answer[name].as_f64().unwrap_or(f64::NAN);
     Ok(count(name) / count("accesses"))
 }
@@ -118,8 +194,7 @@ fn naive_check(scratch: &Scratch, order: &str) -> Result<u64, Verdict> {
     let &[compared, wrong] = &numbers[..] else {
         return Err(Verdict::Wrong(found.stdout_text()));
     };
-    let answer: serde_json::Value = serde_json::from_str(&outcome.stdout_text())
-        .map_err(|error| Verdict::Wrong(error.to_string()))?;
+    let answer = answer(&outcome)?;
     let looked_at = ["bytes_compared", "bytes_learned"].map(|name| answer[name].as_u64());
     let agrees = looked_at.into_iter().flatten().sum::<u64>() == compared
         && (wrong > 0) == (answer["verdict"] == "failed");

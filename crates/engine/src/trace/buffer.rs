@@ -10,6 +10,7 @@ use crate::thread::Thread;
 use crate::translate::record::LOCK_SPILL;
 
 use super::Repetition;
+use super::values::take_midway;
 
 const WORD: u64 = 8;
 const PAGE: u64 = 4096;
@@ -81,6 +82,9 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
                     thread.set_register(gpr::RCX, count.wrapping_add(rest));
                 }
                 start = complete(thread, start, repetition);
+                // SAFETY: the trace belongs to this thread, or to its parent that waits.
+                let trace = unsafe { &mut *thread.trace };
+                start = take_midway(tracer, trace, start, repetition);
                 repetition.progress
             }
         };

@@ -4,12 +4,14 @@
 //! one that is mapped at its time.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use unspool_events::{Event, ModuleId};
 
 use super::{Tracer, hooks};
+use crate::layout;
 use crate::process::Process;
 use crate::regions::{Object, Regions};
 use crate::syscalls::Call;
@@ -30,12 +32,22 @@ struct Mapped {
     is_told: bool,
     /// What it is code of, once that is told.
     object: Option<Object>,
+    /// Whether it is the kernel's, which nobody unmaps.
+    is_kernels: bool,
 }
 
 impl Modules {
     /// In a file of its own: it tells of all modules anew.
     pub(super) fn forget(&mut self) {
         *self = Modules::default();
+    }
+
+    fn add_kernels(&mut self, start: u64) -> ModuleId {
+        let id = self.add(start);
+        if let Some(module) = self.mapped.get_mut(&start) {
+            module.is_kernels = true;
+        }
+        id
     }
 
     fn add(&mut self, start: u64) -> ModuleId {
@@ -45,6 +57,7 @@ impl Modules {
             id,
             is_told: false,
             object: None,
+            is_kernels: false,
         };
         self.mapped.insert(start, module);
         id
@@ -68,7 +81,7 @@ impl Modules {
         let gone = self.mapped.extract_if(.., |&start, module| {
             let is_there =
                 regions.find(start).is_some() && object_at(regions, start) == module.object;
-            module.is_told && !is_there
+            module.is_told && !module.is_kernels && !is_there
         });
         gone.map(|(_, module)| module.id).collect()
     }
@@ -98,6 +111,43 @@ impl Tracer {
         }
         self.functions.find_in(&module, address, offset, &writer);
     }
+}
+
+impl Tracer {
+    /// The kernel's code, at the address where the program sees it, and the data that it reads.
+    pub(super) fn define_kernels_modules(&self) {
+        let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else {
+            return;
+        };
+        let writer = self.writer.lock().clone();
+        let mut modules = self.modules.lock();
+        for line in maps.lines() {
+            let Some((range, name)) = range_and_name(line) else {
+                continue;
+            };
+            let base = match name {
+                "[vdso]" => layout::vdso(),
+                _ if name.starts_with("[vvar") => range.start,
+                _ => continue,
+            };
+            writer.define_module(&unspool_events::Module {
+                id: modules.add_kernels(base),
+                path: name.as_bytes().to_vec(),
+                base,
+                size: range.end - range.start,
+                build_id: Vec::new(),
+            });
+        }
+    }
+}
+
+/// Of a line of `/proc/self/maps`.
+fn range_and_name(line: &str) -> Option<(Range<u64>, &str)> {
+    let mut fields = line.split_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    Some((start..end, fields.nth(4)?))
 }
 
 /// Adds an event for each module of which there is none yet.

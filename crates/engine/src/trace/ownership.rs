@@ -117,7 +117,7 @@ pub(super) struct Ownership {
     shared_clock: AtomicU64,
     histories: Histories,
     aliases: Aliases,
-    /// Address of the array of [`CheckSite`].
+    /// Address of the array of [`CheckSite`]; 0 where there are none.
     sites: u64,
     /// How many there are. Changes under the lock of the cache.
     site_count: AtomicU32,
@@ -149,6 +149,8 @@ impl Ownership {
             })?;
             most_threads = ceilings.threads;
             threads = map_anywhere(MOST_THREADS * size_of::<Public>() as u64, ACCESSIBLE)?;
+        }
+        if plan.order == unspool_events::Order::LineAtomic || plan.verify {
             sites = map_anywhere(MOST_SITES * size_of::<CheckSite>() as u64, ACCESSIBLE)?;
         }
         Ok(Ownership {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use unspool_events::raw::MAX_PATH_WORDS;
 use unspool_events::{Event, Order, ThreadEncoder, ThreadId};
 
+use super::values::TakenBefore;
 use super::{Tracer, functions};
 use crate::layout;
 use crate::process::Process;
@@ -30,8 +32,8 @@ pub struct ThreadTrace {
     pub(super) registered: bool,
     /// Calls of traced functions that have not returned.
     pub(super) frames: Vec<functions::Frame>,
-    /// In verify mode: the values read by the instruction that is being executed.
-    pub(super) values: Vec<u64>,
+    /// In verify mode: what was taken before the instruction that is being executed.
+    pub(super) taken: TakenBefore,
     /// In line-atomic order: a time that the thread is known to have reached.
     pub(super) reached: u64,
     /// How far others see it, where clocks are kept close.
@@ -120,7 +122,7 @@ impl ThreadTrace {
             recording: tracer.should_record(false),
             registered: false,
             frames: Vec::new(),
-            values: Vec::new(),
+            taken: TakenBefore::default(),
             reached: 0,
             standing: None,
             lost: false,
@@ -144,6 +146,16 @@ impl ThreadTrace {
     pub(super) fn set_position(&mut self, position: u64) {
         // SAFETY: the slots belong to this thread.
         unsafe { (*self.slots).buffer = position };
+    }
+
+    /// The words of the record in the making, which starts at `start`: as many as have been
+    /// written, and whatever is behind them.
+    pub(super) fn words_at(&self, start: u64) -> &[u64] {
+        let first = (start + WORD).min(self.end);
+        let count = ((self.end - first) / WORD).min(MAX_PATH_WORDS as u64);
+        // SAFETY: the words lie in the buffer, which is mapped, and which only this thread writes
+        // to, out of the code cache now.
+        unsafe { std::slice::from_raw_parts(first as *const u64, count as usize) }
     }
 
     /// Gives the records up to `end` to the encoder, or drops them if they are not wanted.

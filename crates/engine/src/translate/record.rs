@@ -8,9 +8,9 @@ use unspool_events::superblock::{
 };
 
 use super::addresses::{THREAD_POINTER, wide_register};
-use super::elements;
 use super::superblock::Item;
 use super::traced::Translation;
+use super::{elements, ownership};
 use crate::cache::{FLAGS, Loan};
 use crate::decode::{Kind, Segment};
 use crate::emit::{Address, Emitter, Gpr, gpr};
@@ -76,7 +76,7 @@ pub(crate) fn before(
     if item.facts().atomic && translation.tracer.order() == Order::Ticket {
         described.ticket = Some(draw_ticket(translation, item));
     }
-    if translation.tracer.records_values() && !in_vdso(translation, item) {
+    if translation.tracer.records_values() {
         values_before(translation, item, described);
     }
 }
@@ -129,6 +129,7 @@ pub(crate) fn note_repetition(translation: &mut Translation, item: &Item, in_pie
             translation.superblock.instructions.len() as u8,
         ),
         stores,
+        values: translation.values_taken,
         in_pieces,
     };
     translation.repetitions.push(repetition);
@@ -179,21 +180,16 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
     if described.ticket.is_some() {
         release_ticket_lock(translation);
     }
-    if translation.tracer.records_values() && !in_vdso(translation, item) {
+    if translation.tracer.records_values() {
         let detail = translation.tracer.add_value_service(
             translation.superblock.instructions.len() - 1,
             &described,
             true,
             None,
+            false,
         );
         translation.service(detail, item.pc);
     }
-}
-
-/// The vDSO reads a page that the kernel writes all the time: no order explains its values.
-fn in_vdso(translation: &Translation, item: &Item) -> bool {
-    let vdso = translation.builder.vdso;
-    (vdso.start..vdso.start + vdso.size).contains(&item.pc)
 }
 
 /// In verify mode: the values that are read are taken before the instruction, and with them,
@@ -206,9 +202,10 @@ fn values_before(translation: &mut Translation, item: &Item, described: &Accessi
         _ => None,
     };
     let ordinal = translation.superblock.instructions.len();
-    let detail = translation
-        .tracer
-        .add_value_service(ordinal, described, false, pushed);
+    let in_pieces = ownership::pieces::has_pieces(translation, item);
+    let tracer = translation.tracer;
+    let detail = tracer.add_value_service(ordinal, described, false, pushed, in_pieces);
+    translation.values_taken = Some(detail);
     translation.service(detail, item.pc);
 }
 

@@ -76,6 +76,7 @@ pub fn translate(
         exchanged: false,
         slow_checks: Vec::new(),
         flags_loan: None,
+        values_taken: None,
     };
     translation.run(&items, end);
     let Translation {
@@ -123,6 +124,8 @@ pub(crate) struct Translation<'a> {
     pub(crate) slow_checks: Vec<ownership::SlowCheck>,
     /// Where the program's flags are saved at this point.
     pub(crate) flags_loan: Option<Loan>,
+    /// The place where the last instruction's values are taken before it.
+    pub(crate) values_taken: Option<u32>,
 }
 
 impl Translation<'_> {

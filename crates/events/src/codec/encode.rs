@@ -277,8 +277,9 @@ impl pulp::WithSimd for PackColumns<'_> {
 #[inline]
 fn is_annotation(header: u64) -> bool {
     const STAMP: u64 = 1 << 7 | SpecialKind::Stamp as u64;
+    const PLAIN_VALUES: u64 = 1 << 7 | SpecialKind::PlainValues as u64;
     const VALUES: u64 = 1 << 7 | SpecialKind::Values as u64;
-    matches!(header >> 56, STAMP | VALUES)
+    matches!(header >> 56, STAMP | PLAIN_VALUES | VALUES)
 }
 
 /// Appends a distinct header: of a path twice its id's zigzag-mapped distance from the

@@ -10,9 +10,10 @@ use crate::order::Order;
 const FILE_MAGIC: [u8; 8] = *b"\xd1Unspool";
 
 /// The version of the format that is written.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 
-/// The oldest version that is read. In version 2 all path ids are of one generation.
+/// The oldest version that is read. In version 2 all path ids are of one generation; before
+/// version 4 there are no values of operands whose extent is known only at run time.
 pub(crate) const OLDEST_VERSION: u32 = 2;
 
 /// Bytes before the header's fields: magic, version, length, checksum.

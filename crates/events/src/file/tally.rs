@@ -131,7 +131,7 @@ fn keep_time(
                 }
             }
             RecordKind::UnknownPath => clock.end_of_path(0),
-            RecordKind::Values(_) | RecordKind::Unknown => {}
+            RecordKind::Values(..) | RecordKind::Unknown => {}
         }
     }
 }

@@ -170,12 +170,12 @@ fn other_files_and_other_versions_are_refused() {
         error,
         ReadError::UnknownVersion {
             found: 99,
-            known: 3
+            known: 4
         }
     ));
     assert_eq!(
         error.to_string(),
-        "the trace has format version 99; this program reads versions up to 3"
+        "the trace has format version 99; this program reads versions up to 4"
     );
     fs::write(&path, b"#!/bin/sh\nexit 0 # not a trace\n").expect("writable");
     assert!(matches!(Trace::open(&path), Err(ReadError::NotATrace)));

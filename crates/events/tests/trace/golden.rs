@@ -35,8 +35,13 @@ fn version_2_keeps_its_meaning() {
 
 #[test]
 fn version_3_keeps_its_meaning() {
+    check(3);
+}
+
+#[test]
+fn version_4_keeps_its_meaning() {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        let (path, text_path) = files(3);
+        let (path, text_path) = files(4);
         let mut runner = TestRunner::deterministic();
         // One that has some of everything.
         let program = loop {
@@ -59,7 +64,7 @@ fn version_3_keeps_its_meaning() {
         let trace = Trace::open(&path).expect("readable");
         fs::write(&text_path, meaning(&trace)).expect("a writable golden folder");
     }
-    check(3);
+    check(4);
 }
 
 /// A trace of this version, and what it means.

@@ -140,7 +140,7 @@ pub(crate) fn model(order: Order, superblocks: &[Superblock], steps: &[Step]) ->
             } => {
                 let superblock = &superblocks[*superblock];
                 let count = usize::from(superblock.paths[*path].accessing);
-                push_notes(&mut result, superblock, notes);
+                push_notes(&mut result, superblock, notes, words);
                 let id = PathId(superblock.first_path.0 + *path as u32);
                 result.words.push(u64::from(path_header(id, words.len())));
                 result.words.extend(words);
@@ -153,7 +153,7 @@ pub(crate) fn model(order: Order, superblocks: &[Superblock], steps: &[Step]) ->
                 notes,
             } => {
                 let superblock = &superblocks[*superblock];
-                push_notes(&mut result, superblock, notes);
+                push_notes(&mut result, superblock, notes, words);
                 let argument = u64::from(superblock.first_path.0) | (*instructions as u64) << 24;
                 result
                     .words
@@ -173,34 +173,48 @@ fn push_stamp(result: &mut Modelled, instruction: u64, ahead: u64) {
     result.words.push(result.time.saturating_add(ahead));
 }
 
-fn push_notes(result: &mut Modelled, superblock: &Superblock, notes: &Notes) {
+/// Values are in records of [`VALUE_WORDS`] words, one after the other.
+fn push_notes(result: &mut Modelled, superblock: &Superblock, notes: &Notes, words: &[u64]) {
     for &(instruction, ahead) in &notes.stamps {
         push_stamp(result, instruction, ahead);
     }
     for &(instruction, seed) in &notes.values {
-        let values = value_words(superblock, instruction, seed).concat();
-        result.words.push(special_header(
-            SpecialKind::Values,
-            instruction,
-            values.len(),
-        ));
-        result.words.extend(values);
+        let values = value_words(superblock, instruction, seed, words);
+        for part in values.unwrap_or_default().concat().chunks(VALUE_WORDS) {
+            let header = special_header(SpecialKind::Values, instruction, part.len());
+            result.words.push(header);
+            result.words.extend(part);
+        }
     }
 }
 
-/// The words of each plain operand's value.
-fn value_words(superblock: &Superblock, instruction: u64, seed: u8) -> Vec<Vec<u64>> {
+const VALUE_WORDS: usize = 100;
+/// Instructions with more bytes have no values.
+const MOST_VALUE_BYTES: u64 = 4096;
+
+/// The words of each access's value, if they are not too many.
+fn value_words(
+    superblock: &Superblock,
+    instruction: u64,
+    seed: u8,
+    words: &[u64],
+) -> Option<Vec<Vec<u64>>> {
     let Some(instruction) = superblock.instructions.get(instruction as usize) else {
-        return vec![vec![u64::from(seed)]];
+        return Some(vec![vec![u64::from(seed)]]);
     };
-    let plain = instruction
-        .operands
-        .iter()
-        .filter(|operand| operand.extent == Extent::Plain);
-    plain
+    let operands = instruction.operands.iter();
+    let sizes: Vec<u32> = operands
+        .flat_map(|operand| pieces(operand, words))
+        .map(|(_, size)| size)
+        .collect();
+    if sizes.iter().map(|&size| u64::from(size)).sum::<u64>() > MOST_VALUE_BYTES {
+        return None;
+    }
+    let values = sizes
+        .into_iter()
         .enumerate()
-        .map(|(i, operand)| {
-            let bytes: Vec<u8> = (0..operand.size)
+        .map(|(i, size)| {
+            let bytes: Vec<u8> = (0..size)
                 .map(|byte| seed.wrapping_mul(31) ^ byte as u8 ^ i as u8)
                 .collect();
             let words = bytes.chunks(8).map(|chunk| {
@@ -210,7 +224,8 @@ fn value_words(superblock: &Superblock, instruction: u64, seed: u8) -> Vec<Vec<u
             });
             words.collect()
         })
-        .collect()
+        .collect();
+    Some(values)
 }
 
 fn run(
@@ -259,23 +274,21 @@ fn run(
                     kind,
                     flags,
                 }));
-                sizes.push((operand.extent == Extent::Plain).then_some(size as usize));
+                sizes.push(size as usize);
             }
         }
-        if let Some(&(_, seed)) = notes.values.iter().find(|(index, _)| *index == i as u64) {
+        let mut seeds = notes.values.iter();
+        let seed = seeds.find(|(index, _)| *index == i as u64);
+        let recorded = seed.and_then(|&(_, seed)| value_words(superblock, i as u64, seed, words));
+        if let Some(recorded) = recorded {
             let accesses = result.items[first..].iter().map(|item| match item {
                 Item::Access(access) => *access,
                 _ => unreachable!("only accesses were pushed"),
             });
             let accesses = accesses.collect();
-            let mut recorded = value_words(superblock, i as u64, seed).into_iter();
-            let values = sizes.iter().map(|size| match size {
-                None => Vec::new(),
-                Some(size) => {
-                    let words = recorded.next().expect("a value for each plain operand");
-                    let bytes = words.iter().flat_map(|word| word.to_le_bytes());
-                    bytes.take(*size).collect()
-                }
+            let values = sizes.iter().zip(&recorded).map(|(size, words)| {
+                let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+                bytes.take(*size).collect()
             });
             let values = values.collect();
             if !sizes.is_empty() {

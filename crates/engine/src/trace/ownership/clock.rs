@@ -51,7 +51,7 @@ impl ThreadTrace {
         self.set_bound(self.base, bound);
     }
 
-    /// Puts a record before the one in the making, which starts at `start`, has got `words`
+    /// Puts records before the one in the making, which starts at `start`, has got `words`
     /// words, and moves up. Returns where it starts now.
     pub(in crate::trace) fn insert_before(
         &mut self,
@@ -62,7 +62,8 @@ impl ThreadTrace {
         let size = record.len() as u64 * WORD;
         let making = (words + 1) * WORD;
         let mut start = start;
-        if start + size + making > self.end {
+        let fits = size + making <= self.end - self.base;
+        if !fits || start + size + making > self.end {
             // Make room: everything before the record goes to the encoder.
             self.hand_over(start);
             // SAFETY: both ranges lie in the buffer; of a record without words nothing may
@@ -72,6 +73,12 @@ impl ThreadTrace {
                 std::ptr::copy(start as *const u8, self.base as *mut u8, rest);
             }
             start = self.base;
+        }
+        if !fits {
+            if self.recording {
+                self.encode(record);
+            }
+            return start;
         }
         // SAFETY: both ranges lie in the buffer.
         unsafe {

@@ -2,9 +2,9 @@
 //!
 //! Before such an instruction the thread acquires the lines that it accesses. They may be
 //! millions, and meanwhile no signal is delivered; one that comes again and again would find the
-//! program where it was. So lines are acquired for a bounded number of rounds, the count register
-//! is lowered by the rest for the instruction alone, and behind it the superblock is left as if a
-//! signal had come between two rounds.
+//! program where it was. Where values are recorded, what it moves is copied. So only a bounded
+//! number of rounds is prepared for, the count register is lowered by the rest for the instruction
+//! alone, and behind it the superblock is left as if a signal had come between two rounds.
 
 use iced_x86::RflagsBits;
 
@@ -29,7 +29,8 @@ pub(crate) struct PieceEnd {
 /// the register would clear its upper half.)
 pub(crate) fn has_pieces(translation: &Translation, item: &Item) -> bool {
     let counted = |shape| matches!(shape, Shape::Repeat { count, .. } if count.is_gpr64());
-    translation.tracer.checks_owners()
+    let tracer = translation.tracer;
+    (tracer.checks_owners() || tracer.records_values())
         && item.operands().iter().any(|operand| counted(operand.shape))
 }
 
