@@ -18,7 +18,9 @@ mod draft;
 mod kept_branches;
 mod links;
 mod origins;
+mod positions;
 mod protection;
+mod room;
 mod sleeping;
 mod snapshot;
 mod table;
@@ -29,7 +31,7 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use self::boundaries::{Boundaries, Step, Steps};
+use self::boundaries::Boundaries;
 pub use self::draft::Draft;
 pub use self::kept_branches::KeptBranches;
 #[cfg(test)]
@@ -37,7 +39,9 @@ pub(crate) use self::kept_branches::Landing;
 use self::links::Links;
 pub use self::links::{Entry, Exit};
 use self::origins::Origins;
-pub(crate) use self::protection::Protection;
+pub use self::positions::Position;
+pub use self::protection::Protection;
+use self::room::Opened;
 use self::sleeping::Sleeping;
 pub use self::sleeping::{Damaged, KeptCode};
 pub use self::snapshot::Snapshot;
@@ -115,36 +119,6 @@ pub struct Loan {
 // SAFETY: without padding, and made of numbers.
 unsafe impl Record for Loan {}
 
-/// Where a cache address lies in the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
-    /// The fragment.
-    pub fragment: u32,
-    /// The program's instruction.
-    pub pc: u64,
-    /// Bytes of that instruction.
-    pub length: u8,
-    /// Its index in the fragment.
-    pub index: u32,
-    /// Whether the cache address is the first of the instruction's translation.
-    pub boundary: bool,
-    /// Whether the address is before the first instruction (a prologue).
-    pub prologue: bool,
-}
-
-impl Position {
-    fn before(fragment: u32, step: Step) -> Position {
-        Position {
-            fragment,
-            pc: step.pc,
-            length: step.length,
-            index: step.number,
-            boundary: true,
-            prologue: false,
-        }
-    }
-}
-
 /// The code cache of the process.
 pub struct Cache {
     /// The gates.
@@ -189,45 +163,6 @@ pub struct Cache {
     pub translated_bytes: u64,
     /// Program instructions translated so far.
     pub translated_instructions: u64,
-}
-
-/// How far each half of the cache can be accessed. The rest holds nothing, and the program's wild
-/// pointers fault there as they would without it.
-#[derive(Debug, Clone, Copy)]
-struct Opened {
-    hot: u64,
-    cold: u64,
-}
-
-impl Opened {
-    /// Makes sure that there is room behind both ends of a cache of `size` bytes.
-    fn reach(self, hot: u64, cold: u64, size: u64) -> Opened {
-        let (middle, end) = (layout::cache() + size / 2, layout::cache() + size);
-        Opened {
-            hot: open(layout::cache(), self.hot, hot + FRAGMENT_ROOM, middle),
-            cold: open(middle, self.cold, cold + FRAGMENT_ROOM, end),
-        }
-    }
-}
-
-/// Opens the half that starts at `start` further, if it is not open so far already and the kernel
-/// has memory for it, in steps of huge pages. Returns how far it is open. The first step is made of
-/// small pages: most programs need a part of it only, and the kernel clears a huge page as a whole.
-fn open(start: u64, opened: u64, wanted: u64, end: u64) -> u64 {
-    const STEP: u64 = 2 << 20;
-    let wanted = wanted.min(end);
-    if wanted <= opened {
-        return opened;
-    }
-    let reached = wanted.next_multiple_of(STEP).min(end);
-    if layout::open_cache(opened..reached).is_err() {
-        return opened;
-    }
-    let first_huge = opened.max(start + STEP);
-    if first_huge < reached {
-        layout::prefer_huge_pages(first_huge..reached);
-    }
-    reached
 }
 
 /// No room is left in the code cache.
@@ -509,86 +444,6 @@ impl Cache {
         self.commit_exits(&mut draft.exits);
         draft.clear();
         self.spare = draft;
-    }
-
-    /// The fragment that holds a cache address.
-    #[must_use]
-    pub fn fragment_at(&self, address: u64) -> Option<u32> {
-        let address = u32::try_from(address).ok()?;
-        let after = self
-            .fragments
-            .partition_point(|fragment| fragment.start <= address);
-        let index = after.checked_sub(1)?;
-        (address < self.fragments[index].end).then_some(index as u32)
-    }
-
-    /// A fragment by its index.
-    #[must_use]
-    pub fn fragment(&self, index: u32) -> &Fragment {
-        &self.fragments[index as usize]
-    }
-
-    /// Where a cache address lies in the program; `None` outside fragments' hot code.
-    #[must_use]
-    pub fn position(&self, address: u64) -> Option<Position> {
-        let index = self.fragment_at(address)?;
-        let fragment = self.fragments[index as usize];
-        let wanted = address as u32 - fragment.start;
-        let step = self.steps(index).find(|step| wanted < step.end)?;
-        let prologue = wanted < step.start;
-        Some(Position {
-            boundary: wanted == if prologue { 0 } else { step.start },
-            prologue,
-            ..Position::before(index, step)
-        })
-    }
-
-    /// Whether a cache address lies in a fragment that may still be entered.
-    #[must_use]
-    pub fn is_current(&self, address: u64) -> bool {
-        let index = self.fragment_at(address);
-        index.is_some_and(|index| self.is_live(index))
-    }
-
-    fn is_live(&self, index: u32) -> bool {
-        let fragment = &self.fragments[index as usize];
-        fragment.live && (fragment.module == NO_MODULE || self.sleeping.is_awake(fragment.module))
-    }
-
-    /// Where the code of a fragment's first instruction starts, behind what prepares it.
-    #[must_use]
-    pub fn prologue_end(&self, index: u32) -> u64 {
-        let fragment = self.fragments[index as usize];
-        let first = self.steps(index).next();
-        u64::from(first.map_or(fragment.end, |step| fragment.start + step.start))
-    }
-
-    fn steps(&self, index: u32) -> Steps<'_> {
-        let fragment = &self.fragments[index as usize];
-        let turns = self.origins.turns(index);
-        self.boundaries
-            .steps(fragment.boundaries, fragment.pc, turns)
-    }
-
-    /// The position before an instruction, by its number, of the fragment that holds a cache
-    /// address.
-    #[must_use]
-    pub fn position_of(&self, address: u64, wanted: u32) -> Option<Position> {
-        let index = self.fragment_at(address)?;
-        let step = self.steps(index).nth(wanted as usize)?;
-        Some(Position::before(index, step))
-    }
-
-    /// The registers that are on loan at a cache address of a fragment.
-    pub fn loans_at(&self, fragment: u32, address: u64) -> impl Iterator<Item = Loan> + '_ {
-        let fragment = self.fragments[fragment as usize];
-        let offset = address as u32 - fragment.start;
-        let first = fragment.loans as usize;
-        self.loans
-            .range(first..first + usize::from(fragment.loan_count))
-            .iter()
-            .copied()
-            .filter(move |loan| (u32::from(loan.start)..u32::from(loan.end)).contains(&offset))
     }
 
     /// Makes all translations of code in a range of program addresses unreachable. Threads
