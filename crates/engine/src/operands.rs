@@ -9,6 +9,7 @@
 //! Not listed: what the processor accesses on its own behalf (shadow stacks, descriptor
 //! tables, page tables), and privileged instructions beyond what iced says of them.
 
+mod cache_control;
 mod extended_state;
 mod flags;
 mod registers;
@@ -24,6 +25,7 @@ use iced_x86::{
 use unspool_events::AccessKind;
 
 use crate::decode::Segment;
+pub use cache_control::{CacheControl, cache_control, is_non_temporal};
 pub use extended_state::{ExtendedStateSizes, requested_components};
 pub use flags::{FlagUse, flag_use, quick_flag_use};
 pub use registers::{RegisterUse, register_use};

@@ -80,6 +80,8 @@ pub struct TracePlan {
     pub failed_cas: bool,
     /// Record values.
     pub verify: bool,
+    /// Record each instruction, accessing or not.
+    pub instructions: bool,
     /// Whether this process was forked or executed by an observed one.
     pub child: bool,
     /// End with [`crate::finish::ENGINE_FAILURE`] where not everything was recorded.
@@ -158,6 +160,7 @@ impl Default for TracePlan {
             max_skew: 0,
             failed_cas: false,
             verify: false,
+            instructions: false,
             child: false,
             strict: false,
             summary: true,
@@ -243,7 +246,8 @@ impl Plan {
                 | u32::from(trace.verify) << 3
                 | u32::from(trace.summary) << 4
                 | u32::from(trace.progress) << 5
-                | u32::from(trace.strict) << 6;
+                | u32::from(trace.strict) << 6
+                | u32::from(trace.instructions) << 7;
             fields.push(vec![b'0' + u8::from(output.is_some())]);
             fields.push(output.unwrap_or_default());
             let numbers = [
@@ -325,6 +329,7 @@ impl Plan {
             max_skew,
             failed_cas: flags & 4 != 0,
             verify: flags & 8 != 0,
+            instructions: flags & 128 != 0,
             child: true,
             summary: flags & 16 != 0,
             progress: flags & 32 != 0,
@@ -392,6 +397,7 @@ mod tests {
             order: Order::Ticket,
             functions: vec!["atomic_trace::start_roi".into(), "f,g".into()],
             verify: true,
+            instructions: true,
             child: true,
             run: Run::of_numbers([1, 2, 3, 4, 5, 6]),
             ..TracePlan::default()

@@ -36,7 +36,7 @@ use crate::layout;
 use crate::loader::LoadedProgram;
 use crate::lock::Mutex;
 use crate::native_run::Meter;
-use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
+use crate::operands::ExtendedStateSizes;
 use crate::plan::{Plan, TracePlan};
 use crate::process::Process;
 use crate::start::{Program, StartError};
@@ -292,6 +292,12 @@ impl Tracer {
         self.has_forked.load(Ordering::Relaxed)
     }
 
+    /// Whether each instruction is recorded, accessing or not.
+    #[must_use]
+    pub fn records_instructions(&self) -> bool {
+        self.plan.instructions
+    }
+
     /// Whether another observed process or program started this one.
     fn is_child(&self) -> bool {
         self.plan.child || Process::get().forked.load(Ordering::Relaxed) != 0
@@ -393,8 +399,8 @@ impl Limits for Tracer {
         self.state_sizes
     }
 
-    fn word_bound(&self, operands: &[MemoryOperand], facts: InstructionFacts) -> usize {
-        record::word_bound(operands, facts)
+    fn word_bound(&self, item: &Item) -> usize {
+        record::word_bound(item)
     }
 
     fn torn(&self) -> &TornPlaces {
@@ -462,6 +468,7 @@ fn header(plan: &TracePlan, program: &Program, loaded: &LoadedProgram) -> TraceH
             option("roi", &plan.regions_only),
             option("failed-cas", &plan.failed_cas),
             option("verify", &plan.verify),
+            option("instructions", &plan.instructions),
             option("locks", &plan.locks),
             option("buffer", &plan.buffer),
             option("max-skew", &plan.max_skew),

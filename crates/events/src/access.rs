@@ -22,6 +22,8 @@ impl AccessFlags {
     pub const FAILED_CAS: AccessFlags = AccessFlags(2);
     /// The first access of its instruction.
     pub const FIRST: AccessFlags = AccessFlags(4);
+    /// The instruction asks that the data bypass the caches (`movnti` and its kin).
+    pub const NON_TEMPORAL: AccessFlags = AccessFlags(8);
 
     /// Whether all bits of `other` are set.
     #[must_use]

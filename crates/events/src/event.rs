@@ -1,5 +1,6 @@
 //! What happens in a program besides memory accesses.
 
+use crate::cache_control::{Fence, LineOperation};
 use crate::id::{FunctionId, ModuleId, ThreadId};
 
 /// How threads are made to wait for one another, as the engine sees it.
@@ -136,6 +137,29 @@ pub enum Event {
         offset: u64,
         /// Whether this process has made it and given it to nobody.
         own: bool,
+    },
+    /// An instruction flushed or prefetched a line of the caches, or asked for that.
+    CacheLine {
+        /// What it did.
+        operation: LineOperation,
+        /// Address of the instruction.
+        pc: u64,
+        /// The byte whose line it is.
+        address: u64,
+    },
+    /// A fence.
+    Fence {
+        /// Which.
+        fence: Fence,
+        /// Address of the instruction.
+        pc: u64,
+    },
+    /// An instruction was executed. Only where that was asked for.
+    InstructionFetch {
+        /// Its address.
+        pc: u64,
+        /// Its bytes.
+        size: u8,
     },
     /// A module was mapped.
     ModuleLoad {

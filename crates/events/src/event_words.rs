@@ -1,6 +1,7 @@
 //! Events as words of the raw stream: the record's argument is the event's tag, and its
 //! fields follow as words. `docs/format.md` lists them.
 
+use crate::cache_control::{Fence, LineOperation};
 use crate::event::{Event, SyncOperation};
 use crate::id::{FunctionId, ModuleId, ThreadId};
 use crate::raw::{SpecialKind, special_header};
@@ -40,6 +41,9 @@ mod tag {
     pub(super) const EXEC: u64 = 18;
     pub(super) const DROPPED: u64 = 19;
     pub(super) const SHARED_MEMORY: u64 = 20;
+    pub(super) const CACHE_LINE: u64 = 21;
+    pub(super) const FENCE: u64 = 22;
+    pub(super) const INSTRUCTION_FETCH: u64 = 23;
 }
 
 impl Event {
@@ -125,6 +129,22 @@ impl Event {
                 words.extend([*address, *size, *device, *inode, *offset, u64::from(*own)]);
                 tag::SHARED_MEMORY
             }
+            Event::CacheLine {
+                operation,
+                pc,
+                address,
+            } => {
+                words.extend([*operation as u64, *pc, *address]);
+                tag::CACHE_LINE
+            }
+            Event::Fence { fence, pc } => {
+                words.extend([*fence as u64, *pc]);
+                tag::FENCE
+            }
+            Event::InstructionFetch { pc, size } => {
+                words.extend([*pc, u64::from(*size)]);
+                tag::INSTRUCTION_FETCH
+            }
             Event::ModuleLoad { module } => {
                 words.push(u64::from(module.0));
                 tag::MODULE_LOAD
@@ -209,6 +229,28 @@ impl Event {
                 address: fields.word()?,
                 size: fields.word()?,
             },
+            tag::CACHE_LINE => {
+                let operation = LineOperation::from_u64(fields.word()?);
+                Event::CacheLine {
+                    operation: operation.ok_or(EventError::Damaged(tag))?,
+                    pc: fields.word()?,
+                    address: fields.word()?,
+                }
+            }
+            tag::FENCE => {
+                let fence = Fence::from_u64(fields.word()?);
+                Event::Fence {
+                    fence: fence.ok_or(EventError::Damaged(tag))?,
+                    pc: fields.word()?,
+                }
+            }
+            tag::INSTRUCTION_FETCH => {
+                let (pc, size) = (fields.word()?, fields.word()?);
+                Event::InstructionFetch {
+                    pc,
+                    size: u8::try_from(size).map_err(|_| EventError::Damaged(tag))?,
+                }
+            }
             tag::MODULE_LOAD => Event::ModuleLoad {
                 module: ModuleId(fields.number()?),
             },

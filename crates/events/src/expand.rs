@@ -7,11 +7,11 @@ use crate::clock::Clock;
 use crate::event::Event;
 use crate::file::Problem;
 use crate::id::{PathId, ThreadId};
-use crate::operand::{count_accesses, expand_instruction};
+use crate::operand::{MissingWord, address_from, count_accesses, expand_instruction};
 use crate::order::Order;
-use crate::paths::{BorrowedPath, OwnedPath, PathTable};
+use crate::paths::{BorrowedPath, Instruction, OwnedPath, PathTable};
 use crate::raw::{Header, SpecialKind};
-use crate::superblock::Extent;
+use crate::superblock::{CacheControl, Extent};
 
 /// Expands the records of one thread, in order.
 #[derive(Debug)]
@@ -197,6 +197,9 @@ impl Expander {
         let mut complete = true;
         for (index, instruction) in code.instructions()[..count].iter().enumerate() {
             let time = self.clock.instruction(index, instruction.ticket_in(words));
+            if complete {
+                complete = push_events(instruction, words, time, batch).is_ok();
+            }
             let first_access = batch.accesses.len();
             if complete {
                 complete =
@@ -261,6 +264,31 @@ impl Expander {
             .into_iter()
             .chain((self.bad_records > 0).then_some(bad))
     }
+}
+
+/// Appends what an instruction is beside its accesses.
+#[inline]
+fn push_events(
+    instruction: &Instruction,
+    words: &[u64],
+    time: u64,
+    batch: &mut Batch,
+) -> Result<(), MissingWord> {
+    let pc = instruction.pc;
+    if let Some(size) = instruction.fetched {
+        batch.push_event(time, Event::InstructionFetch { pc, size });
+    }
+    let event = match instruction.cache_control {
+        None => return Ok(()),
+        Some(CacheControl::Fence(fence)) => Event::Fence { fence, pc },
+        Some(CacheControl::Line { operation, address }) => Event::CacheLine {
+            operation,
+            pc,
+            address: address_from(address, words)?,
+        },
+    };
+    batch.push_event(time, event);
+    Ok(())
 }
 
 /// The bytes of each access of an instruction whose extent is known from the code; 0 of the

@@ -56,6 +56,7 @@
 pub mod access;
 mod batch;
 mod bytes;
+pub mod cache_control;
 mod clock;
 mod codec;
 pub mod event;
@@ -72,6 +73,7 @@ mod stream;
 pub mod superblock;
 
 pub use access::{Access, AccessFlags, AccessKind};
+pub use cache_control::{Fence, LineOperation};
 pub use event::{Event, SyncOperation};
 pub use event_words::EventError;
 pub use file::{

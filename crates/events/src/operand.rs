@@ -21,6 +21,9 @@ pub(crate) fn expand_instruction(
     if instruction.atomic {
         flags = flags.with(AccessFlags::ATOMIC);
     }
+    if instruction.non_temporal {
+        flags = flags.with(AccessFlags::NON_TEMPORAL);
+    }
     if let Some(slot) = instruction.cas_success
         && word(words, slot)? == 0
     {
@@ -145,7 +148,13 @@ fn word(words: &[u64], slot: Slot) -> Result<u64, MissingWord> {
 
 #[inline]
 fn address(operand: &Operand, words: &[u64]) -> Result<u64, MissingWord> {
-    match operand.address {
+    address_from(operand.address, words)
+}
+
+/// The address from this source in a record with these words.
+#[inline]
+pub(crate) fn address_from(source: AddressSource, words: &[u64]) -> Result<u64, MissingWord> {
+    match source {
         AddressSource::Absolute(address) => Ok(address),
         AddressSource::Word { slot, add } => Ok(word(words, slot)?.wrapping_add_signed(add)),
     }

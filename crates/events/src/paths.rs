@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::id::PathId;
 use crate::raw::PATH_IDS;
-use crate::superblock::{Extent, Operand, Slot, Superblock};
+use crate::superblock::{CacheControl, Extent, Operand, Slot, Superblock};
 
 /// Looks up paths. Shared by those who count records and those who read them.
 #[derive(Debug, Default)]
@@ -83,10 +83,20 @@ impl BorrowedPath<'_> {
 pub(crate) struct Code {
     instructions: Box<[Instruction]>,
     operands: Box<[Operand]>,
-    /// For each number of instructions from the start: how many accesses they make, or
-    /// [`DEPENDS`] where that is not known from the code alone.
-    fixed_accesses: Box<[u32]>,
+    /// For each number of instructions from the start: what they do.
+    sums: Box<[Sum]>,
     has_tickets: bool,
+}
+
+/// What some instructions do together.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    /// How many accesses they make, or [`DEPENDS`] where that is not known from the code alone.
+    accesses: u32,
+    /// How many of them make any.
+    accessing: u32,
+    /// How many events they stand for.
+    events: u32,
 }
 
 /// A number of accesses that depends on recorded words.
@@ -99,6 +109,12 @@ pub(crate) struct Instruction {
     pub(crate) pc: u64,
     /// Whether it is atomic.
     pub(crate) atomic: bool,
+    /// Whether its data is to bypass the caches.
+    pub(crate) non_temporal: bool,
+    /// Its bytes, where each instruction is recorded.
+    pub(crate) fetched: Option<u8>,
+    /// What it asks of the caches.
+    pub(crate) cache_control: Option<CacheControl>,
     /// The word that holds its ticket.
     pub(crate) ticket: Option<Slot>,
     /// The word that says whether its compare-and-swap succeeded.
@@ -174,13 +190,17 @@ impl Code {
         let mut operands = Vec::new();
         let mut instructions = Vec::with_capacity(superblock.instructions.len());
         let mut accesses = Some(0);
-        let mut fixed_accesses = vec![0];
+        let mut sum = Sum::default();
+        let mut sums = vec![sum];
         for instruction in &superblock.instructions {
             let first_operand = operands.len() as u32;
             operands.extend(instruction.operands.iter().cloned());
             instructions.push(Instruction {
                 pc: instruction.pc,
                 atomic: instruction.atomic,
+                non_temporal: instruction.non_temporal,
+                fetched: instruction.fetched,
+                cache_control: instruction.cache_control,
                 ticket: instruction.ticket,
                 cas_success: instruction.cas_success,
                 first_operand,
@@ -194,7 +214,11 @@ impl Code {
                 let more = u32::try_from(instruction.operands.len()).ok()?;
                 sum.checked_add(more).filter(|&sum| sum != DEPENDS)
             });
-            fixed_accesses.push(accesses.unwrap_or(DEPENDS));
+            sum.accesses = accesses.unwrap_or(DEPENDS);
+            sum.accessing += u32::from(!instruction.operands.is_empty());
+            sum.events += u32::from(instruction.fetched.is_some())
+                + u32::from(instruction.cache_control.is_some());
+            sums.push(sum);
         }
         let has_tickets = instructions
             .iter()
@@ -202,14 +226,15 @@ impl Code {
         Code {
             instructions: instructions.into(),
             operands: operands.into(),
-            fixed_accesses: fixed_accesses.into(),
+            sums: sums.into(),
             has_tickets,
         }
     }
 
     /// Forgets what counting does not need.
     fn keep_what_counts(&mut self) {
-        if !self.fixed_accesses.contains(&DEPENDS) && !self.has_tickets {
+        let depends = self.sums.iter().any(|sum| sum.accesses == DEPENDS);
+        if !depends && !self.has_tickets {
             self.instructions = Box::default();
             self.operands = Box::default();
         }
@@ -217,7 +242,7 @@ impl Code {
 
     /// How many accessing instructions it has.
     pub(crate) fn accessing_instructions(&self) -> usize {
-        self.fixed_accesses.len() - 1
+        self.sums.len() - 1
     }
 
     /// The ticket that its instruction `index` drew in a record with these words.
@@ -238,10 +263,15 @@ impl Code {
     /// How many accesses the first `instructions` instructions make, where that does not
     /// depend on recorded words.
     pub(crate) fn fixed_accesses(&self, instructions: usize) -> Option<u64> {
-        let fixed = self.fixed_accesses.get(instructions);
-        fixed
-            .filter(|&&sum| sum != DEPENDS)
-            .map(|&sum| u64::from(sum))
+        let sum = self.sums.get(instructions)?;
+        (sum.accesses != DEPENDS).then_some(u64::from(sum.accesses))
+    }
+
+    /// How many of the first `instructions` instructions access memory, and how many events
+    /// they stand for.
+    pub(crate) fn accessing_and_events(&self, instructions: usize) -> (u64, u64) {
+        let sum = self.sums.get(instructions).copied().unwrap_or_default();
+        (u64::from(sum.accessing), u64::from(sum.events))
     }
 
     /// Whether any instruction draws tickets.

@@ -7,6 +7,7 @@
 //! once for each piece of code.
 
 use crate::access::AccessKind;
+use crate::cache_control::{Fence, LineOperation};
 use crate::id::PathId;
 
 /// A superblock: a straight piece of code with one entry and one or more exits.
@@ -16,7 +17,8 @@ pub struct Superblock {
     pub pc: u64,
     /// The paths' ids are `first_path`, `first_path + 1`, … in the order of `paths`.
     pub first_path: PathId,
-    /// Its accessing instructions, in program order. Others are not listed.
+    /// Its accessing instructions, in program order: those that access memory or control the
+    /// caches, and all where each is recorded. Others are not listed.
     pub instructions: Vec<AccessingInstruction>,
     /// Its exits, in program order.
     pub paths: Vec<Path>,
@@ -33,13 +35,19 @@ pub struct Path {
     pub words: u8,
 }
 
-/// An instruction that accesses memory.
+/// An instruction that accesses memory, controls the caches, or is recorded for itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccessingInstruction {
     /// Its address.
     pub pc: u64,
     /// Whether it is atomic.
     pub atomic: bool,
+    /// Whether its data is to bypass the caches.
+    pub non_temporal: bool,
+    /// Its bytes, where each instruction is recorded.
+    pub fetched: Option<u8>,
+    /// What it asks of the caches.
+    pub cache_control: Option<CacheControl>,
     /// A word that holds the ticket it drew (order `ticket`).
     pub ticket: Option<Slot>,
     /// A word that holds 1 where the compare-and-swap succeeded and 0 where it failed.
@@ -47,6 +55,20 @@ pub struct AccessingInstruction {
     /// Its memory operands: reads first, then writes. An operand that is read and written
     /// stands twice.
     pub operands: Vec<Operand>,
+}
+
+/// What an instruction asks of the caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheControl {
+    /// An operation on the line that holds a byte.
+    Line {
+        /// Which operation.
+        operation: LineOperation,
+        /// The byte's address.
+        address: AddressSource,
+    },
+    /// A fence.
+    Fence(Fence),
 }
 
 /// The index of a word in the record of a path, from 0.

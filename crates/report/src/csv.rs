@@ -12,7 +12,7 @@ use crate::{ExportError, Names};
 
 /// The first line.
 const COLUMNS: &[u8] =
-    b"time,thread,kind,pc,address,size,atomic,failed_cas,first,number,name,arguments\n";
+    b"time,thread,kind,pc,address,size,atomic,failed_cas,first,non_temporal,number,name,arguments\n";
 
 /// Writes CSV.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl<W: Write> Sink for CsvExporter<W> {
         if let Some(size) = row.size {
             push_decimal(text, size);
         }
-        text.extend_from_slice(b",,,,");
+        text.extend_from_slice(b",,,,,");
         if let Some(number) = row.number {
             push_decimal(text, number);
         }
@@ -123,7 +123,7 @@ struct AccessRows {
     row: RowText,
     time: CountingText,
     /// By flags: the columns from `atomic` on.
-    ends: [Piece<16>; 8],
+    ends: [Piece<16>; 16],
 }
 
 /// What stands between the time and the digits of `pc` in all rows of a thread: for reads, then
@@ -137,7 +137,8 @@ impl AccessRows {
             let digit = |flag| u8::from(flags.contains(flag));
             let (atomic, first) = (digit(AccessFlags::ATOMIC), digit(AccessFlags::FIRST));
             let failed = digit(AccessFlags::FAILED_CAS);
-            Piece::new(&format!(",{atomic},{failed},{first},,,\n"))
+            let direct = digit(AccessFlags::NON_TEMPORAL);
+            Piece::new(&format!(",{atomic},{failed},{first},{direct},,,\n"))
         };
         AccessRows {
             row: RowText::new(),
@@ -161,12 +162,12 @@ impl AccessRows {
         row.put_hexadecimal(access.address);
         row.put(b",", 1);
         row.put_decimal(access.size);
-        row.put_piece(&self.ends[usize::from(access.flags.0 & 7)]);
+        row.put_piece(&self.ends[usize::from(access.flags.0 & 15)]);
         row.bytes()
     }
 }
 
-/// The columns from `time` to `first`.
+/// The columns from `time` to `non_temporal`.
 fn push_access(text: &mut Vec<u8>, thread: ThreadId, access: &Access, kind: &str) {
     push_decimal(text, access.time);
     text.push(b',');
@@ -183,6 +184,7 @@ fn push_access(text: &mut Vec<u8>, thread: ThreadId, access: &Access, kind: &str
         AccessFlags::ATOMIC,
         AccessFlags::FAILED_CAS,
         AccessFlags::FIRST,
+        AccessFlags::NON_TEMPORAL,
     ] {
         text.extend_from_slice(if access.flags.contains(flag) {
             b",1"

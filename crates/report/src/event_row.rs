@@ -91,6 +91,9 @@ impl<'a> EventRow<'a> {
                 .size(*size)
                 .name(if *own { "own" } else { "open" })
                 .arguments(&[*device, *inode, *offset]),
+            Event::CacheLine { pc, address, .. } => row.address(*address).arguments(&[*pc]),
+            Event::Fence { pc, .. } => row.arguments(&[*pc]),
+            Event::InstructionFetch { pc, size } => row.address(*pc).size(u64::from(*size)),
             Event::ModuleLoad { module } | Event::ModuleUnload { module } => {
                 let row = row.number(module.0);
                 match names.module(*module) {
@@ -163,6 +166,9 @@ pub(crate) fn kind_name(event: &Event) -> &'static str {
         Event::SystemCallExit { .. } => "system_call_exit",
         Event::SystemMemory { .. } => "system_memory",
         Event::SharedMemory { .. } => "shared_memory",
+        Event::CacheLine { operation, .. } => operation.name(),
+        Event::Fence { fence, .. } => fence.name(),
+        Event::InstructionFetch { .. } => "instruction",
         Event::ModuleLoad { .. } => "module_load",
         Event::ModuleUnload { .. } => "module_unload",
         Event::Fork { .. } => "fork",

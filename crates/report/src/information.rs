@@ -110,6 +110,8 @@ pub struct KindCounts {
     pub writes: u64,
     /// Accesses by atomic instructions.
     pub atomic_accesses: u64,
+    /// Accesses whose data is to bypass the caches.
+    pub non_temporal_accesses: u64,
     /// Compare-and-swaps that failed.
     pub failed_compare_and_swaps: u64,
     /// Bytes read.

@@ -122,6 +122,7 @@ fn push_access(text: &mut Vec<u8>, thread: ThreadId, access: &Access, kind: &str
         ("atomic", AccessFlags::ATOMIC),
         ("failed_cas", AccessFlags::FAILED_CAS),
         ("first", AccessFlags::FIRST),
+        ("non_temporal", AccessFlags::NON_TEMPORAL),
     ] {
         object.boolean(name, access.flags.contains(flag));
     }
@@ -201,6 +202,15 @@ fn push_fields(object: &mut Object<'_>, event: &Event, names: &Names) {
             object.number("inode", *inode);
             object.number("offset", *offset);
             object.boolean("own", *own);
+        }
+        Event::CacheLine { pc, address, .. } => {
+            object.hexadecimal("pc", *pc);
+            object.hexadecimal("address", *address);
+        }
+        Event::Fence { pc, .. } => object.hexadecimal("pc", *pc),
+        Event::InstructionFetch { pc, size } => {
+            object.hexadecimal("pc", *pc);
+            object.number("size", *size);
         }
         Event::ModuleLoad { module } | Event::ModuleUnload { module } => {
             object.number("module", module.0);

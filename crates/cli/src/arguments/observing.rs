@@ -127,6 +127,13 @@ pub(crate) struct TraceArguments {
     #[arg(long)]
     pub(crate) verify: bool,
 
+    /// Record each executed instruction too, with its address and size, for simulators
+    ///
+    /// It costs the program next to nothing: what a piece of code executes is written once. But
+    /// exports become several times as long, and times count instructions, not accesses alone.
+    #[arg(long)]
+    pub(crate) instructions: bool,
+
     /// What to do with the processes that the program starts
     #[arg(long, value_enum, default_value_t = ChildrenChoice::Follow)]
     pub(crate) children: ChildrenChoice,

@@ -120,12 +120,13 @@ fn options_and_function_lists_become_the_plan() {
     let names = folder.path().join("names");
     std::fs::write(&names, "# queue\n  push \n\nqueue::pop\n").unwrap();
     let plan = trace_plan(&format!(
-        "trace --failed-cas --registered-only --verify --max-skew 9 --children leave --functions {} ls",
+        "trace --failed-cas --registered-only --verify --instructions --max-skew 9 --children leave --functions {} ls",
         names.display()
     ))
     .unwrap();
     assert_eq!(plan.functions, ["push", "queue::pop"]);
-    assert!(plan.failed_cas && plan.registered_only && plan.verify && !plan.region_only);
+    assert!(plan.failed_cas && plan.registered_only && !plan.region_only);
+    assert!(plan.verify && plan.instructions);
     assert_eq!(plan.max_skew, Some(9));
     assert_eq!(plan.children, Children::Leave);
     let plan = run_plan("run --children leave --code-cache 2M ls");

@@ -59,6 +59,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
         failed_cas: plan.failed_cas,
         strict: plan.strict,
         verify: plan.verify,
+        instructions: plan.instructions,
         child: false,
         summary: true,
         progress: std::io::stderr().is_terminal(),

@@ -149,6 +149,8 @@ pub(crate) struct TracePlan {
     pub(crate) strict: bool,
     /// Values are recorded too.
     pub(crate) verify: bool,
+    /// Record each instruction.
+    pub(crate) instructions: bool,
     /// What happens to child processes.
     pub(crate) children: Children,
     /// Bytes that translated code may take.
@@ -208,6 +210,7 @@ impl TryFrom<TraceArguments> for TracePlan {
             measure_slowdown: typed.measure_slowdown,
             strict: typed.strict,
             verify: typed.verify,
+            instructions: typed.instructions,
             children: typed.children.into(),
             code_cache: typed.code_cache,
             let_go: LetGo::new(typed.detach, false)?,

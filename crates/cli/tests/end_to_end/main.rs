@@ -8,6 +8,7 @@ mod asleep;
 mod bad_input;
 mod book;
 mod broken_pipe;
+mod cache_control;
 mod close_clocks;
 mod code_cache;
 mod comparison;
@@ -53,6 +54,7 @@ fn main() {
     trials.extend(programs::trials());
     trials.extend(instructions::trials());
     trials.extend(long_runs::trials());
+    trials.extend(cache_control::trials());
     trials.extend(elements::trials());
     trials.extend(order::trials());
     trials.extend(close_clocks::trials());

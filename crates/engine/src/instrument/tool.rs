@@ -14,7 +14,7 @@ use super::insertions::Inserted;
 use super::system_calls::{SystemCall, SystemCallPlaces};
 use super::{Amounts, BufferId, Compiled, Counter, Signal, Trace, buffers};
 use crate::lock::{Mutex, OnceLock};
-use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
+use crate::operands::ExtendedStateSizes;
 use crate::slots::slots;
 use crate::translate::instrumented::sets_stack_pointer;
 use crate::translate::superblock::{Item, Limits};
@@ -355,7 +355,7 @@ impl Limits for Instrumenter {
         self.state_sizes
     }
 
-    fn word_bound(&self, _: &[MemoryOperand], _: InstructionFacts) -> usize {
+    fn word_bound(&self, _: &Item) -> usize {
         0
     }
 

@@ -13,8 +13,8 @@ use super::reader::WINDOW;
 use super::{Vdso, elements};
 use crate::decode::{Encoding, Instruction, Kind};
 use crate::operands::{
-    ExtendedStateSizes, FlagUse, InstructionFacts, MemoryOperand, RegisterUse, flag_use,
-    memory_operands, quick_flag_use, register_use, requested_components,
+    CacheControl, ExtendedStateSizes, FlagUse, InstructionFacts, MemoryOperand, RegisterUse,
+    cache_control, flag_use, memory_operands, quick_flag_use, register_use, requested_components,
 };
 
 /// An instruction with all that is known of it.
@@ -36,6 +36,7 @@ pub(crate) struct Item {
 struct Operation {
     /// Few instructions have more.
     operands: SmallVec<[MemoryOperand; 2]>,
+    cache_control: Option<CacheControl>,
     facts: InstructionFacts,
     uses: RegisterUse,
 }
@@ -119,6 +120,11 @@ impl Item {
         &self.operation().operands
     }
 
+    /// What it asks of the caches.
+    pub(crate) fn cache_control(&self) -> Option<CacheControl> {
+        self.operation().cache_control
+    }
+
     /// What else there is to know of its accesses.
     pub(crate) fn facts(&self) -> InstructionFacts {
         self.operation().facts
@@ -167,7 +173,12 @@ impl Operation {
         let mut operands = Vec::new();
         let sizes = state_sizes(decoded, surroundings);
         let facts = memory_operands(decoded, factory, sizes, &mut operands);
-        for operand in &mut operands {
+        let mut cache_control = cache_control(decoded);
+        let line = match &mut cache_control {
+            Some(CacheControl::Line(_, operand)) => Some(operand),
+            _ => None,
+        };
+        for operand in operands.iter_mut().chain(line) {
             let absolute = operand.base == Register::None && operand.index == Register::None;
             if absolute && item.layout.rip_relative {
                 let address = operand.displacement as u64;
@@ -177,6 +188,7 @@ impl Operation {
         elements::simplify_masks(surroundings.before, &mut operands);
         Operation {
             operands: SmallVec::from_slice(&operands),
+            cache_control,
             facts,
             uses: register_use(decoded, factory),
         }

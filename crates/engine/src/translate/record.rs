@@ -4,7 +4,8 @@
 use iced_x86::Register;
 use unspool_events::Order;
 use unspool_events::superblock::{
-    AccessingInstruction, AddressSource, Extent, Mask, Operand, Slot,
+    AccessingInstruction, AddressSource, CacheControl as DescribedControl, Extent, Mask, Operand,
+    Slot,
 };
 
 use super::addresses::{THREAD_POINTER, wide_register};
@@ -14,7 +15,7 @@ use super::{elements, ownership};
 use crate::cache::{FLAGS, Loan};
 use crate::decode::{Kind, Segment};
 use crate::emit::{Address, Emitter, Gpr, gpr};
-use crate::operands::{ElementMask, InstructionFacts, MemoryOperand, RegisterUse, Shape};
+use crate::operands::{CacheControl, ElementMask, MemoryOperand, RegisterUse, Shape};
 use crate::slots::offset;
 use crate::trace::Repetition;
 use crate::trace::StoredRegister;
@@ -38,9 +39,12 @@ enum After {
 
 /// How many words an instruction records at most.
 #[must_use]
-pub fn word_bound(operands: &[MemoryOperand], facts: InstructionFacts) -> usize {
-    let extra = usize::from(facts.atomic) + usize::from(facts.compare_exchange);
-    operands.iter().map(operand_bound).sum::<usize>() + extra
+pub(crate) fn word_bound(item: &Item) -> usize {
+    let facts = item.facts();
+    let has_line = matches!(item.cache_control(), Some(CacheControl::Line(..)));
+    let extra =
+        usize::from(facts.atomic) + usize::from(facts.compare_exchange) + usize::from(has_line);
+    item.operands().iter().map(operand_bound).sum::<usize>() + extra
 }
 
 fn operand_bound(operand: &MemoryOperand) -> usize {
@@ -78,6 +82,21 @@ pub(crate) fn before(
     }
     if translation.tracer.records_values() {
         values_before(translation, item, described);
+    }
+}
+
+/// Describes what an instruction asks of the caches, and emits the store of what its address
+/// needs.
+pub(crate) fn cache_control(
+    translation: &mut Translation,
+    control: CacheControl,
+) -> DescribedControl {
+    match control {
+        CacheControl::Fence(fence) => DescribedControl::Fence(fence),
+        CacheControl::Line(operation, operand) => DescribedControl::Line {
+            operation,
+            address: plain_address(translation, &operand),
+        },
     }
 }
 

@@ -15,7 +15,7 @@ use super::torn::TornPlaces;
 use super::{Source, elements};
 use crate::cache::Cache;
 use crate::decode::{Kind, MAX_LENGTH};
-use crate::operands::{ExtendedStateSizes, InstructionFacts, MemoryOperand};
+use crate::operands::ExtendedStateSizes;
 use crate::warmth::Warmth;
 
 /// The most instructions in a superblock.
@@ -50,7 +50,7 @@ pub(crate) trait Limits {
     /// How large the operands of `xsave` and its kin are.
     fn state_sizes(&self) -> ExtendedStateSizes;
     /// How many words of a record an instruction needs at most.
-    fn word_bound(&self, operands: &[MemoryOperand], facts: InstructionFacts) -> usize;
+    fn word_bound(&self, item: &Item) -> usize;
     /// Where superblocks were torn.
     fn torn(&self) -> &TornPlaces;
     /// Whether superblocks go on in the functions that they call.
@@ -116,7 +116,7 @@ pub(crate) fn fetch(
             item.examine(&surroundings, factory);
             let uses = item.uses();
             let now_touched = touched | uses.read | uses.written;
-            let now_words = words + limits.word_bound(item.operands(), item.facts());
+            let now_words = words + limits.word_bound(&item);
             let now_indexed = indexed + elements::indexed(item.operands());
             let full = Warmth::for_code(now_touched, count).is_none()
                 || now_indexed > MOST_ELEMENTS

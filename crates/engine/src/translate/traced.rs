@@ -24,6 +24,7 @@ use crate::decode::Kind;
 use crate::emit::{Gpr, gpr};
 use crate::exit::ExitKind;
 use crate::gates::Gates;
+use crate::operands::is_non_temporal;
 use crate::trace::{FragmentTrace, Repetition, Tracer};
 use crate::warmth::Warmth;
 
@@ -480,17 +481,24 @@ impl Translation<'_> {
         self.exchanged = true;
     }
 
-    /// Records what the instruction accesses.
+    /// Records what the instruction accesses, and what it asks of the caches.
     fn record(&mut self, item: &Item) {
-        if item.operands().is_empty() {
+        let fetched = self.tracer.records_instructions();
+        let control = item.cache_control();
+        if item.operands().is_empty() && control.is_none() && !fetched {
             return;
         }
         let mut described = AccessingInstruction {
             pc: item.pc,
             atomic: item.facts().atomic,
+            non_temporal: is_non_temporal(item.decoded()),
+            fetched: fetched.then_some(item.layout.length),
+            cache_control: control.map(|control| record::cache_control(self, control)),
             ..AccessingInstruction::default()
         };
-        record::before(self, item, &mut described);
+        if !item.operands().is_empty() {
+            record::before(self, item, &mut described);
+        }
         self.superblock.instructions.push(described);
     }
 

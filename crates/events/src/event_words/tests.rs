@@ -51,6 +51,18 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
                 size,
             }
         }),
+        (0..13_u64, any::<u64>(), any::<u64>()).prop_map(|(operation, pc, address)| {
+            Event::CacheLine {
+                operation: LineOperation::from_u64(operation).expect("in range"),
+                pc,
+                address,
+            }
+        }),
+        (0..3_u64, any::<u64>()).prop_map(|(fence, pc)| Event::Fence {
+            fence: Fence::from_u64(fence).expect("in range"),
+            pc,
+        }),
+        (any::<u64>(), any::<u8>()).prop_map(|(pc, size)| Event::InstructionFetch { pc, size }),
         (any::<[u64; 5]>(), any::<bool>()).prop_map(
             |([address, size, device, inode, offset], own)| Event::SharedMemory {
                 address,

@@ -3,9 +3,11 @@
 use super::{Function, Measurement, Module};
 use crate::access::AccessKind;
 use crate::bytes::{ByteReader, Malformed, put_bytes, put_varint, unzigzag, zigzag};
+use crate::cache_control::{Fence, LineOperation};
 use crate::id::{FunctionId, ModuleId, PathId};
 use crate::superblock::{
-    AccessingInstruction, AddressSource, Extent, Mask, Operand, Path, Slot, Superblock,
+    AccessingInstruction, AddressSource, CacheControl, Extent, Mask, Operand, Path, Slot,
+    Superblock,
 };
 
 /// Something that a table chunk lists.
@@ -124,16 +126,37 @@ impl Definition for Superblock {
 const ATOMIC: u8 = 1;
 const TICKET: u8 = 2;
 const CAS_SUCCESS: u8 = 4;
+const NON_TEMPORAL: u8 = 8;
+const FETCHED: u8 = 16;
+const CACHE_LINE: u8 = 32;
+const FENCE: u8 = 64;
+const ALL_FLAGS: u8 = 127;
 
 fn put_instruction(instruction: &AccessingInstruction, bytes: &mut Vec<u8>) {
     let flag = |set, bit| if set { bit } else { 0 };
     bytes.push(
         flag(instruction.atomic, ATOMIC)
             | flag(instruction.ticket.is_some(), TICKET)
-            | flag(instruction.cas_success.is_some(), CAS_SUCCESS),
+            | flag(instruction.cas_success.is_some(), CAS_SUCCESS)
+            | flag(instruction.non_temporal, NON_TEMPORAL)
+            | flag(instruction.fetched.is_some(), FETCHED)
+            | match instruction.cache_control {
+                None => 0,
+                Some(CacheControl::Line { .. }) => CACHE_LINE,
+                Some(CacheControl::Fence(_)) => FENCE,
+            },
     );
     bytes.extend(instruction.ticket);
     bytes.extend(instruction.cas_success);
+    bytes.extend(instruction.fetched);
+    match instruction.cache_control {
+        None => {}
+        Some(CacheControl::Line { operation, address }) => {
+            bytes.push(operation as u8 | source_bit(address));
+            put_address(address, bytes);
+        }
+        Some(CacheControl::Fence(fence)) => bytes.push(fence as u8),
+    }
     put_varint(bytes, instruction.operands.len() as u64);
     for operand in &instruction.operands {
         put_operand(operand, bytes);
@@ -145,7 +168,7 @@ fn read_instruction(
     bytes: &mut ByteReader<'_>,
 ) -> Result<AccessingInstruction, Malformed> {
     let flags = bytes.byte()?;
-    if flags & !(ATOMIC | TICKET | CAS_SUCCESS) != 0 {
+    if flags & !ALL_FLAGS != 0 || flags & CACHE_LINE != 0 && flags & FENCE != 0 {
         return Err(Malformed);
     }
     let mut slot = |bit| -> Result<Option<Slot>, Malformed> {
@@ -157,6 +180,15 @@ fn read_instruction(
     };
     let ticket = slot(TICKET)?;
     let cas_success = slot(CAS_SUCCESS)?;
+    let fetched = slot(FETCHED)?;
+    let cache_control = match flags & (CACHE_LINE | FENCE) {
+        0 => None,
+        CACHE_LINE => Some(read_line_operation(bytes)?),
+        _ => {
+            let fence = Fence::from_u64(u64::from(bytes.byte()?));
+            Some(CacheControl::Fence(fence.ok_or(Malformed)?))
+        }
+    };
     let mut operands = Vec::new();
     for _ in 0..bytes.varint()? {
         operands.push(read_operand(bytes)?);
@@ -164,9 +196,52 @@ fn read_instruction(
     Ok(AccessingInstruction {
         pc,
         atomic: flags & ATOMIC != 0,
+        non_temporal: flags & NON_TEMPORAL != 0,
+        fetched,
+        cache_control,
         ticket,
         cas_success,
         operands,
+    })
+}
+
+fn read_line_operation(bytes: &mut ByteReader<'_>) -> Result<CacheControl, Malformed> {
+    let code = bytes.byte()?;
+    let operation = LineOperation::from_u64(u64::from(code & !LINE_FROM_WORD));
+    Ok(CacheControl::Line {
+        operation: operation.ok_or(Malformed)?,
+        address: read_address(code & LINE_FROM_WORD != 0, bytes)?,
+    })
+}
+
+/// In the code of a line's operation: the address is from a word.
+const LINE_FROM_WORD: u8 = 128;
+
+fn source_bit(address: AddressSource) -> u8 {
+    match address {
+        AddressSource::Absolute(_) => 0,
+        AddressSource::Word { .. } => LINE_FROM_WORD,
+    }
+}
+
+fn put_address(address: AddressSource, bytes: &mut Vec<u8>) {
+    match address {
+        AddressSource::Absolute(address) => put_varint(bytes, address),
+        AddressSource::Word { slot, add } => {
+            bytes.push(slot);
+            put_varint(bytes, zigzag(add as u64));
+        }
+    }
+}
+
+fn read_address(from_word: bool, bytes: &mut ByteReader<'_>) -> Result<AddressSource, Malformed> {
+    Ok(if from_word {
+        AddressSource::Word {
+            slot: bytes.byte()?,
+            add: unzigzag(bytes.varint()?) as i64,
+        }
+    } else {
+        AddressSource::Absolute(bytes.varint()?)
     })
 }
 
@@ -190,13 +265,7 @@ fn put_operand(operand: &Operand, bytes: &mut Vec<u8>) {
     };
     bytes.push(operand.kind as u8 | source | extent << EXTENT_SHIFT);
     put_varint(bytes, u64::from(operand.size));
-    match operand.address {
-        AddressSource::Absolute(address) => put_varint(bytes, address),
-        AddressSource::Word { slot, add } => {
-            bytes.push(slot);
-            put_varint(bytes, zigzag(add as u64));
-        }
-    }
+    put_address(operand.address, bytes);
     match operand.extent {
         Extent::Plain => {}
         Extent::Repeat {
@@ -235,14 +304,7 @@ fn read_operand(bytes: &mut ByteReader<'_>) -> Result<Operand, Malformed> {
         AccessKind::Read
     };
     let size = bytes.number()?;
-    let address = if form & FROM_WORD != 0 {
-        AddressSource::Word {
-            slot: bytes.byte()?,
-            add: unzigzag(bytes.varint()?) as i64,
-        }
-    } else {
-        AddressSource::Absolute(bytes.varint()?)
-    };
+    let address = read_address(form & FROM_WORD != 0, bytes)?;
     let extent = match form >> EXTENT_SHIFT {
         0 => Extent::Plain,
         1 => Extent::Repeat {

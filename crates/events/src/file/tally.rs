@@ -27,13 +27,17 @@ pub(crate) fn tally(
         words: encoded.words as u64,
         ..Counts::default()
     };
+    let mut passed = 0;
     let mut has_stamps = false;
     let mut has_tickets = false;
     for (kind, (header, rows)) in kinds.iter().zip(encoder.distinct()) {
         let records = rows.len() as u64;
         match kind {
             RecordKind::Path { path, instructions } => {
-                counts.instructions += *instructions as u64 * records;
+                passed += *instructions as u64 * records;
+                let (accessing, events) = path.code.accessing_and_events(*instructions);
+                counts.instructions += accessing * records;
+                counts.events += events * records;
                 if header >> 63 == 0 {
                     counts.executed += path.executed * records;
                 }
@@ -47,7 +51,10 @@ pub(crate) fn tally(
                 };
                 has_tickets |= path.code.has_tickets();
             }
-            RecordKind::Event(_) => counts.events += records,
+            RecordKind::Event(_) => {
+                passed += records;
+                counts.events += records;
+            }
             RecordKind::Stamp(_) => has_stamps = true,
             _ => {}
         }
@@ -56,7 +63,7 @@ pub(crate) fn tally(
     if has_stamps || has_tickets {
         keep_time(encoder, words, &kinds, &mut clock);
     } else {
-        clock.pass(counts.instructions + counts.events);
+        clock.pass(passed);
     }
     (counts, clock.time())
 }

@@ -36,6 +36,7 @@ fn expand(operands: Vec<Operand>, cas_success: Option<Slot>, words: &[u64]) -> V
         cas_success,
         ticket: None,
         operands,
+        ..AccessingInstruction::default()
     };
     let mut table = PathTable::default();
     table.add(&Superblock {

@@ -13,6 +13,9 @@ use unspool_events::*;
 use crate::model::{Item, Recorder, any_program, header};
 use crate::round_trip::write;
 
+/// What the versions before 4 cannot say of an instruction.
+const NOTHING_NEW: &str = " non_temporal: false, fetched: None, cache_control: None,";
+
 /// Everything in a trace, for people.
 fn meaning(trace: &Trace) -> String {
     let mut recorder = Recorder::default();
@@ -20,7 +23,7 @@ fn meaning(trace: &Trace) -> String {
     assert_eq!(trace.merged().deliver(&mut recorder), []);
     let mut text = format!("{:?}\n", trace.header());
     for superblock in trace.superblocks() {
-        text += &format!("{superblock:?}\n");
+        text += &format!("{superblock:?}\n").replace(NOTHING_NEW, "");
     }
     for (thread, item) in recorder.items {
         text += &format!("{} {item:?}\n", thread.0);

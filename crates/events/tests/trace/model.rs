@@ -247,7 +247,11 @@ fn run(
             time = time.max(before.saturating_add(ahead));
         }
         result.time = time;
-        result.instructions += 1;
+        result.instructions += u64::from(!instruction.operands.is_empty());
+        for event in events(instruction, words) {
+            result.items.push(Item::Event(time, event));
+            result.events += 1;
+        }
         let first = result.items.len();
         let mut sizes = Vec::new();
         for operand in &instruction.operands {
@@ -255,6 +259,9 @@ fn run(
                 let mut flags = AccessFlags::default();
                 if instruction.atomic {
                     flags = flags.with(AccessFlags::ATOMIC);
+                }
+                if instruction.non_temporal {
+                    flags = flags.with(AccessFlags::NON_TEMPORAL);
                 }
                 if instruction
                     .cas_success
@@ -303,13 +310,34 @@ fn run(
     }
 }
 
+/// What an instruction is beside its accesses.
+fn events(instruction: &AccessingInstruction, words: &[u64]) -> Vec<Event> {
+    let pc = instruction.pc;
+    let fetch = instruction
+        .fetched
+        .map(|size| Event::InstructionFetch { pc, size });
+    let control = instruction.cache_control.map(|control| match control {
+        CacheControl::Fence(fence) => Event::Fence { fence, pc },
+        CacheControl::Line { operation, address } => Event::CacheLine {
+            operation,
+            pc,
+            address: base(address, words),
+        },
+    });
+    fetch.into_iter().chain(control).collect()
+}
+
+fn base(address: AddressSource, words: &[u64]) -> u64 {
+    match address {
+        AddressSource::Absolute(address) => address,
+        AddressSource::Word { slot, add } => words[usize::from(slot)].wrapping_add(add as u64),
+    }
+}
+
 /// Where one operand reads or writes: byte sets first, then runs.
 fn pieces(operand: &Operand, words: &[u64]) -> Vec<(u64, u32)> {
     let word = |slot: u8| words[usize::from(slot)];
-    let base = match operand.address {
-        AddressSource::Absolute(address) => address,
-        AddressSource::Word { slot, add } => word(slot).wrapping_add(add as u64),
-    };
+    let base = base(operand.address, words);
     let size = u64::from(operand.size);
     let lane = |first: u8, bytes: u8, i: u8| -> i64 {
         let all: Vec<u8> = words[usize::from(first)..]
@@ -407,10 +435,7 @@ const SLOTS: u8 = 12;
 fn any_operand() -> impl Strategy<Value = Operand> {
     let kind = prop_oneof![Just(AccessKind::Read), Just(AccessKind::Write)];
     let size = prop_oneof![Just(1_u32), Just(4), Just(8), Just(16), Just(64), Just(512)];
-    let address = prop_oneof![
-        1 => any::<u64>().prop_map(AddressSource::Absolute),
-        6 => (0..SLOTS, -4096..4096_i64).prop_map(|(slot, add)| AddressSource::Word { slot, add }),
-    ];
+    let address = any_address();
     let mask = || {
         prop_oneof![
             3 => (0..SLOTS).prop_map(Mask::Bits),
@@ -447,17 +472,48 @@ fn any_instruction() -> impl Strategy<Value = AccessingInstruction> {
         any::<bool>(),
         slot(),
         slot(),
-        vec(any_operand(), 1..4),
+        vec(any_operand(), 0..4),
+        (any::<bool>(), proptest::option::weighted(0.2, 1..16_u8)),
+        proptest::option::weighted(0.2, any_cache_control()),
     )
         .prop_map(
-            |(pc, atomic, ticket, cas_success, operands)| AccessingInstruction {
-                pc: u64::from(pc),
+            |(
+                pc,
                 atomic,
                 ticket,
                 cas_success,
                 operands,
+                (non_temporal, fetched),
+                cache_control,
+            )| {
+                AccessingInstruction {
+                    pc: u64::from(pc),
+                    atomic,
+                    non_temporal,
+                    fetched,
+                    cache_control,
+                    ticket,
+                    cas_success,
+                    operands,
+                }
             },
         )
+}
+
+fn any_cache_control() -> impl Strategy<Value = CacheControl> {
+    let operation = prop::sample::select(&LineOperation::ALL[..]);
+    let line = (operation, any_address());
+    prop_oneof![
+        prop::sample::select(&Fence::ALL[..]).prop_map(CacheControl::Fence),
+        line.prop_map(|(operation, address)| CacheControl::Line { operation, address }),
+    ]
+}
+
+fn any_address() -> impl Strategy<Value = AddressSource> {
+    prop_oneof![
+        1 => any::<u64>().prop_map(AddressSource::Absolute),
+        6 => (0..SLOTS, -4096..4096_i64).prop_map(|(slot, add)| AddressSource::Word { slot, add }),
+    ]
 }
 
 /// Some superblocks with disjoint path ids.

@@ -181,6 +181,7 @@ impl Sink for Counter {
         // Sums without branches, so that this keeps up with the decoder.
         let mut writes = 0;
         let mut atomics = 0;
+        let mut non_temporal = 0;
         let mut bytes_written = 0;
         let mut bytes = 0;
         let mut failed = 0;
@@ -191,6 +192,7 @@ impl Sink for Counter {
             bytes_written += size * write;
             bytes += size;
             atomics += u64::from(access.flags.contains(AccessFlags::ATOMIC));
+            non_temporal += u64::from(access.flags.contains(AccessFlags::NON_TEMPORAL));
             failed += u64::from(
                 access
                     .flags
@@ -203,6 +205,7 @@ impl Sink for Counter {
         counts.bytes_written += bytes_written;
         counts.bytes_read += bytes - bytes_written;
         counts.atomic_accesses += atomics;
+        counts.non_temporal_accesses += non_temporal;
         counts.failed_compare_and_swaps += failed;
     }
 

@@ -176,6 +176,9 @@ fn write_counts(out: &mut Formatter<'_>, counts: &KindCounts) -> Result {
         "failed swaps",
         grouped(counts.failed_compare_and_swaps),
     )?;
+    if counts.non_temporal_accesses > 0 {
+        line(out, "non-temporal", grouped(counts.non_temporal_accesses))?;
+    }
     if counts.values > 0 {
         line(out, "values", grouped(counts.values))?;
     }

@@ -18,6 +18,7 @@ pub(super) const ACCESS_SCHEMA: &str = "message accesses {
     required boolean atomic;
     required boolean failed_cas;
     required boolean first;
+    required boolean non_temporal;
 }";
 
 /// Rows of the table of accesses.
@@ -32,6 +33,7 @@ pub(super) struct AccessColumns {
     pub(super) atomics: Vec<bool>,
     pub(super) failed_cas: Vec<bool>,
     pub(super) firsts: Vec<bool>,
+    pub(super) non_temporals: Vec<bool>,
 }
 
 impl AccessColumns {
@@ -53,6 +55,7 @@ impl AccessColumns {
         self.atomics.extend(flag(AccessFlags::ATOMIC));
         self.failed_cas.extend(flag(AccessFlags::FAILED_CAS));
         self.firsts.extend(flag(AccessFlags::FIRST));
+        self.non_temporals.extend(flag(AccessFlags::NON_TEMPORAL));
     }
 
     /// In the order of the schema.
@@ -67,6 +70,7 @@ impl AccessColumns {
             Column::Boolean(&self.atomics),
             Column::Boolean(&self.failed_cas),
             Column::Boolean(&self.firsts),
+            Column::Boolean(&self.non_temporals),
         ]
     }
 
@@ -80,6 +84,7 @@ impl AccessColumns {
         self.atomics.clear();
         self.failed_cas.clear();
         self.firsts.clear();
+        self.non_temporals.clear();
     }
 }
 

@@ -78,9 +78,9 @@ fn every_field_comes_back() {
         rows(&paths.accesses),
         [
             "{time: 2, thread: 4, pc: 18446744073709551614, address: 140733193388034, size: 8, \
-             write: false, atomic: true, failed_cas: false, first: true}",
+             write: false, atomic: true, failed_cas: false, first: true, non_temporal: false}",
             "{time: 3, thread: 4, pc: 18446744073709551614, address: 140733193388035, size: 8, \
-             write: true, atomic: true, failed_cas: false, first: true}",
+             write: true, atomic: true, failed_cas: false, first: true, non_temporal: false}",
         ]
     );
     let none =

@@ -105,6 +105,7 @@ fn superblock(operation: Operation) -> Superblock {
             ticket: None,
             cas_success: (operation == Operation::Swap).then_some(1),
             operands,
+            ..AccessingInstruction::default()
         }],
         paths: vec![CodePath {
             accessing: 1,
