@@ -387,6 +387,8 @@ impl Tracer {
         for (path, address, offset, size) in mapped_code() {
             self.module_mapped(&path, address, offset, size);
         }
+        let writer = self.writer.lock().clone();
+        self.functions.define_chosen(&writer);
     }
 }
 

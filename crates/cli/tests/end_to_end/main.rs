@@ -20,6 +20,7 @@ mod instructions;
 mod long_runs;
 mod memory_limits;
 mod modules;
+mod named_functions;
 mod new_tool;
 mod observer;
 mod order;
@@ -75,6 +76,7 @@ fn main() {
     trials.extend(debugger::trials());
     trials.extend(detach::trials());
     trials.extend(probes::trials());
+    trials.extend(named_functions::trials());
     trials.extend(new_tool::trials());
     trials.extend(book::trials());
     trials.extend(broken_pipe::trials());

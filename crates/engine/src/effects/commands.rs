@@ -2,6 +2,7 @@
 //! structures with pointers.
 
 use super::{Call, Completeness};
+use crate::syscalls::is_own;
 
 /// Lists the effects of a call that the table does not describe. Returns whether it is known.
 pub(super) fn apply(number: i64, call: &mut Call<'_>) -> bool {
@@ -380,7 +381,7 @@ fn process_memory(call: &mut Call<'_>, into_this_process: bool) {
     let [process, local, local_count, remote, remote_count, _] = call.arguments;
     let limit = call.returned();
     call.add_vectors(into_this_process, local, local_count, limit);
-    if process == u64::from(std::process::id()) {
+    if is_own(process) {
         call.add_vectors(!into_this_process, remote, remote_count, limit);
     } else {
         call.add(false, remote, remote_count.min(1024) * 16);

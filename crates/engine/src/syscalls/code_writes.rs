@@ -181,7 +181,8 @@ fn forget(process: &Process, range: Range<u64>) {
     code_pages::contents_changed(&mut process.code(), range);
 }
 
-fn is_own(process: u64) -> bool {
+/// Whether a number is that of this process or of one of its threads.
+pub(crate) fn is_own(process: u64) -> bool {
     process == u64::from(std::process::id()) || {
         let path = format!("/proc/self/task/{process}");
         std::path::Path::new(&path).exists()

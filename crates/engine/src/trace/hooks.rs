@@ -7,7 +7,7 @@ use unspool_events::{Event, SyncOperation, ThreadId};
 use super::thread_trace::{Buffer, ThreadTrace};
 use super::{Reached, Tracer, modules, shared_memory, summary, values};
 use crate::cache::Exit;
-use crate::effects::{Completeness, memory_effects};
+use crate::effects::{Completeness, Effect, memory_effects};
 use crate::finish::Ending;
 use crate::guarded;
 use crate::process::Process;
@@ -336,6 +336,13 @@ pub(crate) fn system_call_exit(thread: &mut Thread, call: &Call, result: i64) {
         };
         trace.event(tracer, &everything);
     }
+    if let Some(range) = crate::syscalls::memory_written(call, result) {
+        effects.push(Effect {
+            write: true,
+            address: range.start,
+            size: range.end - range.start,
+        });
+    }
     for effect in effects {
         if effect.write {
             super::ownership::own(tracer, thread, effect.address, effect.size);
@@ -405,8 +412,7 @@ fn changes_mappings(call: &Call) -> bool {
     )
 }
 
-/// Ranges whose contents a system call replaced that is about memory, or about the file that is
-/// this process's memory.
+/// Ranges whose contents a system call replaced that is about memory.
 fn replaced_memory(call: &Call, result: i64) -> Vec<(u64, u64)> {
     let [first, second, third, ..] = call.arguments;
     if !succeeded(result) {
@@ -416,11 +422,7 @@ fn replaced_memory(call: &Call, result: i64) -> Vec<(u64, u64)> {
         libc::SYS_mmap => vec![(result as u64, second)],
         libc::SYS_munmap | libc::SYS_madvise => vec![(first, second)],
         libc::SYS_mremap => vec![(first, second), (result as u64, third)],
-        _ => {
-            let written = crate::syscalls::memory_written(call, result);
-            let part = |range: std::ops::Range<u64>| (range.start, range.end - range.start);
-            written.map(part).into_iter().collect()
-        }
+        _ => Vec::new(),
     }
 }
 

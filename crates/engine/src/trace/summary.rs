@@ -94,6 +94,22 @@ pub(super) fn conclude(tracer: &Tracer, process: &Process, ending: Ending) {
         tracer.is_short.store(true, Ordering::Relaxed);
     }
     report(tracer, result, run.as_ref());
+    if ends_run {
+        tell_unknown_functions(tracer);
+    }
+}
+
+/// Says which functions were asked for that are nowhere: a misspelt name would look like one that
+/// is never called. Where none was called at all, that has been said with them.
+fn tell_unknown_functions(tracer: &Tracer) {
+    let asked = tracer.functions.asked();
+    if asked.any_called && !asked.unknown.is_empty() {
+        crate::finish::say(&format!(
+            "unspool: no program or library that process {} loaded has a function named {}",
+            std::process::id(),
+            asked.unknown.join(", ")
+        ));
+    }
 }
 
 /// The status with which the process ends whose program ends with `status`. Only the process that
