@@ -12,8 +12,8 @@ use clap::{Parser, Subcommand};
 pub(crate) use detaching::{DetachArguments, DetachChoice};
 pub(crate) use observing::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
 pub(crate) use reading::{
-    ExportArguments, FormatChoice, InfoArguments, MergeArguments, ReplayIncrementsArguments,
-    ShowArguments, VerifyArguments,
+    ExportArguments, FormatChoice, InfoArguments, MergeArguments, ProgressChoice,
+    ReplayIncrementsArguments, ShowArguments, VerifyArguments,
 };
 
 pub(crate) use tool::{ToolArguments, ToolCommand, ToolNewArguments, ToolRunArguments};

@@ -11,6 +11,7 @@ mod exit_status;
 mod failure;
 mod openmp;
 mod plan;
+mod progress;
 mod users_cache;
 
 use std::ffi::c_int;

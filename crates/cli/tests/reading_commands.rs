@@ -413,6 +413,44 @@ fn damage_is_told_and_the_rest_is_used() {
     }
 }
 
+#[test]
+fn progress_is_told_on_request_and_of_long_work_only() {
+    let (_folder, path, _) = recorded(Recording::default());
+    let file = path.to_str().unwrap();
+    for command in [
+        &["export", file, "--format", "csv"][..],
+        &["merge", file],
+        &["export", file, "--format", "none"],
+    ] {
+        // Nobody is kept waiting by these.
+        stdout_of(&[command, &["--progress", "always"]].concat());
+    }
+    // A pipe that gives its text late makes the same work long.
+    let text = stdout_of(&["export", file, "--format", "tsv", "--ordered"]);
+    let talk = |when: &str| {
+        let mut merge = unspool(&["merge", "--progress", when]);
+        let mut merge = merge
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = merge.stdin.take().unwrap();
+        input.write_all(&text[..text.len() / 2]).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(2500));
+        input.write_all(&text[text.len() / 2..]).unwrap();
+        drop(input);
+        String::from_utf8(merge.wait_with_output().unwrap().stderr).unwrap()
+    };
+    let told = talk("always");
+    assert!(told.starts_with("unspool: 0.") && told.contains(" million bytes, "));
+    assert!(
+        told.ends_with(" a second\n") && told.lines().count() == 1,
+        "{told}"
+    );
+    assert_eq!([talk("auto"), talk("never")], ["", ""]);
+}
+
 /// A whole trace with a changed byte in the chunk at this share of the file.
 fn changed_at(share: f64) -> (tempfile::TempDir, PathBuf) {
     let (folder, path, _) = recorded(Recording {

@@ -37,6 +37,10 @@ pub(crate) struct ExportArguments {
     /// Leave the times out (tsv only; the order then is the only thing that tells)
     #[arg(long, requires = "ordered")]
     pub(crate) without_time: bool,
+
+    /// Say on standard error how far it has come, with a rate
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ProgressChoice::Auto)]
+    pub(crate) progress: ProgressChoice,
 }
 
 /// The values of `--format`.
@@ -52,6 +56,17 @@ pub(crate) enum FormatChoice {
     Parquet,
     /// Nothing: decode everything, to measure how fast that is
     None,
+}
+
+/// The values of `--progress`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressChoice {
+    /// After two seconds, on a terminal
+    Auto,
+    /// After two seconds; every ten, where standard error is no terminal
+    Always,
+    /// Nothing
+    Never,
 }
 
 /// `unspool merge`
@@ -75,6 +90,10 @@ pub(crate) struct MergeArguments {
     /// Where to write; without it, or with -, to standard output
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Say on standard error how far it has come, with a rate
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ProgressChoice::Auto)]
+    pub(crate) progress: ProgressChoice,
 }
 
 /// `unspool show`
@@ -138,6 +157,10 @@ pub(crate) struct VerifyArguments {
     /// option the exit status is 2 where any access could not be checked.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value_t = 0.0)]
     pub(crate) unchecked: f64,
+
+    /// Say on standard error how far it has come, with a rate
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ProgressChoice::Auto)]
+    pub(crate) progress: ProgressChoice,
 }
 
 /// A share as people write it.

@@ -10,7 +10,8 @@ use unspool_report::{
 
 use super::{described, opened};
 use crate::failure::Failure;
-use crate::plan::{ExportFormat, ExportPlan};
+use crate::plan::{Destination, ExportFormat, ExportPlan};
+use crate::progress::Progress;
 
 /// Converts a trace.
 pub(crate) fn export(plan: &ExportPlan) -> Result<u8, Failure> {
@@ -86,6 +87,13 @@ impl Sink for Nowhere {}
 
 /// Gives everything to the exporter: in order of time, or thread after thread.
 fn deliver(trace: &Trace, plan: &ExportPlan, sink: &mut impl Sink) -> Vec<Problem> {
+    let prints_lines = plan.destination == Destination::StandardOutput
+        && !matches!(
+            plan.format,
+            ExportFormat::Parquet { .. } | ExportFormat::None
+        );
+    let mut progress = Progress::of_trace(trace, plan.progress, prints_lines);
+    let sink = &mut Both(sink, &mut progress);
     if plan.ordered {
         return trace.merged().deliver(sink);
     }

@@ -1,5 +1,6 @@
 //! `unspool merge`
 
+use std::fs::Metadata;
 use std::io::{self, BufWriter, Cursor, Read};
 use std::path::Path;
 
@@ -12,7 +13,8 @@ use unspool_report::{
 use super::{described, opened};
 use crate::exit_status;
 use crate::failure::{Failure, warn};
-use crate::plan::{Input, MergePlan};
+use crate::plan::{Destination, Input, MergePlan};
+use crate::progress::{Counted, Progress};
 
 /// Output of a text merge is passed on in pieces of this size.
 const OUTPUT_BYTES: usize = 256 << 10;
@@ -20,13 +22,14 @@ const OUTPUT_BYTES: usize = 256 << 10;
 /// Puts a trace in order.
 pub(crate) fn merge(plan: &MergePlan) -> Result<u8, Failure> {
     let mut input = plan.input.open()?;
-    let is_file = input.metadata().is_ok_and(|metadata| metadata.is_file());
+    let facts = input.metadata().ok().filter(Metadata::is_file);
+    let (is_file, bytes) = (facts.is_some(), facts.map(|facts| facts.len()));
     let start = first_byte(&mut input).with_context(|| format!("cannot read {}", plan.input))?;
     // A text trace starts with the time of its first line.
     let is_text = start.first().is_none_or(|byte| byte.is_ascii_digit());
     let input = Cursor::new(start).chain(input);
     match &plan.input {
-        _ if is_text => merge_text_stream(input, plan),
+        _ if is_text => merge_text_stream(input, bytes, plan),
         // A whole file can be read better than a stream: what is damaged can be skipped,
         // and all threads are known from the start.
         Input::File(path) if is_file => merge_file(path, plan),
@@ -34,9 +37,14 @@ pub(crate) fn merge(plan: &MergePlan) -> Result<u8, Failure> {
     }
 }
 
-fn merge_text_stream(input: impl Read, plan: &MergePlan) -> Result<u8, Failure> {
+fn merge_text_stream(
+    input: impl Read,
+    bytes: Option<u64>,
+    plan: &MergePlan,
+) -> Result<u8, Failure> {
     let output = BufWriter::with_capacity(OUTPUT_BYTES, plan.destination.open()?);
-    let summary = merge_text(input, output, plan.keep_time)?;
+    let progress = Progress::new("bytes", bytes, plan.progress, prints_lines(plan));
+    let summary = merge_text(Counted(input, progress), output, plan.keep_time)?;
     Ok(report_text(&summary))
 }
 
@@ -47,7 +55,9 @@ fn merge_file(path: &Path, plan: &MergePlan) -> Result<u8, Failure> {
     let output = plan.destination.open()?;
     let mut exporter = TsvExporter::new(output, Names::of_trace(&trace), options);
     let mut description = Description::of_trace(&trace);
-    let mut sinks = Both(&mut exporter, &mut description);
+    let mut progress = Progress::of_trace(&trace, plan.progress, prints_lines(plan));
+    let mut learning = Both(&mut description, &mut progress);
+    let mut sinks = Both(&mut exporter, &mut learning);
     let problems = trace.merged().deliver(&mut sinks);
     exporter.finish()?;
     described::complete(described_in, &description)?;
@@ -61,12 +71,18 @@ fn merge_stream(input: impl Read, plan: &MergePlan) -> Result<u8, Failure> {
     // Names come with the stream.
     let mut exporter = TsvExporter::new(plan.destination.open()?, Names::new(), options);
     let mut description = Description::new(reader.header());
-    let mut sinks = Both(&mut exporter, &mut description);
+    let mut progress = Progress::new("accesses", None, plan.progress, prints_lines(plan));
+    let mut learning = Both(&mut description, &mut progress);
+    let mut sinks = Both(&mut exporter, &mut learning);
     let (_, problems) = reader.deliver(&mut sinks);
     exporter.finish()?;
     description.set_complete(problems.is_empty());
     described::complete(described_in, &description)?;
     Ok(opened::report_problems(&problems, &[]))
+}
+
+fn prints_lines(plan: &MergePlan) -> bool {
+    plan.destination == Destination::StandardOutput
 }
 
 fn options(header: &TraceHeader, plan: &MergePlan) -> TsvOptions {

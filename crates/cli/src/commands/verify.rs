@@ -3,12 +3,14 @@
 use unspool_analyses::ValueCheck;
 use unspool_analyses::values::{Mismatch, ValueReport, Verdict};
 use unspool_events::TraceHeader;
+use unspool_report::Both;
 
 use super::opened;
 use super::standard_output::print_result;
 use crate::arguments::VerifyArguments;
 use crate::exit_status;
 use crate::failure::Failure;
+use crate::progress::Progress;
 
 /// The version of the JSON form.
 const SCHEMA_VERSION: u32 = 2;
@@ -17,7 +19,9 @@ const SCHEMA_VERSION: u32 = 2;
 pub(crate) fn verify(typed: &VerifyArguments) -> Result<u8, Failure> {
     let trace = opened::open(&typed.input)?;
     let mut check = ValueCheck::new(trace.modules(), &trace.threads());
-    let problems = trace.merged().deliver(&mut check);
+    let mut progress = Progress::of_trace(&trace, typed.progress, false);
+    let problems = trace.merged().deliver(&mut Both(&mut check, &mut progress));
+    drop(progress);
     let report = check.finish(&problems);
     let damage = opened::report_problems(trace.problems(), &problems);
     if report.accesses_with_value == 0 && !has_values(trace.header()) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use unspool_report::PendingFile;
 
-use crate::arguments::{ExportArguments, FormatChoice, MergeArguments};
+use crate::arguments::{ExportArguments, FormatChoice, MergeArguments, ProgressChoice};
 use crate::failure::Failure;
 
 /// Where a text or binary result goes.
@@ -139,6 +139,8 @@ pub(crate) struct ExportPlan {
     pub(crate) description: Option<PathBuf>,
     /// Whether the threads are merged in order of time.
     pub(crate) ordered: bool,
+    /// Whether to say how far it has come.
+    pub(crate) progress: ProgressChoice,
 }
 
 impl TryFrom<ExportArguments> for ExportPlan {
@@ -185,6 +187,7 @@ impl TryFrom<ExportArguments> for ExportPlan {
             destination,
             description: description.filter(|_| is_plain_text),
             ordered: typed.ordered,
+            progress: typed.progress,
         })
     }
 }
@@ -200,6 +203,8 @@ pub(crate) struct MergePlan {
     pub(crate) description: Option<PathBuf>,
     /// Whether each line keeps its time.
     pub(crate) keep_time: bool,
+    /// Whether to say how far it has come.
+    pub(crate) progress: ProgressChoice,
 }
 
 impl From<MergeArguments> for MergePlan {
@@ -213,6 +218,7 @@ impl From<MergeArguments> for MergePlan {
             description: destination.description(typed.description),
             destination,
             keep_time: typed.keep_time,
+            progress: typed.progress,
         }
     }
 }
