@@ -11,7 +11,7 @@
 
 #include "expect.h"
 
-enum { CHILDREN = 100 };
+enum { CHILDREN = 2000 };
 
 static atomic_int child;
 
