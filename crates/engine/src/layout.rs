@@ -232,8 +232,27 @@ pub(crate) unsafe fn map_cache(
     Ok(())
 }
 
+/// Maps memory anywhere, zeroed and private, backed on first use.
+pub(crate) fn map_memory(size: u64, protection: i32) -> io::Result<u64> {
+    // SAFETY: a new mapping, where nothing is.
+    let mapped = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size as usize,
+            protection,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    match mapped {
+        libc::MAP_FAILED => Err(io::Error::last_os_error()),
+        mapped => Ok(mapped as u64),
+    }
+}
+
 /// Maps part of a file anywhere, privately and writable. It starts at a whole page.
-pub(crate) fn map_anywhere((file, offset): (BorrowedFd, u64), size: u64) -> io::Result<u64> {
+pub(crate) fn map_file((file, offset): (BorrowedFd, u64), size: u64) -> io::Result<u64> {
     // SAFETY: a new mapping, where nothing is.
     let mapped = unsafe {
         libc::mmap(

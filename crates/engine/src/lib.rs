@@ -31,6 +31,7 @@ pub mod lending;
 mod limits;
 pub mod loader;
 pub mod lock;
+mod maps;
 pub mod native_run;
 pub mod operands;
 pub mod own_failures;

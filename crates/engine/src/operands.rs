@@ -276,6 +276,15 @@ fn does(access: OpAccess, kind: AccessKind) -> bool {
     }
 }
 
+/// The segment whose base is added to an address.
+fn segment(register: Register) -> Option<Segment> {
+    match register {
+        Register::FS => Some(Segment::Fs),
+        Register::GS => Some(Segment::Gs),
+        _ => None,
+    }
+}
+
 /// What iced says of a memory operand.
 fn plain_operand(memory: &UsedMemory, kind: AccessKind) -> MemoryOperand {
     MemoryOperand {
@@ -285,11 +294,7 @@ fn plain_operand(memory: &UsedMemory, kind: AccessKind) -> MemoryOperand {
         index: memory.index(),
         scale: memory.scale() as u8,
         displacement: memory.displacement() as i64,
-        segment: match memory.segment() {
-            Register::FS => Some(Segment::Fs),
-            Register::GS => Some(Segment::Gs),
-            _ => None,
-        },
+        segment: segment(memory.segment()),
         address_size_32: memory.address_size() == CodeSize::Code32,
         shape: Shape::Plain,
     }
@@ -401,11 +406,7 @@ fn cache_line_operand(instruction: &Instruction) -> MemoryOperand {
         index: Register::None,
         scale: 1,
         displacement: 0,
-        segment: match instruction.segment_prefix() {
-            Register::FS => Some(Segment::Fs),
-            Register::GS => Some(Segment::Gs),
-            _ => None,
-        },
+        segment: segment(instruction.segment_prefix()),
         address_size_32: base == Register::EAX,
         shape: Shape::AlignedDown,
     }

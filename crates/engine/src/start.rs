@@ -31,7 +31,7 @@ use crate::thread::Thread;
 use crate::translate::Vdso;
 use crate::warmth::Arrival;
 use crate::{
-    debug, detach, dispatch, emit::gpr, finish, native_run, own_failures, slots, trace,
+    debug, detach, dispatch, emit::gpr, finish, maps, native_run, own_failures, slots, trace,
     x87_pointers,
 };
 
@@ -411,11 +411,10 @@ fn copy_vdso() -> Vdso {
 }
 
 fn find_vdso() -> Option<(u64, u64)> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
-    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
-    let start = u64::from_str_radix(start, 16).ok()?;
-    let end = u64::from_str_radix(end, 16).ok()?;
+    let text = maps::read();
+    let Range { start, end } = maps::lines(&text)
+        .find(|line| line.name == b"[vdso]")?
+        .range;
     Some((start, end - start))
 }
 

@@ -68,6 +68,9 @@ pub(crate) struct Call {
     pub(crate) arguments: [u64; 6],
 }
 
+/// The registers of its arguments.
+pub(crate) const ARGUMENTS: [u8; 6] = [gpr::RDI, gpr::RSI, gpr::RDX, 10, 8, 9];
+
 /// Whether what a system call returns is no error.
 pub(crate) fn succeeded(result: i64) -> bool {
     !(-4095..0).contains(&result)
@@ -77,8 +80,7 @@ pub(crate) fn succeeded(result: i64) -> bool {
 fn asked(thread: &Thread) -> (u64, [u64; 6]) {
     // The kernel takes no more of the number.
     let number = i64::from(thread.register(gpr::RAX) as i32) as u64;
-    let arguments = [gpr::RDI, gpr::RSI, gpr::RDX, 10, 8, 9];
-    (number, arguments.map(|number| thread.register(number)))
+    (number, ARGUMENTS.map(|number| thread.register(number)))
 }
 
 /// Executes the system call at the end of which the thread stands.
@@ -102,41 +104,36 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
     trace::system_call_entry(thread, &call);
     debug::call_begins(thread, &call);
     let mut attempt = Attempt::begin(thread, asked, &call);
-    let mut outcome = dispatch(process, thread, &call, &mut attempt);
-    let result = match outcome {
+    let result = match dispatch(process, thread, &call, &mut attempt) {
         Outcome::Return(result) => Some(result),
         Outcome::RegistersSet => None,
     };
     let restart = result.is_some_and(|it| it == RESTART || interrupted_by_engine(thread, it));
-    if let (Outcome::Return(result), false) = (&mut outcome, restart) {
-        *result = attempt.end(*result);
-    }
-    let result = match outcome {
-        Outcome::Return(result) => Some(result),
-        Outcome::RegistersSet => None,
+    let result = match restart {
+        true => result,
+        false => result.map(|result| attempt.end(result)),
     };
     if debug::call_ends(thread, result, restart) {
         trace::system_call_left(thread);
         return;
     }
-    if matches!(outcome, Outcome::RegistersSet) {
+    let Some(result) = result else {
         trace::system_call_left(thread);
+        return;
+    };
+    if restart {
+        // A signal came first: after its handler the call is made again.
+        remember(thread, asked, &call);
+        attempt.keep(thread, &call, result);
+        thread.set_pc(thread.pc() - SYSCALL_LENGTH);
+        trace::system_call_exit(thread, &call, -i64::from(libc::EINTR));
+        return;
     }
-    if let Outcome::Return(result) = outcome {
-        if restart {
-            // A signal came first: after its handler the call is made again.
-            remember(thread, asked, &call);
-            attempt.keep(thread, &call, result);
-            thread.set_pc(thread.pc() - SYSCALL_LENGTH);
-            trace::system_call_exit(thread, &call, -i64::from(libc::EINTR));
-            return;
-        }
-        instrument::images::follow(process, &call, result);
-        let result = instrument::system_call_leaves(thread, &call, result);
-        thread.set_register(gpr::RAX, result as u64);
-        instrument::behind_system_call(thread, &call, result);
-        trace::system_call_exit(thread, &call, result);
-    }
+    instrument::images::follow(process, &call, result);
+    let result = instrument::system_call_leaves(thread, &call, result);
+    thread.set_register(gpr::RAX, result as u64);
+    instrument::behind_system_call(thread, &call, result);
+    trace::system_call_exit(thread, &call, result);
 }
 
 /// Tells a tool of the call, unless it has seen it begin already.

@@ -22,8 +22,10 @@ mod summary;
 mod thread_trace;
 mod values;
 
+use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -35,6 +37,7 @@ use crate::descriptors::Headroom;
 use crate::layout;
 use crate::loader::LoadedProgram;
 use crate::lock::Mutex;
+use crate::maps;
 use crate::native_run::Meter;
 use crate::operands::ExtendedStateSizes;
 use crate::plan::{Plan, TracePlan};
@@ -425,23 +428,16 @@ impl Limits for Tracer {
 
 /// The executable file mappings of this process that belong to the program.
 fn mapped_code() -> Vec<(PathBuf, u64, u64, u64)> {
-    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else {
-        return Vec::new();
-    };
     let own = std::fs::read_link("/proc/self/exe").ok();
-    maps.lines()
-        .filter_map(|line| {
-            let mut fields = line.split_whitespace();
-            let (start, end) = fields.next()?.split_once('-')?;
-            let executable = fields.next()?.contains('x');
-            let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-            let path = PathBuf::from(fields.nth(2)?);
-            let start = u64::from_str_radix(start, 16).ok()?;
-            let end = u64::from_str_radix(end, 16).ok()?;
-            let wanted = executable && path.is_absolute() && Some(&path) != own.as_ref();
-            wanted.then_some((path, start, offset, end - start))
-        })
-        .collect()
+    let text = maps::read();
+    let executable = maps::lines(&text).filter(|line| line.permissions.contains('x'));
+    let of_files = executable.filter_map(|line| {
+        let path = Path::new(OsStr::from_bytes(line.name));
+        let wanted = path.is_absolute() && Some(path) != own.as_deref();
+        let Range { start, end } = line.range;
+        wanted.then(|| (path.to_owned(), start, line.offset, end - start))
+    });
+    of_files.collect()
 }
 
 pub(crate) fn now_unix_ns() -> u64 {

@@ -122,6 +122,12 @@ pub(crate) fn count_accesses(operand: &Operand, words: &[u64]) -> Result<usize, 
 }
 
 impl Operand {
+    /// The address in a record with these words. `None` if words are missing.
+    #[must_use]
+    pub fn address_in(&self, words: &[u64]) -> Option<u64> {
+        address(self, words).ok()
+    }
+
     /// The accesses that it makes in a record with these words, in order: the address and the
     /// bytes of each. `None` if words are missing.
     #[must_use]

@@ -10,6 +10,7 @@ use unspool_events::{
 
 use crate::JSON_SCHEMA_VERSION;
 use crate::buffered_output::push_bytes;
+use crate::placed_module::PlacedModule;
 
 /// The numbers of the system calls that end a process.
 const EXIT_GROUP: u32 = 231;
@@ -25,16 +26,6 @@ pub struct Description {
     functions: BTreeMap<FunctionId, Function>,
     is_complete: Option<bool>,
     end: Option<End>,
-}
-
-/// A module, and when it was mapped.
-#[derive(Debug, Clone)]
-pub(crate) struct PlacedModule {
-    pub(crate) module: Module,
-    /// Not known where the event is missing: it is there from the start.
-    pub(crate) loaded: Option<u64>,
-    /// Not known where it was there to the end.
-    pub(crate) unloaded: Option<u64>,
 }
 
 /// How the program ended, as far as the trace tells.
@@ -114,21 +105,13 @@ impl Description {
             None => Value::Null,
         }
     }
-
-    fn placed(&mut self, module: ModuleId) -> Option<&mut PlacedModule> {
-        self.modules.get_mut(&module)
-    }
 }
 
 impl Sink for Description {
     fn module(&mut self, module: &Module) {
-        let placed = PlacedModule {
-            module: module.clone(),
-            loaded: None,
-            unloaded: None,
-        };
         // What was learned of its times stays where a reader tells of it a second time.
-        self.modules.entry(module.id).or_insert(placed);
+        let entry = self.modules.entry(module.id);
+        entry.or_insert_with(|| PlacedModule::new(module));
     }
 
     fn function(&mut self, function: &Function) {
@@ -137,14 +120,9 @@ impl Sink for Description {
 
     fn event(&mut self, _: ThreadId, time: u64, event: &Event) {
         match *event {
-            Event::ModuleLoad { module } => {
-                if let Some(placed) = self.placed(module) {
-                    placed.loaded.get_or_insert(time);
-                }
-            }
-            Event::ModuleUnload { module } => {
-                if let Some(placed) = self.placed(module) {
-                    placed.unloaded = Some(time);
+            Event::ModuleLoad { module } | Event::ModuleUnload { module } => {
+                if let Some(placed) = self.modules.get_mut(&module) {
+                    placed.event(time, event);
                 }
             }
             Event::SystemCallEntry {
@@ -177,10 +155,12 @@ pub(crate) fn header_object(header: &TraceHeader) -> Map<String, Value> {
         ("start_unix_ns", header.start_unix_ns.into()),
         ("tool_version", header.tool_version.as_str().into()),
     ];
-    fields
-        .map(|(name, value)| (name.to_owned(), value))
-        .into_iter()
-        .collect()
+    object(fields)
+}
+
+fn object<const COUNT: usize>(fields: [(&str, Value); COUNT]) -> Map<String, Value> {
+    let fields = fields.map(|(name, value)| (name.to_owned(), value));
+    fields.into_iter().collect()
 }
 
 /// A module as an object.
@@ -192,22 +172,19 @@ pub(crate) fn module_object(module: &Module) -> Map<String, Value> {
         ("size", module.size.into()),
         ("build_id", hexadecimal(&module.build_id).into()),
     ];
-    fields
-        .map(|(name, value)| (name.to_owned(), value))
-        .into_iter()
-        .collect()
+    object(fields)
 }
 
 /// Functions as objects.
 pub(crate) fn functions<'a>(functions: impl Iterator<Item = &'a Function>) -> Value {
-    let object = |function: &Function| {
+    let described = |function: &Function| {
         json!({
             "function": function.id.0,
             "name": function.name,
             "address": format!("{:#x}", function.address),
         })
     };
-    functions.map(object).collect()
+    functions.map(described).collect()
 }
 
 pub(crate) fn lossy(bytes: &[u8]) -> String {

@@ -38,6 +38,7 @@ mod merge_text;
 mod names;
 mod parquet_tables;
 mod pending_file;
+mod placed_module;
 mod row_text;
 mod tsv;
 

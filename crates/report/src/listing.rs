@@ -201,6 +201,7 @@ fn push_access(text: &mut Vec<u8>, access: &Access) {
     for (flag, word) in [
         (AccessFlags::ATOMIC, " atomic"),
         (AccessFlags::FAILED_CAS, " failed"),
+        (AccessFlags::NON_TEMPORAL, " non-temporal"),
     ] {
         if access.flags.contains(flag) {
             text.extend_from_slice(word.as_bytes());

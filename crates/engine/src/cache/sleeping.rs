@@ -171,7 +171,7 @@ impl Cache {
         self.sleeping.mapped = code
             .file
             .filter(|_| size > 0)
-            .and_then(|file| layout::map_anywhere((file, offset), size).ok());
+            .and_then(|file| layout::map_file((file, offset), size).ok());
         Ok(())
     }
 
@@ -285,7 +285,7 @@ fn place_tables(code: &KeptCode) -> &'static mut [u8] {
     let (offset, content) = code.tables;
     let size = content.len();
     let file = code.file.filter(|_| code.trusted && size > 0);
-    let mapped = file.map(|file| layout::map_anywhere((file, offset), size as u64));
+    let mapped = file.map(|file| layout::map_file((file, offset), size as u64));
     let Some(Ok(mapped)) = mapped else {
         let copy = vec![0_u64; size.div_ceil(8)]
             .leak()

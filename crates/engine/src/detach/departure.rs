@@ -7,7 +7,7 @@ use super::unfinished_call::UnfinishedCall;
 use crate::emit::gpr;
 use crate::seccomp::native::{MOST_PASSING, NativeFilters, Passing};
 use crate::signals::frame::{FRAME_SIZE, Frame, FullState, vectors};
-use crate::signals::{STOP, bit};
+use crate::signals::{STOP, bit, deliver};
 use crate::thread::{Place, Thread};
 use crate::{finish, slots};
 
@@ -218,27 +218,8 @@ fn no_memory<T>(error: std::io::Error) -> T {
 
 /// Takes what the engine has sent to itself from the thread: the program would die of it.
 fn drop_own_signals() {
-    let now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let set = bit(STOP);
     let mut programs = Vec::new();
-    loop {
-        let mut info = [0_u64; 16];
-        // SAFETY: the kernel reads a set of 8 bytes and writes a siginfo of 128.
-        let taken = unsafe {
-            libc::syscall(
-                libc::SYS_rt_sigtimedwait,
-                &raw const set,
-                info.as_mut_ptr(),
-                &raw const now,
-                8_usize,
-            )
-        };
-        if taken != i64::from(STOP) {
-            break;
-        }
+    while let Some((_, info)) = deliver::take_pending(bit(STOP)) {
         let own = finish::is_stop_request(&info)
             || finish::is_place_request(&info)
             || super::is_request(STOP, &info);

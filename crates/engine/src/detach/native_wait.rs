@@ -10,10 +10,7 @@ use super::native_calls::{JUMP_TO_NEXT_WORD, SYSCALL, load, put_into_page};
 use crate::emit::gpr;
 use crate::seccomp::native::Passing;
 use crate::slots::Slots;
-use crate::syscalls::{RelativeWait, SYSCALL_LENGTH, TimeLeft};
-
-/// The registers of a system call's arguments.
-const ARGUMENTS: [u8; 6] = [gpr::RDI, gpr::RSI, gpr::RDX, 10, 8, 9];
+use crate::syscalls::{ARGUMENTS, RelativeWait, SYSCALL_LENGTH, TimeLeft};
 
 /// What the instructions read: the register's value, and what it may point to. It stays.
 #[repr(C)]
@@ -63,7 +60,7 @@ impl NativeWait {
     /// The thread is about to leave: says what is left now. The C library cannot be asked for the
     /// time any more.
     pub(super) fn measure(self) {
-        let left = self.wait.left_by_kernel_ns();
+        let left = self.wait.left_ns();
         self.data.argument = self.wait.put(left, &mut self.data.left);
     }
 }

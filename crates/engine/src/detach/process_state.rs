@@ -10,7 +10,7 @@ use crate::process::{Process, ThreadHandle};
 use crate::signals::actions;
 use crate::thread::Thread;
 use crate::translate::Vdso;
-use crate::{code_pages, finish, layout};
+use crate::{code_pages, finish, layout, maps};
 
 const PR_SET_MM: libc::c_int = 35;
 const PR_SET_MM_MAP: libc::c_ulong = 14;
@@ -189,15 +189,8 @@ fn move_vdso(vdso: Vdso, direction: Direction) -> bool {
 
 /// The vDSO and its data pages, which lie together.
 fn kernel_mappings() -> Option<Vec<Range<u64>>> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let lines = maps
-        .lines()
-        .filter(|line| line.contains(" [vvar") || line.ends_with(" [vdso]"));
-    lines
-        .map(|line| {
-            let (start, end) = line.split_whitespace().next()?.split_once('-')?;
-            let number = |text| u64::from_str_radix(text, 16).ok();
-            Some(number(start)?..number(end)?)
-        })
-        .collect()
+    let text = maps::read();
+    let is_kernels = |line: &maps::Line| line.name.starts_with(b"[vvar") || line.name == b"[vdso]";
+    let all = maps::lines(&text).filter(is_kernels);
+    (!text.is_empty()).then(|| all.map(|line| line.range).collect())
 }

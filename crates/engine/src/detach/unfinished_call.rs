@@ -61,34 +61,14 @@ impl UnfinishedCall {
             kind != 0 && !matches!(self.actions.get(number).handler, DEFAULT | IGNORE)
         });
         let set = handled.fold(0, |set, number| set | bit(number));
-        let first = take(set)?;
+        let first = deliver::take_pending(set)?;
         // Those of one kind stay in their order.
         let kind = bit(first.0);
         let mut all = vec![first];
-        all.extend(std::iter::from_fn(|| take(kind)));
+        all.extend(std::iter::from_fn(|| deliver::take_pending(kind)));
         for (number, info) in &all {
             deliver::send_to_itself(*number, info);
         }
         Some(first.0)
     }
-}
-
-/// Takes a pending signal of a set from the kernel.
-fn take(set: u64) -> Option<(i32, [u64; 16])> {
-    let now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let mut info = [0_u64; 16];
-    // SAFETY: the kernel reads a set of 8 bytes and a time, and writes a siginfo of 128.
-    let taken = unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigtimedwait,
-            &raw const set,
-            info.as_mut_ptr(),
-            &raw const now,
-            8_usize,
-        )
-    };
-    (taken > 0).then_some((taken as i32, info))
 }

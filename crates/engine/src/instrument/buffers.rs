@@ -139,23 +139,9 @@ fn part_size(kind: &BufferKind) -> usize {
 /// Gives the calling thread its parts.
 pub(super) fn prepare() -> io::Result<()> {
     for (number, kind) in kinds().iter().enumerate() {
-        let size = part_size(kind);
-        // SAFETY: a new private mapping, which nothing else knows.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size + PAGE as usize,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = base as u64;
-        let end = base + size as u64;
+        let size = part_size(kind) as u64;
+        let base = layout::map_memory(size + PAGE, libc::PROT_READ | libc::PROT_WRITE)?;
+        let end = base + size;
         // SAFETY: the page is the mapping's last; the slots are this thread's.
         unsafe {
             layout::protect(end, PAGE, libc::PROT_NONE)?;

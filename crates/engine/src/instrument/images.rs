@@ -8,7 +8,6 @@
 //! Files are read when something is asked of them, and not before.
 
 use std::ffi::OsStr;
-use std::io::Read;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -25,6 +24,7 @@ use crate::file_identity::FileIdentity;
 use crate::guarded;
 use crate::loader::LoadedProgram;
 use crate::lock::{Mutex, OnceLock};
+use crate::maps;
 use crate::process::Process;
 use crate::regions::{Object, Region, Regions, Version};
 use crate::syscalls::{Call, succeeded, whole_pages};
@@ -434,24 +434,13 @@ fn meet(one: &Range<u64>, other: &Range<u64>) -> bool {
 
 /// The file that is mapped at an address, as long as it has a name.
 fn path_at(address: u64) -> Option<PathBuf> {
-    // Without asking for the file's size: a program may have forbidden itself the newer calls.
-    let mut maps = Vec::new();
-    let file = std::fs::File::open("/proc/self/maps").ok()?;
-    file.take(u64::MAX).read_to_end(&mut maps).ok()?;
-    let mut lines = maps.split(|&byte| byte == b'\n');
-    let line = lines.find(|line| bounds(line).is_some_and(|range| range.contains(&address)))?;
-    let start = line.iter().position(|&byte| byte == b'/')?;
-    let path = &line[start..];
-    let named = !path.ends_with(b" (deleted)") && !path.starts_with(b"/memfd:");
+    let text = maps::read();
+    let path = maps::lines(&text)
+        .find(|line| line.range.contains(&address))?
+        .name;
+    let named =
+        path.starts_with(b"/") && !path.ends_with(b" (deleted)") && !path.starts_with(b"/memfd:");
     named.then(|| PathBuf::from(OsStr::from_bytes(path)))
-}
-
-/// The addresses that a line of the list of mappings is about.
-fn bounds(line: &[u8]) -> Option<Range<u64>> {
-    let line = str::from_utf8(line.split(|&byte| byte == b' ').next()?).ok()?;
-    let (start, end) = line.split_once('-')?;
-    let number = |digits| u64::from_str_radix(digits, 16).ok();
-    Some(number(start)?..number(end)?)
 }
 
 /// The image that holds the code at an address.

@@ -1,10 +1,9 @@
 //! Instructions that flush, prefetch or order, and those whose data bypasses the caches.
 
-use iced_x86::{Instruction, Mnemonic, Register};
-use unspool_events::{AccessKind, Fence, LineOperation};
+use iced_x86::{Instruction, Mnemonic};
+use unspool_events::{Fence, LineOperation};
 
-use super::{MemoryOperand, Shape, vector};
-use crate::decode::Segment;
+use super::{MemoryOperand, simple, vector};
 
 /// What an instruction asks of the caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +22,11 @@ pub fn cache_control(instruction: &Instruction) -> Option<CacheControl> {
     }
     let operation = line_operation(instruction.mnemonic())?;
     vector::memory_operand_index(instruction)?;
-    Some(CacheControl::Line(operation, line_operand(instruction)))
+    let operand = MemoryOperand {
+        size: 1,
+        ..simple::modrm_operand(instruction)
+    };
+    Some(CacheControl::Line(operation, operand))
 }
 
 fn fence(mnemonic: Mnemonic) -> Option<Fence> {
@@ -54,30 +57,6 @@ fn line_operation(mnemonic: Mnemonic) -> Option<LineOperation> {
     })
 }
 
-/// The operand that ModRM names, as a read of one byte.
-fn line_operand(instruction: &Instruction) -> MemoryOperand {
-    let base = instruction.memory_base();
-    let is_relative = matches!(base, Register::RIP | Register::EIP);
-    let narrow = |register: Register| register.is_gpr32() || register == Register::EIP;
-    MemoryOperand {
-        kind: AccessKind::Read,
-        size: 1,
-        base: if is_relative { Register::None } else { base },
-        index: instruction.memory_index(),
-        scale: instruction.memory_index_scale() as u8,
-        displacement: instruction.memory_displacement64() as i64,
-        segment: match instruction.segment_prefix() {
-            Register::FS => Some(Segment::Fs),
-            Register::GS => Some(Segment::Gs),
-            _ => None,
-        },
-        address_size_32: narrow(base)
-            || narrow(instruction.memory_index())
-            || instruction.memory_displ_size() == 4 && base == Register::None,
-        shape: Shape::Plain,
-    }
-}
-
 /// Whether the data that `instruction` moves is to bypass the caches.
 #[must_use]
 pub fn is_non_temporal(instruction: &Instruction) -> bool {
@@ -103,7 +82,7 @@ pub fn is_non_temporal(instruction: &Instruction) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use iced_x86::{Decoder, DecoderOptions};
+    use iced_x86::{Decoder, DecoderOptions, Register};
 
     use super::*;
 

@@ -5,8 +5,7 @@
 use iced_x86::{Code, Instruction, Mnemonic, OpAccess, OpKind, Register};
 use unspool_events::AccessKind;
 
-use super::{MemoryOperand, Shape};
-use crate::decode::Segment;
+use super::{MemoryOperand, Shape, segment};
 
 /// How a simple instruction uses its first two operands, and whether it also moves rsp.
 #[derive(Debug, Clone, Copy)]
@@ -70,28 +69,27 @@ fn conditional_jump(instruction: &Instruction) -> Option<SimpleUse> {
 /// the address is of another form.
 pub(super) fn named_operand(instruction: &Instruction) -> Option<MemoryOperand> {
     let base = instruction.memory_base();
-    if !(base.is_gpr64() || base == Register::RIP) {
-        return None;
-    }
-    Some(MemoryOperand {
+    (base.is_gpr64() || base == Register::RIP).then(|| modrm_operand(instruction))
+}
+
+/// The operand that ModRM names, as a read.
+pub(super) fn modrm_operand(instruction: &Instruction) -> MemoryOperand {
+    let (base, index) = (instruction.memory_base(), instruction.memory_index());
+    let is_relative = matches!(base, Register::RIP | Register::EIP);
+    let narrow = |register: Register| register.is_gpr32() || register == Register::EIP;
+    MemoryOperand {
         kind: AccessKind::Read,
         size: instruction.memory_size().size() as u32,
-        base: if base == Register::RIP {
-            Register::None
-        } else {
-            base
-        },
-        index: instruction.memory_index(),
+        base: if is_relative { Register::None } else { base },
+        index,
         scale: instruction.memory_index_scale() as u8,
         displacement: instruction.memory_displacement64() as i64,
-        segment: match instruction.segment_prefix() {
-            Register::FS => Some(Segment::Fs),
-            Register::GS => Some(Segment::Gs),
-            _ => None,
-        },
-        address_size_32: false,
+        segment: segment(instruction.segment_prefix()),
+        address_size_32: narrow(base)
+            || narrow(index)
+            || base == Register::None && instruction.memory_displ_size() == 4,
         shape: Shape::Plain,
-    })
+    }
 }
 
 /// The eight bytes that a push writes or a pop reads.

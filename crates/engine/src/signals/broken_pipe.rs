@@ -70,22 +70,9 @@ fn waits_for_this_thread() -> bool {
 /// Takes the signal; what waits for the thread comes before what waits for the process. One that
 /// another thread has sent to this one stays: the write's own was dropped for it.
 fn take() {
-    let now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let (kind, mut info) = (KIND, [0_u64; 16]);
-    // SAFETY: the kernel reads a set of 8 bytes and a time, and writes a siginfo of 128.
-    let taken = unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigtimedwait,
-            &raw const kind,
-            info.as_mut_ptr(),
-            &raw const now,
-            8_usize,
-        )
-    };
-    if taken == i64::from(libc::SIGPIPE) && code(&info) != libc::SI_USER {
-        deliver::send_to_itself(libc::SIGPIPE, &info);
+    if let Some((number, info)) = deliver::take_pending(KIND)
+        && code(&info) != libc::SI_USER
+    {
+        deliver::send_to_itself(number, &info);
     }
 }

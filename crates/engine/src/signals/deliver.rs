@@ -211,6 +211,27 @@ pub(crate) fn give_back(thread: &mut Thread, set: u64) {
     }
 }
 
+/// Takes a pending signal of a set from the kernel, with what came with it: one for the thread
+/// before one for the process. `None`: there is none.
+pub(crate) fn take_pending(set: u64) -> Option<(i32, [u64; 16])> {
+    let now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let mut info = [0_u64; 16];
+    // SAFETY: the kernel reads a set of 8 bytes and a time, and writes a siginfo of 128.
+    let taken = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigtimedwait,
+            &raw const set,
+            info.as_mut_ptr(),
+            &raw const now,
+            8_usize,
+        )
+    };
+    (taken > 0).then_some((taken as i32, info))
+}
+
 /// Sends a signal to the thread that runs here, with what came with it.
 pub(crate) fn send_to_itself(number: i32, info: &[u64; 16]) {
     // SAFETY: a thread may send any signal to itself.

@@ -122,13 +122,8 @@ impl RelativeWait {
         }
     }
 
-    /// What is left of the wait.
-    fn left_ns(&self) -> u64 {
-        self.end_ns.saturating_sub(now_ns(self.clock).unwrap_or(0))
-    }
-
-    /// The same, where the C library cannot be asked for the time any more.
-    pub(crate) fn left_by_kernel_ns(&self) -> u64 {
+    /// What is left of the wait. Asks the kernel, as the C library may not be there any more.
+    pub(crate) fn left_ns(&self) -> u64 {
         let mut now = [0_u64; 2];
         // SAFETY: the kernel writes a time.
         unsafe { libc::syscall(libc::SYS_clock_gettime, self.clock, now.as_mut_ptr()) };
@@ -148,7 +143,7 @@ impl RelativeWait {
         if self.rest == 0 {
             return -i64::from(libc::EINTR);
         }
-        let left = self.left_by_kernel_ns();
+        let left = self.left_ns();
         if left == 0 {
             return 0;
         }

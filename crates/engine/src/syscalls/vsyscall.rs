@@ -9,6 +9,7 @@ use super::SYSCALL_LENGTH;
 use crate::emit::gpr;
 use crate::guarded;
 use crate::lock::OnceLock;
+use crate::maps;
 use crate::process::Process;
 use crate::signals::deliver;
 use crate::thread::Thread;
@@ -28,10 +29,7 @@ fn number(pc: u64) -> Option<i64> {
 /// Whether the kernel has the page: it can be started without.
 fn is_there() -> bool {
     static THERE: OnceLock<bool> = OnceLock::new();
-    *THERE.get_or_init(|| {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-        maps.lines().any(|line| line.ends_with("[vsyscall]"))
-    })
+    *THERE.get_or_init(|| maps::lines(&maps::read()).any(|line| line.name == b"[vsyscall]"))
 }
 
 /// If the thread, out of the cache, is at one of the entries: makes the call, and returns to where

@@ -18,11 +18,12 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::Tracer;
 use super::sleep::{Nap, wait, wake};
+use crate::layout;
 use crate::lock::Mutex;
 use crate::process::Process;
 use crate::syscalls::{KernelCall, raw_system_call, start_child};
@@ -33,7 +34,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
 /// How long others are waited for before it is looked whether they are still there.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-const STACK_BYTES: usize = 256 << 10;
+const STACK_BYTES: u64 = 256 << 10;
 
 /// What the keeper is called in `/proc/PID/comm`.
 pub(crate) const NAME: &std::ffi::CStr = c"unspool-keeper";
@@ -52,8 +53,9 @@ struct Post {
     process: i32,
     /// The trace's descriptor.
     file: RawFd,
-    /// The keeper's id once it works; an errno with a minus if there is none.
-    id: AtomicI32,
+    /// The keeper's id once it works; an errno with a minus if there is none. It is waited for, so
+    /// it is of the type of such words.
+    id: AtomicU32,
     /// 1 until the keeper has left the memory.
     here: AtomicU32,
     /// 1 once it is to go.
@@ -61,7 +63,7 @@ struct Post {
     /// Whether it is using what belongs to others.
     busy: AtomicBool,
     /// Its stack.
-    stack: usize,
+    stack: u64,
 }
 
 impl Keeper {
@@ -108,15 +110,15 @@ impl Post {
         let post: &'static Post = Box::leak(Box::new(Post {
             process: std::process::id() as i32,
             file,
-            id: AtomicI32::new(0),
+            id: AtomicU32::new(0),
             here: AtomicU32::new(1),
             dismissed: AtomicU32::new(0),
             busy: AtomicBool::new(false),
-            stack: map_stack()?,
+            stack: layout::map_memory(STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE)?,
         }));
         // The handle is never used: the thread has no end of its own that could be waited for.
         let spawned = std::thread::Builder::new()
-            .stack_size(STACK_BYTES)
+            .stack_size(STACK_BYTES as usize)
             .spawn(|| post.become_keeper());
         let id = match spawned {
             Err(error) => -error.raw_os_error().unwrap_or(libc::EAGAIN),
@@ -133,13 +135,13 @@ impl Post {
     fn become_keeper(&'static self) {
         crate::signals::set_exact_mask(!0);
         let word = self.here.as_ptr() as u64;
-        let call = KernelCall::sharing_memory((self.stack as u64, STACK_BYTES as u64), word);
+        let call = KernelCall::sharing_memory((self.stack, STACK_BYTES), word);
         // SAFETY: the stack is mapped for the keeper. It uses the thread-local memory of this
         // thread, which ends without a touch of it.
         unsafe {
             let id = start_child(&call, keep, std::ptr::from_ref(self).cast_mut().cast());
             if id < 0 {
-                self.id.store(id as i32, Ordering::Release);
+                self.id.store(id as u32, Ordering::Release);
                 let all = i32::MAX as u64;
                 let futex = [self.id.as_ptr() as u64, libc::FUTEX_WAKE as u64, all, 0, 0];
                 raw_system_call(libc::SYS_futex, futex);
@@ -153,14 +155,12 @@ impl Post {
         loop {
             let id = self.id.load(Ordering::Acquire);
             if id != 0 {
-                return id;
+                return id.cast_signed();
             }
             if self.here.load(Ordering::Acquire) == 0 {
                 return -libc::EAGAIN;
             }
-            // SAFETY: the word is the atomic's, which has the size of another.
-            let word = unsafe { AtomicU32::from_ptr(self.id.as_ptr().cast()) };
-            wait(word, 0, PATIENCE);
+            wait(&self.id, 0, PATIENCE);
         }
     }
 
@@ -170,7 +170,7 @@ impl Post {
         while self.here.load(Ordering::Acquire) != 0 {
             wait(&self.here, 1, PATIENCE);
         }
-        let id = self.id.load(Ordering::Acquire);
+        let id = self.id.load(Ordering::Acquire).cast_signed();
         // SAFETY: takes the report of a child that is the engine's own.
         unsafe { libc::waitpid(id, std::ptr::null_mut(), libc::__WALL) };
         self.unmap_stack();
@@ -178,7 +178,7 @@ impl Post {
 
     fn unmap_stack(&self) {
         // SAFETY: the mapping was made for the keeper, which is gone, or has it in another memory.
-        unsafe { libc::munmap(self.stack as *mut c_void, STACK_BYTES) };
+        unsafe { libc::munmap(self.stack as *mut c_void, STACK_BYTES as usize) };
     }
 
     /// Waits until it is time for the next look. False: it is to go.
@@ -188,24 +188,6 @@ impl Post {
             wait(&self.dismissed, 0, BETWEEN_LOOKS);
         }
         !is_dismissed()
-    }
-}
-
-fn map_stack() -> std::io::Result<usize> {
-    // SAFETY: a new private mapping.
-    let stack = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            STACK_BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    match stack {
-        libc::MAP_FAILED => Err(std::io::Error::last_os_error()),
-        stack => Ok(stack as usize),
     }
 }
 
@@ -219,9 +201,8 @@ unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
         libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
         libc::setsid();
     }
-    post.id.store(std::process::id() as i32, Ordering::Release);
-    // SAFETY: the word is the atomic's, which has the size of another.
-    wake(unsafe { AtomicU32::from_ptr(post.id.as_ptr().cast()) });
+    post.id.store(std::process::id(), Ordering::Release);
+    wake(&post.id);
     let mut looks = Looks::default();
     while post.await_next_look() {
         // SAFETY: has no preconditions.

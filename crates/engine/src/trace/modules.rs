@@ -4,7 +4,6 @@
 //! one that is mapped at its time.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -12,6 +11,7 @@ use unspool_events::{Event, ModuleId};
 
 use super::{Tracer, hooks};
 use crate::layout;
+use crate::maps;
 use crate::process::Process;
 use crate::regions::{Object, Regions};
 use crate::syscalls::Call;
@@ -116,38 +116,24 @@ impl Tracer {
 impl Tracer {
     /// The kernel's code, at the address where the program sees it, and the data that it reads.
     pub(super) fn define_kernels_modules(&self) {
-        let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else {
-            return;
-        };
+        let text = maps::read();
         let writer = self.writer.lock().clone();
         let mut modules = self.modules.lock();
-        for line in maps.lines() {
-            let Some((range, name)) = range_and_name(line) else {
-                continue;
-            };
+        for maps::Line { range, name, .. } in maps::lines(&text) {
             let base = match name {
-                "[vdso]" => layout::vdso(),
-                _ if name.starts_with("[vvar") => range.start,
+                b"[vdso]" => layout::vdso(),
+                _ if name.starts_with(b"[vvar") => range.start,
                 _ => continue,
             };
             writer.define_module(&unspool_events::Module {
                 id: modules.add_kernels(base),
-                path: name.as_bytes().to_vec(),
+                path: name.to_vec(),
                 base,
                 size: range.end - range.start,
                 build_id: Vec::new(),
             });
         }
     }
-}
-
-/// Of a line of `/proc/self/maps`.
-fn range_and_name(line: &str) -> Option<(Range<u64>, &str)> {
-    let mut fields = line.split_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let start = u64::from_str_radix(start, 16).ok()?;
-    let end = u64::from_str_radix(end, 16).ok()?;
-    Some((start..end, fields.nth(4)?))
 }
 
 /// Adds an event for each module of which there is none yet.

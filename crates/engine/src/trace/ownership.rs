@@ -148,10 +148,10 @@ impl Ownership {
                 vec![below, start..end]
             })?;
             most_threads = ceilings.threads;
-            threads = map_anywhere(MOST_THREADS * size_of::<Public>() as u64, ACCESSIBLE)?;
+            threads = layout::map_memory(MOST_THREADS * size_of::<Public>() as u64, ACCESSIBLE)?;
         }
         if plan.order == unspool_events::Order::LineAtomic || plan.verify {
-            sites = map_anywhere(MOST_SITES * size_of::<CheckSite>() as u64, ACCESSIBLE)?;
+            sites = layout::map_memory(MOST_SITES * size_of::<CheckSite>() as u64, ACCESSIBLE)?;
         }
         Ok(Ownership {
             layout: LineLayout {
@@ -243,25 +243,6 @@ impl Ownership {
 }
 
 const ACCESSIBLE: i32 = libc::PROT_READ | libc::PROT_WRITE;
-
-fn map_anywhere(size: u64, protection: i32) -> std::io::Result<u64> {
-    // SAFETY: a new private mapping.
-    let mapped = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            size as usize,
-            protection,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if mapped == libc::MAP_FAILED {
-        Err(std::io::Error::last_os_error())
-    } else {
-        Ok(mapped as u64)
-    }
-}
 
 impl Tracer {
     /// How addresses lead to owner words.

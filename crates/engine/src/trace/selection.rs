@@ -28,8 +28,9 @@ pub(super) struct Functions {
 }
 
 impl Tracer {
-    /// What to tell of options that have selected nothing; `accesses` is what the run has recorded.
-    pub(super) fn nothing_selected(&self, threads: u64, accesses: u64) -> Option<String> {
+    /// What to tell of options that have selected nothing, or not all that they name; `accesses` is
+    /// what the run has recorded.
+    pub(super) fn unselected(&self, threads: u64, accesses: u64) -> Vec<String> {
         let count = |wanted: bool, counted: &std::sync::atomic::AtomicU32| {
             wanted.then(|| counted.load(Ordering::Relaxed))
         };
@@ -40,7 +41,8 @@ impl Tracer {
             accesses,
             functions: self.functions.asked(),
         };
-        selection.describe()
+        let unknown = selection.functions.describe_unknown();
+        selection.describe().into_iter().chain(unknown).collect()
     }
 }
 
@@ -86,6 +88,17 @@ impl Selection {
 }
 
 impl Functions {
+    /// Where others were called: a misspelt name would look like one that is never called.
+    fn describe_unknown(&self) -> Option<String> {
+        (self.any_called && !self.unknown.is_empty()).then(|| {
+            format!(
+                "unspool: no program or library that process {} loaded has a function named {}",
+                std::process::id(),
+                self.unknown.join(", ")
+            )
+        })
+    }
+
     fn describe(&self) -> Option<String> {
         if self.any_called || self.unknown.is_empty() && self.uncalled.is_empty() {
             return None;

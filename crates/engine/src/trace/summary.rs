@@ -94,22 +94,6 @@ pub(super) fn conclude(tracer: &Tracer, process: &Process, ending: Ending) {
         tracer.is_short.store(true, Ordering::Relaxed);
     }
     report(tracer, result, run.as_ref());
-    if ends_run {
-        tell_unknown_functions(tracer);
-    }
-}
-
-/// Says which functions were asked for that are nowhere: a misspelt name would look like one that
-/// is never called. Where none was called at all, that has been said with them.
-fn tell_unknown_functions(tracer: &Tracer) {
-    let asked = tracer.functions.asked();
-    if asked.any_called && !asked.unknown.is_empty() {
-        crate::finish::say(&format!(
-            "unspool: no program or library that process {} loaded has a function named {}",
-            std::process::id(),
-            asked.unknown.join(", ")
-        ));
-    }
 }
 
 /// The status with which the process ends whose program ends with `status`. Only the process that
@@ -210,9 +194,8 @@ fn report(tracer: &Tracer, result: Result<Summary, WriteError>, run: Option<&Rec
     {
         crate::finish::say(&describe(tracer, run));
         let accesses = run.totals.summary.accesses;
-        if let Some(text) = tracer.nothing_selected(run.threads, accesses) {
-            crate::finish::say(&text);
-        }
+        let remarks = tracer.unselected(run.threads, accesses);
+        remarks.iter().for_each(|text| crate::finish::say(text));
     }
 }
 

@@ -66,24 +66,8 @@ impl Buffer {
             .max(PAGE_WORDS)
             .next_multiple_of(PAGE_WORDS);
         let size = words * WORD;
-        // SAFETY: a new private mapping.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                (size + PAGE) as usize,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
-        let buffer = Buffer {
-            base: base as u64,
-            size,
-        };
+        let base = layout::map_memory(size + PAGE, libc::PROT_READ | libc::PROT_WRITE)?;
+        let buffer = Buffer { base, size };
         // SAFETY: the page is the mapping's last.
         unsafe { layout::protect(buffer.base + size, PAGE, libc::PROT_NONE) }
             .inspect_err(|_| buffer.unmap())?;

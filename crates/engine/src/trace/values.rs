@@ -7,7 +7,7 @@
 
 use unspool_events::AccessKind;
 use unspool_events::raw::{MAX_PATH_WORDS, MAX_SPECIAL_WORDS, SpecialKind, special_header};
-use unspool_events::superblock::{AccessingInstruction, AddressSource, Extent, Operand};
+use unspool_events::superblock::{AccessingInstruction, Extent, Operand};
 
 use super::thread_trace::ThreadTrace;
 use super::{PIECE, Repetition, Tracer};
@@ -176,7 +176,7 @@ fn copy_source(
     const DIRECTION: u64 = 0x400;
     let size = u64::from(operand.size);
     let length = rounds.checked_mul(size).filter(is_recorded)?;
-    let address = address_of(operand, record)?;
+    let address = operand.address_in(record)?;
     // SAFETY: the slots belong to this thread.
     let downwards = unsafe { (*thread.slots).flags } & DIRECTION != 0;
     let mut bytes = vec![0; length as usize];
@@ -291,15 +291,5 @@ fn push_bytes(values: &mut Vec<u64>, bytes: &[u8]) {
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
         values.push(u64::from_le_bytes(last));
-    }
-}
-
-fn address_of(operand: &Operand, record: &[u64]) -> Option<u64> {
-    match operand.address {
-        AddressSource::Absolute(address) => Some(address),
-        AddressSource::Word { slot, add } => {
-            let word = record.get(usize::from(slot))?;
-            Some(word.wrapping_add_signed(add))
-        }
     }
 }

@@ -1,27 +1,15 @@
 //! Which module an address belongs to at a time.
 
-use unspool_events::{Event, Module, ModuleId, Trace};
+use unspool_events::{Event, Module, Trace};
+
+use crate::placed_module::PlacedModule;
 
 /// The modules of a trace, and when each was mapped.
 #[derive(Debug, Default)]
 pub(super) struct MappedModules {
-    modules: Vec<Mapped>,
+    modules: Vec<PlacedModule>,
     /// Where the last one was found: accesses near each other in time are near each other in code.
     last: usize,
-}
-
-#[derive(Debug)]
-struct Mapped {
-    module: Module,
-    loaded: u64,
-    unloaded: u64,
-}
-
-impl Mapped {
-    fn holds(&self, pc: u64, time: u64) -> bool {
-        let is_inside = pc.wrapping_sub(self.module.base) < self.module.size;
-        is_inside && (self.loaded..self.unloaded).contains(&time)
-    }
 }
 
 impl MappedModules {
@@ -40,17 +28,14 @@ impl MappedModules {
     }
 
     pub(super) fn new(modules: &[Module]) -> MappedModules {
-        let always = |module: &Module| Mapped {
-            module: module.clone(),
-            loaded: 0,
-            unloaded: u64::MAX,
-        };
-        let modules = modules.iter().map(always).collect();
-        MappedModules { modules, last: 0 }
+        MappedModules {
+            modules: modules.iter().map(PlacedModule::new).collect(),
+            last: 0,
+        }
     }
 
     fn some_overlap(&self) -> bool {
-        let ranges = self.modules.iter().map(|mapped| &mapped.module);
+        let ranges = self.modules.iter().map(|placed| &placed.module);
         let mut ranges: Vec<_> = ranges.map(|module| (module.base, module.size)).collect();
         ranges.sort_unstable();
         ranges
@@ -60,23 +45,17 @@ impl MappedModules {
 
     /// Learns from an event when a module came or went.
     pub(super) fn event(&mut self, time: u64, event: &Event) {
-        match *event {
-            Event::ModuleLoad { module } => self.with_id(module, |mapped| mapped.loaded = time),
-            Event::ModuleUnload { module } => self.with_id(module, |mapped| mapped.unloaded = time),
-            _ => {}
-        }
-    }
-
-    fn with_id(&mut self, id: ModuleId, change: impl FnOnce(&mut Mapped)) {
-        let mut modules = self.modules.iter_mut();
-        if let Some(mapped) = modules.find(|mapped| mapped.module.id == id) {
-            change(mapped);
+        if let Event::ModuleLoad { module } | Event::ModuleUnload { module } = *event {
+            let mut modules = self.modules.iter_mut();
+            if let Some(placed) = modules.find(|placed| placed.module.id == module) {
+                placed.event(time, event);
+            }
         }
     }
 
     /// The module that holds an instruction at a time.
     pub(super) fn find(&mut self, pc: u64, time: u64) -> Option<&Module> {
-        let holds = |mapped: &Mapped| mapped.holds(pc, time);
+        let holds = |placed: &PlacedModule| placed.holds(pc, time);
         if !self.modules.get(self.last).is_some_and(holds) {
             self.last = self.modules.iter().position(holds)?;
         }
@@ -86,6 +65,8 @@ impl MappedModules {
 
 #[cfg(test)]
 mod tests {
+    use unspool_events::ModuleId;
+
     use super::*;
 
     fn module(id: u32, base: u64) -> Module {

@@ -99,3 +99,17 @@ fn memory_bounds_what_is_shown() {
     assert_eq!(touching(0x208..0x300), [HEAD]);
     assert_eq!(touching(0x1f0..0x1f1), [HEAD, KERNEL]);
 }
+
+#[test]
+fn what_is_particular_about_an_access_stands_behind_it() {
+    for (flags, told) in [
+        (AccessFlags::FIRST, ""),
+        (AccessFlags::ATOMIC, " atomic"),
+        (AccessFlags::FAILED_CAS, " failed"),
+        (AccessFlags::NON_TEMPORAL, " non-temporal"),
+    ] {
+        let mut text = Vec::new();
+        push_access(&mut text, &access(1, 0x40, AccessKind::Write, flags));
+        assert_eq!(text, format!("w8 0x40{told}").as_bytes());
+    }
+}

@@ -6,7 +6,8 @@ use parquet::data_type::ByteArray;
 use unspool_events::{Access, AccessFlags, AccessKind, ThreadId};
 
 use super::table::Column;
-use crate::description::{PlacedModule, hexadecimal, lossy};
+use crate::description::{hexadecimal, lossy};
+use crate::placed_module::PlacedModule;
 
 pub(super) const ACCESS_SCHEMA: &str = "message accesses {
     required int64 time (integer(64, false));

@@ -7,6 +7,7 @@ use super::scratch::{Scratch, load};
 use crate::loader::elf::{PF_R, PF_W, PF_X, PT_GNU_STACK, ProgramHeader};
 use crate::loader::stack::StackContents;
 use crate::loader::{LoadError, LoadRequest, LoadedProgram, ProgramStack};
+use crate::maps;
 
 fn load_crafted(elf: &CraftedElf) -> LoadedProgram {
     let scratch = Scratch::new();
@@ -26,16 +27,10 @@ fn bytes_at(address: u64, size: usize) -> &'static [u8] {
 
 /// The line of `/proc/self/maps` that holds the address: its permissions, if it is mapped.
 fn permissions_at(address: u64) -> Option<String> {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
-    maps.lines().find_map(|line| {
-        let (range, rest) = line.split_once(' ')?;
-        let (start, end) = range.split_once('-')?;
-        let start = u64::from_str_radix(start, 16).ok()?;
-        let end = u64::from_str_radix(end, 16).ok()?;
-        (start..end)
-            .contains(&address)
-            .then(|| rest[..4].to_owned())
-    })
+    let text = maps::read();
+    let mut lines = maps::lines(&text);
+    let line = lines.find(|line| line.range.contains(&address));
+    line.map(|line| line.permissions.to_owned())
 }
 
 #[test]

@@ -17,8 +17,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::super::Tracer;
-use super::{ACCESSIBLE, LineLayout, Ownership, SHARED, TRANSIT, map_anywhere};
+use super::{ACCESSIBLE, LineLayout, Ownership, SHARED, TRANSIT};
 use crate::flush;
+use crate::layout;
 use crate::lock::Mutex;
 use crate::process::Process;
 use crate::regions::{Object, Regions, View};
@@ -80,7 +81,7 @@ impl Numbers {
 impl Aliases {
     pub(super) fn reserve(is_on: bool) -> std::io::Result<Aliases> {
         let distances = match is_on {
-            true => map_anywhere(u64::from(MOST_DISTANCES) * 8, ACCESSIBLE)?,
+            true => layout::map_memory(u64::from(MOST_DISTANCES) * 8, ACCESSIBLE)?,
             false => 0,
         };
         Ok(Aliases {
@@ -237,7 +238,7 @@ impl Marks {
         let first = match self.homes.get(&key) {
             Some(&first) => first,
             None => {
-                let first = map_anywhere(PIECE, libc::PROT_NONE).ok()?;
+                let first = layout::map_memory(PIECE, libc::PROT_NONE).ok()?;
                 self.homes.insert(key, first);
                 first
             }
