@@ -9,6 +9,7 @@ should have 20 million accesses or more.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ FORMATS = {
     "json": ["-o", "/dev/null"],
     "parquet": ["-o", "{folder}/tables"],
     "parquet, ordered": ["--ordered", "-o", "{folder}/tables"],
+    "parquet, partitioned": ["--partitioned", "-o", "{folder}/set"],
 }
 
 
@@ -48,6 +50,7 @@ def main():
                 kind = label.split(",")[0]
                 command = [build, "export", trace, "--format", kind, *options]
                 taken[label, build].append(processor_seconds(command))
+                shutil.rmtree(os.path.join(folder, "set"), ignore_errors=True)
     print(f"{accesses} accesses; million a second and core: best of {ROUNDS}, spread")
     for (label, build), seconds in taken.items():
         rates = [accesses / second / 1e6 for second in seconds]

@@ -91,6 +91,11 @@ impl Description {
         object
     }
 
+    /// What was known when the trace began.
+    pub(crate) fn header(&self) -> &TraceHeader {
+        &self.header
+    }
+
     /// The modules, by number.
     pub(crate) fn modules(&self) -> impl Iterator<Item = &PlacedModule> {
         self.modules.values()

@@ -21,6 +21,20 @@ pub enum ExportError {
         /// Why.
         source: io::Error,
     },
+    /// A folder holds something else already.
+    #[error("{path} is no data set and not empty")]
+    NotADataSet {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// A data set has a process of this number.
+    #[error("the data set {path} already has a process {process}")]
+    ProcessExists {
+        /// The data set.
+        path: PathBuf,
+        /// The process.
+        process: u32,
+    },
     /// A Parquet table could not be written.
     #[error("cannot write the table {path}")]
     Table {

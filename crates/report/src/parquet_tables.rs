@@ -2,19 +2,18 @@
 //! one of values. `docs/exports.md` describes the columns.
 
 mod columns;
+mod data_set;
 mod table;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use unspool_events::{Access, AccessKind, Event, Function, Module, Sink, ThreadId};
+use unspool_events::{Access, Event, Function, Module, Sink, ThreadId};
 
 use crate::event_row::EventRow;
 use crate::{Description, ExportError, Names};
-use columns::{
-    ACCESS_SCHEMA, AccessColumns, EVENT_SCHEMA, EventColumns, MODULE_SCHEMA, ModuleColumns,
-    VALUE_SCHEMA, ValueColumns,
-};
+use columns::{AccessColumns, EventColumns, MODULE_SCHEMA, ModuleColumns, Rows, ValueColumns};
+pub use data_set::DataSetExporter;
 use table::{Purpose, TableWriter};
 
 /// Rows that are collected before they are written as one row group: few enough that they are
@@ -81,9 +80,17 @@ impl ParquetExporter {
         Ok(ParquetExporter {
             names,
             description,
-            accesses: TableWriter::create(&paths.accesses, ACCESS_SCHEMA, Purpose::Fast)?,
+            accesses: TableWriter::create(
+                &paths.accesses,
+                AccessColumns::SCHEMA,
+                AccessColumns::PURPOSE,
+            )?,
             access_columns: AccessColumns::default(),
-            events: TableWriter::create(&paths.events, EVENT_SCHEMA, Purpose::Small)?,
+            events: TableWriter::create(
+                &paths.events,
+                EventColumns::SCHEMA,
+                EventColumns::PURPOSE,
+            )?,
             event_columns: EventColumns::default(),
             modules: TableWriter::create(&paths.modules, MODULE_SCHEMA, Purpose::Small)?,
             values_path: paths.values.clone(),
@@ -121,7 +128,7 @@ impl ParquetExporter {
     }
 
     fn write_accesses(&mut self) {
-        if self.error.is_none() && !self.access_columns.times.is_empty() {
+        if self.error.is_none() && self.access_columns.count() > 0 {
             self.error = self
                 .accesses
                 .write_group(&self.access_columns.columns())
@@ -131,14 +138,14 @@ impl ParquetExporter {
     }
 
     fn write_events(&mut self) {
-        if self.error.is_none() && !self.event_columns.times.is_empty() {
+        if self.error.is_none() && self.event_columns.count() > 0 {
             self.error = self.events.write_group(&self.event_columns.columns()).err();
         }
         self.event_columns.clear();
     }
 
     fn write_values(&mut self) {
-        if self.error.is_none() && !self.value_columns.times.is_empty() {
+        if self.error.is_none() && self.value_columns.count() > 0 {
             self.error = self.try_write_values().err();
         }
         self.value_columns.clear();
@@ -149,8 +156,8 @@ impl ParquetExporter {
             Some(table) => table,
             None => self.values.insert(TableWriter::create(
                 &self.values_path,
-                VALUE_SCHEMA,
-                Purpose::Small,
+                ValueColumns::SCHEMA,
+                ValueColumns::PURPOSE,
             )?),
         };
         table.write_group(&self.value_columns.columns())
@@ -171,7 +178,7 @@ impl Sink for ParquetExporter {
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         let columns = &mut self.access_columns;
         columns.extend(thread, batch);
-        if columns.times.len() >= ROWS_IN_GROUP {
+        if columns.count() >= ROWS_IN_GROUP {
             self.write_accesses();
         }
     }
@@ -180,21 +187,8 @@ impl Sink for ParquetExporter {
         self.description.event(thread, time, event);
         let row = EventRow::new(event, &self.names);
         let columns = &mut self.event_columns;
-        columns.times.push(time.cast_signed());
-        columns.threads.push(thread.0.cast_signed());
-        columns.kinds.push(row.kind.into());
-        columns.numbers.push(row.number);
-        columns.addresses.push(row.address.map(u64::cast_signed));
-        columns.sizes.push(row.size.map(u64::cast_signed));
-        columns.names.push(row.name.as_deref().map(Into::into));
-        for (index, column) in columns.arguments.iter_mut().enumerate() {
-            column.push(
-                row.argument_values()
-                    .get(index)
-                    .map(|value| value.cast_signed()),
-            );
-        }
-        if columns.times.len() >= ROWS_IN_GROUP {
+        columns.push(thread, time, &row);
+        if columns.count() >= ROWS_IN_GROUP {
             self.write_events();
         }
     }
@@ -206,14 +200,9 @@ impl Sink for ParquetExporter {
             .zip(values)
             .filter(|(_, value)| !value.is_empty())
         {
-            columns.times.push(access.time.cast_signed());
-            columns.threads.push(thread.0.cast_signed());
-            columns.pcs.push(access.pc.cast_signed());
-            columns.addresses.push(access.address.cast_signed());
-            columns.writes.push(access.kind == AccessKind::Write);
-            columns.values.push(value.to_vec().into());
+            columns.push(thread, access, value);
         }
-        if columns.times.len() >= ROWS_IN_GROUP {
+        if columns.count() >= ROWS_IN_GROUP {
             self.write_values();
         }
     }

@@ -38,6 +38,13 @@ pub(crate) struct ExportArguments {
     #[arg(long, requires = "ordered")]
     pub(crate) without_time: bool,
 
+    /// Make Parquet one folder, OUT, partitioned by process, thread and time (parquet only)
+    ///
+    /// Readers open only the files and row groups that a question is about. Each file is in order
+    /// of time. OUT may be a data set already: the process of this trace is added to it.
+    #[arg(long, requires = "output", conflicts_with = "ordered")]
+    pub(crate) partitioned: bool,
+
     /// Say on standard error how far it has come, with a rate
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ProgressChoice::Auto)]
     pub(crate) progress: ProgressChoice,

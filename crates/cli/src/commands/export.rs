@@ -4,8 +4,8 @@ use std::fs::File;
 
 use unspool_events::{Problem, Sink, Trace};
 use unspool_report::{
-    Both, CsvExporter, Description, ExportError, JsonExporter, Names, ParquetExporter,
-    ParquetPaths, TsvExporter, TsvOptions,
+    Both, CsvExporter, DataSetExporter, Description, ExportError, JsonExporter, Names,
+    ParquetExporter, ParquetPaths, TsvExporter, TsvOptions,
 };
 
 use super::{described, opened};
@@ -48,6 +48,14 @@ pub(crate) fn export(plan: &ExportPlan) -> Result<u8, Failure> {
             exporter.finish()?;
             problems
         }
+        ExportFormat::DataSet { folder } => {
+            let description = Description::of_trace(&trace);
+            let create = DataSetExporter::create(folder, names, description);
+            let mut exporter = create.map_err(data_set_failure)?;
+            let problems = deliver(&trace, plan, &mut exporter);
+            exporter.finish().map_err(data_set_failure)?;
+            problems
+        }
         ExportFormat::None => deliver(&trace, plan, &mut Nowhere),
     };
     Ok(opened::report_problems(trace.problems(), &problems))
@@ -80,6 +88,21 @@ fn to_text(
     Ok(problems)
 }
 
+fn data_set_failure(error: ExportError) -> Failure {
+    let help = match &error {
+        ExportError::NotADataSet { .. } => Some("name a folder that is not there yet"),
+        ExportError::ProcessExists { .. } => Some(
+            "name another folder; a process that called exec has a trace for each of its programs",
+        ),
+        _ => None,
+    };
+    let failure = Failure::from(error);
+    match help {
+        Some(help) => failure.with_help(help),
+        None => failure,
+    }
+}
+
 /// Takes everything and keeps nothing.
 struct Nowhere;
 
@@ -90,7 +113,7 @@ fn deliver(trace: &Trace, plan: &ExportPlan, sink: &mut impl Sink) -> Vec<Proble
     let prints_lines = plan.destination == Destination::StandardOutput
         && !matches!(
             plan.format,
-            ExportFormat::Parquet { .. } | ExportFormat::None
+            ExportFormat::Parquet { .. } | ExportFormat::DataSet { .. } | ExportFormat::None
         );
     let mut progress = Progress::of_trace(trace, plan.progress, prints_lines);
     let sink = &mut Both(sink, &mut progress);

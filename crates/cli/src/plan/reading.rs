@@ -122,6 +122,11 @@ pub(crate) enum ExportFormat {
         /// The part of the names before `.accesses.parquet`, `.events.parquet` and so on.
         prefix: PathBuf,
     },
+    /// Parquet files, partitioned by process, thread and time.
+    DataSet {
+        /// The folder with the tables.
+        folder: PathBuf,
+    },
     /// Nothing is written.
     None,
 }
@@ -151,6 +156,9 @@ impl TryFrom<ExportArguments> for ExportPlan {
             return Err(Failure::new("--without-time is for --format tsv only")
                 .with_help("choose columns where the file is read, or use --format tsv"));
         }
+        if typed.partitioned && typed.format != FormatChoice::Parquet {
+            return Err(Failure::new("--partitioned is for --format parquet only"));
+        }
         let is_plain_text = matches!(typed.format, FormatChoice::Tsv | FormatChoice::Csv);
         if typed.description.is_some() && !is_plain_text {
             return Err(
@@ -176,7 +184,10 @@ impl TryFrom<ExportArguments> for ExportPlan {
                     ));
                 }
                 let prefix = typed.output.clone().unwrap_or_else(|| typed.input.clone());
-                ExportFormat::Parquet { prefix }
+                match typed.partitioned {
+                    true => ExportFormat::DataSet { folder: prefix },
+                    false => ExportFormat::Parquet { prefix },
+                }
             }
         };
         let destination = Destination::new(typed.output);

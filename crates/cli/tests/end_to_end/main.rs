@@ -12,6 +12,7 @@ mod cache_control;
 mod close_clocks;
 mod code_cache;
 mod comparison;
+mod data_set;
 mod debugger;
 mod detach;
 mod elements;
@@ -59,6 +60,7 @@ fn main() {
     trials.extend(elements::trials());
     trials.extend(order::trials());
     trials.extend(close_clocks::trials());
+    trials.extend(data_set::trials());
     trials.extend(code_cache::trials());
     trials.extend(other_orders::trials());
     trials.extend(memory_limits::trials());

@@ -5,11 +5,30 @@ use parquet::data_type::ByteArray;
 
 use unspool_events::{Access, AccessFlags, AccessKind, ThreadId};
 
-use super::table::Column;
+use super::table::{Column, Purpose};
 use crate::description::{hexadecimal, lossy};
+use crate::event_row::EventRow;
 use crate::placed_module::PlacedModule;
 
-pub(super) const ACCESS_SCHEMA: &str = "message accesses {
+/// Rows of one table, as many as are collected for a row group.
+pub(super) trait Rows: Default {
+    /// The table's name.
+    const TABLE: &'static str;
+    /// Its columns: the time, the thread, then the others.
+    const SCHEMA: &'static str;
+    /// What the table is to be good for.
+    const PURPOSE: Purpose;
+
+    /// How many rows there are.
+    fn count(&self) -> usize;
+
+    /// In the order of the schema.
+    fn columns(&self) -> Vec<Column<'_>>;
+
+    fn clear(&mut self);
+}
+
+const ACCESS_SCHEMA: &str = "message accesses {
     required int64 time (integer(64, false));
     required int32 thread (integer(32, false));
     required int64 pc (integer(64, false));
@@ -25,16 +44,16 @@ pub(super) const ACCESS_SCHEMA: &str = "message accesses {
 /// Rows of the table of accesses.
 #[derive(Debug, Default)]
 pub(super) struct AccessColumns {
-    pub(super) times: Vec<i64>,
-    pub(super) threads: Vec<i32>,
-    pub(super) pcs: Vec<i64>,
-    pub(super) addresses: Vec<i64>,
-    pub(super) sizes: Vec<i32>,
-    pub(super) writes: Vec<bool>,
-    pub(super) atomics: Vec<bool>,
-    pub(super) failed_cas: Vec<bool>,
-    pub(super) firsts: Vec<bool>,
-    pub(super) non_temporals: Vec<bool>,
+    times: Vec<i64>,
+    threads: Vec<i32>,
+    pcs: Vec<i64>,
+    addresses: Vec<i64>,
+    sizes: Vec<i32>,
+    writes: Vec<bool>,
+    atomics: Vec<bool>,
+    failed_cas: Vec<bool>,
+    firsts: Vec<bool>,
+    non_temporals: Vec<bool>,
 }
 
 impl AccessColumns {
@@ -58,9 +77,18 @@ impl AccessColumns {
         self.firsts.extend(flag(AccessFlags::FIRST));
         self.non_temporals.extend(flag(AccessFlags::NON_TEMPORAL));
     }
+}
 
-    /// In the order of the schema.
-    pub(super) fn columns(&self) -> Vec<Column<'_>> {
+impl Rows for AccessColumns {
+    const TABLE: &'static str = "accesses";
+    const SCHEMA: &'static str = ACCESS_SCHEMA;
+    const PURPOSE: Purpose = Purpose::Fast;
+
+    fn count(&self) -> usize {
+        self.times.len()
+    }
+
+    fn columns(&self) -> Vec<Column<'_>> {
         vec![
             Column::Long(&self.times),
             Column::Int(&self.threads),
@@ -75,7 +103,7 @@ impl AccessColumns {
         ]
     }
 
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.times.clear();
         self.threads.clear();
         self.pcs.clear();
@@ -89,7 +117,7 @@ impl AccessColumns {
     }
 }
 
-pub(super) const EVENT_SCHEMA: &str = "message events {
+const EVENT_SCHEMA: &str = "message events {
     required int64 time (integer(64, false));
     required int32 thread (integer(32, false));
     required binary kind (string);
@@ -108,19 +136,42 @@ pub(super) const EVENT_SCHEMA: &str = "message events {
 /// Rows of the table of events.
 #[derive(Debug, Default)]
 pub(super) struct EventColumns {
-    pub(super) times: Vec<i64>,
-    pub(super) threads: Vec<i32>,
-    pub(super) kinds: Vec<ByteArray>,
-    pub(super) numbers: Vec<Option<i64>>,
-    pub(super) addresses: Vec<Option<i64>>,
-    pub(super) sizes: Vec<Option<i64>>,
-    pub(super) names: Vec<Option<ByteArray>>,
-    pub(super) arguments: [Vec<Option<i64>>; 6],
+    times: Vec<i64>,
+    threads: Vec<i32>,
+    kinds: Vec<ByteArray>,
+    numbers: Vec<Option<i64>>,
+    addresses: Vec<Option<i64>>,
+    sizes: Vec<Option<i64>>,
+    names: Vec<Option<ByteArray>>,
+    arguments: [Vec<Option<i64>>; 6],
 }
 
 impl EventColumns {
-    /// In the order of the schema.
-    pub(super) fn columns(&self) -> Vec<Column<'_>> {
+    pub(super) fn push(&mut self, thread: ThreadId, time: u64, row: &EventRow<'_>) {
+        self.times.push(time.cast_signed());
+        self.threads.push(thread.0.cast_signed());
+        self.kinds.push(row.kind.into());
+        self.numbers.push(row.number);
+        self.addresses.push(row.address.map(u64::cast_signed));
+        self.sizes.push(row.size.map(u64::cast_signed));
+        self.names.push(row.name.as_deref().map(Into::into));
+        for (index, column) in self.arguments.iter_mut().enumerate() {
+            let argument = row.argument_values().get(index);
+            column.push(argument.map(|value| value.cast_signed()));
+        }
+    }
+}
+
+impl Rows for EventColumns {
+    const TABLE: &'static str = "events";
+    const SCHEMA: &'static str = EVENT_SCHEMA;
+    const PURPOSE: Purpose = Purpose::Small;
+
+    fn count(&self) -> usize {
+        self.times.len()
+    }
+
+    fn columns(&self) -> Vec<Column<'_>> {
         let mut columns = vec![
             Column::Long(&self.times),
             Column::Int(&self.threads),
@@ -138,7 +189,7 @@ impl EventColumns {
         columns
     }
 
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.times.clear();
         self.threads.clear();
         self.kinds.clear();
@@ -150,7 +201,7 @@ impl EventColumns {
     }
 }
 
-pub(super) const VALUE_SCHEMA: &str = "message values {
+const VALUE_SCHEMA: &str = "message values {
     required int64 time (integer(64, false));
     required int32 thread (integer(32, false));
     required int64 pc (integer(64, false));
@@ -162,17 +213,35 @@ pub(super) const VALUE_SCHEMA: &str = "message values {
 /// Rows of the table of values.
 #[derive(Debug, Default)]
 pub(super) struct ValueColumns {
-    pub(super) times: Vec<i64>,
-    pub(super) threads: Vec<i32>,
-    pub(super) pcs: Vec<i64>,
-    pub(super) addresses: Vec<i64>,
-    pub(super) writes: Vec<bool>,
-    pub(super) values: Vec<ByteArray>,
+    times: Vec<i64>,
+    threads: Vec<i32>,
+    pcs: Vec<i64>,
+    addresses: Vec<i64>,
+    writes: Vec<bool>,
+    values: Vec<ByteArray>,
 }
 
 impl ValueColumns {
-    /// In the order of the schema.
-    pub(super) fn columns(&self) -> Vec<Column<'_>> {
+    pub(super) fn push(&mut self, thread: ThreadId, access: &Access, value: &[u8]) {
+        self.times.push(access.time.cast_signed());
+        self.threads.push(thread.0.cast_signed());
+        self.pcs.push(access.pc.cast_signed());
+        self.addresses.push(access.address.cast_signed());
+        self.writes.push(access.kind == AccessKind::Write);
+        self.values.push(value.to_vec().into());
+    }
+}
+
+impl Rows for ValueColumns {
+    const TABLE: &'static str = "values";
+    const SCHEMA: &'static str = VALUE_SCHEMA;
+    const PURPOSE: Purpose = Purpose::Small;
+
+    fn count(&self) -> usize {
+        self.times.len()
+    }
+
+    fn columns(&self) -> Vec<Column<'_>> {
         vec![
             Column::Long(&self.times),
             Column::Int(&self.threads),
@@ -183,7 +252,7 @@ impl ValueColumns {
         ]
     }
 
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.times.clear();
         self.threads.clear();
         self.pcs.clear();

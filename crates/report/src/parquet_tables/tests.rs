@@ -4,7 +4,7 @@ use std::fs::File;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use unspool_events::{
-    Access, AccessFlags, FunctionId, ModuleId, Order, SyncOperation, TraceHeader,
+    AccessFlags, AccessKind, FunctionId, ModuleId, Order, SyncOperation, TraceHeader,
 };
 
 use super::*;
