@@ -16,19 +16,20 @@ import tempfile
 import time
 
 
-def bytes_read():
-    """Bytes that this process has read, from the disk or the kernel's cache."""
-    with open("/proc/self/io") as facts:
-        return int(dict(line.split(": ") for line in facts)["rchar"])
+def bytes_read(process):
+    """Bytes that a process and its children have read, from the disk or the kernel's cache."""
+    with open(f"/proc/{process}/io") as facts:
+        own = int(dict(line.split(": ") for line in facts)["rchar"])
+    with open(f"/proc/{process}/task/{process}/children") as children:
+        return own + sum(bytes_read(child) for child in children.read().split())
 
 
 def timed(label, ask):
     """Asks, prints what it took, returns the answer."""
-    began, before = time.monotonic(), bytes_read()
+    began, before = time.monotonic(), bytes_read(os.getpid())
     answer = ask()
-    seconds, read = time.monotonic() - began, bytes_read() - before
-    amount = f"{read / 1e6:8.1f} MB read" if read else ""
-    print(f"{label:36} {seconds:7.2f} s {amount}  {answer}", flush=True)
+    seconds, read = time.monotonic() - began, bytes_read(os.getpid()) - before
+    print(f"{label:44} {seconds:7.2f} s {read / 1e6:8.1f} MB read  {answer}", flush=True)
     return answer
 
 

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use synthetic::{FIRST_WORD, Recording, Truth, header, record, record_to};
 use unspool_events::{Order, TraceWriter};
@@ -437,7 +438,7 @@ fn progress_is_told_on_request_and_of_long_work_only() {
             .unwrap();
         let mut input = merge.stdin.take().unwrap();
         input.write_all(&text[..text.len() / 2]).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(2500));
+        std::thread::sleep(Duration::from_millis(2500));
         input.write_all(&text[text.len() / 2..]).unwrap();
         drop(input);
         String::from_utf8(merge.wait_with_output().unwrap().stderr).unwrap()
@@ -560,6 +561,48 @@ fn a_reader_that_leaves_early_is_no_failure() {
     export.stdout.take().unwrap().read_exact(&mut some).unwrap();
     let output = export.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn a_merge_that_is_killed_leaves_the_file_as_it_was() {
+    let (folder, path, _) = recorded(Recording::default());
+    let text = stdout_of(&["export", path.to_str().unwrap(), "--format", "tsv"]);
+    let inputs = [std::fs::read(&path).unwrap(), text];
+    for (number, input) in inputs.iter().enumerate() {
+        let target = folder.path().join(format!("merged-{number}"));
+        let is_open = || {
+            let mut entries = std::fs::read_dir(folder.path()).unwrap();
+            let start = format!("merged-{number}.");
+            entries.any(|entry| {
+                let name = entry.unwrap().file_name().into_string().unwrap();
+                name.starts_with(&start) && name.ends_with(".partial")
+            })
+        };
+        std::fs::write(&target, "old").unwrap();
+        let mut merge = unspool(&["merge", "-o", target.to_str().unwrap()])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut pipe = merge.stdin.take().unwrap();
+        pipe.write_all(&input[..input.len() / 2]).unwrap();
+        while !is_open() {
+            assert_eq!(std::fs::read(&target).unwrap(), b"old");
+            assert!(
+                merge.try_wait().unwrap().is_none(),
+                "it ended before its input"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        merge.kill().unwrap();
+        merge.wait().unwrap();
+        drop(pipe);
+        assert_eq!(std::fs::read(&target).unwrap(), b"old");
+        let whole = unspool(&["merge", "-o", target.to_str().unwrap()])
+            .stdin(File::open(&path).unwrap())
+            .status();
+        assert!(whole.unwrap().success());
+        assert!(std::fs::read(&target).unwrap() == stdout_of(&["merge", path.to_str().unwrap()]));
+    }
 }
 
 #[test]

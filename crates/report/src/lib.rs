@@ -54,4 +54,4 @@ pub use merge_text::{TextMergeSummary, merge_text};
 pub use names::Names;
 pub use parquet_tables::{DataSetExporter, ParquetExporter, ParquetPaths};
 pub use pending_file::PendingFile;
-pub use tsv::{TsvExporter, TsvOptions};
+pub use tsv::{LeftOut, TsvExporter, TsvOptions};

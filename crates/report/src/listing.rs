@@ -72,6 +72,16 @@ impl<W: Write> Listing<W> {
         (self.options.from..=self.options.to).contains(&time)
     }
 
+    fn is_event_wanted(&self, event: &Event, row: &EventRow<'_>) -> bool {
+        match (event, row.address, row.size) {
+            (Event::CacheLine { address, .. }, ..) => {
+                self.touches(address & !(LINE_BYTES - 1), LINE_BYTES)
+            }
+            (_, Some(address), Some(size)) => self.touches(address, size),
+            _ => self.options.addresses.is_none(),
+        }
+    }
+
     fn touches(&self, address: u64, size: u64) -> bool {
         self.options.addresses.as_ref().is_none_or(|wanted| {
             address < wanted.end && address.saturating_add(size) > wanted.start
@@ -114,6 +124,9 @@ impl<W: Write> Listing<W> {
     }
 }
 
+/// The bytes of a cache line, which a flush or prefetch concerns as a whole.
+const LINE_BYTES: u64 = 64;
+
 /// Where in its line the name of an instruction's function ends, and where the disassembly does.
 const NAME_END: usize = 62;
 const DISASSEMBLY_END: usize = 98;
@@ -141,11 +154,7 @@ impl<W: Write> Sink for Listing<W> {
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
         self.code.event(time, event);
         let row = EventRow::new(event, &self.names);
-        let is_wanted = match (row.address, row.size) {
-            (Some(address), Some(size)) => self.touches(address, size),
-            _ => self.options.addresses.is_none(),
-        };
-        if !is_wanted || !self.is_in_time(time) {
+        if !self.is_event_wanted(event, &row) || !self.is_in_time(time) {
             return;
         }
         let text = self.output.text();

@@ -58,6 +58,18 @@ pub struct TsvExporter<W> {
     options: TsvOptions,
     /// The numbers that the program gave its threads.
     registered: FxHashMap<ThreadId, i64>,
+    left_out: LeftOut,
+}
+
+/// What was in the trace and has no words in the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeftOut {
+    /// Flushes and prefetches.
+    pub line_operations: u64,
+    /// Fences.
+    pub fences: u64,
+    /// Accesses of which it is not said that their data is to bypass the caches.
+    pub non_temporal: u64,
 }
 
 impl<W: Write> TsvExporter<W> {
@@ -68,15 +80,16 @@ impl<W: Write> TsvExporter<W> {
             names,
             options,
             registered: FxHashMap::default(),
+            left_out: LeftOut::default(),
         }
     }
 
-    /// Writes what is left.
+    /// Writes what is left. Returns what could not be said.
     ///
     /// # Errors
     /// The first error of the output, from whenever it happened.
-    pub fn finish(self) -> Result<(), ExportError> {
-        self.output.finish()
+    pub fn finish(self) -> Result<LeftOut, ExportError> {
+        self.output.finish().map(|()| self.left_out)
     }
 
     /// The thread as the lines name it.
@@ -143,6 +156,8 @@ impl<W: Write> Sink for TsvExporter<W> {
         push_decimal(&mut start, self.thread_number(thread));
         start.extend_from_slice(b"\tm");
         let options = self.options;
+        let non_temporal = |access: &&Access| access.flags.contains(AccessFlags::NON_TEMPORAL);
+        self.left_out.non_temporal += batch.iter().filter(non_temporal).count() as u64;
         for accesses in instructions(batch) {
             push_instruction(self.output.text(), &start, options, accesses);
             self.output.pass_on();
@@ -184,6 +199,8 @@ impl<W: Write> Sink for TsvExporter<W> {
             Event::ThreadSync if self.options.thread_syncs => {
                 self.whole_line(thread, time, "thread_sync");
             }
+            Event::CacheLine { .. } => self.left_out.line_operations += 1,
+            Event::Fence { .. } => self.left_out.fences += 1,
             // The format has no words for the others; the other exporters have.
             _ => {}
         }

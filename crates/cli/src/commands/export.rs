@@ -26,7 +26,8 @@ pub(crate) fn export(plan: &ExportPlan) -> Result<u8, Failure> {
             to_described_text(plan, &trace, |output, description| {
                 let mut exporter = TsvExporter::new(output, names, options);
                 let problems = deliver(&trace, plan, &mut Both(&mut exporter, description));
-                exporter.finish().map(|()| problems)
+                opened::report_left_out(exporter.finish()?);
+                Ok(problems)
             })?
         }
         ExportFormat::Csv => to_described_text(plan, &trace, |output, description| {
@@ -70,7 +71,7 @@ fn to_described_text(
 ) -> Result<Vec<Problem>, Failure> {
     let described_in = described::create(plan.description.as_deref())?;
     let mut description = Description::of_trace(trace);
-    let pending = plan.destination.open_pending()?;
+    let pending = plan.destination.open()?;
     let problems = export(pending.writer()?, &mut description)?;
     described::complete(described_in, &description)?;
     pending.complete()?;
@@ -82,7 +83,7 @@ fn to_text(
     plan: &ExportPlan,
     export: impl FnOnce(File) -> Result<Vec<Problem>, ExportError>,
 ) -> Result<Vec<Problem>, Failure> {
-    let pending = plan.destination.open_pending()?;
+    let pending = plan.destination.open()?;
     let problems = export(pending.writer()?)?;
     pending.complete()?;
     Ok(problems)

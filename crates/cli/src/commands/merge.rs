@@ -42,9 +42,11 @@ fn merge_text_stream(
     bytes: Option<u64>,
     plan: &MergePlan,
 ) -> Result<u8, Failure> {
-    let output = BufWriter::with_capacity(OUTPUT_BYTES, plan.destination.open()?);
+    let pending = plan.destination.open()?;
+    let output = BufWriter::with_capacity(OUTPUT_BYTES, pending.writer()?);
     let progress = Progress::new("bytes", bytes, plan.progress, prints_lines(plan));
     let summary = merge_text(Counted(input, progress), output, plan.keep_time)?;
+    pending.complete()?;
     Ok(report_text(&summary))
 }
 
@@ -52,15 +54,16 @@ fn merge_file(path: &Path, plan: &MergePlan) -> Result<u8, Failure> {
     let trace = opened::open(path)?;
     let options = options(trace.header(), plan);
     let described_in = described::create(plan.description.as_deref())?;
-    let output = plan.destination.open()?;
-    let mut exporter = TsvExporter::new(output, Names::of_trace(&trace), options);
+    let pending = plan.destination.open()?;
+    let mut exporter = TsvExporter::new(pending.writer()?, Names::of_trace(&trace), options);
     let mut description = Description::of_trace(&trace);
     let mut progress = Progress::of_trace(&trace, plan.progress, prints_lines(plan));
     let mut learning = Both(&mut description, &mut progress);
     let mut sinks = Both(&mut exporter, &mut learning);
     let problems = trace.merged().deliver(&mut sinks);
-    exporter.finish()?;
+    opened::report_left_out(exporter.finish()?);
     described::complete(described_in, &description)?;
+    pending.complete()?;
     Ok(opened::report_problems(trace.problems(), &problems))
 }
 
@@ -69,15 +72,17 @@ fn merge_stream(input: impl Read, plan: &MergePlan) -> Result<u8, Failure> {
     let options = options(reader.header(), plan);
     let described_in = described::create(plan.description.as_deref())?;
     // Names come with the stream.
-    let mut exporter = TsvExporter::new(plan.destination.open()?, Names::new(), options);
+    let pending = plan.destination.open()?;
+    let mut exporter = TsvExporter::new(pending.writer()?, Names::new(), options);
     let mut description = Description::new(reader.header());
     let mut progress = Progress::new("accesses", None, plan.progress, prints_lines(plan));
     let mut learning = Both(&mut description, &mut progress);
     let mut sinks = Both(&mut exporter, &mut learning);
     let (_, problems) = reader.deliver(&mut sinks);
-    exporter.finish()?;
+    opened::report_left_out(exporter.finish()?);
     description.set_complete(problems.is_empty());
     described::complete(described_in, &description)?;
+    pending.complete()?;
     Ok(opened::report_problems(&problems, &[]))
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use unspool_events::{Problem, ReadError, Trace, TraceHeader};
+use unspool_report::LeftOut;
 
 use crate::exit_status;
 use crate::failure::{Failure, warn};
@@ -75,6 +76,25 @@ fn unusable(path: &Path, error: ReadError) -> Failure {
     match help {
         Some(help) => failure.with_help(help),
         None => failure,
+    }
+}
+
+/// Says in one line what the trace has and TSV cannot say. This is no problem of the trace.
+pub(super) fn report_left_out(left_out: LeftOut) {
+    let kinds = [
+        (left_out.line_operations, "flushes and prefetches"),
+        (left_out.fences, "fences"),
+        (left_out.non_temporal, "marks of non-temporal accesses"),
+    ];
+    let counts = kinds.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts
+        .map(|(count, kind)| format!("{count} {kind}"))
+        .collect();
+    if !counts.is_empty() {
+        warn(format_args!(
+            "the format tsv has no words for {}: left out; csv, json and parquet have them",
+            counts.join(", ")
+        ));
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn show(typed: ShowArguments) -> Result<u8, Failure> {
         to: typed.to,
         addresses: typed.address,
     };
-    let output = Destination::StandardOutput.open()?;
+    let output = Destination::StandardOutput.open()?.writer()?;
     let mut listing = Listing::new(output, &trace, options);
     let mut items = trace.merged().near_times(times);
     if !threads.is_empty() {

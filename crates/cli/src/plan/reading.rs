@@ -42,27 +42,17 @@ impl Destination {
         })
     }
 
-    /// Opens it so that a file has its name only when it is whole.
-    pub(crate) fn open_pending(&self) -> Result<PendingFile, Failure> {
-        match self {
-            Destination::StandardOutput => self.open().map(PendingFile::written_at_once),
-            Destination::File(path) => Ok(PendingFile::create(path)
-                .with_context(|| format!("cannot create {}", path.display()))?),
-        }
-    }
-
-    /// Opens it. The file is unbuffered: whoever writes brings a large buffer.
-    pub(crate) fn open(&self) -> Result<File, Failure> {
+    /// Opens it so that a file has its name only when it is whole. The file is unbuffered: whoever
+    /// writes brings a large buffer.
+    pub(crate) fn open(&self) -> Result<PendingFile, Failure> {
         match self {
             Destination::StandardOutput => Ok(io::stdout()
                 .as_fd()
                 .try_clone_to_owned()
-                .map(File::from)
+                .map(|own| PendingFile::written_at_once(File::from(own)))
                 .context("cannot write to standard output")?),
-            Destination::File(path) => {
-                Ok(File::create(path)
-                    .with_context(|| format!("cannot create {}", path.display()))?)
-            }
+            Destination::File(path) => Ok(PendingFile::create(path)
+                .with_context(|| format!("cannot create {}", path.display()))?),
         }
     }
 }

@@ -3,11 +3,14 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::path::Path;
 
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::observer::{Verdict, exported_in_order, require, run_well, traced, trial, unspool};
+use crate::observer::{
+    Verdict, exported_in_order, require, run_well, traced, trial, unspool, wrong,
+};
 use crate::order::guest_command;
 use crate::scratch::Scratch;
 
@@ -172,5 +175,27 @@ fn every_form(scratch: &Scratch) -> Result<(), Verdict> {
         let problem = format!("non-temporal: {said} said, {in_table} in CSV, {counted:?} counted");
         return Err(Verdict::Wrong(problem));
     }
-    Ok(())
+    let fences = ["mfence", "sfence", "lfence"];
+    let fences = rows.iter().filter(|row| fences.contains(&row[2])).count();
+    is_told_to_be_left_out(scratch, &file, fences, in_table)
+}
+
+/// TSV has no words for them, and says how many it leaves out.
+fn is_told_to_be_left_out(
+    scratch: &Scratch,
+    file: &Path,
+    fences: usize,
+    non_temporal: usize,
+) -> Result<(), Verdict> {
+    let export = ["export", "--format", "tsv", "-o", "/dev/null"];
+    let export = unspool(scratch, &export).arguments([file]);
+    let outcome = run_well(scratch, &export)?;
+    let told = [
+        format!(" {fences} fences,"),
+        format!(" {non_temporal} marks of non-temporal accesses:"),
+    ];
+    match told.iter().all(|told| outcome.stderr_text().contains(told)) {
+        true => Ok(()),
+        false => Err(wrong(&told.concat(), &export, &outcome)),
+    }
 }

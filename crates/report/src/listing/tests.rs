@@ -1,6 +1,6 @@
 //! The lines, of traces whose code is nowhere to be found.
 
-use unspool_events::{Order, TraceHeader, TraceWriter};
+use unspool_events::{LineOperation, Order, TraceHeader, TraceWriter};
 
 use super::*;
 
@@ -56,6 +56,12 @@ fn listed(options: ListingOptions) -> Vec<String> {
         size: 0x11,
     };
     listing.event(thread, 7, &read);
+    let flush = Event::CacheLine {
+        operation: LineOperation::Clwb,
+        pc: 0x1234,
+        address: 0x450,
+    };
+    listing.event(thread, 8, &flush);
     listing.finish().unwrap();
     let text = String::from_utf8(output).unwrap();
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -73,19 +79,20 @@ const INSTRUCTION: &str = "5 2 0x1234 r8 0x100 atomic w8 0x200 failed";
 const VALUE: &str = "5 2 value r8 0x100 atomic = 01ff";
 const NAME: &str = "6 2 thread_registered a\u{fffd}b number=-3";
 const KERNEL: &str = "7 2 system_memory write address=0x1f0 size=0x11";
+const FLUSH: &str = "8 2 clwb address=0x450 0x1234";
 
 #[test]
 fn lines_are_whole_and_command_no_terminal() {
-    assert_eq!(listed(ALL), [HEAD, INSTRUCTION, VALUE, NAME, KERNEL]);
+    assert_eq!(listed(ALL), [HEAD, INSTRUCTION, VALUE, NAME, KERNEL, FLUSH]);
 }
 
 #[test]
 fn times_bound_what_is_shown() {
     let between = |from, to| listed(ListingOptions { from, to, ..ALL });
-    assert_eq!(between(6, u64::MAX), [HEAD, NAME, KERNEL]);
+    assert_eq!(between(6, u64::MAX), [HEAD, NAME, KERNEL, FLUSH]);
     assert_eq!(between(0, 5), [HEAD, INSTRUCTION, VALUE]);
     assert_eq!(between(6, 6), [HEAD, NAME]);
-    assert_eq!(between(8, 9), [HEAD]);
+    assert_eq!(between(9, 9), [HEAD]);
 }
 
 #[test]
@@ -98,6 +105,11 @@ fn memory_bounds_what_is_shown() {
     assert_eq!(touching(0x200..0x201), [HEAD, INSTRUCTION, KERNEL]);
     assert_eq!(touching(0x208..0x300), [HEAD]);
     assert_eq!(touching(0x1f0..0x1f1), [HEAD, KERNEL]);
+    // A flush concerns the whole line that holds its address.
+    assert_eq!(touching(0x43f..0x440), [HEAD]);
+    assert_eq!(touching(0x440..0x441), [HEAD, FLUSH]);
+    assert_eq!(touching(0x47f..0x480), [HEAD, FLUSH]);
+    assert_eq!(touching(0x480..0x481), [HEAD]);
 }
 
 #[test]
