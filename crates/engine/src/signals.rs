@@ -35,6 +35,7 @@ pub mod actions;
 pub(crate) mod broken_pipe;
 pub mod deliver;
 pub mod delivery;
+pub(crate) mod directed;
 pub mod frame;
 pub mod handler;
 pub mod held;

@@ -235,6 +235,7 @@ fn make(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome 
         | libc::SYS_tgkill
         | libc::SYS_rt_sigqueueinfo
         | libc::SYS_rt_tgsigqueueinfo => Return(sending::send(process, thread, call)),
+        libc::SYS_timer_create => Return(sending::make_timer(process, call)),
         libc::SYS_rt_sigsuspend
         | libc::SYS_ppoll
         | libc::SYS_pselect6

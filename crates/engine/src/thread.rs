@@ -10,6 +10,7 @@ use crate::seccomp::ThreadFilters;
 use crate::signals::actions::Actions;
 use crate::signals::delivery::{self, Delivery};
 use crate::signals::held::Held;
+use crate::signals::passed_on;
 use crate::signals::stepping::Steps;
 use crate::slots::{Slots, slots};
 use crate::syscalls::Interrupted;
@@ -23,6 +24,8 @@ pub struct PendingSignal {
     pub info: [u64; 16],
     /// For faults: error code, trap number and CR2 of the signal context.
     pub fault: Option<[u64; 3]>,
+    /// Whether it is known to be for this thread, where `info` does not say so.
+    pub is_directed: bool,
 }
 
 impl delivery::Signal for PendingSignal {
@@ -32,6 +35,10 @@ impl delivery::Signal for PendingSignal {
 
     fn is_forced(&self) -> bool {
         self.fault.is_some()
+    }
+
+    fn is_for_process(&self) -> bool {
+        passed_on::is_for_process(self)
     }
 }
 
@@ -279,6 +286,9 @@ impl Thread {
     pub fn collect_signals(&mut self) {
         // SAFETY: this is the thread itself.
         while let Some(signal) = unsafe { self.held.pop() } {
+            self.delivery.take(signal);
+        }
+        for signal in self.held.letters.take() {
             self.delivery.take(signal);
         }
     }

@@ -189,6 +189,7 @@ fn made_up(number: i32) -> PendingSignal {
         number,
         info,
         fault: None,
+        is_directed: false,
     }
 }
 

@@ -69,6 +69,7 @@ fn trap(data: &CallData, reason: u16) -> PendingSignal {
         info,
         // The kernel forces it: where it is blocked or ignored, the process dies.
         fault: Some([0; 3]),
+        is_directed: false,
     }
 }
 

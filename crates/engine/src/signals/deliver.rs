@@ -1,6 +1,7 @@
 //! Giving a signal to the program: its handler, or the default action.
 
 use super::actions::{self, Action, DEFAULT, IGNORE};
+use super::delivery::{FIRST_REAL_TIME, Signal};
 use super::frame::{FRAME_SIZE, Frame, FullState, vectors};
 use super::{SYNCHRONOUS, bit, change_mask, init, open, set_exact_mask, settle};
 use crate::emit::gpr;
@@ -203,12 +204,22 @@ pub fn return_from_handler(thread: &mut Thread) -> bool {
 }
 
 /// Gives signals of a set that the thread has taken back to the kernel, for this thread. It must
-/// block them.
-pub(crate) fn give_back(thread: &mut Thread, set: u64) {
+/// block them. Of one kind below the real-time ones the kernel keeps one. Returns the kinds of
+/// those that were for this thread before.
+pub(crate) fn give_back(thread: &mut Thread, set: u64) -> u64 {
     thread.collect_signals();
-    while let Some(signal) = thread.delivery.remove(set) {
+    let (mut left, mut directed) = (set, 0);
+    while let Some(signal) = thread.delivery.remove(left) {
+        let kind = bit(signal.number);
+        if signal.number < FIRST_REAL_TIME {
+            left &= !kind;
+        }
+        if !signal.is_for_process() {
+            directed |= kind;
+        }
         send_to_itself(signal.number, &signal.info);
     }
+    directed
 }
 
 /// Takes a pending signal of a set from the kernel, with what came with it: one for the thread
@@ -257,6 +268,7 @@ pub fn single_step(pc: u64) -> PendingSignal {
         number: libc::SIGTRAP,
         info,
         fault: Some([0, DEBUG_TRAP, 0]),
+        is_directed: false,
     }
 }
 
@@ -290,5 +302,6 @@ pub fn synthetic_fault(signal: i32, code: i32, address: u64, error: u64) -> Pend
         number: signal,
         info,
         fault: Some([error, PAGE_FAULT, address]),
+        is_directed: false,
     }
 }

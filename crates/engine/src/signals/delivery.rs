@@ -18,6 +18,8 @@ pub trait Signal {
     fn number(&self) -> i32;
     /// Whether it cannot wait: an instruction has raised it, or the kernel would force it.
     fn is_forced(&self) -> bool;
+    /// Whether it was sent to the process, and not to one thread of it.
+    fn is_for_process(&self) -> bool;
 }
 
 /// The signals of one thread on their way to the program.
@@ -34,7 +36,8 @@ pub struct Delivery<S> {
     taken: Vec<S>,
 }
 
-/// The first real-time signal: of those below, one of each kind can be pending.
+/// The first real-time signal: of those below, one of each kind can be pending for a thread, and
+/// one for the process.
 pub(super) const FIRST_REAL_TIME: i32 = 32;
 
 impl<S: Signal> Delivery<S> {
@@ -82,7 +85,8 @@ impl<S: Signal> Delivery<S> {
     /// A signal was taken from the kernel.
     pub fn take(&mut self, signal: S) {
         let number = signal.number();
-        let is_known = |other: &S| other.number() == number;
+        let kind = |signal: &S| (signal.number(), signal.is_for_process());
+        let is_known = |other: &S| kind(other) == kind(&signal);
         if number >= FIRST_REAL_TIME || !self.taken.iter().any(is_known) {
             self.taken.push(signal);
         }

@@ -370,6 +370,7 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         number: signal,
         info,
         fault: Some(fault),
+        is_directed: false,
     };
     crate::debug::forget_touches(thread);
     // Another signal may be on its way to the next boundary: it comes behind.
@@ -384,6 +385,7 @@ fn asynchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Contex
         number: signal,
         info: crate::seccomp::as_the_program_sees_it(signal, info),
         fault: None,
+        is_directed: false,
     };
     context.hold_signals();
     // SAFETY: this is the thread's own handler.

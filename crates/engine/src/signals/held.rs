@@ -9,12 +9,34 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::delivery::FIRST_REAL_TIME;
+use super::directed::Letters;
+use super::{bit, code};
 use crate::race_windows;
 use crate::thread::PendingSignal;
 
-/// More than can come before the thread looks: one signal that can be blocked, which then is,
-/// and one of each of the five that never are.
-const ROOM: u32 = 8;
+/// As much as can come before the thread looks: one signal that can be blocked, which then is,
+/// and of each of the five that never are one in each [`Way`].
+const ROOM: u32 = 16;
+
+/// How a signal may have come, as far as a handler can tell. Of one kind the kernel keeps one for a
+/// thread and one for the process; which of both a timer's is, the thread finds out.
+#[derive(PartialEq, Eq)]
+enum Way {
+    ToThread,
+    ToProcess,
+    ByTimer,
+}
+
+impl Way {
+    fn of(signal: &PendingSignal) -> Way {
+        match code(&signal.info) {
+            _ if signal.is_directed => Way::ToThread,
+            libc::SI_TKILL => Way::ToThread,
+            libc::SI_TIMER => Way::ByTimer,
+            _ => Way::ToProcess,
+        }
+    }
+}
 
 /// Signals that the handler has taken from the kernel and the thread has not looked at yet.
 ///
@@ -33,6 +55,11 @@ pub struct Held {
     /// Whether a signal has interrupted the kernel in a system call of the program's that it would
     /// make again.
     call_begun: AtomicBool,
+    /// The kinds of which the kernel keeps one for this thread, given back by it: the first one
+    /// that comes is that.
+    directed: AtomicU64,
+    /// What other threads have queued for this one. No handler touches it outside the cache.
+    pub(crate) letters: Letters,
     /// Whether the step that is being made is one of a tool's code, with an access that the
     /// program's alignment-check flag does not allow.
     pub(super) misaligned: AtomicBool,
@@ -53,17 +80,21 @@ impl Held {
             mask: AtomicU64::new(mask),
             awaited: AtomicU64::new(0),
             call_begun: AtomicBool::new(false),
+            directed: AtomicU64::new(0),
+            letters: Letters::default(),
             misaligned: AtomicBool::new(false),
         }
     }
 
-    /// Takes a signal. Of those below the real-time ones a second one of the same kind is
-    /// dropped, as the kernel drops it. False: there is no room.
+    /// Takes a signal. Of those below the real-time ones a second one of the same kind that came
+    /// the same way is dropped, as the kernel drops it. False: there is no room.
     ///
     /// # Safety
     /// In the thread's own handler only.
-    pub(crate) unsafe fn push(&self, signal: PendingSignal) -> bool {
-        if signal.number < FIRST_REAL_TIME && self.holds(signal.number) {
+    pub(crate) unsafe fn push(&self, mut signal: PendingSignal) -> bool {
+        let kind = bit(signal.number);
+        signal.is_directed |= self.directed.fetch_and(!kind, Ordering::Relaxed) & kind != 0;
+        if signal.number < FIRST_REAL_TIME && self.holds(&signal) {
             return true;
         }
         let place = self.came.fetch_add(1, Ordering::Relaxed);
@@ -80,8 +111,8 @@ impl Held {
         true
     }
 
-    /// Whether a signal of this kind waits here.
-    fn holds(&self, number: i32) -> bool {
+    /// Whether a signal of this kind waits here that came the same way.
+    fn holds(&self, signal: &PendingSignal) -> bool {
         let (went, came) = (
             self.went.load(Ordering::Relaxed),
             self.came.load(Ordering::Relaxed),
@@ -90,7 +121,9 @@ impl Held {
             // SAFETY: whoever fills a place is over, or is interrupted by the caller: then the
             // place is still empty, or complete.
             let held = unsafe { &*self.places[(place % ROOM) as usize].get() };
-            held.as_ref().is_some_and(|held| held.number == number)
+            held.as_ref().is_some_and(|held| {
+                held.number == signal.number && Way::of(held) == Way::of(signal)
+            })
         })
     }
 
@@ -126,6 +159,11 @@ impl Held {
 
     pub(super) fn publish(&self, mask: u64) {
         self.mask.store(mask, Ordering::SeqCst);
+    }
+
+    /// The kernel keeps signals of these kinds for this thread, which did not come as such.
+    pub(crate) fn expect_directed(&self, kinds: u64) {
+        self.directed.store(kinds, Ordering::Relaxed);
     }
 
     /// The thread begins to wait for signals that it blocks, or ends that.

@@ -4,7 +4,7 @@
 //! is the kernel's own, `kill`'s or `tgkill`'s. So such a code is moved to where no code is used,
 //! and the handler that gets the signal moves it back.
 
-use super::code;
+use super::{code, directed};
 use crate::thread::{PendingSignal, Thread};
 
 /// How far codes are moved.
@@ -42,10 +42,13 @@ pub(crate) fn original(info: &[u64; 16]) -> [u64; 16] {
     }
 }
 
-/// Whether a signal that was sent is for the process, and not for one thread of it. What is queued
-/// says nothing of that, and is taken to be for the process.
-pub(super) fn is_for_process(signal: &PendingSignal) -> bool {
-    signal.fault.is_none() && code(&signal.info) != libc::SI_TKILL
+/// Whether a signal that was sent is for the process, and not for one thread of it.
+pub(crate) fn is_for_process(signal: &PendingSignal) -> bool {
+    let is_for_thread = signal.fault.is_some()
+        || signal.is_directed
+        || code(&signal.info) == libc::SI_TKILL
+        || directed::is_of_thread_timer(&signal.info);
+    !is_for_thread
 }
 
 /// Sends the process a signal that has come to this thread. The thread blocks all signals

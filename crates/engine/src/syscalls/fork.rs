@@ -81,6 +81,7 @@ fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request
     thread.collect_signals();
     thread.delivery.forget();
     crate::signals::shared::forget();
+    crate::signals::directed::forget();
     if request.clears_handlers() {
         thread.actions.forget_handlers();
     }

@@ -6,17 +6,85 @@
 //! sender does it.
 
 use super::{Call, pass};
-use crate::process::Process;
+use crate::process::{Process, ThreadHandle};
 use crate::signals::actions::{self, DEFAULT};
-use crate::signals::{bit, deliver};
-use crate::thread::{Place, Thread};
+use crate::signals::{SYNCHRONOUS, bit, deliver, directed, settle};
+use crate::thread::{PendingSignal, Place, Thread};
+use crate::{guarded, race_windows};
 
 /// `kill`, `tkill`, `tgkill`, `rt_sigqueueinfo`, `rt_tgsigqueueinfo`.
 pub(super) fn send(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
     if let Some(signal) = ends_this_process(process, thread, call) {
         deliver::die(thread, signal);
     }
-    pass(process, call)
+    match is_queued_fault(thread, call) {
+        true => queue(process, thread, call),
+        false => pass(process, call),
+    }
+}
+
+/// `timer_create`.
+pub(super) fn make_timer(process: &Process, call: &Call) -> i64 {
+    let result = pass(process, call);
+    if result == 0 {
+        let [_, description, number_at, ..] = call.arguments;
+        directed::timer_made(description, number_at);
+    }
+    result
+}
+
+/// Whether the call queues a signal of a fault for a thread of this process: the kernel would not
+/// tell that thread that it is for it.
+fn is_queued_fault(thread: &Thread, call: &Call) -> bool {
+    let [group, _, signal, ..] = call.arguments.map(|argument| argument as i32);
+    call.number as i64 == libc::SYS_rt_tgsigqueueinfo
+        && thread.place == Place::Process
+        && group == std::process::id() as i32
+        && (1..=64).contains(&signal)
+        && bit(signal) & SYNCHRONOUS != 0
+}
+
+/// Gives the thread its signal, if the kernel finds nothing wrong with the call.
+fn queue(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
+    const SIGNAL: usize = 2;
+    let mut question = *call;
+    question.arguments[SIGNAL] = 0;
+    let result = pass(process, &question);
+    if result != 0 {
+        return result;
+    }
+    let [_, target, number, info_at, ..] = call.arguments;
+    let mut bytes = [0; 128];
+    if !guarded::read(info_at, &mut bytes) {
+        return -i64::from(libc::EFAULT);
+    }
+    let word =
+        |at: usize| u64::from_le_bytes(bytes[8 * at..][..8].try_into().expect("eight bytes"));
+    let mut info: [u64; 16] = std::array::from_fn(word);
+    info[0] = info[0] & !u64::from(u32::MAX) | u64::from(number as u32);
+    let signal = PendingSignal {
+        number: number as i32,
+        info,
+        fault: None,
+        is_directed: true,
+    };
+    if target as i32 == thread.tid {
+        thread.delivery.take(signal);
+        settle(thread);
+        return 0;
+    }
+    let threads = process.threads.lock();
+    let own = std::process::id() as i32;
+    let is_target = |handle: &&ThreadHandle| handle.process == own && handle.tid == target as i32;
+    let Some(handle) = threads.iter().find(is_target) else {
+        // It is just ending, and would not have come to it.
+        return 0;
+    };
+    // SAFETY: the thread lives while it is listed, and the list is locked.
+    unsafe { &(*handle.thread).held }.letters.put(signal);
+    race_windows::widen();
+    crate::finish::request_stop(*handle);
+    0
 }
 
 /// The signal, if it ends the process at once.

@@ -14,7 +14,9 @@ use crate::gates::RESTART;
 use crate::guarded;
 use crate::process::Process;
 use crate::race_windows;
-use crate::signals::{STOP, SYNCHRONOUS, bit, deliver, open, set_exact_mask, settle, shared};
+use crate::signals::{
+    STOP, SYNCHRONOUS, bit, deliver, directed, open, set_exact_mask, settle, shared,
+};
 use crate::thread::Thread;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
@@ -120,11 +122,16 @@ pub(super) fn with_exact_mask(
     race_windows::widen();
     shared::take(thread, blocked & awaited);
     set_exact_mask(thread.delivery.mask() & !bit(STOP));
-    deliver::give_back(thread, blocked);
+    let directed = deliver::give_back(thread, blocked);
     let rest = crate::trace::rest();
     // SAFETY: the call is the program's own, and leaves the engine alone.
     let result = unsafe { process.gates.call_kernel(call.number, &call.arguments) };
     drop(rest);
+    if directed != 0 {
+        // What the call has not taken comes back, and no siginfo says for whom it is.
+        let still_there = directed & directed::pending_for_thread();
+        thread.held.expect_directed(still_there);
+    }
     set_exact_mask(!SYNCHRONOUS);
     thread.held.await_signals(0);
     settle(thread);

@@ -22,6 +22,10 @@ impl Signal for Sent {
     fn is_forced(&self) -> bool {
         false
     }
+
+    fn is_for_process(&self) -> bool {
+        false
+    }
 }
 
 /// What the program does.
@@ -332,4 +336,29 @@ fn an_engine_that_opens_the_mask_whatever_is_pending_loses_signals() {
     let program = [SetMask(bit(ORDINARY)), Other, SetMask(0), Other];
     let signals = [REAL_TIME, REAL_TIME, REAL_TIME];
     assert!(!nothing_is_lost(0, &program, &signals, true));
+}
+
+#[test]
+fn one_of_a_kind_is_kept_for_the_thread_and_one_for_the_process() {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    struct To(bool);
+    impl Signal for To {
+        fn number(&self) -> i32 {
+            SENT_FAULT
+        }
+
+        fn is_forced(&self) -> bool {
+            false
+        }
+
+        fn is_for_process(&self) -> bool {
+            self.0
+        }
+    }
+    let mut delivery = Delivery::new(0);
+    for to_process in [false, true, false, true] {
+        delivery.take(To(to_process));
+    }
+    let all = std::iter::from_fn(|| delivery.take_next()).collect::<Vec<_>>();
+    assert_eq!(all, [To(false), To(true)]);
 }
