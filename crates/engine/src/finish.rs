@@ -347,12 +347,44 @@ pub fn leave_list(process: &Process, thread: *const Thread) -> Option<ThreadHand
 /// Undoes [`leave_list`], for a thread that has left it.
 fn return_to_list(process: &Process, left: Option<ThreadHandle>) {
     let Some(handle) = left else { return };
-    let mut threads = process.threads.lock();
-    debug_assert!(
-        !threads
-            .iter()
-            .any(|other| std::ptr::eq(other.thread, handle.thread)),
-        "a thread is listed once"
-    );
+    enlist(&mut process.threads.lock(), handle);
+}
+
+/// Lists a thread. One that were listed twice would stay there when it has ended, and be looked at.
+pub(crate) fn enlist(threads: &mut Vec<ThreadHandle>, handle: ThreadHandle) {
+    let is_same = |other: &ThreadHandle| std::ptr::eq(other.thread, handle.thread);
+    assert!(!threads.iter().any(is_same), "a thread is listed once");
     threads.push(handle);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ThreadHandle, enlist};
+
+    fn handle(number: usize) -> ThreadHandle {
+        ThreadHandle {
+            tid: number as i32,
+            process: 1,
+            namespace: 0,
+            thread: std::ptr::without_provenance_mut(number),
+        }
+    }
+
+    #[test]
+    fn others_may_have_the_same_ids() {
+        let mut threads = vec![handle(64)];
+        let other = ThreadHandle {
+            tid: 64,
+            ..handle(128)
+        };
+        enlist(&mut threads, other);
+        assert_eq!(threads.len(), 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "a thread is listed once")]
+    fn a_thread_is_listed_once() {
+        let mut threads = vec![handle(64)];
+        enlist(&mut threads, handle(64));
+    }
 }

@@ -120,8 +120,9 @@ pub trait Tool: Sized + Send + Sync + 'static {
     /// The program has ended, or makes place for another one (`execve`), which is observed from
     /// its start by a new process of this tool.
     ///
-    /// Where the kernel refuses the other program when nothing can be told of this one any more,
-    /// [`exec_failed`](Tool::exec_failed) follows.
+    /// It comes once. Only where the kernel refuses the other program and could not be asked
+    /// before (it can since Linux 6.14, but for a lack of memory),
+    /// [`exec_failed`](Tool::exec_failed) follows, and another `end`.
     fn end(&self) {}
 
     /// The program goes on after all: the kernel has refused to execute another one, behind

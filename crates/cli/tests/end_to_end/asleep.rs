@@ -57,7 +57,8 @@ fn begin(file: &Path, options: &str, seconds: &str) -> Result<String, Verdict> {
     let guest = guest_command("threads/falls_asleep", &[])?;
     Ok(format!(
         "mkfifo go; '{}' trace {options} -o '{}' -- '{}' {seconds} wait < go > said & pid=$!; \
-         exec 5> go; until pgrep -P $pid > keeper; do sleep 0.05; done; ",
+         exec 5> go; until cat /proc/$pid/task/*/children > keeper 2> /dev/null; \
+         test -s keeper; do sleep 0.05; done; ",
         COMMAND.display(),
         file.display(),
         guest[0].display(),

@@ -20,6 +20,8 @@ use crate::{detach, plan, trace};
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);
 const NOT_FOUND: i64 = -(libc::ENOENT as i64);
+/// Asks whether a file would be executed.
+const AT_EXECVE_CHECK: u64 = 0x1_0000;
 
 /// `execve` and `execveat`. Until the kernel has the new program, nothing is given up that a
 /// failure would need: other threads run on or can go on, and dispositions stay.
@@ -52,7 +54,6 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         // Its interpreter would not find it.
         return NOT_FOUND;
     }
-    crate::instrument::executes(thread, &path, &strings.arguments);
     let is_child = thread.place != Place::Process || process.forked.load(Ordering::Acquire) != 0;
     let native = runs_natively(&kind)
         || detach::is_to_be_traced(thread)
@@ -63,7 +64,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     };
     let mut carried = None;
     let (file, arguments) = if native {
-        (found, strings.arguments)
+        (found, strings.arguments.clone())
     } else {
         if closes || path != found_at {
             carried = open_to_stay(&found);
@@ -78,9 +79,14 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         own.extend(plan::continuation(open, inherited));
         own.push(super::memory::plan_for_child(process, is_child).encode());
         own.push(program);
-        own.extend(strings.arguments);
+        own.extend(strings.arguments.iter().cloned());
         (c"/proc/self/exe".to_owned(), own)
     };
+    let gives_up = process.trace.is_some() || crate::instrument::Instrumenter::get().is_some();
+    if gives_up && let Some(error) = refusal(&file, [&arguments, &strings.environment]) {
+        return error;
+    }
+    crate::instrument::executes(thread, &path, &strings.arguments);
     if thread.place != Place::ParentsPlace {
         trace::event(thread, &unspool_events::Event::Exec);
     }
@@ -106,6 +112,32 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     result
 }
 
+/// What the kernel would say if it were to start the program, as far as it can be asked before
+/// trace and tool are told of the end (since Linux 6.14): all but a lack of memory at the last
+/// moment.
+fn refusal(file: &CStr, lists: [&[CString]; 2]) -> Option<i64> {
+    let [arguments, environment] = lists.map(pointers);
+    let call = [
+        libc::AT_FDCWD as u64,
+        file.as_ptr() as u64,
+        arguments.as_ptr() as u64,
+        environment.as_ptr() as u64,
+        AT_EXECVE_CHECK,
+    ];
+    // SAFETY: the lists end with null and their strings live until the call returns, which changes
+    // nothing.
+    let answer = unsafe { raw_system_call(libc::SYS_execveat, call) };
+    // Without the question the kernel knows no such flag, or no such call.
+    let is_answer = answer < 0 && ![INVALID, -i64::from(libc::ENOSYS)].contains(&answer);
+    is_answer.then_some(answer)
+}
+
+/// A list as the kernel wants it.
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    let strings = strings.iter().map(|string| string.as_ptr());
+    strings.chain([std::ptr::null()]).collect()
+}
+
 /// Has the kernel start the program. Returns only if it does not.
 ///
 /// Another engine is told of mask and dispositions, and is to get what is pending itself: signals
@@ -118,12 +150,7 @@ fn replace(
     lists: [&[CString]; 2],
     native: bool,
 ) -> i64 {
-    let [argv, envp] = lists.map(|strings| {
-        let mut list: Vec<*const libc::c_char> =
-            strings.iter().map(|string| string.as_ptr()).collect();
-        list.push(std::ptr::null());
-        list
-    });
+    let [argv, envp] = lists.map(pointers);
     let number = libc::SYS_execve as u64;
     let call = [
         file.as_ptr() as u64,
@@ -202,7 +229,6 @@ fn by_directory(call: &Call) -> bool {
 
 /// Whether the kernel is only asked whether it would execute something.
 fn is_question(call: &Call) -> bool {
-    const AT_EXECVE_CHECK: u64 = 0x1_0000;
     by_directory(call) && call.arguments[4] & AT_EXECVE_CHECK != 0
 }
 

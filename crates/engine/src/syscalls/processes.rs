@@ -210,7 +210,7 @@ pub(super) fn list_as(process: &Process, thread: &mut Thread, ids: (i32, i32), n
         namespace,
         thread,
     };
-    process.threads.lock().push(handle);
+    crate::finish::enlist(&mut process.threads.lock(), handle);
 }
 
 pub(super) fn errno() -> i32 {

@@ -1,6 +1,7 @@
 // A signal to the process comes just when the only thread that lets it through ends: it waits for
-// the next one. As many are handled as are sent.
+// the next one. As many are handled as are sent. So it is with signals of faults.
 // flags: -O1 -pthread -D_GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,6 +14,7 @@
 static atomic_long handled;
 static timer_t timer;
 static sigset_t set;
+static int current;
 
 static void handler(int signal) {
     (void)signal;
@@ -36,22 +38,28 @@ static void *drains(void *nothing) {
 static void run(void *(*start)(void *), long delay) {
     pthread_t thread;
     pthread_create(&thread, NULL, start, (void *)delay);
+    // Meanwhile this thread waits for something else, and blocks the signal.
+    sigset_t other;
+    sigemptyset(&other);
+    sigaddset(&other, SIGUSR2);
+    EXPECT(sigtimedwait(&other, NULL, &(struct timespec){0, 500000}) == -1 && errno == EAGAIN);
     pthread_join(thread, NULL);
 }
 
 static int is_pending(void) {
     sigset_t pending;
     sigpending(&pending);
-    return sigismember(&pending, SIGRTMIN + 1);
+    return sigismember(&pending, current);
 }
 
-int main(int count, char **arguments) {
-    long threads = count > 1 ? atol(arguments[1]) : 1500;
+static void send_to_ending_threads(int signal, long threads) {
+    current = signal;
+    atomic_store(&handled, 0);
     sigemptyset(&set);
-    sigaddset(&set, SIGRTMIN + 1);
+    sigaddset(&set, signal);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    sigaction(SIGRTMIN + 1, &(struct sigaction){.sa_handler = handler}, NULL);
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 1};
+    sigaction(signal, &(struct sigaction){.sa_handler = handler}, NULL);
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signal};
     timer_create(CLOCK_MONOTONIC, &event, &timer);
     for (long thread = 1; thread <= threads; thread++) {
         run(ends, 1 + thread * 7919 % 30000);
@@ -64,6 +72,13 @@ int main(int count, char **arguments) {
             run(drains, 0);
         EXPECT(atomic_load(&handled) == thread);
     }
+    timer_delete(timer);
     printf("handled %ld of %ld\n", atomic_load(&handled), threads);
+}
+
+int main(int count, char **arguments) {
+    long threads = count > 1 ? atol(arguments[1]) : 700;
+    send_to_ending_threads(SIGRTMIN + 1, threads);
+    send_to_ending_threads(SIGTRAP, threads);
     return 0;
 }
