@@ -90,12 +90,12 @@ static void in_this_thread(void) {
     change_mask(SIG_UNBLOCK);
 }
 
-static void in_a_child(void (*action)(int, siginfo_t *, void *), int ended_by) {
+static void in_a_child(void *action, int ended_by) {
     int status;
     pid_t child = fork();
     if (child == 0) {
         setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-        set_action(action);
+        set_action((void (*)(int, siginfo_t *, void *))action);
         send(6);
         _exit(7);
     }
@@ -130,9 +130,9 @@ int main(void) {
     EXPECT(sigaction(CANCEL, NULL, &(struct sigaction){0}) == -1 && errno == EINVAL);
     set_action(handler);
     in_this_thread();
-    in_a_child((void (*)(int, siginfo_t *, void *))SIG_DFL, CANCEL);
-    in_a_child((void (*)(int, siginfo_t *, void *))SIG_IGN, 0);
-    in_a_child(handler, 0);
+    in_a_child((void *)SIG_DFL, CANCEL);
+    in_a_child((void *)SIG_IGN, 0);
+    in_a_child((void *)handler, 0);
     for (int round = 0; round < 10; round++)
         cancels();
     puts("sent, kept, handled, and deadly");
