@@ -10,23 +10,18 @@
 //! Only the process that was started is debugged: forked children and programs that are
 //! executed go on without.
 
+mod client;
 mod debuggee;
 mod hooks;
 mod registers;
 mod watch;
 mod world;
 
-pub(crate) use debuggee::start;
+pub(crate) use client::client;
 pub use debuggee::{Action, Debuggee, ThreadStatus, Wake, install};
 pub use hooks::request_stop;
-pub(crate) use hooks::{
-    OfThread, after_fork, at_breakpoint, before_ending, call_begins, call_ends, ended, execute,
-    files, handler_entered, may_enter, offer, stepped, stop_here, thread_gone, thread_starts,
-};
+pub(crate) use hooks::{OfThread, at_breakpoint};
 pub use registers::Registers;
 pub use watch::WatchKind;
-pub(crate) use watch::{
-    Extent, forget_touches, is_any as is_any_watched, may_touch, ranges as watched_ranges,
-};
-pub(crate) use world::is_enabled;
+pub(crate) use watch::{Extent, is_any as is_any_watched, may_touch, ranges as watched_ranges};
 pub use world::{Reason, Stop};

@@ -47,13 +47,13 @@ pub(crate) use self::traced::{
 pub use self::when::{When, deadline_after};
 pub(crate) use self::when::{annotation, begin};
 
+use crate::client::{self, Exhausted};
 use crate::descriptors::{Headroom, move_away};
 use crate::finish;
 use crate::process::Process;
 use crate::signals::{STOP, code};
 use crate::syscalls::SYSCALL_LENGTH;
 use crate::thread::{Place, Thread};
-use crate::trace::{self, Reached};
 
 /// What a thread keeps for this.
 #[derive(Debug, Default)]
@@ -81,26 +81,26 @@ static ASKER: AtomicU64 = AtomicU64::new(0);
 static ANSWER: AtomicU64 = AtomicU64::new(0);
 
 /// Why the process is let go: what the user is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Cause {
     /// It has asked its parent to trace it.
     AsksForTracer,
     /// Somebody has asked for it.
     Asked,
     /// What is recorded of it can go no further.
-    RecordingEnds(Reached),
+    RecordingEnds(Exhausted),
     /// It makes a child beside it, for which the engine would need a thread.
     GetsNoThread,
 }
 
 impl Cause {
-    fn describe(self) -> String {
+    fn describe(&self) -> String {
         match self {
             Cause::AsksForTracer => " asks to be traced and".to_owned(),
             Cause::Asked => String::new(),
             Cause::GetsNoThread => " makes a child that shares its memory, for which the kernel gives unspool no thread, because the child is to be in another PID namespace: the process".to_owned(),
-            Cause::RecordingEnds(reached) => {
-                format!(": the recording ends here, because {reached}; it")
+            Cause::RecordingEnds(exhausted) => {
+                format!(": the recording ends here, because {exhausted}; it")
             }
         }
     }
@@ -159,7 +159,7 @@ fn take_request(thread: &mut Thread) {
     if ASKED.swap(0, Ordering::AcqRel) == 0 {
         return;
     }
-    let refusal = let_go(thread, Cause::Asked);
+    let refusal = let_go(thread, &Cause::Asked);
     finish::say(&format!(
         "unspool: process {} stays under observation: {refusal}",
         std::process::id()
@@ -187,14 +187,15 @@ fn open_answer() -> Option<(File, bool)> {
 /// A thread cannot be started, because the trace could not name it: the recording ends, and the
 /// process goes on natively, with the call that is to start the thread. Returns what the call
 /// returns if it cannot be let go.
-pub(crate) fn end_recording(thread: &mut Thread, reached: Reached) -> i64 {
+pub(crate) fn end_recording(thread: &mut Thread, exhausted: &Exhausted) -> i64 {
     thread.set_pc(thread.pc() - SYSCALL_LENGTH);
-    trace::note_end(Some(reached));
-    let refusal = let_go(thread, Cause::RecordingEnds(reached));
-    trace::note_end(None);
+    let refusal = let_go(thread, &Cause::RecordingEnds(exhausted.clone()));
+    for client in client::all() {
+        client.exhaustion_refused();
+    }
     thread.set_pc(thread.pc() + SYSCALL_LENGTH);
     finish::say(&format!(
-        "unspool: process {} gets no further thread: {reached}, and it cannot be let go: {refusal}",
+        "unspool: process {} gets no further thread: {exhausted}, and it cannot be let go: {refusal}",
         std::process::id()
     ));
     -i64::from(libc::EAGAIN)
@@ -205,7 +206,7 @@ pub(crate) fn end_recording(thread: &mut Thread, reached: Reached) -> i64 {
 /// is to make the child. Returns what the call returns if it cannot be let go.
 pub(crate) fn make_child_natively(thread: &mut Thread) -> i64 {
     thread.set_pc(thread.pc() - SYSCALL_LENGTH);
-    let refusal = let_go(thread, Cause::GetsNoThread);
+    let refusal = let_go(thread, &Cause::GetsNoThread);
     thread.set_pc(thread.pc() + SYSCALL_LENGTH);
     finish::say(&format!(
         "unspool: process {} gets no child that shares its memory in another PID namespace, and it cannot be let go: {refusal}",
@@ -215,7 +216,7 @@ pub(crate) fn make_child_natively(thread: &mut Thread) -> i64 {
 }
 
 /// Lets the process go. The thread is at a safe point. Returns only if that cannot be done.
-fn let_go(thread: &mut Thread, cause: Cause) -> Refusal {
+fn let_go(thread: &mut Thread, cause: &Cause) -> Refusal {
     let process = Process::get();
     if let Err(refusal) = gather::stop_all(process, thread) {
         return refusal;

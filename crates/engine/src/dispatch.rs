@@ -1,20 +1,18 @@
 //! The loop in which a thread alternates between the cache and the engine.
 
 use crate::cache::CacheFull;
+use crate::client;
 use crate::decode::Kind;
 use crate::emit::gpr;
 use crate::exit::{self, ExitKind};
 use crate::hashed_branches::Way;
-use crate::instrument::{Instrumenter, functions};
+use crate::instrument::functions;
 use crate::process::{Code, Process};
 use crate::signals::deliver;
 use crate::syscalls;
 use crate::thread::{Place, Refused, Thread};
 use crate::translate::{self, Source};
-use crate::{
-    code_pages, debug, detach, finish, flush, guarded, instrument, race_windows, trace,
-    x87_pointers,
-};
+use crate::{code_pages, debug, detach, finish, flush, guarded, race_windows, trace, x87_pointers};
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.
@@ -38,7 +36,9 @@ pub fn run(thread: &mut Thread) -> i32 {
             if process.is_ending() && thread.place == Place::Process {
                 finish::park(thread);
             }
-            trace::interrupted(thread);
+            client::all()
+                .iter()
+                .for_each(|client| client.interrupted(thread));
             trap(thread);
             deliver::deliver(thread);
             entry = None;
@@ -118,7 +118,9 @@ fn step_out(thread: &mut Thread) {
 fn trap(thread: &mut Thread) {
     let due = std::mem::take(&mut thread.steps.due);
     if due.debugger {
-        debug::stepped(thread);
+        client::all()
+            .iter()
+            .for_each(|client| client.stepped(thread));
     }
     if due.program {
         let trap = deliver::single_step(thread.pc());
@@ -157,8 +159,9 @@ fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)
             Resume::Entry,
         )),
         exit::BUFFER_FULL => {
-            trace::empty_buffer(thread);
-            instrument::buffers::make_room(thread);
+            client::all()
+                .iter()
+                .for_each(|client| client.empty_buffers(thread));
             // SAFETY: the slots belong to this thread.
             let target = unsafe { (*thread.slots).target };
             // The guard page's fault had blocked signals.
@@ -218,7 +221,9 @@ fn leave_fragment(
         }
         ExitKind::Service => {
             drop(code);
-            trace::service(thread, &exit).map(|target| (target, Resume::Midway))
+            let mut all = client::all().iter();
+            let target = all.find_map(|client| client.service(thread, &exit));
+            target.map(|target| (target, Resume::Midway))
         }
         ExitKind::Annotation => {
             drop(code);
@@ -241,7 +246,9 @@ fn leave_fragment(
             }
             let code = process.code();
             if let Some(position) = code.cache.position(back) {
-                crate::instrument::leave_midway(&code.cache, position, exit.detail != 0);
+                for client in client::all() {
+                    client.left_midway(&code.cache, position, exit.detail != 0);
+                }
             }
             None
         }
@@ -303,9 +310,9 @@ fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
     let mut bytes = [0; crate::decode::MAX_LENGTH];
     let length = executable.min(bytes.len() as u64) as usize;
     // A thread of the program's may have to serve what is read here.
-    trace::begin_wait(thread);
+    client::begin_wait(thread);
     let readable = guarded::read(pc, &mut bytes[..length]);
-    trace::end_wait(thread);
+    client::end_wait(thread);
     let mapped = Process::get()
         .code()
         .regions
@@ -477,9 +484,10 @@ fn translate_code(
         vdso: process.vdso,
         end,
     };
-    match (&process.trace, Instrumenter::get()) {
-        (Some(tracer), _) => trace::translate(tracer, cache, &source, pc),
-        (None, Some(tool)) => translate::instrumented::translate(tool, cache, &source, pc, arrival),
-        (None, None) => translate::plain::translate(cache, &source, pc, arrival),
+    for client in &process.clients {
+        if let Some(done) = client.translate(cache, &source, pc, arrival) {
+            return done;
+        }
     }
+    translate::plain::translate(cache, &source, pc, arrival)
 }

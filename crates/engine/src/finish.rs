@@ -4,8 +4,8 @@ use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::client::{self, End};
 use crate::descriptors::{Headroom, copy_away};
-use crate::instrument::Instrumenter;
 use crate::process::{Process, ThreadHandle};
 use crate::race_windows;
 use crate::signals::{self, STOP, bit};
@@ -124,10 +124,11 @@ pub fn is_stop_request(info: &[u64; 16]) -> bool {
 
 /// `exit_group`: all threads stop, what they recorded is kept, and the process ends.
 pub fn end_process(thread: &mut Thread, status: i32) -> ! {
-    crate::debug::before_ending(thread);
+    client::before_end(thread);
     conclude(thread, Ending::Death);
-    let status = crate::trace::final_status(Process::get(), status);
-    crate::debug::ended(thread, crate::debug::Reason::Exited(status));
+    let all = client::all().iter();
+    let status = all.fold(status, |status, client| client.final_status(status));
+    client::ended(thread, End::Exited(status));
     // SAFETY: ends the process; nothing of the engine's needs a destructor.
     unsafe {
         libc::syscall(libc::SYS_exit_group, status);
@@ -173,22 +174,23 @@ pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
             crate::syscalls::leave_beside(process, thread);
             return None;
         }
-        Place::Process if process.trace.is_none() && Instrumenter::get().is_none() => {
+        Place::Process if !client::all().iter().any(|client| client.concludes()) => {
             crate::persist::keep(process);
             return None;
         }
         Place::Process => {}
     }
     signals::block_all();
-    let _watch = crate::instrument::blocked::watch_end();
+    let _watches: Vec<_> = client::all().iter().map(|it| it.end_begins()).collect();
     while process.ending.swap(thread.tid as usize, Ordering::AcqRel) != 0 {
         // Another thread is already ending the process.
         park(thread);
     }
     stop_others(process, thread);
     race_windows::widen();
-    crate::trace::finish(process, thread, ending);
-    crate::instrument::conclude(thread);
+    for client in client::all() {
+        client.conclude(thread, ending);
+    }
     None
 }
 
@@ -198,8 +200,9 @@ pub fn take_back(process: &Process, thread: &mut Thread, left: Option<ThreadHand
     thread.executing = false;
     return_to_list(process, left);
     if process.is_ending() && thread.place == Place::Process {
-        crate::trace::begin_again(thread);
-        crate::instrument::goes_on(thread);
+        client::all()
+            .iter()
+            .for_each(|client| client.goes_on(thread));
         process.ending.store(0, Ordering::Release);
         TAKEN_BACK.fetch_add(1, Ordering::Release);
         // SAFETY: wakes threads of this process.
@@ -225,7 +228,7 @@ fn stop_others(process: &Process, thread: &mut Thread) {
     let deadline = Instant::now() + PATIENCE;
     let own = std::process::id() as i32;
     // Others may want lines of this thread's before they get to where they can park.
-    crate::trace::begin_wait(thread);
+    client::begin_wait(thread);
     loop {
         let waiting = {
             let threads = process.threads.lock();
@@ -307,8 +310,7 @@ pub fn park(thread: &mut Thread) {
     race_windows::widen();
     let mask = signals::exact_mask();
     signals::block_all();
-    crate::trace::thread_parks(thread);
-    crate::instrument::thread_ends(thread);
+    client::thread_parks(thread);
     let left = leave_list(process, thread);
     signals::set_exact_mask(!bit(libc::SIGKILL));
     while TAKEN_BACK.load(Ordering::Acquire) == taken_back {
@@ -325,8 +327,9 @@ pub fn park(thread: &mut Thread) {
     }
     signals::block_all();
     return_to_list(process, left);
-    crate::trace::starts_again(thread);
-    crate::instrument::thread_starts(thread);
+    for client in client::all() {
+        client.thread_starts_again(thread);
+    }
     signals::set_exact_mask(mask);
 }
 
@@ -339,7 +342,9 @@ pub fn leave_list(process: &Process, thread: *const Thread) -> Option<ThreadHand
     let left = place.map(|place| threads.remove(place));
     drop(threads);
     if let Some(handle) = left {
-        crate::debug::thread_gone(handle.tid);
+        for client in client::all() {
+            client.thread_gone(handle.tid);
+        }
     }
     left
 }

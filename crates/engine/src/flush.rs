@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::process::{Process, ThreadHandle};
 use crate::thread::{Place, Thread};
-use crate::{debug, finish, instrument, race_windows, trace};
+use crate::{client, finish, race_windows};
 
 /// The thread that empties the cache; 0 for none.
 static FLUSHING: AtomicU64 = AtomicU64::new(0);
@@ -54,19 +54,23 @@ pub fn enter(thread: &mut Thread) {
     loop {
         inside(thread).store(INSIDE, Ordering::SeqCst);
         race_windows::widen();
-        if may_enter() && debug::may_enter(thread) {
-            trace::enters(thread);
+        if may_enter() && client::may_enter(thread) {
+            client::all()
+                .iter()
+                .for_each(|client| client.enters(thread));
             return;
         }
         leave(thread);
-        debug::stop_here(thread);
+        client::all().iter().for_each(|client| client.hold(thread));
         wait(thread, may_enter);
     }
 }
 
 /// The thread is outside: nothing it holds refers to the cache.
 pub fn leave(thread: &mut Thread) {
-    trace::goes_outside(thread);
+    client::all()
+        .iter()
+        .for_each(|client| client.goes_outside(thread));
     inside(thread).store(OUTSIDE, Ordering::SeqCst);
 }
 
@@ -134,15 +138,15 @@ fn wait(thread: &mut Thread, mut done: impl FnMut() -> bool) {
     if done() {
         return;
     }
-    trace::begin_wait(thread);
+    client::begin_wait(thread);
     while !done() {
         if Process::get().is_ending() && thread.place == Place::Process {
             finish::park(thread);
-            trace::begin_wait(thread);
+            client::begin_wait(thread);
         }
         std::thread::sleep(PAUSE);
     }
-    trace::end_wait(thread);
+    client::end_wait(thread);
 }
 
 /// The cache is full, and the thread is at an exit: empties it, or waits until another
@@ -158,7 +162,9 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
             let is_inside = |state, _| state != OUTSIDE;
             !somebody(process, round % ROUNDS_BETWEEN_REQUESTS == 1, is_inside)
         });
-        trace::all_outside(thread);
+        client::all()
+            .iter()
+            .for_each(|client| client.all_outside(thread));
         {
             let mut code = process.code();
             if NO_TABLE.swap(false, Ordering::SeqCst) {
@@ -168,8 +174,9 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
             }
             code.cache.start_anew();
             code.checked.clear();
-            trace::translations_gone();
-            instrument::translations_gone();
+            client::all()
+                .iter()
+                .for_each(|client| client.translations_gone());
         }
         serialise();
         race_windows::widen();
@@ -186,7 +193,7 @@ pub(crate) fn want_no_table() {
 
 /// Whether the cache is to be emptied although it is not full. A thread that goes inside does it.
 pub(crate) fn is_wanted() -> bool {
-    NO_TABLE.load(Ordering::SeqCst) || trace::wants_all_outside()
+    NO_TABLE.load(Ordering::SeqCst) || client::wants_all_outside()
 }
 
 /// Whether there is a thread of which this is so; they are asked to come out if that is

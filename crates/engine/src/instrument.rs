@@ -8,11 +8,11 @@
 mod action;
 pub(crate) mod blocked;
 pub(crate) mod buffers;
+mod client;
 mod compiled;
 mod context;
 mod counters;
 pub mod functions;
-mod hooks;
 pub mod images;
 mod insertions;
 mod repetitions;
@@ -28,22 +28,17 @@ pub use action::{
     Action, Argument, Call, Field, Function, MOST_ARGUMENTS, Place, REGISTER_ARGUMENTS, Replacement,
 };
 pub use buffers::{BufferId, BufferKind, Deliver, MOST_BUFFERS, Part};
+pub(crate) use client::{call_with_context, settle, translate};
 pub(crate) use compiled::{Body, Compiled, Step};
 pub use context::Context;
 pub use counters::Counter;
-pub(crate) use counters::{Amounts, thread_stack, together};
-pub(crate) use hooks::{
-    after_fork, after_fork_in_parent, before_fork, call_with_context, conclude, executes, goes_on,
-    is_between_rounds, keep_position, leave_midway, leave_repetition, out_of_memory, settle,
-    signal_comes, thread_ends, thread_starts, translate, translations_gone,
-};
+pub(crate) use counters::{Amounts, together};
 pub(crate) use insertions::Insertions;
 pub use repetitions::is_first_repetition;
 pub use samplers::{MOST_SAMPLERS, SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowError};
 pub use signal::Signal;
 pub use system_calls::{CallWhenOver, SystemCall, SystemCallValue};
-pub(crate) use system_calls::{behind_system_call, system_call_enters, system_call_leaves};
 pub(crate) use tool::{FragmentCounts, Instrumenter, NoTool};
 pub use tool::{
     Instrumentation, argument_word, install, program_word, thread_number, thread_state,

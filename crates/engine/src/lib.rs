@@ -9,6 +9,7 @@
 
 pub mod branch_table;
 pub mod cache;
+mod client;
 pub mod code_pages;
 mod collisions;
 pub mod debug;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::cache::Cache;
+use crate::client::{self, Client};
 use crate::gates::{Gates, VectorState};
-use crate::instrument::Instrumenter;
 use crate::lending::Lending;
 use crate::lock::{Mutex, MutexGuard, OnceLock};
 use crate::persist::Persistence;
@@ -16,7 +16,6 @@ use crate::queued_writes::Queues;
 use crate::regions::Regions;
 use crate::signals::actions::Actions;
 use crate::thread::Thread;
-use crate::trace::Tracer;
 use crate::translate::Vdso;
 use crate::warmth::Arrival;
 
@@ -80,8 +79,8 @@ pub struct Facts {
     /// The exit status of the first thread, which older kernels make the process's when the last
     /// thread ends.
     pub first_status: AtomicU64,
-    /// The trace, if one is made.
-    pub trace: Option<Tracer>,
+    /// Who listens to the run, or changes it.
+    pub(crate) clients: Vec<&'static dyn Client>,
 }
 
 impl std::ops::Deref for Process {
@@ -148,9 +147,9 @@ impl Process {
     /// Files of the engine's that the program must not close.
     #[must_use]
     pub fn protected_files(&self) -> Vec<i32> {
-        let mut files = self.trace.as_ref().map_or_else(Vec::new, Tracer::files);
+        let clients = self.clients.iter();
+        let mut files: Vec<i32> = clients.flat_map(|client| client.files()).collect();
         files.extend(crate::finish::own_voice());
-        files.extend(crate::debug::files());
         files.extend(crate::syscalls::vfork_locks());
         files
     }
@@ -194,8 +193,7 @@ impl Process {
     /// What code that is translated now finds on loan where indirect branches arrive.
     #[must_use]
     pub fn arrival(&self) -> Arrival {
-        let tool = || Instrumenter::get().map_or(Arrival::Plain, Instrumenter::arrival);
-        self.trace.as_ref().map_or_else(tool, Tracer::arrival)
+        client::arrival(&self.clients)
     }
 
     /// Whether the process is ending.

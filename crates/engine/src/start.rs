@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use unspool_events::Order;
 
 use crate::cache::Cache;
+use crate::client::{self, Client};
 use crate::descriptors::Headroom;
 use crate::gates::{self, Gates, VectorState};
 use crate::instrument::{self, Instrumenter};
@@ -29,7 +30,6 @@ use crate::signals::actions::Actions;
 use crate::syscalls::{announce_end, list_thread, set_program_fs};
 use crate::thread::Thread;
 use crate::translate::Vdso;
-use crate::warmth::Arrival;
 use crate::{
     debug, detach, dispatch, emit::gpr, finish, maps, native_run, own_failures, slots, trace,
     x87_pointers,
@@ -173,8 +173,8 @@ fn run_with_stack(
             return Err(StartError::NoPlaceForOwners);
         }
     }
-    let tracer = trace::Tracer::start(&plan, program, &loaded)?;
-    let process = install(plan, &loaded, vdso, vectors, tracer);
+    let clients = clients(&plan, program, &loaded)?;
+    let process = install(plan, &loaded, vdso, vectors, clients);
     drop(headroom);
     own_failures::end_at_panics();
     name_thread(&loaded);
@@ -190,11 +190,10 @@ fn run_with_stack(
     x87_pointers::ask_processor();
     Thread::set_current(&mut thread);
     list_thread(process, &mut thread);
-    trace::thread_starts(&mut thread, None);
-    instrument::thread_starts(&thread);
-    instrument::images::announce(process, &loaded);
-    debug::start(process, &loaded);
-    debug::thread_starts(&thread);
+    client::first_thread_starts(&mut thread);
+    for client in client::all() {
+        client.program_loaded(process, &loaded);
+    }
     set_program_fs(process, &mut thread, 0);
     detach::begin();
     crate::signals::open(&thread);
@@ -229,16 +228,27 @@ fn has_branch_table(loaded: &LoadedProgram) -> bool {
     !loaded.sanitizers.address && layout::has_tables()
 }
 
+/// Who listens to the run, or changes it.
+fn clients(
+    plan: &Plan,
+    program: &Program,
+    loaded: &LoadedProgram,
+) -> Result<Vec<&'static dyn Client>, StartError> {
+    let tracer = trace::start(plan, program, loaded)?.map(|it| it as &dyn Client);
+    let tool = Instrumenter::get().map(|it| it as &dyn Client);
+    let debugger = debug::client();
+    Ok(tracer.into_iter().chain(tool).chain(debugger).collect())
+}
+
 fn install(
     plan: Plan,
     loaded: &LoadedProgram,
     vdso: Vdso,
     vectors: VectorState,
-    trace: Option<trace::Tracer>,
+    clients: Vec<&'static dyn Client>,
 ) -> &'static Process {
     const HWCAP2_FSGSBASE: u64 = 2;
-    let tool = || Instrumenter::get().map_or(Arrival::Plain, Instrumenter::arrival);
-    let arrival = trace.as_ref().map_or_else(tool, trace::Tracer::arrival);
+    let arrival = client::arrival(&clients);
     let size = plan
         .code_cache
         .clamp(plan::SMALLEST_CODE_CACHE, layout::cache_room());
@@ -281,10 +291,10 @@ fn install(
     let persistence = plan
         .persistent_cache
         .as_ref()
-        .filter(|_| trace.is_none() && Instrumenter::get().is_none())
+        .filter(|_| clients.is_empty())
         .and_then(|directory| Persistence::start(directory, &loaded.executable, &mut cache));
-    let catch_fatal = trace.is_some() || Instrumenter::get().is_some();
-    let dispositions = Actions::inherit(catch_fatal);
+    // Whatever ends the process comes to its clients first.
+    let dispositions = Actions::inherit(!clients.is_empty());
     // SAFETY: getauxval has no preconditions.
     let fsgsbase = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
     let mut code = Code {
@@ -316,7 +326,7 @@ fn install(
             ending: AtomicUsize::new(0),
             forked: AtomicUsize::new(0),
             first_status: AtomicU64::new(0),
-            trace,
+            clients,
         },
     ))
 }
@@ -370,8 +380,7 @@ pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
         }
         finish::end_process(thread, status as i32);
     }
-    trace::thread_ends(thread);
-    instrument::thread_ends(thread);
+    client::thread_ends(thread);
     race_windows::widen();
     finish::leave_list(process, thread);
     crate::signals::passed_on::pass_on_all(thread);

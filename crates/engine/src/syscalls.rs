@@ -30,11 +30,12 @@ mod waiting;
 
 use self::interrupted::Attempt;
 use self::pointers::Shielded;
+use crate::client;
 use crate::emit::gpr;
 use crate::gates::RESTART;
 use crate::process::Process;
 use crate::thread::{CutShort, Thread};
-use crate::{code_pages, debug, instrument, seccomp, trace};
+use crate::{code_pages, instrument, seccomp};
 
 pub(crate) use beside::leave as leave_beside;
 pub(crate) use clone_request::KernelCall;
@@ -101,8 +102,9 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
     thread.set_register(gpr::RCX, thread.pc());
     thread.set_register(11, flags);
     enter_tool(thread, &mut call);
-    trace::system_call_entry(thread, &call);
-    debug::call_begins(thread, &call);
+    for client in client::all() {
+        client.call_begins(thread, &call);
+    }
     let mut attempt = Attempt::begin(thread, asked, &call);
     let result = match dispatch(process, thread, &call, &mut attempt) {
         Outcome::Return(result) => Some(result),
@@ -113,12 +115,14 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
         true => result,
         false => result.map(|result| attempt.end(result)),
     };
-    if debug::call_ends(thread, result, restart) {
-        trace::system_call_left(thread);
-        return;
+    let mut in_place = false;
+    for client in client::all() {
+        in_place |= client.call_over(thread, result, restart);
     }
-    let Some(result) = result else {
-        trace::system_call_left(thread);
+    let Some(mut result) = result.filter(|_| !in_place) else {
+        for client in client::all() {
+            client.call_left(thread);
+        }
         return;
     };
     if restart {
@@ -126,14 +130,19 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
         remember(thread, asked, &call);
         attempt.keep(thread, &call, result);
         thread.set_pc(thread.pc() - SYSCALL_LENGTH);
-        trace::system_call_exit(thread, &call, -i64::from(libc::EINTR));
+        for client in client::all() {
+            client.call_ends(thread, &call, -i64::from(libc::EINTR));
+        }
         return;
     }
-    instrument::images::follow(process, &call, result);
-    let result = instrument::system_call_leaves(thread, &call, result);
+    for client in client::all() {
+        client.call_result(thread, &call, &mut result);
+    }
     thread.set_register(gpr::RAX, result as u64);
-    instrument::behind_system_call(thread, &call, result);
-    trace::system_call_exit(thread, &call, result);
+    for client in client::all() {
+        client.call_returned(thread, &call, result);
+        client.call_ends(thread, &call, result);
+    }
 }
 
 /// Tells a tool of the call, unless it has seen it begin already.
@@ -147,7 +156,9 @@ fn enter_tool(thread: &mut Thread, call: &mut Call) {
             // Later ones were those of handlers that are over.
             thread.cut_short.truncate(known);
         }
-        None => instrument::system_call_enters(thread, call),
+        None => client::all()
+            .iter()
+            .for_each(|client| client.call_asked(thread, call)),
     }
 }
 
@@ -333,7 +344,7 @@ pub(crate) unsafe fn own_call(number: i64, arguments: [u64; 6]) -> i64 {
 
 /// Lets the kernel do it.
 pub(crate) fn pass(process: &Process, call: &Call) -> i64 {
-    let _rest = trace::rest();
+    let _rest = client::rest();
     let written = code_writes::begin(process, call);
     // SAFETY: the call is the program's own, on the program's memory; calls that could
     // touch the engine are handled before.

@@ -7,9 +7,9 @@
 mod annotations;
 mod buffer;
 mod ceilings;
+mod client;
 mod destination;
 mod functions;
-mod hooks;
 mod keeper;
 mod modules;
 mod ownership;
@@ -32,18 +32,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use unspool_events::superblock::Superblock;
 use unspool_events::{Order, PathId, TraceHeader, TraceWriter};
 
-use crate::cache::{Cache, CacheFull};
 use crate::descriptors::Headroom;
 use crate::layout;
 use crate::loader::LoadedProgram;
-use crate::lock::Mutex;
+use crate::lock::{Mutex, OnceLock};
 use crate::maps;
 use crate::native_run::Meter;
 use crate::operands::ExtendedStateSizes;
 use crate::plan::{Plan, TracePlan};
 use crate::process::Process;
 use crate::start::{Program, StartError};
-use crate::translate::Source;
 use crate::translate::ownership::pieces::PIECE;
 use crate::translate::record;
 use crate::translate::superblock::{Item, Limits};
@@ -52,24 +50,14 @@ use crate::warmth::Arrival;
 use crate::warmth::Warmth;
 
 pub(crate) use annotations::{Annotation, annotation};
-pub(crate) use buffer::{buffer_fault, empty_buffer, is_between_rounds, leave_midway};
+use buffer::leave_midway;
 use ceilings::Ceilings;
-pub(crate) use ceilings::{Reached, note_end};
 pub(crate) use functions::function;
-pub(crate) use hooks::{
-    Birth, after_fork, all_outside, before_fork, begin_again, begin_wait, context_change, end_wait,
-    enters, event, finish, forked, goes_outside, interrupted, memory_written, service,
-    starts_again, system_call_entry, system_call_exit, system_call_left, thread_created,
-    thread_ends, thread_not_started, thread_parks, thread_pointer_changed, thread_starts,
-    translations_gone, vfork_child_leaves, vfork_child_starts, wants_all_outside,
-};
 pub(crate) use keeper::NAME as KEEPER;
 pub use ownership::LineLayout;
 pub(crate) use ownership::{
     ASKED_TO_SHOW, EPOCH, OwnerFault, Public, TIME_PER_BYTE, acquire_lines, owner_fault,
 };
-pub(crate) use skew::rest;
-pub(crate) use summary::final_status;
 pub use thread_trace::ThreadTrace;
 
 /// The trace of a process.
@@ -196,19 +184,35 @@ impl Tickets {
 /// More paths than a superblock can have.
 const MOST_PATHS: u32 = 1024;
 
+static TRACER: OnceLock<Tracer> = OnceLock::new();
+
+/// The tracer of this process, if there is one.
+fn tracer() -> Option<&'static Tracer> {
+    TRACER.get()
+}
+
+/// Starts the trace that the plan asks for, if any.
+///
+/// # Errors
+/// If its file cannot be created.
+pub(crate) fn start(
+    plan: &Plan,
+    program: &Program,
+    loaded: &LoadedProgram,
+) -> Result<Option<&'static Tracer>, StartError> {
+    let Some(plan) = &plan.trace else {
+        return Ok(None);
+    };
+    let tracer = Tracer::new(plan, program, loaded)?;
+    Ok(Some(TRACER.get_or_init(|| tracer)))
+}
+
 impl Tracer {
-    /// Starts the trace that the plan asks for, if any.
-    ///
-    /// # Errors
-    /// If its file cannot be created.
-    pub fn start(
-        plan: &Plan,
+    fn new(
+        plan: &TracePlan,
         program: &Program,
         loaded: &LoadedProgram,
-    ) -> Result<Option<Tracer>, StartError> {
-        let Some(plan) = &plan.trace else {
-            return Ok(None);
-        };
+    ) -> Result<Tracer, StartError> {
         let header = header(plan, program, loaded);
         let (writer, file) = match plan.child {
             true => destination::open_or_discard(plan, &header),
@@ -253,14 +257,7 @@ impl Tracer {
                 tracer.module_mapped(file, segment.address, segment.offset, segment.size);
             }
         }
-        Ok(Some(tracer))
-    }
-
-    /// Files that the program must not close.
-    #[must_use]
-    pub fn files(&self) -> Vec<i32> {
-        let file = self.file.load(Ordering::Relaxed);
-        if file < 0 { Vec::new() } else { vec![file] }
+        Ok(tracer)
     }
 
     /// The order between threads.
@@ -476,16 +473,4 @@ fn header(plan: &TracePlan, program: &Program, loaded: &LoadedProgram) -> TraceH
         start_unix_ns: now_unix_ns(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
     }
-}
-
-pub(crate) fn translate(
-    tracer: &Tracer,
-    cache: &mut Cache,
-    source: &Source,
-    pc: u64,
-) -> Result<(), CacheFull> {
-    if tracer.has_named_all() {
-        return Err(CacheFull);
-    }
-    crate::translate::traced::translate(tracer, cache, source, pc)
 }

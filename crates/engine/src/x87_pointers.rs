@@ -42,7 +42,7 @@ pub fn correct_stored(process: &Process, thread: &mut Thread, length: u32) {
         return;
     };
     let first = pointer.min(opcode);
-    crate::trace::memory_written(thread, first, pointer.max(opcode) + size as u64 - first);
+    crate::client::memory_written(thread, first, pointer.max(opcode) + size as u64 - first);
     // What cannot be written now was written a moment ago, and taken away since.
     let _gone = guarded::write(pointer, &address.to_le_bytes()[..size])
         && guarded::write(opcode, &code.to_le_bytes());

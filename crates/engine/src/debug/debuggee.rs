@@ -65,7 +65,7 @@ pub fn install(front: impl FnOnce(Debuggee) + Send + 'static) {
 }
 
 /// The program is loaded: starts the debugger's thread.
-pub(crate) fn start(process: &'static Process, loaded: &LoadedProgram) {
+pub(super) fn start(process: &'static Process, loaded: &LoadedProgram) {
     let Some(front) = FRONT.lock().take() else {
         return;
     };

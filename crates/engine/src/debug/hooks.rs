@@ -32,15 +32,8 @@ pub(crate) struct OfThread {
 
 /// Whether the debugger is concerned with a thread: a child between `vfork` and `execve` is
 /// another process, though it shares the memory.
-fn concerns(thread: &Thread) -> bool {
+pub(super) fn concerns(thread: &Thread) -> bool {
     is_enabled() && thread.place == Place::Process
-}
-
-/// A thread is about to run its first instruction.
-pub(crate) fn thread_starts(thread: &Thread) {
-    if concerns(thread) {
-        lock().stand(thread);
-    }
 }
 
 /// A thread has ended.
@@ -208,11 +201,6 @@ pub(crate) fn offer(thread: &mut Thread, signal: PendingSignal) -> Option<Pendin
         Told::Yes(passed) if passed == Some(signal.number) => Some(signal),
         Told::Yes(passed) => passed.map(made_up),
     }
-}
-
-/// A handler is about to be run: for a step, that is an instruction.
-pub(crate) fn handler_entered(thread: &mut Thread) {
-    stepped(thread);
 }
 
 /// The thread has executed an instruction.

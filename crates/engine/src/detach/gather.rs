@@ -7,16 +7,14 @@ use std::time::{Duration, Instant};
 use super::departure::Departure;
 use super::process_state;
 use super::refusal::Refusal;
-use crate::debug;
+use crate::client;
 use crate::descriptors::Headroom;
 use crate::finish;
 use crate::flush;
-use crate::instrument::{self, Instrumenter};
 use crate::process::{Process, ThreadHandle};
 use crate::seccomp::native;
 use crate::signals::{self, deliver, shared};
 use crate::thread::{Place, Thread};
-use crate::trace;
 
 /// Nobody leads.
 const IDLE: u32 = 0;
@@ -80,7 +78,7 @@ pub(super) fn join(thread: &mut Thread) {
     }
     flush::leave(thread);
     settle_signals(thread);
-    trace::begin_wait(thread);
+    client::begin_wait(thread);
     let keeps_filters = !native::will_be_taken(thread);
     let kept = &thread.detach.keeps_filters;
     kept.store(keeps_filters, Ordering::Release);
@@ -89,14 +87,13 @@ pub(super) fn join(thread: &mut Thread) {
         thread.detach.standing.store(gathering, Ordering::Release);
         std::thread::sleep(PAUSE);
     }
-    trace::end_wait(thread);
+    client::end_wait(thread);
     if PHASE.load(Ordering::Acquire) == IDLE {
         thread.detach.standing.store(0, Ordering::Release);
         signals::open(thread);
         return;
     }
-    trace::thread_parks(thread);
-    instrument::thread_ends(thread);
+    client::thread_parks(thread);
     finish::leave_list(Process::get(), thread);
     let departure = Departure::of(thread);
     CONCLUDED.fetch_add(1, Ordering::AcqRel);
@@ -136,14 +133,8 @@ fn obstacle(process: &Process) -> Option<Refusal> {
     if process.is_ending() {
         return Some(Refusal::Ending);
     }
-    if debug::is_enabled() {
-        return Some(Refusal::Debugger);
-    }
-    let replaces = |tool: &Instrumenter| tool.functions.replaces_any();
-    if Instrumenter::get().is_some_and(replaces) {
-        return Some(Refusal::ReplacedFunctions);
-    }
-    None
+    let mut all = client::all().iter();
+    all.find_map(|client| client.refuses_to_let_go())
 }
 
 /// Whether the engine has to go on judging the calls of any other thread. All stand still.
@@ -162,7 +153,7 @@ fn any_keeps_filters(process: &Process) -> bool {
 fn stand_still(process: &Process, thread: &mut Thread) -> Result<(), Refusal> {
     let deadline = Instant::now() + PATIENCE;
     // Others may want lines of this thread's before they get to a safe point.
-    trace::begin_wait(thread);
+    client::begin_wait(thread);
     let mut round = 0;
     let result = loop {
         let asks = round % ROUNDS_BETWEEN_REQUESTS == 0;
@@ -177,7 +168,7 @@ fn stand_still(process: &Process, thread: &mut Thread) -> Result<(), Refusal> {
         round += 1;
         std::thread::sleep(PAUSE);
     };
-    trace::end_wait(thread);
+    client::end_wait(thread);
     result
 }
 

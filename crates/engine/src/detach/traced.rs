@@ -30,7 +30,7 @@ pub(crate) fn wants_tracer(thread: &mut Thread) -> Option<i64> {
         }
         Place::Process => {
             thread.set_pc(thread.pc() - SYSCALL_LENGTH);
-            let refusal = let_go(thread, Cause::AsksForTracer);
+            let refusal = let_go(thread, &Cause::AsksForTracer);
             thread.set_pc(thread.pc() + SYSCALL_LENGTH);
             finish::say(&format!(
                 "unspool: process {} asks to be traced; it gets no tracer, because it cannot be let go: {refusal}",

@@ -11,7 +11,7 @@
 use std::io;
 
 use super::Instrumenter;
-use super::hooks::in_tool;
+use super::client::in_tool;
 use crate::layout;
 use crate::lock::{Mutex, OnceLock};
 use crate::process::Process;

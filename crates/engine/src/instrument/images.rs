@@ -19,7 +19,7 @@ use unspool_binary::{
 };
 
 use super::Instrumenter;
-use super::hooks::in_tool;
+use super::client::in_tool;
 use crate::file_identity::FileIdentity;
 use crate::guarded;
 use crate::loader::LoadedProgram;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::hooks::{in_tool, state};
+use super::client::{in_tool, state};
 use super::{Instrumenter, MOST_ARGUMENTS, buffers};
 use crate::lock::RwLock;
 use crate::syscalls::{Call, SYSCALL_LENGTH};
@@ -75,10 +75,7 @@ impl SystemCallPlaces {
 }
 
 /// A system call begins.
-pub(crate) fn system_call_enters(thread: &Thread, call: &mut Call) {
-    let Some(instrumenter) = Instrumenter::get() else {
-        return;
-    };
+pub(super) fn asked(instrumenter: &Instrumenter, thread: &Thread, call: &mut Call) {
     buffers::hand_over_at_system_call();
     let mut seen = SystemCall {
         number: call.number,
@@ -93,30 +90,22 @@ pub(crate) fn system_call_enters(thread: &Thread, call: &mut Call) {
     (call.number, call.arguments) = (seen.number, seen.arguments);
 }
 
-/// A system call is over. Returns its result, which the tool may have changed.
-pub(crate) fn system_call_leaves(thread: &Thread, call: &Call, result: i64) -> i64 {
-    let Some(instrumenter) = Instrumenter::get() else {
-        return result;
-    };
+/// A system call is over. The tool may change its result.
+pub(super) fn over(instrumenter: &Instrumenter, thread: &Thread, call: &Call, result: &mut i64) {
     let seen = SystemCall {
         number: call.number,
         arguments: call.arguments,
     };
-    let mut result = result;
     // SAFETY: the state is this thread's.
     in_tool(|| unsafe {
         instrumenter
             .tool
-            .system_call_leaves(state(thread), &seen, &mut result);
+            .system_call_leaves(state(thread), &seen, result);
     });
-    result
 }
 
 /// The thread stands behind a system call that is over, with its result in place.
-pub(crate) fn behind_system_call(thread: &Thread, call: &Call, result: i64) {
-    let Some(instrumenter) = Instrumenter::get() else {
-        return;
-    };
+pub(super) fn returned(instrumenter: &Instrumenter, thread: &Thread, call: &Call, result: i64) {
     let Some(calls) = instrumenter.system_calls.at(thread.pc() - SYSCALL_LENGTH) else {
         return;
     };

@@ -4,9 +4,10 @@ use super::actions::{self, Action, DEFAULT, IGNORE};
 use super::delivery::{FIRST_REAL_TIME, Signal};
 use super::frame::{FRAME_SIZE, Frame, FullState, vectors};
 use super::{SYNCHRONOUS, bit, change_mask, init, open, set_exact_mask, settle};
+use crate::client::{self, End};
 use crate::emit::gpr;
 use crate::thread::{AlternateStack, PendingSignal, Thread};
-use crate::{debug, guarded, syscalls};
+use crate::{guarded, syscalls};
 
 const SS_ONSTACK: i32 = 1;
 const SS_AUTODISARM: i32 = i32::MIN;
@@ -20,7 +21,10 @@ pub fn deliver(thread: &mut Thread) {
     thread.set_pending(false);
     thread.collect_signals();
     let signal = thread.delivery.take_next();
-    if let Some(signal) = signal.and_then(|signal| debug::offer(thread, signal)) {
+    let offered = client::all().iter().fold(signal, |signal, client| {
+        signal.and_then(|signal| client.signal_due(thread, signal))
+    });
+    if let Some(signal) = offered {
         give(thread, &signal);
     }
     thread.delivery.end_without_handler();
@@ -33,7 +37,8 @@ fn give(thread: &mut Thread, signal: &PendingSignal) {
     let forced = signal.fault.is_some();
     let blocked = thread.delivery.mask() & bit(signal.number) != 0;
     let is_ignored = action.handler == IGNORE && !forced;
-    if !is_ignored && !crate::instrument::signal_comes(thread, signal) {
+    let mut all = client::all().iter();
+    if !is_ignored && !all.all(|client| client.signal_comes(thread, signal)) {
         return;
     }
     match action.handler {
@@ -51,9 +56,9 @@ fn give(thread: &mut Thread, signal: &PendingSignal) {
 
 /// Ends the process by a signal, as its default action does, after the trace is safe.
 pub fn die(thread: &mut Thread, signal: i32) -> ! {
-    debug::before_ending(thread);
+    client::before_end(thread);
     crate::finish::conclude(thread, crate::finish::Ending::Death);
-    debug::ended(thread, debug::Reason::Killed(signal));
+    client::ended(thread, End::Killed(signal));
     actions::reset(signal);
     // SAFETY: the thread and process ids are this thread's.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
@@ -67,7 +72,9 @@ pub fn die(thread: &mut Thread, signal: i32) -> ! {
 fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
     let restarts = action.flags & libc::SA_RESTART as u64 != 0;
     syscalls::handler_comes(thread, signal, restarts);
-    crate::trace::context_change(thread, signal.number);
+    for client in client::all() {
+        client.handler_called(thread, signal.number);
+    }
     let stack_pointer = thread.register(gpr::RSP);
     let alternate = thread.alternate_stack;
     let on_alternate = on_alternate_stack(thread, stack_pointer);
@@ -99,7 +106,7 @@ fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
     // A frame that does not fit the alternate stack is not begun.
     let uses_alternate = on_alternate || wants_alternate && enabled;
     let within = !uses_alternate || lies_on(&alternate, address);
-    crate::trace::memory_written(thread, address, top.wrapping_sub(address));
+    client::memory_written(thread, address, top.wrapping_sub(address));
     let written = within
         && action.flags & SA_RESTORER != 0
         && state.write(fp_state)
@@ -154,7 +161,9 @@ fn enter_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action, a
             },
         );
     }
-    debug::handler_entered(thread);
+    for client in client::all() {
+        client.handler_entered(thread);
+    }
 }
 
 /// Whether a stack pointer lies on the program's alternate stack.

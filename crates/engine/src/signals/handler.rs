@@ -6,6 +6,7 @@ use super::held::Held;
 use super::stepping::{Boundary, Look, Place, Trap};
 use super::{STOP, SYNCHRONOUS, bit, code, deliver, passed_on};
 use crate::cache::Position;
+use crate::client::{self, Rounds};
 use crate::code_pages::{self, Write};
 use crate::emit::{
     TARGET, TableBranch,
@@ -297,8 +298,9 @@ fn synchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context
         return;
     }
     if is_memory_fault
-        && (crate::trace::buffer_fault(thread, info[2])
-            || crate::instrument::buffers::is_full(thread, info[2]))
+        && client::all()
+            .iter()
+            .any(|client| client.is_full(thread, info[2]))
     {
         // The buffer's guard page: leave, empty the buffer, and come back to this instruction.
         // SAFETY: the slots belong to this thread.
@@ -347,7 +349,9 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         return;
     };
     save_program(thread, &code.cache, at, position, context);
-    crate::instrument::leave_midway(&code.cache, position, after_trap);
+    for client in client::all() {
+        client.left_midway(&code.cache, position, after_trap);
+    }
     drop(code);
     let mut info = *info;
     if after_trap {
@@ -372,7 +376,9 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         fault: Some(fault),
         is_directed: false,
     };
-    crate::debug::forget_touches(thread);
+    client::all()
+        .iter()
+        .for_each(|client| client.faulted(thread));
     // Another signal may be on its way to the next boundary: it comes behind.
     thread.delivery.put_first(fault);
     thread.set_pending(true);
@@ -490,10 +496,7 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
     let position = code.cache.position(pc).filter(|position| {
         // A program that single-steps has not executed a first round yet.
         let may_be_left = !thread.is_stepped() && thread.debug.touches.is_empty();
-        position.boundary
-            || may_be_left
-                && (crate::trace::is_between_rounds(&code.cache, pc, position)
-                    || repeats(thread, &code.cache, pc, position))
+        position.boundary || may_be_left && has_made_rounds(thread, &code.cache, pc, position)
     });
     let boundary = position.map(|position| Boundary {
         prologue_end: position
@@ -513,9 +516,13 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
                 // SAFETY: the slots belong to this thread.
                 unsafe { (*thread.slots).flags |= RESUME_FLAG };
             }
-            crate::instrument::leave_midway(&code.cache, position, false);
+            for client in client::all() {
+                client.left_midway(&code.cache, position, false);
+            }
             drop(code);
-            crate::debug::stepped(thread);
+            client::all()
+                .iter()
+                .for_each(|client| client.stepped(thread));
             if trap {
                 thread.delivery.put_first(deliver::single_step(position.pc));
             }
@@ -541,15 +548,19 @@ fn resumes_repetition(thread: &Thread, pc: u64) -> bool {
         && matches!(prefix[0], 0xf2 | 0xf3)
 }
 
-/// Whether a thread can be left at a repeated string instruction of a program that a tool
-/// observes. What is inserted before it has been done, and will be done again: so only if it is
-/// long, after many rounds.
-fn repeats(thread: &mut Thread, cache: &crate::cache::Cache, pc: u64, position: &Position) -> bool {
+/// Whether a thread can be left at a repeated string instruction, between two of its rounds.
+fn has_made_rounds(
+    thread: &mut Thread,
+    cache: &crate::cache::Cache,
+    pc: u64,
+    position: &Position,
+) -> bool {
     /// To single-step them takes about a millisecond.
     const MANY: u32 = 1000;
-    if !crate::instrument::is_between_rounds(cache, pc, position) {
+    let rounds = client::leaves_between_rounds(cache, pc, position);
+    if rounds != Rounds::Many {
         thread.repeating = (0, 0);
-        return false;
+        return rounds == Rounds::None;
     }
     let (at, rounds) = thread.repeating;
     thread.repeating = (pc, if at == pc { rounds + 1 } else { 0 });
@@ -594,13 +605,16 @@ fn save_program(
     context: &Context,
 ) {
     save_raw(thread, context);
-    crate::trace::leave_midway(thread, cache, at, position);
-    crate::instrument::keep_position(thread, cache, at, position);
+    for client in client::all() {
+        client.leave_midway(thread, cache, at, position);
+    }
     for loan in cache.loans_at(position.fragment, at) {
         thread.return_loan(loan);
     }
     thread.set_pc(position.pc);
-    crate::instrument::leave_repetition(cache, at, &position);
+    for client in client::all() {
+        client.left_between_rounds(cache, at, &position);
+    }
 }
 
 /// Makes the interrupted thread go on at the exit gate, whose state is already in the slots.

@@ -20,12 +20,13 @@ use super::namespace::Relation;
 use super::processes::{Seed, list_as, tell_ids};
 use super::start_child::{raw_system_call, start_child};
 use super::threads::{clear_tid, set_program_fs, thread_pointer};
+use crate::client::{self, Inherited};
 use crate::lock::Mutex;
 use crate::process::Process;
 use crate::seccomp::install::catch_up;
 use crate::signals::open;
 use crate::thread::{Place, Thread};
-use crate::{detach, dispatch, finish, start, trace};
+use crate::{detach, dispatch, finish, start};
 
 /// What parent, child and lender share.
 struct Beside {
@@ -56,21 +57,21 @@ struct Loan {
 pub(super) fn start(process: &'static Process, thread: &mut Thread, request: Request) -> i64 {
     let (count, number) = process.number_thread();
     let is_thread = request.has(libc::CLONE_THREAD);
-    let birth = match trace::thread_created(thread, count) {
-        Ok(birth) => birth,
-        Err(reached) => return detach::end_recording(thread, reached),
+    let inherited = match Inherited::from(thread, (count, number)) {
+        Ok(inherited) => inherited,
+        Err(exhausted) => return detach::end_recording(thread, &exhausted),
     };
     if is_thread {
         process.thread_count.fetch_add(1, Ordering::AcqRel);
     }
     crate::signals::block_all();
-    let made = make(process, thread, request, number, birth);
+    let made = make(process, thread, request, number, Arc::clone(&inherited));
     let result = made.as_ref().map_or_else(NoLender::error, |&child| child);
     if result < 0 {
         if is_thread {
             process.thread_count.fetch_sub(1, Ordering::AcqRel);
         }
-        trace::thread_not_started(number, birth);
+        inherited.not_needed(number);
     }
     open(thread);
     let gets_no_threads = matches!(&made, Err(refused) if refused.is_for_good());
@@ -101,7 +102,7 @@ fn make(
     thread: &Thread,
     request: Request,
     number: u32,
-    birth: trace::Birth,
+    inherited: Arc<Inherited>,
 ) -> Result<i64, NoLender> {
     let (announce, announced) = sync_channel(1);
     let beside = Arc::new(Beside {
@@ -111,7 +112,7 @@ fn make(
             thread,
             request.clone(),
             number,
-            birth,
+            inherited,
         ))),
         relation: Relation::new(thread, &request),
         is_thread: request.has(libc::CLONE_THREAD),
@@ -124,7 +125,7 @@ fn make(
     let (lend, lent) = sync_channel(1);
     let shared = Arc::clone(&beside);
     let spawned = std::thread::Builder::new()
-        .stack_size(crate::instrument::thread_stack())
+        .stack_size(client::stack_size())
         .spawn(move || run_lender(&shared, &lend));
     if let Err(error) = spawned {
         return Err(NoLender(error.raw_os_error().unwrap_or(libc::EAGAIN)));
@@ -177,8 +178,7 @@ fn run_lender(beside: &Beside, lend: &SyncSender<Loan>) {
         finish::leave_list(beside.process, thread);
         clear_tid(thread);
         if thread.executing {
-            trace::thread_ends(thread);
-            crate::instrument::thread_ends(thread);
+            client::thread_ends(thread);
         }
     }
     if beside.parent_waits {
@@ -252,11 +252,7 @@ unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
     if seed.request.clears_handlers() {
         thread.actions.forget_handlers();
     }
-    trace::thread_starts(&mut thread, Some(seed.birth));
-    crate::instrument::thread_starts(&thread);
-    if beside.is_thread {
-        crate::debug::thread_starts(&thread);
-    }
+    seed.inherited.thread_starts(&mut thread);
     tell_ids(&mut thread, &seed.request, ids.ids.1);
     set_program_fs(process, &mut thread, seed.fs);
     if !beside.parent_waits {
@@ -278,7 +274,6 @@ unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
 pub(crate) fn leave(process: &Process, thread: &mut Thread) {
     crate::signals::block_all();
     super::announce_end(thread);
-    trace::thread_ends(thread);
-    crate::instrument::thread_ends(thread);
+    client::thread_ends(thread);
     finish::leave_list(process, thread);
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::start_child::raw_system_call;
 use super::{Call, execute_arguments, files};
+use crate::client;
 use crate::descriptors::copy_to_stay;
 use crate::finish::Ending;
 use crate::loader::{self, Kind};
@@ -15,7 +16,7 @@ use crate::process::Process;
 use crate::seccomp::succession;
 use crate::signals::{SYNCHRONOUS, actions, deliver, open, set_exact_mask, shared};
 use crate::thread::{Place, Thread};
-use crate::{detach, plan, trace};
+use crate::{detach, plan};
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);
@@ -82,15 +83,14 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         own.extend(strings.arguments.iter().cloned());
         (c"/proc/self/exe".to_owned(), own)
     };
-    let gives_up = process.trace.is_some() || crate::instrument::Instrumenter::get().is_some();
+    let gives_up = client::all().iter().any(|client| client.concludes());
     if gives_up && let Some(error) = refusal(&file, [&arguments, &strings.environment]) {
         return error;
     }
-    crate::instrument::executes(thread, &path, &strings.arguments);
-    if thread.place != Place::ParentsPlace {
-        trace::event(thread, &unspool_events::Event::Exec);
+    for client in client::all() {
+        client.executes(thread, &path, &strings.arguments);
+        client.before_execute(thread);
     }
-    crate::debug::execute(thread);
     crate::signals::block_all();
     let ending = match native {
         true => Ending::AnotherProgram,

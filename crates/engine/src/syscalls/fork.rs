@@ -12,7 +12,7 @@ use crate::emit::gpr;
 use crate::process::Process;
 use crate::signals::open;
 use crate::thread::{Place, Thread};
-use crate::{guarded, lock, race_windows, trace};
+use crate::{client, guarded, lock, race_windows};
 
 /// Makes the child.
 pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
@@ -24,8 +24,9 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
         open(thread);
         return -i64::from(libc::EAGAIN);
     }
-    trace::before_fork(thread);
-    crate::instrument::before_fork(thread);
+    client::all()
+        .iter()
+        .for_each(|client| client.before_fork(thread));
     let child = copy_quiet_process(process, request);
     if child == 0 {
         vfork_copy::begin_child(wait, request);
@@ -34,11 +35,8 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
         let _ = guarded::write(request.parent_tid, &(child as i32).to_le_bytes());
     }
     race_windows::widen();
-    trace::after_fork(thread, child);
-    if child == 0 {
-        crate::instrument::after_fork(thread);
-    } else {
-        crate::instrument::after_fork_in_parent(thread, child);
+    for client in client::all() {
+        client.after_fork(thread, child);
     }
     match wait {
         Some(wait) if child > 0 => wait.wait(),
@@ -75,7 +73,9 @@ fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request
     process.threads.lock().clear();
     crate::flush::forget_others();
     crate::detach::forget_others(thread);
-    crate::debug::after_fork(process);
+    client::all()
+        .iter()
+        .for_each(|client| client.copy_begins(process));
     list(process, thread);
     // Signals that wait for the parent are the parent's.
     thread.collect_signals();

@@ -8,9 +8,9 @@
 
 use super::relative_waits::{RelativeWait, TimeLeft, write_guarded};
 use super::{Call, SYSCALL_LENGTH, waiting};
+use crate::client;
 use crate::emit::gpr;
 use crate::gates::RESTART;
-use crate::instrument;
 use crate::signals::bit;
 use crate::thread::{PendingSignal, Thread};
 
@@ -142,8 +142,12 @@ pub(crate) fn handler_comes(thread: &mut Thread, signal: &PendingSignal, restart
     thread.set_pc(pc);
     let call = &interrupted.made;
     let wait = interrupted.wait;
-    let result = wait.map_or(INTERRUPTED, |wait| wait.ended_by_signal(write_guarded));
-    let result = instrument::system_call_leaves(thread, call, result);
+    let mut result = wait.map_or(INTERRUPTED, |wait| wait.ended_by_signal(write_guarded));
+    for client in client::all() {
+        client.call_result(thread, call, &mut result);
+    }
     thread.set_register(gpr::RAX, result as u64);
-    instrument::behind_system_call(thread, call, result);
+    for client in client::all() {
+        client.call_returned(thread, call, result);
+    }
 }

@@ -39,8 +39,8 @@ pub(super) fn meets_engine(range: &Range<u64>) -> bool {
 }
 
 fn is_line_atomic(process: &Process) -> bool {
-    let trace = process.trace.as_ref();
-    trace.is_some_and(|trace| trace.order() == Order::LineAtomic)
+    let trace = process.plan.trace.as_ref();
+    trace.is_some_and(|trace| trace.order == Order::LineAtomic)
 }
 
 pub(super) fn kernel(process: &Process, number: i64, arguments: [u64; 6]) -> i64 {

@@ -8,13 +8,14 @@ use super::fork::fork;
 use super::threads::set_program_fs;
 use super::vfork::vfork;
 use super::{Call, beside};
+use crate::client::{self, Inherited};
 use crate::emit::gpr;
 use crate::process::{Process, ThreadHandle};
 use crate::seccomp::{ThreadFilters, install::catch_up};
 use crate::signals::{actions, open, settle};
 use crate::slots::Slots;
 use crate::thread::{Place, Thread};
-use crate::{detach, dispatch, guarded, start, trace};
+use crate::{detach, dispatch, guarded, start};
 
 /// `clone`, `clone3`, `fork` and `vfork`.
 #[inline(never)]
@@ -54,7 +55,7 @@ pub(super) struct Seed {
     number: u32,
     pub(super) request: Request,
     pub(super) actions: Arc<actions::Actions>,
-    pub(super) birth: trace::Birth,
+    pub(super) inherited: Arc<Inherited>,
     /// The namespace of the parent.
     pub(super) namespace: u32,
     /// What judges the parent's calls.
@@ -71,7 +72,7 @@ impl Seed {
         thread: &Thread,
         request: Request,
         number: u32,
-        birth: trace::Birth,
+        inherited: Arc<Inherited>,
     ) -> Seed {
         // SAFETY: the slots belong to this thread, which is out of the cache.
         let own: &Slots = unsafe { &*thread.slots };
@@ -96,7 +97,7 @@ impl Seed {
             actions: actions_of_child(thread, &request),
             request,
             namespace: thread.namespace,
-            birth,
+            inherited,
             filters: Arc::clone(&thread.filters),
         }
     }
@@ -132,23 +133,23 @@ pub(super) fn actions_of_child(thread: &Thread, request: &Request) -> Arc<action
 
 fn new_thread(process: &'static Process, thread: &mut Thread, request: Request) -> i64 {
     let (count, number) = process.number_thread();
-    let birth = match trace::thread_created(thread, count) {
-        Ok(birth) => birth,
-        Err(reached) => return detach::end_recording(thread, reached),
+    let inherited = match Inherited::from(thread, (count, number)) {
+        Ok(inherited) => inherited,
+        Err(exhausted) => return detach::end_recording(thread, &exhausted),
     };
-    let seed = Seed::new(process, thread, request, number, birth);
+    let seed = Seed::new(process, thread, request, number, Arc::clone(&inherited));
     process.thread_count.fetch_add(1, Ordering::AcqRel);
     let (announce, announced) = std::sync::mpsc::sync_channel(1);
     // The new thread must not take signals before it is ready for them.
     crate::signals::block_all();
     let spawned = std::thread::Builder::new()
-        .stack_size(crate::instrument::thread_stack())
+        .stack_size(client::stack_size())
         .spawn(move || run_thread(process, seed, &announce));
     let result = match spawned {
         Ok(_detached) => announced.recv().map_or(-i64::from(libc::EAGAIN), i64::from),
         Err(error) => {
             process.thread_count.fetch_sub(1, Ordering::AcqRel);
-            trace::thread_not_started(number, birth);
+            inherited.not_needed(number);
             -i64::from(error.raw_os_error().unwrap_or(libc::EAGAIN))
         }
     };
@@ -168,9 +169,7 @@ fn run_thread(
     Thread::set_current(&mut thread);
     list(process, &mut thread);
     catch_up(process, &thread, &seed.filters);
-    trace::thread_starts(&mut thread, Some(seed.birth));
-    crate::instrument::thread_starts(&thread);
-    crate::debug::thread_starts(&thread);
+    seed.inherited.thread_starts(&mut thread);
     let tid = thread.tid;
     tell_ids(&mut thread, &seed.request, tid);
     set_program_fs(process, &mut thread, seed.fs);
@@ -190,7 +189,7 @@ pub(super) fn tell_ids(thread: &mut Thread, request: &Request, outer: i32) {
         (libc::CLONE_CHILD_SETTID, request.child_tid, thread.tid),
     ] {
         if request.has(flag) {
-            trace::memory_written(thread, place, 4);
+            client::memory_written(thread, place, 4);
             let _ = guarded::write(place, &tid.to_le_bytes());
         }
     }

@@ -1,6 +1,7 @@
 //! System calls about the calling thread.
 
 use super::{Call, Outcome, pass};
+use crate::client;
 use crate::gates::RESTART;
 use crate::guarded;
 use crate::process::Process;
@@ -69,7 +70,7 @@ pub(super) fn thread_pointer() -> u64 {
 /// Sets the program's FS base of this thread, and tells the trace.
 pub(crate) fn set_program_fs(process: &Process, thread: &mut Thread, address: u64) {
     set_fs_base(process, thread, address);
-    crate::trace::thread_pointer_changed(thread, address);
+    client::thread_pointer_changed(thread, address);
 }
 
 /// Sets the program's FS base of this thread.
@@ -117,13 +118,11 @@ pub(crate) fn announce_end(thread: &mut Thread) {
     // Whoever hears of the end may give all threads a filter, and this is none any more.
     thread.filters.set(None);
     release_robust_list(thread);
-    let exit = unspool_events::Event::Sync {
-        operation: unspool_events::SyncOperation::ThreadExit,
-        object: thread.clear_tid,
-    };
-    crate::trace::event(thread, &exit);
+    for client in client::all() {
+        client.end_is_announced(thread);
+    }
     if thread.clear_tid != 0 {
-        crate::trace::memory_written(thread, thread.clear_tid, 4);
+        client::memory_written(thread, thread.clear_tid, 4);
     }
     clear_tid(thread);
 }
@@ -208,7 +207,7 @@ fn release_robust(thread: &mut Thread, word: u64) -> bool {
         if value & OWNER != thread.tid as u32 {
             return true;
         }
-        crate::trace::memory_written(thread, word, 4);
+        client::memory_written(thread, word, 4);
         match guarded::compare_exchange(word, value, value & WAITERS | OWNER_DIED) {
             Some(true) => {
                 if value & WAITERS != 0 {

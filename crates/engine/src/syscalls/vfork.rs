@@ -14,7 +14,7 @@ use crate::process::Process;
 use crate::signals::open;
 use crate::slots::{Slots, slots};
 use crate::thread::{Place, Thread};
-use crate::{dispatch, finish, start, trace};
+use crate::{client, dispatch, finish, start};
 
 /// What a child between `vfork` and `execve` is given.
 struct VforkChild<'a> {
@@ -35,7 +35,7 @@ pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
         saved.as_mut_ptr().copy_from_nonoverlapping(thread.slots, 1);
         saved.assume_init()
     };
-    let depth = crate::instrument::functions::depth();
+    let kept: Vec<usize> = client::all().iter().map(|it| it.before_vfork()).collect();
     let mut stack: Vec<u128> = vec![0; STACK / 16];
     let mut child = VforkChild {
         parent: thread,
@@ -73,17 +73,18 @@ pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
         saved.activations = (*thread.slots).activations;
         thread.slots.copy_from_nonoverlapping(&raw const *saved, 1);
     }
-    crate::instrument::functions::forget_deeper(depth);
     Thread::set_current(thread);
     finish::end_if_locked();
     // It may have been killed.
     finish::leave_list(Process::get(), child.listed);
-    trace::forked(thread, result);
+    for (client, kept) in client::all().iter().zip(kept) {
+        client.after_vfork(thread, kept, result);
+    }
     if result > 0 && clears {
-        trace::memory_written(thread, request.child_tid, 4);
+        client::memory_written(thread, request.child_tid, 4);
     }
     if result > 0 && request.has(libc::CLONE_SETTLS) {
-        trace::thread_pointer_changed(thread, saved.program_fs);
+        client::thread_pointer_changed(thread, saved.program_fs);
     }
     open(thread);
     result
@@ -99,7 +100,6 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     let actions = actions_of_child(parent, request);
     let mut thread = Thread::new(parent.number, parent.delivery.mask(), Arc::clone(&actions));
     thread.place = Place::ParentsPlace;
-    thread.trace = parent.trace;
     thread.filters = Arc::new(parent.filters.inherited());
     thread.alternate_stack = parent.alternate_stack;
     debug_assert_eq!(thread.slots, slots());
@@ -115,7 +115,9 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     if request.clears_handlers() {
         actions.forget_handlers();
     }
-    trace::vfork_child_starts(&mut thread);
+    for client in client::all() {
+        client.vfork_child_starts(&mut thread, parent);
+    }
     tell_ids(&mut thread, request, ids.ids.1);
     if request.has(libc::CLONE_SETTLS) {
         set_program_fs(Process::get(), &mut thread, request.tls);
@@ -126,7 +128,9 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
         // It has forked, and this is the new process.
         start::end_thread(Process::get(), &mut thread, status);
     } else {
-        trace::vfork_child_leaves(&mut thread);
+        for client in client::all() {
+            client.vfork_child_leaves(&mut thread);
+        }
         finish::leave_list(Process::get(), &raw const thread);
     }
     status

@@ -14,9 +14,9 @@
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use super::clone_request::Request;
+use crate::client;
 use crate::descriptors::{Headroom, move_away};
 use crate::lock::Mutex;
-use crate::trace;
 
 const PAGE: usize = 4096;
 const NAME: &std::ffi::CStr = c"unspool-vfork";
@@ -86,7 +86,7 @@ impl Wait {
     pub(super) fn wait(self) {
         self.unmap();
         {
-            let _rest = trace::rest();
+            let _rest = client::rest();
             // SAFETY: the descriptor is the engine's, which the program cannot close.
             while unsafe { libc::flock(self.lock, libc::LOCK_EX) } != 0
                 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use unspool_binary::FunctionNames;
 use unspool_events::Event;
 
-use super::hooks;
+use super::client;
 use crate::emit::gpr;
 use crate::guarded;
 use crate::thread::Thread;
@@ -150,7 +150,7 @@ pub(crate) fn annotation(thread: &mut Thread, said: Annotation) {
         Annotation::RegisterThread(number) => Some(number.read(thread)),
         Annotation::StartRegion | Annotation::EndRegion => None,
     };
-    let Some((tracer, trace)) = hooks::of(thread) else {
+    let Some((tracer, trace)) = client::of(thread) else {
         return;
     };
     match said {

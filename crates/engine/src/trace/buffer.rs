@@ -9,14 +9,14 @@ use crate::slots::{BORROWED_SPILLS, offset};
 use crate::thread::Thread;
 use crate::translate::record::LOCK_SPILL;
 
-use super::Repetition;
 use super::values::take_midway;
+use super::{Repetition, Tracer};
 
 const WORD: u64 = 8;
 const PAGE: u64 = 4096;
 
 /// Whether a fault is the buffer's guard page.
-pub(crate) fn buffer_fault(thread: &mut Thread, address: u64) -> bool {
+pub(super) fn buffer_fault(thread: &mut Thread, address: u64) -> bool {
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
     unsafe { thread.trace.as_ref() }
         .is_some_and(|trace| (trace.end..trace.end + PAGE).contains(&address))
@@ -24,9 +24,11 @@ pub(crate) fn buffer_fault(thread: &mut Thread, address: u64) -> bool {
 
 /// The buffer is full in the middle of a fragment: what is complete goes to the encoder, the
 /// record in the making moves to the start.
-pub(crate) fn empty_buffer(thread: &mut Thread) {
+pub(super) fn empty_buffer(thread: &mut Thread) {
     let process = Process::get();
-    let Some(tracer) = &process.trace else { return };
+    let Some(tracer) = super::tracer() else {
+        return;
+    };
     // SAFETY: the slots belong to this thread, the trace too (or to its parent that waits).
     let (target, trace) = unsafe { ((*thread.slots).target, &mut *thread.trace) };
     let fragment = {
@@ -49,7 +51,7 @@ pub(crate) fn empty_buffer(thread: &mut Thread) {
 /// A fragment is left between two of its instructions: what it recorded becomes a partial
 /// record. The registers in the slots are those of the cache, loans not yet returned.
 pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
-    let Some(tracer) = Process::try_get().and_then(|process| process.trace.as_ref()) else {
+    let Some(tracer) = super::tracer() else {
         return;
     };
     let fragment = cache.fragment(position.fragment).trace;
@@ -113,15 +115,18 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
 
 /// Whether a place in the cache is that of a repeated string instruction: between two of its
 /// rounds the state is the program's, as at a fault in its middle.
-pub(crate) fn is_between_rounds(cache: &Cache, at: u64, position: &Position) -> bool {
+pub(super) fn is_between_rounds(
+    tracer: &Tracer,
+    cache: &Cache,
+    at: u64,
+    position: &Position,
+) -> bool {
     let fragment = cache.fragment(position.fragment).trace;
-    let tracer = Process::try_get().and_then(|process| process.trace.as_ref());
-    tracer.filter(|_| fragment != 0).is_some_and(|tracer| {
-        tracer.with_fragment(fragment, |fragment| {
+    fragment != 0
+        && tracer.with_fragment(fragment, |fragment| {
             let mut repetitions = fragment.repetitions.iter();
             repetitions.any(|repetition| u64::from(repetition.place) == at)
         })
-    })
 }
 
 /// Stores what is stored behind a repeated string instruction, which has ended in its middle.

@@ -13,7 +13,6 @@ use std::sync::atomic::Ordering;
 use unspool_events::raw::PATH_IDS;
 
 use super::Tracer;
-use crate::process::Process;
 
 /// Lowers ceilings, for tests: `NAME=NUMBER`, several with commas between them.
 const VARIABLE: &str = "UNSPOOL_TEST_CEILINGS";
@@ -73,7 +72,7 @@ impl Ceilings {
 
 /// Why a recording ends before its program does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reached {
+pub(super) enum Reached {
     /// There are as many threads as can be told apart at one time.
     Threads,
     /// There were as many threads as have numbers.
@@ -84,7 +83,7 @@ pub(crate) enum Reached {
 
 impl Tracer {
     /// What the trace says of its end: that this was reached, or (`None`) nothing of the kind.
-    fn note_end(&self, reached: Option<Reached>) {
+    pub(super) fn note_end(&self, reached: Option<Reached>) {
         let noted = match reached {
             None => 0,
             Some(Reached::Threads) => 1,
@@ -107,13 +106,6 @@ impl Tracer {
             3 => Some(("ended_for_want_of_memory", self.plan.buffer)),
             _ => None,
         }
-    }
-}
-
-/// Says in the trace that it ends because of this, or takes that back.
-pub(crate) fn note_end(reached: Option<Reached>) {
-    if let Some(tracer) = &Process::get().trace {
-        tracer.note_end(reached);
     }
 }
 

@@ -187,8 +187,9 @@ fn translate_anew(address: u64) {
 
 /// Control reached a hooked address: a traced function starts there, or a call returns there.
 pub(crate) fn function(thread: &mut Thread, pc: u64) {
-    let process = Process::get();
-    let Some(tracer) = &process.trace else { return };
+    let Some(tracer) = super::tracer() else {
+        return;
+    };
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
     let Some(trace) = (unsafe { thread.trace.as_mut() }) else {
         return;

@@ -25,7 +25,6 @@ use super::Tracer;
 use super::sleep::{Nap, wait, wake};
 use crate::layout;
 use crate::lock::Mutex;
-use crate::process::Process;
 use crate::syscalls::{KernelCall, raw_system_call, start_child};
 
 /// How often it looks. A thread that sleeps at two looks is shown: after one to two of these.
@@ -208,7 +207,7 @@ unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
         // SAFETY: has no preconditions.
         let is_alone = unsafe { libc::getppid() } != post.process;
         post.busy.store(true, Ordering::Release);
-        if let Some(tracer) = &Process::get().trace {
+        if let Some(tracer) = super::tracer() {
             tracer.show_sleepers(&mut looks, is_alone);
         }
         post.busy.store(false, Ordering::Release);

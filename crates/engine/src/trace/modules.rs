@@ -9,7 +9,7 @@ use std::path::Path;
 
 use unspool_events::{Event, ModuleId};
 
-use super::{Tracer, hooks};
+use super::{Tracer, client};
 use crate::layout;
 use crate::maps;
 use crate::process::Process;
@@ -143,7 +143,7 @@ pub(super) fn tell(tracer: &Tracer, thread: &mut Thread) {
         tracer.modules.lock().take_untold(&code.regions)
     };
     for module in loaded {
-        hooks::event(thread, &Event::ModuleLoad { module });
+        client::event(thread, &Event::ModuleLoad { module });
     }
 }
 
@@ -154,7 +154,7 @@ pub(super) fn follow(tracer: &Tracer, thread: &mut Thread, call: &Call, result: 
         tracer.modules.lock().take_gone(&code.regions)
     };
     for module in gone {
-        hooks::event(thread, &Event::ModuleUnload { module });
+        client::event(thread, &Event::ModuleUnload { module });
     }
     let [_, size, protection, flags, file, offset] = call.arguments;
     let mapped = call.number as i64 == libc::SYS_mmap && result > 0;

@@ -3,7 +3,7 @@
 
 use unspool_events::Event;
 
-use super::hooks;
+use super::client;
 use crate::process::{Code, Process};
 use crate::regions::Region;
 use crate::syscalls::{Call, succeeded};
@@ -60,6 +60,6 @@ pub(super) fn inherited(thread: &mut Thread) {
         if let Event::SharedMemory { own, .. } = &mut event {
             *own = false;
         }
-        hooks::event(thread, &event);
+        client::event(thread, &event);
     }
 }

@@ -20,7 +20,6 @@ use super::thread_trace::ThreadTrace;
 use super::{Tracer, ownership};
 use crate::lock::Mutex;
 use crate::plan::TracePlan;
-use crate::process::Process;
 use crate::thread::Thread;
 
 /// How far the threads are.
@@ -110,29 +109,31 @@ impl Skew {
 }
 
 /// While this lives, the thread leaves its trace to the others.
-pub(crate) struct Rest {
-    tracer: &'static Tracer,
-    standing: *const Standing,
-}
-
 /// The thread is about to wait in the kernel, perhaps for long.
-pub(crate) fn rest() -> Option<Rest> {
-    let tracer = Process::get().trace.as_ref()?;
-    // SAFETY: the pointer is null or this thread's own.
-    let thread = unsafe { Thread::current().as_ref() }?;
-    // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    let standing = unsafe { thread.trace.as_ref() }?.standing.as_ref()?;
-    standing.sleep.begin();
-    Some(Rest {
-        tracer,
-        standing: Arc::as_ptr(standing),
-    })
+pub(super) fn begin_rest() {
+    if let Some(standing) = own_standing() {
+        standing.sleep.begin();
+    }
 }
 
-impl Drop for Rest {
-    fn drop(&mut self) {
-        // SAFETY: the trace of the thread that rests keeps it, and ends behind its rest.
-        unsafe { &*self.standing }.wake(self.tracer);
+/// It goes on.
+pub(super) fn end_rest(tracer: &Tracer) {
+    if let Some(standing) = own_standing() {
+        standing.wake(tracer);
+    }
+}
+
+/// Where the calling thread stands.
+fn own_standing() -> Option<&'static Standing> {
+    // SAFETY: the pointers are null or this thread's own, whose trace, or that of its parent that
+    // waits, ends behind the thread's rest.
+    unsafe {
+        Thread::current()
+            .as_ref()?
+            .trace
+            .as_ref()?
+            .standing
+            .as_deref()
     }
 }
 

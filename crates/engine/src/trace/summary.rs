@@ -96,20 +96,18 @@ pub(super) fn conclude(tracer: &Tracer, process: &Process, ending: Ending) {
     report(tracer, result, run.as_ref());
 }
 
-/// The status with which the process ends whose program ends with `status`. Only the process that
-/// the user has started says that not everything was recorded, for itself and for all others:
-/// what another one ends with is what the program that waits for it expects.
-pub(crate) fn final_status(process: &Process, status: i32) -> i32 {
-    let is_short = |tracer: &&Tracer| {
-        tracer.plan.strict && tracer.is_first_process() && tracer.is_short.load(Ordering::Relaxed)
-    };
-    match process.trace.as_ref().filter(is_short) {
-        Some(_) => crate::finish::ENGINE_FAILURE,
-        None => status,
-    }
-}
-
 impl Tracer {
+    /// The status with which the process ends whose program ends with `status`. Only the process that
+    /// the user has started says that not everything was recorded, for itself and for all others:
+    /// what another one ends with is what the program that waits for it expects.
+    pub(super) fn final_status(&self, status: i32) -> i32 {
+        let is_short = self.is_short.load(Ordering::Relaxed);
+        match self.plan.strict && self.is_first_process() && is_short {
+            true => crate::finish::ENGINE_FAILURE,
+            false => status,
+        }
+    }
+
     /// What a native run of the program cost, if one was made.
     fn native(&self) -> Option<Cost> {
         let run = &self.plan.run;

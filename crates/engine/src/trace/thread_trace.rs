@@ -9,7 +9,6 @@ use unspool_events::{Event, Order, ThreadEncoder, ThreadId};
 use super::values::TakenBefore;
 use super::{Tracer, functions};
 use crate::layout;
-use crate::process::Process;
 use crate::signals::broken_pipe;
 use crate::slots::Slots;
 
@@ -157,7 +156,7 @@ impl ThreadTrace {
             std::slice::from_raw_parts(self.base as *const u64, ((end - self.base) / WORD) as usize)
         };
         self.encode(records);
-        if let Some(tracer) = Process::try_get().and_then(|process| process.trace.as_ref()) {
+        if let Some(tracer) = super::tracer() {
             tracer.show_progress(records.len());
         }
     }
@@ -240,7 +239,7 @@ impl ThreadTrace {
 
 impl Drop for ThreadTrace {
     fn drop(&mut self) {
-        if let Some(tracer) = Process::try_get().and_then(|process| process.trace.as_ref()) {
+        if let Some(tracer) = super::tracer() {
             tracer.buffer_unmapped(self.end - self.base);
         }
         // SAFETY: the mapping is ours; nothing points into it once the thread has ended.

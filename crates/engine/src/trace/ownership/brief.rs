@@ -9,7 +9,7 @@ use super::clock::TIME_PER_BYTE;
 use super::extents::{elements, repeated};
 use crate::gates::Continuation;
 use crate::operands::Shape;
-use crate::process::Process;
+
 use crate::thread::Thread;
 
 const WORD: u64 = 8;
@@ -19,10 +19,7 @@ const STAMP: u64 = 2 * WORD;
 /// A check failed; the slots hold the registers, the number of the check, and its address.
 /// Bound by what [`super::acquire`] says.
 pub(crate) extern "C" fn acquire_lines() -> Continuation {
-    let tracer = Process::get()
-        .trace
-        .as_ref()
-        .expect("only traced code checks owners");
+    let tracer = crate::trace::tracer().expect("only traced code checks owners");
     // SAFETY: the pointers are this thread's own (the trace may be its parent's, that waits).
     let (thread, trace) = unsafe {
         let thread = &mut *Thread::current();

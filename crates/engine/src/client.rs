@@ -1,0 +1,471 @@
+//! Clients: whoever listens to a run of the program, or changes it.
+//!
+//! A tracer, a tool and a debugger are clients. The engine tells each of them what happens to
+//! threads, system calls, signals, processes and translations, and knows no more of them than
+//! [`Client`]: several may be there at once, in the order in which [`Process::clients`] lists them,
+//! and where there is none nothing is asked or told. Only where a run is put together
+//! (`start`) are they known by name.
+//!
+//! [`Process::clients`]: crate::process::Facts::clients
+
+use std::any::Any;
+use std::ffi::CString;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::cache::{Cache, CacheFull, Exit, Position};
+use crate::detach::Refusal;
+use crate::finish::Ending;
+use crate::loader::LoadedProgram;
+use crate::process::Process;
+use crate::start::THREAD_STACK;
+use crate::syscalls::Call;
+use crate::thread::{PendingSignal, Thread};
+use crate::translate::Source;
+use crate::warmth::Arrival;
+
+/// What the thread that creates another one has a client keep for the new one.
+pub(crate) type Inheritance = Box<dyn Any + Send + Sync>;
+
+/// The inheritances of a thread from all clients, in their order.
+#[derive(Default)]
+pub(crate) struct Inherited(Vec<Option<Inheritance>>);
+
+/// Why a client cannot go on with a further thread. The process is let go then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Exhausted(pub(crate) String);
+
+impl fmt::Display for Exhausted {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0)
+    }
+}
+
+/// How a process has ended, or is about to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// With this exit status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+}
+
+/// How many rounds of a repeated string instruction a thread makes before it can be left between
+/// two of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rounds {
+    /// None: the state is the program's behind each.
+    None,
+    /// Many: what is inserted before the instruction has been done, and will be done again.
+    Many,
+    /// All: the client knows of no such instruction there.
+    All,
+}
+
+/// What a client is told, and asked. All methods do nothing unless a client says otherwise.
+///
+/// Methods with a `thread` are called by that thread, outside translated code unless they say
+/// something else.
+pub(crate) trait Client: Send + Sync {
+    /// Descriptors of the client's, which the program must not close.
+    fn files(&self) -> Vec<i32> {
+        Vec::new()
+    }
+
+    // Translation.
+
+    /// What is on loan where indirect branches arrive, if the client decides that.
+    fn arrival(&self) -> Option<Arrival> {
+        None
+    }
+
+    /// Translates the code at `pc` with what the client has inserted. `None`: it inserts nothing.
+    fn translate(
+        &self,
+        _cache: &mut Cache,
+        _source: &Source,
+        _pc: u64,
+        _arrival: bool,
+    ) -> Option<Result<(), CacheFull>> {
+        None
+    }
+
+    /// No translation is left, nor anything that refers to one.
+    fn translations_gone(&self) {}
+
+    // Threads.
+
+    /// Bytes of the engine's stack that a thread needs, if that is more than usual.
+    fn stack_size(&self) -> usize {
+        0
+    }
+
+    /// The thread is about to create another one, with this number.
+    fn thread_created(
+        &self,
+        _creator: &mut Thread,
+        _number: u64,
+    ) -> Result<Option<Inheritance>, Exhausted> {
+        Ok(None)
+    }
+
+    /// The thread for which an inheritance was made could not be started.
+    fn thread_not_started(&self, _number: u32, _inheritance: Option<&Inheritance>) {}
+
+    /// A thread could not be created because a client was exhausted, and the process could not be
+    /// let go: it goes on with the threads that it has.
+    fn exhaustion_refused(&self) {}
+
+    /// The thread is about to execute its first instruction. The first thread inherits nothing.
+    fn thread_starts(&self, _thread: &mut Thread, _inheritance: Option<&Inheritance>) {}
+
+    /// The thread has executed its last instruction, and tells whoever waits for its end next.
+    fn end_is_announced(&self, _thread: &mut Thread) {}
+
+    /// The thread has executed its last instruction.
+    fn thread_ends(&self, _thread: &mut Thread) {}
+
+    /// A thread of this id is not listed any more.
+    fn thread_gone(&self, _tid: i32) {}
+
+    /// The thread stands still until the process ends, or another program takes its place.
+    fn thread_parks(&self, _thread: &mut Thread) {}
+
+    /// It goes on after [`Client::thread_parks`]: the process goes on with this program.
+    fn thread_starts_again(&self, _thread: &mut Thread) {}
+
+    /// The program's FS base of the thread has changed.
+    fn thread_pointer_changed(&self, _thread: &mut Thread, _address: u64) {}
+
+    // Processes.
+
+    /// The program is loaded, and its first thread has started.
+    fn program_loaded(&self, _process: &'static Process, _program: &LoadedProgram) {}
+
+    /// The thread is about to make a copy of the process.
+    fn before_fork(&self, _thread: &mut Thread) {}
+
+    /// In the copy, before anything of it is set up.
+    fn copy_begins(&self, _process: &Process) {}
+
+    /// The copy has this id, or minus this error; 0: this is the copy, and set up.
+    fn after_fork(&self, _thread: &mut Thread, _child: i64) {}
+
+    /// The thread is about to start a child in its place. Returns what [`Client::after_vfork`] is
+    /// given.
+    fn before_vfork(&self) -> usize {
+        0
+    }
+
+    /// The child is gone from the thread's place, or there was none: minus an error.
+    fn after_vfork(&self, _thread: &mut Thread, _kept: usize, _child: i64) {}
+
+    /// A child begins to run code in its parent's place.
+    fn vfork_child_starts(&self, _thread: &mut Thread, _parent: &Thread) {}
+
+    /// It is about to leave that place.
+    fn vfork_child_leaves(&self, _thread: &mut Thread) {}
+
+    /// The program asks for another one in its place, which can be executed as far as one sees.
+    fn executes(&self, _thread: &mut Thread, _program: &Path, _arguments: &[CString]) {}
+
+    /// The kernel is about to be asked for it.
+    fn before_execute(&self, _thread: &mut Thread) {}
+
+    /// What keeps the process from being let go, on the client's side.
+    fn refuses_to_let_go(&self) -> Option<Refusal> {
+        None
+    }
+
+    /// Whether the end of the process is more than that of its threads.
+    fn concludes(&self) -> bool {
+        false
+    }
+
+    /// The thread is about to end the process.
+    fn before_end(&self, _thread: &mut Thread) {}
+
+    /// The thread waits from now on, until what is returned is dropped, for all others to park.
+    fn end_begins(&self) -> Option<Box<dyn Any>> {
+        None
+    }
+
+    /// All other threads have parked: the process ends, or becomes another program.
+    fn conclude(&self, _thread: &mut Thread, _ending: Ending) {}
+
+    /// The process goes on after [`Client::conclude`], with this program. Others start again
+    /// behind this.
+    fn goes_on(&self, _thread: &mut Thread) {}
+
+    /// The exit status with which the process ends whose program ends with `status`.
+    fn final_status(&self, status: i32) -> i32 {
+        status
+    }
+
+    /// The process ends next.
+    fn ended(&self, _thread: &mut Thread, _end: End) {}
+
+    /// There is no memory left for so many bytes: the process ends next. Nothing may be allocated.
+    fn out_of_memory(&self, _bytes: usize) {}
+
+    // Safe points.
+
+    /// Whether the thread may go into the code cache, as far as the client is concerned.
+    fn may_enter(&self, _thread: &Thread) -> bool {
+        true
+    }
+
+    /// Holds the thread, which may not enter, until it may.
+    fn hold(&self, _thread: &mut Thread) {}
+
+    /// The thread is in the code cache from now on, or looks for its way there.
+    fn enters(&self, _thread: &mut Thread) {}
+
+    /// The thread has come out of the code cache.
+    fn goes_outside(&self, _thread: &mut Thread) {}
+
+    /// The thread comes out because somebody has asked for it.
+    fn interrupted(&self, _thread: &mut Thread) {}
+
+    /// Whether all threads are to come out of the code cache.
+    fn wants_all_outside(&self) -> bool {
+        false
+    }
+
+    /// All threads are outside the code cache, and stay there meanwhile.
+    fn all_outside(&self, _thread: &mut Thread) {}
+
+    /// The thread, out of the cache, waits for other threads of the program.
+    fn begin_wait(&self, _thread: &mut Thread) {}
+
+    /// It goes on.
+    fn end_wait(&self, _thread: &mut Thread) {}
+
+    /// The thread is about to wait in the kernel, perhaps for long.
+    fn begin_rest(&self) {}
+
+    /// It goes on.
+    fn end_rest(&self) {}
+
+    // System calls.
+
+    /// The program asks for a system call, which the client may change.
+    fn call_asked(&self, _thread: &mut Thread, _call: &mut Call) {}
+
+    /// The call is made next.
+    fn call_begins(&self, _thread: &mut Thread, _call: &Call) {}
+
+    /// The call is over, with its result if it has one, or is to be made again. Returns whether the
+    /// client has put the thread's registers in place itself.
+    fn call_over(&self, _thread: &mut Thread, _result: Option<i64>, _again: bool) -> bool {
+        false
+    }
+
+    /// The thread is behind a call without a result.
+    fn call_left(&self, _thread: &mut Thread) {}
+
+    /// The call has this result, which the client may change.
+    fn call_result(&self, _thread: &mut Thread, _call: &Call, _result: &mut i64) {}
+
+    /// The thread stands behind the call, with its result in place.
+    fn call_returned(&self, _thread: &mut Thread, _call: &Call, _result: i64) {}
+
+    /// The kernel does nothing more in the call. One that is to be made again has ended because a
+    /// signal came.
+    fn call_ends(&self, _thread: &mut Thread, _call: &Call, _result: i64) {}
+
+    /// The engine is about to write program memory on the kernel's behalf.
+    fn memory_written(&self, _thread: &mut Thread, _address: u64, _size: u64) {}
+
+    // Signals and steps.
+
+    /// The thread is about to get a signal. Returns what it gets instead.
+    fn signal_due(&self, _thread: &mut Thread, signal: PendingSignal) -> Option<PendingSignal> {
+        Some(signal)
+    }
+
+    /// A signal that is not ignored is about to be delivered. Returns whether it is to be.
+    fn signal_comes(&self, _thread: &mut Thread, _signal: &PendingSignal) -> bool {
+        true
+    }
+
+    /// A handler of the program's is about to be called.
+    fn handler_called(&self, _thread: &mut Thread, _signal: i32) {}
+
+    /// The handler's first instruction is next.
+    fn handler_entered(&self, _thread: &mut Thread) {}
+
+    /// The thread has executed one instruction.
+    fn stepped(&self, _thread: &mut Thread) {}
+
+    /// An instruction has faulted.
+    fn faulted(&self, _thread: &mut Thread) {}
+
+    // Inside the code cache, with the code cache's lock where a cache is given.
+
+    /// Whether an instruction has met the guard page of a full buffer, which is emptied next.
+    fn is_full(&self, _thread: &mut Thread, _address: u64) -> bool {
+        false
+    }
+
+    /// Empties the buffers that are full. The thread goes on where it was.
+    fn empty_buffers(&self, _thread: &mut Thread) {}
+
+    /// Code in the middle of a fragment asks for something. Returns where the thread goes on.
+    fn service(&self, _thread: &mut Thread, _exit: &Exit) -> Option<u64> {
+        None
+    }
+
+    /// Whether the thread can be left at a repeated string instruction of a program, between two
+    /// of its rounds, where `at` is in the cache.
+    fn leaves_between_rounds(&self, _cache: &Cache, _at: u64, _position: &Position) -> Rounds {
+        Rounds::All
+    }
+
+    /// It has been left there, with the program's registers in the slots.
+    fn left_between_rounds(&self, _cache: &Cache, _at: u64, _position: &Position) {}
+
+    /// A fragment is left in its middle, with the cache's registers in the slots.
+    fn leave_midway(&self, _thread: &mut Thread, _cache: &Cache, _at: u64, _position: Position) {}
+
+    /// Likewise, with the program's registers in the slots. `completed`: the instruction at the
+    /// position has been executed.
+    fn left_midway(&self, _cache: &Cache, _position: Position, _completed: bool) {}
+}
+
+/// All clients of the run.
+#[inline]
+pub(crate) fn all() -> &'static [&'static dyn Client] {
+    Process::try_get().map_or(&[], |process| &process.clients)
+}
+
+impl Inherited {
+    /// What all clients keep for a thread that `creator` is about to create.
+    pub(crate) fn from(
+        creator: &mut Thread,
+        number: (u64, u32),
+    ) -> Result<Arc<Inherited>, Exhausted> {
+        let mut inherited = Inherited::default();
+        for client in all() {
+            match client.thread_created(creator, number.0) {
+                Ok(inheritance) => inherited.0.push(inheritance),
+                Err(exhausted) => {
+                    inherited.not_needed(number.1);
+                    return Err(exhausted);
+                }
+            }
+        }
+        Ok(Arc::new(inherited))
+    }
+
+    /// The thread could not be started.
+    pub(crate) fn not_needed(&self, number: u32) {
+        for (client, inheritance) in all().iter().zip(&self.0) {
+            client.thread_not_started(number, inheritance.as_ref());
+        }
+    }
+
+    /// The thread is about to execute its first instruction.
+    pub(crate) fn thread_starts(&self, thread: &mut Thread) {
+        for (client, inheritance) in all().iter().zip(&self.0) {
+            client.thread_starts(thread, inheritance.as_ref());
+        }
+    }
+}
+
+/// The first thread is about to execute its first instruction.
+pub(crate) fn first_thread_starts(thread: &mut Thread) {
+    all()
+        .iter()
+        .for_each(|client| client.thread_starts(thread, None));
+}
+
+/// The thread has executed its last instruction.
+pub(crate) fn thread_ends(thread: &mut Thread) {
+    all().iter().for_each(|client| client.thread_ends(thread));
+}
+
+/// The thread stands still for good.
+pub(crate) fn thread_parks(thread: &mut Thread) {
+    all().iter().for_each(|client| client.thread_parks(thread));
+}
+
+/// Bytes of a new thread's engine stack.
+pub(crate) fn stack_size() -> usize {
+    let wanted = all().iter().map(|client| client.stack_size());
+    wanted.fold(THREAD_STACK, usize::max)
+}
+
+/// The engine is about to write program memory on the kernel's behalf.
+pub(crate) fn memory_written(thread: &mut Thread, address: u64, size: u64) {
+    all()
+        .iter()
+        .for_each(|client| client.memory_written(thread, address, size));
+}
+
+/// See [`Client::leaves_between_rounds`].
+pub(crate) fn leaves_between_rounds(cache: &Cache, at: u64, position: &Position) -> Rounds {
+    let all = all().iter();
+    let answers = all.map(|client| client.leaves_between_rounds(cache, at, position));
+    answers.min().unwrap_or(Rounds::All)
+}
+
+/// The program's FS base of the thread has changed.
+pub(crate) fn thread_pointer_changed(thread: &mut Thread, address: u64) {
+    for client in all() {
+        client.thread_pointer_changed(thread, address);
+    }
+}
+
+/// Whether the thread may go into the code cache, as far as clients are concerned.
+#[inline]
+pub(crate) fn may_enter(thread: &Thread) -> bool {
+    all().iter().all(|client| client.may_enter(thread))
+}
+
+/// Whether a client wants all threads to come out of the code cache.
+pub(crate) fn wants_all_outside() -> bool {
+    all().iter().any(|client| client.wants_all_outside())
+}
+
+/// The thread is about to end the process.
+pub(crate) fn before_end(thread: &mut Thread) {
+    all().iter().for_each(|client| client.before_end(thread));
+}
+
+/// The process ends next.
+pub(crate) fn ended(thread: &mut Thread, end: End) {
+    all().iter().for_each(|client| client.ended(thread, end));
+}
+
+/// What is on loan where indirect branches arrive.
+pub(crate) fn arrival(clients: &[&'static dyn Client]) -> Arrival {
+    let mut wishes = clients.iter().filter_map(|client| client.arrival());
+    wishes.next().unwrap_or(Arrival::Plain)
+}
+
+/// The thread, out of the cache, waits for other threads of the program.
+pub(crate) fn begin_wait(thread: &mut Thread) {
+    all().iter().for_each(|client| client.begin_wait(thread));
+}
+
+/// It goes on.
+pub(crate) fn end_wait(thread: &mut Thread) {
+    all().iter().for_each(|client| client.end_wait(thread));
+}
+
+/// The thread waits in the kernel, perhaps for long, as long as what is returned lives.
+pub(crate) fn rest() -> Rest {
+    all().iter().for_each(|client| client.begin_rest());
+    Rest(())
+}
+
+/// See [`rest`].
+pub(crate) struct Rest(());
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        all().iter().for_each(|client| client.end_rest());
+    }
+}

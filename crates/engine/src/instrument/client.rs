@@ -1,0 +1,305 @@
+//! What the engine tells the tool.
+
+use std::any::Any;
+use std::ffi::CString;
+use std::io;
+use std::path::Path;
+
+use super::{
+    Instrumenter, Signal, Trace, blocked, buffers, counters, images, samplers, system_calls, world,
+};
+use crate::cache::{Cache, CacheFull, Position};
+use crate::client::{Client, Inheritance, Rounds};
+use crate::detach::Refusal;
+use crate::finish::Ending;
+use crate::loader::LoadedProgram;
+use crate::process::Process;
+use crate::slots::{BORROWED_SPILLS, slots};
+use crate::syscalls::Call;
+use crate::thread::{PendingSignal, Place, Thread};
+use crate::translate::Source;
+use crate::warmth::Arrival;
+
+/// Runs code of the tool: if it fails, the tool is to blame.
+pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*slots()).in_tool = 1 };
+    let result = run();
+    // SAFETY: as above.
+    unsafe { (*slots()).in_tool = 0 };
+    result
+}
+
+/// The program is about to run: from now on nothing is added that threads have of their own.
+///
+/// # Errors
+/// If there is no memory for it.
+pub(crate) fn settle() -> io::Result<()> {
+    buffers::settle();
+    samplers::settle();
+    if Instrumenter::get().is_some() {
+        counters::settle()?;
+        crate::own_failures::keep_reserve();
+    }
+    Ok(())
+}
+
+/// What the tool keeps for the calling thread.
+pub(super) fn state(thread: &Thread) -> *mut () {
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).tool_state as *mut () }
+}
+
+/// Asks the tool what to insert.
+pub(crate) fn translate(instrumenter: &Instrumenter, trace: &Trace) {
+    world::while_instrumenting(|| in_tool(|| instrumenter.tool.instrument(trace)));
+}
+
+/// The thread has left the cache for a call, whose function and arguments are in its slots, with
+/// the program's whole state. Returns whether the function has had the program go on elsewhere.
+pub(crate) fn call_with_context(thread: &Thread) -> bool {
+    let slots = thread.slots;
+    let place = thread.pc();
+    // SAFETY: the slots belong to this thread; inserted code has put there the address of such a
+    // function, and what it is to be called with.
+    let result = in_tool(|| unsafe {
+        let function: super::Function = std::mem::transmute((*slots).function as usize);
+        let [first, second, third, fourth, ..] = (*slots).arguments;
+        let (tool, state) = ((*slots).tool as *const (), state(thread));
+        function(tool, state, first, second, third, fourth)
+    });
+    // SAFETY: as above.
+    unsafe { (*slots).result = result };
+    thread.pc() != place
+}
+
+impl Client for Instrumenter {
+    fn arrival(&self) -> Option<Arrival> {
+        Some(self.arrival())
+    }
+
+    fn translate(
+        &self,
+        cache: &mut Cache,
+        source: &Source,
+        pc: u64,
+        arrival: bool,
+    ) -> Option<Result<(), CacheFull>> {
+        let done = crate::translate::instrumented::translate(self, cache, source, pc, arrival);
+        Some(done)
+    }
+
+    fn translations_gone(&self) {
+        self.forget_fragments();
+    }
+
+    fn stack_size(&self) -> usize {
+        counters::thread_stack()
+    }
+
+    fn thread_starts(&self, thread: &mut Thread, _inheritance: Option<&Inheritance>) {
+        if let Err(error) = counters::prepare() {
+            crate::finish::fatal(&format!("no memory for a thread's counters: {error}"));
+        }
+        if let Err(error) = buffers::prepare() {
+            crate::finish::fatal(&format!(
+                "no memory for a thread's buffers: {error}\nhelp: have the tool make them smaller"
+            ));
+        }
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*thread.slots).thread_number = u64::from(thread.number) };
+        samplers::prepare(thread.number);
+        let state = in_tool(|| self.tool.thread_starts(thread.number));
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*thread.slots).tool_state = state as u64 };
+    }
+
+    fn thread_ends(&self, thread: &mut Thread) {
+        if thread.place == Place::ParentsPlace {
+            return;
+        }
+        buffers::hand_over_all();
+        buffers::free();
+        super::functions::thread_ends();
+        // SAFETY: the slots belong to this thread, and the state in them to the tool.
+        unsafe {
+            let state = std::mem::take(&mut (*thread.slots).tool_state);
+            let state = state as *mut ();
+            in_tool(|| self.tool.thread_ends(thread.number, state));
+        }
+        let threads = Process::get().threads.lock();
+        counters::keep();
+        counters::free();
+        drop(threads);
+    }
+
+    fn thread_parks(&self, thread: &mut Thread) {
+        self.thread_ends(thread);
+    }
+
+    fn thread_starts_again(&self, thread: &mut Thread) {
+        self.thread_starts(thread, None);
+    }
+
+    fn program_loaded(&self, process: &'static Process, program: &LoadedProgram) {
+        images::announce(process, program);
+    }
+
+    /// Entries are handed over here, not in both processes.
+    fn before_fork(&self, thread: &mut Thread) {
+        buffers::hand_over_all();
+        // SAFETY: the state is this thread's.
+        in_tool(|| unsafe { self.tool.will_fork(state(thread)) });
+    }
+
+    fn after_fork(&self, thread: &mut Thread, child: i64) {
+        let state = state(thread);
+        if child == 0 {
+            counters::restart();
+            // SAFETY: the state is this thread's.
+            unsafe { self.tool.forked(state) };
+            return;
+        }
+        let child = u32::try_from(child).ok();
+        // SAFETY: as above.
+        in_tool(|| unsafe { self.tool.has_forked(state, child) });
+    }
+
+    fn before_vfork(&self) -> usize {
+        super::functions::depth()
+    }
+
+    fn after_vfork(&self, _thread: &mut Thread, kept: usize, _child: i64) {
+        super::functions::forget_deeper(kept);
+    }
+
+    fn executes(&self, thread: &mut Thread, program: &Path, arguments: &[CString]) {
+        // SAFETY: the state is this thread's.
+        in_tool(|| unsafe { self.tool.executes(state(thread), program, arguments) });
+    }
+
+    fn refuses_to_let_go(&self) -> Option<Refusal> {
+        let replaces = self.functions.replaces_any();
+        replaces.then_some(Refusal::ReplacedFunctions)
+    }
+
+    fn concludes(&self) -> bool {
+        true
+    }
+
+    fn end_begins(&self) -> Option<Box<dyn Any>> {
+        Some(Box::new(blocked::watch_end()?))
+    }
+
+    fn conclude(&self, thread: &mut Thread, _ending: Ending) {
+        self.thread_ends(thread);
+        in_tool(|| self.tool.ends());
+    }
+
+    fn goes_on(&self, thread: &mut Thread) {
+        in_tool(|| self.tool.goes_on());
+        self.thread_starts(thread, None);
+    }
+
+    fn out_of_memory(&self, bytes: usize) {
+        self.tool.out_of_memory(bytes);
+    }
+
+    fn call_asked(&self, thread: &mut Thread, call: &mut Call) {
+        system_calls::asked(self, thread, call);
+    }
+
+    fn call_result(&self, thread: &mut Thread, call: &Call, result: &mut i64) {
+        images::follow(Process::get(), call, *result);
+        system_calls::over(self, thread, call, result);
+    }
+
+    fn call_returned(&self, thread: &mut Thread, call: &Call, result: i64) {
+        system_calls::returned(self, thread, call, result);
+    }
+
+    fn signal_comes(&self, thread: &mut Thread, signal: &PendingSignal) -> bool {
+        let state = state(thread);
+        let mut signal = Signal::new(thread, signal);
+        // SAFETY: the state is this thread's.
+        in_tool(|| unsafe { self.tool.signal_comes(state, &mut signal) })
+    }
+
+    fn is_full(&self, thread: &mut Thread, address: u64) -> bool {
+        buffers::is_full(thread, address)
+    }
+
+    fn empty_buffers(&self, thread: &mut Thread) {
+        buffers::make_room(thread);
+    }
+
+    /// What is in a register of a buffer goes to its slot, before registers on loan are given back.
+    fn leave_midway(&self, thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
+        if !buffers::are_used() {
+            return;
+        }
+        let mut loans = cache.loans_at(position.fragment, at);
+        if let Some(loan) = loans.find(|loan| loan.slot == BORROWED_SPILLS[0]) {
+            // SAFETY: the slots belong to this thread.
+            unsafe { (*thread.slots).buffer = thread.register(loan.register) };
+        }
+    }
+
+    /// Counters and buffers get what is still due, and counters give back what was added in
+    /// advance.
+    fn left_midway(&self, cache: &Cache, position: Position, completed: bool) {
+        let fragment = cache.fragment(position.fragment).trace;
+        if fragment == 0 || position.prologue {
+            return;
+        }
+        if position.index != 0 {
+            self.torn.note(position.pc);
+        }
+        let executed = position.index + u32::from(completed);
+        let begun = position.index + u32::from(!position.boundary);
+        self.with_fragment(fragment, |counts| {
+            for &(number, counter, amount) in &counts.due {
+                if number < executed {
+                    counter.correct(amount);
+                }
+            }
+            let (number, added) = &counts.added;
+            if *number < begun {
+                for &(counter, amount) in added {
+                    counter.correct(-amount);
+                }
+            }
+            for &(number, buffer, bytes) in &counts.appended {
+                if number < executed {
+                    buffers::advance(buffer, u32::from(bytes));
+                }
+            }
+        });
+    }
+
+    fn leaves_between_rounds(&self, cache: &Cache, at: u64, position: &Position) -> Rounds {
+        match self.is_between_rounds(cache, at, position) {
+            true => Rounds::Many,
+            false => Rounds::All,
+        }
+    }
+
+    fn left_between_rounds(&self, cache: &Cache, at: u64, position: &Position) {
+        if self.is_between_rounds(cache, at, position) {
+            super::repetitions::leave();
+        }
+    }
+}
+
+impl Instrumenter {
+    /// Whether a place in the cache is that of a repeated string instruction: between two of its
+    /// rounds the state is the program's, as at a fault in its middle.
+    fn is_between_rounds(&self, cache: &Cache, at: u64, position: &Position) -> bool {
+        let fragment = cache.fragment(position.fragment).trace;
+        fragment != 0
+            && self.with_fragment(fragment, |fragment| {
+                let mut places = fragment.repetitions.iter();
+                places.any(|&place| u64::from(place) == at)
+            })
+    }
+}
