@@ -14,9 +14,11 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::annotation::Annotation;
 use crate::cache::{Cache, CacheFull, Exit, Position};
 use crate::detach::Refusal;
 use crate::finish::Ending;
+use crate::gates::Continuation;
 use crate::loader::LoadedProgram;
 use crate::process::Process;
 use crate::start::THREAD_STACK;
@@ -63,6 +65,16 @@ pub(crate) enum Rounds {
     All,
 }
 
+/// What is done about a fault that a client has brought about by accesses of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientFault {
+    /// What was to be accessed is accessible now: the access is made again.
+    Again,
+    /// What was to be accessed cannot be there: the comparison, of so many bytes, is left out, as
+    /// if both were equal.
+    Equal(u64),
+}
+
 /// What a client is told, and asked. All methods do nothing unless a client says otherwise.
 ///
 /// Methods with a `thread` are called by that thread, outside translated code unless they say
@@ -89,6 +101,21 @@ pub(crate) trait Client: Send + Sync {
         _arrival: bool,
     ) -> Option<Result<(), CacheFull>> {
         None
+    }
+
+    /// What inserted checks call where they fail, by the gate that keeps the program's registers.
+    fn slow_check(&self) -> Option<extern "C" fn() -> Continuation> {
+        None
+    }
+
+    /// Whether inserted code calls functions of the client's.
+    fn has_functions(&self) -> bool {
+        false
+    }
+
+    /// Whether code of such a function is at a place in the cache.
+    fn is_function(&self, _pc: u64) -> bool {
+        false
     }
 
     /// No translation is left, nor anything that refers to one.
@@ -299,6 +326,22 @@ pub(crate) trait Client: Send + Sync {
     /// The thread has executed one instruction.
     fn stepped(&self, _thread: &mut Thread) {}
 
+    /// In the handler of a signal: whether a fault is the client's own. The thread may be none of
+    /// the program's.
+    fn fault(&self, _pc: u64, _address: u64) -> Option<ClientFault> {
+        None
+    }
+
+    /// In the handler of a signal: where the slow part of an inserted check is that was misaligned
+    /// at `pc`.
+    fn slow_part(&self, _pc: u64) -> Option<u64> {
+        None
+    }
+
+    /// In the handler of a signal: the thread, which is in a function of the client's, is asked to
+    /// keep where that is.
+    fn tell_place(&self) {}
+
     /// An instruction has faulted.
     fn faulted(&self, _thread: &mut Thread) {}
 
@@ -315,6 +358,26 @@ pub(crate) trait Client: Send + Sync {
     /// Code in the middle of a fragment asks for something. Returns where the thread goes on.
     fn service(&self, _thread: &mut Thread, _exit: &Exit) -> Option<u64> {
         None
+    }
+
+    /// Calls the function that inserted code wants to have called, with the program's whole state.
+    /// Returns whether it has had the program go on elsewhere.
+    fn calls(&self, _thread: &mut Thread) -> bool {
+        false
+    }
+
+    /// A hook has had the program go on elsewhere.
+    fn redirects(&self, _thread: &mut Thread) {}
+
+    /// Control has reached an address of the program's that the client has hooked.
+    fn control_reaches(&self, _thread: &mut Thread, _pc: u64) {}
+
+    /// The program has said something of itself.
+    fn annotated(&self, _thread: &mut Thread, _said: Annotation) {}
+
+    /// The thread is before an instruction with a breakpoint. Returns whether it stops there.
+    fn stops_at_breakpoint(&self, _thread: &mut Thread) -> bool {
+        false
     }
 
     /// Whether the thread can be left at a repeated string instruction of a program, between two
@@ -402,6 +465,17 @@ pub(crate) fn memory_written(thread: &mut Thread, address: u64, size: u64) {
     all()
         .iter()
         .for_each(|client| client.memory_written(thread, address, size));
+}
+
+/// See [`Client::fault`].
+pub(crate) fn fault_of_client(pc: u64, address: u64) -> Option<ClientFault> {
+    let mut all = all().iter();
+    all.find_map(|client| client.fault(pc, address))
+}
+
+/// See [`Client::slow_part`].
+pub(crate) fn slow_part(pc: u64) -> Option<u64> {
+    all().iter().find_map(|client| client.slow_part(pc))
 }
 
 /// See [`Client::leaves_between_rounds`].

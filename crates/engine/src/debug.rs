@@ -19,8 +19,8 @@ mod world;
 
 pub(crate) use client::client;
 pub use debuggee::{Action, Debuggee, ThreadStatus, Wake, install};
+pub(crate) use hooks::OfThread;
 pub use hooks::request_stop;
-pub(crate) use hooks::{OfThread, at_breakpoint};
 pub use registers::Registers;
 pub use watch::WatchKind;
 pub(crate) use watch::{Extent, is_any as is_any_watched, may_touch, ranges as watched_ranges};

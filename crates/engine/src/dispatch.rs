@@ -1,18 +1,18 @@
 //! The loop in which a thread alternates between the cache and the engine.
 
+use crate::annotation::Annotation;
 use crate::cache::CacheFull;
 use crate::client;
 use crate::decode::Kind;
 use crate::emit::gpr;
 use crate::exit::{self, ExitKind};
 use crate::hashed_branches::Way;
-use crate::instrument::functions;
 use crate::process::{Code, Process};
 use crate::signals::deliver;
 use crate::syscalls;
 use crate::thread::{Place, Refused, Thread};
 use crate::translate::{self, Source};
-use crate::{code_pages, debug, detach, finish, flush, guarded, race_windows, trace, x87_pointers};
+use crate::{code_pages, detach, finish, flush, guarded, race_windows, x87_pointers};
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.
@@ -227,21 +227,23 @@ fn leave_fragment(
         }
         ExitKind::Annotation => {
             drop(code);
-            if let Some(said) = trace::Annotation::marked(thread) {
-                trace::annotation(thread, said);
-                detach::annotation(thread, said);
+            if let Some(said) = Annotation::marked(thread) {
+                said.told(thread);
             }
             None
         }
         ExitKind::Function => {
             drop(code);
-            trace::function(thread, exit.target);
+            for client in client::all() {
+                client.control_reaches(thread, exit.target);
+            }
             Some((u64::from(exit.stub), Resume::Midway))
         }
         ExitKind::Call => {
             drop(code);
             let back = u64::from(exit.stub);
-            if !crate::instrument::call_with_context(thread) {
+            let mut all = client::all().iter();
+            if !all.any(|client| client.calls(thread)) {
                 return Some((back, Resume::Midway));
             }
             let code = process.code();
@@ -254,7 +256,9 @@ fn leave_fragment(
         }
         ExitKind::Redirected => {
             drop(code);
-            functions::redirect(thread);
+            client::all()
+                .iter()
+                .for_each(|client| client.redirects(thread));
             None
         }
         ExitKind::Emulate => {
@@ -263,7 +267,8 @@ fn leave_fragment(
         }
         ExitKind::Unfetchable if code.cache.stops.contains(&exit.target) => {
             drop(code);
-            if debug::at_breakpoint(thread) {
+            let mut all = client::all().iter();
+            if all.any(|client| client.stops_at_breakpoint(thread)) {
                 return None;
             }
             Some((pass_breakpoint(process, thread), Resume::Entry))

@@ -12,6 +12,7 @@ mod call;
 mod wide;
 
 pub(crate) use self::acquire::{Continuation, USABLE as ACQUIRES_BRIEFLY};
+use crate::client::Client;
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
 use crate::hashed_branches::Way;
@@ -141,10 +142,9 @@ fn return_to_engine(code: &mut Emitter) {
 }
 
 impl Gates {
-    /// Emits all gates; the one to a tool's functions only where there is a tool, because it takes
-    /// longer than all others together.
-    #[must_use]
-    pub fn emit(code: &mut Emitter, vectors: VectorState, has_tool: bool) -> Gates {
+    /// Emits all gates; those to functions of clients only where there are some, because the one to
+    /// a tool's takes longer than all others together.
+    pub(crate) fn emit(code: &mut Emitter, vectors: VectorState, clients: &[&dyn Client]) -> Gates {
         let mut gates = Gates::default();
         let control_word = code.here();
         code.imm32(0x1f80); // the default MXCSR
@@ -152,8 +152,10 @@ impl Gates {
         gates.emit_enter(code, vectors);
         gates.emit_exit(code, vectors, control_word);
         gates.emit_system_call(code);
-        gates.emit_acquire(code, crate::trace::acquire_lines);
-        if has_tool {
+        if let Some(check) = clients.iter().find_map(|client| client.slow_check()) {
+            gates.emit_acquire(code, check);
+        }
+        if clients.iter().any(|client| client.has_functions()) {
             gates.emit_call(code, vectors, control_word);
         }
         gates

@@ -28,7 +28,7 @@ pub use action::{
     Action, Argument, Call, Field, Function, MOST_ARGUMENTS, Place, REGISTER_ARGUMENTS, Replacement,
 };
 pub use buffers::{BufferId, BufferKind, Deliver, MOST_BUFFERS, Part};
-pub(crate) use client::{call_with_context, settle, translate};
+pub(crate) use client::{settle, translate};
 pub(crate) use compiled::{Body, Compiled, Step};
 pub use context::Context;
 pub use counters::Counter;

@@ -7,6 +7,7 @@
 //! You supply a [`plan::Plan`] and a [`start::Program`]. This crate is not for analysing
 //! what it observes: it writes [`unspool_events`] and knows nothing of their readers.
 
+mod annotation;
 pub mod branch_table;
 pub mod cache;
 mod client;

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::start::Program;
 
@@ -166,6 +166,13 @@ pub struct Meter {
 #[must_use]
 pub fn processor_time_ns() -> u64 {
     whole_processor_time().as_nanos() as u64
+}
+
+/// The time of day, in nanoseconds since 1970.
+pub(crate) fn now_unix_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_nanos() as u64)
 }
 
 /// The time by the clock that nobody sets, in nanoseconds.

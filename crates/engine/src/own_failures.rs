@@ -5,9 +5,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use crate::client;
 use crate::finish::{ENGINE_FAILURE, say};
 use crate::gates;
-use crate::instrument::Instrumenter;
 use crate::process::Process;
 use crate::slots::slots;
 use crate::thread::Thread;
@@ -25,11 +25,12 @@ const MEMORY_HELP: &str = "help: raise the limit that the program or its starter
 pub fn is_tools(pc: u64, stack: u64) -> bool {
     /// More than any stack of the engine's has.
     const DEEPEST: u64 = 64 << 20;
-    let Some(instrumenter) = Instrumenter::get() else {
+    let mut all = client::all().iter();
+    if !all.clone().any(|client| client.has_functions()) {
         return false;
-    };
+    }
     if gates::in_cache(pc) {
-        return instrumenter.is_tool_code(pc);
+        return all.any(|client| client.is_function(pc));
     }
     if Thread::current().is_null() {
         return true;

@@ -1,5 +1,6 @@
 //! What all threads of the process share.
 
+use std::ffi::CStr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,6 +39,9 @@ pub struct Code {
     /// What is kept of them between runs, if anything is.
     pub persistence: Option<Persistence>,
 }
+
+/// The name of a process that shares this one's memory and works for it: it goes when this one does.
+pub(crate) const HELPER: &CStr = c"unspool-keeper";
 
 /// The state of the process.
 pub struct Process {

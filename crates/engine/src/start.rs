@@ -215,7 +215,7 @@ fn begin_run(run: &mut plan::Run, native: Option<native_run::Cost>) {
     let native = native.unwrap_or_default();
     *run = plan::Run {
         first_process: true,
-        started_unix_ns: trace::now_unix_ns(),
+        started_unix_ns: native_run::now_unix_ns(),
         started_ns: native_run::now_ns(),
         processor_before_ns: native_run::processor_time_ns(),
         native_processor_ns: native.processor.as_nanos() as u64,
@@ -257,7 +257,7 @@ fn install(
         has_branch_table(loaded),
         size,
         arrival,
-        |code| Gates::emit(code, vectors, Instrumenter::get().is_some()),
+        |code| Gates::emit(code, vectors, &clients),
     );
     let gates = cache.gates;
     let mut regions = Regions::default();

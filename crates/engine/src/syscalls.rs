@@ -35,7 +35,7 @@ use crate::emit::gpr;
 use crate::gates::RESTART;
 use crate::process::Process;
 use crate::thread::{CutShort, Thread};
-use crate::{code_pages, instrument, seccomp};
+use crate::{code_pages, seccomp};
 
 pub(crate) use beside::leave as leave_beside;
 pub(crate) use clone_request::KernelCall;
@@ -162,11 +162,11 @@ fn enter_tool(thread: &mut Thread, call: &mut Call) {
     }
 }
 
-/// The call is to be made again, which a tool need not see.
+/// The call is to be made again, which a client that it was asked of need not see.
 fn remember(thread: &mut Thread, asked: (u64, [u64; 6]), call: &Call) {
     /// Handlers that are left by other ways than their ends leave calls behind.
     const MOST: usize = 16;
-    if instrument::Instrumenter::get().is_none() {
+    if client::all().is_empty() {
         return;
     }
     if thread.cut_short.len() == MOST {

@@ -27,7 +27,6 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use unspool_events::superblock::Superblock;
 use unspool_events::{Order, PathId, TraceHeader, TraceWriter};
@@ -37,7 +36,7 @@ use crate::layout;
 use crate::loader::LoadedProgram;
 use crate::lock::{Mutex, OnceLock};
 use crate::maps;
-use crate::native_run::Meter;
+use crate::native_run::{Meter, now_unix_ns};
 use crate::operands::ExtendedStateSizes;
 use crate::plan::{Plan, TracePlan};
 use crate::process::Process;
@@ -49,15 +48,10 @@ use crate::translate::torn::TornPlaces;
 use crate::warmth::Arrival;
 use crate::warmth::Warmth;
 
-pub(crate) use annotations::{Annotation, annotation};
 use buffer::leave_midway;
 use ceilings::Ceilings;
-pub(crate) use functions::function;
-pub(crate) use keeper::NAME as KEEPER;
 pub use ownership::LineLayout;
-pub(crate) use ownership::{
-    ASKED_TO_SHOW, EPOCH, OwnerFault, Public, TIME_PER_BYTE, acquire_lines, owner_fault,
-};
+pub(crate) use ownership::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE, acquire_lines};
 pub use thread_trace::ThreadTrace;
 
 /// The trace of a process.
@@ -435,12 +429,6 @@ fn mapped_code() -> Vec<(PathBuf, u64, u64, u64)> {
         wanted.then(|| (path.to_owned(), start, line.offset, end - start))
     });
     of_files.collect()
-}
-
-pub(crate) fn now_unix_ns() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_nanos() as u64)
 }
 
 fn header(plan: &TracePlan, program: &Program, loaded: &LoadedProgram) -> TraceHeader {

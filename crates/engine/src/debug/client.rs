@@ -82,6 +82,10 @@ impl Client for Debugger {
         hooks::offer(thread, signal)
     }
 
+    fn stops_at_breakpoint(&self, thread: &mut Thread) -> bool {
+        hooks::at_breakpoint(thread)
+    }
+
     /// For a step, that is an instruction.
     fn handler_entered(&self, thread: &mut Thread) {
         hooks::stepped(thread);

@@ -11,8 +11,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use super::{CONTINUE, REQUEST, STOP_AFTERWARDS, mark};
+use crate::process::HELPER;
 use crate::signals::STOP;
-use crate::trace;
 
 /// How long a process may take, under any load.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -143,7 +143,7 @@ pub fn descendants(process: i32) -> Vec<i32> {
 /// Whether a process is the engine's own, which goes when that goes for which it works.
 fn is_keeper(process: i32) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{process}/comm"));
-    name.is_ok_and(|name| trace::KEEPER.to_str() == Ok(name.trim_end()))
+    name.is_ok_and(|name| HELPER.to_str() == Ok(name.trim_end()))
 }
 
 /// Whether a process, or the one that a thread belongs to, shows that it is observed.

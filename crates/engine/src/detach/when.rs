@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use super::{REQUEST, ask_self, mark};
+use crate::annotation::Annotation;
 use crate::process::Process;
 use crate::signals::STOP;
 use crate::thread::Thread;
-use crate::trace::Annotation;
 
 /// When a process is let go.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

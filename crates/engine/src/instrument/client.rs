@@ -55,24 +55,6 @@ pub(crate) fn translate(instrumenter: &Instrumenter, trace: &Trace) {
     world::while_instrumenting(|| in_tool(|| instrumenter.tool.instrument(trace)));
 }
 
-/// The thread has left the cache for a call, whose function and arguments are in its slots, with
-/// the program's whole state. Returns whether the function has had the program go on elsewhere.
-pub(crate) fn call_with_context(thread: &Thread) -> bool {
-    let slots = thread.slots;
-    let place = thread.pc();
-    // SAFETY: the slots belong to this thread; inserted code has put there the address of such a
-    // function, and what it is to be called with.
-    let result = in_tool(|| unsafe {
-        let function: super::Function = std::mem::transmute((*slots).function as usize);
-        let [first, second, third, fourth, ..] = (*slots).arguments;
-        let (tool, state) = ((*slots).tool as *const (), state(thread));
-        function(tool, state, first, second, third, fourth)
-    });
-    // SAFETY: as above.
-    unsafe { (*slots).result = result };
-    thread.pc() != place
-}
-
 impl Client for Instrumenter {
     fn arrival(&self) -> Option<Arrival> {
         Some(self.arrival())
@@ -87,6 +69,14 @@ impl Client for Instrumenter {
     ) -> Option<Result<(), CacheFull>> {
         let done = crate::translate::instrumented::translate(self, cache, source, pc, arrival);
         Some(done)
+    }
+
+    fn has_functions(&self) -> bool {
+        true
+    }
+
+    fn is_function(&self, pc: u64) -> bool {
+        self.is_tool_code(pc)
     }
 
     fn translations_gone(&self) {
@@ -218,6 +208,10 @@ impl Client for Instrumenter {
         system_calls::returned(self, thread, call, result);
     }
 
+    fn tell_place(&self) {
+        blocked::tell_place();
+    }
+
     fn signal_comes(&self, thread: &mut Thread, signal: &PendingSignal) -> bool {
         let state = state(thread);
         let mut signal = Signal::new(thread, signal);
@@ -275,6 +269,27 @@ impl Client for Instrumenter {
                 }
             }
         });
+    }
+
+    /// Inserted code has put the function and its arguments into the slots.
+    fn calls(&self, thread: &mut Thread) -> bool {
+        let slots = thread.slots;
+        let place = thread.pc();
+        // SAFETY: the slots belong to this thread; inserted code has put there the address of such a
+        // function, and what it is to be called with.
+        let result = in_tool(|| unsafe {
+            let function: super::Function = std::mem::transmute((*slots).function as usize);
+            let [first, second, third, fourth, ..] = (*slots).arguments;
+            let (tool, state) = ((*slots).tool as *const (), state(thread));
+            function(tool, state, first, second, third, fourth)
+        });
+        // SAFETY: as above.
+        unsafe { (*slots).result = result };
+        thread.pc() != place
+    }
+
+    fn redirects(&self, thread: &mut Thread) {
+        super::functions::redirect(thread);
     }
 
     fn leaves_between_rounds(&self, cache: &Cache, at: u64, position: &Position) -> Rounds {

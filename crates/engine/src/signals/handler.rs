@@ -6,7 +6,7 @@ use super::held::Held;
 use super::stepping::{Boundary, Look, Place, Trap};
 use super::{STOP, SYNCHRONOUS, bit, code, deliver, passed_on};
 use crate::cache::Position;
-use crate::client::{self, Rounds};
+use crate::client::{self, ClientFault, Rounds};
 use crate::code_pages::{self, Write};
 use crate::emit::{
     TARGET, TableBranch,
@@ -20,8 +20,6 @@ use crate::layout::LIBRARY_END;
 use crate::process::Process;
 use crate::reserved;
 use crate::thread::{PendingSignal, Refused, Thread};
-use crate::trace::{OwnerFault, owner_fault};
-use crate::translate::ownership::COMPARISON;
 
 const TRAP_FLAG: i64 = super::TRAP_FLAG as i64;
 const TRAP_TRACE: u64 = 2;
@@ -81,11 +79,11 @@ impl Context<'_> {
         self.registers[ORDER[usize::from(number)] as usize] as u64
     }
 
-    /// Goes on behind a comparison of owner words, whose result is that they are equal.
-    fn pass_comparison(&mut self) {
+    /// Goes on behind a comparison of this many bytes, whose result is that both are equal.
+    fn pass_comparison(&mut self, length: u64) {
         const ZERO_FLAG: i64 = 1 << 6;
         self.registers[libc::REG_EFL as usize] |= ZERO_FLAG;
-        self.set_pc(self.pc() + COMPARISON);
+        self.set_pc(self.pc() + length);
     }
 
     /// No further asynchronous signal until the program has had this one.
@@ -129,13 +127,13 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
     };
     let thread = Thread::current();
     let raised_by_kernel = code(&info) > 0;
-    let owner_fault = match signal == libc::SIGSEGV && raised_by_kernel {
-        true => owner_fault(context.pc(), info[2]),
-        false => OwnerFault::Other,
+    let of_client = match signal == libc::SIGSEGV && raised_by_kernel {
+        true => client::fault_of_client(context.pc(), info[2]),
+        false => None,
     };
-    if owner_fault != OwnerFault::Other {
-        if owner_fault == OwnerFault::Passed {
-            context.pass_comparison();
+    if let Some(fault) = of_client {
+        if let ClientFault::Equal(length) = fault {
+            context.pass_comparison(length);
         }
     } else if thread.is_null() {
         if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
@@ -147,7 +145,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
         // SAFETY: it lives as long as its thread is the current one.
         let held = unsafe { &*Thread::current_held() };
         if signal == STOP && crate::finish::is_place_request(&info) {
-            crate::instrument::blocked::tell_place();
+            client::all().iter().for_each(|client| client.tell_place());
         } else if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             synchronous(held, signal, &info, &mut context);
         } else if crate::detach::is_request(signal, &info) {
@@ -266,7 +264,7 @@ fn synchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context
         context.set_trap_flag(true);
         return;
     }
-    if misaligned && let Some(slow_part) = crate::translate::ownership::check_fails_at(pc) {
+    if misaligned && let Some(slow_part) = client::slow_part(pc) {
         // The program has set its alignment-check flag, and a check has met two words at once.
         context.set_pc(slow_part);
         return;

@@ -12,37 +12,10 @@ use unspool_binary::FunctionNames;
 use unspool_events::Event;
 
 use super::client;
-use crate::emit::gpr;
+use crate::annotation::{Annotation, ThreadNumber};
 use crate::guarded;
 use crate::thread::Thread;
 use crate::translate::plain::MARKER;
-
-/// The longest name that a thread may give itself.
-const LONGEST_NAME: usize = 256;
-
-/// What is said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Annotation {
-    /// The calling thread has this number.
-    RegisterThread(ThreadNumber),
-    /// A region of interest begins.
-    StartRegion,
-    /// It ends.
-    EndRegion,
-}
-
-/// How a thread's number is passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ThreadNumber {
-    /// By the marker, beside a name.
-    Marked,
-    /// To a function that takes 64 bits.
-    Whole,
-    /// To a function that takes an `int`.
-    Signed,
-    /// To a function that takes an `unsigned`.
-    Unsigned,
-}
 
 /// How often something was said in this process.
 #[derive(Debug, Default)]
@@ -51,25 +24,13 @@ pub(super) struct Said {
     pub(super) regions: AtomicU32,
 }
 
-impl Annotation {
-    /// What the marker says, by the number in `rdi`.
-    pub(crate) fn marked(thread: &Thread) -> Option<Annotation> {
-        match thread.register(gpr::RDI) {
-            1 => Some(Annotation::RegisterThread(ThreadNumber::Marked)),
-            2 => Some(Annotation::StartRegion),
-            3 => Some(Annotation::EndRegion),
-            _ => None,
-        }
-    }
-
-    /// What a call of a function says, by the name and the symbol of the function.
-    fn called(name: &str, symbol: &[u8]) -> Option<Annotation> {
-        match name {
-            REGISTER_THREAD => Some(Annotation::RegisterThread(ThreadNumber::of(symbol))),
-            START_REGION => Some(Annotation::StartRegion),
-            END_REGION => Some(Annotation::EndRegion),
-            _ => None,
-        }
+/// What a call of a function says, by the name and the symbol of the function.
+fn said_by(name: &str, symbol: &[u8]) -> Option<Annotation> {
+    match name {
+        REGISTER_THREAD => Some(Annotation::RegisterThread(number_type(symbol))),
+        START_REGION => Some(Annotation::StartRegion),
+        END_REGION => Some(Annotation::EndRegion),
+        _ => None,
     }
 }
 
@@ -77,28 +38,12 @@ const REGISTER_THREAD: &str = "atomic_trace::register_thread";
 const START_REGION: &str = "atomic_trace::start_roi";
 const END_REGION: &str = "atomic_trace::end_roi";
 
-impl ThreadNumber {
-    /// By the symbol, which ends with the type of the argument.
-    fn of(symbol: &[u8]) -> ThreadNumber {
-        match symbol.last() {
-            Some(b'i') => ThreadNumber::Signed,
-            Some(b'j') => ThreadNumber::Unsigned,
-            _ => ThreadNumber::Whole,
-        }
-    }
-
-    fn read(self, thread: &Thread) -> (i64, String) {
-        let [first, second, third] =
-            [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
-        match self {
-            ThreadNumber::Marked => {
-                let name = guarded::read_string(third, LONGEST_NAME).unwrap_or_default();
-                (second as i64, String::from_utf8_lossy(&name).into_owned())
-            }
-            ThreadNumber::Whole => (first as i64, String::new()),
-            ThreadNumber::Signed => (i64::from(first as i32), String::new()),
-            ThreadNumber::Unsigned => (i64::from(first as u32), String::new()),
-        }
+/// How the number is passed, by the symbol, which ends with the type of the argument.
+fn number_type(symbol: &[u8]) -> ThreadNumber {
+    match symbol.last() {
+        Some(b'i') => ThreadNumber::Signed,
+        Some(b'j') => ThreadNumber::Unsigned,
+        _ => ThreadNumber::Whole,
     }
 }
 
@@ -124,7 +69,7 @@ impl Library {
         let found = self.0.find_in(module).into_iter();
         found
             .filter_map(|found| {
-                let said = Annotation::called(found.asked, found.function.symbol())?;
+                let said = said_by(found.asked, found.function.symbol())?;
                 Some((found.function.address(), said))
             })
             .collect()
@@ -145,7 +90,7 @@ pub(super) fn is_marked(function: u64) -> bool {
 }
 
 /// The program has said something.
-pub(crate) fn annotation(thread: &mut Thread, said: Annotation) {
+pub(super) fn annotation(thread: &mut Thread, said: Annotation) {
     let number = match said {
         Annotation::RegisterThread(number) => Some(number.read(thread)),
         Annotation::StartRegion | Annotation::EndRegion => None,

@@ -7,10 +7,12 @@ use unspool_events::{Event, SyncOperation, ThreadId};
 use super::ceilings::Reached;
 use super::thread_trace::{Buffer, ThreadTrace};
 use super::{Tracer, buffer, modules, shared_memory, summary, tracer, values};
+use crate::annotation::Annotation;
 use crate::cache::{Cache, CacheFull, Exit, Position};
-use crate::client::{Client, Exhausted, Inheritance, Rounds};
+use crate::client::{Client, ClientFault, Exhausted, Inheritance, Rounds};
 use crate::effects::{Completeness, Effect, memory_effects};
 use crate::finish::Ending;
+use crate::gates::Continuation;
 use crate::guarded;
 use crate::process::Process;
 use crate::signals::broken_pipe;
@@ -71,6 +73,10 @@ impl Client for Tracer {
             return Some(Err(CacheFull));
         }
         Some(crate::translate::traced::translate(self, cache, source, pc))
+    }
+
+    fn slow_check(&self) -> Option<extern "C" fn() -> Continuation> {
+        Some(super::acquire_lines)
     }
 
     fn translations_gone(&self) {
@@ -321,6 +327,14 @@ impl Client for Tracer {
         );
     }
 
+    fn fault(&self, pc: u64, address: u64) -> Option<ClientFault> {
+        super::ownership::owner_fault(pc, address)
+    }
+
+    fn slow_part(&self, pc: u64) -> Option<u64> {
+        crate::translate::ownership::check_fails_at(pc)
+    }
+
     fn is_full(&self, thread: &mut Thread, address: u64) -> bool {
         buffer::buffer_fault(thread, address)
     }
@@ -335,6 +349,14 @@ impl Client for Tracer {
         }
         values::serve(self, thread, exit);
         Some(u64::from(exit.stub))
+    }
+
+    fn control_reaches(&self, thread: &mut Thread, pc: u64) {
+        super::functions::function(thread, pc);
+    }
+
+    fn annotated(&self, thread: &mut Thread, said: Annotation) {
+        super::annotations::annotation(thread, said);
     }
 
     fn leaves_between_rounds(&self, cache: &Cache, at: u64, position: &Position) -> Rounds {

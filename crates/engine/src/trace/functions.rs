@@ -11,9 +11,9 @@ use unspool_binary::{FileOffset, FunctionKind, FunctionNames, Module, RuntimeAdd
 use unspool_events::{Event, Function, FunctionId, TraceWriter};
 
 use super::Tracer;
-use super::annotations::{self, Annotation};
+use super::annotations;
 use super::selection;
-use crate::detach;
+use crate::annotation::Annotation;
 use crate::emit::gpr;
 use crate::guarded;
 use crate::lock::Mutex;
@@ -186,7 +186,7 @@ fn translate_anew(address: u64) {
 }
 
 /// Control reached a hooked address: a traced function starts there, or a call returns there.
-pub(crate) fn function(thread: &mut Thread, pc: u64) {
+pub(super) fn function(thread: &mut Thread, pc: u64) {
     let Some(tracer) = super::tracer() else {
         return;
     };
@@ -225,8 +225,7 @@ pub(crate) fn function(thread: &mut Thread, pc: u64) {
         enter(tracer, thread, called);
     }
     if let Some(said) = entry.said {
-        annotations::annotation(thread, said);
-        detach::annotation(thread, said);
+        said.told(thread);
     }
 }
 

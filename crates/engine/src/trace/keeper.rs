@@ -25,6 +25,7 @@ use super::Tracer;
 use super::sleep::{Nap, wait, wake};
 use crate::layout;
 use crate::lock::Mutex;
+use crate::process::HELPER;
 use crate::syscalls::{KernelCall, raw_system_call, start_child};
 
 /// How often it looks. A thread that sleeps at two looks is shown: after one to two of these.
@@ -34,9 +35,6 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_millis(100);
 
 const STACK_BYTES: u64 = 256 << 10;
-
-/// What the keeper is called in `/proc/PID/comm`.
-pub(crate) const NAME: &std::ffi::CStr = c"unspool-keeper";
 
 /// The keeper of this process, if there is one.
 #[derive(Debug, Default)]
@@ -197,7 +195,7 @@ unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
     close_all_but(post.file);
     // SAFETY: the name is a C string; a new child leads no group.
     unsafe {
-        libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
+        libc::prctl(libc::PR_SET_NAME, HELPER.as_ptr());
         libc::setsid();
     }
     post.id.store(std::process::id(), Ordering::Release);

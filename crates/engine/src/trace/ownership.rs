@@ -34,7 +34,7 @@ mod serve;
 mod threads;
 mod words;
 
-pub(crate) use self::words::{OwnerFault, owner_fault};
+pub(in crate::trace) use self::words::owner_fault;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 

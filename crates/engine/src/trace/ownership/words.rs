@@ -6,11 +6,12 @@
 
 use std::ops::Range;
 
+use crate::client::ClientFault;
 use crate::gates;
 use crate::guarded;
 use crate::layout;
 use crate::lock::OnceLock;
-use crate::translate::ownership::{check_fails_at, looks_at_owner};
+use crate::translate::ownership::{COMPARISON, check_fails_at, looks_at_owner};
 
 /// Bytes that become accessible at once: the words of 32 MiB, where lines have 64 bytes.
 const PIECE: u64 = 2 << 20;
@@ -28,23 +29,9 @@ pub(super) fn reserve(ranges: Vec<Range<u64>>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What becomes of a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OwnerFault {
-    /// It was no access to an owner word.
-    Other,
-    /// The word is accessible now: the access is to be made again.
-    Again,
-    /// There is no such word, because no memory can be at its line: the comparison is to be left
-    /// out, as if the thread owned the line. What it protects will fault.
-    Passed,
-}
-
 /// Looks at an access at `pc` that has faulted at `address`. Called in signal handlers.
-pub(crate) fn owner_fault(pc: u64, address: u64) -> OwnerFault {
-    let Some(all) = RESERVED.get() else {
-        return OwnerFault::Other;
-    };
+pub(in crate::trace) fn owner_fault(pc: u64, address: u64) -> Option<ClientFault> {
+    let all = RESERVED.get()?;
     let by_engine = if gates::in_cache(pc) {
         looks_at_owner(pc)
     } else {
@@ -53,10 +40,12 @@ pub(crate) fn owner_fault(pc: u64, address: u64) -> OwnerFault {
     let range = all.iter().find(|range| range.contains(&address));
     match range {
         Some(range) if by_engine => open(range, address),
-        None if gates::in_cache(pc) && check_fails_at(pc).is_some() => return OwnerFault::Passed,
-        _ => return OwnerFault::Other,
+        None if gates::in_cache(pc) && check_fails_at(pc).is_some() => {
+            return Some(ClientFault::Equal(COMPARISON));
+        }
+        _ => return None,
     }
-    OwnerFault::Again
+    Some(ClientFault::Again)
 }
 
 /// All words become 0. False: the kernel does not do that.
