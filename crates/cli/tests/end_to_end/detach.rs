@@ -28,21 +28,26 @@ const CASES: &[Case] = &[
     Case {
         name: "after_a_time::run",
         needs: &[],
-        script: "for after in 0.1 0.15 0.2; do $UNSPOOL run --detach-after $after -- $GUEST 600; done",
+        script: "\
+            for after in 0.1 0.15 0.2; do \
+                rm -f said; $UNSPOOL run --detach-after $after -- $GUEST 30000 running 2>said & \
+                until grep -q 'is let go' said; do sleep 0.05; done; \
+                until rm running; do sleep 0.05; done 2>&-; wait $!; cat said >&2; \
+            done",
         prints: "all states\nall states\nall states\n",
         says: &[IS_LET_GO],
     },
     Case {
         name: "after_a_time::trace",
         needs: &[],
-        script: "$UNSPOOL trace --detach-after 0.3 -o all.unspool -- $GUEST 1200 && $UNSPOOL info all.unspool >info && echo whole",
+        script: "$UNSPOOL trace --detach-after 0.3 -o all.unspool -- $GUEST 3000 && $UNSPOOL info all.unspool >info && echo whole",
         prints: "all states\nwhole\n",
         says: &[IS_LET_GO, "nothing dropped"],
     },
     Case {
         name: "after_a_time::tool",
         needs: &[],
-        script: "$UNSPOOL tool run --detach-after 0.3 instruction-count -- $GUEST 1200",
+        script: "$UNSPOOL tool run --detach-after 0.3 instruction-count -- $GUEST 3000",
         prints: "all states\n",
         says: &[IS_LET_GO],
     },
@@ -50,10 +55,10 @@ const CASES: &[Case] = &[
         name: "when_asked",
         needs: &[],
         script: "\
-            $UNSPOOL run -- $GUEST 1500 & sleep 0.4; \
+            $UNSPOOL run -- $GUEST 30000 running & until test -e running; do sleep 0.05; done; \
             $UNSPOOL detach $!; echo detached $?; \
             $UNSPOOL detach $!; echo again $?; \
-            wait $!; echo ended $?",
+            rm running; wait $!; echo ended $?",
         prints: "detached 0\nagain 125\nall states\nended 0\n",
         says: &[IS_LET_GO, "it is not observed by unspool"],
     },
@@ -61,10 +66,11 @@ const CASES: &[Case] = &[
         name: "while_stopped",
         needs: &[],
         script: "\
-            $UNSPOOL run -- $GUEST 700 & sleep 0.3; kill -STOP $!; \
+            $UNSPOOL run -- $GUEST 30000 running & until test -e running; do sleep 0.05; done; \
+            kill -STOP $!; \
             $UNSPOOL detach $!; echo detached $?; \
             sed -n 's/^State:.\\(.\\).*/\\1/p' /proc/$!/status; \
-            kill -CONT $!; wait $!; echo ended $?",
+            kill -CONT $!; rm running; wait $!; echo ended $?",
         prints: "detached 0\nT\nall states\nended 0\n",
         says: &[IS_LET_GO],
     },
@@ -72,9 +78,10 @@ const CASES: &[Case] = &[
         name: "children",
         needs: &[],
         script: "\
-            $UNSPOOL run -- sh -c '\"$0\" 1500; echo shell' $GUEST & sleep 0.5; \
+            $UNSPOOL run -- sh -c '\"$0\" 30000 running; echo shell' $GUEST & \
+            until test -e running; do sleep 0.05; done; \
             $UNSPOOL detach --children $!; echo detached $?; \
-            wait $!; echo ended $?",
+            rm running; wait $!; echo ended $?",
         prints: "detached 0\nall states\nshell\nended 0\n",
         says: &[IS_LET_GO],
     },
@@ -126,9 +133,9 @@ const CASES: &[Case] = &[
         name: "under_filters",
         needs: &[],
         script: "\
-            $UNSPOOL run --detach-after 0.5 -- $FILTERED 1200; echo ended $?; \
-            $UNSPOOL trace --detach-after 0.7 -o filtered.unspool -- $FILTERED 1500; echo ended $?; \
-            $UNSPOOL run -- $FILTERED 1500 & sleep 0.6; $UNSPOOL detach $!; echo detached $?; \
+            $UNSPOOL run --detach-after 0.5 -- $FILTERED 2500; echo ended $?; \
+            $UNSPOOL trace --detach-after 0.7 -o filtered.unspool -- $FILTERED 2500; echo ended $?; \
+            $UNSPOOL run -- $FILTERED 4000 & sleep 1; $UNSPOOL detach $!; echo detached $?; \
             wait $!; echo ended $?",
         prints: "under filters all the time\nended 159\nunder filters all the time\nended 159\n\
             detached 0\nunder filters all the time\nended 159\n",

@@ -1,11 +1,13 @@
 // Threads in every state for a while: they compute, wait in read, futex, nanosleep and sigwait, are
 // in handlers, get real-time signals that are counted at both ends, under a storm of timers, while
-// others fork and move the break. An argument says for how many milliseconds.
+// others fork and move the break. An argument says for how many milliseconds, a second one names a
+// file that is made when all threads are there, and whose removal ends it before.
 // flags: -O2 -pthread
 // compare: status
 #define _GNU_SOURCE
 #include "expect.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -179,8 +181,11 @@ int main(int count, char **words) {
     EXPECT(pthread_create(&threads[7], NULL, fork_children, NULL) == 0);
     EXPECT(setitimer(ITIMER_REAL, &storm, NULL) == 0);
 
+    const char *file = count > 2 ? words[2] : NULL;
+    if (file)
+        close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     long written = 0;
-    while (now_us() < end) {
+    while (now_us() < end && (!file || access(file, F_OK) == 0)) {
         char byte = (char)written;
         ssize_t result = write(pipe_ends[1], &byte, 1);
         EXPECT(result == 1 || (result < 0 && errno == EINTR));
