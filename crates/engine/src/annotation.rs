@@ -47,9 +47,7 @@ impl Annotation {
 
     /// The thread has said this.
     pub(crate) fn told(self, thread: &mut Thread) {
-        for client in client::all() {
-            client.annotated(thread, self);
-        }
+        client::each(|client| client.annotated(thread, self));
         detach::annotation(thread, self);
     }
 }

@@ -194,11 +194,9 @@ pub(crate) trait Client: Send + Sync {
     /// It is about to leave that place.
     fn vfork_child_leaves(&self, _thread: &mut Thread) {}
 
-    /// The program asks for another one in its place, which can be executed as far as one sees.
+    /// The kernel is about to be asked for another program in this one's place, which can be
+    /// executed as far as one sees.
     fn executes(&self, _thread: &mut Thread, _program: &Path, _arguments: &[CString]) {}
-
-    /// The kernel is about to be asked for it.
-    fn before_execute(&self, _thread: &mut Thread) {}
 
     /// What keeps the process from being let go, on the client's side.
     fn refuses_to_let_go(&self) -> Option<Refusal> {
@@ -403,6 +401,12 @@ pub(crate) fn all() -> &'static [&'static dyn Client] {
     Process::try_get().map_or(&[], |process| &process.clients)
 }
 
+/// Tells all clients something, in their order.
+#[inline]
+pub(crate) fn each(tell: impl FnMut(&dyn Client)) {
+    all().iter().copied().for_each(tell);
+}
+
 impl Inherited {
     /// What all clients keep for a thread that `creator` is about to create.
     pub(crate) fn from(
@@ -439,19 +443,17 @@ impl Inherited {
 
 /// The first thread is about to execute its first instruction.
 pub(crate) fn first_thread_starts(thread: &mut Thread) {
-    all()
-        .iter()
-        .for_each(|client| client.thread_starts(thread, None));
+    each(|client| client.thread_starts(thread, None));
 }
 
 /// The thread has executed its last instruction.
 pub(crate) fn thread_ends(thread: &mut Thread) {
-    all().iter().for_each(|client| client.thread_ends(thread));
+    each(|client| client.thread_ends(thread));
 }
 
 /// The thread stands still for good.
 pub(crate) fn thread_parks(thread: &mut Thread) {
-    all().iter().for_each(|client| client.thread_parks(thread));
+    each(|client| client.thread_parks(thread));
 }
 
 /// Bytes of a new thread's engine stack.
@@ -462,9 +464,7 @@ pub(crate) fn stack_size() -> usize {
 
 /// The engine is about to write program memory on the kernel's behalf.
 pub(crate) fn memory_written(thread: &mut Thread, address: u64, size: u64) {
-    all()
-        .iter()
-        .for_each(|client| client.memory_written(thread, address, size));
+    each(|client| client.memory_written(thread, address, size));
 }
 
 /// See [`Client::fault`].
@@ -487,9 +487,7 @@ pub(crate) fn leaves_between_rounds(cache: &Cache, at: u64, position: &Position)
 
 /// The program's FS base of the thread has changed.
 pub(crate) fn thread_pointer_changed(thread: &mut Thread, address: u64) {
-    for client in all() {
-        client.thread_pointer_changed(thread, address);
-    }
+    each(|client| client.thread_pointer_changed(thread, address));
 }
 
 /// Whether the thread may go into the code cache, as far as clients are concerned.
@@ -505,12 +503,12 @@ pub(crate) fn wants_all_outside() -> bool {
 
 /// The thread is about to end the process.
 pub(crate) fn before_end(thread: &mut Thread) {
-    all().iter().for_each(|client| client.before_end(thread));
+    each(|client| client.before_end(thread));
 }
 
 /// The process ends next.
 pub(crate) fn ended(thread: &mut Thread, end: End) {
-    all().iter().for_each(|client| client.ended(thread, end));
+    each(|client| client.ended(thread, end));
 }
 
 /// What is on loan where indirect branches arrive.
@@ -521,17 +519,17 @@ pub(crate) fn arrival(clients: &[&'static dyn Client]) -> Arrival {
 
 /// The thread, out of the cache, waits for other threads of the program.
 pub(crate) fn begin_wait(thread: &mut Thread) {
-    all().iter().for_each(|client| client.begin_wait(thread));
+    each(|client| client.begin_wait(thread));
 }
 
 /// It goes on.
 pub(crate) fn end_wait(thread: &mut Thread) {
-    all().iter().for_each(|client| client.end_wait(thread));
+    each(|client| client.end_wait(thread));
 }
 
 /// The thread waits in the kernel, perhaps for long, as long as what is returned lives.
 pub(crate) fn rest() -> Rest {
-    all().iter().for_each(|client| client.begin_rest());
+    each(|client| client.begin_rest());
     Rest(())
 }
 
@@ -540,6 +538,6 @@ pub(crate) struct Rest(());
 
 impl Drop for Rest {
     fn drop(&mut self) {
-        all().iter().for_each(|client| client.end_rest());
+        each(|client| client.end_rest());
     }
 }

@@ -190,9 +190,7 @@ fn open_answer() -> Option<(File, bool)> {
 pub(crate) fn end_recording(thread: &mut Thread, exhausted: &Exhausted) -> i64 {
     thread.set_pc(thread.pc() - SYSCALL_LENGTH);
     let refusal = let_go(thread, &Cause::RecordingEnds(exhausted.clone()));
-    for client in client::all() {
-        client.exhaustion_refused();
-    }
+    client::each(|client| client.exhaustion_refused());
     thread.set_pc(thread.pc() + SYSCALL_LENGTH);
     finish::say(&format!(
         "unspool: process {} gets no further thread: {exhausted}, and it cannot be let go: {refusal}",

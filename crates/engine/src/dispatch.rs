@@ -36,9 +36,7 @@ pub fn run(thread: &mut Thread) -> i32 {
             if process.is_ending() && thread.place == Place::Process {
                 finish::park(thread);
             }
-            client::all()
-                .iter()
-                .for_each(|client| client.interrupted(thread));
+            client::each(|client| client.interrupted(thread));
             trap(thread);
             deliver::deliver(thread);
             entry = None;
@@ -118,9 +116,7 @@ fn step_out(thread: &mut Thread) {
 fn trap(thread: &mut Thread) {
     let due = std::mem::take(&mut thread.steps.due);
     if due.debugger {
-        client::all()
-            .iter()
-            .for_each(|client| client.stepped(thread));
+        client::each(|client| client.stepped(thread));
     }
     if due.program {
         let trap = deliver::single_step(thread.pc());
@@ -159,9 +155,7 @@ fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)
             Resume::Entry,
         )),
         exit::BUFFER_FULL => {
-            client::all()
-                .iter()
-                .for_each(|client| client.empty_buffers(thread));
+            client::each(|client| client.empty_buffers(thread));
             // SAFETY: the slots belong to this thread.
             let target = unsafe { (*thread.slots).target };
             // The guard page's fault had blocked signals.
@@ -234,9 +228,7 @@ fn leave_fragment(
         }
         ExitKind::Function => {
             drop(code);
-            for client in client::all() {
-                client.control_reaches(thread, exit.target);
-            }
+            client::each(|client| client.control_reaches(thread, exit.target));
             Some((u64::from(exit.stub), Resume::Midway))
         }
         ExitKind::Call => {
@@ -248,17 +240,13 @@ fn leave_fragment(
             }
             let code = process.code();
             if let Some(position) = code.cache.position(back) {
-                for client in client::all() {
-                    client.left_midway(&code.cache, position, exit.detail != 0);
-                }
+                client::each(|client| client.left_midway(&code.cache, position, exit.detail != 0));
             }
             None
         }
         ExitKind::Redirected => {
             drop(code);
-            client::all()
-                .iter()
-                .for_each(|client| client.redirects(thread));
+            client::each(|client| client.redirects(thread));
             None
         }
         ExitKind::Emulate => {

@@ -188,9 +188,7 @@ pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
     }
     stop_others(process, thread);
     race_windows::widen();
-    for client in client::all() {
-        client.conclude(thread, ending);
-    }
+    client::each(|client| client.conclude(thread, ending));
     None
 }
 
@@ -200,9 +198,7 @@ pub fn take_back(process: &Process, thread: &mut Thread, left: Option<ThreadHand
     thread.executing = false;
     return_to_list(process, left);
     if process.is_ending() && thread.place == Place::Process {
-        client::all()
-            .iter()
-            .for_each(|client| client.goes_on(thread));
+        client::each(|client| client.goes_on(thread));
         process.ending.store(0, Ordering::Release);
         TAKEN_BACK.fetch_add(1, Ordering::Release);
         // SAFETY: wakes threads of this process.
@@ -327,9 +323,7 @@ pub fn park(thread: &mut Thread) {
     }
     signals::block_all();
     return_to_list(process, left);
-    for client in client::all() {
-        client.thread_starts_again(thread);
-    }
+    client::each(|client| client.thread_starts_again(thread));
     signals::set_exact_mask(mask);
 }
 
@@ -342,9 +336,7 @@ pub fn leave_list(process: &Process, thread: *const Thread) -> Option<ThreadHand
     let left = place.map(|place| threads.remove(place));
     drop(threads);
     if let Some(handle) = left {
-        for client in client::all() {
-            client.thread_gone(handle.tid);
-        }
+        client::each(|client| client.thread_gone(handle.tid));
     }
     left
 }

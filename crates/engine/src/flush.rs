@@ -55,22 +55,18 @@ pub fn enter(thread: &mut Thread) {
         inside(thread).store(INSIDE, Ordering::SeqCst);
         race_windows::widen();
         if may_enter() && client::may_enter(thread) {
-            client::all()
-                .iter()
-                .for_each(|client| client.enters(thread));
+            client::each(|client| client.enters(thread));
             return;
         }
         leave(thread);
-        client::all().iter().for_each(|client| client.hold(thread));
+        client::each(|client| client.hold(thread));
         wait(thread, may_enter);
     }
 }
 
 /// The thread is outside: nothing it holds refers to the cache.
 pub fn leave(thread: &mut Thread) {
-    client::all()
-        .iter()
-        .for_each(|client| client.goes_outside(thread));
+    client::each(|client| client.goes_outside(thread));
     inside(thread).store(OUTSIDE, Ordering::SeqCst);
 }
 
@@ -162,9 +158,7 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
             let is_inside = |state, _| state != OUTSIDE;
             !somebody(process, round % ROUNDS_BETWEEN_REQUESTS == 1, is_inside)
         });
-        client::all()
-            .iter()
-            .for_each(|client| client.all_outside(thread));
+        client::each(|client| client.all_outside(thread));
         {
             let mut code = process.code();
             if NO_TABLE.swap(false, Ordering::SeqCst) {
@@ -174,9 +168,7 @@ pub fn flush(process: &'static Process, thread: &mut Thread) {
             }
             code.cache.start_anew();
             code.checked.clear();
-            client::all()
-                .iter()
-                .for_each(|client| client.translations_gone());
+            client::each(|client| client.translations_gone());
         }
         serialise();
         race_windows::widen();

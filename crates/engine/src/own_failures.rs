@@ -230,9 +230,7 @@ fn end_without_memory(size: usize) -> ! {
     unsafe { libc::munmap(reserve, RESERVE_SIZE) };
     let here = 0_u8;
     let is_tools = is_tools(0, (&raw const here) as u64);
-    crate::client::all()
-        .iter()
-        .for_each(|client| client.out_of_memory(size));
+    crate::client::each(|client| client.out_of_memory(size));
     if is_tools {
         let place = place_in_tool(&std::backtrace::Backtrace::force_capture());
         say(&format!(

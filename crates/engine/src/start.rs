@@ -191,9 +191,7 @@ fn run_with_stack(
     Thread::set_current(&mut thread);
     list_thread(process, &mut thread);
     client::first_thread_starts(&mut thread);
-    for client in client::all() {
-        client.program_loaded(process, &loaded);
-    }
+    client::each(|client| client.program_loaded(process, &loaded));
     set_program_fs(process, &mut thread, 0);
     detach::begin();
     crate::signals::open(&thread);

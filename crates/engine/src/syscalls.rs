@@ -102,9 +102,7 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
     thread.set_register(gpr::RCX, thread.pc());
     thread.set_register(11, flags);
     enter_tool(thread, &mut call);
-    for client in client::all() {
-        client.call_begins(thread, &call);
-    }
+    client::each(|client| client.call_begins(thread, &call));
     let mut attempt = Attempt::begin(thread, asked, &call);
     let result = match dispatch(process, thread, &call, &mut attempt) {
         Outcome::Return(result) => Some(result),
@@ -120,9 +118,7 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
         in_place |= client.call_over(thread, result, restart);
     }
     let Some(mut result) = result.filter(|_| !in_place) else {
-        for client in client::all() {
-            client.call_left(thread);
-        }
+        client::each(|client| client.call_left(thread));
         return;
     };
     if restart {
@@ -130,14 +126,10 @@ pub fn system_call(process: &'static Process, thread: &mut Thread) {
         remember(thread, asked, &call);
         attempt.keep(thread, &call, result);
         thread.set_pc(thread.pc() - SYSCALL_LENGTH);
-        for client in client::all() {
-            client.call_ends(thread, &call, -i64::from(libc::EINTR));
-        }
+        client::each(|client| client.call_ends(thread, &call, -i64::from(libc::EINTR)));
         return;
     }
-    for client in client::all() {
-        client.call_result(thread, &call, &mut result);
-    }
+    client::each(|client| client.call_result(thread, &call, &mut result));
     thread.set_register(gpr::RAX, result as u64);
     for client in client::all() {
         client.call_returned(thread, &call, result);
@@ -156,9 +148,7 @@ fn enter_tool(thread: &mut Thread, call: &mut Call) {
             // Later ones were those of handlers that are over.
             thread.cut_short.truncate(known);
         }
-        None => client::all()
-            .iter()
-            .for_each(|client| client.call_asked(thread, call)),
+        None => client::each(|client| client.call_asked(thread, call)),
     }
 }
 

@@ -1,5 +1,8 @@
 //! What the engine tells the debugger.
 
+use std::ffi::CString;
+use std::path::Path;
+
 use super::hooks::{self, concerns};
 use super::world::{self, Reason, is_enabled};
 use super::{debuggee, watch};
@@ -42,7 +45,7 @@ impl Client for Debugger {
         hooks::after_fork(process);
     }
 
-    fn before_execute(&self, thread: &mut Thread) {
+    fn executes(&self, thread: &mut Thread, _program: &Path, _arguments: &[CString]) {
         hooks::execute(thread);
     }
 

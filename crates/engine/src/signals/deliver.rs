@@ -72,9 +72,7 @@ pub fn die(thread: &mut Thread, signal: i32) -> ! {
 fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
     let restarts = action.flags & libc::SA_RESTART as u64 != 0;
     syscalls::handler_comes(thread, signal, restarts);
-    for client in client::all() {
-        client.handler_called(thread, signal.number);
-    }
+    client::each(|client| client.handler_called(thread, signal.number));
     let stack_pointer = thread.register(gpr::RSP);
     let alternate = thread.alternate_stack;
     let on_alternate = on_alternate_stack(thread, stack_pointer);
@@ -161,9 +159,7 @@ fn enter_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action, a
             },
         );
     }
-    for client in client::all() {
-        client.handler_entered(thread);
-    }
+    client::each(|client| client.handler_entered(thread));
 }
 
 /// Whether a stack pointer lies on the program's alternate stack.

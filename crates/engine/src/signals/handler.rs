@@ -145,7 +145,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
         // SAFETY: it lives as long as its thread is the current one.
         let held = unsafe { &*Thread::current_held() };
         if signal == STOP && crate::finish::is_place_request(&info) {
-            client::all().iter().for_each(|client| client.tell_place());
+            client::each(|client| client.tell_place());
         } else if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             synchronous(held, signal, &info, &mut context);
         } else if crate::detach::is_request(signal, &info) {
@@ -347,9 +347,7 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         return;
     };
     save_program(thread, &code.cache, at, position, context);
-    for client in client::all() {
-        client.left_midway(&code.cache, position, after_trap);
-    }
+    client::each(|client| client.left_midway(&code.cache, position, after_trap));
     drop(code);
     let mut info = *info;
     if after_trap {
@@ -374,9 +372,7 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         fault: Some(fault),
         is_directed: false,
     };
-    client::all()
-        .iter()
-        .for_each(|client| client.faulted(thread));
+    client::each(|client| client.faulted(thread));
     // Another signal may be on its way to the next boundary: it comes behind.
     thread.delivery.put_first(fault);
     thread.set_pending(true);
@@ -514,13 +510,9 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
                 // SAFETY: the slots belong to this thread.
                 unsafe { (*thread.slots).flags |= RESUME_FLAG };
             }
-            for client in client::all() {
-                client.left_midway(&code.cache, position, false);
-            }
+            client::each(|client| client.left_midway(&code.cache, position, false));
             drop(code);
-            client::all()
-                .iter()
-                .for_each(|client| client.stepped(thread));
+            client::each(|client| client.stepped(thread));
             if trap {
                 thread.delivery.put_first(deliver::single_step(position.pc));
             }
@@ -603,16 +595,12 @@ fn save_program(
     context: &Context,
 ) {
     save_raw(thread, context);
-    for client in client::all() {
-        client.leave_midway(thread, cache, at, position);
-    }
+    client::each(|client| client.leave_midway(thread, cache, at, position));
     for loan in cache.loans_at(position.fragment, at) {
         thread.return_loan(loan);
     }
     thread.set_pc(position.pc);
-    for client in client::all() {
-        client.left_between_rounds(cache, at, &position);
-    }
+    client::each(|client| client.left_between_rounds(cache, at, &position));
 }
 
 /// Makes the interrupted thread go on at the exit gate, whose state is already in the slots.

@@ -87,10 +87,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
     if gives_up && let Some(error) = refusal(&file, [&arguments, &strings.environment]) {
         return error;
     }
-    for client in client::all() {
-        client.executes(thread, &path, &strings.arguments);
-        client.before_execute(thread);
-    }
+    client::each(|client| client.executes(thread, &path, &strings.arguments));
     crate::signals::block_all();
     let ending = match native {
         true => Ending::AnotherProgram,

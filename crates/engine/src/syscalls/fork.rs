@@ -24,9 +24,7 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
         open(thread);
         return -i64::from(libc::EAGAIN);
     }
-    client::all()
-        .iter()
-        .for_each(|client| client.before_fork(thread));
+    client::each(|client| client.before_fork(thread));
     let child = copy_quiet_process(process, request);
     if child == 0 {
         vfork_copy::begin_child(wait, request);
@@ -35,9 +33,7 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
         let _ = guarded::write(request.parent_tid, &(child as i32).to_le_bytes());
     }
     race_windows::widen();
-    for client in client::all() {
-        client.after_fork(thread, child);
-    }
+    client::each(|client| client.after_fork(thread, child));
     match wait {
         Some(wait) if child > 0 => wait.wait(),
         Some(wait) if child < 0 => wait.cancel(),
@@ -73,9 +69,7 @@ fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request
     process.threads.lock().clear();
     crate::flush::forget_others();
     crate::detach::forget_others(thread);
-    client::all()
-        .iter()
-        .for_each(|client| client.copy_begins(process));
+    client::each(|client| client.copy_begins(process));
     list(process, thread);
     // Signals that wait for the parent are the parent's.
     thread.collect_signals();

@@ -143,11 +143,7 @@ pub(crate) fn handler_comes(thread: &mut Thread, signal: &PendingSignal, restart
     let call = &interrupted.made;
     let wait = interrupted.wait;
     let mut result = wait.map_or(INTERRUPTED, |wait| wait.ended_by_signal(write_guarded));
-    for client in client::all() {
-        client.call_result(thread, call, &mut result);
-    }
+    client::each(|client| client.call_result(thread, call, &mut result));
     thread.set_register(gpr::RAX, result as u64);
-    for client in client::all() {
-        client.call_returned(thread, call, result);
-    }
+    client::each(|client| client.call_returned(thread, call, result));
 }

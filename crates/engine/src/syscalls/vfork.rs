@@ -115,9 +115,7 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     if request.clears_handlers() {
         actions.forget_handlers();
     }
-    for client in client::all() {
-        client.vfork_child_starts(&mut thread, parent);
-    }
+    client::each(|client| client.vfork_child_starts(&mut thread, parent));
     tell_ids(&mut thread, request, ids.ids.1);
     if request.has(libc::CLONE_SETTLS) {
         set_program_fs(Process::get(), &mut thread, request.tls);
@@ -128,9 +126,7 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
         // It has forked, and this is the new process.
         start::end_thread(Process::get(), &mut thread, status);
     } else {
-        for client in client::all() {
-            client.vfork_child_leaves(&mut thread);
-        }
+        client::each(|client| client.vfork_child_leaves(&mut thread));
         finish::leave_list(Process::get(), &raw const thread);
     }
     status

@@ -1,5 +1,7 @@
 //! What the engine tells the tracer.
 
+use std::ffi::CString;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use unspool_events::{Event, SyncOperation, ThreadId};
@@ -189,7 +191,7 @@ impl Client for Tracer {
         self.begin_wait(thread);
     }
 
-    fn before_execute(&self, thread: &mut Thread) {
+    fn executes(&self, thread: &mut Thread, _program: &Path, _arguments: &[CString]) {
         if thread.place != Place::ParentsPlace {
             event(thread, &Event::Exec);
         }
