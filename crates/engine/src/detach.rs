@@ -50,6 +50,7 @@ pub(crate) use self::when::{annotation, begin};
 use crate::client::{self, Exhausted};
 use crate::descriptors::{Headroom, move_away};
 use crate::finish;
+use crate::lock::Mutex;
 use crate::process::Process;
 use crate::signals::{STOP, code};
 use crate::syscalls::SYSCALL_LENGTH;
@@ -138,6 +139,16 @@ fn ask_self(thread: &Thread) {
     thread.set_pending(true);
 }
 
+/// Why the process lets itself go, where no one has asked for it.
+static EXHAUSTED: Mutex<Option<Exhausted>> = Mutex::new(None);
+
+/// What is recorded can go no further: before it executes another instruction, the thread lets the
+/// process go. Where that cannot be, the process ends.
+pub(crate) fn end_recording_next(thread: &Thread, exhausted: Exhausted) {
+    *EXHAUSTED.lock() = Some(exhausted);
+    ask_self(thread);
+}
+
 /// The thread is outside the cache with its state in its slots, and no signal is on its way to
 /// the program: if the process is to be let go, the thread stands still for it, or leaves.
 #[inline]
@@ -159,7 +170,14 @@ fn take_request(thread: &mut Thread) {
     if ASKED.swap(0, Ordering::AcqRel) == 0 {
         return;
     }
-    let refusal = let_go(thread, &Cause::Asked);
+    let exhausted = EXHAUSTED.lock().clone();
+    let cause = exhausted.map_or(Cause::Asked, Cause::RecordingEnds);
+    let refusal = let_go(thread, &cause);
+    if let Cause::RecordingEnds(exhausted) = cause {
+        finish::fatal(&format!(
+            "{exhausted}, and the process cannot be let go: {refusal}"
+        ));
+    }
     finish::say(&format!(
         "unspool: process {} stays under observation: {refusal}",
         std::process::id()

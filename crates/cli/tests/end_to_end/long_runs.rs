@@ -59,7 +59,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// A guest with more threads than can be told apart, or than there is memory for.
+/// A guest that comes to the end of what can be told apart, or of what there is memory for.
 struct Ending {
     name: &'static str,
     guest: &'static str,
@@ -71,6 +71,14 @@ struct Ending {
 }
 
 const ENDINGS: &[Ending] = &[
+    Ending {
+        name: "no_address_space_for_order",
+        guest: "order/counter_mapped_twice",
+        order: "line-atomic",
+        ceilings: "homes=0",
+        says: "the recording ends here, because there is no address space",
+        ended: "there was no address space for the order of memory that was mapped more than once; GiB that had some: 0",
+    },
     Ending {
         name: "too_many_threads_at_once",
         guest: "order/many_threads",

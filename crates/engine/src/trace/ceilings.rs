@@ -28,6 +28,8 @@ pub(super) struct Ceilings {
     pub(super) threads: u32,
     /// `thread-numbers`: threads one after the other.
     pub(super) thread_numbers: u32,
+    /// `homes`: gibibytes of memory objects that are mapped more than once, in line-atomic order.
+    pub(super) homes: u32,
 }
 
 impl Default for Ceilings {
@@ -37,6 +39,7 @@ impl Default for Ceilings {
             epochs: super::ownership::MOST_EPOCHS,
             threads: super::ownership::MOST_THREADS as u32,
             thread_numbers: u32::MAX,
+            homes: super::ownership::MOST_DISTANCES,
         }
     }
 }
@@ -62,6 +65,7 @@ impl Ceilings {
                 "epochs" => &mut ceilings.epochs,
                 "threads" => &mut ceilings.threads,
                 "thread-numbers" => &mut ceilings.thread_numbers,
+                "homes" => &mut ceilings.homes,
                 _ => return None,
             };
             *ceiling = number.min(*ceiling);
@@ -79,6 +83,8 @@ pub(super) enum Reached {
     ThreadNumbers,
     /// There is no memory for what a further thread records.
     BufferMemory,
+    /// There is no address space for the order of memory that is mapped more than once.
+    Homes,
 }
 
 impl Tracer {
@@ -89,6 +95,7 @@ impl Tracer {
             Some(Reached::Threads) => 1,
             Some(Reached::ThreadNumbers) => 2,
             Some(Reached::BufferMemory) => 3,
+            Some(Reached::Homes) => 4,
         };
         self.end.store(noted, Ordering::Relaxed);
     }
@@ -98,12 +105,14 @@ impl Tracer {
         let Ceilings {
             threads,
             thread_numbers,
+            homes,
             ..
         } = self.ceilings;
         match self.end.load(Ordering::Relaxed) {
             1 => Some(("ended_at_threads", u64::from(threads))),
             2 => Some(("ended_at_thread_numbers", u64::from(thread_numbers))),
             3 => Some(("ended_for_want_of_memory", self.plan.buffer)),
+            4 => Some(("ended_at_homes", u64::from(homes))),
             _ => None,
         }
     }
@@ -123,6 +132,10 @@ impl fmt::Display for Reached {
             Reached::BufferMemory => write!(
                 to,
                 "there is no memory for the trace buffer of a further thread (--buffer asks for a smaller one)"
+            ),
+            Reached::Homes => write!(
+                to,
+                "there is no address space for the line-atomic order of memory that is mapped more than once (--order ticket needs none)"
             ),
         }
     }

@@ -12,6 +12,7 @@ use super::{Tracer, buffer, modules, shared_memory, summary, tracer, values};
 use crate::annotation::Annotation;
 use crate::cache::{Cache, CacheFull, Exit, Position};
 use crate::client::{Client, ClientFault, Exhausted, Inheritance, Rounds};
+use crate::detach;
 use crate::effects::{Completeness, Effect, memory_effects};
 use crate::finish::Ending;
 use crate::gates::Continuation;
@@ -483,8 +484,9 @@ fn call_ends(thread: &mut Thread, call: &Call, result: i64) {
         return;
     };
     let changes_mappings = changes_mappings(call);
-    if changes_mappings {
-        tracer.follow_mappings();
+    if changes_mappings && let Err(reached) = tracer.follow_mappings() {
+        tracer.note_end(Some(reached));
+        detach::end_recording_next(thread, Exhausted(reached.to_string()));
     }
     tracer.leave_safe(thread);
     let Some((tracer, trace)) = of(thread) else {

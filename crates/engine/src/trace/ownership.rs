@@ -40,6 +40,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 pub(super) use self::acquire::Run;
 use self::aliases::Aliases;
+pub(super) use self::aliases::MOST_DISTANCES;
 use self::barrier::Barrier;
 pub(crate) use self::brief::acquire_lines;
 pub(crate) use self::clock::TIME_PER_BYTE;
@@ -166,7 +167,7 @@ impl Ownership {
             barrier: Barrier::default(),
             shared_clock: AtomicU64::new(0),
             histories: Histories::new(),
-            aliases: Aliases::reserve(threads != 0)?,
+            aliases: Aliases::reserve(threads != 0, ceilings.homes)?,
             sites,
             site_count: AtomicU32::new(0),
         })

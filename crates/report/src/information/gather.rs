@@ -90,7 +90,7 @@ impl Information {
 }
 
 /// Measurements that say why a recording ended early: the number of what was too much for it.
-const ENDINGS: [(&str, &str); 3] = [
+const ENDINGS: [(&str, &str); 4] = [
     (
         "ended_at_threads",
         "the program wanted more threads at one time than",
@@ -102,6 +102,10 @@ const ENDINGS: [(&str, &str); 3] = [
     (
         "ended_for_want_of_memory",
         "there was no memory for a further thread's trace buffer, whose words are",
+    ),
+    (
+        "ended_at_homes",
+        "there was no address space for the order of memory that was mapped more than once; GiB that had some:",
     ),
 ];
 

@@ -17,6 +17,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::super::Tracer;
+use super::super::ceilings::Reached;
 use super::{ACCESSIBLE, LineLayout, Ownership, SHARED, TRANSIT};
 use crate::flush;
 use crate::layout;
@@ -27,7 +28,7 @@ use crate::regions::{Object, Regions, View};
 /// A word of this kind is none of a thread's: it has the number of a distance in its low bits.
 const ALIASED: u32 = TRANSIT | 1 << 29;
 /// More than the kernel has mappings for, unless it was told otherwise.
-const MOST_DISTANCES: u32 = 1 << 22;
+pub(in crate::trace) const MOST_DISTANCES: u32 = 1 << 22;
 /// Bytes of a memory object for which addresses are kept together.
 const PIECE: u64 = 1 << 30;
 const PAGE: u64 = 4096;
@@ -41,6 +42,8 @@ pub(super) struct Aliases {
     distances: u64,
     /// Lines share words, and all of these are marked.
     all: AtomicBool,
+    /// Pieces of memory objects that can have homes.
+    most_homes: u32,
     marks: Mutex<Marks>,
 }
 
@@ -69,17 +72,17 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn take(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.used += 1;
-            assert!(self.used <= MOST_DISTANCES, "mappings of shared memory");
-            self.used - 1
+    fn take(&mut self) -> Option<u32> {
+        self.free.pop().or_else(|| {
+            let next = self.used;
+            self.used = (next + 1).min(MOST_DISTANCES);
+            (next < MOST_DISTANCES).then_some(next)
         })
     }
 }
 
 impl Aliases {
-    pub(super) fn reserve(is_on: bool) -> std::io::Result<Aliases> {
+    pub(super) fn reserve(is_on: bool, most_homes: u32) -> std::io::Result<Aliases> {
         let distances = match is_on {
             true => layout::map_memory(u64::from(MOST_DISTANCES) * 8, ACCESSIBLE)?,
             false => 0,
@@ -87,6 +90,7 @@ impl Aliases {
         Ok(Aliases {
             distances,
             all: AtomicBool::new(false),
+            most_homes,
             marks: Mutex::default(),
         })
     }
@@ -170,33 +174,38 @@ impl Aliases {
         }
     }
 
-    /// Marks the words of all aliases. No thread is inside, and none takes lines.
-    fn mark(&self, ownership: &Ownership, regions: &Regions) {
+    /// Marks the words of all aliases. No thread is inside, and none takes lines. Fails where no
+    /// addresses are left that could stand for the memory.
+    fn mark(&self, ownership: &Ownership, regions: &Regions) -> Result<(), Reached> {
         if ownership.layout.mask.is_some() {
             self.all.store(true, Ordering::SeqCst);
             mark_all(ownership);
-            return;
+            return Ok(());
         }
         let mut marks = self.marks.lock();
         for (range, view) in regions.aliased() {
             for part in marks.unmarked(&range) {
                 let offset = view.offset + (part.start - range.start);
-                self.mark_part(ownership, &mut marks, part, View { offset, ..view });
+                self.mark_part(ownership, &mut marks, part, View { offset, ..view })
+                    .ok_or(Reached::Homes)?;
             }
         }
+        Ok(())
     }
 
-    fn mark_part(&self, ownership: &Ownership, marks: &mut Marks, part: Range<u64>, view: View) {
+    fn mark_part(
+        &self,
+        ownership: &Ownership,
+        marks: &mut Marks,
+        part: Range<u64>,
+        view: View,
+    ) -> Option<()> {
         let mut start = part.start;
         while start < part.end {
             let offset = view.offset + (start - part.start);
             let end = part.end.min(start + (PIECE - offset % PIECE));
-            let Some(home) = marks.home(view.object, offset) else {
-                crate::finish::fatal(
-                    "no address space for the order of memory that is mapped more than once\nhelp: other orders need less: --order ticket, --order timestamp or --order none",
-                );
-            };
-            let number = marks.numbers.take();
+            let home = marks.home(view.object, offset, self.most_homes)?;
+            let number = marks.numbers.take()?;
             let shift = ownership.layout.shift;
             let distance = (home >> shift).wrapping_sub(start >> shift);
             self.distance(number).store(distance, Ordering::SeqCst);
@@ -210,6 +219,7 @@ impl Aliases {
             marks.by_start.insert(start, mark);
             start = end;
         }
+        Some(())
     }
 }
 
@@ -233,10 +243,11 @@ impl Marks {
     }
 
     /// The address that stands for an offset in an object.
-    fn home(&mut self, object: Object, offset: u64) -> Option<u64> {
+    fn home(&mut self, object: Object, offset: u64, most: u32) -> Option<u64> {
         let key = (object, offset / PIECE);
         let first = match self.homes.get(&key) {
             Some(&first) => first,
+            None if self.homes.len() >= most as usize => return None,
             None => {
                 let first = layout::map_memory(PIECE, libc::PROT_NONE).ok()?;
                 self.homes.insert(key, first);
@@ -267,24 +278,27 @@ fn set_words(ownership: &Ownership, range: Range<u64>, word: u32) {
 
 impl Tracer {
     /// The program may have changed its mappings. The thread is outside the code cache, and others
-    /// may take lines from it.
-    pub(in crate::trace) fn follow_mappings(&self) {
+    /// may take lines from it. Fails where the order cannot follow: nothing has gone through the
+    /// new mappings yet.
+    pub(in crate::trace) fn follow_mappings(&self) -> Result<(), Reached> {
         let ownership = &self.ownership;
         if !ownership.is_on() {
-            return;
+            return Ok(());
         }
         {
             let code = Process::get().code();
             ownership.aliases.drop_gone(ownership, &code.regions);
             if !ownership.aliases.is_behind(ownership, &code.regions) {
-                return;
+                return Ok(());
             }
         }
+        let mut marked = Ok(());
         let _stopped = flush::stop_others();
         self.have_in_common(|| {
             let code = Process::get().code();
-            ownership.aliases.mark(ownership, &code.regions);
+            marked = ownership.aliases.mark(ownership, &code.regions);
             true
         });
+        marked
     }
 }
