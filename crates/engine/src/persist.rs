@@ -60,6 +60,8 @@ pub struct Persistence {
     sleeping: Vec<Option<Module>>,
     /// Instructions whose translations the file has.
     kept_instructions: u64,
+    /// Which file was taken over: its inode and its time of modification, in seconds.
+    taken: Option<(u64, i64)>,
     /// Whether the file is to be written anew even if nothing is to be added.
     renew: bool,
 }
@@ -83,6 +85,7 @@ impl Persistence {
             began: now(),
             sleeping: Vec::new(),
             kept_instructions: 0,
+            taken: None,
             renew: false,
         };
         match persistence.take_over(cache) {
@@ -121,6 +124,8 @@ impl Persistence {
         };
         cache.take_over(&code).map_err(io::Error::other)?;
         self.kept_instructions = parts.instructions;
+        let facts = file.metadata()?;
+        self.taken = Some((facts.ino(), facts.mtime()));
         self.renew = !whole;
         self.sleeping = parts.modules.into_iter().map(Some).collect();
         Ok(())
@@ -209,7 +214,7 @@ pub fn keep(process: &Process) {
     };
     let new = cache.translated_instructions;
     let few = new < 200 || new < persistence.kept_instructions / 20;
-    let unchanged = few && !persistence.renew;
+    let unchanged = few && !persistence.renew || persistence.is_outdone(new);
     // SAFETY: has no preconditions.
     let same_user = unsafe { libc::geteuid() } == persistence.user;
     let fits = cache.emitted_bytes() <= CODE_LIMIT && !is_limited();
@@ -238,6 +243,30 @@ fn is_limited() -> bool {
 }
 
 impl Persistence {
+    /// Whether another process has kept as much meanwhile as this one would, with so many new
+    /// instructions. Of a server's processes, which all begin with the same, the one that has
+    /// translated most leaves its translations, and not the one that ends last.
+    fn is_outdone(&self, new: u64) -> bool {
+        let Ok((file, facts)) = self.open().and_then(|file| {
+            let facts = file.metadata()?;
+            Ok((file, facts))
+        }) else {
+            return false;
+        };
+        if self.taken == Some((facts.ino(), facts.mtime())) {
+            return false;
+        }
+        // SAFETY: as where a file is taken over.
+        let Ok(bytes) = (unsafe { Mmap::map(&file) }) else {
+            return false;
+        };
+        Parts::read(&bytes).is_some_and(|parts| {
+            let most = parts.instructions + parts.instructions / 20;
+            let usable = parts.key == self.key && parts.seal.examine(&facts) == State::Whole;
+            usable && self.kept_instructions + new <= most
+        })
+    }
+
     fn write(&mut self, cache: &Cache, regions: &Regions) -> io::Result<()> {
         let mut modules: Vec<Module> = regions
             .unchanged_code()

@@ -21,6 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("persistent_cache::is_used".into(), is_used),
         trial("persistent_cache::grows".into(), grows),
+        trial("persistent_cache::children".into(), children),
         trial("persistent_cache::changed_library".into(), changed_library),
         trial("persistent_cache::in_turn".into(), in_turn),
         trial("persistent_cache::damaged".into(), damaged),
@@ -96,6 +97,29 @@ fn grows(scratch: &Scratch) -> Result<(), Verdict> {
     }
     Err(Verdict::Wrong(format!(
         "the sizes of what was kept: {sizes:?}"
+    )))
+}
+
+/// Of a process and its children, the one that has translated most leaves its translations, though
+/// others end later: the second run has nothing to add.
+fn children(scratch: &Scratch) -> Result<(), Verdict> {
+    require(&[Requirement::Program("gcc".into())])?;
+    let path = |name: &str| scratch.path().join(name).display().to_string();
+    fs::write(path("server.c"), include_str!("programs/server.c"))?;
+    let build = natively(scratch, &["gcc", "-o", &path("server"), &path("server.c")]);
+    run_well(scratch, &build)?;
+    thread::sleep(OLD_ENOUGH);
+    let observed = translated_persistently(scratch, &[&path("server")]);
+    run_well(scratch, &observed)?;
+    let first = kept(scratch)?;
+    run_well(scratch, &observed)?;
+    let second = kept(scratch)?;
+    if first.len() == 1 && first == second {
+        return Ok(());
+    }
+    Err(Verdict::Wrong(format!(
+        "kept by the first run {first:?}, then {second:?}\nreplay: {}",
+        observed.command_line()
     )))
 }
 
