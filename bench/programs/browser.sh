@@ -10,6 +10,11 @@ chmod 644 "$folder/page.html"
 mkdir "$folder/home"
 if [ "$(id -u)" = 0 ]; then
   chown 65534:65534 "$folder/home"
+  # Translations are their user's own.
+  kept=$UNSPOOL_PERSISTENT_CACHE
+  case $kept in
+    /*) mkdir -p "$kept" && chown 65534:65534 "$kept" && chmod a+rx "$kept/.." || exit ;;
+  esac
   as_user="setpriv --reuid=65534 --regid=65534 --clear-groups"
 fi
 picture=$folder/home/picture.png address=file://$folder/page.html

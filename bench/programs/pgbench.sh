@@ -5,6 +5,11 @@
 programs=$1 folder=$2 transactions=$3
 if [ "$(id -u)" = 0 ]; then
   mkdir -p "$folder" && chown 65534:65534 "$folder" || exit
+  # Translations are their user's own.
+  kept=$UNSPOOL_PERSISTENT_CACHE
+  case $kept in
+    /*) mkdir -p "$kept" && chown 65534:65534 "$kept" && chmod a+rx "$kept/.." || exit ;;
+  esac
   exec setpriv --reuid=65534 --regid=65534 --clear-groups sh "$0" "$@"
 fi
 mkdir -p "$folder" && cd "$folder" || exit

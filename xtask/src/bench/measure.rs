@@ -157,10 +157,12 @@ impl Measuring {
     }
 
     /// Programs run as they do the first time, and a mode of its own keeps translations;
-    /// applications run as they do day by day, with what the first round has kept.
+    /// applications run as they do day by day, with what the first round has kept, each in a
+    /// folder of its own: some run as another user, who must own it.
     fn kept_translations(&self, prepared: &Prepared) -> PathBuf {
+        let all = self.places.data.join("translations");
         match prepared.program.run_limit {
-            Some(_) => self.places.data.join("translations"),
+            Some(_) => all.join(prepared.program.name),
             None => PathBuf::from("off"),
         }
     }
