@@ -32,19 +32,19 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use self::boundaries::Boundaries;
-pub use self::draft::Draft;
-pub use self::kept_branches::KeptBranches;
+pub(crate) use self::draft::Draft;
+pub(crate) use self::kept_branches::KeptBranches;
 #[cfg(test)]
 pub(crate) use self::kept_branches::Landing;
 use self::links::Links;
-pub use self::links::{Entry, Exit};
+pub(crate) use self::links::{Entry, Exit};
 use self::origins::Origins;
-pub use self::positions::Position;
-pub use self::protection::Protection;
+pub(crate) use self::positions::Position;
+pub(crate) use self::protection::Protection;
 use self::room::Opened;
 use self::sleeping::Sleeping;
-pub use self::sleeping::{Damaged, KeptCode};
-pub use self::snapshot::Snapshot;
+pub(crate) use self::sleeping::{Damaged, KeptCode};
+pub(crate) use self::snapshot::Snapshot;
 use self::table::{Record, Table};
 use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr, TableBranch};
@@ -99,7 +99,7 @@ unsafe impl Record for Fragment {
 const _: () = assert!(size_of::<Fragment>() == 40 && size_of::<Loan>() == 6);
 
 /// The number of the flags among borrowed registers: saved as `lahf` and `seto al` leave them.
-pub const FLAGS: Gpr = 16;
+pub(crate) const FLAGS: Gpr = 16;
 
 /// While the cache address is in `start..end` (offsets in the fragment), the program's
 /// `register` is in spill slot `slot`.

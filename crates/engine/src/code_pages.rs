@@ -23,7 +23,7 @@ const FRAGMENT_REACH: u64 = 256 * MAX_LENGTH as u64;
 /// instruction may reach are noticed. Returns how far a fragment may go: to the first page behind
 /// these that can be written. Beside code on such a page lies what programs write often, more
 /// code or data of a just-in-time compiler's, so a page is not watched before code on it runs.
-pub fn watch(code: &mut Code, pc: u64) -> u64 {
+pub(crate) fn watch(code: &mut Code, pc: u64) -> u64 {
     let first_end = pc.saturating_add(MAX_LENGTH as u64);
     let mut page = pc & !(PAGE - 1);
     while page < pc.saturating_add(FRAGMENT_REACH) {
@@ -101,7 +101,7 @@ fn is_being_written(code: &Code, page: u64) -> bool {
 
 /// Whether a write to a range may be one to code: there, or through another mapping.
 #[must_use]
-pub fn may_be_code(code: &Code, range: &Range<u64>) -> bool {
+pub(crate) fn may_be_code(code: &Code, range: &Range<u64>) -> bool {
     let mut regions = code.regions.within(range.clone());
     regions.any(|(here, region)| {
         let executable = |region: &Region| region.protection & libc::PROT_EXEC != 0;
@@ -111,14 +111,14 @@ pub fn may_be_code(code: &Code, range: &Range<u64>) -> bool {
 }
 
 /// The kernel is about to write a range: its pages are not watched until it has.
-pub fn begin_write(code: &mut Code, range: Range<u64>) {
+pub(crate) fn begin_write(code: &mut Code, range: Range<u64>) {
     release(code, range.clone());
     code.being_written.push(range);
 }
 
 /// The kernel has written a range. Code that was run there meanwhile is translated again, to be
 /// watched.
-pub fn end_write(code: &mut Code, range: &Range<u64>) {
+pub(crate) fn end_write(code: &mut Code, range: &Range<u64>) {
     if let Some(index) = code.being_written.iter().position(|it| it == range) {
         code.being_written.swap_remove(index);
     }
@@ -138,7 +138,7 @@ static WATCHED: AtomicBool = AtomicBool::new(false);
 
 /// Whether pages may be watched.
 #[must_use]
-pub fn are_watched() -> bool {
+pub(crate) fn are_watched() -> bool {
     WATCHED.load(Ordering::Relaxed)
 }
 
@@ -147,13 +147,13 @@ static SERVED: AtomicBool = AtomicBool::new(false);
 
 /// From now on threads of the program may serve accesses to its memory (`userfaultfd`): a thread
 /// that holds the lock of the cache must not wait for one.
-pub fn serve_later() {
+pub(crate) fn serve_later() {
     SERVED.store(true, Ordering::Relaxed);
 }
 
 /// Whether program memory can be read at once, without a thread of the program's.
 #[must_use]
-pub fn is_there(at: u64, length: u64) -> bool {
+pub(crate) fn is_there(at: u64, length: u64) -> bool {
     if !SERVED.load(Ordering::Relaxed) {
         return true;
     }
@@ -171,7 +171,7 @@ pub fn is_there(at: u64, length: u64) -> bool {
 }
 
 /// Keeps the bytes from which the fragment at `pc` was just made, if others may change them.
-pub fn remember(code: &mut Code, pc: u64) {
+pub(crate) fn remember(code: &mut Code, pc: u64) {
     if !code.cache.is_unlinked(pc) {
         return;
     }
@@ -188,7 +188,7 @@ pub fn remember(code: &mut Code, pc: u64) {
 }
 
 /// Makes the translation of `pc` stale if its code is not what it was made from any more.
-pub fn check(code: &mut Code, pc: u64) {
+pub(crate) fn check(code: &mut Code, pc: u64) {
     if !code.cache.is_unlinked(pc) {
         return;
     }
@@ -212,7 +212,7 @@ pub fn check(code: &mut Code, pc: u64) {
 
 /// What a fault had to do with watched pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Write {
+pub(crate) enum Write {
     /// Nothing.
     Other,
     /// It was a write to one. The page is writable again and its translations are stale; the
@@ -224,7 +224,7 @@ pub enum Write {
 }
 
 /// Looks at a fault at `address`, and lets the program write if that is what it was.
-pub fn handle_write(process: &Process, address: u64, registers: &[i64; 23]) -> Write {
+pub(crate) fn handle_write(process: &Process, address: u64, registers: &[i64; 23]) -> Write {
     const PRESENT: i64 = 1;
     const WRITE: i64 = 2;
     const PROTECTION_KEY: i64 = 32;
@@ -278,7 +278,7 @@ fn kernel_can_write(address: u64) -> bool {
 
 /// Makes the watched pages of a range writable again and their translations stale, those
 /// of other mappings of the same memory included.
-pub fn release(code: &mut Code, range: Range<u64>) -> bool {
+pub(crate) fn release(code: &mut Code, range: Range<u64>) -> bool {
     let pages = watched_in(code, &range);
     for &page in &pages {
         stop_watching(code, page);
@@ -325,7 +325,7 @@ fn allow_writes(code: &mut Code, page: u64) {
 }
 
 /// What a range of the program's memory holds has changed, whatever its protection.
-pub fn contents_changed(code: &mut Code, range: Range<u64>) {
+pub(crate) fn contents_changed(code: &mut Code, range: Range<u64>) {
     release(code, range.clone());
     let pieces: Vec<_> = code.regions.within(range.clone()).collect();
     for (here, region) in pieces {
@@ -343,7 +343,7 @@ pub fn contents_changed(code: &mut Code, range: Range<u64>) {
 }
 
 /// A range of the program's memory was unmapped, replaced or protected anew.
-pub fn forget(code: &mut Code, range: Range<u64>) {
+pub(crate) fn forget(code: &mut Code, range: Range<u64>) {
     for page in watched_in(code, &range) {
         code.watched_pages.remove(&page);
     }
@@ -353,7 +353,7 @@ pub fn forget(code: &mut Code, range: Range<u64>) {
 
 /// A range was mapped or protected anew, so that it may be writable now: code that the same
 /// memory shows elsewhere is to be watched there as well, when it is translated again.
-pub fn writers_changed(code: &mut Code, range: Range<u64>) {
+pub(crate) fn writers_changed(code: &mut Code, range: Range<u64>) {
     let mut at = range.start;
     while at < range.end {
         let Some((_, region)) = code.regions.find(at) else {

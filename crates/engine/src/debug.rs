@@ -3,7 +3,7 @@
 //!
 //! The debugger is a thread of its own ([`install`]) with a [`Debuggee`] in its hands. All
 //! threads of the program stop together: none of them is inside the code cache then (see
-//! [`crate::flush`]), each waits at a boundary between two instructions (`debug::hooks`) or is in a
+//! `flush`), each waits at a boundary between two instructions (`debug::hooks`) or is in a
 //! system call, and its state is what the program would have. A breakpoint is a program address
 //! before which translations end; the program's memory is never changed for it.
 //!

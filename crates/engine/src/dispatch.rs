@@ -16,7 +16,7 @@ use crate::{code_pages, detach, finish, flush, guarded, race_windows, x87_pointe
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.
-pub fn run(thread: &mut Thread) -> i32 {
+pub(crate) fn run(thread: &mut Thread) -> i32 {
     let process = Process::get();
     let mut entry = None;
     loop {

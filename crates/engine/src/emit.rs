@@ -7,7 +7,7 @@ use crate::layout::BRANCH_TABLE;
 use crate::slots::{HASH_SPILL, offset};
 
 /// The number of a general-purpose register, as in ModRM (0 = rax … 15 = r15).
-pub type Gpr = u8;
+pub(crate) type Gpr = u8;
 
 /// Numbers of the registers that are named in emitted code.
 pub(crate) mod gpr {

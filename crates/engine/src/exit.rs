@@ -1,23 +1,19 @@
 //! Why the cache was left.
 
 /// Nothing happened yet, or something is pending: look before entering again.
-pub const PENDING: u32 = 0;
+pub(crate) const PENDING: u32 = 0;
 /// An indirect branch went to an address that has no translation; it is in `slots.pc`.
-pub const INDIRECT: u32 = 1;
+pub(crate) const INDIRECT: u32 = 1;
 /// A signal handler took the state at a boundary between instructions; it is in the slots.
-pub const INTERRUPTED: u32 = 2;
+pub(crate) const INTERRUPTED: u32 = 2;
 /// The trace buffer is full; the thread goes on at `slots.target`.
-pub const BUFFER_FULL: u32 = 3;
+pub(crate) const BUFFER_FULL: u32 = 3;
 /// Something is pending behind a call of a tool's function; the thread goes on at `slots.target`.
-pub const CALL_INTERRUPTED: u32 = 4;
+pub(crate) const CALL_INTERRUPTED: u32 = 4;
 /// As [`INDIRECT`], by a return that is paired with a call.
-pub const INDIRECT_RETURN: u32 = 5;
-/// Exits of fragments are numbered from here.
-pub const FIRST: u32 = 16;
-
-/// An exit of a fragment, by index into the table of exits plus [`FIRST`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExitId(pub u32);
+pub(crate) const INDIRECT_RETURN: u32 = 5;
+/// Exits of fragments are numbered from here, by their index in the table of exits.
+pub(crate) const FIRST: u32 = 16;
 
 /// What an exit of a fragment is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

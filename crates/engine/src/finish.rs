@@ -164,7 +164,7 @@ pub enum Ending {
 pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
     let process = Process::get();
     match thread.place {
-        Place::ParentsPlace => return leave_list(process, thread),
+        Place::VforkChild => return leave_list(process, thread),
         Place::Beside if ending != Ending::Death => {
             // Should it succeed, the lender of its memory does the rest.
             thread.executing = true;

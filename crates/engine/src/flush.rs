@@ -50,7 +50,7 @@ fn inside(thread: &Thread) -> &AtomicU64 {
 }
 
 /// The thread goes inside. If the cache is being emptied, it waits.
-pub fn enter(thread: &mut Thread) {
+pub(crate) fn enter(thread: &mut Thread) {
     loop {
         inside(thread).store(INSIDE, Ordering::SeqCst);
         race_windows::widen();
@@ -65,7 +65,7 @@ pub fn enter(thread: &mut Thread) {
 }
 
 /// The thread is outside: nothing it holds refers to the cache.
-pub fn leave(thread: &mut Thread) {
+pub(crate) fn leave(thread: &mut Thread) {
     client::each(|client| client.goes_outside(thread));
     inside(thread).store(OUTSIDE, Ordering::SeqCst);
 }
@@ -147,7 +147,7 @@ fn wait(thread: &mut Thread, mut done: impl FnMut() -> bool) {
 
 /// The cache is full, and the thread is at an exit: empties it, or waits until another
 /// thread has. The thread is inside afterwards, and nothing is translated.
-pub fn flush(process: &'static Process, thread: &mut Thread) {
+pub(crate) fn flush(process: &'static Process, thread: &mut Thread) {
     leave(thread);
     race_windows::widen();
     let free = FLUSHING.compare_exchange(0, own_number(), Ordering::SeqCst, Ordering::SeqCst);
@@ -226,7 +226,7 @@ fn serialise() {
 }
 
 /// In a forked child: whoever was emptying the cache, or has stopped the others, is gone.
-pub fn forget_others() {
+pub(crate) fn forget_others() {
     STOPPING.store(0, Ordering::SeqCst);
     FLUSHING.store(0, Ordering::SeqCst);
 }

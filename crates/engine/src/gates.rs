@@ -72,7 +72,7 @@ pub struct Gates {
 
 /// What the system-call gate returns when a signal came before the call was made, or when the
 /// kernel would restart the call after the handler.
-pub const RESTART: i64 = -512;
+pub(crate) const RESTART: i64 = -512;
 
 /// How the vector state is saved on this processor.
 #[derive(Debug, Clone, Copy)]
@@ -332,6 +332,6 @@ pub(crate) const GATES_SIZE: u64 = 4096;
 
 /// Whether an address lies in the code cache or the gates.
 #[must_use]
-pub fn in_cache(address: u64) -> bool {
+pub(crate) fn in_cache(address: u64) -> bool {
     address.wrapping_sub(layout::cache()) < layout::cache_room()
 }

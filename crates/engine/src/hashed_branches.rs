@@ -60,7 +60,7 @@ impl Way {
 
 /// The chains of the process. Their memory is not touched before they are used.
 #[derive(Default)]
-pub struct HashedBranches {
+pub(crate) struct HashedBranches {
     /// For each way where a chain ends: gives rcx back, and leaves.
     ends: [u64; Way::ALL.len()],
     /// For each way where a thunk without code leads.
@@ -81,7 +81,7 @@ fn are_ready() -> bool {
 impl HashedBranches {
     /// Chains without thunks.
     #[must_use]
-    pub fn new(gates: &Gates, arrival: Arrival) -> HashedBranches {
+    pub(crate) fn new(gates: &Gates, arrival: Arrival) -> HashedBranches {
         HashedBranches {
             ends: Way::ALL.map(|way| gates.chain_end(way, arrival)),
             misses: Way::ALL.map(|way| gates.miss(way, arrival)),
@@ -91,7 +91,7 @@ impl HashedBranches {
 
     /// Gives each chain its end, before code is made that uses them.
     /// [`crate::layout::reserve`] must have been called.
-    pub fn make_ready(&mut self) {
+    pub(crate) fn make_ready(&mut self) {
         if !are_ready() {
             let size = Way::ALL.len() as u64 * HASHED_BRANCHES_SIZE;
             if let Err(error) = layout::open(layout::hashed_branches(), size) {
@@ -109,18 +109,18 @@ impl HashedBranches {
     }
 
     /// A fragment has a landing for branches to `pc`.
-    pub fn offer(&mut self, pc: u64, landing: u32) {
+    pub(crate) fn offer(&mut self, pc: u64, landing: u32) {
         self.offered.insert(pc, landing);
     }
 
     /// The landing for branches to `pc` that a fragment has.
     #[must_use]
-    pub fn offered(&self, pc: u64) -> Option<u32> {
+    pub(crate) fn offered(&self, pc: u64) -> Option<u32> {
         self.offered.get(&pc).copied()
     }
 
     /// Sets where branches to `pc` go, with the target's register still borrowed.
-    pub fn set(
+    pub(crate) fn set(
         &mut self,
         (way, pc): (Way, u64),
         code: u64,
@@ -148,7 +148,7 @@ impl HashedBranches {
     }
 
     /// Makes branches to `pc` leave the cache.
-    pub fn clear(&mut self, pc: u64, protection: &mut Protection) {
+    pub(crate) fn clear(&mut self, pc: u64, protection: &mut Protection) {
         self.offered.remove(&pc);
         for way in Way::ALL {
             if let Some(&field) = self.fields.get(&(way, pc)) {
@@ -158,7 +158,7 @@ impl HashedBranches {
     }
 
     /// Forgets all thunks, whose room may then be used again: no thread may be in one.
-    pub fn clear_all(&mut self, gates: &Gates, arrival: Arrival) {
+    pub(crate) fn clear_all(&mut self, gates: &Gates, arrival: Arrival) {
         *self = HashedBranches::new(gates, arrival);
         if are_ready() {
             self.end_all();

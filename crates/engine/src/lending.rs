@@ -56,7 +56,7 @@ impl Lending {
 }
 
 /// Descriptors are given to another process: whoever has them may write what they stand for.
-pub fn give_away(code: &mut Code, descriptors: &[i32]) {
+pub(crate) fn give_away(code: &mut Code, descriptors: &[i32]) {
     for &descriptor in descriptors {
         let Some(file) = FileIdentity::open(descriptor) else {
             continue;
@@ -71,7 +71,7 @@ pub fn give_away(code: &mut Code, descriptors: &[i32]) {
 }
 
 /// Another process is about to have the program's shared memory.
-pub fn before_fork(code: &mut Code) {
+pub(crate) fn before_fork(code: &mut Code) {
     let Code {
         lending, regions, ..
     } = code;
@@ -102,7 +102,7 @@ pub fn before_fork(code: &mut Code) {
 }
 
 /// There is a new child, if `child` is its number; 0 in the child.
-pub fn after_fork(code: &mut Code, child: i32) {
+pub(crate) fn after_fork(code: &mut Code, child: i32) {
     let lending = &mut code.lending;
     if child > 0 {
         lending.borrowers.push(child);
@@ -115,7 +115,7 @@ pub fn after_fork(code: &mut Code, child: i32) {
 }
 
 /// Takes back what all children have given up, if it is time to look.
-pub fn take_back(code: &mut Code) {
+pub(crate) fn take_back(code: &mut Code) {
     let lending = &mut code.lending;
     let Some((time, pause)) = lending.next_look else {
         return;

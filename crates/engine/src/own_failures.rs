@@ -22,7 +22,7 @@ const MEMORY_HELP: &str = "help: raise the limit that the program or its starter
 
 /// Whether what fails is code of a tool, called by the engine or by inserted code, or in a thread
 /// that the tool started. `stack`: the stack pointer at the failure.
-pub fn is_tools(pc: u64, stack: u64) -> bool {
+pub(crate) fn is_tools(pc: u64, stack: u64) -> bool {
     /// More than any stack of the engine's has.
     const DEEPEST: u64 = 64 << 20;
     let mut all = client::all().iter();
@@ -42,7 +42,7 @@ pub fn is_tools(pc: u64, stack: u64) -> bool {
 }
 
 /// A fault inside the engine itself.
-pub fn fault(signal: i32, pc: u64, stack: u64, address: u64) {
+pub(crate) fn fault(signal: i32, pc: u64, stack: u64, address: u64) {
     let base = crate::start::engine_base();
     let place = if gates::in_cache(pc) {
         "in translated code".to_owned()
@@ -62,7 +62,7 @@ pub fn fault(signal: i32, pc: u64, stack: u64, address: u64) {
 }
 
 /// From now on a panic, in whichever thread, ends the process.
-pub fn end_at_panics() {
+pub(crate) fn end_at_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let message = panic.payload_as_str().unwrap_or("a panic");
         let place = panic.location().map(ToString::to_string);
@@ -152,7 +152,7 @@ fn circumstances(place: u64) -> String {
 /// memory left for the engine, as a program's limit may have it: whoever asked for it would
 /// abort, and that would look like an abort of the program's.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Allocator;
+pub(crate) struct Allocator;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;

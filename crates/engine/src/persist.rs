@@ -180,7 +180,7 @@ fn now() -> i64 {
 }
 
 /// Wakes the translations of all code that is there.
-pub fn wake(code: &mut Code) {
+pub(crate) fn wake(code: &mut Code) {
     let Some(persistence) = &mut code.persistence else {
         return;
     };
@@ -196,12 +196,12 @@ pub fn wake(code: &mut Code) {
 }
 
 /// From now on the process may not do what keeping needs.
-pub fn give_up() {
+pub(crate) fn give_up() {
     Process::get().code().persistence = None;
 }
 
 /// Keeps the translations, if there are enough new ones. The process is about to end.
-pub fn keep(process: &Process) {
+pub(crate) fn keep(process: &Process) {
     let mut code = process.code();
     let Code {
         cache,

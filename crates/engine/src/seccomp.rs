@@ -10,18 +10,18 @@
 //! The kernel has a copy of each filter that lets the engine's calls pass ([`kernel_copy`]); what
 //! that is for is said there. `succession` hands the filters to the next program in the process.
 
-pub mod always;
-pub mod chain;
+pub(crate) mod always;
+pub(crate) mod chain;
 pub(crate) mod enforce;
 pub(crate) mod install;
-pub mod kernel_copy;
+pub(crate) mod kernel_copy;
 pub(crate) mod native;
-pub mod program;
-pub mod run;
+pub(crate) mod program;
+pub(crate) mod run;
 pub(crate) mod succession;
 #[cfg(test)]
 mod tests;
-pub mod verdict;
+pub(crate) mod verdict;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ use crate::gates;
 use crate::lock::{Mutex, MutexGuard};
 
 /// `AUDIT_ARCH_X86_64`.
-pub const ARCHITECTURE: u32 = 0xc000_003e;
+pub(crate) const ARCHITECTURE: u32 = 0xc000_003e;
 
 /// `SYS_SECCOMP`: a filter has sent this SIGSYS.
 const FROM_FILTER: u64 = 1;

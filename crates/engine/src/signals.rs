@@ -31,19 +31,19 @@
 //!
 //! The guest `signals/bounded_delivery` measures it.
 
-pub mod actions;
+pub(crate) mod actions;
 pub(crate) mod broken_pipe;
-pub mod deliver;
-pub mod delivery;
+pub(crate) mod deliver;
+pub(crate) mod delivery;
 pub(crate) mod directed;
-pub mod frame;
-pub mod handler;
-pub mod held;
+pub(crate) mod frame;
+pub(crate) mod handler;
+pub(crate) mod held;
 mod init;
 mod own_threads;
 pub(crate) mod passed_on;
 pub(crate) mod shared;
-pub mod stepping;
+pub(crate) mod stepping;
 mod time_stamp;
 
 use crate::race_windows;
@@ -51,43 +51,43 @@ use crate::thread::Thread;
 
 /// Signals that the hardware raises at an instruction. The engine never blocks them: a
 /// blocked one would kill the process inside the engine.
-pub const SYNCHRONOUS: u64 = bit(libc::SIGSEGV)
+pub(crate) const SYNCHRONOUS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
     | bit(libc::SIGFPE)
     | bit(libc::SIGILL)
     | bit(libc::SIGTRAP);
 
 /// The flag that makes the processor trap behind each instruction.
-pub const TRAP_FLAG: u64 = 0x100;
+pub(crate) const TRAP_FLAG: u64 = 0x100;
 
 /// The signal by which the engine stops its own threads: the one by which glibc has all threads
 /// change their identity, and musl cancels them. Programs use it in no other way, so that all
 /// real-time signals that they know of are theirs.
-pub const STOP: i32 = 33;
+pub(crate) const STOP: i32 = 33;
 
 /// The mask bit of a signal.
 #[must_use]
-pub const fn bit(signal: i32) -> u64 {
+pub(crate) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
 /// What the kernel's mask is where the program's is this.
 #[must_use]
-pub const fn kernel_mask(program_mask: u64) -> u64 {
+pub(crate) const fn kernel_mask(program_mask: u64) -> u64 {
     program_mask & !SYNCHRONOUS & !bit(STOP)
 }
 
 /// Opens the kernel's mask for the signals that the program does not block. Where something is
 /// pending the mask stays as it is: the thread looks before it goes into the cache, and opens
 /// the mask then.
-pub fn open(thread: &Thread) {
+pub(crate) fn open(thread: &Thread) {
     set_unless_pending(thread, kernel_mask(thread.delivery.mask()));
 }
 
 /// Changes the program's mask, and the kernel's with it. False: something was pending before,
 /// and nothing has changed.
 #[must_use]
-pub fn change_mask(thread: &mut Thread, mask: u64) -> bool {
+pub(crate) fn change_mask(thread: &mut Thread, mask: u64) -> bool {
     let mask = mask & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP);
     if !set_unless_pending(thread, kernel_mask(mask)) {
         return false;
@@ -172,18 +172,18 @@ pub(crate) fn code(info: &[u64; 16]) -> i32 {
 }
 
 /// Blocks all signals but the synchronous ones.
-pub fn block_all() {
+pub(crate) fn block_all() {
     set_exact_mask(!SYNCHRONOUS);
 }
 
 /// The kernel's mask for this thread.
 #[must_use]
-pub fn exact_mask() -> u64 {
+pub(crate) fn exact_mask() -> u64 {
     change_exact_mask(libc::SIG_BLOCK, 0)
 }
 
 /// Sets the kernel's mask for this thread.
-pub fn set_exact_mask(mask: u64) {
+pub(crate) fn set_exact_mask(mask: u64) {
     change_exact_mask(libc::SIG_SETMASK, mask);
 }
 

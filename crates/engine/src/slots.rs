@@ -26,7 +26,7 @@ pub struct Slots {
     pub spills: [u64; 10],
     /// The last branch that went through a hashed chain: its place in the cache.
     pub branch: u64,
-    /// Why the cache was left: an [`crate::exit::ExitId`].
+    /// Why the cache was left: a number of [`crate::exit`].
     pub exit: u64,
     /// The cache address at which to enter.
     pub target: u64,
@@ -137,12 +137,12 @@ pub struct Exchange {
 pub struct Vectors(pub [u8; 4096]);
 
 /// The spill slot of the register that holds the target of an indirect branch.
-pub const TARGET_SPILL: u8 = 0;
+pub(crate) const TARGET_SPILL: u8 = 0;
 /// The spill slot of rcx on its way through a hashed chain (that of a far base, which is given
 /// back before).
-pub const HASH_SPILL: u8 = 1;
+pub(crate) const HASH_SPILL: u8 = 1;
 /// The spill slots of the registers that a trace borrows: buffer, scratch, owner word.
-pub const BORROWED_SPILLS: [u8; 3] = [2, 3, 4];
+pub(crate) const BORROWED_SPILLS: [u8; 3] = [2, 3, 4];
 
 struct SlotsCell(UnsafeCell<Slots>);
 
@@ -222,13 +222,13 @@ impl Slots {
 /// through the pointer, one access at a time, and keep no reference.
 #[must_use]
 #[inline]
-pub fn slots() -> *mut Slots {
+pub(crate) fn slots() -> *mut Slots {
     SLOTS.with(|slots| slots.0.get())
 }
 
 /// The displacement of [`Slots`] from FS, the same in every thread.
 #[must_use]
-pub fn displacement() -> i32 {
+pub(crate) fn displacement() -> i32 {
     i32::try_from((slots() as u64).wrapping_sub(thread_pointer()) as i64)
         .expect("static TLS lies within 2 GiB of the thread pointer")
 }

@@ -85,7 +85,7 @@ fn asked(thread: &Thread) -> (u64, [u64; 6]) {
 }
 
 /// Executes the system call at the end of which the thread stands.
-pub fn system_call(process: &'static Process, thread: &mut Thread) {
+pub(crate) fn system_call(process: &'static Process, thread: &mut Thread) {
     if thread.is_pending() {
         // What came before the call comes before it to the program, too.
         thread.set_pc(thread.pc() - SYSCALL_LENGTH);

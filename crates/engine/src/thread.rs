@@ -85,7 +85,7 @@ pub enum Place {
     /// In the process that was started.
     Process,
     /// In a child between `vfork` and `execve` or exit, on its waiting parent's memory.
-    ParentsPlace,
+    VforkChild,
     /// In a child that shares its parent's memory and runs beside it.
     Beside,
 }

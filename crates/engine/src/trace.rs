@@ -50,12 +50,12 @@ use crate::warmth::Warmth;
 
 use buffer::leave_midway;
 use ceilings::Ceilings;
-pub use ownership::LineLayout;
+pub(crate) use ownership::LineLayout;
 pub(crate) use ownership::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE, acquire_lines};
-pub use thread_trace::ThreadTrace;
+pub(crate) use thread_trace::ThreadTrace;
 
 /// The trace of a process.
-pub struct Tracer {
+pub(crate) struct Tracer {
     plan: TracePlan,
     header: TraceHeader,
     /// How large the operands of `xsave` and its kin are.
@@ -96,7 +96,7 @@ pub struct Tracer {
 
 /// What is known of a fragment of a traced program.
 #[derive(Debug)]
-pub struct FragmentTrace {
+pub(crate) struct FragmentTrace {
     /// The id of its first path.
     pub(crate) first_path: PathId,
     /// The registers that it borrows.
@@ -113,7 +113,7 @@ pub struct FragmentTrace {
 /// A repeated string instruction, which a fault or a signal may end in its middle: what it did
 /// until then is recorded all the same.
 #[derive(Debug)]
-pub struct Repetition {
+pub(crate) struct Repetition {
     /// The number of the instruction.
     pub(crate) instruction: u32,
     /// Where it is in the cache.
@@ -142,7 +142,7 @@ pub(crate) struct StoredRegister {
 /// The counter from which tickets are drawn, and the locks under which atomic instructions
 /// draw them. Below 2 GiB, so that emitted code names them directly.
 #[derive(Debug, Clone, Copy)]
-pub struct Tickets {
+pub(crate) struct Tickets {
     /// Address of the counter: tickets drawn so far.
     pub counter: u64,
     /// Address of the locks, 8 bytes each.
@@ -256,7 +256,7 @@ impl Tracer {
 
     /// The order between threads.
     #[must_use]
-    pub fn order(&self) -> Order {
+    pub(crate) fn order(&self) -> Order {
         self.plan.order
     }
 
@@ -272,7 +272,7 @@ impl Tracer {
 
     /// Whether values are recorded.
     #[must_use]
-    pub fn records_values(&self) -> bool {
+    pub(crate) fn records_values(&self) -> bool {
         self.plan.verify
     }
 
@@ -288,7 +288,7 @@ impl Tracer {
 
     /// Whether each instruction is recorded, accessing or not.
     #[must_use]
-    pub fn records_instructions(&self) -> bool {
+    pub(crate) fn records_instructions(&self) -> bool {
         self.plan.instructions
     }
 
@@ -299,7 +299,7 @@ impl Tracer {
 
     /// Where tickets are drawn.
     #[must_use]
-    pub fn tickets(&self) -> Tickets {
+    pub(crate) fn tickets(&self) -> Tickets {
         self.tickets
     }
 

@@ -6,26 +6,26 @@
 //! translation needs: copying one instruction so that it does at its new address what it
 //! did at its old one, and the control transfers.
 
-pub mod addresses;
-pub mod copy;
+pub(crate) mod addresses;
+pub(crate) mod copy;
 pub(crate) mod elements;
 mod gs;
 pub(crate) mod instrumented;
 mod item;
 pub(crate) mod live_flags;
-pub mod ownership;
-pub mod plain;
+pub(crate) mod ownership;
+pub(crate) mod plain;
 mod reader;
-pub mod record;
-pub mod superblock;
+pub(crate) mod record;
+pub(crate) mod superblock;
 pub(crate) mod torn;
-pub mod traced;
+pub(crate) mod traced;
 
 use crate::decode::MAX_LENGTH;
 use crate::regions::Regions;
 
 /// Where program code comes from.
-pub struct Source<'a> {
+pub(crate) struct Source<'a> {
     /// What is mapped.
     pub regions: &'a Regions,
     /// The copy of the kernel's vDSO that the program sees.
@@ -68,19 +68,19 @@ impl Vdso {
 impl Source<'_> {
     /// How many bytes of code can be fetched at `pc`, up to the end of its mapping.
     #[must_use]
-    pub fn fetchable(&self, pc: u64) -> u64 {
+    pub(crate) fn fetchable(&self, pc: u64) -> u64 {
         self.regions.executable_length(pc)
     }
 
     /// Whether the instruction at `pc` may reach beyond the end.
     #[must_use]
-    pub fn ends_at(&self, pc: u64) -> bool {
+    pub(crate) fn ends_at(&self, pc: u64) -> bool {
         pc <= self.end && self.end - pc < MAX_LENGTH as u64
     }
 
     /// Whether code of this length at `pc` can change only by a system call.
     #[must_use]
-    pub fn is_stable(&self, pc: u64, length: u64) -> bool {
+    pub(crate) fn is_stable(&self, pc: u64, length: u64) -> bool {
         self.fetchable(pc) != 0 && self.regions.is_stable(pc..pc.saturating_add(length))
     }
 }

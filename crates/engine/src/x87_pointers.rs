@@ -14,7 +14,7 @@ use crate::thread::Thread;
 
 /// The instruction of `length` bytes before the program counter has stored x87 state:
 /// corrects the address in it.
-pub fn correct_stored(process: &Process, thread: &mut Thread, length: u32) {
+pub(crate) fn correct_stored(process: &Process, thread: &mut Thread, length: u32) {
     let pc = thread.pc() - u64::from(length);
     let mut bytes = vec![0; length as usize];
     if !guarded::read(pc, &mut bytes) {
@@ -111,7 +111,7 @@ fn segment_base(thread: &Thread, segment: Segment) -> u64 {
 /// processor would have kept as its opcode where it has kept `opcode`; nothing if no copy is
 /// there. Recent processors keep that of instructions with unmasked exceptions only.
 #[must_use]
-pub fn last_instruction(cache: &Cache, address: u64, opcode: u16) -> Option<(u64, u16)> {
+pub(crate) fn last_instruction(cache: &Cache, address: u64, opcode: u16) -> Option<(u64, u16)> {
     if !gates::in_cache(address) {
         return None;
     }
@@ -129,7 +129,7 @@ fn keeps_opcodes() -> bool {
 
 /// Asks the processor whether it keeps the opcode of every x87 instruction. Before the program
 /// begins: it leaves x87 in its initial state.
-pub fn ask_processor() {
+pub(crate) fn ask_processor() {
     const OPCODE: usize = 18;
     let mut environment = [0_u8; 28];
     // SAFETY: x87 is nobody's yet, and the environment has 28 bytes.

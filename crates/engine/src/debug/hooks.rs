@@ -67,7 +67,7 @@ pub(crate) fn may_enter(thread: &Thread) -> bool {
 fn may_go(world: &mut World, thread: &Thread) -> bool {
     match thread.place {
         Place::Process => world.may_go(thread),
-        Place::ParentsPlace | Place::Beside => !world.stopped,
+        Place::VforkChild | Place::Beside => !world.stopped,
     }
 }
 

@@ -145,7 +145,7 @@ impl Departure {
         // A child in its parent's place has given the kernel its filters before it executed.
         let filters = match thread.place {
             Place::Process => NativeFilters::of(thread, &passing).expect("it was tried"),
-            Place::ParentsPlace | Place::Beside => NativeFilters::default(),
+            Place::VforkChild | Place::Beside => NativeFilters::default(),
         };
         // SAFETY: the slots belong to this thread, which is out of the cache.
         let own = unsafe { &*thread.slots };
@@ -161,7 +161,7 @@ impl Departure {
         frame.mask = thread.delivery.mask();
         frame.set_fp_state(fp_state);
         frame.set_trap_flag(thread.steps.program_flag);
-        let bytes = frame.to_bytes();
+        let bytes = frame.bytes();
         // SAFETY: the frame lies in `memory`, behind the state.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
         if !state.write(fp_state) {

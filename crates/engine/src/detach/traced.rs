@@ -24,7 +24,7 @@ pub(crate) fn wants_tracer(thread: &mut Thread) -> Option<i64> {
         Place::Beside => None,
         // The parent waits, on the same memory, until the child executes another program: nobody
         // can see before that whether the child is traced.
-        Place::ParentsPlace => {
+        Place::VforkChild => {
             thread.detach.wants_tracer = true;
             Some(0)
         }

@@ -48,7 +48,7 @@ pub struct BufferKind {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Part {
-    /// Where the next entry goes (of the first buffer: see [`Slots::buffer`]).
+    /// Where the next entry goes (of the first buffer: see `Slots::buffer`).
     pub position: u64,
     /// The first entry's place; 0 if there is no buffer.
     pub base: u64,

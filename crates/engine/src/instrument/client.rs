@@ -105,7 +105,7 @@ impl Client for Instrumenter {
     }
 
     fn thread_ends(&self, thread: &mut Thread) {
-        if thread.place == Place::ParentsPlace {
+        if thread.place == Place::VforkChild {
             return;
         }
         buffers::hand_over_all();

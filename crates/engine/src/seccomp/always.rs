@@ -13,15 +13,15 @@ const NUMBERS: usize = 512;
 
 /// Numbers of system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AlwaysAllowed([u64; NUMBERS / 64]);
+pub(crate) struct AlwaysAllowed([u64; NUMBERS / 64]);
 
 impl AlwaysAllowed {
     /// All numbers: what no filter judges.
-    pub const ALL: AlwaysAllowed = AlwaysAllowed([u64::MAX; NUMBERS / 64]);
+    pub(crate) const ALL: AlwaysAllowed = AlwaysAllowed([u64::MAX; NUMBERS / 64]);
 
     /// Those of the set that a further filter always allows as well.
     #[must_use]
-    pub fn and_by(self, program: &Program) -> AlwaysAllowed {
+    pub(crate) fn and_by(self, program: &Program) -> AlwaysAllowed {
         self.filtered(|number| {
             let known = |offset| match offset {
                 0 => Some(number as u32),
@@ -34,7 +34,7 @@ impl AlwaysAllowed {
 
     /// Those of the set that a condition holds for.
     #[must_use]
-    pub fn filtered(self, keep: impl Fn(usize) -> bool) -> AlwaysAllowed {
+    pub(crate) fn filtered(self, keep: impl Fn(usize) -> bool) -> AlwaysAllowed {
         let mut words = self.0;
         for number in 0..NUMBERS {
             let bit = 1 << (number % 64);
@@ -48,7 +48,7 @@ impl AlwaysAllowed {
     /// Whether a number is in the set.
     #[must_use]
     #[inline]
-    pub fn has(&self, number: i32) -> bool {
+    pub(crate) fn has(&self, number: i32) -> bool {
         let number = number as u32 as usize;
         number < NUMBERS && self.0[number / 64] >> (number % 64) & 1 != 0
     }

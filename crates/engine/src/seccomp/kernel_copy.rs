@@ -15,7 +15,7 @@ use super::program::{Instruction, MOST_INSTRUCTIONS};
 
 /// The upper half of the lowest address at which the kernel loads the engine: 16 TiB. Address
 /// space for mappings begins at a third of the whole where it begins lowest.
-pub const ENGINE_FROM: u32 = 0x1000;
+pub(crate) const ENGINE_FROM: u32 = 0x1000;
 
 const LOAD: u16 = 0x20;
 const LOAD_CONSTANT: u16 = 0x00;
@@ -29,7 +29,10 @@ const INSTRUCTION_POINTER_ABOVE_AT: u32 = 12;
 /// The kernel's copy of a filter. One that looks at the instruction pointer would see the
 /// gate's: then the copy judges no 64-bit calls. `None`: it would be too long.
 #[must_use]
-pub fn kernel_copy(filter: &[Instruction], looks_at_pointer: bool) -> Option<Vec<Instruction>> {
+pub(crate) fn kernel_copy(
+    filter: &[Instruction],
+    looks_at_pointer: bool,
+) -> Option<Vec<Instruction>> {
     let step = |code, constant, yes, no| Instruction {
         code,
         yes,
@@ -53,7 +56,7 @@ pub fn kernel_copy(filter: &[Instruction], looks_at_pointer: bool) -> Option<Vec
 
 /// What stands for strict mode in the kernel.
 #[must_use]
-pub fn strict() -> Vec<Instruction> {
+pub(crate) fn strict() -> Vec<Instruction> {
     let allowed = [
         libc::SYS_read,
         libc::SYS_write,

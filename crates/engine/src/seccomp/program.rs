@@ -2,11 +2,11 @@
 //! (`bpf_check_classic` in `net/core/filter.c`, `seccomp_check_filter` in `kernel/seccomp.c`).
 
 /// The most instructions of one filter.
-pub const MOST_INSTRUCTIONS: usize = 4096;
+pub(crate) const MOST_INSTRUCTIONS: usize = 4096;
 /// Bytes of what a filter looks at: `struct seccomp_data`.
-pub const DATA_SIZE: u32 = 64;
+pub(crate) const DATA_SIZE: u32 = 64;
 /// Cells of a filter's memory.
-pub const CELLS: usize = 16;
+pub(crate) const CELLS: usize = 16;
 
 /// An instruction as programs pass it: `struct sock_filter`.
 #[repr(C)]
@@ -63,7 +63,6 @@ pub enum Operand {
 
 /// A calculation with the register A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the operations")]
 pub enum Calculation {
     Add,
     Subtract,

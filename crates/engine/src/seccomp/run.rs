@@ -30,7 +30,7 @@ impl CallData {
 }
 
 /// What a filter calculates with: words, or words of which not all are known.
-pub trait Word: Copy {
+pub(crate) trait Word: Copy {
     /// A word that is known.
     fn known(word: u32) -> Self;
     /// The word, if it is known.
@@ -72,14 +72,14 @@ impl Word for Option<u32> {
 
 /// Runs a filter over a call. Returns what the filter returns.
 #[must_use]
-pub fn run(program: &Program, data: &CallData) -> u32 {
+pub(crate) fn run(program: &Program, data: &CallData) -> u32 {
     run_over(program, |offset| data.word(offset)).expect("all words are known")
 }
 
 /// Runs a filter over the words of a call. `None`: what is not known decides.
 #[must_use]
 #[inline]
-pub fn run_over<W: Word>(program: &Program, word: impl Fn(u32) -> W) -> Option<u32> {
+pub(crate) fn run_over<W: Word>(program: &Program, word: impl Fn(u32) -> W) -> Option<u32> {
     let mut a = W::known(0);
     let mut x = W::known(0);
     let mut cells = [W::known(0); CELLS];

@@ -30,7 +30,7 @@ pub enum Question {
 }
 
 /// `SECCOMP_RET_ALLOW`.
-pub const ALLOW: u32 = 0x7fff_0000;
+pub(crate) const ALLOW: u32 = 0x7fff_0000;
 const KILL_THREAD: u32 = 0;
 const TRAP: u32 = 0x0003_0000;
 const ERRNO: u32 = 0x0005_0000;
@@ -43,14 +43,14 @@ const ACTION: u32 = 0xffff_0000;
 /// Whether a filter's result counts more than another one's. Of equal ones the newer filter's
 /// counts.
 #[must_use]
-pub fn is_stronger(result: u32, other: u32) -> bool {
+pub(crate) fn is_stronger(result: u32, other: u32) -> bool {
     let severity = |result: u32| (result & ACTION) as i32;
     severity(result) < severity(other)
 }
 
 /// What a result means.
 #[must_use]
-pub fn meaning(result: u32) -> Verdict {
+pub(crate) fn meaning(result: u32) -> Verdict {
     const LARGEST_ERRNO: u16 = 4095;
     let data = result as u16;
     match result & ACTION {

@@ -18,9 +18,9 @@ pub struct Action {
 }
 
 /// The default action.
-pub const DEFAULT: u64 = 0;
+pub(crate) const DEFAULT: u64 = 0;
 /// The signal is dropped.
-pub const IGNORE: u64 = 1;
+pub(crate) const IGNORE: u64 = 1;
 
 const SA_RESTORER: u64 = 0x0400_0000;
 
@@ -152,7 +152,7 @@ fn is_needed(signal: i32) -> bool {
 
 /// Whether the default action of a signal is to end the process.
 #[must_use]
-pub fn ends_process(signal: i32) -> bool {
+pub(crate) fn ends_process(signal: i32) -> bool {
     !matches!(
         signal,
         libc::SIGCHLD
@@ -167,18 +167,18 @@ pub fn ends_process(signal: i32) -> bool {
 }
 
 /// Restores the default action in the kernel, so that the next such signal ends the process.
-pub fn reset(signal: i32) {
+pub(crate) fn reset(signal: i32) {
     set_kernel_action(signal, &Action::default());
 }
 
 /// Signals that the program ignores, but not the kernel, because translated code needs them. All
 /// else a new program inherits as it should: handlers become the default.
-pub fn hidden_ignored(actions: &Actions) -> u64 {
+pub(crate) fn hidden_ignored(actions: &Actions) -> u64 {
     actions.ignored() & (SYNCHRONOUS | bit(STOP))
 }
 
 /// Has the kernel ignore signals, for a program that inherits that.
-pub fn ignore(signals: u64) {
+pub(crate) fn ignore(signals: u64) {
     for signal in (1..=64).filter(|&signal| bit(signal) & signals != 0) {
         set_kernel_action(
             signal,
@@ -191,7 +191,7 @@ pub fn ignore(signals: u64) {
 }
 
 /// Undoes [`ignore`] when there is no new program.
-pub fn reinstall(actions: &Actions, signals: u64) {
+pub(crate) fn reinstall(actions: &Actions, signals: u64) {
     for signal in (1..=64).filter(|&signal| bit(signal) & signals != 0) {
         actions.install(signal, &actions.get(signal));
     }

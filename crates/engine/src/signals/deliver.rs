@@ -17,7 +17,7 @@ const SA_RESTORER: u64 = 0x0400_0000;
 /// Gives the program the signal that comes next, if one is due. The thread is out of the cache
 /// and its state in the slots is exact. Whether there are more, its word says that something is
 /// pending.
-pub fn deliver(thread: &mut Thread) {
+pub(crate) fn deliver(thread: &mut Thread) {
     thread.set_pending(false);
     thread.collect_signals();
     let signal = thread.delivery.take_next();
@@ -55,7 +55,7 @@ fn give(thread: &mut Thread, signal: &PendingSignal) {
 }
 
 /// Ends the process by a signal, as its default action does, after the trace is safe.
-pub fn die(thread: &mut Thread, signal: i32) -> ! {
+pub(crate) fn die(thread: &mut Thread, signal: i32) -> ! {
     client::before_end(thread);
     crate::finish::conclude(thread, crate::finish::Ending::Death);
     client::ended(thread, End::Killed(signal));
@@ -108,7 +108,7 @@ fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
     let written = within
         && action.flags & SA_RESTORER != 0
         && state.write(fp_state)
-        && guarded::write(address, &frame.to_bytes());
+        && guarded::write(address, &frame.bytes());
     if !written {
         return fail(thread, signal.number);
     }
@@ -164,7 +164,7 @@ fn enter_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action, a
 
 /// Whether a stack pointer lies on the program's alternate stack.
 #[must_use]
-pub fn on_alternate_stack(thread: &Thread, stack_pointer: u64) -> bool {
+pub(crate) fn on_alternate_stack(thread: &Thread, stack_pointer: u64) -> bool {
     let stack = &thread.alternate_stack;
     stack.flags & SS_AUTODISARM == 0 && lies_on(stack, stack_pointer)
 }
@@ -178,7 +178,7 @@ fn lies_on(stack: &AlternateStack, stack_pointer: u64) -> bool {
 // The state that it reads is large, and must not become part of every system call's frame.
 #[inline(never)]
 #[must_use]
-pub fn return_from_handler(thread: &mut Thread) -> bool {
+pub(crate) fn return_from_handler(thread: &mut Thread) -> bool {
     let address = thread.register(gpr::RSP).wrapping_sub(8);
     let frame = Frame::read(address);
     let state = frame.as_ref().and_then(|frame| match frame.fp_state() {
@@ -264,7 +264,7 @@ pub(crate) fn send_to_itself(number: i32, info: &[u64; 16]) {
 
 /// The trap behind an instruction of a program that has set its trap flag.
 #[must_use]
-pub fn single_step(pc: u64) -> PendingSignal {
+pub(crate) fn single_step(pc: u64) -> PendingSignal {
     const TRAP_TRACE: u64 = 2;
     const DEBUG_TRAP: u64 = 1;
     let mut info = [0; 16];
@@ -279,14 +279,14 @@ pub fn single_step(pc: u64) -> PendingSignal {
 
 /// Whether something can be an address: its upper bits are all alike.
 #[must_use]
-pub fn is_canonical(address: u64) -> bool {
+pub(crate) fn is_canonical(address: u64) -> bool {
     const UNUSED_BITS: u32 = 16;
     (address << UNUSED_BITS) as i64 >> UNUSED_BITS == address as i64
 }
 
 /// What the processor says of a branch to what is no address.
 #[must_use]
-pub fn protection_fault() -> PendingSignal {
+pub(crate) fn protection_fault() -> PendingSignal {
     const PROTECTION_FAULT: u64 = 13;
     let mut fault = synthetic_fault(libc::SIGSEGV, libc::SI_KERNEL, 0, 0);
     fault.fault = Some([0, PROTECTION_FAULT, 0]);
@@ -296,7 +296,7 @@ pub fn protection_fault() -> PendingSignal {
 /// A page fault of the program, with the processor's error code, as if the processor had
 /// raised it at the current program counter.
 #[must_use]
-pub fn synthetic_fault(signal: i32, code: i32, address: u64, error: u64) -> PendingSignal {
+pub(crate) fn synthetic_fault(signal: i32, code: i32, address: u64, error: u64) -> PendingSignal {
     const PAGE_FAULT: u64 = 14;
     let mut info = [0; 16];
     info[0] = signal as u64;

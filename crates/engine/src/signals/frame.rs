@@ -31,7 +31,7 @@ const FP_STATE: usize = 23;
 /// `struct rt_sigframe` without the floating-point state: 440 bytes.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// Where the handler returns to.
     pub restorer: u64,
     /// `uc_flags`.
@@ -49,7 +49,7 @@ pub struct Frame {
 }
 
 /// Bytes of [`Frame`].
-pub const FRAME_SIZE: u64 = size_of::<Frame>() as u64;
+pub(crate) const FRAME_SIZE: u64 = size_of::<Frame>() as u64;
 
 const UC_FP_XSTATE: u64 = 1;
 const UC_SIGCONTEXT_SS: u64 = 2;
@@ -59,7 +59,7 @@ const UC_STRICT_RESTORE_SS: u64 = 4;
 impl Frame {
     /// A frame with the program state that is in the slots.
     #[must_use]
-    pub fn capture(slots: &Slots) -> Frame {
+    pub(crate) fn capture(slots: &Slots) -> Frame {
         let mut machine = [0; 32];
         for (register, &place) in REGISTER_ORDER.iter().enumerate() {
             machine[place] = slots.registers[register];
@@ -80,7 +80,7 @@ impl Frame {
     }
 
     /// Adds what the processor said of a fault: error code, trap number, CR2.
-    pub fn set_fault(&mut self, fault: [u64; 3]) {
+    pub(crate) fn set_fault(&mut self, fault: [u64; 3]) {
         [
             self.machine[ERROR],
             self.machine[TRAP],
@@ -89,7 +89,7 @@ impl Frame {
     }
 
     /// Says whether the program had set its trap flag.
-    pub fn set_trap_flag(&mut self, on: bool) {
+    pub(crate) fn set_trap_flag(&mut self, on: bool) {
         self.machine[FLAGS] &= !TRAP_FLAG;
         if on {
             self.machine[FLAGS] |= TRAP_FLAG;
@@ -104,12 +104,12 @@ impl Frame {
 
     /// Whether the program has set its trap flag.
     #[must_use]
-    pub fn trap_flag(&self) -> bool {
+    pub(crate) fn trap_flag(&self) -> bool {
         self.machine[FLAGS] & TRAP_FLAG != 0
     }
 
     /// Puts the frame's registers into the slots.
-    pub fn restore(&self, slots: &mut Slots) {
+    pub(crate) fn restore(&self, slots: &mut Slots) {
         // What user code may change: the status flags, TF, DF, NT, RF, AC, ID.
         const CHANGEABLE: u64 = 0x25_4dd5;
         for (register, &place) in REGISTER_ORDER.iter().enumerate() {
@@ -122,25 +122,25 @@ impl Frame {
 
     /// Where the floating-point state is; 0 for none.
     #[must_use]
-    pub fn fp_state(&self) -> u64 {
+    pub(crate) fn fp_state(&self) -> u64 {
         self.machine[FP_STATE]
     }
 
     /// Says where the floating-point state is.
-    pub fn set_fp_state(&mut self, address: u64) {
+    pub(crate) fn set_fp_state(&mut self, address: u64) {
         self.machine[FP_STATE] = address;
     }
 
     /// The bytes of the frame.
     #[must_use]
-    pub fn to_bytes(&self) -> [u8; FRAME_SIZE as usize] {
+    pub(crate) fn bytes(&self) -> [u8; FRAME_SIZE as usize] {
         // SAFETY: a `repr(C)` struct of u64 has no padding.
         unsafe { std::mem::transmute_copy(self) }
     }
 
     /// Reads a frame from program memory.
     #[must_use]
-    pub fn read(address: u64) -> Option<Frame> {
+    pub(crate) fn read(address: u64) -> Option<Frame> {
         let mut bytes = [0; FRAME_SIZE as usize];
         // SAFETY: any bytes are a valid frame.
         guarded::read(address, &mut bytes).then(|| unsafe { std::mem::transmute_copy(&bytes) })
@@ -148,7 +148,7 @@ impl Frame {
 }
 
 /// The whole extended state in the standard XSAVE format, as signal frames hold it.
-pub struct FullState {
+pub(crate) struct FullState {
     storage: Vec<[u64; 8]>,
     size: usize,
 }
@@ -257,7 +257,7 @@ impl FullState {
 
     /// The state that a handler starts with.
     #[must_use]
-    pub fn initial() -> FullState {
+    pub(crate) fn initial() -> FullState {
         let mut state = FullState::empty();
         let area = state.area();
         // SAFETY: the area has at least 576 bytes.
@@ -270,13 +270,13 @@ impl FullState {
 
     /// Bytes that the state takes in a signal frame.
     #[must_use]
-    pub fn frame_size(&self) -> u64 {
+    pub(crate) fn frame_size(&self) -> u64 {
         self.size as u64 + 4
     }
 
     /// Writes the state where a signal frame keeps it (`address` is a multiple of 64).
     #[must_use]
-    pub fn write(&mut self, address: u64) -> bool {
+    pub(crate) fn write(&mut self, address: u64) -> bool {
         let (low, high) = enabled();
         let size = self.size;
         let area = self.area();
@@ -315,7 +315,7 @@ impl FullState {
 
     /// Reads back the state of a signal frame, which the handler may have changed at will.
     #[must_use]
-    pub fn read(address: u64) -> Option<FullState> {
+    pub(crate) fn read(address: u64) -> Option<FullState> {
         const LEGACY: usize = 512;
         let mut state = FullState::empty();
         let size = state.size;
@@ -374,6 +374,6 @@ fn reset_vectors(vectors: VectorState) {
 
 /// The process's way of saving vectors.
 #[must_use]
-pub fn vectors() -> VectorState {
+pub(crate) fn vectors() -> VectorState {
     Process::get().vectors
 }

@@ -127,7 +127,7 @@ pub(crate) fn announce_end(thread: &mut Thread) {
 
 /// `set_tid_address`. The word of a child in its parent's place is the kernel's to clear.
 pub(super) fn set_tid_address(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
-    if thread.place == Place::ParentsPlace {
+    if thread.place == Place::VforkChild {
         return pass(process, call);
     }
     thread.clear_tid = call.arguments[0];

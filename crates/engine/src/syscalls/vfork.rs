@@ -99,7 +99,7 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     let request = child.request;
     let actions = actions_of_child(parent, request);
     let mut thread = Thread::new(parent.number, parent.delivery.mask(), Arc::clone(&actions));
-    thread.place = Place::ParentsPlace;
+    thread.place = Place::VforkChild;
     thread.filters = Arc::new(parent.filters.inherited());
     thread.alternate_stack = parent.alternate_stack;
     debug_assert_eq!(thread.slots, slots());

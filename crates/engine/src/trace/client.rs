@@ -133,7 +133,7 @@ impl Client for Tracer {
     }
 
     fn thread_parks(&self, thread: &mut Thread) {
-        if thread.place != Place::ParentsPlace {
+        if thread.place != Place::VforkChild {
             conclude(thread);
         }
     }
@@ -193,7 +193,7 @@ impl Client for Tracer {
     }
 
     fn executes(&self, thread: &mut Thread, _program: &Path, _arguments: &[CString]) {
-        if thread.place != Place::ParentsPlace {
+        if thread.place != Place::VforkChild {
             event(thread, &Event::Exec);
         }
     }

@@ -80,7 +80,7 @@ const TAKEN: u64 = 1 << 32;
 
 /// How an address leads to its owner word: shifted, then perhaps masked.
 #[derive(Debug, Clone, Copy)]
-pub struct LineLayout {
+pub(crate) struct LineLayout {
     /// log₂ of the bytes of a line.
     pub shift: u8,
     /// The number of owner words minus one, if lines share them.

@@ -15,7 +15,7 @@ enum Key {
 
 /// An address relative to a value that may have been recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Symbolic {
+pub(crate) struct Symbolic {
     key: Key,
     offset: i64,
 }
@@ -23,17 +23,17 @@ pub struct Symbolic {
 impl Symbolic {
     /// `other` minus this one, where both rest on the same value.
     #[must_use]
-    pub fn distance(self, other: Symbolic) -> Option<i64> {
+    pub(crate) fn distance(self, other: Symbolic) -> Option<i64> {
         (self.key == other.key).then(|| other.offset.wrapping_sub(self.offset))
     }
 }
 
 /// The number of the pseudo-register that holds the program's FS base.
-pub const THREAD_POINTER: usize = 16;
+pub(crate) const THREAD_POINTER: usize = 16;
 
 /// What is known of register values at one point of a superblock.
 #[derive(Debug)]
-pub struct Values {
+pub(crate) struct Values {
     registers: [(u32, i64); 17],
     next: u32,
     recorded: Vec<(Key, Slot, i64)>,
@@ -56,7 +56,11 @@ impl Default for Values {
 impl Values {
     /// The address `base + index × scale`, without a displacement.
     #[must_use]
-    pub fn address(&self, base: Option<usize>, index: Option<(usize, u8)>) -> Option<Symbolic> {
+    pub(crate) fn address(
+        &self,
+        base: Option<usize>,
+        index: Option<(usize, u8)>,
+    ) -> Option<Symbolic> {
         let register = |number: usize| self.registers[number];
         Some(match (base, index) {
             (Some(base), None) | (None, Some((base, 1))) => {
@@ -81,7 +85,7 @@ impl Values {
 
     /// The word from which an address follows, and what to add to it.
     #[must_use]
-    pub fn recorded(&self, address: Symbolic) -> Option<(Slot, i64)> {
+    pub(crate) fn recorded(&self, address: Symbolic) -> Option<(Slot, i64)> {
         self.recorded
             .iter()
             .find(|(key, _, _)| *key == address.key)
@@ -89,12 +93,12 @@ impl Values {
     }
 
     /// Notes that a word holds an address.
-    pub fn record(&mut self, address: Symbolic, slot: Slot) {
+    pub(crate) fn record(&mut self, address: Symbolic, slot: Slot) {
         self.recorded.push((address.key, slot, address.offset));
     }
 
     /// Notes what an instruction does to the registers; `written` has a bit for each of them.
-    pub fn execute(&mut self, instruction: &Instruction, written: u16) {
+    pub(crate) fn execute(&mut self, instruction: &Instruction, written: u16) {
         let copied = self.constant_effect(instruction);
         for number in 0..16 {
             if written & 1 << number != 0 {
@@ -173,7 +177,7 @@ fn stack_change(instruction: &Instruction) -> Option<i64> {
 
 /// The number of a 64-bit general register.
 #[must_use]
-pub fn wide_register(register: Register) -> Option<usize> {
+pub(crate) fn wide_register(register: Register) -> Option<usize> {
     register.is_gpr64().then(|| register.number())
 }
 

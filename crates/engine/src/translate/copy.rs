@@ -15,7 +15,7 @@ pub(super) const BASE_SPILL: u8 = 1;
 
 /// Where a call goes.
 #[derive(Debug, Clone, Copy)]
-pub enum Callee {
+pub(crate) enum Callee {
     /// To a known address, with these trace registers on loan.
     Direct {
         /// The program address.
@@ -35,7 +35,7 @@ struct Call {
 }
 
 /// A fragment in the making.
-pub struct Builder {
+pub(crate) struct Builder {
     /// Its hot code.
     pub code: Emitter,
     /// Its description.
@@ -49,12 +49,12 @@ pub struct Builder {
 
 /// An instruction that the engine does not know how to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Uncopyable;
+pub(crate) struct Uncopyable;
 
 impl Builder {
     /// Starts a fragment at program address `pc`, with what [`Cache::begin`](crate::cache::Cache::begin) gave.
     #[must_use]
-    pub fn new((code, mut draft): (Emitter, Draft), pc: u64, vdso: Vdso) -> Builder {
+    pub(crate) fn new((code, mut draft): (Emitter, Draft), pc: u64, vdso: Vdso) -> Builder {
         let start = code.here();
         draft.pc = pc;
         Builder {
@@ -68,7 +68,7 @@ impl Builder {
 
     /// Offset of the next byte in the fragment.
     #[must_use]
-    pub fn offset(&self) -> u16 {
+    pub(crate) fn offset(&self) -> u16 {
         u16::try_from(self.code.here() - self.start).expect("fragments are below 64 KiB")
     }
 
@@ -76,7 +76,7 @@ impl Builder {
     ///
     /// # Errors
     /// If it names memory through GS, which belongs to the engine, in an unusual way.
-    pub fn copy(
+    pub(crate) fn copy(
         &mut self,
         instruction: &Instruction,
         bytes: &[u8],
@@ -95,7 +95,7 @@ impl Builder {
     }
 
     /// Overwrites a byte that was emitted before.
-    pub fn patch_byte(&mut self, at: u64, value: u8) {
+    pub(crate) fn patch_byte(&mut self, at: u64, value: u8) {
         assert!((self.start..self.code.here()).contains(&at));
         // SAFETY: the byte lies in what this builder has emitted.
         unsafe { (at as *mut u8).write(value) };
@@ -128,7 +128,7 @@ impl Builder {
 
     /// The address that a RIP-relative operand names.
     #[must_use]
-    pub fn rip_target(&self, instruction: &Instruction, bytes: &[u8], pc: u64) -> u64 {
+    pub(crate) fn rip_target(&self, instruction: &Instruction, bytes: &[u8], pc: u64) -> u64 {
         let at = usize::from(instruction.displacement_offset);
         let field: [u8; 4] = bytes[at..at + 4]
             .try_into()
@@ -205,19 +205,19 @@ impl Builder {
     }
 
     /// Copies an instruction byte for byte.
-    pub fn copy_as_it_is(&mut self, instruction: &Instruction, bytes: &[u8]) {
+    pub(crate) fn copy_as_it_is(&mut self, instruction: &Instruction, bytes: &[u8]) {
         self.code.bytes(&bytes[..usize::from(instruction.length)]);
     }
 
     /// Emits an exit by a patchable jump (conditional or not).
-    pub fn exit_jump(&mut self, condition: Option<u8>, kind: ExitKind, target: u64) {
+    pub(crate) fn exit_jump(&mut self, condition: Option<u8>, kind: ExitKind, target: u64) {
         let here = self.code.here();
         let field = self.code.patchable_jump(condition, here);
         self.draft.exits.push(Exit::new(kind, target, field));
     }
 
     /// Emits an exit to a program address by a patchable jump, with trace registers on loan.
-    pub fn exit_warm(&mut self, target: u64, warmth: Warmth) {
+    pub(crate) fn exit_warm(&mut self, target: u64, warmth: Warmth) {
         let here = self.code.here();
         let field = self.code.patchable_jump(None, here);
         let mut exit = Exit::new(ExitKind::Direct, target, field);
@@ -228,7 +228,7 @@ impl Builder {
     /// Emits `loop`, `loope`, `loopne` or `jrcxz`: only their short forms exist.
     ///
     /// All prefixes are kept: processors let repeat prefixes change what `loope` waits for.
-    pub fn short_branch(&mut self, instruction: &Instruction, bytes: &[u8], target: u64) {
+    pub(crate) fn short_branch(&mut self, instruction: &Instruction, bytes: &[u8], target: u64) {
         self.code
             .bytes(&bytes[..usize::from(instruction.length) - 1]);
         self.code.bytes(&[2]); // taken: over the next jump
@@ -244,7 +244,7 @@ impl Builder {
     ///
     /// # Errors
     /// If it names memory through GS.
-    pub fn indirect_target(
+    pub(crate) fn indirect_target(
         &mut self,
         instruction: &Instruction,
         bytes: &[u8],
@@ -262,7 +262,7 @@ impl Builder {
     ///
     /// # Errors
     /// If it names memory through GS.
-    pub fn load_target(
+    pub(crate) fn load_target(
         &mut self,
         instruction: &Instruction,
         bytes: &[u8],
@@ -313,7 +313,7 @@ impl Builder {
 
     /// Marks the register of the target as borrowed from here until [`Builder::end_loan`].
     #[must_use]
-    pub fn target_loan(&self) -> Loan {
+    pub(crate) fn target_loan(&self) -> Loan {
         Loan {
             start: self.offset(),
             end: 0,
@@ -323,13 +323,13 @@ impl Builder {
     }
 
     /// Ends a loan here.
-    pub fn end_loan(&mut self, loan: Loan) {
+    pub(crate) fn end_loan(&mut self, loan: Loan) {
         let end = self.offset();
         self.draft.loans.push(Loan { end, ..loan });
     }
 
     /// From here on the registers of a trace, or of a tool's buffers, are on loan.
-    pub fn lend(&mut self, warmth: Warmth) {
+    pub(crate) fn lend(&mut self, warmth: Warmth) {
         let start = self.offset();
         let loans = warmth.all().map(|(register, slot)| Loan {
             start,
@@ -341,7 +341,7 @@ impl Builder {
     }
 
     /// All that was lent has been given back here.
-    pub fn end_loans(&mut self) {
+    pub(crate) fn end_loans(&mut self) {
         let end = self.offset();
         for loan in &mut self.draft.loans {
             loan.end = loan.end.min(end);
@@ -350,7 +350,7 @@ impl Builder {
 
     /// Emits the branch of a return whose address has been popped to the register of the
     /// target. If calls are `paired` with returns, the processor may predict it from its call.
-    pub fn return_branch(&mut self, pop: u16, paired: bool) {
+    pub(crate) fn return_branch(&mut self, pop: u16, paired: bool) {
         if pop == 0 && paired {
             self.code.return_through_table();
         } else {
@@ -362,7 +362,7 @@ impl Builder {
     /// Emits a call whose callee returns to what is emitted next. The call leaves a cache
     /// address as its return address; code at the end of the fragment, which replaces it by
     /// the program's, goes on to the callee.
-    pub fn call(&mut self, callee: Callee, return_pc: u64) {
+    pub(crate) fn call(&mut self, callee: Callee, return_pc: u64) {
         let field = self.code.call_forward();
         self.calls.push(Call {
             field,
@@ -372,7 +372,7 @@ impl Builder {
     }
 
     /// Emits the second halves of all calls.
-    pub fn finish_calls(&mut self) {
+    pub(crate) fn finish_calls(&mut self) {
         for call in std::mem::take(&mut self.calls) {
             self.code.land(call.field);
             self.code.store_return_address(call.return_pc);
@@ -385,7 +385,7 @@ impl Builder {
 
     /// Emits the landing place of returns and other indirect branches: the register of the
     /// target comes back from its slot. Returns its address.
-    pub fn landing(&mut self) -> u64 {
+    pub(crate) fn landing(&mut self) -> u64 {
         let here = self.code.here();
         self.code.load_slot(TARGET, offset::spill(TARGET_SPILL));
         here
@@ -393,7 +393,7 @@ impl Builder {
 
     /// Emits an instruction that reads or writes the base of FS, which is that of GS here, or
     /// of GS, which is a slot. `false`: not handled (32-bit forms of writes to FS's).
-    pub fn segment_base(&mut self, instruction: &Instruction, bytes: &[u8]) -> bool {
+    pub(crate) fn segment_base(&mut self, instruction: &Instruction, bytes: &[u8]) -> bool {
         match instruction.kind {
             Kind::ReadSegmentBase {
                 segment: Segment::Gs,

@@ -53,7 +53,7 @@ pub(crate) struct Check {
 
 /// What the engine must know of a check that fails.
 #[derive(Debug, Clone, Copy)]
-pub struct CheckSite {
+pub(crate) struct CheckSite {
     /// How the address is computed from the registers.
     pub(crate) operand: MemoryOperand,
     /// First and last byte, relative to the address.

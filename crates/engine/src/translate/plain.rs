@@ -37,7 +37,7 @@ enum Next {
 ///
 /// # Errors
 /// If the cache is full.
-pub fn translate(
+pub(crate) fn translate(
     cache: &mut Cache,
     source: &Source,
     pc: u64,

@@ -41,7 +41,7 @@ struct Leaving {
 ///
 /// # Errors
 /// If the cache is full.
-pub fn translate(
+pub(crate) fn translate(
     tracer: &Tracer,
     cache: &mut Cache,
     source: &Source,
