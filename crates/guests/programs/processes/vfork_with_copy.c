@@ -22,6 +22,13 @@ static int asks[2], answers[2], stays[2];
 
 static void *nothing_much(void *argument) { return argument; }
 
+// The exit status, or minus the signal.
+static int ending(pid_t child) {
+    int status;
+    EXPECT(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
 // New memory, a new thread, and a child of its own.
 static void *answer(void *nothing) {
     char byte;
@@ -35,8 +42,10 @@ static void *answer(void *nothing) {
         pid_t child = fork();
         if (child == 0)
             _exit(3);
-        int status;
-        EXPECT(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 3);
+        int end = ending(child);
+        if (end != 3)
+            fprintf(stderr, "the child of another thread ended with %d\n", end);
+        EXPECT(end == 3);
         EXPECT(write(answers[1], &byte, 1) == 1);
     }
     return nothing;
@@ -51,12 +60,6 @@ static pid_t start_child(void) { return start_child_with(0); }
 static void ask(void) {
     char byte = 1;
     EXPECT(write(asks[1], &byte, 1) == 1 && read(answers[0], &byte, 1) == 1);
-}
-
-static int ending(pid_t child) {
-    int status;
-    EXPECT(waitpid(child, &status, 0) == child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 int main(void) {
