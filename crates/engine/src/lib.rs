@@ -44,6 +44,7 @@ mod process;
 mod queued_writes;
 mod race_windows;
 mod range_set;
+mod raw_call;
 mod regions;
 mod reserved;
 mod seccomp;

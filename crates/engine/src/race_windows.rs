@@ -12,6 +12,8 @@
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::raw_call::raw_system_call;
+
 const VARIABLE: &str = "UNSPOOL_WIDEN_RACES";
 
 /// What the engine's windows do.
@@ -84,7 +86,9 @@ impl Windows {
         if is_over(waited_here, EACH) || is_over(&self.waited_ns, ALL) {
             return;
         }
-        system_call(libc::SYS_nanosleep, &raw const *time as u64, 0);
+        let nanosleep = [&raw const *time as u64, 0, 0, 0, 0];
+        // SAFETY: the kernel reads the time, and writes nothing.
+        unsafe { raw_system_call(libc::SYS_nanosleep, nanosleep) };
         let waited = now_ns() - before;
         waited_here.fetch_add(waited, Ordering::Relaxed);
         self.waited_ns.fetch_add(waited, Ordering::Relaxed);
@@ -131,25 +135,10 @@ fn now_ns() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    let clock = libc::CLOCK_MONOTONIC as u64;
-    system_call(libc::SYS_clock_gettime, clock, &raw mut now as u64);
+    let clock = [libc::CLOCK_MONOTONIC as u64, &raw mut now as u64, 0, 0, 0];
+    // SAFETY: the kernel writes the time.
+    unsafe { raw_system_call(libc::SYS_clock_gettime, clock) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// A system call that takes time, or tells it.
-fn system_call(number: i64, first: u64, second: u64) {
-    // SAFETY: the arguments are a time that the kernel reads, or a clock and a place for its time.
-    unsafe {
-        std::arch::asm!(
-            "syscall",
-            inlateout("rax") number => _,
-            in("rdi") first,
-            in("rsi") second,
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack)
-        );
-    }
 }
 
 #[cfg(test)]

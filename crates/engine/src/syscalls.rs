@@ -44,7 +44,7 @@ pub(crate) use interrupted::{Interrupted, handler_comes};
 pub(crate) use memory::whole_pages;
 pub(crate) use processes::list as list_thread;
 pub(crate) use relative_waits::{RelativeWait, TimeLeft};
-pub(crate) use start_child::{raw_system_call, start_child};
+pub(crate) use start_child::start_child;
 pub(crate) use threads::{announce_end, set_program_fs};
 pub(crate) use vfork_copy::vfork_locks;
 pub(crate) use vsyscall::enter as enter_vsyscall;

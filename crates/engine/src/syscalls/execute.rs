@@ -6,13 +6,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use super::start_child::raw_system_call;
 use super::{Call, execute_arguments, files};
 use crate::client;
 use crate::descriptors::copy_to_stay;
 use crate::finish::Ending;
 use crate::loader::{self, Kind};
 use crate::process::Process;
+use crate::raw_call::raw_system_call;
 use crate::seccomp::succession;
 use crate::signals::{SYNCHRONOUS, actions, deliver, open, set_exact_mask, shared};
 use crate::thread::{Place, Thread};

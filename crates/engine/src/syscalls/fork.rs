@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use super::clone_request::{KernelCall, Places, Request};
 use super::processes::{errno, list};
-use super::start_child::raw_system_call;
 use super::threads::{set_fs_base, thread_pointer};
 use super::vfork_copy::{self, Wait};
 use crate::emit::gpr;
 use crate::process::Process;
+use crate::raw_call::raw_system_call;
 use crate::signals::open;
 use crate::thread::{Place, Thread};
 use crate::{client, guarded, lock, race_windows};

@@ -1,6 +1,7 @@
 //! The system calls that start a child of the engine's own making.
 
 use super::clone_request::KernelCall;
+use crate::raw_call::raw_system_call;
 
 std::arch::global_asm!(
     ".globl unspool_start_child",
@@ -77,31 +78,6 @@ pub(crate) unsafe fn start_child(
             argument,
         )
     }
-}
-
-/// Makes a system call that touches no `errno`, which a child may be using.
-///
-/// # Safety
-/// As for the call itself.
-pub(crate) unsafe fn raw_system_call(number: i64, arguments: [u64; 5]) -> i64 {
-    let [first, second, third, fourth, fifth] = arguments;
-    let result;
-    // SAFETY: the caller's; the kernel keeps all registers but these.
-    unsafe {
-        std::arch::asm!(
-            "syscall",
-            inout("rax") number => result,
-            in("rdi") first,
-            in("rsi") second,
-            in("rdx") third,
-            in("r10") fourth,
-            in("r8") fifth,
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
 }
 
 /// The kernel's error for a request that it refuses in any case.

@@ -26,7 +26,8 @@ use super::sleep::{Nap, wait, wake};
 use crate::layout;
 use crate::lock::Mutex;
 use crate::process::HELPER;
-use crate::syscalls::{KernelCall, raw_system_call, start_child};
+use crate::raw_call::raw_system_call;
+use crate::syscalls::{KernelCall, start_child};
 
 /// How often it looks. A thread that sleeps at two looks is shown: after one to two of these.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
