@@ -288,7 +288,7 @@ impl Thread {
         while let Some(signal) = unsafe { self.held.pop() } {
             self.delivery.take(signal);
         }
-        for signal in self.held.letters.take() {
+        for signal in self.held.mailbox.take() {
             self.delivery.take(signal);
         }
     }

@@ -5,7 +5,7 @@
 //! blocks where it was sent to. The signals of faults it gives to the engine at once, and one
 //! for the process is for [others](super::shared) if the thread blocks it. So
 //! - what a thread of the program queues for another one (`rt_tgsigqueueinfo`) goes there past the
-//!   kernel, into the other thread's [`Letters`];
+//!   kernel, into the other thread's [`Mailbox`];
 //! - timers that are for a thread (`SIGEV_THREAD_ID`) are known by their numbers;
 //! - what the kernel had again for some time is known by where the kernel kept it
 //!   ([`pending_for_thread`]).
@@ -22,12 +22,12 @@ use crate::thread::PendingSignal;
 
 /// What other threads have queued for a thread, until it looks. One of each kind at most.
 #[derive(Default)]
-pub(crate) struct Letters {
+pub(crate) struct Mailbox {
     signals: Mutex<Vec<PendingSignal>>,
     is_any: AtomicBool,
 }
 
-impl Letters {
+impl Mailbox {
     /// For a thread that is then to be brought to look.
     pub(crate) fn put(&self, signal: PendingSignal) {
         let mut signals = self.signals.lock();

@@ -9,7 +9,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::delivery::FIRST_REAL_TIME;
-use super::directed::Letters;
+use super::directed::Mailbox;
 use super::{bit, code};
 use crate::race_windows;
 use crate::thread::PendingSignal;
@@ -59,7 +59,7 @@ pub struct Held {
     /// that comes is that.
     directed: AtomicU64,
     /// What other threads have queued for this one. No handler touches it outside the cache.
-    pub(crate) letters: Letters,
+    pub(crate) mailbox: Mailbox,
     /// Whether the step that is being made is one of a tool's code, with an access that the
     /// program's alignment-check flag does not allow.
     pub(super) misaligned: AtomicBool,
@@ -81,7 +81,7 @@ impl Held {
             awaited: AtomicU64::new(0),
             call_begun: AtomicBool::new(false),
             directed: AtomicU64::new(0),
-            letters: Letters::default(),
+            mailbox: Mailbox::default(),
             misaligned: AtomicBool::new(false),
         }
     }

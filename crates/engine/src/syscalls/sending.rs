@@ -81,7 +81,7 @@ fn queue(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
         return 0;
     };
     // SAFETY: the thread lives while it is listed, and the list is locked.
-    unsafe { &(*handle.thread).held }.letters.put(signal);
+    unsafe { &(*handle.thread).held }.mailbox.put(signal);
     race_windows::widen();
     crate::finish::request_stop(*handle);
     0
