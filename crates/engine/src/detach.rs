@@ -281,12 +281,16 @@ fn take_leave() -> Vec<NativeCall> {
     calls
 }
 
-/// In a forked child: nobody else is here to be waited for, and what was asked of its parent was
-/// not asked of it.
+/// In a forked child: nobody else is here to be waited for, and what others asked of its parent
+/// was not asked of it. What ends the parent's recording ends the child's, which has the same
+/// memory.
 pub(crate) fn forget_others(thread: &mut Thread) {
     ASKED.store(0, Ordering::Release);
     ASKER.store(0, Ordering::Release);
     gather::forget();
     thread.detach = OfThread::default();
     when::start();
+    if EXHAUSTED.lock().is_some() {
+        ask_self(thread);
+    }
 }
