@@ -18,7 +18,7 @@ mod file;
 mod module;
 mod seal;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
@@ -60,8 +60,8 @@ pub struct Persistence {
     sleeping: Vec<Option<Module>>,
     /// Instructions whose translations the file has.
     kept_instructions: u64,
-    /// Which file was taken over: its inode and its time of modification, in seconds.
-    taken: Option<(u64, i64)>,
+    /// Which file was taken over.
+    taken: Option<(u64, i64, i64)>,
     /// Whether the file is to be written anew even if nothing is to be added.
     renew: bool,
 }
@@ -104,7 +104,8 @@ impl Persistence {
         // this one is the user.
         let bytes = unsafe { Mmap::map(&file) }?;
         let parts = Parts::read(&bytes).ok_or_else(damaged)?;
-        let state = parts.seal.examine(&file.metadata()?);
+        let facts = file.metadata()?;
+        let state = parts.seal.examine(&facts);
         let whole = state == State::Whole;
         if state == State::Broken || !whole && !parts.are_sound() {
             return Err(damaged());
@@ -124,8 +125,7 @@ impl Persistence {
         };
         cache.take_over(&code).map_err(io::Error::other)?;
         self.kept_instructions = parts.instructions;
-        let facts = file.metadata()?;
-        self.taken = Some((facts.ino(), facts.mtime()));
+        self.taken = Some(version(&facts));
         self.renew = !whole;
         self.sleeping = parts.modules.into_iter().map(Some).collect();
         Ok(())
@@ -233,6 +233,11 @@ pub(crate) fn keep(process: &Process) {
     }
 }
 
+/// What tells a file from one that has taken its place: its inode and its time of modification.
+fn version(facts: &Metadata) -> (u64, i64, i64) {
+    (facts.ino(), facts.mtime(), facts.mtime_nsec())
+}
+
 /// Whether the process has a limit on memory or on the size of files, which keeping could meet:
 /// the first would end the engine, the second sends a signal.
 fn is_limited() -> bool {
@@ -247,24 +252,24 @@ impl Persistence {
     /// instructions. Of a server's processes, which all begin with the same, the one that has
     /// translated most leaves its translations, and not the one that ends last.
     fn is_outdone(&self, new: u64) -> bool {
-        let Ok((file, facts)) = self.open().and_then(|file| {
-            let facts = file.metadata()?;
-            Ok((file, facts))
-        }) else {
-            return false;
-        };
-        if self.taken == Some((facts.ino(), facts.mtime())) {
-            return false;
+        let kept_by_others = self.instructions_kept_by_others().ok().flatten();
+        let most = kept_by_others.map(|number| number + number / 20);
+        most.is_some_and(|most| self.kept_instructions + new <= most)
+    }
+
+    /// Instructions whose translations the file has, if it is another one than was taken over.
+    fn instructions_kept_by_others(&self) -> io::Result<Option<u64>> {
+        let file = self.open()?;
+        let facts = file.metadata()?;
+        if self.taken == Some(version(&facts)) {
+            return Ok(None);
         }
         // SAFETY: as where a file is taken over.
-        let Ok(bytes) = (unsafe { Mmap::map(&file) }) else {
-            return false;
-        };
-        Parts::read(&bytes).is_some_and(|parts| {
-            let most = parts.instructions + parts.instructions / 20;
-            let usable = parts.key == self.key && parts.seal.examine(&facts) == State::Whole;
-            usable && self.kept_instructions + new <= most
-        })
+        let bytes = unsafe { Mmap::map(&file) }?;
+        let usable =
+            |parts: &Parts| parts.key == self.key && parts.seal.examine(&facts) == State::Whole;
+        let parts = Parts::read(&bytes).filter(usable);
+        Ok(parts.map(|parts| parts.instructions))
     }
 
     fn write(&mut self, cache: &Cache, regions: &Regions) -> io::Result<()> {
