@@ -12,7 +12,9 @@ use unspool_events::{Access, Event, Function, Module, Sink, ThreadId};
 
 use crate::event_row::EventRow;
 use crate::{Description, ExportError, Names};
-use columns::{AccessColumns, EventColumns, MODULE_SCHEMA, ModuleColumns, Rows, ValueColumns};
+use columns::{
+    AccessColumns, EventColumns, MODULE_SCHEMA, ModuleColumns, Partition, Rows, ValueColumns,
+};
 pub use data_set::DataSetExporter;
 use table::{Purpose, TableWriter};
 
@@ -105,10 +107,7 @@ impl ParquetExporter {
     /// # Errors
     /// The first error of all.
     pub fn finish(mut self) -> Result<(), ExportError> {
-        self.write_accesses();
-        self.write_events();
-        self.write_values();
-        self.write_modules();
+        self.unless_failed(ParquetExporter::write_all);
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -120,38 +119,23 @@ impl ParquetExporter {
         Ok(())
     }
 
-    fn write_modules(&mut self) {
-        let columns = ModuleColumns::new(self.description.modules());
-        if self.error.is_none() && !columns.is_empty() {
-            self.error = self.modules.write_group(&columns.columns()).err();
+    fn write_all(&mut self) -> Result<(), ExportError> {
+        self.access_columns
+            .write_to(&mut self.accesses, Partition::None)?;
+        self.event_columns
+            .write_to(&mut self.events, Partition::None)?;
+        self.write_values()?;
+        let modules = ModuleColumns::new(self.description.modules());
+        match modules.is_empty() {
+            true => Ok(()),
+            false => self.modules.write_group(&modules.columns()),
         }
     }
 
-    fn write_accesses(&mut self) {
-        if self.error.is_none() && self.access_columns.count() > 0 {
-            self.error = self
-                .accesses
-                .write_group(&self.access_columns.columns())
-                .err();
+    fn write_values(&mut self) -> Result<(), ExportError> {
+        if self.value_columns.count() == 0 {
+            return Ok(());
         }
-        self.access_columns.clear();
-    }
-
-    fn write_events(&mut self) {
-        if self.error.is_none() && self.event_columns.count() > 0 {
-            self.error = self.events.write_group(&self.event_columns.columns()).err();
-        }
-        self.event_columns.clear();
-    }
-
-    fn write_values(&mut self) {
-        if self.error.is_none() && self.value_columns.count() > 0 {
-            self.error = self.try_write_values().err();
-        }
-        self.value_columns.clear();
-    }
-
-    fn try_write_values(&mut self) -> Result<(), ExportError> {
         let table = match &mut self.values {
             Some(table) => table,
             None => self.values.insert(TableWriter::create(
@@ -160,7 +144,14 @@ impl ParquetExporter {
                 ValueColumns::PURPOSE,
             )?),
         };
-        table.write_group(&self.value_columns.columns())
+        self.value_columns.write_to(table, Partition::None)
+    }
+
+    /// Does it unless something has failed; keeps the first failure, as readers cannot be stopped.
+    fn unless_failed(&mut self, write: impl FnOnce(&mut Self) -> Result<(), ExportError>) {
+        if self.error.is_none() {
+            self.error = write(self).err();
+        }
     }
 }
 
@@ -176,35 +167,31 @@ impl Sink for ParquetExporter {
     }
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
-        let columns = &mut self.access_columns;
-        columns.extend(thread, batch);
-        if columns.count() >= ROWS_IN_GROUP {
-            self.write_accesses();
-        }
+        self.unless_failed(|exporter| {
+            let rows = &mut exporter.access_columns;
+            rows.extend(thread, batch);
+            rows.write_if_many(&mut exporter.accesses, Partition::None)
+        });
     }
 
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
         self.description.event(thread, time, event);
-        let row = EventRow::new(event, &self.names);
-        let columns = &mut self.event_columns;
-        columns.push(thread, time, &row);
-        if columns.count() >= ROWS_IN_GROUP {
-            self.write_events();
-        }
+        self.unless_failed(|exporter| {
+            let row = EventRow::new(event, &exporter.names);
+            let rows = &mut exporter.event_columns;
+            rows.push(thread, time, &row);
+            rows.write_if_many(&mut exporter.events, Partition::None)
+        });
     }
 
     fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
-        let columns = &mut self.value_columns;
-        for (access, value) in accesses
-            .iter()
-            .zip(values)
-            .filter(|(_, value)| !value.is_empty())
-        {
-            columns.push(thread, access, value);
-        }
-        if columns.count() >= ROWS_IN_GROUP {
-            self.write_values();
-        }
+        self.unless_failed(|exporter| {
+            exporter.value_columns.extend(thread, accesses, values);
+            match exporter.value_columns.are_many() {
+                true => exporter.write_values(),
+                false => Ok(()),
+            }
+        });
     }
 }
 

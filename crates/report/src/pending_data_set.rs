@@ -1,11 +1,11 @@
 //! The folders of a partitioned data set, which get their names when they are whole.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::ExportError;
+use crate::pending_file::{partial_beside, partial_ending};
 
 /// The tables of one process, in the order in which they get their names where the data set is
 /// there already. The last one tells that all are there.
@@ -29,18 +29,13 @@ impl PendingDataSet {
         let own = path
             .canonicalize()
             .unwrap_or_else(|_| path.components().collect());
-        let name = format!(".{}.partial", std::process::id());
         let partial = match fs::read_dir(&own) {
             // Readers of data sets pass names by that start with a dot.
             Ok(mut entries) => match own.join(ACCESSES).is_dir() || entries.next().is_none() {
-                true => own.join(name),
+                true => own.join(partial_ending()),
                 false => return Err(ExportError::NotADataSet { path: own }),
             },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut beside = OsString::from(&own);
-                beside.push(name);
-                beside.into()
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => partial_beside(&own),
             Err(source) => return Err(ExportError::Create { path: own, source }),
         };
         let pending = PendingDataSet {

@@ -29,9 +29,7 @@ impl PendingFile {
             let file = File::options().write(true).open(&own)?;
             return Ok(PendingFile::written_at_once(file));
         }
-        let mut partial = OsString::from(&own);
-        partial.push(format!(".{}.partial", std::process::id()));
-        let partial = PathBuf::from(partial);
+        let partial = partial_beside(&own);
         let file = File::create(&partial)?;
         if let Ok(facts) = own.metadata() {
             file.set_permissions(facts.permissions())?;
@@ -66,6 +64,18 @@ impl PendingFile {
             None => Ok(()),
         }
     }
+}
+
+/// What follows the name of something that is not whole yet.
+pub(crate) fn partial_ending() -> String {
+    format!(".{}.partial", std::process::id())
+}
+
+/// The name for the time being of what is to have this name.
+pub(crate) fn partial_beside(own: &Path) -> PathBuf {
+    let mut partial = OsString::from(own);
+    partial.push(partial_ending());
+    partial.into()
 }
 
 impl Drop for PendingFile {

@@ -5,7 +5,9 @@ use parquet::data_type::ByteArray;
 
 use unspool_events::{Access, AccessFlags, AccessKind, ThreadId};
 
-use super::table::{Column, Purpose};
+use super::ROWS_IN_GROUP;
+use super::table::{Column, Purpose, TableWriter};
+use crate::ExportError;
 use crate::description::{hexadecimal, lossy};
 use crate::event_row::EventRow;
 use crate::placed_module::PlacedModule;
@@ -26,6 +28,55 @@ pub(super) trait Rows: Default {
     fn columns(&self) -> Vec<Column<'_>>;
 
     fn clear(&mut self);
+
+    /// Whether there are enough for a row group.
+    fn are_many(&self) -> bool {
+        self.count() >= ROWS_IN_GROUP
+    }
+
+    /// Writes the rows if they are many.
+    fn write_if_many(
+        &mut self,
+        table: &mut TableWriter,
+        folder: Partition,
+    ) -> Result<(), ExportError> {
+        match self.are_many() {
+            true => self.write_to(table, folder),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes the rows, if there are any, as a row group, and forgets them.
+    fn write_to(&mut self, table: &mut TableWriter, folder: Partition) -> Result<(), ExportError> {
+        if self.count() == 0 {
+            return Ok(());
+        }
+        let mut columns = self.columns();
+        if folder == Partition::OneThread {
+            columns.remove(THREAD_COLUMN);
+        }
+        let written = table.write_group(&columns);
+        self.clear();
+        written
+    }
+}
+
+/// The thread's place among the columns.
+const THREAD_COLUMN: usize = 1;
+
+/// What the rows of a file have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Partition {
+    /// Nothing.
+    None,
+    /// The thread, which stands in the name of the file's folder.
+    OneThread,
+}
+
+/// The schema of rows the thread of which stands in the name of their folder.
+pub(super) fn without_thread(schema: &str) -> String {
+    let columns = schema.lines().filter(|line| !line.contains(" thread "));
+    columns.collect::<Vec<_>>().join("\n")
 }
 
 const ACCESS_SCHEMA: &str = "message accesses {
@@ -222,6 +273,14 @@ pub(super) struct ValueColumns {
 }
 
 impl ValueColumns {
+    /// Those that are known.
+    pub(super) fn extend(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
+        let pairs = accesses.iter().zip(values);
+        for (access, value) in pairs.filter(|(_, value)| !value.is_empty()) {
+            self.push(thread, access, value);
+        }
+    }
+
     pub(super) fn push(&mut self, thread: ThreadId, access: &Access, value: &[u8]) {
         self.times.push(access.time.cast_signed());
         self.threads.push(thread.0.cast_signed());

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use unspool_events::{Access, Event, Function, Module, Sink, ThreadId};
 
-use super::ROWS_IN_GROUP;
 use super::columns::{
-    AccessColumns, EventColumns, MODULE_SCHEMA, ModuleColumns, Rows, ValueColumns,
+    AccessColumns, EventColumns, MODULE_SCHEMA, ModuleColumns, Partition, Rows, ValueColumns,
+    without_thread,
 };
 use super::table::{Purpose, TableWriter};
 use crate::description::header_object;
@@ -83,6 +83,7 @@ impl DataSetExporter {
 
     fn try_accesses(&mut self, thread: ThreadId, batch: &[Access]) -> Result<(), ExportError> {
         let block = |access: &Access| time_block(access.time);
+        // Times of a thread never fall.
         let is_within_one = batch.first().map(block) == batch.last().map(block);
         if is_within_one && let Some(first) = batch.first() {
             self.accesses
@@ -190,7 +191,7 @@ impl<R: Rows> Parts<R> {
         let place = Place { thread, time_block };
         match &self.part {
             Some((open, _)) if *open == place => {
-                if self.rows.count() >= ROWS_IN_GROUP {
+                if self.rows.are_many() {
                     self.write_group()?;
                 }
             }
@@ -215,15 +216,10 @@ impl<R: Rows> Parts<R> {
     }
 
     fn write_group(&mut self) -> Result<(), ExportError> {
-        if let Some((_, table)) = &mut self.part
-            && self.rows.count() > 0
-        {
-            let mut columns = self.rows.columns();
-            columns.remove(THREAD_COLUMN);
-            table.write_group(&columns)?;
+        match &mut self.part {
+            Some((_, table)) => self.rows.write_to(table, Partition::OneThread),
+            None => Ok(()),
         }
-        self.rows.clear();
-        Ok(())
     }
 
     fn end(&mut self) -> Result<(), ExportError> {
@@ -247,15 +243,6 @@ fn create_table(
     })?;
     let path = folder.join(format!("part-{number}.parquet"));
     TableWriter::create(&path, schema, purpose)
-}
-
-/// The thread's place among the columns of each table that has it.
-const THREAD_COLUMN: usize = 1;
-
-/// The schema for rows the thread of which stands in the name of their folder.
-fn without_thread(schema: &str) -> String {
-    let columns = schema.lines().filter(|line| !line.contains(" thread "));
-    columns.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

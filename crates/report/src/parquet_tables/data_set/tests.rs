@@ -7,6 +7,7 @@ use parquet::file::statistics::Statistics;
 use unspool_events::{AccessFlags, AccessKind, Order, TraceHeader};
 
 use super::*;
+use crate::parquet_tables::ROWS_IN_GROUP;
 
 fn create(folder: &Path, process: u32) -> Result<DataSetExporter, ExportError> {
     let header = TraceHeader {
