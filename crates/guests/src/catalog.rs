@@ -40,6 +40,15 @@ pub fn guests() -> Vec<Guest> {
     guests
 }
 
+/// What sources may include, of all folders of programs.
+pub(crate) fn headers() -> Vec<PathBuf> {
+    let all = files_in(&programs_folder());
+    let in_groups = all.iter().filter(|path| path.is_dir());
+    let nested: Vec<PathBuf> = in_groups.flat_map(|group| files_in(group)).collect();
+    let is_header = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "h");
+    all.into_iter().chain(nested).filter(is_header).collect()
+}
+
 fn files_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder)
         .unwrap_or_else(|problem| panic!("{}: {problem}", folder.display()));
@@ -53,6 +62,17 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+
+    #[test]
+    fn headers_of_all_folders_are_known() {
+        let headers = super::headers();
+        for name in ["expect.h", "order/litmus.h", "seccomp/filters.h"] {
+            assert!(
+                headers.iter().any(|header| header.ends_with(name)),
+                "{name}"
+            );
+        }
+    }
 
     #[test]
     fn names_are_unique() {

@@ -177,16 +177,17 @@ impl Workshop {
         let unfinished = self.unfinished(name);
         std::fs::create_dir_all(&self.folder).map_err(trouble(&self.folder))?;
 
-        // The recipe is the source's time and the command; as long as it is the same, so is
-        // the guest.
+        // The recipe is the command, the source's time and that of the newest header; as long as it
+        // is the same, so is the guest.
         let line = format!("{command:?}").replace(&unfinished.display().to_string(), name);
         let changed = |path: &Path| {
             std::fs::metadata(path)
                 .and_then(|file| file.modified())
                 .ok()
         };
-        let header = catalog::programs_folder().join("expect.h");
-        let recipe = format!("{line}\n{:?}\n{:?}\n", changed(source), changed(&header));
+        let headers = catalog::headers();
+        let header = headers.iter().filter_map(|header| changed(header)).max();
+        let recipe = format!("{line}\n{:?}\n{header:?}\n", changed(source));
         let recipe_file = self.folder.join(format!("{name}.recipe"));
         if finished.exists() && std::fs::read_to_string(&recipe_file).is_ok_and(|old| old == recipe)
         {

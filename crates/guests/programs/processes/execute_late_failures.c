@@ -4,23 +4,12 @@
 // they were.
 // flags: -O2 -D_GNU_SOURCE
 // libraries: -lpthread
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 
-#include "expect.h"
+#include "seccomp/filters.h"
 
 static atomic_int stop;
 static atomic_long rounds, alarms;
@@ -55,15 +44,8 @@ static void show(const char *what, char *const *arguments, char *const *environm
 }
 
 static void forbid_execution(void) {
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execve, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    FILTER(forbidding, LOAD(nr), IF(SYS_execve, SECCOMP_RET_ERRNO | ENOTTY), RETURN(SECCOMP_RET_ALLOW));
+    EXPECT(install(&forbidding, 0) == 0);
 }
 
 int main(int count, char **given) {

@@ -5,13 +5,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <time.h>
 
-#include "expect.h"
+#include "awaiting.h"
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -33,21 +31,8 @@ static void handler(int signal, siginfo_t *information, void *context) {
     atomic_fetch_add(&handled, 1);
 }
 
-static void await(atomic_int *what, int least) {
-    for (int rounds = 0; atomic_load(what) < least; rounds++) {
-        EXPECT(rounds < 20000);
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
-    }
-}
-
-static int is_pending(void) {
-    sigset_t pending;
-    sigpending(&pending);
-    return sigismember(&pending, current);
-}
-
 static void await_pending(void) {
-    for (int rounds = 0; !is_pending(); rounds++) {
+    for (int rounds = 0; !is_pending(current); rounds++) {
         EXPECT(rounds < 20000);
         nanosleep(&(struct timespec){0, 1000000}, NULL);
     }
@@ -61,9 +46,9 @@ static void *unblocks(void *nothing) {
     sigemptyset(&other);
     sigaddset(&other, SIGUSR2);
     EXPECT(sigtimedwait(&other, NULL, &(struct timespec){0, 2000000}) == -1 && errno == EAGAIN);
-    EXPECT(is_pending() && handled == 0);
+    EXPECT(is_pending(current) && handled == 0);
     EXPECT(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0);
-    EXPECT(handled == 1 && handlers_thread == (int)syscall(SYS_gettid) && !is_pending());
+    EXPECT(handled == 1 && handlers_thread == (int)syscall(SYS_gettid) && !is_pending(current));
     return nothing;
 }
 
@@ -86,7 +71,7 @@ static void *reads(void *nothing) {
     int file = signalfd(-1, &set, SFD_CLOEXEC);
     await_pending();
     EXPECT(read(file, &information, sizeof information) == sizeof information);
-    EXPECT(information.ssi_int == VALUE && information.ssi_code == SI_QUEUE && !is_pending());
+    EXPECT(information.ssi_int == VALUE && information.ssi_code == SI_QUEUE && !is_pending(current));
     close(file);
     return nothing;
 }
@@ -142,9 +127,9 @@ static void both(int queued) {
             EXPECT(pthread_kill(pthread_self(), current) == 0);
         EXPECT(kill(getpid(), current) == 0);
     }
-    EXPECT(is_pending());
+    EXPECT(is_pending(current));
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    EXPECT(handled == 2 && !is_pending());
+    EXPECT(handled == 2 && !is_pending(current));
 }
 
 static void *keeps_blocking(void *nothing) {

@@ -5,14 +5,12 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 
-#include "expect.h"
+#include "awaiting.h"
 
 static const int kinds[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
 enum { KINDS = sizeof kinds / sizeof *kinds, ROUNDS = 20 };
@@ -28,19 +26,6 @@ static void handler(int signal, siginfo_t *information, void *context) {
     EXPECT(information->si_code == SI_USER && information->si_pid == getpid());
     atomic_store(&handler_thread, (int)syscall(SYS_gettid));
     atomic_fetch_add(&handled, 1);
-}
-
-static void await(atomic_int *what, int least) {
-    for (int rounds = 0; atomic_load(what) < least; rounds++) {
-        EXPECT(rounds < 20000);
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
-    }
-}
-
-static int is_pending(void) {
-    sigset_t pending;
-    sigpending(&pending);
-    return sigismember(&pending, current);
 }
 
 static void *runs(void *nothing) {
@@ -91,9 +76,9 @@ static void *unblocks_later(void *nothing) {
     atomic_store(&ready, 1);
     while (!atomic_load(&stop))
         nanosleep(&(struct timespec){0, 100000}, NULL);
-    EXPECT(is_pending());
+    EXPECT(is_pending(current));
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    EXPECT(atomic_load(&handled) == 1 && !is_pending());
+    EXPECT(atomic_load(&handled) == 1 && !is_pending(current));
     return nothing;
 }
 
@@ -122,12 +107,12 @@ static void send_to(void *(*how)(void *), int comes_later) {
     await(&ready, 1);
     kill(getpid(), current);
     if (comes_later)
-        EXPECT(atomic_load(&handled) == 0 && is_pending());
+        EXPECT(atomic_load(&handled) == 0 && is_pending(current));
     else
         await(&handled, 1);
     atomic_store(&stop, 1);
     pthread_join(thread, NULL);
-    EXPECT(atomic_load(&handled) == 1 && handler_thread != first && !is_pending());
+    EXPECT(atomic_load(&handled) == 1 && handler_thread != first && !is_pending(current));
 }
 
 int main(int count, char **arguments) {
