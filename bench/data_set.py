@@ -3,9 +3,10 @@
 
 bench/data_set.py TRACE UNSPOOL exports TRACE with each of its threads and asks DuckDB and Spark
 (packages duckdb and pyspark; Spark needs Java) for the number of accesses, those of each thread,
-and those of one thread within a hundredth of its time. It prints for each the time and the bytes
-read from files, and ends with an error where an answer is not that of `unspool info` or of
-`unspool export --format csv`. The trace should have 100 million accesses, and several threads.
+and those of one thread within a hundredth of its time, without and with the blocks of time in
+which these are. It prints for each the time and the bytes read from files, and ends with an error
+where an answer is not that of `unspool info` or of `unspool export --format csv`. The trace should
+have 100 million accesses, and several threads.
 """
 
 import json
@@ -78,6 +79,7 @@ def main():
     thread = busiest["thread"]
     expected = expected_in(unspool, trace, thread, times)
     within = f"thread = {thread} AND time >= {times.start} AND time < {times.stop}"
+    blocks = f" AND time_block BETWEEN {times.start >> 26} AND {(times.stop - 1) >> 26}"
     questions = {
         "count": ("SELECT count(*) {accesses}", [(total,)]),
         "of each thread": (
@@ -86,6 +88,10 @@ def main():
         ),
         "one thread, a hundredth of its time": (
             "SELECT count(address) {accesses} WHERE " + within,
+            [(expected,)],
+        ),
+        "the same, with its blocks of time": (
+            "SELECT count(address) {accesses} WHERE " + within + blocks,
             [(expected,)],
         ),
         "sum of all sizes": ("SELECT count(DISTINCT size), sum(size) {accesses}", None),

@@ -116,7 +116,7 @@ impl Client for Tracer {
     }
 
     fn thread_starts(&self, thread: &mut Thread, inheritance: Option<&Inheritance>) {
-        super::tracer().inspect(|tracer| tracer.begin_thread(thread, Birth::of(inheritance)));
+        self.begin_thread(thread, Birth::of(inheritance));
     }
 
     fn end_is_announced(&self, thread: &mut Thread) {
@@ -376,7 +376,7 @@ impl Client for Tracer {
 
 impl Tracer {
     /// The thread is about to execute its first instruction.
-    fn begin_thread(&'static self, thread: &mut Thread, birth: Option<Birth>) {
+    fn begin_thread(&self, thread: &mut Thread, birth: Option<Birth>) {
         let parent = birth.map(|birth| birth.parent);
         let mut trace = ThreadTrace::new(
             self,
