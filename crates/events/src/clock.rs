@@ -7,7 +7,7 @@
 //!   A stamp whose instruction is not on the record's path moves the time after the record.
 //! - A ticket makes the time of its instruction at least as late as its number.
 
-use crate::order::Order;
+use unspool_container::Order;
 
 /// Keeps the time of one thread.
 #[derive(Debug)]

@@ -29,7 +29,7 @@ mod tests;
 pub(crate) use decode::{DecodedChunk, decode_chunk, distinct_headers};
 pub(crate) use encode::{ChunkEncoder, EncodedRecords, Portion};
 
-use crate::bytes::{ByteReader, Malformed};
+use unspool_container::bytes::{ByteReader, Malformed};
 
 /// The most words that a chunk may hold. A reader refuses chunks that claim more.
 pub(crate) const MAX_CHUNK_WORDS: usize = 1 << 22;

@@ -8,10 +8,10 @@ use crate::event::Event;
 use crate::file::Problem;
 use crate::id::{PathId, ThreadId};
 use crate::operand::{MissingWord, address_from, count_accesses, expand_instruction};
-use crate::order::Order;
 use crate::paths::{BorrowedPath, Instruction, OwnedPath, PathTable};
 use crate::raw::{Header, SpecialKind};
 use crate::superblock::{CacheControl, Extent};
+use unspool_container::Order;
 
 /// Expands the records of one thread, in order.
 #[derive(Debug)]

@@ -3,10 +3,8 @@
 //!
 //! `docs/format.md` draws the file byte by byte.
 
-pub(crate) mod chunk;
 mod contents;
 mod definitions;
-pub(crate) mod header;
 pub(crate) mod index;
 mod module_events;
 mod modules;
@@ -15,6 +13,7 @@ mod output;
 mod problem;
 mod read;
 mod recovery;
+pub(crate) mod streams;
 mod summary;
 pub(crate) mod tables;
 mod tally;
@@ -23,11 +22,11 @@ mod thread_encoder;
 mod trace;
 mod writer;
 
-pub use header::TraceHeader;
 pub use modules::{Function, Measurement, Module};
 pub use outline::Outline;
 pub use problem::{Problem, ReadError, WriteError};
 pub use read::{Merged, ThreadReader};
+pub use streams::{StreamInfo, Understanding};
 pub use summary::{Summary, ThreadInfo};
 pub use thread_encoder::ThreadEncoder;
 pub use trace::Trace;

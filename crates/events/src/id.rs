@@ -1,9 +1,6 @@
 //! One type for each kind of identifier, so that they cannot be mixed up.
 
-/// A thread of the trace: 0 is the program's first, and each new thread takes the next.
-/// Never reused within one trace (unlike the kernel's thread ids).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct ThreadId(pub u32);
+pub use unspool_container::ThreadId;
 
 /// An executable or library mapped into the program: an index into the module table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -55,7 +55,6 @@
 
 pub mod access;
 mod batch;
-mod bytes;
 pub mod cache_control;
 mod clock;
 mod codec;
@@ -65,22 +64,23 @@ mod expand;
 pub mod file;
 pub mod id;
 mod operand;
-pub mod order;
 mod paths;
 pub mod raw;
 mod sink;
-mod stream;
+mod stream_reader;
 pub mod superblock;
+
+pub use unspool_container::stream;
+pub use unspool_container::{HeaderError, Layout, Order, ThreadId, TraceHeader};
 
 pub use access::{Access, AccessFlags, AccessKind};
 pub use cache_control::{Fence, LineOperation};
 pub use event::{Event, SyncOperation};
 pub use event_words::EventError;
 pub use file::{
-    Function, Measurement, Merged, Module, Outline, Problem, ReadError, Summary, ThreadEncoder,
-    ThreadInfo, ThreadReader, Trace, TraceHeader, TraceWriter, WriteError,
+    Function, Measurement, Merged, Module, Outline, Problem, ReadError, StreamInfo, Summary,
+    ThreadEncoder, ThreadInfo, ThreadReader, Trace, TraceWriter, Understanding, WriteError,
 };
-pub use id::{FunctionId, ModuleId, PathId, ThreadId};
-pub use order::Order;
+pub use id::{FunctionId, ModuleId, PathId};
 pub use sink::Sink;
-pub use stream::StreamReader;
+pub use stream_reader::StreamReader;

@@ -38,12 +38,16 @@ pub struct Information {
     pub tool_version: String,
     /// Whether the trace was finished, rather than cut off.
     pub complete: bool,
+    /// Whether the process that writes it fills it in place, in its memory.
+    pub in_place: bool,
     /// What could not be read, in words.
     pub problems: Vec<String>,
     /// The totals.
     pub totals: Totals,
     /// What was counted by reading everything; nothing if only the index was read.
     pub counts: Option<KindCounts>,
+    /// The streams that the file declares.
+    pub streams: Vec<StreamInformation>,
     /// The threads.
     pub threads: Vec<ThreadInformation>,
     /// The modules.
@@ -151,6 +155,27 @@ pub struct ThreadInformation {
     pub chunks: u64,
     /// Bytes in the file.
     pub file_bytes: u64,
+}
+
+/// One stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StreamInformation {
+    /// What stands for it in the file.
+    pub stream: u16,
+    /// Its name; nothing where the file has blocks of a stream that it does not declare.
+    pub name: Option<String>,
+    /// The version of its schema.
+    pub schema_version: Option<u32>,
+    /// Whether it has blocks of its own, instead of records among those of threads.
+    pub in_blocks: bool,
+    /// Whether its records are understood here. Blocks are, by the command that is about them.
+    pub understood: Option<bool>,
+    /// Its records; nothing where they were not counted.
+    pub records: Option<u64>,
+    /// Its blocks.
+    pub blocks: u64,
+    /// Bytes of its blocks.
+    pub block_bytes: u64,
 }
 
 /// One module.

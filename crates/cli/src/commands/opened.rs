@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use anyhow::Context;
-use unspool_events::{Problem, ReadError, Trace, TraceHeader};
+use unspool_events::{HeaderError, Problem, ReadError, Trace, TraceHeader};
 use unspool_report::LeftOut;
 
 use crate::exit_status;
@@ -43,7 +43,7 @@ fn keep(path: &Path, mut pipe: File) -> Result<File, Failure> {
     let mut begins = (&pipe).take(TraceHeader::MAGIC_BYTES as u64);
     begins.read_to_end(&mut start).with_context(reading)?;
     if !TraceHeader::begins(&start) {
-        return Err(unusable(path, ReadError::NotATrace));
+        return Err(unusable(path, HeaderError::NotATrace.into()));
     }
     let folder = std::env::temp_dir();
     let keeping = || format!("cannot keep {} in {}", path.display(), folder.display());
@@ -62,11 +62,11 @@ fn keep(path: &Path, mut pipe: File) -> Result<File, Failure> {
 
 fn unusable(path: &Path, error: ReadError) -> Failure {
     let help = match &error {
-        ReadError::NotATrace => Some(format!(
+        ReadError::Header(HeaderError::NotATrace) => Some(format!(
             "unspool merge {} reads text traces; binary traces come from unspool trace",
             path.display()
         )),
-        ReadError::UnknownVersion { .. } => {
+        ReadError::Header(HeaderError::UnknownVersion { .. }) => {
             Some("read it with the version of unspool that recorded it".to_owned())
         }
         _ => None,

@@ -14,7 +14,7 @@
 //! stretch, then the next byte of every row, and so on.
 
 use super::Malformed;
-use crate::bytes::{ByteReader, unzigzag, zigzag};
+use unspool_container::bytes::{ByteReader, unzigzag, zigzag};
 
 /// The most rows that share a control byte.
 pub(super) const STRETCH: usize = 64;

@@ -4,8 +4,8 @@ use super::columns::ColumnReader;
 use super::sections::read_section;
 use super::sequence::read_sequence;
 use super::{MAX_CHUNK_WORDS, Malformed, payload_words};
-use crate::bytes::{ByteReader, unzigzag};
 use crate::raw::PATH_IDS;
+use unspool_container::bytes::{ByteReader, unzigzag};
 
 /// The records of a chunk, unpacked.
 #[derive(Debug, Default)]

@@ -6,8 +6,8 @@ use super::columns::{ColumnWriter, planes};
 use super::sections::SectionWriter;
 use super::sequence::{LATEST, NEW, SECOND, SequenceWriter, Successors};
 use super::{MAX_CHUNK_WORDS, meaningful, payload_words};
-use crate::bytes::{put_varint, zigzag};
 use crate::raw::{PATH_IDS, SpecialKind};
+use unspool_container::bytes::{put_varint, zigzag};
 
 /// Packs chunks, one after the other. Holds memory that one chunk after the other uses,
 /// and nothing of their contents.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::Malformed;
-use crate::bytes::{ByteReader, put_varint};
+use unspool_container::bytes::{ByteReader, put_varint};
 
 /// Sections shorter than this are not worth a compressor's time.
 const SHORTEST_COMPRESSED: usize = 64;

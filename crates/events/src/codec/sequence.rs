@@ -15,7 +15,7 @@
 //! the latest becomes the second.
 
 use super::Malformed;
-use crate::bytes::{ByteReader, put_varint};
+use unspool_container::bytes::{ByteReader, put_varint};
 
 /// The two latest successors of a number; 0 where there is none yet.
 pub(super) type Successors = [u32; 2];

@@ -4,12 +4,14 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::Problem;
-use super::chunk::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind};
 use super::index::{End, IndexEntry, read_part};
 use super::output::{TRAILER_BYTES, TRAILER_MAGIC};
 use super::recovery::find_chunks;
 use super::tables::Tables;
+use super::trace::Start;
 use crate::codec::unpack_bytes;
+use unspool_container::Layout;
+use unspool_container::chunk::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind};
 
 /// The contents of a file, without the records.
 #[derive(Debug, Default)]
@@ -25,16 +27,20 @@ pub(super) struct Contents {
 /// Why a chunk cannot be read.
 pub(crate) type Damage = &'static str;
 
-/// Finds what is in a file, whose first chunk starts at `start`.
-pub(super) fn find_contents(file: &File, start: u64, file_bytes: u64) -> Contents {
+/// Finds what is in a file.
+pub(super) fn find_contents(file: &File, start: &Start, file_bytes: u64) -> Contents {
     let mut contents = find_chunks_of(file, start, file_bytes);
     contents.read_tables(file);
     contents
 }
 
 /// Likewise, without the tables.
-pub(super) fn find_chunks_of(file: &File, start: u64, file_bytes: u64) -> Contents {
+pub(super) fn find_chunks_of(file: &File, start: &Start, file_bytes: u64) -> Contents {
     let mut contents = Contents::default();
+    if start.layout == Layout::InPlace {
+        contents.chunks = find_chunks(file, start, file_bytes, &mut contents.problems);
+        return contents;
+    }
     match read_index(file, start, file_bytes) {
         Ok((end, chunks)) => {
             contents.end = Some(end);
@@ -73,9 +79,15 @@ pub(super) fn read_chunk(file: &File, offset: u64) -> Result<(ChunkHeader, Vec<u
 }
 
 /// Reads the index of a finished file.
-fn read_index(file: &File, start: u64, file_bytes: u64) -> Result<(End, Vec<IndexEntry>), Damage> {
+fn read_index(
+    file: &File,
+    start: &Start,
+    file_bytes: u64,
+) -> Result<(End, Vec<IndexEntry>), Damage> {
     let mut trailer = [0; TRAILER_BYTES];
-    let trailer_offset = file_bytes.saturating_sub(TRAILER_BYTES as u64).max(start);
+    let trailer_offset = file_bytes
+        .saturating_sub(TRAILER_BYTES as u64)
+        .max(start.end);
     file.read_exact_at(&mut trailer, trailer_offset)
         .map_err(|_| "its end is missing")?;
     let (end_offset, magic) = trailer.split_at(8);
@@ -86,7 +98,7 @@ fn read_index(file: &File, start: u64, file_bytes: u64) -> Result<(End, Vec<Inde
         .try_into()
         .map(u64::from_le_bytes)
         .unwrap_or(u64::MAX);
-    let within = |offset: u64| (start..trailer_offset).contains(&offset);
+    let within = |offset: u64| (start.end..trailer_offset).contains(&offset);
     if !within(end_offset) {
         return Err("its end is damaged");
     }
@@ -103,7 +115,7 @@ fn read_index(file: &File, start: u64, file_bytes: u64) -> Result<(End, Vec<Inde
         }
         let (header, payload) = read_chunk(file, offset)?;
         let part = unpack_bytes(&payload).map_err(|_| "its index is damaged")?;
-        read_part(&part, &mut entries).map_err(|_| "its index is damaged")?;
+        read_part(&part, start.version, &mut entries).map_err(|_| "its index is damaged")?;
         if header.kind != Some(ChunkKind::Index) {
             return Err("its index is damaged");
         }
@@ -123,7 +135,8 @@ impl Contents {
                 ChunkKind::Modules
                 | ChunkKind::Functions
                 | ChunkKind::Superblocks
-                | ChunkKind::Measurements,
+                | ChunkKind::Measurements
+                | ChunkKind::Streams,
             ) = entry.header.kind
             else {
                 continue;
@@ -139,5 +152,6 @@ impl Contents {
                 });
             }
         }
+        self.problems.extend(self.tables.streams.problems());
     }
 }

@@ -2,13 +2,13 @@
 
 use super::{Function, Measurement, Module};
 use crate::access::AccessKind;
-use crate::bytes::{ByteReader, Malformed, put_bytes, put_varint, unzigzag, zigzag};
 use crate::cache_control::{Fence, LineOperation};
 use crate::id::{FunctionId, ModuleId, PathId};
 use crate::superblock::{
     AccessingInstruction, AddressSource, CacheControl, Extent, Mask, Operand, Path, Slot,
     Superblock,
 };
+use unspool_container::bytes::{ByteReader, Malformed, put_bytes, put_varint, unzigzag, zigzag};
 
 /// Something that a table chunk lists.
 pub(crate) trait Definition: Sized {

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::chunk::{ChunkHeader, ChunkKind, Counts};
 use super::{Summary, ThreadInfo};
-use crate::bytes::{ByteReader, Malformed, put_varint};
 use crate::id::ThreadId;
+use unspool_container::FIRST_WITH_STREAMS;
+use unspool_container::bytes::{ByteReader, Malformed, put_varint};
+use unspool_container::chunk::{ChunkHeader, ChunkKind, Counts, IN_PLACE, LAST_OF_THREAD};
+use unspool_container::stream::StreamNumber;
 
 /// Where a chunk is, and its header without the checksum and the generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +41,9 @@ impl IndexWriter {
             return;
         };
         part.push(header.kind.map_or(0, |kind| kind as u8));
-        part.push(u8::from(header.last_of_thread));
+        part.push(header.flags());
         put_varint(part, u64::from(header.thread.0));
+        put_varint(part, u64::from(header.stream.0));
         let Counts {
             words,
             accesses,
@@ -71,13 +74,21 @@ impl IndexWriter {
     }
 }
 
-/// Reads one part of the index.
-pub(crate) fn read_part(bytes: &[u8], entries: &mut Vec<IndexEntry>) -> Result<(), Malformed> {
+/// Reads one part of the index, of a file of this version.
+pub(crate) fn read_part(
+    bytes: &[u8],
+    version: u32,
+    entries: &mut Vec<IndexEntry>,
+) -> Result<(), Malformed> {
     let mut bytes = ByteReader::new(bytes);
     while bytes.remaining() > 0 {
         let kind = ChunkKind::from_u8(bytes.byte()?);
-        let last_of_thread = bytes.byte()? & 1 != 0;
+        let flags = bytes.byte()?;
         let thread = ThreadId(bytes.number()?);
+        let stream = match version < FIRST_WITH_STREAMS {
+            true => StreamNumber(0),
+            false => StreamNumber(bytes.number()?),
+        };
         let offset = bytes.varint()?;
         let payload_bytes = bytes.varint()?;
         let sequence = bytes.varint()?;
@@ -92,7 +103,9 @@ pub(crate) fn read_part(bytes: &[u8], entries: &mut Vec<IndexEntry>) -> Result<(
         };
         let header = ChunkHeader {
             kind,
-            last_of_thread,
+            last_of_thread: flags & LAST_OF_THREAD != 0,
+            is_in_place: flags & IN_PLACE != 0,
+            stream,
             thread,
             sequence,
             start_time,

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use super::contents::find_chunks_of;
 use super::index::Totals;
-use super::trace::read_header;
-use super::{ReadError, Summary, TraceHeader};
+use super::trace::read_start;
+use super::{ReadError, Summary};
+use unspool_container::TraceHeader;
 
 /// A trace's header and totals. Reading them takes the index alone, or where that is missing a look
 /// at each chunk's header.
@@ -34,15 +35,15 @@ impl Outline {
         let file_bytes = metadata
             .map_err(|source| ReadError::Read { offset: 0, source })?
             .len();
-        let (header, header_bytes) = read_header(&file, file_bytes)?;
-        let contents = find_chunks_of(&file, header_bytes, file_bytes);
+        let start = read_start(&file)?;
+        let contents = find_chunks_of(&file, &start, file_bytes);
         let mut totals = Totals::default();
         for entry in &contents.chunks {
             totals.add(&entry.header);
         }
         let dropped_words = contents.end.as_ref().map_or(0, |end| end.dropped_words);
         Ok(Outline {
-            header,
+            header: start.header,
             summary: Summary {
                 dropped_words,
                 file_bytes,

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
-use super::chunk::{ChunkHeader, ChunkKind};
 use super::index::{End, IndexWriter, Totals};
 use super::{Summary, WriteError};
 use crate::codec::pack_bytes;
+use unspool_container::chunk::{ChunkHeader, ChunkKind};
 
 /// The last bytes of a finished file, after the offset of the end chunk.
 pub(crate) const TRAILER_MAGIC: [u8; 8] = *b"\xd1UnspEnd";

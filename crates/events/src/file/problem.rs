@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use unspool_container::HeaderError;
+
 use crate::id::ThreadId;
 
 /// A trace could not be written.
@@ -46,23 +48,14 @@ pub enum ReadError {
         /// Why.
         source: std::io::Error,
     },
-    /// The first bytes are not those of a trace.
-    #[error("this is not an Unspool trace")]
-    NotATrace,
-    /// The trace was written in a format that this version does not know.
-    #[error("the trace has format version {found}; this program reads versions up to {known}")]
-    UnknownVersion {
-        /// The version in the file.
-        found: u32,
-        /// The newest version that this program knows.
-        known: u32,
-    },
-    /// The file header is damaged, so that nothing after it can be understood.
-    #[error("the header of the trace is damaged: {what}")]
-    DamagedHeader {
-        /// What is wrong with it.
-        what: &'static str,
-    },
+    /// The start of the file cannot be used.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// The file is not one that is read from its start to its end.
+    #[error(
+        "this trace is filled in place by the process that writes it, and has no events to merge"
+    )]
+    InPlace,
 }
 
 /// Something in a trace could not be read; the rest could.
@@ -122,6 +115,18 @@ pub enum Problem {
         thread: ThreadId,
         /// How many records.
         records: u64,
+    },
+    /// A stream has a schema that this version does not know: its records are passed over.
+    #[error(
+        "the stream `{stream}` has schema version {found}; this program reads versions up to {known}"
+    )]
+    UnknownSchema {
+        /// Which stream.
+        stream: String,
+        /// The version in the file.
+        found: u32,
+        /// The newest version that this program knows.
+        known: u32,
     },
     /// A thread appeared in a stream later than its time; its items were given late.
     #[error("thread {} appeared at time {time}, after items with later times were given", thread.0)]

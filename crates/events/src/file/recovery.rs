@@ -7,21 +7,23 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::Problem;
-use super::chunk::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader};
 use super::index::IndexEntry;
+use super::trace::Start;
+use unspool_container::Layout;
+use unspool_container::chunk::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader};
 
 /// How much is searched at once.
 const WINDOW_BYTES: usize = 1 << 16;
 
-/// Finds all intact chunk headers from `start` on, and notes the bytes between them.
+/// Finds all intact chunk headers, and notes the bytes between them.
 pub(super) fn find_chunks(
     file: &File,
-    start: u64,
+    start: &Start,
     file_bytes: u64,
     problems: &mut Vec<Problem>,
 ) -> Vec<IndexEntry> {
     let mut chunks = Vec::new();
-    let mut offset = start;
+    let mut offset = start.end;
     while offset < file_bytes {
         if let Some(header) = header_at(file, offset) {
             let end = offset.saturating_add(header.chunk_bytes());
@@ -32,6 +34,9 @@ pub(super) fn find_chunks(
             }
         }
         let next = next_header(file, offset + 1).unwrap_or(file_bytes);
+        if next == file_bytes && start.layout == Layout::InPlace && is_unused(file, offset) {
+            break;
+        }
         let what = if next == file_bytes {
             "no whole chunk is left"
         } else {
@@ -45,6 +50,19 @@ pub(super) fn find_chunks(
         offset = next;
     }
     chunks
+}
+
+/// Whether there are only zeros from this place on.
+fn is_unused(file: &File, start: u64) -> bool {
+    let mut window = vec![0; WINDOW_BYTES];
+    let mut offset = start;
+    loop {
+        match file.read_at(&mut window, offset) {
+            Ok(0) => return true,
+            Ok(length) if window[..length].iter().all(|&byte| byte == 0) => offset += length as u64,
+            _ => return false,
+        }
+    }
 }
 
 /// The chunk header at this place, if there is an intact one.

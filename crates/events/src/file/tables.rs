@@ -1,12 +1,14 @@
 //! The tables of a trace, as its chunks fill them.
 
-use super::chunk::{ChunkHeader, ChunkKind};
 use super::contents::Damage;
 use super::definitions::{Definition, read_all};
+use super::streams::Streams;
 use super::{Function, Measurement, Module};
 use crate::codec::unpack_bytes;
 use crate::paths::Generations;
 use crate::superblock::Superblock;
+use unspool_container::chunk::{ChunkHeader, ChunkKind};
+use unspool_container::stream::Declaration;
 
 /// What the table chunks read so far define.
 #[derive(Debug, Default)]
@@ -15,6 +17,8 @@ pub(crate) struct Tables {
     pub(crate) functions: Vec<Function>,
     pub(crate) superblocks: Vec<Superblock>,
     pub(crate) measurements: Vec<Measurement>,
+    /// The streams that are declared.
+    pub(crate) streams: Streams,
     /// The paths of the superblocks.
     pub(crate) paths: Generations,
 }
@@ -25,6 +29,12 @@ impl Tables {
         match header.kind {
             Some(ChunkKind::Modules) => self.modules.append(&mut read_table(payload)?),
             Some(ChunkKind::Measurements) => self.measurements.append(&mut read_table(payload)?),
+            Some(ChunkKind::Streams) => {
+                let table = unpack_bytes(payload).map_err(|_| "its table cannot be unpacked")?;
+                let declared = Declaration::read_all(&table);
+                self.streams
+                    .declare(declared.map_err(|_| "its table is malformed")?);
+            }
             Some(ChunkKind::Functions) => self.functions.append(&mut read_table(payload)?),
             Some(ChunkKind::Superblocks) => {
                 let mut superblocks = read_table(payload)?;

@@ -1,13 +1,13 @@
 //! Counts what is in packed records, and how far they move their thread's time.
 
-use super::chunk::Counts;
 use crate::clock::Clock;
 use crate::codec::{ChunkEncoder, EncodedRecords, payload_words};
 use crate::expand::RecordKind;
 use crate::operand::{MissingWord, count_accesses as count_operand};
-use crate::order::Order;
 use crate::paths::{BorrowedPath, Instruction, PathTable};
 use crate::superblock::Extent;
+use unspool_container::Order;
+use unspool_container::chunk::Counts;
 
 /// Counts the records that the encoder packed last, from `words`, and gives the thread's
 /// time after them.

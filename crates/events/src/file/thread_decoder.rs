@@ -1,15 +1,15 @@
 //! Turns the chunks of one thread into batches.
 
 use super::Problem;
-use super::chunk::ChunkHeader;
 use crate::batch::{Batch, Limit};
 use crate::codec::{DecodedChunk, decode_chunk};
 use crate::event::Event;
 use crate::expand::{Expander, RecordKind};
 use crate::id::ThreadId;
-use crate::order::Order;
 use crate::paths::{Generations, OwnedPath};
 use crate::sink::Sink;
+use unspool_container::Order;
+use unspool_container::chunk::ChunkHeader;
 
 /// A batch is filled until it has this many items; then they go to the sink while they are
 /// still in the processor's cache.

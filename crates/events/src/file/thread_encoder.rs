@@ -4,13 +4,14 @@ use std::sync::{Arc, PoisonError};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::chunk::{ChunkHeader, ChunkKind};
 use super::tally::tally;
 use super::writer::{PathGeneration, Shared};
 use crate::codec::{ChunkEncoder, EncodedRecords, Portion};
 use crate::id::ThreadId;
-use crate::order::Order;
 use crate::raw::{Header, SpecialKind};
+use unspool_container::Order;
+use unspool_container::chunk::{ChunkHeader, ChunkKind};
+use unspool_container::stream::StreamNumber;
 
 /// Where a disk is full, chunks are made smaller down to about this.
 const SMALLEST_CHUNK_WORDS: usize = 1 << 8;
@@ -164,6 +165,8 @@ impl ThreadEncoder {
         let header = ChunkHeader {
             kind: Some(ChunkKind::Records),
             last_of_thread: last,
+            is_in_place: false,
+            stream: StreamNumber(0),
             thread: self.thread,
             sequence: self.sequence,
             start_time: self.time,

@@ -2,30 +2,34 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::chunk::ChunkKind;
 use super::contents::{Contents, find_contents};
-use super::header::FIXED_BYTES;
 use super::index::{IndexEntry, Totals};
+use super::streams::stream_infos;
 use super::{
-    Function, Measurement, Merged, Module, Problem, ReadError, Summary, ThreadInfo, ThreadReader,
-    TraceHeader,
+    Function, Measurement, Merged, Module, Problem, ReadError, StreamInfo, Summary, ThreadInfo,
+    ThreadReader,
 };
 use crate::id::ThreadId;
 use crate::paths::Generations;
 use crate::superblock::Superblock;
+use unspool_container::chunk::ChunkKind;
+use unspool_container::{FIXED_BYTES, HeaderError, Layout, TraceHeader};
 
 /// A trace file, open for reading. Threads may share it.
 #[derive(Debug)]
 pub struct Trace {
     file: File,
     header: TraceHeader,
+    layout: Layout,
     contents: Contents,
     /// The chunks with records, by thread.
     chunks: BTreeMap<ThreadId, Vec<IndexEntry>>,
     totals: Totals,
+    streams: Vec<StreamInfo>,
     file_bytes: u64,
 }
 
@@ -53,8 +57,9 @@ impl Trace {
         let file_bytes = metadata
             .map_err(|source| ReadError::Read { offset: 0, source })?
             .len();
-        let (header, header_bytes) = read_header(&file, file_bytes)?;
-        let mut contents = find_contents(&file, header_bytes, file_bytes);
+        let start = read_start(&file)?;
+        let mut contents = find_contents(&file, &start, file_bytes);
+        let streams = stream_infos(&contents);
         let mut totals = Totals::default();
         let mut chunks: BTreeMap<ThreadId, Vec<IndexEntry>> = BTreeMap::new();
         for entry in std::mem::take(&mut contents.chunks) {
@@ -68,10 +73,12 @@ impl Trace {
         }
         Ok(Trace {
             file,
-            header,
+            header: start.header,
+            layout: start.layout,
             contents,
             chunks,
             totals,
+            streams,
             file_bytes,
         })
     }
@@ -93,6 +100,18 @@ impl Trace {
     #[must_use]
     pub fn threads(&self) -> Vec<ThreadInfo> {
         self.totals.threads()
+    }
+
+    /// The streams that the file declares, by number, and what belongs to no declared one.
+    #[must_use]
+    pub fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    /// How the file is filled.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// The modules, in the order of their definition.
@@ -131,10 +150,11 @@ impl Trace {
         }
     }
 
-    /// Whether the trace was finished, rather than cut off.
+    /// Whether the trace was finished, rather than cut off. A file that is filled in place has no
+    /// end that could be missing.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.contents.end.is_some()
+        self.layout == Layout::InPlace || self.contents.end.is_some()
     }
 
     /// The stream of one thread, in program order. Empty where there is no such thread.
@@ -165,30 +185,46 @@ impl Trace {
     }
 }
 
-/// Reads the file header, and returns its length, too.
-pub(super) fn read_header(file: &File, file_bytes: u64) -> Result<(TraceHeader, u64), ReadError> {
+/// The start of a file.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) header: TraceHeader,
+    pub(super) layout: Layout,
+    pub(super) version: u32,
+    /// Where the first chunk is.
+    pub(super) end: u64,
+}
+
+/// Reads the start of a file.
+pub(super) fn read_start(file: &File) -> Result<Start, ReadError> {
+    let cut_off = |what| HeaderError::DamagedHeader { what }.into();
     let read = |bytes: &mut [u8], offset| {
         file.read_exact_at(bytes, offset)
             .map_err(|source| match source.kind() {
-                std::io::ErrorKind::UnexpectedEof => ReadError::DamagedHeader {
-                    what: "it is cut off",
-                },
+                ErrorKind::UnexpectedEof => cut_off("it is cut off"),
                 _ => ReadError::Read { offset, source },
             })
     };
+    let mut magic = [0; TraceHeader::MAGIC_BYTES];
+    read(&mut magic, 0).map_err(|error| match error {
+        ReadError::Header(_) => HeaderError::NotATrace.into(),
+        error => error,
+    })?;
     let mut fixed = [0; FIXED_BYTES];
-    if file_bytes < 8 {
-        return Err(ReadError::NotATrace);
-    }
     read(&mut fixed, 0)?;
-    let (length, checksum) = TraceHeader::fields_length(&fixed)?;
-    let end = FIXED_BYTES as u64 + length as u64;
+    let check = TraceHeader::check_fixed(&fixed)?;
+    let end = FIXED_BYTES as u64 + check.length as u64;
+    let file_bytes = file.metadata().map_or(0, |facts| facts.len());
     if end > file_bytes {
-        return Err(ReadError::DamagedHeader {
-            what: "it is cut off",
-        });
+        return Err(cut_off("it is cut off"));
     }
-    let mut fields = vec![0; length];
+    let mut fields = vec![0; check.length];
     read(&mut fields, FIXED_BYTES as u64)?;
-    Ok((TraceHeader::from_fields(&fields, checksum)?, end))
+    let (header, layout) = TraceHeader::from_fields(&fields, &check)?;
+    Ok(Start {
+        header,
+        layout,
+        version: check.version,
+        end,
+    })
 }

@@ -5,15 +5,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use super::chunk::{ChunkHeader, ChunkKind};
 use super::definitions::Definition;
 use super::output::Output;
-use super::{Function, Measurement, Module, Summary, ThreadEncoder, TraceHeader, WriteError};
+use super::{Function, Measurement, Module, Summary, ThreadEncoder, WriteError};
 use crate::codec::ChunkEncoder;
 use crate::id::ThreadId;
-use crate::order::Order;
 use crate::paths::PathTable;
 use crate::superblock::Superblock;
+use unspool_container::Order;
+use unspool_container::chunk::{ChunkHeader, ChunkKind};
+use unspool_container::{Layout, TraceHeader};
 
 /// How many words of raw stream a chunk has, unless it is flushed earlier. With more, the
 /// first rows of the tables weigh less; with fewer, the chunk stays in the processor's
@@ -126,7 +127,7 @@ impl TraceWriter {
         header: &TraceHeader,
         chunk_words: usize,
     ) -> Result<TraceWriter, WriteError> {
-        let output = Output::start(file, &header.to_bytes())?;
+        let output = Output::start(file, &header.to_bytes(Layout::Appended, 0))?;
         Ok(Self::new(header, Some(output), chunk_words))
     }
 

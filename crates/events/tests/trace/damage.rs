@@ -168,19 +168,25 @@ fn other_files_and_other_versions_are_refused() {
     let error = Trace::open(&path).expect_err("an unknown version");
     assert!(matches!(
         error,
-        ReadError::UnknownVersion {
+        ReadError::Header(HeaderError::UnknownVersion {
             found: 99,
-            known: 4
-        }
+            known: 5
+        })
     ));
     assert_eq!(
         error.to_string(),
-        "the trace has format version 99; this program reads versions up to 4"
+        "the trace has format version 99; this program reads versions up to 5"
     );
     fs::write(&path, b"#!/bin/sh\nexit 0 # not a trace\n").expect("writable");
-    assert!(matches!(Trace::open(&path), Err(ReadError::NotATrace)));
+    assert!(matches!(
+        Trace::open(&path),
+        Err(ReadError::Header(HeaderError::NotATrace))
+    ));
     fs::write(&path, b"").expect("writable");
-    assert!(matches!(Trace::open(&path), Err(ReadError::NotATrace)));
+    assert!(matches!(
+        Trace::open(&path),
+        Err(ReadError::Header(HeaderError::NotATrace))
+    ));
     assert!(matches!(
         Trace::open(directory.path()),
         Err(ReadError::Read { .. })

@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 fn golden() -> Vec<u8> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    fs::read(folder.join("version-4.trace")).expect("a readable golden file")
+    fs::read(folder.join("version-5.trace")).expect("a readable golden file")
 }
 
 fn number(bytes: &[u8], at: usize) -> u64 {

@@ -43,8 +43,13 @@ fn version_3_keeps_its_meaning() {
 
 #[test]
 fn version_4_keeps_its_meaning() {
+    check(4);
+}
+
+#[test]
+fn version_5_keeps_its_meaning() {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        let (path, text_path) = files(4);
+        let (path, text_path) = files(5);
         let mut runner = TestRunner::deterministic();
         // One that has some of everything.
         let program = loop {
@@ -67,7 +72,7 @@ fn version_4_keeps_its_meaning() {
         let trace = Trace::open(&path).expect("readable");
         fs::write(&text_path, meaning(&trace)).expect("a writable golden folder");
     }
-    check(4);
+    check(5);
 }
 
 /// A trace of this version, and what it means.

@@ -3,6 +3,7 @@
 mod damage;
 mod forged;
 mod golden;
+mod in_place;
 mod model;
 mod round_trip;
 mod streaming;

@@ -2,12 +2,13 @@
 
 use rustc_hash::FxHashMap;
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Problem, Sink, ThreadId, ThreadInfo, Trace,
+    Access, AccessFlags, AccessKind, Event, Layout, Problem, Sink, StreamInfo, ThreadId,
+    ThreadInfo, Trace, Understanding,
 };
 
 use super::{
     FunctionInformation, Information, KindCounts, ModuleInformation, SCHEMA_VERSION,
-    ThreadInformation, Totals,
+    StreamInformation, ThreadInformation, Totals,
 };
 use crate::description::{hexadecimal, lossy};
 use crate::event_row::kind_name;
@@ -58,6 +59,8 @@ impl Information {
             complete: trace.is_complete(),
             problems: problems.iter().map(ToString::to_string).collect(),
             totals: totals(trace, &threads),
+            in_place: trace.layout() == Layout::InPlace,
+            streams: trace.streams().iter().map(stream_information).collect(),
             threads: threads
                 .iter()
                 .map(|info| {
@@ -86,6 +89,24 @@ impl Information {
                 .collect(),
             counts: counter.map(|counter| counter.counts),
         }
+    }
+}
+
+fn stream_information(info: &StreamInfo) -> StreamInformation {
+    let declaration = info.declaration.as_ref();
+    StreamInformation {
+        stream: info.number.0,
+        name: declaration.map(|stream| stream.name.to_string()),
+        schema_version: declaration.map(|stream| stream.version),
+        in_blocks: info.blocks > 0 || info.understanding == Understanding::Blocks,
+        understood: match info.understanding {
+            Understanding::Known => Some(true),
+            Understanding::NewerThan(_) | Understanding::Unknown => Some(false),
+            Understanding::Blocks => None,
+        },
+        records: None,
+        blocks: info.blocks,
+        block_bytes: info.block_bytes,
     }
 }
 

@@ -2,16 +2,26 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{Information, KindCounts, ThreadInformation, Totals};
+use super::{Information, KindCounts, StreamInformation, ThreadInformation, Totals};
 
 impl Display for Information {
     fn fmt(&self, out: &mut Formatter<'_>) -> Result {
         self.write_origin(out)?;
-        write_totals(out, &self.totals)?;
+        if !self.in_place {
+            write_totals(out, &self.totals)?;
+        }
         if let Some(counts) = &self.counts {
             write_counts(out, counts)?;
         }
-        writeln!(out, "\nthreads")?;
+        if !self.streams.is_empty() {
+            writeln!(out, "\nstreams")?;
+        }
+        for stream in &self.streams {
+            write_stream(out, stream)?;
+        }
+        if !self.threads.is_empty() {
+            writeln!(out, "\nthreads")?;
+        }
         for thread in &self.threads {
             write_thread(out, thread)?;
         }
@@ -68,6 +78,7 @@ impl Information {
             format_args!("unspool {}", self.tool_version),
         )?;
         let state = match (self.complete, self.problems.is_empty()) {
+            (true, true) if self.in_place => "filled in place",
             (true, true) => "whole",
             (true, false) => "damaged",
             (false, _) => "incomplete",
@@ -78,6 +89,24 @@ impl Information {
         }
         Ok(())
     }
+}
+
+fn write_stream(out: &mut Formatter<'_>, stream: &StreamInformation) -> Result {
+    match (&stream.name, stream.schema_version) {
+        (Some(name), Some(version)) => write!(out, "  {name:<20} version {version}")?,
+        _ => write!(out, "  {:<20} not declared", stream.stream)?,
+    }
+    if stream.in_blocks {
+        let (blocks, bytes) = (grouped(stream.blocks), grouped(stream.block_bytes));
+        write!(out, ", {blocks} blocks of {bytes} bytes together")?;
+    }
+    if let Some(records) = stream.records {
+        write!(out, ", {} records", grouped(records))?;
+    }
+    if stream.understood == Some(false) {
+        write!(out, ", which this version of unspool passes over")?;
+    }
+    writeln!(out)
 }
 
 fn write_totals(out: &mut Formatter<'_>, totals: &Totals) -> Result {

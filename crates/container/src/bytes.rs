@@ -5,18 +5,20 @@
 
 /// Maps small magnitudes of either sign to small numbers.
 #[inline(always)]
-pub(crate) fn zigzag(value: u64) -> u64 {
+#[must_use]
+pub fn zigzag(value: u64) -> u64 {
     (value << 1) ^ ((value as i64 >> 63) as u64)
 }
 
 /// The inverse of [`zigzag`].
 #[inline]
-pub(crate) fn unzigzag(value: u64) -> u64 {
+#[must_use]
+pub fn unzigzag(value: u64) -> u64 {
     (value >> 1) ^ (value & 1).wrapping_neg()
 }
 
 /// Appends a varint.
-pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
+pub fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
         value >>= 7;
@@ -25,63 +27,90 @@ pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Appends a length and that many bytes.
-pub(crate) fn put_bytes(bytes: &mut Vec<u8>, value: &[u8]) {
+pub fn put_bytes(bytes: &mut Vec<u8>, value: &[u8]) {
     put_varint(bytes, value.len() as u64);
     bytes.extend_from_slice(value);
 }
 
 /// The bytes ended before the value did, or the value is none that can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub struct Malformed;
 
 /// Reads numbers and strings from bytes that may be damaged.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ByteReader<'a> {
+pub struct ByteReader<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> ByteReader<'a> {
     /// Starts at the first byte.
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
         ByteReader { bytes }
     }
 
     /// How many bytes are left.
-    pub(crate) fn remaining(&self) -> usize {
+    #[must_use]
+    pub fn remaining(&self) -> usize {
         self.bytes.len()
     }
 
     /// The next `length` bytes.
-    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+    ///
+    /// # Errors
+    /// If the bytes end before, or are none of these.
+    pub fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.bytes.split_at_checked(length).ok_or(Malformed)?;
         self.bytes = rest;
         Ok(taken)
     }
 
     /// One byte.
-    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
+    ///
+    /// # Errors
+    /// If the bytes end before, or are none of these.
+    pub fn byte(&mut self) -> Result<u8, Malformed> {
         let (&first, rest) = self.bytes.split_first().ok_or(Malformed)?;
         self.bytes = rest;
         Ok(first)
     }
 
+    /// Two bytes, little-endian.
+    ///
+    /// # Errors
+    /// If the bytes end before, or are none of these.
+    pub fn u16(&mut self) -> Result<u16, Malformed> {
+        let (taken, rest) = self.bytes.split_first_chunk().ok_or(Malformed)?;
+        self.bytes = rest;
+        Ok(u16::from_le_bytes(*taken))
+    }
+
     /// Four bytes, little-endian.
-    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
+    ///
+    /// # Errors
+    /// If the bytes end before, or are none of these.
+    pub fn u32(&mut self) -> Result<u32, Malformed> {
         let (taken, rest) = self.bytes.split_first_chunk().ok_or(Malformed)?;
         self.bytes = rest;
         Ok(u32::from_le_bytes(*taken))
     }
 
     /// Eight bytes, little-endian.
-    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
+    ///
+    /// # Errors
+    /// If the bytes end before, or are none of these.
+    pub fn u64(&mut self) -> Result<u64, Malformed> {
         let (taken, rest) = self.bytes.split_first_chunk().ok_or(Malformed)?;
         self.bytes = rest;
         Ok(u64::from_le_bytes(*taken))
     }
 
     /// A varint.
+    ///
+    /// # Errors
+    /// If the bytes end before, or are none of these.
     #[inline]
-    pub(crate) fn varint(&mut self) -> Result<u64, Malformed> {
+    pub fn varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -98,18 +127,27 @@ impl<'a> ByteReader<'a> {
     }
 
     /// A varint that fits a narrower type.
-    pub(crate) fn number<Narrow: TryFrom<u64>>(&mut self) -> Result<Narrow, Malformed> {
+    ///
+    /// # Errors
+    /// If the bytes end before, or are none of these.
+    pub fn number<Narrow: TryFrom<u64>>(&mut self) -> Result<Narrow, Malformed> {
         Narrow::try_from(self.varint()?).map_err(|_| Malformed)
     }
 
     /// A length and that many bytes.
-    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    ///
+    /// # Errors
+    /// If the bytes end before, or are none of these.
+    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.number()?;
         self.take(length)
     }
 
     /// A length and that many bytes of UTF-8; bytes that are none are replaced.
-    pub(crate) fn text(&mut self) -> Result<String, Malformed> {
+    ///
+    /// # Errors
+    /// If the bytes end before, or are none of these.
+    pub fn text(&mut self) -> Result<String, Malformed> {
         Ok(String::from_utf8_lossy(self.bytes()?).into_owned())
     }
 }

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::io::{ErrorKind, Read};
 
 use crate::batch::Limit;
-use crate::file::chunk::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind};
-use crate::file::header::FIXED_BYTES;
 use crate::file::index::{End, Totals};
 use crate::file::tables::Tables;
 use crate::file::thread_decoder::ThreadDecoder;
-use crate::file::{Problem, ReadError, Summary, TraceHeader};
+use crate::file::{Problem, ReadError, Summary};
 use crate::id::ThreadId;
-use crate::order::Order;
 use crate::paths::Generations;
 use crate::sink::Sink;
+use unspool_container::FIXED_BYTES;
+use unspool_container::Order;
+use unspool_container::chunk::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind};
+use unspool_container::{HeaderError, Layout, TraceHeader};
 
 /// Reads a trace from a pipe or socket, in the order (time, thread, position), as far as it
 /// is settled: an item is given once every thread that has started and not ended has shown
@@ -67,20 +68,22 @@ impl<Source: Read> StreamReader<Source> {
         source
             .read_exact(&mut fixed)
             .map_err(|source| read_error(source, 0))?;
-        let (length, checksum) = TraceHeader::fields_length(&fixed)?;
+        let check = TraceHeader::check_fixed(&fixed)?;
         let offset = FIXED_BYTES as u64;
         let mut fields = Vec::new();
-        let read = source.by_ref().take(length as u64).read_to_end(&mut fields);
+        let read = source
+            .by_ref()
+            .take(check.length as u64)
+            .read_to_end(&mut fields);
         read.map_err(|source| ReadError::Read { offset, source })?;
-        if fields.len() != length {
-            return Err(ReadError::DamagedHeader {
-                what: "it is cut off",
-            });
+        let (header, layout) = TraceHeader::from_fields(&fields, &check)?;
+        if layout == Layout::InPlace {
+            return Err(ReadError::InPlace);
         }
         Ok(StreamReader {
             source,
-            header: TraceHeader::from_fields(&fields, checksum)?,
-            offset: offset + length as u64,
+            header,
+            offset: offset + check.length as u64,
             tables: Tables::default(),
             threads: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -131,6 +134,7 @@ impl<Source: Read> StreamReader<Source> {
         }
         self.deliver_settled(sink);
         let mut problems = self.problems;
+        problems.extend(self.tables.streams.problems());
         for thread in self.threads.into_values() {
             problems.extend(thread.decoder.into_problems());
         }
@@ -324,7 +328,7 @@ impl LiveThread {
 
 fn read_error(source: std::io::Error, offset: u64) -> ReadError {
     match source.kind() {
-        ErrorKind::UnexpectedEof => ReadError::NotATrace,
+        ErrorKind::UnexpectedEof => HeaderError::NotATrace.into(),
         _ => ReadError::Read { offset, source },
     }
 }

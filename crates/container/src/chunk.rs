@@ -3,21 +3,22 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bytes::{ByteReader, Malformed};
-use crate::id::ThreadId;
+use crate::stream::StreamNumber;
+use crate::thread::ThreadId;
 
 /// The first bytes of every chunk, by which a reader finds the next one after damage.
-pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"\xd1UnspChk";
+pub const CHUNK_MAGIC: [u8; 8] = *b"\xd1UnspChk";
 
 /// Bytes of a chunk header.
-pub(crate) const CHUNK_HEADER_BYTES: usize = 112;
+pub const CHUNK_HEADER_BYTES: usize = 112;
 
 /// The longest payload that a reader accepts.
-pub(crate) const MAX_PAYLOAD_BYTES: u64 = 1 << 28;
+pub const MAX_PAYLOAD_BYTES: u64 = 1 << 28;
 
 /// What a chunk holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum ChunkKind {
+pub enum ChunkKind {
     /// Raw records of one thread, packed.
     Records = 1,
     /// Superblocks.
@@ -32,11 +33,16 @@ pub(crate) enum ChunkKind {
     End = 6,
     /// What the observer measured of its own run.
     Measurements = 7,
+    /// Declarations of streams.
+    Streams = 8,
+    /// Part of one stream, in a layout of its own.
+    Block = 9,
 }
 
 impl ChunkKind {
     /// The inverse of `kind as u8`.
-    pub(crate) fn from_u8(value: u8) -> Option<ChunkKind> {
+    #[must_use]
+    pub fn from_u8(value: u8) -> Option<ChunkKind> {
         [
             ChunkKind::Records,
             ChunkKind::Superblocks,
@@ -45,56 +51,68 @@ impl ChunkKind {
             ChunkKind::Index,
             ChunkKind::End,
             ChunkKind::Measurements,
+            ChunkKind::Streams,
+            ChunkKind::Block,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == value)
     }
 }
 
+/// Flag of a chunk: the thread's records end with it.
+pub const LAST_OF_THREAD: u8 = 1;
+/// Flag of a chunk: its payload is filled in place.
+pub const IN_PLACE: u8 = 2;
+
 /// What is counted of the records of a chunk, a thread or a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Words of raw stream.
-    pub(crate) words: u64,
+    pub words: u64,
     /// Memory accesses.
-    pub(crate) accesses: u64,
+    pub accesses: u64,
     /// Executions of accessing instructions.
-    pub(crate) instructions: u64,
+    pub instructions: u64,
     /// Executions of instructions of any kind, on whole paths.
-    pub(crate) executed: u64,
+    pub executed: u64,
     /// Events.
-    pub(crate) events: u64,
+    pub events: u64,
 }
 
 /// The header of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ChunkHeader {
+pub struct ChunkHeader {
     /// What the payload holds; none where this version does not know it.
-    pub(crate) kind: Option<ChunkKind>,
-    /// Whether the thread's stream ends with this chunk.
-    pub(crate) last_of_thread: bool,
+    pub kind: Option<ChunkKind>,
+    /// Whether the thread's records end with this chunk.
+    pub last_of_thread: bool,
+    /// Whether the payload is filled in place, and so has no checksum.
+    pub is_in_place: bool,
+    /// Whose the payload is, if it belongs to one declared stream; otherwise 0.
+    pub stream: StreamNumber,
     /// Whose records these are.
-    pub(crate) thread: ThreadId,
+    pub thread: ThreadId,
     /// The number of the chunk, from 0, among those of the thread (records) or among those
     /// of its kind.
-    pub(crate) sequence: u64,
+    pub sequence: u64,
     /// The thread's time before the first record.
-    pub(crate) start_time: u64,
+    pub start_time: u64,
     /// The thread's time after the last record.
-    pub(crate) end_time: u64,
+    pub end_time: u64,
     /// What is in the records.
-    pub(crate) counts: Counts,
+    pub counts: Counts,
     /// Bytes of the payload.
-    pub(crate) payload_bytes: u64,
+    pub payload_bytes: u64,
     /// The payload's checksum.
-    pub(crate) payload_checksum: u64,
+    pub payload_checksum: u64,
     /// Which generation the path ids are of that the records name, or the superblocks define.
-    pub(crate) generation: u64,
+    pub generation: u64,
 }
 
 impl ChunkHeader {
     /// The header of a chunk that holds no records.
-    pub(crate) fn of_table(
+    #[must_use]
+    pub fn of_table(
         kind: ChunkKind,
         sequence: u64,
         generation: u64,
@@ -103,6 +121,8 @@ impl ChunkHeader {
         ChunkHeader {
             kind: Some(kind),
             last_of_thread: false,
+            is_in_place: false,
+            stream: StreamNumber(0),
             thread: ThreadId(0),
             sequence,
             start_time: 0,
@@ -115,17 +135,21 @@ impl ChunkHeader {
     }
 
     /// Bytes of the chunk, header and payload.
-    pub(crate) fn chunk_bytes(&self) -> u64 {
+    #[must_use]
+    pub fn chunk_bytes(&self) -> u64 {
         CHUNK_HEADER_BYTES as u64 + self.payload_bytes
     }
 
     /// Whether this is the header's payload.
-    pub(crate) fn matches(&self, payload: &[u8]) -> bool {
-        payload.len() as u64 == self.payload_bytes && xxh3_64(payload) == self.payload_checksum
+    #[must_use]
+    pub fn matches(&self, payload: &[u8]) -> bool {
+        payload.len() as u64 == self.payload_bytes
+            && (self.is_in_place || xxh3_64(payload) == self.payload_checksum)
     }
 
     /// Whether both describe the same chunk, what the index does not tell aside.
-    pub(crate) fn describes_same(&self, other: &ChunkHeader) -> bool {
+    #[must_use]
+    pub fn describes_same(&self, other: &ChunkHeader) -> bool {
         ChunkHeader {
             payload_checksum: other.payload_checksum,
             generation: other.generation,
@@ -133,12 +157,20 @@ impl ChunkHeader {
         } == *other
     }
 
+    /// The flags, which the index has too.
+    #[must_use]
+    pub fn flags(&self) -> u8 {
+        u8::from(self.last_of_thread) * LAST_OF_THREAD + u8::from(self.is_in_place) * IN_PLACE
+    }
+
     /// The header as bytes.
-    pub(crate) fn to_bytes(self) -> [u8; CHUNK_HEADER_BYTES] {
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; CHUNK_HEADER_BYTES] {
         let mut bytes = [0; CHUNK_HEADER_BYTES];
         bytes[..8].copy_from_slice(&CHUNK_MAGIC);
         bytes[8] = self.kind.map_or(0, |kind| kind as u8);
-        bytes[9] = u8::from(self.last_of_thread);
+        bytes[9] = self.flags();
+        bytes[10..12].copy_from_slice(&self.stream.0.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.thread.0.to_le_bytes());
         let Counts {
             words,
@@ -169,18 +201,22 @@ impl ChunkHeader {
     }
 
     /// The header that these bytes are.
-    pub(crate) fn from_bytes(bytes: &[u8; CHUNK_HEADER_BYTES]) -> Result<ChunkHeader, Malformed> {
+    ///
+    /// # Errors
+    /// If they are none, or were changed.
+    pub fn from_bytes(bytes: &[u8; CHUNK_HEADER_BYTES]) -> Result<ChunkHeader, Malformed> {
         let (covered, checksum) = bytes.split_at(CHUNK_HEADER_BYTES - 8);
         if covered[..8] != CHUNK_MAGIC || xxh3_64(covered).to_le_bytes() != checksum {
             return Err(Malformed);
         }
         let mut fields = ByteReader::new(&covered[8..]);
         let kind = ChunkKind::from_u8(fields.byte()?);
-        let last_of_thread = fields.byte()? & 1 != 0;
-        fields.take(2)?;
+        let flags = fields.byte()?;
         let header = ChunkHeader {
             kind,
-            last_of_thread,
+            last_of_thread: flags & LAST_OF_THREAD != 0,
+            is_in_place: flags & IN_PLACE != 0,
+            stream: StreamNumber(fields.u16()?),
             thread: ThreadId(fields.u32()?),
             sequence: fields.u64()?,
             start_time: fields.u64()?,

@@ -1,0 +1,96 @@
+//! The streams that a file declares.
+
+use std::collections::BTreeMap;
+
+use unspool_container::chunk::ChunkKind;
+use unspool_container::stream::{Declaration, Form, StreamNumber};
+
+use super::Problem;
+use super::contents::Contents;
+
+/// What a file says of a stream, and how much of it there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamInfo {
+    /// What stands for it in the file.
+    pub number: StreamNumber,
+    /// Its declaration; none where there are blocks of a stream that was never declared.
+    pub declaration: Option<Declaration>,
+    /// Whether its records are understood here.
+    pub understanding: Understanding,
+    /// Its blocks, if it has a form of its own.
+    pub blocks: u64,
+    /// Bytes of them in the file.
+    pub block_bytes: u64,
+}
+
+/// Whether the records of a stream are understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Understanding {
+    /// They are.
+    Known,
+    /// It has a schema that is newer than the latest known one.
+    NewerThan(u32),
+    /// Its records are passed over: nothing here knows a stream of this name.
+    Unknown,
+    /// It has blocks, which whoever defines the stream understands.
+    Blocks,
+}
+
+/// The declarations that were read.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    declared: BTreeMap<StreamNumber, Declaration>,
+}
+
+impl Streams {
+    /// Takes declarations; a later one of the same number is the one that holds.
+    pub(crate) fn declare(&mut self, all: Vec<Declaration>) {
+        let numbered = all.into_iter().map(|stream| (stream.number, stream));
+        self.declared.extend(numbered);
+    }
+
+    /// What cannot be read, though it should be.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = Problem> {
+        self.declared
+            .values()
+            .filter_map(|stream| match understanding(stream) {
+                Understanding::NewerThan(known) => Some(Problem::UnknownSchema {
+                    stream: stream.name.to_string(),
+                    found: stream.version,
+                    known,
+                }),
+                _ => None,
+            })
+    }
+}
+
+fn understanding(stream: &Declaration) -> Understanding {
+    match stream.form {
+        Form::Blocks => Understanding::Blocks,
+        Form::Records => Understanding::Unknown,
+    }
+}
+
+/// What a file has of each stream.
+pub(super) fn stream_infos(contents: &Contents) -> Vec<StreamInfo> {
+    let info = |number, declaration: Option<&Declaration>| StreamInfo {
+        number,
+        understanding: declaration.map_or(Understanding::Unknown, understanding),
+        declaration: declaration.cloned(),
+        blocks: 0,
+        block_bytes: 0,
+    };
+    let declared = contents.tables.streams.declared.iter();
+    let mut infos: BTreeMap<StreamNumber, StreamInfo> = declared
+        .map(|(&number, stream)| (number, info(number, Some(stream))))
+        .collect();
+    for entry in &contents.chunks {
+        if entry.header.kind == Some(ChunkKind::Block) {
+            let number = entry.header.stream;
+            let info = infos.entry(number).or_insert_with(|| info(number, None));
+            info.blocks += 1;
+            info.block_bytes += entry.header.chunk_bytes();
+        }
+    }
+    infos.into_values().collect()
+}
