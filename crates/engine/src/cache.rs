@@ -1,28 +1,28 @@
 //! The code cache: translated fragments, the links between them, and the way back from a
 //! cache address to the program.
 //!
-//! A **fragment** is the translation of one or more contiguous pieces of program code. It has
+//! A **fragment** is the translation of one or more contiguous parts of program code. It has
 //! one or more **entries** (program addresses at which it can be entered with the program's
-//! state in place; those of traces also *warm*, with the trace's registers on loan) and
+//! state in place; those of traces also *bound*, with the trace's registers spilled) and
 //! **exits**. Exits to an entry are linked: their jump is patched to go there directly.
-//! Indirect branches go through the branch table to **landings**, where the registers are on
-//! loan that an [`Arrival`] says: a warm entry, or code that gives them back and goes on to
+//! Indirect branches go through the branch table to **target stubs**, where those registers are
+//! spilled that a [`LookupConvention`] says: a bound entry, or code that gives them back and goes on to
 //! an entry.
 //!
-//! Hot code grows from the start of the cache; exits' stubs and landings that were wanted
+//! Hot code grows from the start of the cache; exits' stubs and target stubs that were wanted
 //! later grow from its middle.
 
-mod boundaries;
 mod crossings;
-mod draft;
+mod inactive;
 mod kept_branches;
 mod links;
-mod origins;
+mod new_fragment;
+mod pc_map;
 mod positions;
 mod protection;
 mod room;
-mod sleeping;
 mod snapshot;
+mod source_ranges;
 mod table;
 
 use std::collections::BTreeSet;
@@ -31,28 +31,28 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use self::boundaries::Boundaries;
-pub(crate) use self::draft::Draft;
+use self::inactive::Inactive;
+pub(crate) use self::inactive::{Damaged, KeptCode};
 pub(crate) use self::kept_branches::KeptBranches;
 #[cfg(test)]
-pub(crate) use self::kept_branches::Landing;
+pub(crate) use self::kept_branches::TargetStub;
 use self::links::Links;
 pub(crate) use self::links::{Entry, Exit};
-use self::origins::Origins;
+pub(crate) use self::new_fragment::NewFragment;
+use self::pc_map::PcMap;
 pub(crate) use self::positions::Position;
 pub(crate) use self::protection::Protection;
 use self::room::Opened;
-use self::sleeping::Sleeping;
-pub(crate) use self::sleeping::{Damaged, KeptCode};
 pub(crate) use self::snapshot::Snapshot;
+use self::source_ranges::SourceRanges;
 use self::table::{Record, Table};
+use crate::binding::{LookupConvention, RegisterBinding};
 use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr, TableBranch};
 use crate::exit;
 use crate::gates::{GATES_SIZE, Gates};
 use crate::hashed_branches::{HashedBranches, Way};
 use crate::layout;
-use crate::warmth::{Arrival, Warmth};
 
 /// Bytes that must be free in either half before a fragment is begun.
 const FRAGMENT_ROOM: u64 = 256 << 10;
@@ -62,7 +62,7 @@ const PAGE_SHIFT: u64 = 12;
 /// The number of the module of fragments that belong to none.
 const NO_MODULE: u16 = u16::MAX;
 
-/// A contiguous piece of the cache.
+/// A contiguous part of the cache.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Fragment {
@@ -74,16 +74,16 @@ pub struct Fragment {
     pub end: u32,
     /// Program bytes that follow each other from there on.
     pub length: u32,
-    /// Where its boundaries start.
-    boundaries: u32,
-    /// Where its loans start, and how many there are.
-    loans: u32,
+    /// Where its part of the PC map starts.
+    pc_map: u32,
+    /// Where its spills start, and how many there are.
+    spills: u32,
     /// Its trace description, plus 1; 0 if none.
     pub trace: u32,
-    loan_count: u16,
+    spill_count: u16,
     /// The module of which it was kept, if it was.
     module: u16,
-    /// Whether it may still be entered, as soon as its module is awake.
+    /// Whether it may still be entered, as soon as its module is active.
     live: bool,
     /// So that there is no padding.
     unused: [u8; 3],
@@ -96,35 +96,35 @@ unsafe impl Record for Fragment {
     }
 }
 
-const _: () = assert!(size_of::<Fragment>() == 40 && size_of::<Loan>() == 6);
+const _: () = assert!(size_of::<Fragment>() == 40 && size_of::<SpillInterval>() == 6);
 
-/// The number of the flags among borrowed registers: saved as `lahf` and `seto al` leave them.
+/// The number of the flags among spilled registers: saved as `lahf` and `seto al` leave them.
 pub(crate) const FLAGS: Gpr = 16;
 
 /// While the cache address is in `start..end` (offsets in the fragment), the program's
 /// `register` is in spill slot `slot`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
-pub struct Loan {
+pub struct SpillInterval {
     /// First offset.
     pub start: u16,
     /// End offset.
     pub end: u16,
-    /// The borrowed register.
+    /// The spilled register.
     pub register: Gpr,
     /// Where its program value is.
     pub slot: u8,
 }
 
 // SAFETY: without padding, and made of numbers.
-unsafe impl Record for Loan {}
+unsafe impl Record for SpillInterval {}
 
 /// The code cache of the process.
 pub struct Cache {
     /// The gates.
     pub gates: Gates,
     slots: i32,
-    arrival: Arrival,
+    convention: LookupConvention,
     hot: u64,
     cold: u64,
     opened: Opened,
@@ -139,9 +139,9 @@ pub struct Cache {
     fragments: Table<Fragment>,
     /// Whether any of them keeps all program state in place between instructions.
     has_plain: bool,
-    boundaries: Boundaries,
-    origins: Origins,
-    loans: Table<Loan>,
+    pc_map: PcMap,
+    source_ranges: SourceRanges,
+    spills: Table<SpillInterval>,
     /// Pages whose code is entered only from outside the cache.
     unlinked_pages: FxHashSet<u64>,
     /// Program addresses before which fragments end: a debugger's breakpoints.
@@ -152,9 +152,9 @@ pub struct Cache {
     /// … but who had it made, here.
     pub(crate) passed: u64,
     /// What was taken over from a snapshot and cannot be entered yet.
-    sleeping: Sleeping,
-    /// A draft whose room can be used again.
-    spare: Draft,
+    inactive: Inactive,
+    /// A new fragment whose room can be used again.
+    spare: NewFragment,
     /// Bytes that it may use.
     size: u64,
     /// How often it was full and started anew.
@@ -178,7 +178,7 @@ impl Cache {
         slots: i32,
         has_branch_table: bool,
         size: u64,
-        arrival: Arrival,
+        convention: LookupConvention,
         emit_gates: impl FnOnce(&mut Emitter) -> Gates,
     ) -> Cache {
         // SAFETY: the range is reserved for the cache, and nothing else writes it yet.
@@ -203,26 +203,26 @@ impl Cache {
             opened,
             protection: Protection::new([layout::cache(), middle]),
             gates,
-            branches: BranchTable::new(gates.miss(Way::Jump, arrival), has_branch_table),
-            hashed: HashedBranches::new(&gates, arrival),
+            branches: BranchTable::new(gates.miss(Way::Jump, convention), has_branch_table),
+            hashed: HashedBranches::new(&gates, convention),
             crossings: Vec::new(),
             slots,
-            arrival,
+            convention,
             hot: layout::cache() + GATES_SIZE,
             cold: layout::cache() + size / 2,
             links: Links::default(),
             by_pc: FxHashMap::default(),
             fragments: Table::default(),
             has_plain: false,
-            boundaries: Boundaries::default(),
-            origins: Origins::default(),
-            loans: Table::default(),
+            pc_map: PcMap::default(),
+            source_ranges: SourceRanges::default(),
+            spills: Table::default(),
             unlinked_pages: FxHashSet::default(),
             stops: BTreeSet::new(),
             passing: None,
             passed: 0,
-            sleeping: Sleeping::default(),
-            spare: Draft::default(),
+            inactive: Inactive::default(),
+            spare: NewFragment::default(),
             size,
             flushes: 0,
             translated_bytes: 0,
@@ -230,7 +230,7 @@ impl Cache {
         }
     }
 
-    /// Where the half for stubs and late landings starts.
+    /// Where the half for stubs and late target stubs starts.
     fn middle(&self) -> u64 {
         layout::cache() + self.size / 2
     }
@@ -265,12 +265,12 @@ impl Cache {
         self.hot - layout::cache() + (self.cold - self.middle())
     }
 
-    /// An emitter for the hot code of a new fragment at a program address, and an empty draft
+    /// An emitter for the hot code of a new fragment at a program address, and an empty new fragment
     /// of it.
     ///
     /// # Errors
     /// If there may be too little room.
-    pub fn begin(&mut self, pc: u64) -> Result<(Emitter, Draft), CacheFull> {
+    pub fn begin(&mut self, pc: u64) -> Result<(Emitter, NewFragment), CacheFull> {
         self.opened = self.opened.reach(self.hot, self.cold, self.size);
         let Opened { hot, cold } = self.opened;
         if hot - self.hot < FRAGMENT_ROOM || cold - self.cold < FRAGMENT_ROOM {
@@ -312,7 +312,7 @@ impl Cache {
         self.opened = self.opened.reach(self.hot, self.cold, self.size);
     }
 
-    /// The id that the next exit of a draft will have, given its index there.
+    /// The id that the next exit of a new fragment will have, given its index there.
     #[must_use]
     pub fn exit_id(&self, index_in_draft: usize) -> u32 {
         exit::FIRST + (self.links.exits.len() + index_in_draft) as u32
@@ -366,7 +366,9 @@ impl Cache {
             return Some(index);
         }
         let cache = self.inside(pc)?;
-        let index = self.links.push_entry(pc, cache, 0, Warmth::default());
+        let index = self
+            .links
+            .push_entry(pc, cache, 0, RegisterBinding::default());
         self.by_pc.insert(pc, index);
         Some(index)
     }
@@ -383,7 +385,7 @@ impl Cache {
         if !self.has_plain || self.is_unlinked(pc) || self.stops.contains(&pc) {
             return None;
         }
-        self.origins.fragments_at(pc).find_map(|index| {
+        self.source_ranges.fragments_at(pc).find_map(|index| {
             let fragment = &self.fragments[index as usize];
             let step = Some(index)
                 .filter(|_| self.is_live(index) && fragment.trace == 0)
@@ -398,52 +400,56 @@ impl Cache {
         &self.links.exits[(id - exit::FIRST) as usize]
     }
 
-    /// Makes a finished draft part of the cache: emits its stubs, links its exits, and
+    /// Makes a finished new fragment part of the cache: emits its stubs, links its exits, and
     /// publishes its entries.
-    pub fn commit(&mut self, code: &Emitter, mut draft: Draft) {
+    pub fn commit(&mut self, code: &Emitter, mut new_fragment: NewFragment) {
         if let Some(pc) = self.passing {
-            self.passed = u64::from(draft.entries[0].1);
-            draft.entries.clear();
-            draft.landings.retain(|&(landing, _)| landing != pc);
+            self.passed = u64::from(new_fragment.entries[0].1);
+            new_fragment.entries.clear();
+            new_fragment
+                .target_stubs
+                .retain(|&(target_stub, _)| target_stub != pc);
         }
         let start = self.hot as u32;
         self.hot = code.here().next_multiple_of(16).min(self.middle());
         let fragment = self.fragments.len() as u32;
-        self.has_plain |= draft.trace == 0;
-        let (length, bytes) = self.origins.insert(fragment, &draft);
+        self.has_plain |= new_fragment.trace == 0;
+        let (length, bytes) = self.source_ranges.insert(fragment, &new_fragment);
         self.fragments.push(Fragment {
-            pc: draft.pc,
+            pc: new_fragment.pc,
             start,
             end: code.here() as u32,
             length,
-            boundaries: self.boundaries.push(&draft),
-            loans: self.loans.len() as u32,
-            trace: draft.trace,
-            loan_count: draft.loans.len() as u16,
+            pc_map: self.pc_map.push(&new_fragment),
+            spills: self.spills.len() as u32,
+            trace: new_fragment.trace,
+            spill_count: new_fragment.spills.len() as u16,
             module: NO_MODULE,
             live: true,
             unused: [0; 3],
         });
         self.translated_bytes += bytes;
-        self.translated_instructions += draft.boundaries.len() as u64;
-        self.loans.extend(&draft.loans);
-        for &(pc, cache, warm) in &draft.entries {
-            let index = self.links.push_entry(pc, cache, warm, draft.warmth);
+        self.translated_instructions += new_fragment.pc_map.len() as u64;
+        self.spills.extend(&new_fragment.spills);
+        for &(pc, cache, bound) in &new_fragment.entries {
+            let index = self
+                .links
+                .push_entry(pc, cache, bound, new_fragment.binding);
             self.by_pc.insert(pc, index);
         }
-        for &(pc, landing) in &draft.landings {
+        for &(pc, target_stub) in &new_fragment.target_stubs {
             if self.is_unlinked(pc) {
                 continue;
             }
             if self.branches.is_empty_at(pc) {
-                self.branches.set(pc, u64::from(landing));
+                self.branches.set(pc, u64::from(target_stub));
             } else if !self.branches.covers(pc) {
-                self.hashed.offer(pc, landing);
+                self.hashed.offer(pc, target_stub);
             }
         }
-        self.commit_exits(&mut draft.exits);
-        draft.clear();
-        self.spare = draft;
+        self.commit_exits(&mut new_fragment.exits);
+        new_fragment.clear();
+        self.spare = new_fragment;
     }
 
     /// Makes all translations of code in a range of program addresses unreachable. Threads
@@ -454,7 +460,7 @@ impl Cache {
         if range.is_empty() {
             return false;
         }
-        let mut stale = self.origins.remove(&range);
+        let mut stale = self.source_ranges.remove(&range);
         stale.retain(|&index| self.is_live(index));
         for &index in &stale {
             self.retire(index);
@@ -475,13 +481,13 @@ impl Cache {
     }
 
     fn empty(&mut self) {
-        self.clear(self.arrival);
+        self.clear(self.convention);
         self.fragments.clear();
         self.links.exits.clear();
         self.crossings.clear();
-        self.boundaries.clear();
-        self.origins.clear();
-        self.loans.clear();
+        self.pc_map.clear();
+        self.source_ranges.clear();
+        self.spills.clear();
         self.hot = layout::cache() + GATES_SIZE;
         self.cold = self.middle();
         self.protection.start_anew();
@@ -489,16 +495,17 @@ impl Cache {
 
     /// Makes all translations unreachable. Only for a process with a single thread that is out
     /// of the cache: a forked child, or a thread about to create the second. Code to come
-    /// has `arrival` on loan where indirect branches arrive.
-    pub fn clear(&mut self, arrival: Arrival) {
-        self.arrival = arrival;
-        self.branches.clear_all(self.gates.miss(Way::Jump, arrival));
-        self.hashed.clear_all(&self.gates, arrival);
+    /// spills what `convention` says where indirect branches arrive.
+    pub fn clear(&mut self, convention: LookupConvention) {
+        self.convention = convention;
+        self.branches
+            .clear_all(self.gates.miss(Way::Jump, convention));
+        self.hashed.clear_all(&self.gates, convention);
         self.links.entries.clear();
         self.by_pc.clear();
-        self.origins.forget_places();
-        self.sleeping = Sleeping::default();
-        // With nothing awake, none that was kept is live.
+        self.source_ranges.forget_places();
+        self.inactive = Inactive::default();
+        // With nothing active, none that was kept is live.
         for fragment in self.fragments.new_mut() {
             fragment.live = false;
         }

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::annotation::Annotation;
+use crate::binding::LookupConvention;
 use crate::cache::{Cache, CacheFull, Exit, Position};
 use crate::detach::Refusal;
 use crate::finish::Ending;
@@ -25,7 +26,6 @@ use crate::start::THREAD_STACK;
 use crate::syscalls::Call;
 use crate::thread::{PendingSignal, Thread};
 use crate::translate::Source;
-use crate::warmth::Arrival;
 
 /// What the thread that creates another one has a client keep for the new one.
 pub(crate) type Inheritance = Box<dyn Any + Send + Sync>;
@@ -87,8 +87,8 @@ pub(crate) trait Client: Send + Sync {
 
     // Translation.
 
-    /// What is on loan where indirect branches arrive, if the client decides that.
-    fn arrival(&self) -> Option<Arrival> {
+    /// What is spilled where indirect branches arrive, if the client decides that.
+    fn convention(&self) -> Option<LookupConvention> {
         None
     }
 
@@ -98,7 +98,7 @@ pub(crate) trait Client: Send + Sync {
         _cache: &mut Cache,
         _source: &Source,
         _pc: u64,
-        _arrival: bool,
+        _by_indirect_branch: bool,
     ) -> Option<Result<(), CacheFull>> {
         None
     }
@@ -354,7 +354,7 @@ pub(crate) trait Client: Send + Sync {
     fn empty_buffers(&self, _thread: &mut Thread) {}
 
     /// Code in the middle of a fragment asks for something. Returns where the thread goes on.
-    fn service(&self, _thread: &mut Thread, _exit: &Exit) -> Option<u64> {
+    fn clean_call(&self, _thread: &mut Thread, _exit: &Exit) -> Option<u64> {
         None
     }
 
@@ -388,11 +388,18 @@ pub(crate) trait Client: Send + Sync {
     fn left_between_rounds(&self, _cache: &Cache, _at: u64, _position: &Position) {}
 
     /// A fragment is left in its middle, with the cache's registers in the slots.
-    fn leave_midway(&self, _thread: &mut Thread, _cache: &Cache, _at: u64, _position: Position) {}
+    fn leave_mid_fragment(
+        &self,
+        _thread: &mut Thread,
+        _cache: &Cache,
+        _at: u64,
+        _position: Position,
+    ) {
+    }
 
     /// Likewise, with the program's registers in the slots. `completed`: the instruction at the
     /// position has been executed.
-    fn left_midway(&self, _cache: &Cache, _position: Position, _completed: bool) {}
+    fn left_mid_fragment(&self, _cache: &Cache, _position: Position, _completed: bool) {}
 }
 
 /// All clients of the run.
@@ -511,10 +518,10 @@ pub(crate) fn ended(thread: &mut Thread, end: End) {
     each(|client| client.ended(thread, end));
 }
 
-/// What is on loan where indirect branches arrive.
-pub(crate) fn arrival(clients: &[&'static dyn Client]) -> Arrival {
-    let mut wishes = clients.iter().filter_map(|client| client.arrival());
-    wishes.next().unwrap_or(Arrival::Plain)
+/// What is spilled where indirect branches arrive.
+pub(crate) fn convention(clients: &[&'static dyn Client]) -> LookupConvention {
+    let mut wishes = clients.iter().filter_map(|client| client.convention());
+    wishes.next().unwrap_or(LookupConvention::Plain)
 }
 
 /// The thread, out of the cache, waits for other threads of the program.

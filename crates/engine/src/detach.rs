@@ -54,7 +54,7 @@ use crate::lock::Mutex;
 use crate::process::Process;
 use crate::signals::{STOP, code};
 use crate::syscalls::SYSCALL_LENGTH;
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 
 /// What a thread keeps for this.
 #[derive(Debug, Default)]
@@ -121,8 +121,8 @@ pub(crate) fn is_continuation(signal: i32, info: &[u64; 16]) -> bool {
 
 /// Keeps what such a signal asks for. For signal handlers. A child that shares its parent's memory
 /// cannot be let go, and does not answer.
-pub(crate) fn take_note(place: Place, info: &[u64; 16]) {
-    if place == Place::Process {
+pub(crate) fn take_note(role: AddressSpaceRole, info: &[u64; 16]) {
+    if role == AddressSpaceRole::Process {
         note_request(info);
     }
 }
@@ -163,7 +163,7 @@ pub(crate) fn at_safe_point(thread: &mut Thread) {
 
 #[cold]
 fn take_request(thread: &mut Thread) {
-    if thread.place != Place::Process || thread.exit_status.is_some() {
+    if thread.role != AddressSpaceRole::Process || thread.exit_status.is_some() {
         // Another thread is to take it.
         return finish::interrupt_others(thread);
     }

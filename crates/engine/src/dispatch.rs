@@ -10,7 +10,7 @@ use crate::hashed_branches::Way;
 use crate::process::{Code, Process};
 use crate::signals::deliver;
 use crate::syscalls;
-use crate::thread::{Place, Refused, Thread};
+use crate::thread::{AddressSpaceRole, Refused, Thread};
 use crate::translate::{self, Source};
 use crate::{code_pages, detach, finish, flush, guarded, race_windows, x87_pointers};
 
@@ -24,16 +24,16 @@ pub(crate) fn run(thread: &mut Thread) -> i32 {
             return status;
         }
         let pending = thread.is_pending();
-        if let (true, Some((target, Resume::Midway))) = (pending, entry) {
+        if let (true, Some((target, Resume::MidFragment))) = (pending, entry) {
             step_out(thread);
-            entry = enter(process, thread, target, Resume::Midway);
+            entry = enter(process, thread, target, Resume::MidFragment);
             if entry.is_none() {
                 flush::leave(thread);
             }
             continue;
         }
         if pending {
-            if process.is_ending() && thread.place == Place::Process {
+            if process.is_ending() && thread.role == AddressSpaceRole::Process {
                 finish::park(thread);
             }
             client::each(|client| client.interrupted(thread));
@@ -42,8 +42,8 @@ pub(crate) fn run(thread: &mut Thread) -> i32 {
             entry = None;
             detach::at_safe_point(thread);
         }
-        let midway = matches!(entry, Some((_, Resume::Midway)));
-        if thread.steps.due.is_due() && !midway {
+        let is_mid_fragment = matches!(entry, Some((_, Resume::MidFragment)));
+        if thread.steps.due.is_due() && !is_mid_fragment {
             flush::leave(thread);
             trap(thread);
             deliver::deliver(thread);
@@ -72,8 +72,8 @@ pub(crate) fn run(thread: &mut Thread) -> i32 {
 enum Resume {
     /// The program's state: the place is an entry.
     Entry,
-    /// The registers of a fragment in the middle, some of them borrowed.
-    Midway,
+    /// The registers of a fragment in the middle, some of them spilled.
+    MidFragment,
 }
 
 /// Enters the cache and handles the exit. Returns where to enter again, if that is known.
@@ -91,14 +91,14 @@ fn enter(
     unsafe {
         (*thread.slots).target = target;
         process.gates.enter();
-        if (*thread.slots).exit as u32 == exit::PENDING && resume == Resume::Midway {
+        if (*thread.slots).exit as u32 == exit::PENDING && resume == Resume::MidFragment {
             // The cache was not entered: the slots are what they were.
             return Some((target, resume));
         }
     }
     let entry = leave(process, thread);
-    if let Some((_, Resume::Midway)) = entry {
-        thread.steps.goes_on_midway();
+    if let Some((_, Resume::MidFragment)) = entry {
+        thread.steps.goes_on_mid_fragment();
     }
     entry
 }
@@ -144,7 +144,7 @@ fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)
         exit::PENDING | exit::INTERRUPTED => None,
         exit::CALL_INTERRUPTED => {
             // SAFETY: the slots belong to this thread.
-            Some((unsafe { (*thread.slots).target }, Resume::Midway))
+            Some((unsafe { (*thread.slots).target }, Resume::MidFragment))
         }
         exit::INDIRECT => Some((
             after_indirect(process, thread, crossing, Way::Jump),
@@ -160,7 +160,7 @@ fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)
             let target = unsafe { (*thread.slots).target };
             // The guard page's fault had blocked signals.
             crate::signals::open(thread);
-            Some((target, Resume::Midway))
+            Some((target, Resume::MidFragment))
         }
         _ => leave_fragment(process, thread, id),
     }
@@ -176,7 +176,7 @@ fn leave_fragment(
     thread.set_pc(exit.target);
     match exit.kind {
         ExitKind::Direct => {
-            exit.warmth.give_back_outside(thread);
+            exit.binding.restore_outside(thread);
             code_pages::check(&mut code, exit.target);
             if let Some(entry) = code.cache.link_exit(id) {
                 return Some((u64::from(entry.cache), Resume::Entry));
@@ -213,11 +213,11 @@ fn leave_fragment(
             x87_pointers::correct_stored(process, thread, exit.detail);
             None
         }
-        ExitKind::Service => {
+        ExitKind::CleanCall => {
             drop(code);
             let mut all = client::all().iter();
-            let target = all.find_map(|client| client.service(thread, &exit));
-            target.map(|target| (target, Resume::Midway))
+            let target = all.find_map(|client| client.clean_call(thread, &exit));
+            target.map(|target| (target, Resume::MidFragment))
         }
         ExitKind::Annotation => {
             drop(code);
@@ -229,18 +229,20 @@ fn leave_fragment(
         ExitKind::Function => {
             drop(code);
             client::each(|client| client.control_reaches(thread, exit.target));
-            Some((u64::from(exit.stub), Resume::Midway))
+            Some((u64::from(exit.stub), Resume::MidFragment))
         }
         ExitKind::Call => {
             drop(code);
             let back = u64::from(exit.stub);
             let mut all = client::all().iter();
             if !all.any(|client| client.calls(thread)) {
-                return Some((back, Resume::Midway));
+                return Some((back, Resume::MidFragment));
             }
             let code = process.code();
             if let Some(position) = code.cache.position(back) {
-                client::each(|client| client.left_midway(&code.cache, position, exit.detail != 0));
+                client::each(|client| {
+                    client.left_mid_fragment(&code.cache, position, exit.detail != 0)
+                });
             }
             None
         }
@@ -419,7 +421,7 @@ fn after_indirect(
     };
     note_refusal(process, thread);
     let entry = find_or_translate(process, thread, pc, true);
-    process.code().cache.add_landing(pc, way, known);
+    process.code().cache.add_target_stub(pc, way, known);
     entry
 }
 
@@ -429,12 +431,12 @@ fn enter_at(process: &'static Process, thread: &mut Thread) -> u64 {
     find_or_translate(process, thread, pc, false)
 }
 
-/// Where the cache is entered for `pc`; with `arrival` an indirect branch has just come there.
+/// Where the cache is entered for `pc`; with `by_indirect_branch` an indirect branch has just come there.
 fn find_or_translate(
     process: &'static Process,
     thread: &mut Thread,
     pc: u64,
-    arrival: bool,
+    by_indirect_branch: bool,
 ) -> u64 {
     loop {
         let mut code = process.code();
@@ -442,7 +444,7 @@ fn find_or_translate(
         if let Some(entry) = code.cache.entry_anywhere(pc) {
             return u64::from(entry.cache);
         }
-        if let Ok(target) = translate_at(process, &mut code, pc, arrival) {
+        if let Ok(target) = translate_at(process, &mut code, pc, by_indirect_branch) {
             return target;
         }
         drop(code);
@@ -450,14 +452,14 @@ fn find_or_translate(
     }
 }
 
-/// Translates the code at `pc`; with `arrival` an indirect branch has just come there.
+/// Translates the code at `pc`; with `by_indirect_branch` an indirect branch has just come there.
 fn translate_at(
     process: &'static Process,
     code: &mut Code,
     pc: u64,
-    arrival: bool,
+    by_indirect_branch: bool,
 ) -> Result<u64, CacheFull> {
-    translate_code(process, code, pc, arrival)?;
+    translate_code(process, code, pc, by_indirect_branch)?;
     code_pages::remember(code, pc);
     let entry = code.cache.entry(pc);
     let entry = entry.expect("a translation has an entry at its first instruction");
@@ -468,7 +470,7 @@ fn translate_code(
     process: &'static Process,
     code: &mut Code,
     pc: u64,
-    arrival: bool,
+    by_indirect_branch: bool,
 ) -> Result<(), CacheFull> {
     let end = code_pages::watch(code, pc);
     let Code { cache, regions, .. } = code;
@@ -478,9 +480,9 @@ fn translate_code(
         end,
     };
     for client in &process.clients {
-        if let Some(done) = client.translate(cache, &source, pc, arrival) {
+        if let Some(done) = client.translate(cache, &source, pc, by_indirect_branch) {
             return done;
         }
     }
-    translate::plain::translate(cache, &source, pc, arrival)
+    translate::plain::translate(cache, &source, pc, by_indirect_branch)
 }

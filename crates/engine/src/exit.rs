@@ -39,7 +39,7 @@ pub enum ExitKind {
     /// behind, if the function lets it.
     Call,
     /// A call into the engine in the middle of a fragment, which then goes on.
-    Service,
+    CleanCall,
     /// A hook of a function sends control elsewhere.
     Redirected,
 }
@@ -55,7 +55,7 @@ impl ExitKind {
         ExitKind::Annotation,
         ExitKind::Function,
         ExitKind::Call,
-        ExitKind::Service,
+        ExitKind::CleanCall,
         ExitKind::Redirected,
     ];
 

@@ -9,7 +9,7 @@ use crate::descriptors::{Headroom, copy_away};
 use crate::process::{Process, ThreadHandle};
 use crate::race_windows;
 use crate::signals::{self, STOP, bit};
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 
 /// Exit status of a process that ends because the engine failed.
 pub const ENGINE_FAILURE: i32 = 125;
@@ -20,43 +20,43 @@ const STOP_REQUEST: u64 = 0x756e_7370_6f6f_6c21;
 const STANDARD_ERROR: i32 = 2;
 
 /// Where the engine speaks: a copy of standard error that the program cannot close.
-static VOICE: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(-1);
+static DIAGNOSTICS: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(-1);
 
 /// Keeps a copy of standard error.
-pub fn keep_voice() {
+pub fn duplicate_stderr() {
     let _headroom = Headroom::get();
     // SAFETY: asks for the flags of a descriptor.
     let is_open = unsafe { libc::fcntl(STANDARD_ERROR, libc::F_GETFD) } >= 0;
     let itself = if is_open { STANDARD_ERROR } else { -1 };
     let copy = copy_away(STANDARD_ERROR).map_or(itself, IntoRawFd::into_raw_fd);
-    VOICE.store(copy, Ordering::Relaxed);
+    DIAGNOSTICS.store(copy, Ordering::Relaxed);
 }
 
 /// The descriptor to speak to: the copy, standard error itself where the limit of descriptors
 /// allows none, or -1 where standard error was closed.
 #[must_use]
-pub fn voice() -> i32 {
-    VOICE.load(Ordering::Relaxed)
+pub fn diagnostics_fd() -> i32 {
+    DIAGNOSTICS.load(Ordering::Relaxed)
 }
 
 /// The copy, which the program must not close.
 #[must_use]
-pub fn own_voice() -> Option<i32> {
-    Some(voice()).filter(|&voice| voice != STANDARD_ERROR)
+pub fn own_diagnostics() -> Option<i32> {
+    Some(diagnostics_fd()).filter(|&diagnostics_fd| diagnostics_fd != STANDARD_ERROR)
 }
 
 /// Tells the user something.
 pub fn say(message: &str) {
     let text = format!("{message}\n");
     // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
-    unsafe { libc::write(voice(), text.as_ptr().cast(), text.len()) };
+    unsafe { libc::write(diagnostics_fd(), text.as_ptr().cast(), text.len()) };
 }
 
 /// Shows a line that the next one replaces, on a terminal.
 pub fn say_in_place(message: &str) {
     let text = format!("\r\x1b[K{message}");
     // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
-    unsafe { libc::write(voice(), text.as_ptr().cast(), text.len()) };
+    unsafe { libc::write(diagnostics_fd(), text.as_ptr().cast(), text.len()) };
 }
 
 /// Says what is wrong and ends the process.
@@ -163,22 +163,22 @@ pub enum Ending {
 /// another program. A child in its parent's memory leaves the list: who is given back.
 pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
     let process = Process::get();
-    match thread.place {
-        Place::VforkChild => return leave_list(process, thread),
-        Place::Beside if ending != Ending::Death => {
+    match thread.role {
+        AddressSpaceRole::VforkChild => return leave_list(process, thread),
+        AddressSpaceRole::SharedMemoryChild if ending != Ending::Death => {
             // Should it succeed, the lender of its memory does the rest.
             thread.executing = true;
             return leave_list(process, thread);
         }
-        Place::Beside => {
+        AddressSpaceRole::SharedMemoryChild => {
             crate::syscalls::leave_beside(process, thread);
             return None;
         }
-        Place::Process if !client::all().iter().any(|client| client.concludes()) => {
+        AddressSpaceRole::Process if !client::all().iter().any(|client| client.concludes()) => {
             crate::persist::keep(process);
             return None;
         }
-        Place::Process => {}
+        AddressSpaceRole::Process => {}
     }
     signals::block_all();
     let _watches: Vec<_> = client::all().iter().map(|it| it.end_begins()).collect();
@@ -197,7 +197,7 @@ pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
 pub fn take_back(process: &Process, thread: &mut Thread, left: Option<ThreadHandle>) {
     thread.executing = false;
     return_to_list(process, left);
-    if process.is_ending() && thread.place == Place::Process {
+    if process.is_ending() && thread.role == AddressSpaceRole::Process {
         client::each(|client| client.goes_on(thread));
         process.ending.store(0, Ordering::Release);
         TAKEN_BACK.fetch_add(1, Ordering::Release);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use crate::process::{Process, ThreadHandle};
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 use crate::{client, finish, race_windows};
 
 /// The thread that empties the cache; 0 for none.
@@ -136,7 +136,7 @@ fn wait(thread: &mut Thread, mut done: impl FnMut() -> bool) {
     }
     client::begin_wait(thread);
     while !done() {
-        if Process::get().is_ending() && thread.place == Place::Process {
+        if Process::get().is_ending() && thread.role == AddressSpaceRole::Process {
             finish::park(thread);
             client::begin_wait(thread);
         }

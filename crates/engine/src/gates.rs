@@ -12,13 +12,13 @@ mod call;
 mod wide;
 
 pub(crate) use self::acquire::{Continuation, USABLE as ACQUIRES_BRIEFLY};
+use crate::binding::LookupConvention;
 use crate::client::Client;
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
 use crate::hashed_branches::Way;
 use crate::layout;
 use crate::slots::{HASH_SPILL, Slots, offset};
-use crate::warmth::Arrival;
 
 /// Addresses of the gates, all in the code cache.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,12 +39,12 @@ pub struct Gates {
     pub exit_saved: u64,
     /// The first of the gates through which indirect branches leave.
     first_miss: u64,
-    /// The ends of hashed chains, for each [`Way`] and [`Arrival`]: they give rcx back, and go
+    /// The ends of hashed chains, for each [`Way`] and [`LookupConvention`]: they give rcx back, and go
     /// on to the miss gates.
-    chain_ends: [[u64; Arrival::ALL.len()]; Way::ALL.len()],
+    chain_ends: [[u64; LookupConvention::ALL.len()]; Way::ALL.len()],
     /// Leave the cache because nothing is known of the target in r11: for each [`Way`] and
-    /// [`Arrival`] one gate.
-    misses: [[u64; Arrival::ALL.len()]; Way::ALL.len()],
+    /// [`LookupConvention`] one gate.
+    misses: [[u64; LookupConvention::ALL.len()]; Way::ALL.len()],
     /// A failed ownership check: calls the engine briefly and goes on in the cache.
     pub acquire: u64,
     /// From here …
@@ -199,12 +199,12 @@ impl Gates {
         let mut jumps = Vec::new();
         self.first_miss = code.here();
         for way in Way::ALL {
-            for arrival in Arrival::ALL {
-                self.chain_ends[way as usize][arrival as usize] = code.here();
+            for convention in LookupConvention::ALL {
+                self.chain_ends[way as usize][convention as usize] = code.here();
                 code.load_slot(gpr::RCX, offset::spill(HASH_SPILL));
-                self.misses[way as usize][arrival as usize] = code.here();
+                self.misses[way as usize][convention as usize] = code.here();
                 code.store_slot(std::mem::offset_of!(Slots, pc) as i32, TARGET);
-                arrival.give_back(code);
+                convention.restore(code);
                 code.store_slot_imm32(offset::EXIT, way.exit());
                 jumps.push(code.jump_forward());
             }
@@ -269,14 +269,14 @@ impl Gates {
 
     /// The gate for indirect branches to the target in r11, of which nothing is known.
     #[must_use]
-    pub fn miss(&self, way: Way, arrival: Arrival) -> u64 {
-        self.misses[way as usize][arrival as usize]
+    pub fn miss(&self, way: Way, convention: LookupConvention) -> u64 {
+        self.misses[way as usize][convention as usize]
     }
 
     /// Where a hashed chain ends.
     #[must_use]
-    pub fn chain_end(&self, way: Way, arrival: Arrival) -> u64 {
-        self.chain_ends[way as usize][arrival as usize]
+    pub fn chain_end(&self, way: Way, convention: LookupConvention) -> u64 {
+        self.chain_ends[way as usize][convention as usize]
     }
 
     /// Whether an address lies in one of the miss gates.

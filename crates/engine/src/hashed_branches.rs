@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustc_hash::FxHashMap;
 
+use crate::binding::LookupConvention;
 use crate::cache::Protection;
 use crate::emit::{Emitter, TARGET, gpr};
 use crate::exit;
@@ -22,7 +23,6 @@ use crate::finish;
 use crate::gates::Gates;
 use crate::layout::{self, HASHED_BRANCHES_SIZE};
 use crate::slots::{HASH_SPILL, offset};
-use crate::warmth::Arrival;
 
 const CHAINS: u64 = HASHED_BRANCHES_SIZE / 8;
 
@@ -67,7 +67,7 @@ pub(crate) struct HashedBranches {
     misses: [u64; Way::ALL.len()],
     /// For each target of each way, the field of its thunk's last instruction.
     fields: FxHashMap<(Way, u64), u32>,
-    /// Landings that fragments have for targets beyond the table, until they are wanted.
+    /// Target stubs that fragments have for targets beyond the table, until they are wanted.
     offered: FxHashMap<u64, u32>,
 }
 
@@ -81,10 +81,10 @@ fn are_ready() -> bool {
 impl HashedBranches {
     /// Chains without thunks.
     #[must_use]
-    pub(crate) fn new(gates: &Gates, arrival: Arrival) -> HashedBranches {
+    pub(crate) fn new(gates: &Gates, convention: LookupConvention) -> HashedBranches {
         HashedBranches {
-            ends: Way::ALL.map(|way| gates.chain_end(way, arrival)),
-            misses: Way::ALL.map(|way| gates.miss(way, arrival)),
+            ends: Way::ALL.map(|way| gates.chain_end(way, convention)),
+            misses: Way::ALL.map(|way| gates.miss(way, convention)),
             ..HashedBranches::default()
         }
     }
@@ -108,18 +108,18 @@ impl HashedBranches {
         }
     }
 
-    /// A fragment has a landing for branches to `pc`.
-    pub(crate) fn offer(&mut self, pc: u64, landing: u32) {
-        self.offered.insert(pc, landing);
+    /// A fragment has a target stub for branches to `pc`.
+    pub(crate) fn offer(&mut self, pc: u64, target_stub: u32) {
+        self.offered.insert(pc, target_stub);
     }
 
-    /// The landing for branches to `pc` that a fragment has.
+    /// The target stub for branches to `pc` that a fragment has.
     #[must_use]
     pub(crate) fn offered(&self, pc: u64) -> Option<u32> {
         self.offered.get(&pc).copied()
     }
 
-    /// Sets where branches to `pc` go, with the target's register still borrowed.
+    /// Sets where branches to `pc` go, with the target's register still spilled.
     pub(crate) fn set(
         &mut self,
         (way, pc): (Way, u64),
@@ -158,8 +158,8 @@ impl HashedBranches {
     }
 
     /// Forgets all thunks, whose room may then be used again: no thread may be in one.
-    pub(crate) fn clear_all(&mut self, gates: &Gates, arrival: Arrival) {
-        *self = HashedBranches::new(gates, arrival);
+    pub(crate) fn clear_all(&mut self, gates: &Gates, convention: LookupConvention) {
+        *self = HashedBranches::new(gates, convention);
         if are_ready() {
             self.end_all();
         }

@@ -8,6 +8,7 @@
 //! what it observes: it writes [`unspool_events`] and knows nothing of their readers.
 
 mod annotation;
+mod binding;
 mod branch_table;
 mod cache;
 mod client;
@@ -55,7 +56,6 @@ mod syscalls;
 mod thread;
 mod trace;
 mod translate;
-mod warmth;
 mod x87_pointers;
 
 pub use plan::{Plan, TracePlan};

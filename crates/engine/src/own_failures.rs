@@ -248,7 +248,13 @@ fn end_without_memory(size: usize) -> ! {
 fn say_parts(parts: &[&str]) {
     for part in parts {
         // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
-        unsafe { libc::write(crate::finish::voice(), part.as_ptr().cast(), part.len()) };
+        unsafe {
+            libc::write(
+                crate::finish::diagnostics_fd(),
+                part.as_ptr().cast(),
+                part.len(),
+            )
+        };
     }
 }
 
@@ -261,7 +267,7 @@ mod tests {
     #[test]
     fn a_panic_ends_the_process_from_any_thread() {
         if std::env::var_os(ASKED).is_some() {
-            crate::finish::keep_voice();
+            crate::finish::duplicate_stderr();
             super::end_at_panics();
             let _ = std::thread::spawn(|| panic!("an internal check failed")).join();
             return;

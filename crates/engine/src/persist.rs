@@ -57,7 +57,7 @@ pub struct Persistence {
     /// When the process began, in seconds.
     began: i64,
     /// The modules whose translations were taken over and still sleep, by number.
-    sleeping: Vec<Option<Module>>,
+    inactive: Vec<Option<Module>>,
     /// Instructions whose translations the file has.
     kept_instructions: u64,
     /// Which file was taken over.
@@ -83,7 +83,7 @@ impl Persistence {
             user,
             root: root(),
             began: now(),
-            sleeping: Vec::new(),
+            inactive: Vec::new(),
             kept_instructions: 0,
             taken: None,
             renew: false,
@@ -127,7 +127,7 @@ impl Persistence {
         self.kept_instructions = parts.instructions;
         self.taken = Some(version(&facts));
         self.renew = !whole;
-        self.sleeping = parts.modules.into_iter().map(Some).collect();
+        self.inactive = parts.modules.into_iter().map(Some).collect();
         Ok(())
     }
 
@@ -179,17 +179,17 @@ fn now() -> i64 {
     since.map_or(0, |since| since.as_secs() as i64)
 }
 
-/// Wakes the translations of all code that is there.
-pub(crate) fn wake(code: &mut Code) {
+/// Activates the translations of all code that is there.
+pub(crate) fn activate(code: &mut Code) {
     let Some(persistence) = &mut code.persistence else {
         return;
     };
     for (start, region, view, version) in code.regions.unchanged_code() {
         let here = Module::new(start, region, view, version);
-        for (number, module) in (0..).zip(&mut persistence.sleeping) {
+        for (number, module) in (0..).zip(&mut persistence.inactive) {
             if *module == Some(here) {
                 *module = None;
-                code.cache.wake(number);
+                code.cache.activate(number);
             }
         }
     }
@@ -278,16 +278,16 @@ impl Persistence {
             .map(|(start, region, view, version)| Module::new(start, region, view, version))
             .filter(|module| module.is_older_than(self.began))
             .collect();
-        let awake = modules.len();
-        let mut numbers = vec![None; self.sleeping.len()];
-        for (number, module) in numbers.iter_mut().zip(&self.sleeping) {
+        let active = modules.len();
+        let mut numbers = vec![None; self.inactive.len()];
+        for (number, module) in numbers.iter_mut().zip(&self.inactive) {
             *number = module.map(|module| {
                 modules.push(module);
                 modules.len() as u16 - 1
             });
         }
         let module_of = |range: Range<u64>| {
-            let found = modules[..awake]
+            let found = modules[..active]
                 .iter()
                 .position(|module| module.contains(&range));
             found.map(|number| number as u16)

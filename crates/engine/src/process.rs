@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::binding::LookupConvention;
 use crate::cache::Cache;
 use crate::client::{self, Client};
 use crate::gates::{Gates, VectorState};
@@ -18,7 +19,6 @@ use crate::regions::Regions;
 use crate::signals::actions::Actions;
 use crate::thread::Thread;
 use crate::translate::Vdso;
-use crate::warmth::Arrival;
 
 /// Translations and the map of what they come from: changed together, under one lock.
 pub struct Code {
@@ -153,7 +153,7 @@ impl Process {
     pub fn protected_files(&self) -> Vec<i32> {
         let clients = self.clients.iter();
         let mut files: Vec<i32> = clients.flat_map(|client| client.files()).collect();
-        files.extend(crate::finish::own_voice());
+        files.extend(crate::finish::own_diagnostics());
         files.extend(crate::syscalls::vfork_locks());
         files
     }
@@ -194,10 +194,10 @@ impl Process {
 }
 
 impl Process {
-    /// What code that is translated now finds on loan where indirect branches arrive.
+    /// What code that is translated now finds spilled where indirect branches arrive.
     #[must_use]
-    pub fn arrival(&self) -> Arrival {
-        client::arrival(&self.clients)
+    pub fn convention(&self) -> LookupConvention {
+        client::convention(&self.clients)
     }
 
     /// Whether the process is ending.

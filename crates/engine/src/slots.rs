@@ -142,7 +142,7 @@ pub(crate) const TARGET_SPILL: u8 = 0;
 /// back before).
 pub(crate) const HASH_SPILL: u8 = 1;
 /// The spill slots of the registers that a trace borrows: buffer, scratch, owner word.
-pub(crate) const BORROWED_SPILLS: [u8; 3] = [2, 3, 4];
+pub(crate) const BOUND_SPILLS: [u8; 3] = [2, 3, 4];
 
 struct SlotsCell(UnsafeCell<Slots>);
 

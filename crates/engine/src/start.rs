@@ -115,7 +115,7 @@ fn run_with_stack(
     program: &Program,
     stack: &ProgramStack,
 ) -> Result<Infallible, StartError> {
-    finish::keep_voice();
+    finish::duplicate_stderr();
     layout::keep_heap_together();
     settle_c_library();
     let vectors = VectorState::detect().ok_or(StartError::NoXsave)?;
@@ -246,7 +246,7 @@ fn install(
     clients: Vec<&'static dyn Client>,
 ) -> &'static Process {
     const HWCAP2_FSGSBASE: u64 = 2;
-    let arrival = client::arrival(&clients);
+    let convention = client::convention(&clients);
     let size = plan
         .code_cache
         .clamp(plan::SMALLEST_CODE_CACHE, layout::cache_room());
@@ -254,7 +254,7 @@ fn install(
         slots::displacement(),
         has_branch_table(loaded),
         size,
-        arrival,
+        convention,
         |code| Gates::emit(code, vectors, &clients),
     );
     let gates = cache.gates;
@@ -305,7 +305,7 @@ fn install(
         lending: Lending::default(),
         persistence,
     };
-    persist::wake(&mut code);
+    persist::activate(&mut code);
     Process::install(Process::new(
         code,
         gates,

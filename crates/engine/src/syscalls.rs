@@ -1,7 +1,6 @@
 //! System calls. Most are the kernel's business and pass through; here are those that
 //! touch what engine and program share: memory, threads, signals, the executable's name.
 
-mod beside;
 mod clone_request;
 mod code_writes;
 mod contents;
@@ -19,6 +18,7 @@ mod protection;
 mod queues;
 mod relative_waits;
 mod sending;
+mod shared_memory_child;
 mod signals;
 mod start_child;
 mod stopping;
@@ -34,16 +34,16 @@ use crate::client;
 use crate::emit::gpr;
 use crate::gates::RESTART;
 use crate::process::Process;
-use crate::thread::{CutShort, Thread};
+use crate::thread::{RestartedCall, Thread};
 use crate::{code_pages, seccomp};
 
-pub(crate) use beside::leave as leave_beside;
 pub(crate) use clone_request::KernelCall;
 pub(crate) use code_writes::{is_own, memory_written};
 pub(crate) use interrupted::{Interrupted, handler_comes};
 pub(crate) use memory::whole_pages;
 pub(crate) use processes::list as list_thread;
 pub(crate) use relative_waits::{RelativeWait, TimeLeft};
+pub(crate) use shared_memory_child::leave as leave_beside;
 pub(crate) use start_child::start_child;
 pub(crate) use threads::{announce_end, set_program_fs};
 pub(crate) use vfork_copy::vfork_locks;
@@ -141,12 +141,12 @@ pub(crate) fn system_call(process: &'static Process, thread: &mut Thread) {
 fn enter_tool(thread: &mut Thread, call: &mut Call) {
     let place = (thread.pc(), thread.register(gpr::RSP));
     let asked = (call.number, call.arguments);
-    let mut all = thread.cut_short.iter();
+    let mut all = thread.restarted_calls.iter();
     match all.rposition(|cut| cut.place == place && cut.asked == asked) {
         Some(known) => {
-            (call.number, call.arguments) = thread.cut_short[known].made;
+            (call.number, call.arguments) = thread.restarted_calls[known].made;
             // Later ones were those of handlers that are over.
-            thread.cut_short.truncate(known);
+            thread.restarted_calls.truncate(known);
         }
         None => client::each(|client| client.call_asked(thread, call)),
     }
@@ -159,10 +159,10 @@ fn remember(thread: &mut Thread, asked: (u64, [u64; 6]), call: &Call) {
     if client::all().is_empty() {
         return;
     }
-    if thread.cut_short.len() == MOST {
-        thread.cut_short.remove(0);
+    if thread.restarted_calls.len() == MOST {
+        thread.restarted_calls.remove(0);
     }
-    thread.cut_short.push(CutShort {
+    thread.restarted_calls.push(RestartedCall {
         place: (thread.pc(), thread.register(gpr::RSP)),
         asked,
         made: (call.number, call.arguments),

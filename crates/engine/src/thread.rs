@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::cache::{Cache, FLAGS, Loan};
+use crate::cache::{Cache, FLAGS, SpillInterval};
 use crate::guarded;
 use crate::seccomp::ThreadFilters;
 use crate::signals::actions::Actions;
@@ -70,7 +70,7 @@ impl Refused {
 
 /// A system call that a tool has seen begin, and that is to be made again.
 #[derive(Debug, Clone, Copy)]
-pub struct CutShort {
+pub struct RestartedCall {
     /// The program counter behind it, and the stack pointer.
     pub place: (u64, u64),
     /// What the program asked for: number and arguments.
@@ -81,13 +81,13 @@ pub struct CutShort {
 
 /// Where a thread of the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum AddressSpaceRole {
     /// In the process that was started.
     Process,
     /// In a child between `vfork` and `execve` or exit, on its waiting parent's memory.
     VforkChild,
     /// In a child that shares its parent's memory and runs beside it.
-    Beside,
+    SharedMemoryChild,
 }
 
 /// The program's alternate signal stack (`stack_t`).
@@ -159,11 +159,11 @@ pub struct Thread {
     /// What judges the thread's system calls.
     pub filters: Arc<ThreadFilters>,
     /// Where the thread runs.
-    pub place: Place,
+    pub role: AddressSpaceRole,
     /// The number of the PID namespace in which it is: 0 is that of the process.
     pub namespace: u32,
     /// System calls that are to be made again, behind a signal's handler.
-    pub cut_short: Vec<CutShort>,
+    pub restarted_calls: Vec<RestartedCall>,
     /// A system call that is to be made again because the engine has interrupted it.
     pub(crate) interrupted: Option<Interrupted>,
     /// The repeated string instruction in the cache that is being single-stepped, or 0, and how
@@ -209,9 +209,9 @@ impl Thread {
             detach: crate::detach::OfThread::default(),
             actions,
             filters: Arc::default(),
-            place: Place::Process,
+            role: AddressSpaceRole::Process,
             namespace: 0,
-            cut_short: Vec::new(),
+            restarted_calls: Vec::new(),
             interrupted: None,
             repeating: (0, 0),
             executing: false,
@@ -315,15 +315,15 @@ impl Thread {
         unsafe { (*self.slots).registers[usize::from(number)] = value }
     }
 
-    /// Puts a borrowed register's program value, or the flags', where the program's state is.
-    pub fn return_loan(&mut self, loan: Loan) {
+    /// Puts a spilled register's program value, or the flags', where the program's state is.
+    pub fn restore_spill(&mut self, spill: SpillInterval) {
         const LAHF: u64 = 0xd5;
         const OVERFLOW: u64 = 0x800;
         // SAFETY: the slots belong to this thread.
         unsafe {
-            let value = (*self.slots).spills[usize::from(loan.slot)];
-            if loan.register != FLAGS {
-                self.set_register(loan.register, value);
+            let value = (*self.slots).spills[usize::from(spill.slot)];
+            if spill.register != FLAGS {
+                self.set_register(spill.register, value);
                 return;
             }
             let overflow = if value & 1 != 0 { OVERFLOW } else { 0 };

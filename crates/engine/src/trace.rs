@@ -31,6 +31,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use unspool_events::superblock::Superblock;
 use unspool_events::{Order, PathId, TraceHeader, TraceWriter};
 
+use crate::binding::LookupConvention;
+use crate::binding::RegisterBinding;
 use crate::descriptors::Headroom;
 use crate::layout;
 use crate::loader::LoadedProgram;
@@ -41,14 +43,12 @@ use crate::operands::ExtendedStateSizes;
 use crate::plan::{Plan, TracePlan};
 use crate::process::Process;
 use crate::start::{Program, StartError};
-use crate::translate::ownership::pieces::PIECE;
+use crate::translate::forced_splits::ForcedSplits;
+use crate::translate::ownership::chunks::CHUNK;
 use crate::translate::record;
 use crate::translate::superblock::{Item, Limits};
-use crate::translate::torn::TornPlaces;
-use crate::warmth::Arrival;
-use crate::warmth::Warmth;
 
-use buffer::leave_midway;
+use buffer::leave_mid_fragment;
 use ceilings::Ceilings;
 pub(crate) use ownership::LineLayout;
 pub(crate) use ownership::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE, acquire_lines};
@@ -70,7 +70,7 @@ pub(crate) struct Tracer {
     /// What has brought the recording to its end; 0 for nothing.
     end: AtomicU32,
     fragments: Mutex<Vec<FragmentTrace>>,
-    value_services: Mutex<Vec<values::ValueService>>,
+    value_calls: Mutex<Vec<values::ValueCall>>,
     tickets: Tickets,
     functions: functions::Functions,
     modules: Mutex<modules::Modules>,
@@ -91,7 +91,7 @@ pub(crate) struct Tracer {
     has_forked: AtomicBool,
     skew: skew::Skew,
     keeper: keeper::Keeper,
-    torn: TornPlaces,
+    forced_splits: ForcedSplits,
 }
 
 /// What is known of a fragment of a traced program.
@@ -100,7 +100,7 @@ pub(crate) struct FragmentTrace {
     /// The id of its first path.
     pub(crate) first_path: PathId,
     /// The registers that it borrows.
-    pub(crate) warmth: Warmth,
+    pub(crate) binding: RegisterBinding,
     /// For each instruction: (words, accessing instructions) recorded before it.
     pub(crate) progress: Vec<(u8, u8)>,
     /// Its repeated string instructions.
@@ -124,8 +124,8 @@ pub(crate) struct Repetition {
     pub(crate) stores: Vec<(u8, StoredRegister)>,
     /// Where its values are recorded: the place before it.
     pub(crate) values: Option<u32>,
-    /// Whether only a piece of it is executed at a time.
-    pub(crate) in_pieces: bool,
+    /// Whether only a chunk of it is executed at a time.
+    pub(crate) in_chunks: bool,
 }
 
 /// A general register as it is stored behind an instruction.
@@ -226,7 +226,7 @@ impl Tracer {
             ceilings,
             end: AtomicU32::new(0),
             fragments: Mutex::new(Vec::new()),
-            value_services: Mutex::new(Vec::new()),
+            value_calls: Mutex::new(Vec::new()),
             tickets: Tickets::reserve().map_err(StartError::Reserve)?,
             functions: functions::Functions::new(&plan.functions),
             modules: Mutex::default(),
@@ -241,7 +241,7 @@ impl Tracer {
             has_forked: AtomicBool::new(false),
             skew: skew::Skew::new(plan),
             keeper: keeper::Keeper::default(),
-            torn: TornPlaces::default(),
+            forced_splits: ForcedSplits::default(),
         };
         tracer.define_kernels_modules();
         for segment in &loaded.segments {
@@ -260,13 +260,13 @@ impl Tracer {
         self.plan.order
     }
 
-    /// The registers that are on loan where an indirect branch arrives.
+    /// The registers that are spilled where an indirect branch arrives.
     #[must_use]
-    pub(crate) fn arrival(&self) -> Arrival {
+    pub(crate) fn convention(&self) -> LookupConvention {
         if self.checks_owners() {
-            Arrival::Checked
+            LookupConvention::Checked
         } else {
-            Arrival::Traced
+            LookupConvention::Traced
         }
     }
 
@@ -366,7 +366,7 @@ impl Tracer {
         self.next_path.store(0, Ordering::Relaxed);
         self.generation.store(0, Ordering::SeqCst);
         self.fragments.lock().clear();
-        self.value_services.lock().clear();
+        self.value_calls.lock().clear();
         self.modules.lock().forget();
         self.keeper.forget();
         *self.meter.lock() = Meter::start();
@@ -387,7 +387,7 @@ impl Tracer {
 }
 
 impl Limits for Tracer {
-    fn borrowed_registers(&self) -> usize {
+    fn bound_registers(&self) -> usize {
         if self.checks_owners() { 3 } else { 2 }
     }
 
@@ -399,8 +399,8 @@ impl Limits for Tracer {
         record::word_bound(item)
     }
 
-    fn torn(&self) -> &TornPlaces {
-        &self.torn
+    fn forced_splits(&self) -> &ForcedSplits {
+        &self.forced_splits
     }
 
     fn follows_calls(&self) -> bool {

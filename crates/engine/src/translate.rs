@@ -9,6 +9,7 @@
 pub(crate) mod addresses;
 pub(crate) mod copy;
 pub(crate) mod elements;
+pub(crate) mod forced_splits;
 mod gs;
 pub(crate) mod instrumented;
 mod item;
@@ -18,7 +19,6 @@ pub(crate) mod plain;
 mod reader;
 pub(crate) mod record;
 pub(crate) mod superblock;
-pub(crate) mod torn;
 pub(crate) mod traced;
 
 use crate::decode::MAX_LENGTH;

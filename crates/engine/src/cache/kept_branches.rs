@@ -3,7 +3,7 @@
 //! A file holds each page that has an entry as it is in memory, so that it can be mapped there.
 //! The pages of one module stand in the file as they do in the table, with holes for those
 //! without entries; where many of these follow each other they are left out, and a new **run** of
-//! pages begins. Which runs there are, and where each is, follows from the landings.
+//! pages begins. Which runs there are, and where each is, follows from the target stubs.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::branch_table::{ENTRIES_PER_PAGE, PAGE};
 /// Where indirect branches arrive: what the branch table holds for a program address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C)]
-pub(crate) struct Landing {
+pub(crate) struct TargetStub {
     /// The module of the program address.
     pub(crate) module: u32,
     /// The program address, which lies below the code cache.
@@ -23,9 +23,9 @@ pub(crate) struct Landing {
 }
 
 // SAFETY: without padding, and made of numbers.
-unsafe impl Record for Landing {}
+unsafe impl Record for TargetStub {}
 
-impl Landing {
+impl TargetStub {
     fn page(&self) -> u64 {
         u64::from(self.pc) / ENTRIES_PER_PAGE
     }
@@ -43,25 +43,25 @@ pub(super) struct Run {
     pub(super) pages: Range<u64>,
     /// Where they are in the file, behind the first page of the first run.
     pub(super) offset: u64,
-    /// Its landings, by their places among all of them.
-    pub(super) landings: Range<usize>,
+    /// Its target stubs, by their places among all of them.
+    pub(super) target_stubs: Range<usize>,
 }
 
-/// The runs of landings, which are in order.
-pub(super) fn runs(landings: &[Landing]) -> Vec<Run> {
+/// The runs of target stubs, which are in order.
+pub(super) fn runs(target_stubs: &[TargetStub]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    for (number, landing) in landings.iter().enumerate() {
-        let (module, page) = (landing.module, landing.page());
+    for (number, target_stub) in target_stubs.iter().enumerate() {
+        let (module, page) = (target_stub.module, target_stub.page());
         match runs.last_mut() {
             Some(run) if run.module == module && page <= run.pages.end + HOLE => {
                 run.pages.end = page + 1;
-                run.landings.end = number + 1;
+                run.target_stubs.end = number + 1;
             }
             _ => runs.push(Run {
                 module,
                 pages: page..page + 1,
                 offset: bytes(&runs),
-                landings: number..number + 1,
+                target_stubs: number..number + 1,
             }),
         }
     }
@@ -77,17 +77,17 @@ pub(super) fn bytes(runs: &[Run]) -> u64 {
 /// The pages of a snapshot.
 #[derive(Debug, Default)]
 pub struct KeptBranches {
-    landings: Vec<Landing>,
+    target_stubs: Vec<TargetStub>,
     runs: Vec<Run>,
     miss: u64,
 }
 
 impl KeptBranches {
-    /// Those of landings, which are in order. What has none leads to `miss`.
-    pub(crate) fn new(landings: Vec<Landing>, miss: u64) -> KeptBranches {
+    /// Those of target stubs, which are in order. What has none leads to `miss`.
+    pub(crate) fn new(target_stubs: Vec<TargetStub>, miss: u64) -> KeptBranches {
         KeptBranches {
-            runs: runs(&landings),
-            landings,
+            runs: runs(&target_stubs),
+            target_stubs,
             miss,
         }
     }
@@ -108,7 +108,7 @@ impl KeptBranches {
     /// what they hold.
     pub fn content(&self) -> impl Iterator<Item = (u64, Vec<u8>)> + '_ {
         self.runs.iter().flat_map(move |run| {
-            self.landings[run.landings.clone()]
+            self.target_stubs[run.target_stubs.clone()]
                 .chunk_by(|one, next| next.page() <= one.page() + 1)
                 .map(move |together| {
                     let first = together[0].page();
@@ -118,12 +118,12 @@ impl KeptBranches {
         })
     }
 
-    fn pages(&self, first: u64, landings: &[Landing]) -> Vec<u8> {
+    fn pages(&self, first: u64, target_stubs: &[TargetStub]) -> Vec<u8> {
         let from = first * ENTRIES_PER_PAGE;
-        let count = landings.last().map_or(first, Landing::page) - first + 1;
+        let count = target_stubs.last().map_or(first, TargetStub::page) - first + 1;
         let mut entries = vec![self.miss; (count * ENTRIES_PER_PAGE) as usize];
-        for landing in landings {
-            entries[(u64::from(landing.pc) - from) as usize] = u64::from(landing.code);
+        for target_stub in target_stubs {
+            entries[(u64::from(target_stub.pc) - from) as usize] = u64::from(target_stub.code);
         }
         entries.into_iter().flat_map(u64::to_le_bytes).collect()
     }
@@ -136,24 +136,24 @@ mod tests {
     const MISS: u64 = 0x5000_0040;
     const PER_PAGE: u32 = ENTRIES_PER_PAGE as u32;
 
-    fn landing((module, pc, code): (u32, u32, u32)) -> Landing {
-        Landing { module, pc, code }
+    fn target_stub((module, pc, code): (u32, u32, u32)) -> TargetStub {
+        TargetStub { module, pc, code }
     }
 
     #[test]
     fn far_pages_and_other_modules_begin_runs() {
         let (hole, far) = (HOLE as u32, (HOLE as u32 + 2) * PER_PAGE);
-        let landings = [
+        let target_stubs = [
             (1, 0x1000_0000, 1),
             (1, 0x1000_0201, 2),
             (1, 0x1000_0200 + (hole + 1) * PER_PAGE, 3),
             (1, 0x1000_0200 + (hole + 1) * PER_PAGE + far, 4),
             (2, 0x1000_0000, 5),
         ]
-        .map(landing);
-        let found: Vec<_> = runs(&landings)
+        .map(target_stub);
+        let found: Vec<_> = runs(&target_stubs)
             .into_iter()
-            .map(|run| (run.module, run.pages, run.offset / PAGE, run.landings))
+            .map(|run| (run.module, run.pages, run.offset / PAGE, run.target_stubs))
             .collect();
         let second = 0x8_0000 + 1 + HOLE + 1 + HOLE + 2;
         assert_eq!(
@@ -168,14 +168,14 @@ mod tests {
 
     #[test]
     fn pages_hold_their_entries_and_misses() {
-        let landings = vec![
+        let target_stubs = vec![
             (0, 0x1000_0000, 0x5000_1000),
             (0, 0x1000_0201, 0x5000_2000),
             (0, 0x1000_0a00, 0x5000_3000),
             (3, 0x1000_0a01, 0x5000_4000),
         ];
-        let landings: Vec<_> = landings.into_iter().map(landing).collect();
-        let kept = KeptBranches::new(landings.clone(), MISS);
+        let target_stubs: Vec<_> = target_stubs.into_iter().map(target_stub).collect();
+        let kept = KeptBranches::new(target_stubs.clone(), MISS);
         let content: Vec<_> = kept.content().collect();
         let places: Vec<_> = content
             .iter()
@@ -188,8 +188,8 @@ mod tests {
             u64::from_le_bytes(bytes.try_into().unwrap())
         };
         let set = [(0, 0), (0, 513), (1, 0), (2, 1)];
-        for (landing, place) in landings.iter().zip(set) {
-            assert_eq!(entry(place), u64::from(landing.code));
+        for (target_stub, place) in target_stubs.iter().zip(set) {
+            assert_eq!(entry(place), u64::from(target_stub.code));
         }
         for place in [(0, 1), (0, 512), (0, 1023), (1, 1), (2, 0)] {
             assert_eq!(entry(place), MISS, "{place:?}");

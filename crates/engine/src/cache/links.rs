@@ -4,9 +4,9 @@ use std::mem::offset_of;
 
 use super::Cache;
 use super::table::{Record, Table};
+use crate::binding::RegisterBinding;
 use crate::exit::{self, ExitKind};
 use crate::hashed_branches::Way;
-use crate::warmth::Warmth;
 
 /// A program address at which translated code can be entered.
 #[derive(Debug, Clone, Copy)]
@@ -16,12 +16,12 @@ pub struct Entry {
     pub pc: u64,
     /// The code, to be entered with all program state in place.
     pub cache: u32,
-    /// The code to be entered with the trace registers loaded (see [`Warmth`]); 0 if none.
-    pub warm: u32,
+    /// The code to be entered with the trace registers loaded (see [`RegisterBinding`]); 0 if none.
+    pub bound: u32,
     /// The first linked exit: its index plus 1.
     incoming: u32,
-    /// Which trace registers `warm` expects.
-    pub warmth: Warmth,
+    /// Which trace registers `bound` expects.
+    pub binding: RegisterBinding,
     /// So that there is no padding.
     unused: u16,
 }
@@ -40,12 +40,12 @@ pub struct Exit {
     /// Where `field` points while not linked: code that leaves. For a call into the engine,
     /// where the thread goes on afterwards.
     pub stub: u32,
-    /// For the trace: which check or service this is.
+    /// For the trace: which check or clean call this is.
     pub detail: u32,
     /// The next exit linked to the same entry: its index plus 1.
     next_incoming: u32,
-    /// Which trace registers are on loan, here and where the engine finds the thread.
-    pub warmth: Warmth,
+    /// Which trace registers are spilled, here and where the engine finds the thread.
+    pub binding: RegisterBinding,
     /// What it is for.
     pub kind: ExitKind,
     /// Whether it is linked to an entry.
@@ -87,7 +87,7 @@ impl Exit {
             kind,
             field: field as u32,
             stub: 0,
-            warmth: Warmth::default(),
+            binding: RegisterBinding::default(),
             detail: 0,
             linked: false,
             next_incoming: 0,
@@ -105,14 +105,20 @@ pub(super) struct Links {
 
 impl Links {
     /// Adds an entry. Returns its index.
-    pub(super) fn push_entry(&mut self, pc: u64, cache: u32, warm: u32, warmth: Warmth) -> u32 {
+    pub(super) fn push_entry(
+        &mut self,
+        pc: u64,
+        cache: u32,
+        bound: u32,
+        binding: RegisterBinding,
+    ) -> u32 {
         let index = self.entries.len() as u32;
         self.entries.push(Entry {
             pc,
             cache,
-            warm,
+            bound,
             incoming: 0,
-            warmth,
+            binding,
             unused: 0,
         });
         index
@@ -225,12 +231,12 @@ impl Cache {
             return;
         };
         let entry = self.links.entries[entry_index as usize];
-        let place = if exit.warmth == Warmth::default() {
+        let place = if exit.binding == RegisterBinding::default() {
             entry.cache
-        } else if entry.warm != 0 && entry.warmth == exit.warmth {
-            entry.warm
+        } else if entry.bound != 0 && entry.binding == exit.binding {
+            entry.bound
         } else if self.has_cold_room() {
-            self.exchange_on_the_way(exit.warmth, &entry)
+            self.exchange_on_the_way(exit.binding, &entry)
         } else {
             return;
         };
@@ -238,17 +244,17 @@ impl Cache {
         self.links.join(index, entry_index);
     }
 
-    /// Emits code that exchanges the trace registers on loan for those that an entry expects, if
+    /// Emits code that exchanges the trace registers spilled for those that an entry expects, if
     /// it does, and goes on there. Returns where it is.
-    fn exchange_on_the_way(&mut self, warmth: Warmth, to: &Entry) -> u32 {
+    fn exchange_on_the_way(&mut self, binding: RegisterBinding, to: &Entry) -> u32 {
         let mut cold = self.begin_cold();
         let here = cold.here();
-        if to.warm == 0 {
-            warmth.give_back(&mut cold);
+        if to.bound == 0 {
+            binding.restore(&mut cold);
             cold.jump(u64::from(to.cache));
         } else {
-            warmth.exchange(to.warmth, &mut cold);
-            cold.jump(u64::from(to.warm));
+            binding.exchange(to.binding, &mut cold);
+            cold.jump(u64::from(to.bound));
         }
         self.end_cold(&cold);
         here as u32
@@ -260,10 +266,10 @@ impl Cache {
         self.branches.covers(pc) && !self.branches.is_empty_at(pc)
     }
 
-    /// Gives indirect branches to a program address, for which there is an entry, a landing.
+    /// Gives indirect branches to a program address, for which there is an entry, a target stub.
     /// The one that wants it has come by this way, and found nothing although the branch table
     /// had an entry, or not.
-    pub fn add_landing(&mut self, pc: u64, way: Way, was_in_table: bool) {
+    pub fn add_target_stub(&mut self, pc: u64, way: Way, was_in_table: bool) {
         if self.is_unlinked(pc) || !self.has_cold_room() {
             return;
         }
@@ -280,31 +286,31 @@ impl Cache {
         let in_table = self.branches.is_empty_at(pc);
         let entry = self.links.entries[index as usize];
         let offered = self.hashed.offered(pc).filter(|_| !in_table);
-        let landing = if let Some(landing) = offered {
-            u64::from(landing)
-        } else if entry.warm != 0 && self.arrival.warmth() == entry.warmth {
-            u64::from(entry.warm)
-        } else if entry.warm != 0 {
-            u64::from(self.exchange_on_the_way(self.arrival.warmth(), &entry))
+        let target_stub = if let Some(target_stub) = offered {
+            u64::from(target_stub)
+        } else if entry.bound != 0 && self.convention.binding() == entry.binding {
+            u64::from(entry.bound)
+        } else if entry.bound != 0 {
+            u64::from(self.exchange_on_the_way(self.convention.binding(), &entry))
         } else {
             let mut cold = self.begin_cold();
             let here = cold.here();
-            self.arrival.give_back(&mut cold);
+            self.convention.restore(&mut cold);
             cold.jump(u64::from(entry.cache));
             self.end_cold(&cold);
             here
         };
         if in_table {
-            self.branches.set(pc, landing);
+            self.branches.set(pc, target_stub);
         } else {
-            self.land_in_chain(pc, landing, way);
+            self.land_in_chain(pc, target_stub, way);
         }
     }
 
-    fn land_in_chain(&mut self, pc: u64, landing: u64, way: Way) {
+    fn land_in_chain(&mut self, pc: u64, target_stub: u64, way: Way) {
         let mut cold = self.begin_cold();
         self.hashed
-            .set((way, pc), landing, (&mut cold, &mut self.protection));
+            .set((way, pc), target_stub, (&mut cold, &mut self.protection));
         self.end_cold(&cold);
     }
 
@@ -323,7 +329,7 @@ mod tests {
     fn links() -> Links {
         let mut links = Links::default();
         for pc in [0x1000, 0x2000] {
-            links.push_entry(pc, 0x5000_0000, 0, Warmth::default());
+            links.push_entry(pc, 0x5000_0000, 0, RegisterBinding::default());
             links
                 .exits
                 .push(Exit::new(ExitKind::Direct, pc, 0x5000_0040));

@@ -1,7 +1,7 @@
 //! The way back from a cache address to the program.
 
-use super::boundaries::{Step, Steps};
-use super::{Cache, Fragment, Loan, NO_MODULE};
+use super::pc_map::{Step, Steps};
+use super::{Cache, Fragment, NO_MODULE, SpillInterval};
 
 /// Where a cache address lies in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Cache {
 
     pub(super) fn is_live(&self, index: u32) -> bool {
         let fragment = &self.fragments[index as usize];
-        fragment.live && (fragment.module == NO_MODULE || self.sleeping.is_awake(fragment.module))
+        fragment.live && (fragment.module == NO_MODULE || self.inactive.is_active(fragment.module))
     }
 
     /// Where the code of a fragment's first instruction starts, behind what prepares it.
@@ -88,9 +88,8 @@ impl Cache {
 
     pub(super) fn steps(&self, index: u32) -> Steps<'_> {
         let fragment = &self.fragments[index as usize];
-        let turns = self.origins.turns(index);
-        self.boundaries
-            .steps(fragment.boundaries, fragment.pc, turns)
+        let turns = self.source_ranges.turns(index);
+        self.pc_map.steps(fragment.pc_map, fragment.pc, turns)
     }
 
     /// The position before an instruction, by its number, of the fragment that holds a cache
@@ -102,15 +101,19 @@ impl Cache {
         Some(Position::before(index, step))
     }
 
-    /// The registers that are on loan at a cache address of a fragment.
-    pub fn loans_at(&self, fragment: u32, address: u64) -> impl Iterator<Item = Loan> + '_ {
+    /// The registers that are spilled at a cache address of a fragment.
+    pub fn spills_at(
+        &self,
+        fragment: u32,
+        address: u64,
+    ) -> impl Iterator<Item = SpillInterval> + '_ {
         let fragment = self.fragments[fragment as usize];
         let offset = address as u32 - fragment.start;
-        let first = fragment.loans as usize;
-        self.loans
-            .range(first..first + usize::from(fragment.loan_count))
+        let first = fragment.spills as usize;
+        self.spills
+            .range(first..first + usize::from(fragment.spill_count))
             .iter()
             .copied()
-            .filter(move |loan| (u32::from(loan.start)..u32::from(loan.end)).contains(&offset))
+            .filter(move |spill| (u32::from(spill.start)..u32::from(spill.end)).contains(&offset))
     }
 }

@@ -1,9 +1,9 @@
 //! What a code cache leaves to later processes.
 //!
 //! A snapshot holds the code as it is and the tables that describe it. It makes sense only at
-//! the same place, between the same gates. Fragments belong to **modules**, pieces of program
+//! the same place, between the same gates. Fragments belong to **modules**, parts of program
 //! code that the caller knows how to recognise. Those of no module are left out; those of a
-//! module sleep until [`Cache::wake`] says that its code is there. Links between modules are
+//! module are inactive until [`Cache::activate`] says that its code is there. Links between modules are
 //! undone, so that no code is reached that sleeps.
 //!
 //! The tables stand one after the other ([`super::table`]), in the order in which [`Cache::keep`]
@@ -13,10 +13,10 @@
 
 use std::ops::Range;
 
-use super::kept_branches::{KeptBranches, Landing};
+use super::inactive::KeptModule;
+use super::kept_branches::{KeptBranches, TargetStub};
 use super::links::Exit;
-use super::origins::KeptPiece;
-use super::sleeping::KeptModule;
+use super::source_ranges::KeptRange;
 use super::{Cache, Fragment, NO_MODULE, table};
 use crate::gates::GATES_SIZE;
 use crate::layout;
@@ -33,19 +33,19 @@ pub struct Snapshot {
 
 impl Cache {
     /// Makes a snapshot. `module` gives the number of the module that all code of a range
-    /// belongs to, below 65,535; `asleep` are the new numbers of modules taken over that
+    /// belongs to, below 65,535; `inactive` are the new numbers of modules taken over that
     /// nobody has woken.
     pub fn keep(
         &self,
         module: impl Fn(Range<u64>) -> Option<u16>,
-        asleep: impl Fn(u16) -> Option<u16>,
+        inactive: impl Fn(u16) -> Option<u16>,
     ) -> Snapshot {
-        let modules = self.fragment_modules(&module, &asleep);
+        let modules = self.fragment_modules(&module, &inactive);
         let entries = self.entries_to_keep(&modules);
         let module_at = |cache| self.module_at(&modules, cache);
         let (kept_entries, exits) = self.links.to_keep(&entries, module_at);
-        let pieces = self.pieces_to_keep(&modules);
-        let landings = self.landings_to_keep(&modules, &module, &asleep);
+        let parts = self.parts_to_keep(&modules);
+        let target_stubs = self.target_stubs_to_keep(&modules, &module, &inactive);
 
         let mut tables = Vec::new();
         let kept = |(fragment, &module): (&Fragment, &u16)| Fragment {
@@ -54,18 +54,18 @@ impl Cache {
             ..*fragment
         };
         let fragments: Vec<_> = self.fragments.iter().zip(&modules).map(kept).collect();
-        table::put(&mut tables, self.boundaries.bytes().iter());
-        table::put(&mut tables, self.loans.iter());
+        table::put(&mut tables, self.pc_map.bytes().iter());
+        table::put(&mut tables, self.spills.iter());
         table::put(&mut tables, &fragments);
         table::put(&mut tables, &exits);
         table::put(&mut tables, &kept_entries);
-        table::put(&mut tables, &kept_modules(&entries, &pieces));
-        table::put(&mut tables, pieces.iter().map(|(_, piece)| piece));
-        table::put(&mut tables, &landings);
+        table::put(&mut tables, &kept_modules(&entries, &parts));
+        table::put(&mut tables, parts.iter().map(|(_, part)| part));
+        table::put(&mut tables, &target_stubs);
         Snapshot {
             tables,
             code: [self.hot_image(&exits), code_bytes(self.middle()..self.cold)],
-            branches: KeptBranches::new(landings, self.branches.miss()),
+            branches: KeptBranches::new(target_stubs, self.branches.miss()),
         }
     }
 
@@ -73,16 +73,16 @@ impl Cache {
     fn fragment_modules(
         &self,
         module: &impl Fn(Range<u64>) -> Option<u16>,
-        asleep: &impl Fn(u16) -> Option<u16>,
+        inactive: &impl Fn(u16) -> Option<u16>,
     ) -> Vec<u16> {
         let of_fragment = |(index, fragment): (u32, &Fragment)| {
             if self.is_live(index) {
-                // Behind the last instruction may be the landing of a call's return.
+                // Behind the last instruction may be the target stub of a call's return.
                 let end = fragment.pc + u64::from(fragment.length) + 1;
                 return module(fragment.pc..end);
             }
-            let sleeps = fragment.live && self.sleeping.is_asleep(fragment.module);
-            sleeps.then(|| asleep(fragment.module))?
+            let sleeps = fragment.live && self.inactive.is_inactive(fragment.module);
+            sleeps.then(|| inactive(fragment.module))?
         };
         let modules = (0..).zip(self.fragments.iter()).map(of_fragment);
         modules.map(|found| found.unwrap_or(NO_MODULE)).collect()
@@ -112,59 +112,62 @@ impl Cache {
         let sleeps = || {
             let fragment = self.fragment_at(u64::from(cache));
             fragment.is_some_and(|index| {
-                self.sleeping
-                    .is_asleep(self.fragments[index as usize].module)
+                self.inactive
+                    .is_inactive(self.fragments[index as usize].module)
             })
         };
         found == Some(&index) || was_kept && (found.is_none() || sleeps())
     }
 
     /// Module and place of the code of each fragment worth keeping, in order.
-    fn pieces_to_keep(&self, modules: &[u16]) -> Vec<(u16, KeptPiece)> {
-        let piece = |(number, (fragment, &module)): (u32, (&Fragment, &u16))| {
-            let piece = KeptPiece {
+    fn parts_to_keep(&self, modules: &[u16]) -> Vec<(u16, KeptRange)> {
+        let part = |(number, (fragment, &module)): (u32, (&Fragment, &u16))| {
+            let part = KeptRange {
                 start: fragment.pc,
                 // A fragment without instructions stands for its address.
                 length: fragment.length.max(1),
                 fragment: number,
             };
-            (module, piece)
+            (module, part)
         };
-        let all = (0..).zip(self.fragments.iter().zip(modules)).map(piece);
-        let mut pieces: Vec<_> = all.filter(|&(module, _)| module != NO_MODULE).collect();
-        pieces.sort_unstable();
-        pieces
+        let all = (0..).zip(self.fragments.iter().zip(modules)).map(part);
+        let mut parts: Vec<_> = all.filter(|&(module, _)| module != NO_MODULE).collect();
+        parts.sort_unstable();
+        parts
     }
 
-    /// The landings worth keeping, in order.
-    fn landings_to_keep(
+    /// The target stubs worth keeping, in order.
+    fn target_stubs_to_keep(
         &self,
         modules: &[u16],
         module: &impl Fn(Range<u64>) -> Option<u16>,
-        asleep: &impl Fn(u16) -> Option<u16>,
-    ) -> Vec<Landing> {
-        let of_module = |(pc, landing): (u64, u64)| {
+        inactive: &impl Fn(u16) -> Option<u16>,
+    ) -> Vec<TargetStub> {
+        let of_module = |(pc, target_stub): (u64, u64)| {
             let module = module(pc..pc + 1)?;
-            // A landing in the cold half leads to the entry.
-            let there = if landing < self.middle() {
-                landing as u32
+            // A target stub in the cold half leads to the entry.
+            let there = if target_stub < self.middle() {
+                target_stub as u32
             } else {
                 self.entry(pc)?.cache
             };
-            (self.module_at(modules, there) == module).then_some(Landing {
+            (self.module_at(modules, there) == module).then_some(TargetStub {
                 module: u32::from(module),
                 pc: pc as u32,
-                code: landing as u32,
+                code: target_stub as u32,
             })
         };
-        let mut landings: Vec<_> = self.branches.all().filter_map(of_module).collect();
-        landings.extend(self.sleeping.landings().filter_map(|landing| {
-            let module = u32::from(asleep(landing.module as u16)?);
-            Some(Landing { module, ..*landing })
+        let mut target_stubs: Vec<_> = self.branches.all().filter_map(of_module).collect();
+        target_stubs.extend(self.inactive.target_stubs().filter_map(|target_stub| {
+            let module = u32::from(inactive(target_stub.module as u16)?);
+            Some(TargetStub {
+                module,
+                ..*target_stub
+            })
         }));
-        landings.sort_unstable();
-        landings.dedup();
-        landings
+        target_stubs.sort_unstable();
+        target_stubs.dedup();
+        target_stubs
     }
 
     /// The hot code, in which exits without a link leave the cache.
@@ -188,15 +191,15 @@ impl Cache {
 }
 
 /// Where what belongs to each module ends, given what is kept of all, in order.
-fn kept_modules(entries: &[(u16, u64, u32)], pieces: &[(u16, KeptPiece)]) -> Vec<KeptModule> {
-    let count = pieces.last().map_or(0, |&(module, _)| module + 1);
+fn kept_modules(entries: &[(u16, u64, u32)], parts: &[(u16, KeptRange)]) -> Vec<KeptModule> {
+    let count = parts.last().map_or(0, |&(module, _)| module + 1);
     let kept = |module: u16| {
-        let end = pieces.partition_point(|&(number, _)| number <= module);
-        let start = pieces.partition_point(|&(number, _)| number < module);
-        let lengths = pieces[start..end].iter().map(|(_, piece)| piece.length);
+        let end = parts.partition_point(|&(number, _)| number <= module);
+        let start = parts.partition_point(|&(number, _)| number < module);
+        let lengths = parts[start..end].iter().map(|(_, part)| part.length);
         KeptModule {
             entries: entries.partition_point(|&(number, ..)| number <= module) as u32,
-            pieces: end as u32,
+            parts: end as u32,
             longest: lengths.max().unwrap_or(0),
         }
     };

@@ -10,7 +10,7 @@ use crate::lock::Mutex;
 use crate::process::Process;
 use crate::signals::TRAP_FLAG;
 use crate::syscalls::{Call, SYSCALL_LENGTH};
-use crate::thread::{PendingSignal, Place, Thread};
+use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 use crate::{finish, flush};
 
 /// What a thread keeps for the debugger.
@@ -33,7 +33,7 @@ pub(crate) struct OfThread {
 /// Whether the debugger is concerned with a thread: a child between `vfork` and `execve` is
 /// another process, though it shares the memory.
 pub(super) fn concerns(thread: &Thread) -> bool {
-    is_enabled() && thread.place == Place::Process
+    is_enabled() && thread.role == AddressSpaceRole::Process
 }
 
 /// A thread has ended.
@@ -65,9 +65,9 @@ pub(crate) fn may_enter(thread: &Thread) -> bool {
 }
 
 fn may_go(world: &mut World, thread: &Thread) -> bool {
-    match thread.place {
-        Place::Process => world.may_go(thread),
-        Place::VforkChild | Place::Beside => !world.stopped,
+    match thread.role {
+        AddressSpaceRole::Process => world.may_go(thread),
+        AddressSpaceRole::VforkChild | AddressSpaceRole::SharedMemoryChild => !world.stopped,
     }
 }
 
@@ -92,7 +92,7 @@ enum Told {
 /// wants, and tells of an event.
 fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
     flush::leave(thread);
-    if thread.place != Place::Process {
+    if thread.role != AddressSpaceRole::Process {
         let mut world = lock();
         while world.stopped {
             world = world::wait(world);

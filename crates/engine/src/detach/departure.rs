@@ -8,7 +8,7 @@ use crate::emit::gpr;
 use crate::seccomp::native::{MOST_PASSING, NativeFilters, Passing};
 use crate::signals::frame::{FRAME_SIZE, Frame, FullState, vectors};
 use crate::signals::{STOP, bit, deliver};
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 use crate::{finish, slots};
 
 // unspool_leave(stack, fs, gs, filters, count): gives up the engine's stack, puts the thread under
@@ -143,9 +143,11 @@ impl Departure {
         }
         debug_assert!(passing.len() <= MOST_PASSING);
         // A child in its parent's place has given the kernel its filters before it executed.
-        let filters = match thread.place {
-            Place::Process => NativeFilters::of(thread, &passing).expect("it was tried"),
-            Place::VforkChild | Place::Beside => NativeFilters::default(),
+        let filters = match thread.role {
+            AddressSpaceRole::Process => NativeFilters::of(thread, &passing).expect("it was tried"),
+            AddressSpaceRole::VforkChild | AddressSpaceRole::SharedMemoryChild => {
+                NativeFilters::default()
+            }
         };
         // SAFETY: the slots belong to this thread, which is out of the cache.
         let own = unsafe { &*thread.slots };

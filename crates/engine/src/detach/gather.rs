@@ -14,7 +14,7 @@ use crate::flush;
 use crate::process::{Process, ThreadHandle};
 use crate::seccomp::native;
 use crate::signals::{self, deliver, shared};
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 
 /// Nobody leads.
 const IDLE: u32 = 0;
@@ -73,7 +73,7 @@ fn settle_signals(thread: &mut Thread) {
 /// The thread is at a safe point while another one leads: it stands still. Returns if the
 /// process is not let go after all.
 pub(super) fn join(thread: &mut Thread) {
-    if thread.place != Place::Process || thread.exit_status.is_some() {
+    if thread.role != AddressSpaceRole::Process || thread.exit_status.is_some() {
         return;
     }
     flush::leave(thread);
@@ -182,14 +182,14 @@ fn find_moving(process: &Process, leader: i32, asks: bool) -> Result<Option<Refu
     for handle in threads.iter().filter(|handle| handle.tid != leader) {
         // SAFETY: the thread lives while it is listed, and the list is locked; both fields are
         // only read, and the second is atomic.
-        let (place, standing) = unsafe {
+        let (role, standing) = unsafe {
             let thread = handle.thread;
             (
-                (*thread).place,
+                (*thread).role,
                 (*thread).detach.standing.load(Ordering::Acquire),
             )
         };
-        if place == Place::Beside {
+        if role == AddressSpaceRole::SharedMemoryChild {
             return Err(Refusal::SharedMemory);
         }
         if handle.process != own {

@@ -10,7 +10,7 @@ use crate::emit::gpr;
 use crate::process::Process;
 use crate::signals;
 use crate::syscalls::SYSCALL_LENGTH;
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 use crate::{code_pages, finish};
 
 const NOT_PERMITTED: i64 = -(libc::EPERM as i64);
@@ -19,16 +19,16 @@ const NOT_PERMITTED: i64 = -(libc::EPERM as i64);
 /// makes the call natively. Returns what the call returns if it does not get that far, `None` if
 /// it is to be made at once.
 pub(crate) fn wants_tracer(thread: &mut Thread) -> Option<i64> {
-    match thread.place {
+    match thread.role {
         // It is the engine that sanitizers trace so, with its own arrangements.
-        Place::Beside => None,
+        AddressSpaceRole::SharedMemoryChild => None,
         // The parent waits, on the same memory, until the child executes another program: nobody
         // can see before that whether the child is traced.
-        Place::VforkChild => {
+        AddressSpaceRole::VforkChild => {
             thread.detach.wants_tracer = true;
             Some(0)
         }
-        Place::Process => {
+        AddressSpaceRole::Process => {
             thread.set_pc(thread.pc() - SYSCALL_LENGTH);
             let refusal = let_go(thread, &Cause::AsksForTracer);
             thread.set_pc(thread.pc() + SYSCALL_LENGTH);

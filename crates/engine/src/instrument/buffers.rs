@@ -246,16 +246,16 @@ pub(crate) fn make_room(thread: &mut Thread) {
         let fragment = code.cache.fragment_at(target);
         fragment.map_or(0, |fragment| code.cache.fragment(fragment).trace)
     };
-    let warmth = match fragment {
+    let binding = match fragment {
         0 => None,
-        _ => instrumenter.with_fragment(fragment, |fragment| fragment.warmth),
+        _ => instrumenter.with_fragment(fragment, |fragment| fragment.binding),
     };
-    let Some(warmth) = warmth else {
+    let Some(binding) = binding else {
         crate::finish::fatal("a tool's buffer overflowed outside translated code");
     };
     let register = match number {
-        0 => warmth.buffer(),
-        _ => warmth.scratch(),
+        0 => binding.buffer(),
+        _ => binding.scratch(),
     };
     let start = thread.register(register);
     // SAFETY: the slots belong to this thread.

@@ -8,17 +8,17 @@ use std::path::Path;
 use super::{
     Instrumenter, Signal, Trace, blocked, buffers, counters, images, samplers, system_calls, world,
 };
+use crate::binding::LookupConvention;
 use crate::cache::{Cache, CacheFull, Position};
 use crate::client::{Client, Inheritance, Rounds};
 use crate::detach::Refusal;
 use crate::finish::Ending;
 use crate::loader::LoadedProgram;
 use crate::process::Process;
-use crate::slots::{BORROWED_SPILLS, slots};
+use crate::slots::{BOUND_SPILLS, slots};
 use crate::syscalls::Call;
-use crate::thread::{PendingSignal, Place, Thread};
+use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 use crate::translate::Source;
-use crate::warmth::Arrival;
 
 /// Runs code of the tool: if it fails, the tool is to blame.
 pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
@@ -56,8 +56,8 @@ pub(crate) fn translate(instrumenter: &Instrumenter, trace: &Trace) {
 }
 
 impl Client for Instrumenter {
-    fn arrival(&self) -> Option<Arrival> {
-        Some(self.arrival())
+    fn convention(&self) -> Option<LookupConvention> {
+        Some(self.convention())
     }
 
     fn translate(
@@ -65,9 +65,10 @@ impl Client for Instrumenter {
         cache: &mut Cache,
         source: &Source,
         pc: u64,
-        arrival: bool,
+        by_indirect_branch: bool,
     ) -> Option<Result<(), CacheFull>> {
-        let done = crate::translate::instrumented::translate(self, cache, source, pc, arrival);
+        let done =
+            crate::translate::instrumented::translate(self, cache, source, pc, by_indirect_branch);
         Some(done)
     }
 
@@ -105,7 +106,7 @@ impl Client for Instrumenter {
     }
 
     fn thread_ends(&self, thread: &mut Thread) {
-        if thread.place == Place::VforkChild {
+        if thread.role == AddressSpaceRole::VforkChild {
             return;
         }
         buffers::hand_over_all();
@@ -227,27 +228,27 @@ impl Client for Instrumenter {
         buffers::make_room(thread);
     }
 
-    /// What is in a register of a buffer goes to its slot, before registers on loan are given back.
-    fn leave_midway(&self, thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
+    /// What is in a register of a buffer goes to its slot, before registers spilled are given back.
+    fn leave_mid_fragment(&self, thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
         if !buffers::are_used() {
             return;
         }
-        let mut loans = cache.loans_at(position.fragment, at);
-        if let Some(loan) = loans.find(|loan| loan.slot == BORROWED_SPILLS[0]) {
+        let mut spills = cache.spills_at(position.fragment, at);
+        if let Some(spill) = spills.find(|spill| spill.slot == BOUND_SPILLS[0]) {
             // SAFETY: the slots belong to this thread.
-            unsafe { (*thread.slots).buffer = thread.register(loan.register) };
+            unsafe { (*thread.slots).buffer = thread.register(spill.register) };
         }
     }
 
     /// Counters and buffers get what is still due, and counters give back what was added in
     /// advance.
-    fn left_midway(&self, cache: &Cache, position: Position, completed: bool) {
+    fn left_mid_fragment(&self, cache: &Cache, position: Position, completed: bool) {
         let fragment = cache.fragment(position.fragment).trace;
         if fragment == 0 || position.prologue {
             return;
         }
         if position.index != 0 {
-            self.torn.note(position.pc);
+            self.forced_splits.note(position.pc);
         }
         let executed = position.index + u32::from(completed);
         let begun = position.index + u32::from(!position.boundary);

@@ -1,16 +1,16 @@
-//! Shadow memory: a byte for each piece of the program's memory, which inserted code can test.
+//! Shadow memory: a byte for each granule of the program's memory, which inserted code can test.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Addresses that user mode can have lie below this.
 const END: u64 = 1 << 47;
-/// The smallest piece, as a power of two: one sixteenth of the address space is the largest
+/// The smallest granule, as a power of two: one sixteenth of the address space is the largest
 /// shadow then.
 const SMALLEST_SHIFT: u32 = 3;
 const LARGEST_SHIFT: u32 = 12;
 
-/// A byte for each piece of the address space. Only pages of it that were set take memory. It is
+/// A byte for each granule of the address space. Only pages of it that were set take memory. It is
 /// private: a forked child has a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Shadow {
@@ -22,7 +22,7 @@ pub struct Shadow {
 #[derive(Debug, thiserror::Error)]
 pub enum ShadowError {
     /// The size is not one that there can be.
-    #[error("pieces of {0} bytes: a power of two from 8 to 4096 is possible")]
+    #[error("granules of {0} bytes: a power of two from 8 to 4096 is possible")]
     Size(u64),
     /// The processor lacks the instruction that inserted code needs.
     #[error(
@@ -31,7 +31,7 @@ pub enum ShadowError {
     Processor,
     /// There is no address space.
     #[error(
-        "no address space for a shadow of {bytes} bytes; make the pieces larger, or raise the limit (ulimit -v)"
+        "no address space for a shadow of {bytes} bytes; make the granules larger, or raise the limit (ulimit -v)"
     )]
     Map {
         /// How much was asked for.
@@ -43,15 +43,15 @@ pub enum ShadowError {
 }
 
 impl Shadow {
-    /// All zero, with a byte for each `piece` bytes.
+    /// All zero, with a byte for each `granule` bytes.
     ///
     /// # Errors
     /// If the size is not a power of two from 8 to 4096, if the processor lacks BMI2, or if
     /// there is no address space.
-    pub fn new(piece: u64) -> Result<Shadow, ShadowError> {
-        let shift = piece.trailing_zeros();
-        if !piece.is_power_of_two() || !(SMALLEST_SHIFT..=LARGEST_SHIFT).contains(&shift) {
-            return Err(ShadowError::Size(piece));
+    pub fn new(granule: u64) -> Result<Shadow, ShadowError> {
+        let shift = granule.trailing_zeros();
+        if !granule.is_power_of_two() || !(SMALLEST_SHIFT..=LARGEST_SHIFT).contains(&shift) {
+            return Err(ShadowError::Size(granule));
         }
         if !std::arch::is_x86_feature_detected!("bmi2") {
             return Err(ShadowError::Processor);
@@ -77,13 +77,13 @@ impl Shadow {
         Ok(Shadow { base, shift })
     }
 
-    /// Bytes of a piece.
+    /// Bytes of a granule.
     #[must_use]
-    pub fn piece(self) -> u64 {
+    pub fn granule(self) -> u64 {
         1 << self.shift
     }
 
-    /// Sets the bytes of all pieces that a range of addresses touches. What lies beyond user
+    /// Sets the bytes of all granules that a range of addresses touches. What lies beyond user
     /// mode's addresses has none.
     pub fn set(self, start: u64, length: u64, value: u8) {
         let end = start.saturating_add(length).min(END);
@@ -95,7 +95,7 @@ impl Shadow {
         }
     }
 
-    /// The byte of the piece that holds an address; 0 beyond user mode's addresses.
+    /// The byte of the granule that holds an address; 0 beyond user mode's addresses.
     #[must_use]
     pub fn get(self, address: u64) -> u8 {
         if address >= END {

@@ -13,13 +13,13 @@ use super::images::{Image, Images};
 use super::insertions::Inserted;
 use super::system_calls::{SystemCall, SystemCallPlaces};
 use super::{Amounts, BufferId, Compiled, Counter, Signal, Trace, buffers};
+use crate::binding::{LookupConvention, RegisterBinding};
 use crate::lock::{Mutex, OnceLock};
 use crate::operands::ExtendedStateSizes;
 use crate::slots::slots;
+use crate::translate::forced_splits::ForcedSplits;
 use crate::translate::instrumented::sets_stack_pointer;
 use crate::translate::superblock::{Item, Limits};
-use crate::translate::torn::TornPlaces;
-use crate::warmth::{Arrival, Warmth};
 
 /// The address that the tool gave as [`Instrumentation::address`]; null if there is no tool.
 #[must_use]
@@ -191,7 +191,7 @@ pub(crate) struct Instrumenter {
     pub(crate) functions: Functions,
     pub(crate) system_calls: SystemCallPlaces,
     fragments: Mutex<Vec<FragmentCounts>>,
-    pub(crate) torn: TornPlaces,
+    pub(crate) forced_splits: ForcedSplits,
     call_sites: Mutex<FxHashMap<(u64, u64), u32>>,
     /// What is known of functions, by address.
     compiled: Mutex<HashMap<u64, Option<Arc<Compiled>>>>,
@@ -215,12 +215,12 @@ pub(crate) struct FragmentCounts {
     pub(crate) appended: Vec<(u32, BufferId, u16)>,
     /// Where repeated string instructions are in the cache.
     pub(crate) repetitions: Vec<u32>,
-    /// The registers on loan, if any are.
-    pub(crate) warmth: Option<Warmth>,
+    /// The registers spilled, if any are.
+    pub(crate) binding: Option<RegisterBinding>,
 }
 
 /// Where there are buffers: registers for a position, and for scratch.
-const BORROWED: usize = 2;
+const BOUND: usize = 2;
 
 static INSTRUMENTER: OnceLock<Instrumenter> = OnceLock::new();
 
@@ -235,7 +235,7 @@ pub fn install(tool: Box<dyn Instrumentation>) {
         functions: Functions::default(),
         system_calls: SystemCallPlaces::default(),
         fragments: Mutex::default(),
-        torn: TornPlaces::default(),
+        forced_splits: ForcedSplits::default(),
         call_sites: Mutex::default(),
         compiled: Mutex::default(),
         tool_code: Mutex::default(),
@@ -253,11 +253,11 @@ impl Instrumenter {
         INSTRUMENTER.get()
     }
 
-    /// What is on loan where indirect branches arrive.
-    pub(crate) fn arrival(&self) -> Arrival {
+    /// What is spilled where indirect branches arrive.
+    pub(crate) fn convention(&self) -> LookupConvention {
         match buffers::are_used() {
-            true => Arrival::Traced,
-            false => Arrival::Plain,
+            true => LookupConvention::Traced,
+            false => LookupConvention::Plain,
         }
     }
 
@@ -280,7 +280,7 @@ impl Instrumenter {
     /// Where in the cache the call that returns to `next_pc` is made: `target` is its callee,
     /// or 0 where that is in the register of the target.
     ///
-    /// A return is led to one landing, however many superblocks hold its call, and the
+    /// A return is led to one target stub, however many superblocks hold its call, and the
     /// processor predicts it from the call's place. So all of them make it at the same place.
     pub(crate) fn call_site(&self, next_pc: u64, target: u64) -> Option<u32> {
         self.call_sites.lock().get(&(next_pc, target)).copied()
@@ -344,9 +344,9 @@ impl Instrumenter {
 }
 
 impl Limits for Instrumenter {
-    fn borrowed_registers(&self) -> usize {
+    fn bound_registers(&self) -> usize {
         match buffers::are_used() {
-            true => BORROWED,
+            true => BOUND,
             false => 0,
         }
     }
@@ -359,8 +359,8 @@ impl Limits for Instrumenter {
         0
     }
 
-    fn torn(&self) -> &TornPlaces {
-        &self.torn
+    fn forced_splits(&self) -> &ForcedSplits {
+        &self.forced_splits
     }
 
     /// The processor predicts a return only if each call is made from one place (see

@@ -10,7 +10,7 @@ use super::insertions::Inserted;
 use super::{Action, CallWhenOver, Place};
 use crate::decode::Kind;
 use crate::operands::{MemoryOperand, RegisterUse};
-use crate::translate::superblock::{Course, Item};
+use crate::translate::superblock::{BranchDirection, Item};
 
 /// A piece of code with one entry that is translated as a whole: instructions in the order
 /// in which they are executed, unless a conditional branch leaves it on the way. It goes on
@@ -90,7 +90,7 @@ impl<'a> Trace<'a> {
                 return None;
             }
             let ends = |item: &Item| {
-                item.course == Course::Target
+                item.direction == BranchDirection::Target
                     || matches!(
                         item.layout.kind,
                         Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }

@@ -171,7 +171,7 @@ mod tests {
     use std::io::{Read, Seek};
 
     use super::*;
-    use crate::cache::Landing;
+    use crate::cache::TargetStub;
 
     const SEAL: Seal = Seal {
         boot: 77,
@@ -181,17 +181,17 @@ mod tests {
     /// A file, and where the pages of the branch table begin in it.
     fn composed() -> (Vec<u8>, usize) {
         let module = Module::from_numbers(std::array::from_fn(|number| number as u64));
-        let landing = |(pc, code)| Landing {
+        let target_stub = |(pc, code)| TargetStub {
             module: 0,
             pc,
             code,
         };
-        let landings = [(0x1000_0000, 0x5000_1000), (0x1000_0801, 0x5000_2000)];
-        let landings = landings.map(landing).to_vec();
+        let target_stubs = [(0x1000_0000, 0x5000_1000), (0x1000_0801, 0x5000_2000)];
+        let target_stubs = target_stubs.map(target_stub).to_vec();
         let snapshot = Snapshot {
             tables: b"tables".to_vec(),
             code: [vec![0x90; 5000], vec![0xcc; 70]],
-            branches: KeptBranches::new(landings, 0x5000_0040),
+            branches: KeptBranches::new(target_stubs, 0x5000_0040),
         };
         let modules = [module, module];
         let content = compose((SEAL, b"key"), 17, &modules, &snapshot);

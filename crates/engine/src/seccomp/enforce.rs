@@ -8,7 +8,7 @@ use super::{ARCHITECTURE, FROM_FILTER};
 use crate::process::Process;
 use crate::signals::deliver;
 use crate::syscalls::{Call, Outcome};
-use crate::thread::{PendingSignal, Place, Thread};
+use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 
 /// Judges a call that the program is about to make. `None`: it is made.
 #[inline]
@@ -76,11 +76,11 @@ fn trap(data: &CallData, reason: u16) -> PendingSignal {
 /// The thread ends as if a signal had killed it alone. The last one's end is the process's.
 fn kill_thread(process: &Process, thread: &mut Thread, signal: i32) {
     let last = process.thread_count.load(Ordering::Acquire) == 1;
-    let alone = last || thread.place != Place::Process;
+    let alone = last || thread.role != AddressSpaceRole::Process;
     if alone && signal == libc::SIGSYS {
         deliver::die(thread, signal);
     }
-    if thread.place != Place::Process {
+    if thread.role != AddressSpaceRole::Process {
         crate::finish::end_by_signal(thread, signal);
     }
     thread.killed_by = signal;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::held::Held;
-use super::stepping::{Boundary, Look, Place, Trap};
+use super::stepping::{Boundary, Location, Look, Trap};
 use super::{STOP, SYNCHRONOUS, bit, code, deliver, passed_on};
 use crate::cache::Position;
 use crate::client::{self, ClientFault, Rounds};
@@ -150,7 +150,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
             synchronous(held, signal, &info, &mut context);
         } else if crate::detach::is_request(signal, &info) {
             // SAFETY: the thread is this one; where it runs changes only while signals are blocked.
-            let place = unsafe { (&raw const (*thread).place).read() };
+            let place = unsafe { (&raw const (*thread).role).read() };
             crate::detach::take_note(place, &info);
             take_out(&mut context);
         } else if crate::detach::is_continuation(signal, &info) {
@@ -288,7 +288,7 @@ fn synchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context
             TableBranch::Return => Way::Return,
             _ => Way::Jump,
         };
-        context.set_pc(process.gates.miss(way, process.arrival()));
+        context.set_pc(process.gates.miss(way, process.convention()));
         return;
     }
     if !gates::in_cache(pc) {
@@ -347,7 +347,7 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         return;
     };
     save_program(thread, &code.cache, at, position, context);
-    client::each(|client| client.left_midway(&code.cache, position, after_trap));
+    client::each(|client| client.left_mid_fragment(&code.cache, position, after_trap));
     drop(code);
     let mut info = *info;
     if after_trap {
@@ -455,11 +455,11 @@ fn trapped(thread: &mut Thread, context: &mut Context) {
     let gates = &Process::get().gates;
     let pc = context.pc();
     let place = if in_translated_code(gates, pc) {
-        Place::Translated
+        Location::Translated
     } else if (gates.enter_start..gates.enter_end).contains(&pc) {
-        Place::Entering
+        Location::Entering
     } else {
-        Place::Leaving
+        Location::Leaving
     };
     if thread.steps.has_pushed_flags() {
         let second_byte = context.registers[libc::REG_RSP as usize] as u64 + 1;
@@ -510,7 +510,7 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
                 // SAFETY: the slots belong to this thread.
                 unsafe { (*thread.slots).flags |= RESUME_FLAG };
             }
-            client::each(|client| client.left_midway(&code.cache, position, false));
+            client::each(|client| client.left_mid_fragment(&code.cache, position, false));
             drop(code);
             client::each(|client| client.stepped(thread));
             if trap {
@@ -575,7 +575,7 @@ fn pushes_flags(pc: u64) -> bool {
     guarded::read_any(pc, &mut bytes) && bytes.iter().find(|byte| !is_prefix(byte)) == Some(&PUSHF)
 }
 
-/// Puts the registers into the slots as they are, borrowed or not.
+/// Puts the registers into the slots as they are, spilled or not.
 fn save_raw(thread: &mut Thread, context: &Context) {
     for register in 0..16 {
         thread.set_register(register, context.general(register));
@@ -595,9 +595,9 @@ fn save_program(
     context: &Context,
 ) {
     save_raw(thread, context);
-    client::each(|client| client.leave_midway(thread, cache, at, position));
-    for loan in cache.loans_at(position.fragment, at) {
-        thread.return_loan(loan);
+    client::each(|client| client.leave_mid_fragment(thread, cache, at, position));
+    for spill in cache.spills_at(position.fragment, at) {
+        thread.restore_spill(spill);
     }
     thread.set_pc(position.pc);
     client::each(|client| client.left_between_rounds(cache, at, &position));

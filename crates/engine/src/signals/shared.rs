@@ -14,7 +14,7 @@ use super::{SYNCHRONOUS, bit, passed_on};
 use crate::lock::Mutex;
 use crate::process::Process;
 use crate::race_windows;
-use crate::thread::{PendingSignal, Place, Thread};
+use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 
 /// One of each kind at most.
 static SIGNALS: Mutex<Vec<PendingSignal>> = Mutex::new(Vec::new());
@@ -29,7 +29,7 @@ pub(crate) fn kinds() -> u64 {
 /// The thread has shown its mask: what it blocks goes to those that do not, and what it does not
 /// block comes to it.
 pub(super) fn exchange(thread: &mut Thread) {
-    if thread.place != Place::Process {
+    if thread.role != AddressSpaceRole::Process {
         return;
     }
     let blocked = thread.delivery.mask() & SYNCHRONOUS;
@@ -55,7 +55,7 @@ fn put(signal: PendingSignal) {
 
 /// Moves signals of these kinds to the thread.
 pub(crate) fn take(thread: &mut Thread, wanted: u64) {
-    if kinds() & wanted == 0 || thread.place != Place::Process {
+    if kinds() & wanted == 0 || thread.role != AddressSpaceRole::Process {
         return;
     }
     let mut signals = SIGNALS.lock();

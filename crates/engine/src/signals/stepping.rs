@@ -31,7 +31,7 @@ impl TrapDue {
 
 /// Where a trap has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// Between two instructions of translated code.
     Translated,
     /// On the way from the engine to translated code.
@@ -113,11 +113,11 @@ impl Steps {
 
     /// A trap has come, with the trap flag still set or not; `debugger` says whether a debugger
     /// steps the thread.
-    pub fn trapped(&mut self, place: Place, is_set: bool, debugger: bool) -> Trap {
+    pub fn trapped(&mut self, place: Location, is_set: bool, debugger: bool) -> Trap {
         if !self.is_stepping {
             // The program's own `popf` has set the flag, and is on its way out of the cache. A
             // trap in the gates has no such cause: whatever it is, nobody waits for it.
-            self.program_flag |= place != Place::Entering;
+            self.program_flag |= place != Location::Entering;
             return Trap::Run;
         }
         if self.program_flag && !is_set {
@@ -126,9 +126,9 @@ impl Steps {
             self.due.program = true;
         }
         match place {
-            Place::Translated => Trap::Look,
-            Place::Entering => Trap::StepOn,
-            Place::Leaving => {
+            Location::Translated => Trap::Look,
+            Location::Entering => Trap::StepOn,
+            Location::Leaving => {
                 self.is_stepping = false;
                 if self.from == 0 {
                     self.due.program |= self.program_flag;
@@ -184,7 +184,7 @@ impl Steps {
 
     /// The thread goes on in the middle of an instruction, which is not over; only a `popf` that
     /// took the flag away is.
-    pub fn goes_on_midway(&mut self) {
+    pub fn goes_on_mid_fragment(&mut self) {
         self.due.program &= !self.program_flag;
         self.due.debugger = false;
     }

@@ -15,7 +15,7 @@ use crate::process::Process;
 use crate::raw_call::raw_system_call;
 use crate::seccomp::succession;
 use crate::signals::{SYNCHRONOUS, actions, deliver, open, set_exact_mask, shared};
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 use crate::{detach, plan};
 
 const FAULT: i64 = -(libc::EFAULT as i64);
@@ -55,7 +55,8 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         // Its interpreter would not find it.
         return NOT_FOUND;
     }
-    let is_child = thread.place != Place::Process || process.forked.load(Ordering::Acquire) != 0;
+    let is_child =
+        thread.role != AddressSpaceRole::Process || process.forked.load(Ordering::Acquire) != 0;
     let native = runs_natively(&kind)
         || detach::is_to_be_traced(thread)
         || process.plan.leave_children && is_child && may_be_left(thread);
@@ -173,7 +174,7 @@ fn replace(
     let hidden = actions::hidden_ignored(&thread.actions);
     // Translated code must not run where the faults that it needs are ignored. A child that shares
     // its parent's memory has dispositions of its own, and would leave its parent stopped.
-    let shares_them = hidden != 0 && thread.place == Place::Process;
+    let shares_them = hidden != 0 && thread.role == AddressSpaceRole::Process;
     let stopped = shares_them.then(crate::flush::stop_others);
     actions::ignore(hidden);
     set_exact_mask(thread.delivery.mask());

@@ -11,7 +11,7 @@ use crate::emit::gpr;
 use crate::process::Process;
 use crate::raw_call::raw_system_call;
 use crate::signals::open;
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 use crate::{client, guarded, lock, race_windows};
 
 /// Makes the child.
@@ -64,7 +64,7 @@ fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request
     process.ending.store(0, Ordering::Release);
     // SAFETY: gettid has no preconditions.
     thread.tid = unsafe { libc::gettid() };
-    thread.place = Place::Process;
+    thread.role = AddressSpaceRole::Process;
     thread.namespace = 0;
     process.threads.lock().clear();
     crate::flush::forget_others();

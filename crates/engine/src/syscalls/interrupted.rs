@@ -134,10 +134,11 @@ pub(crate) fn handler_comes(thread: &mut Thread, signal: &PendingSignal, restart
         return;
     }
     let (pc, stack) = interrupted.place;
-    let known =
-        |cut: &crate::thread::CutShort| cut.place == (pc, stack) && cut.asked == interrupted.asked;
-    if let Some(known) = thread.cut_short.iter().rposition(known) {
-        thread.cut_short.truncate(known);
+    let known = |cut: &crate::thread::RestartedCall| {
+        cut.place == (pc, stack) && cut.asked == interrupted.asked
+    };
+    if let Some(known) = thread.restarted_calls.iter().rposition(known) {
+        thread.restarted_calls.truncate(known);
     }
     thread.set_pc(pc);
     let call = &interrupted.made;

@@ -136,7 +136,7 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
             && code.persistence.is_some()
         {
             code.regions.set_version(range.start, file.version);
-            persist::wake(&mut code);
+            persist::activate(&mut code);
         }
         changed(&mut code, range);
     }

@@ -7,14 +7,14 @@ use super::clone_request::Request;
 use super::fork::fork;
 use super::threads::set_program_fs;
 use super::vfork::vfork;
-use super::{Call, beside};
+use super::{Call, shared_memory_child};
 use crate::client::{self, Inherited};
 use crate::emit::gpr;
 use crate::process::{Process, ThreadHandle};
 use crate::seccomp::{ThreadFilters, install::catch_up};
 use crate::signals::{actions, open, settle};
 use crate::slots::Slots;
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 use crate::{detach, dispatch, guarded, start};
 
 /// `clone`, `clone3`, `fork` and `vfork`.
@@ -29,7 +29,7 @@ pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call)
         request.has(libc::CLONE_THREAD),
         request.has(libc::CLONE_VFORK),
     ) {
-        (true, true, _) if thread.place != Place::Process => {
+        (true, true, _) if thread.role != AddressSpaceRole::Process => {
             crate::finish::say(
                 "unspool: a process that shares its parent's memory asks for a thread of its own; \
                  it gets none, because this is not supported under observation",
@@ -37,14 +37,16 @@ pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call)
             -i64::from(libc::EAGAIN)
         }
         (true, true, _) if request.is_ordinary_thread() => new_thread(process, thread, request),
-        (true, true, _) | (true, false, false) => beside::start(process, thread, request),
+        (true, true, _) | (true, false, false) => {
+            shared_memory_child::start(process, thread, request)
+        }
         (true, false, true) => vfork(thread, &request),
         (false, _, _) => fork(process, thread, &request),
     }
 }
 
 /// What a new thread starts with.
-pub(super) struct Seed {
+pub(super) struct NewThread {
     registers: [u64; 16],
     flags: u64,
     pc: u64,
@@ -63,9 +65,9 @@ pub(super) struct Seed {
 }
 
 // SAFETY: plain data.
-unsafe impl Send for Seed {}
+unsafe impl Send for NewThread {}
 
-impl Seed {
+impl NewThread {
     /// The state of a thread that is like `thread`, as far as the request wants it so.
     pub(super) fn new(
         process: &Process,
@@ -73,7 +75,7 @@ impl Seed {
         request: Request,
         number: u32,
         inherited: Arc<Inherited>,
-    ) -> Seed {
+    ) -> NewThread {
         // SAFETY: the slots belong to this thread, which is out of the cache.
         let own: &Slots = unsafe { &*thread.slots };
         let mut registers = own.registers;
@@ -81,7 +83,7 @@ impl Seed {
         if request.stack != 0 {
             registers[usize::from(gpr::RSP)] = request.stack;
         }
-        Seed {
+        NewThread {
             registers,
             flags: own.flags,
             pc: own.pc,
@@ -103,7 +105,7 @@ impl Seed {
     }
 
     /// Gives the state to the thread that runs here.
-    pub(super) fn plant(&mut self, process: &Process) -> Thread {
+    pub(super) fn install(&mut self, process: &Process) -> Thread {
         let mut thread = Thread::new(self.number, self.mask, Arc::clone(&self.actions));
         thread.filters = Arc::new(self.filters.inherited());
         crate::gates::initialise_vectors(thread.slots, process.vectors);
@@ -137,14 +139,14 @@ fn new_thread(process: &'static Process, thread: &mut Thread, request: Request) 
         Ok(inherited) => inherited,
         Err(exhausted) => return detach::end_recording(thread, &exhausted),
     };
-    let seed = Seed::new(process, thread, request, number, Arc::clone(&inherited));
+    let new_thread = NewThread::new(process, thread, request, number, Arc::clone(&inherited));
     process.thread_count.fetch_add(1, Ordering::AcqRel);
     let (announce, announced) = std::sync::mpsc::sync_channel(1);
     // The new thread must not take signals before it is ready for them.
     crate::signals::block_all();
     let spawned = std::thread::Builder::new()
         .stack_size(client::stack_size())
-        .spawn(move || run_thread(process, seed, &announce));
+        .spawn(move || run_thread(process, new_thread, &announce));
     let result = match spawned {
         Ok(_detached) => announced.recv().map_or(-i64::from(libc::EAGAIN), i64::from),
         Err(error) => {
@@ -159,20 +161,20 @@ fn new_thread(process: &'static Process, thread: &mut Thread, request: Request) 
 
 fn run_thread(
     process: &'static Process,
-    mut seed: Seed,
+    mut new_thread: NewThread,
     announce: &std::sync::mpsc::SyncSender<i32>,
 ) {
     // The C library starts every thread with the signal open that it cancels threads by.
     crate::signals::block_all();
     let _stack = start::SignalStack::install();
-    let mut thread = seed.plant(process);
+    let mut thread = new_thread.install(process);
     Thread::set_current(&mut thread);
     list(process, &mut thread);
-    catch_up(process, &thread, &seed.filters);
-    seed.inherited.thread_starts(&mut thread);
+    catch_up(process, &thread, &new_thread.filters);
+    new_thread.inherited.thread_starts(&mut thread);
     let tid = thread.tid;
-    tell_ids(&mut thread, &seed.request, tid);
-    set_program_fs(process, &mut thread, seed.fs);
+    tell_ids(&mut thread, &new_thread.request, tid);
+    set_program_fs(process, &mut thread, new_thread.fs);
     // The parent may be gone by now; nobody waits then.
     let _ = announce.send(thread.tid);
     settle(&mut thread);

@@ -9,7 +9,7 @@ use super::{Call, pass};
 use crate::process::{Process, ThreadHandle};
 use crate::signals::actions::{self, DEFAULT};
 use crate::signals::{SYNCHRONOUS, bit, deliver, directed, settle};
-use crate::thread::{PendingSignal, Place, Thread};
+use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 use crate::{guarded, race_windows};
 
 /// `kill`, `tkill`, `tgkill`, `rt_sigqueueinfo`, `rt_tgsigqueueinfo`.
@@ -38,7 +38,7 @@ pub(super) fn make_timer(process: &Process, call: &Call) -> i64 {
 fn is_queued_fault(thread: &Thread, call: &Call) -> bool {
     let [group, _, signal, ..] = call.arguments.map(|argument| argument as i32);
     call.number as i64 == libc::SYS_rt_tgsigqueueinfo
-        && thread.place == Place::Process
+        && thread.role == AddressSpaceRole::Process
         && group == std::process::id() as i32
         && (1..=64).contains(&signal)
         && bit(signal) & SYNCHRONOUS != 0
@@ -100,7 +100,8 @@ fn ends_this_process(process: &Process, thread: &Thread, call: &Call) -> Option<
     let is_signal = (1..=64).contains(&signal);
     // The kernel takes such signals from the first process of a namespace for nothing, and the
     // engine leaves `SIGKILL` to it.
-    if !is_signal || own == 1 || thread.place != Place::Process || signal == libc::SIGKILL {
+    if !is_signal || own == 1 || thread.role != AddressSpaceRole::Process || signal == libc::SIGKILL
+    {
         return None;
     }
     let is_fatal = thread.actions.get(signal).handler == DEFAULT

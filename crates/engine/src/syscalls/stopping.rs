@@ -115,9 +115,9 @@ fn show_registers(process: &Process, tid: u64, at: u64, length: u64) {
     match cache.position(pc) {
         Some(position) => {
             registers[PC_PLACE] = position.pc;
-            for loan in cache.loans_at(position.fragment, pc) {
-                if let Some(&place) = PLACES.get(usize::from(loan.register)) {
-                    registers[place] = slots.spills[usize::from(loan.slot)];
+            for spill in cache.spills_at(position.fragment, pc) {
+                if let Some(&place) = PLACES.get(usize::from(spill.register)) {
+                    registers[place] = slots.spills[usize::from(spill.slot)];
                 }
             }
         }

@@ -5,7 +5,7 @@ use crate::client;
 use crate::gates::RESTART;
 use crate::guarded;
 use crate::process::Process;
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
@@ -127,7 +127,7 @@ pub(crate) fn announce_end(thread: &mut Thread) {
 
 /// `set_tid_address`. The word of a child in its parent's place is the kernel's to clear.
 pub(super) fn set_tid_address(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
-    if thread.place == Place::VforkChild {
+    if thread.role == AddressSpaceRole::VforkChild {
         return pass(process, call);
     }
     thread.clear_tid = call.arguments[0];

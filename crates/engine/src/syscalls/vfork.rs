@@ -13,7 +13,7 @@ use crate::emit::gpr;
 use crate::process::Process;
 use crate::signals::open;
 use crate::slots::{Slots, slots};
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 use crate::{client, dispatch, finish, start};
 
 /// What a child between `vfork` and `execve` is given.
@@ -99,7 +99,7 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     let request = child.request;
     let actions = actions_of_child(parent, request);
     let mut thread = Thread::new(parent.number, parent.delivery.mask(), Arc::clone(&actions));
-    thread.place = Place::VforkChild;
+    thread.role = AddressSpaceRole::VforkChild;
     thread.filters = Arc::new(parent.filters.inherited());
     thread.alternate_stack = parent.alternate_stack;
     debug_assert_eq!(thread.slots, slots());
@@ -122,7 +122,7 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     }
     open(&thread);
     let status = dispatch::run(&mut thread);
-    if thread.place == Place::Process {
+    if thread.role == AddressSpaceRole::Process {
         // It has forked, and this is the new process.
         start::end_thread(Process::get(), &mut thread, status);
     } else {

@@ -1,15 +1,15 @@
-//! The trace buffer: when it is full, and when a path is left midway.
+//! The trace buffer: when it is full, and when a path is left in its middle.
 
 use unspool_events::raw::{SpecialKind, special_header};
 
 use crate::cache::{Cache, Position};
 use crate::emit::gpr;
 use crate::process::Process;
-use crate::slots::{BORROWED_SPILLS, offset};
+use crate::slots::{BOUND_SPILLS, offset};
 use crate::thread::Thread;
 use crate::translate::record::LOCK_SPILL;
 
-use super::values::take_midway;
+use super::values::take_mid_fragment;
 use super::{Repetition, Tracer};
 
 const WORD: u64 = 8;
@@ -38,7 +38,7 @@ pub(super) fn empty_buffer(thread: &mut Thread) {
         };
         code.cache.fragment(fragment).trace
     };
-    let register = tracer.with_fragment(fragment, |fragment| fragment.warmth.buffer());
+    let register = tracer.with_fragment(fragment, |fragment| fragment.binding.buffer());
     let start = thread.register(register);
     trace.hand_over(start);
     let rest = (trace.end - start) as usize;
@@ -49,8 +49,8 @@ pub(super) fn empty_buffer(thread: &mut Thread) {
 }
 
 /// A fragment is left between two of its instructions: what it recorded becomes a partial
-/// record. The registers in the slots are those of the cache, loans not yet returned.
-pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
+/// record. The registers in the slots are those of the cache, spills not yet restored.
+pub(crate) fn leave_mid_fragment(thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
     let Some(tracer) = super::tracer() else {
         return;
     };
@@ -59,7 +59,7 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
         return;
     }
     if position.index != 0 {
-        tracer.torn.note(position.pc);
+        tracer.forced_splits.note(position.pc);
     }
     release_lock(thread);
     tracer.with_fragment(fragment, |fragment| {
@@ -67,7 +67,7 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
             keep_position(thread, cache, at, position.fragment);
             return;
         }
-        let register = fragment.warmth.buffer();
+        let register = fragment.binding.buffer();
         let mut start = thread.register(register);
         let interrupted = fragment
             .repetitions
@@ -76,8 +76,8 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
         let (words, accessing) = match interrupted {
             None => fragment.progress[position.index as usize],
             Some(repetition) => {
-                if repetition.in_pieces && u64::from(repetition.place) == at {
-                    // The count register is that of the piece.
+                if repetition.in_chunks && u64::from(repetition.place) == at {
+                    // The count register is that of the chunk.
                     // SAFETY: the slots belong to this thread.
                     let rest = unsafe { std::mem::take(&mut (*thread.slots).rest) };
                     let count = thread.register(gpr::RCX);
@@ -86,7 +86,7 @@ pub(crate) fn leave_midway(thread: &mut Thread, cache: &Cache, at: u64, position
                 start = complete(thread, start, repetition);
                 // SAFETY: the trace belongs to this thread, or to its parent that waits.
                 let trace = unsafe { &mut *thread.trace };
-                start = take_midway(tracer, trace, start, repetition);
+                start = take_mid_fragment(tracer, trace, start, repetition);
                 repetition.progress
             }
         };
@@ -166,10 +166,10 @@ fn complete(thread: &Thread, start: u64, repetition: &Repetition) -> u64 {
 /// The record is closed: the position in the buffer, wherever it is now, is behind it.
 fn keep_position(thread: &mut Thread, cache: &Cache, at: u64, fragment: u32) {
     let holder = cache
-        .loans_at(fragment, at)
-        .find(|loan| loan.slot == BORROWED_SPILLS[0]);
-    if let Some(loan) = holder {
-        let position = thread.register(loan.register);
+        .spills_at(fragment, at)
+        .find(|spill| spill.slot == BOUND_SPILLS[0]);
+    if let Some(spill) = holder {
+        let position = thread.register(spill.register);
         // SAFETY: the slots belong to this thread.
         unsafe { (*thread.slots).buffer = position };
     }

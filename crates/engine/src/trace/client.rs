@@ -10,6 +10,7 @@ use super::ceilings::Reached;
 use super::thread_trace::{Buffer, ThreadTrace};
 use super::{Tracer, buffer, modules, shared_memory, summary, tracer, values};
 use crate::annotation::Annotation;
+use crate::binding::LookupConvention;
 use crate::cache::{Cache, CacheFull, Exit, Position};
 use crate::client::{Client, ClientFault, Exhausted, Inheritance, Rounds};
 use crate::detach;
@@ -20,9 +21,8 @@ use crate::guarded;
 use crate::process::Process;
 use crate::signals::broken_pipe;
 use crate::syscalls::{Call, succeeded};
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 use crate::translate::Source;
-use crate::warmth::Arrival;
 
 /// The tracer and the thread's trace, if there is one.
 pub(super) fn of(thread: &mut Thread) -> Option<(&'static Tracer, &'static mut ThreadTrace)> {
@@ -61,8 +61,8 @@ impl Client for Tracer {
         if file < 0 { Vec::new() } else { vec![file] }
     }
 
-    fn arrival(&self) -> Option<Arrival> {
-        Some(self.arrival())
+    fn convention(&self) -> Option<LookupConvention> {
+        Some(self.convention())
     }
 
     fn translate(
@@ -70,7 +70,7 @@ impl Client for Tracer {
         cache: &mut Cache,
         source: &Source,
         pc: u64,
-        _arrival: bool,
+        _by_indirect_branch: bool,
     ) -> Option<Result<(), CacheFull>> {
         if self.has_named_all() {
             return Some(Err(CacheFull));
@@ -84,7 +84,7 @@ impl Client for Tracer {
 
     fn translations_gone(&self) {
         self.fragments.lock().clear();
-        self.value_services.lock().clear();
+        self.value_calls.lock().clear();
         self.ownership.forget_sites();
         self.begin_generation();
     }
@@ -133,7 +133,7 @@ impl Client for Tracer {
     }
 
     fn thread_parks(&self, thread: &mut Thread) {
-        if thread.place != Place::VforkChild {
+        if thread.role != AddressSpaceRole::VforkChild {
             conclude(thread);
         }
     }
@@ -171,7 +171,7 @@ impl Client for Tracer {
         self.start_child();
         self.forget_owners(true);
         self.skew.forget_others();
-        Process::get().code().cache.clear(self.arrival());
+        Process::get().code().cache.clear(self.convention());
         self.thread_starts(thread, None);
         tell_thread_pointer(thread);
         shared_memory::inherited(thread);
@@ -193,7 +193,7 @@ impl Client for Tracer {
     }
 
     fn executes(&self, thread: &mut Thread, _program: &Path, _arguments: &[CString]) {
-        if thread.place != Place::VforkChild {
+        if thread.role != AddressSpaceRole::VforkChild {
             event(thread, &Event::Exec);
         }
     }
@@ -218,7 +218,7 @@ impl Client for Tracer {
         self.start_child();
         self.forget_owners(false);
         self.skew.forget_others();
-        Process::get().code().cache.clear(self.arrival());
+        Process::get().code().cache.clear(self.convention());
         self.thread_starts_again(thread);
     }
 
@@ -346,8 +346,8 @@ impl Client for Tracer {
         buffer::empty_buffer(thread);
     }
 
-    fn service(&self, thread: &mut Thread, exit: &Exit) -> Option<u64> {
-        if exit.detail & super::ownership::SERVICE_BIT != 0 {
+    fn clean_call(&self, thread: &mut Thread, exit: &Exit) -> Option<u64> {
+        if exit.detail & super::ownership::CLEAN_CALL_BIT != 0 {
             return super::ownership::serve(self, thread, exit);
         }
         values::serve(self, thread, exit);
@@ -369,8 +369,8 @@ impl Client for Tracer {
         }
     }
 
-    fn leave_midway(&self, thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
-        buffer::leave_midway(thread, cache, at, position);
+    fn leave_mid_fragment(&self, thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
+        buffer::leave_mid_fragment(thread, cache, at, position);
     }
 }
 
@@ -440,10 +440,10 @@ impl Tracer {
     /// A child process was started, or could not be.
     fn forked(&self, thread: &mut Thread, child: i64) {
         if let Some((tracer, trace)) = of(thread)
-            && let Some(standing) = &trace.standing
+            && let Some(progress) = &trace.progress
         {
             // A child in the parent's place may have died at rest.
-            standing.wake(tracer);
+            progress.wake(tracer);
         }
         if child > 0 {
             self.has_forked.store(true, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use unspool_events::{TraceHeader, TraceWriter};
 
 use crate::descriptors::{copy_away, move_away};
-use crate::finish::voice;
+use crate::finish::diagnostics_fd;
 use crate::plan::TracePlan;
 use crate::signals::broken_pipe;
 use crate::start::StartError;
@@ -95,9 +95,9 @@ const STANDARD_OUTPUT: i32 = 1;
 /// instead, so that neither spoils the other.
 fn take_standard_output() -> io::Result<File> {
     let itself = copy_away(STANDARD_OUTPUT).ok_or_else(io::Error::last_os_error)?;
-    let instead = match voice() {
+    let instead = match diagnostics_fd() {
         -1 => File::options().write(true).open("/dev/null")?.into_raw_fd(),
-        voice => voice,
+        diagnostics_fd => diagnostics_fd,
     };
     // SAFETY: replaces a descriptor, of which there is a copy, by another one that is open.
     if unsafe { libc::dup2(instead, STANDARD_OUTPUT) } < 0 {

@@ -55,10 +55,10 @@ use crate::plan::TracePlan;
 use crate::process::Process;
 use crate::translate::ownership::CheckSite;
 
-/// Marks services of this module among services.
-pub(super) const SERVICE_BIT: u32 = 1 << 31;
-/// The service that shows others how far the thread is.
-const POLL: u32 = SERVICE_BIT | 0x7fff_ffff;
+/// Marks clean_calls of this module among clean calls.
+pub(super) const CLEAN_CALL_BIT: u32 = 1 << 31;
+/// The clean call that shows others how far the thread is.
+const POLL: u32 = CLEAN_CALL_BIT | 0x7fff_ffff;
 
 const TRANSIT: u32 = 1 << 30;
 const SHARED: u32 = 1 << 31;
@@ -251,7 +251,7 @@ impl Tracer {
         self.ownership.layout
     }
 
-    /// The service of a thread that is asked for more than an answer.
+    /// The clean call of a thread that is asked for more than an answer.
     pub(crate) fn poll_detail(&self) -> u32 {
         POLL
     }
@@ -268,7 +268,7 @@ impl Tracer {
         if self.ownership.is_on() && !self.ownership.is_checking() {
             let mut code = Process::get().code();
             self.ownership.checking.store(true, Ordering::Relaxed);
-            code.cache.clear(self.arrival());
+            code.cache.clear(self.convention());
         }
     }
 
@@ -277,9 +277,9 @@ impl Tracer {
         self.ownership.site_count.load(Ordering::Relaxed)
     }
 
-    /// The service that acquires the lines for it.
-    pub(crate) fn next_check_service(&self) -> u32 {
-        SERVICE_BIT | self.next_check_site()
+    /// The clean call that acquires the lines for it.
+    pub(crate) fn next_check_call(&self) -> u32 {
+        CLEAN_CALL_BIT | self.next_check_site()
     }
 
     /// Adds a place where owners are checked.

@@ -35,7 +35,7 @@ pub(super) struct Skew {
 /// A thread that has a trace.
 #[derive(Debug)]
 struct Live {
-    standing: Arc<Standing>,
+    progress: Arc<ThreadProgress>,
     /// Its trace, for whoever borrows it while the thread sleeps.
     trace: *mut ThreadTrace,
 }
@@ -46,7 +46,7 @@ unsafe impl Send for Live {}
 
 /// Where a thread stands, for others to see.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct ThreadProgress {
     /// Whether it has left its trace to others.
     sleep: Sleep,
     /// The time up to which the file has its records.
@@ -57,7 +57,7 @@ pub(super) struct Standing {
     poll: u64,
 }
 
-impl Standing {
+impl ThreadProgress {
     /// The time that the thread is asked to show, once.
     pub(super) fn take_floor(&self) -> Option<u64> {
         if self.floor.load(Ordering::Relaxed) == 0 {
@@ -88,15 +88,15 @@ impl Skew {
         if !self.is_kept {
             return;
         }
-        let standing = Arc::new(Standing {
+        let progress = Arc::new(ThreadProgress {
             sleep: Sleep::default(),
             shown: AtomicU64::new(0),
             floor: AtomicU64::new(0),
             // SAFETY: the slots belong to this thread.
             poll: unsafe { &raw const (*thread.slots).poll } as u64,
         });
-        trace.standing = Some(Arc::clone(&standing));
-        let live = Live { standing, trace };
+        trace.progress = Some(Arc::clone(&progress));
+        let live = Live { progress, trace };
         self.live.lock().insert(thread.number, live);
     }
 
@@ -111,20 +111,20 @@ impl Skew {
 /// While this lives, the thread leaves its trace to the others.
 /// The thread is about to wait in the kernel, perhaps for long.
 pub(super) fn begin_rest() {
-    if let Some(standing) = own_standing() {
-        standing.sleep.begin();
+    if let Some(progress) = own_progress() {
+        progress.sleep.begin();
     }
 }
 
 /// It goes on.
 pub(super) fn end_rest(tracer: &Tracer) {
-    if let Some(standing) = own_standing() {
-        standing.wake(tracer);
+    if let Some(progress) = own_progress() {
+        progress.wake(tracer);
     }
 }
 
 /// Where the calling thread stands.
-fn own_standing() -> Option<&'static Standing> {
+fn own_progress() -> Option<&'static ThreadProgress> {
     // SAFETY: the pointers are null or this thread's own, whose trace, or that of its parent that
     // waits, ends behind the thread's rest.
     unsafe {
@@ -132,7 +132,7 @@ fn own_standing() -> Option<&'static Standing> {
             .as_ref()?
             .trace
             .as_ref()?
-            .standing
+            .progress
             .as_deref()
     }
 }
@@ -155,21 +155,21 @@ impl Tracer {
         };
         let far = |shown: u64| shown.saturating_add(most) < now;
         trace.note_shown();
-        if trace.standing.as_ref().is_some_and(|own| far(own.shown())) {
+        if trace.progress.as_ref().is_some_and(|own| far(own.shown())) {
             trace.encode(&self.thread_sync(now));
             trace.show();
         }
         let floor = now - most / 4;
         for (&number, live) in self.skew.live.lock().iter() {
-            if number == thread.number || !far(live.standing.shown()) {
+            if number == thread.number || !far(live.progress.shown()) {
                 continue;
             }
-            match live.standing.sleep.borrow() {
+            match live.progress.sleep.borrow() {
                 // SAFETY: the trace of a listed thread, which this one has borrowed.
                 Some(_loan) => unsafe { &mut *live.trace }.catch_up(self, floor),
                 None => {
-                    live.standing.floor.fetch_max(floor, Ordering::AcqRel);
-                    ownership::ask_to_show(live.standing.poll);
+                    live.progress.floor.fetch_max(floor, Ordering::AcqRel);
+                    ownership::ask_to_show(live.progress.poll);
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Tracer {
         let all = self.skew.live.lock();
         looks.keep_only(|number| all.contains_key(&number));
         for (&number, live) in all.iter() {
-            let sleep = &live.standing.sleep;
+            let sleep = &live.progress.sleep;
             let Some(nap) = sleep.nap() else { continue };
             if looks.is_due(number, nap, at_once)
                 && let Some(_loan) = sleep.borrow()
@@ -203,7 +203,7 @@ impl Tracer {
     }
 }
 
-impl Standing {
+impl ThreadProgress {
     fn shown(&self) -> u64 {
         self.shown.load(Ordering::Relaxed)
     }
@@ -226,7 +226,7 @@ impl ThreadTrace {
 
     /// The same where a record is in the making, which starts at `start` and has no words
     /// yet. Returns where it starts now.
-    pub(super) fn catch_up_midway(&mut self, tracer: &Tracer, start: u64, floor: u64) -> u64 {
+    pub(super) fn catch_up_mid_fragment(&mut self, tracer: &Tracer, start: u64, floor: u64) -> u64 {
         let start = self.insert_before(start, 0, &tracer.thread_sync(floor));
         self.pass_stamp(start, floor);
         self.hand_over(start);
@@ -242,9 +242,9 @@ impl ThreadTrace {
 
     fn note_shown(&mut self) {
         let counted = self.encoder.as_ref().and_then(|encoder| encoder.counted());
-        if let (Some(standing), Some((time, _))) = (&self.standing, counted) {
+        if let (Some(progress), Some((time, _))) = (&self.progress, counted) {
             self.reached = self.reached.max(time);
-            standing.shown.store(time, Ordering::Relaxed);
+            progress.shown.store(time, Ordering::Relaxed);
         }
     }
 }

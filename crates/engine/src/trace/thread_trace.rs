@@ -36,7 +36,7 @@ pub struct ThreadTrace {
     /// In line-atomic order: a time that the thread is known to have reached.
     pub(super) reached: u64,
     /// How far others see it, where clocks are kept close.
-    pub(super) standing: Option<Arc<super::skew::Standing>>,
+    pub(super) progress: Option<Arc<super::skew::ThreadProgress>>,
     /// Whether lines of the superblock in the making have been lost to others.
     pub(super) lost: bool,
     /// By which index the owner words know the thread.
@@ -107,7 +107,7 @@ impl ThreadTrace {
             frames: Vec::new(),
             taken: TakenBefore::default(),
             reached: 0,
-            standing: None,
+            progress: None,
             lost: false,
             index: 0,
             barriers: 0,

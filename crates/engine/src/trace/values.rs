@@ -3,25 +3,25 @@
 //! What an instruction reads is taken before it, what it writes behind it. Of a repeated string
 //! instruction it is known only behind it how far it came: what it has read is taken there, too,
 //! unless it writes; then its source is copied before, in case that both overlap. Such an
-//! instruction is executed in pieces, so the copy is small.
+//! instruction is executed in chunks, so the copy is small.
 
 use unspool_events::AccessKind;
 use unspool_events::raw::{MAX_PATH_WORDS, MAX_SPECIAL_WORDS, SpecialKind, special_header};
 use unspool_events::superblock::{AccessingInstruction, Extent, Operand};
 
 use super::thread_trace::ThreadTrace;
-use super::{PIECE, Repetition, Tracer};
+use super::{CHUNK, Repetition, Tracer};
 use crate::cache::Exit;
 use crate::guarded;
 use crate::thread::Thread;
 
 /// The most bytes whose values are recorded of a repeated string instruction that is not executed
-/// in pieces, because it counts with 32 bits.
+/// in chunks, because it counts with 32 bits.
 const LARGEST_WHOLE: u64 = 1 << 20;
 
 /// A place in the code where values are taken.
 #[derive(Debug, Clone)]
-pub(super) struct ValueService {
+pub(super) struct ValueCall {
     /// Number of the accessing instruction in its superblock.
     ordinal: usize,
     operands: Vec<Operand>,
@@ -29,8 +29,8 @@ pub(super) struct ValueService {
     after: bool,
     /// The instruction transfers control, so this is the last chance; what it pushes.
     pushed: Option<u64>,
-    /// Whether it is a repeated string instruction, of which a piece is executed.
-    in_pieces: bool,
+    /// Whether it is a repeated string instruction, of which a chunk is executed.
+    in_chunks: bool,
 }
 
 /// What is kept of an instruction until it has been executed.
@@ -61,7 +61,7 @@ impl MovedSource {
     }
 }
 
-impl ValueService {
+impl ValueCall {
     /// Whether the instruction writes.
     fn moves(&self) -> bool {
         let mut operands = self.operands.iter();
@@ -71,48 +71,48 @@ impl ValueService {
 
 impl Tracer {
     /// Adds a place; returns its number.
-    pub(crate) fn add_value_service(
+    pub(crate) fn add_value_call(
         &self,
         ordinal: usize,
         instruction: &AccessingInstruction,
         after: bool,
         pushed: Option<u64>,
-        in_pieces: bool,
+        in_chunks: bool,
     ) -> u32 {
-        let mut services = self.value_services.lock();
-        services.push(ValueService {
+        let mut clean_calls = self.value_calls.lock();
+        clean_calls.push(ValueCall {
             ordinal,
             operands: instruction.operands.clone(),
             after,
             pushed,
-            in_pieces,
+            in_chunks,
         });
-        services.len() as u32 - 1
+        clean_calls.len() as u32 - 1
     }
 }
 
 /// Takes values: those read before the instruction, those written after it; then puts a
 /// values record before the record in the making.
 pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) {
-    let service = tracer.value_services.lock()[exit.detail as usize].clone();
-    let register = exit.warmth.buffer();
+    let clean_call = tracer.value_calls.lock()[exit.detail as usize].clone();
+    let register = exit.binding.buffer();
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
     let Some(trace) = (unsafe { thread.trace.as_mut() }) else {
         return;
     };
     let start = thread.register(register);
-    if !service.after {
-        trace.taken = take_before(tracer, thread, &service, trace.words_at(start));
+    if !clean_call.after {
+        trace.taken = take_before(tracer, thread, &clean_call, trace.words_at(start));
     }
-    if service.after || service.pushed.is_some() {
-        let moved = insert_values(trace, start, MAX_PATH_WORDS, &service);
+    if clean_call.after || clean_call.pushed.is_some() {
+        let moved = insert_values(trace, start, MAX_PATH_WORDS, &clean_call);
         thread.set_register(register, moved);
     }
 }
 
 /// A repeated string instruction was left in its middle; what it has done counts. The record of it
 /// starts at `start`. Returns where it starts now.
-pub(super) fn take_midway(
+pub(super) fn take_mid_fragment(
     tracer: &Tracer,
     trace: &mut ThreadTrace,
     start: u64,
@@ -121,22 +121,27 @@ pub(super) fn take_midway(
     let Some(number) = repetition.values else {
         return start;
     };
-    let service = tracer.value_services.lock()[number as usize].clone();
-    insert_values(trace, start, usize::from(repetition.progress.0), &service)
+    let clean_call = tracer.value_calls.lock()[number as usize].clone();
+    insert_values(
+        trace,
+        start,
+        usize::from(repetition.progress.0),
+        &clean_call,
+    )
 }
 
 fn take_before(
     tracer: &Tracer,
     thread: &Thread,
-    service: &ValueService,
+    clean_call: &ValueCall,
     record: &[u64],
 ) -> TakenBefore {
     let mut taken = TakenBefore::default();
-    for operand in &service.operands {
+    for operand in &clean_call.operands {
         if let Extent::Repeat { before, .. } = operand.extent {
             let rounds = record.get(usize::from(before)).copied().unwrap_or(0);
-            let rounds = rounds - rest(tracer, thread, service, operand, rounds);
-            if service.moves() && operand.kind == AccessKind::Read {
+            let rounds = rounds - rest(tracer, thread, clean_call, operand, rounds);
+            if clean_call.moves() && operand.kind == AccessKind::Read {
                 taken.source = copy_source(thread, operand, record, rounds);
             }
         } else if operand.kind == AccessKind::Read {
@@ -146,22 +151,22 @@ fn take_before(
     taken
 }
 
-/// How many rounds of a repeated string instruction are to come behind this piece. Where owners
+/// How many rounds of a repeated string instruction are to come behind this chunk. Where owners
 /// are checked, that has been decided with the lines that were acquired; else it is here.
 fn rest(
     tracer: &Tracer,
     thread: &Thread,
-    service: &ValueService,
+    clean_call: &ValueCall,
     operand: &Operand,
     rounds: u64,
 ) -> u64 {
-    if !service.in_pieces {
+    if !clean_call.in_chunks {
         return 0;
     }
     // SAFETY: the slots belong to this thread.
     let slots = unsafe { &mut *thread.slots };
     if !tracer.checks_owners() {
-        slots.rest = rounds.saturating_sub(PIECE / u64::from(operand.size));
+        slots.rest = rounds.saturating_sub(CHUNK / u64::from(operand.size));
     }
     slots.rest.min(rounds)
 }
@@ -193,7 +198,7 @@ fn copy_source(
 
 /// Whether the value of an operand of so many bytes is recorded.
 fn is_recorded(length: &u64) -> bool {
-    *length <= PIECE.max(LARGEST_WHOLE)
+    *length <= CHUNK.max(LARGEST_WHOLE)
 }
 
 const PAGE: u64 = 4096;
@@ -229,14 +234,14 @@ fn read_backwards(end: u64, bytes: &mut [u8]) -> usize {
 
 /// Puts the values of an instruction before its record, which has `words` words at most. Returns
 /// where the record starts now.
-fn insert_values(trace: &mut ThreadTrace, start: u64, words: usize, service: &ValueService) -> u64 {
+fn insert_values(trace: &mut ThreadTrace, start: u64, words: usize, clean_call: &ValueCall) -> u64 {
     let taken = std::mem::take(&mut trace.taken);
-    let Some(values) = values_of(service, taken, trace.words_at(start)) else {
+    let Some(values) = values_of(clean_call, taken, trace.words_at(start)) else {
         return start;
     };
     let mut records = Vec::with_capacity(values.len() + 1);
     for part in values.chunks(MAX_SPECIAL_WORDS) {
-        let header = special_header(SpecialKind::Values, service.ordinal as u64, part.len());
+        let header = special_header(SpecialKind::Values, clean_call.ordinal as u64, part.len());
         records.push(header);
         records.extend(part);
     }
@@ -245,12 +250,12 @@ fn insert_values(trace: &mut ThreadTrace, start: u64, words: usize, service: &Va
 
 /// The values of an instruction that has been executed, or is left by way of its last operand.
 /// Nothing if they are not known.
-fn values_of(service: &ValueService, taken: TakenBefore, record: &[u64]) -> Option<Vec<u64>> {
+fn values_of(clean_call: &ValueCall, taken: TakenBefore, record: &[u64]) -> Option<Vec<u64>> {
     // Reads stand before writes in an instruction's operands.
     let mut values = taken.words;
-    for operand in &service.operands {
+    for operand in &clean_call.operands {
         match (operand.kind, operand.extent) {
-            (AccessKind::Read, Extent::Repeat { .. }) if service.moves() => {
+            (AccessKind::Read, Extent::Repeat { .. }) if clean_call.moves() => {
                 let source = taken.source.as_ref()?;
                 for (_, size) in operand.ranges(record)? {
                     push_bytes(&mut values, source.first(size as usize)?);
@@ -264,7 +269,7 @@ fn values_of(service: &ValueService, taken: TakenBefore, record: &[u64]) -> Opti
                 }
                 take(&mut values, operand, record);
             }
-            (AccessKind::Write, _) => match service.pushed {
+            (AccessKind::Write, _) => match clean_call.pushed {
                 Some(pushed) => values.push(pushed),
                 None => take(&mut values, operand, record),
             },

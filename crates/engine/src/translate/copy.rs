@@ -3,12 +3,12 @@
 use iced_x86::{Instruction as Decoded, InstructionInfoFactory, Register};
 
 use super::Vdso;
-use crate::cache::{Draft, Exit, Loan};
+use crate::binding::RegisterBinding;
+use crate::cache::{Exit, NewFragment, SpillInterval};
 use crate::decode::{Encoding, Instruction, Kind, Segment};
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit::ExitKind;
 use crate::slots::{TARGET_SPILL, offset};
-use crate::warmth::Warmth;
 
 /// The spill slot of the register that stands in for a far RIP-relative base.
 pub(super) const BASE_SPILL: u8 = 1;
@@ -16,12 +16,12 @@ pub(super) const BASE_SPILL: u8 = 1;
 /// Where a call goes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Callee {
-    /// To a known address, with these trace registers on loan.
+    /// To a known address, with these trace registers spilled.
     Direct {
         /// The program address.
         target: u64,
         /// The registers.
-        warmth: Warmth,
+        binding: RegisterBinding,
     },
     /// To the address in the register of the target.
     Indirect,
@@ -39,7 +39,7 @@ pub(crate) struct Builder {
     /// Its hot code.
     pub code: Emitter,
     /// Its description.
-    pub draft: Draft,
+    pub new_fragment: NewFragment,
     /// Where its code starts in the cache.
     pub start: u64,
     /// The vDSO as the program sees it.
@@ -54,12 +54,16 @@ pub(crate) struct Uncopyable;
 impl Builder {
     /// Starts a fragment at program address `pc`, with what [`Cache::begin`](crate::cache::Cache::begin) gave.
     #[must_use]
-    pub(crate) fn new((code, mut draft): (Emitter, Draft), pc: u64, vdso: Vdso) -> Builder {
+    pub(crate) fn new(
+        (code, mut new_fragment): (Emitter, NewFragment),
+        pc: u64,
+        vdso: Vdso,
+    ) -> Builder {
         let start = code.here();
-        draft.pc = pc;
+        new_fragment.pc = pc;
         Builder {
             code,
-            draft,
+            new_fragment,
             start,
             vdso,
             calls: Vec::new(),
@@ -145,7 +149,7 @@ impl Builder {
         self.vdso.resolve(pc, target)
     }
 
-    /// Emits an instruction whose RIP-relative operand is out of reach, with a borrowed
+    /// Emits an instruction whose RIP-relative operand is out of reach, with a spilled
     /// register as its base. All that its bytes say besides stays.
     fn copy_far(
         &mut self,
@@ -179,7 +183,7 @@ impl Builder {
             }
             Encoding::Legacy => {}
         }
-        self.draft.loans.push(Loan {
+        self.new_fragment.spills.push(SpillInterval {
             start,
             end: self.offset(),
             register: base,
@@ -213,16 +217,16 @@ impl Builder {
     pub(crate) fn exit_jump(&mut self, condition: Option<u8>, kind: ExitKind, target: u64) {
         let here = self.code.here();
         let field = self.code.patchable_jump(condition, here);
-        self.draft.exits.push(Exit::new(kind, target, field));
+        self.new_fragment.exits.push(Exit::new(kind, target, field));
     }
 
-    /// Emits an exit to a program address by a patchable jump, with trace registers on loan.
-    pub(crate) fn exit_warm(&mut self, target: u64, warmth: Warmth) {
+    /// Emits an exit to a program address by a patchable jump, with trace registers spilled.
+    pub(crate) fn exit_bound(&mut self, target: u64, binding: RegisterBinding) {
         let here = self.code.here();
         let field = self.code.patchable_jump(None, here);
         let mut exit = Exit::new(ExitKind::Direct, target, field);
-        exit.warmth = warmth;
-        self.draft.exits.push(exit);
+        exit.binding = binding;
+        self.new_fragment.exits.push(exit);
     }
 
     /// Emits `loop`, `loope`, `loopne` or `jrcxz`: only their short forms exist.
@@ -252,9 +256,9 @@ impl Builder {
     ) -> Result<(), Uncopyable> {
         self.code.store_slot(offset::spill(TARGET_SPILL), TARGET);
         // A load through a far address has it in the register before it may fault.
-        let loan = self.target_loan();
+        let spill = self.target_spill();
         let loaded = self.load_target(instruction, bytes, pc, TARGET);
-        self.end_loan(loan);
+        self.end_spill(spill);
         loaded
     }
 
@@ -311,10 +315,10 @@ impl Builder {
         }
     }
 
-    /// Marks the register of the target as borrowed from here until [`Builder::end_loan`].
+    /// Marks the register of the target as spilled from here until [`Builder::end_spill`].
     #[must_use]
-    pub(crate) fn target_loan(&self) -> Loan {
-        Loan {
+    pub(crate) fn target_spill(&self) -> SpillInterval {
+        SpillInterval {
             start: self.offset(),
             end: 0,
             register: TARGET,
@@ -322,29 +326,31 @@ impl Builder {
         }
     }
 
-    /// Ends a loan here.
-    pub(crate) fn end_loan(&mut self, loan: Loan) {
+    /// Ends a spill here.
+    pub(crate) fn end_spill(&mut self, spill: SpillInterval) {
         let end = self.offset();
-        self.draft.loans.push(Loan { end, ..loan });
+        self.new_fragment
+            .spills
+            .push(SpillInterval { end, ..spill });
     }
 
-    /// From here on the registers of a trace, or of a tool's buffers, are on loan.
-    pub(crate) fn lend(&mut self, warmth: Warmth) {
+    /// From here on the registers of a trace, or of a tool's buffers, are spilled.
+    pub(crate) fn note_spills(&mut self, binding: RegisterBinding) {
         let start = self.offset();
-        let loans = warmth.all().map(|(register, slot)| Loan {
+        let spills = binding.all().map(|(register, slot)| SpillInterval {
             start,
             end: u16::MAX,
             register,
             slot,
         });
-        self.draft.loans.extend(loans);
+        self.new_fragment.spills.extend(spills);
     }
 
     /// All that was lent has been given back here.
-    pub(crate) fn end_loans(&mut self) {
+    pub(crate) fn end_spills(&mut self) {
         let end = self.offset();
-        for loan in &mut self.draft.loans {
-            loan.end = loan.end.min(end);
+        for spill in &mut self.new_fragment.spills {
+            spill.end = spill.end.min(end);
         }
     }
 
@@ -377,15 +383,15 @@ impl Builder {
             self.code.land(call.field);
             self.code.store_return_address(call.return_pc);
             match call.callee {
-                Callee::Direct { target, warmth } => self.exit_warm(target, warmth),
+                Callee::Direct { target, binding } => self.exit_bound(target, binding),
                 Callee::Indirect => self.code.jump_through_table(),
             }
         }
     }
 
-    /// Emits the landing place of returns and other indirect branches: the register of the
+    /// Emits the place of the target stub of returns and other indirect branches: the register of the
     /// target comes back from its slot. Returns its address.
-    pub(crate) fn landing(&mut self) -> u64 {
+    pub(crate) fn target_stub(&mut self) -> u64 {
         let here = self.code.here();
         self.code.load_slot(TARGET, offset::spill(TARGET_SPILL));
         here

@@ -120,7 +120,7 @@ pub(crate) fn record_mask(translation: &mut Translation, mask: ElementMask) -> M
         ElementMask::Vector { register, size } => {
             let slot = translation.take_slot();
             take_signs(translation, register, size);
-            let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
+            let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
             let at = Translation::slot_offset(slot);
             translation.builder.code.store(buffer, at, scratch);
             Mask::Bits(slot)
@@ -137,7 +137,7 @@ pub(crate) fn record_tile(
 ) -> Extent {
     let [stride_slot, form] = [translation.take_slot(), translation.take_slot()];
     keep_tile_configuration(translation);
-    let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
+    let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
     let code = &mut translation.builder.code;
     let at = Translation::slot_offset(stride_slot);
     if stride == Register::None {
@@ -191,7 +191,7 @@ pub(crate) fn keep_elements(translation: &mut Translation, index: Register, mask
         }
         ElementMask::Vector { register, size } => {
             take_signs(translation, register, size);
-            let scratch = translation.warmth.scratch();
+            let scratch = translation.binding.scratch();
             let code = &mut translation.builder.code;
             code.store_slot(offset::ELEMENT_MASK, scratch);
         }
@@ -211,7 +211,7 @@ fn take_signs(translation: &mut Translation, register: Register, size: u8) {
         (_, 16) => Code::VEX_Vmovmskpd_r32_xmm,
         _ => Code::VEX_Vmovmskpd_r32_ymm,
     };
-    let scratch = NAMES[usize::from(translation.warmth.scratch())].full_register32();
+    let scratch = NAMES[usize::from(translation.binding.scratch())].full_register32();
     let take = Decoded::with2(code, scratch, register).expect("the code takes two registers");
     emit(translation, &take);
 }
@@ -229,7 +229,7 @@ fn store_vector(translation: &mut Translation, register: Register, memory: Encod
 }
 
 fn word_of_record(translation: &Translation, slot: Slot) -> EncodedMemory {
-    let base = NAMES[usize::from(translation.warmth.buffer())];
+    let base = NAMES[usize::from(translation.binding.buffer())];
     EncodedMemory::with_base_displ(base, i64::from(Translation::slot_offset(slot)))
 }
 

@@ -1,14 +1,14 @@
 //! The program's GS segment.
 //!
 //! The machine's GS base is the program's FS base, and the program's GS base a slot. An operand
-//! in GS becomes the sum of that slot and its address, in a borrowed register.
+//! in GS becomes the sum of that slot and its address, in a spilled register.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction as Decoded, Register};
 use unspool_events::AccessKind;
 
 use super::copy::{BASE_SPILL, Builder, Uncopyable, unused_register};
 use super::record::load_address;
-use crate::cache::Loan;
+use crate::cache::SpillInterval;
 use crate::decode::{Encoding, Instruction, Segment};
 use crate::emit::Gpr;
 use crate::operands::{MemoryOperand, Shape};
@@ -41,7 +41,7 @@ impl Builder {
         load_address(&mut self.code, base, &operand);
         let (with_base, length) = with_base(instruction, bytes, base);
         self.code.bytes(&with_base[..length]);
-        self.draft.loans.push(Loan {
+        self.new_fragment.spills.push(SpillInterval {
             start,
             end: self.offset(),
             register: base,
@@ -85,26 +85,26 @@ impl Builder {
 
     /// Emits `wrgsbase`. The processor judges the new base, and gets its own back.
     pub(super) fn write_gs_base(&mut self, instruction: &Instruction, bytes: &[u8], register: Gpr) {
-        let borrowed: Gpr = if register == 0 { 1 } else { 0 };
-        self.code.store_slot(offset::spill(BASE_SPILL), borrowed);
+        let spilled: Gpr = if register == 0 { 1 } else { 0 };
+        self.code.store_slot(offset::spill(BASE_SPILL), spilled);
         let start = self.offset();
         if instruction.wide() {
-            self.code.copy(borrowed, register);
+            self.code.copy(spilled, register);
         } else {
-            self.code.zero_extend(borrowed, register);
+            self.code.zero_extend(spilled, register);
         }
         self.copy_as_it_is(instruction, bytes);
-        self.code.store_slot(offset::PROGRAM_GS, borrowed);
-        self.code.load_slot(borrowed, offset::PROGRAM_FS);
+        self.code.store_slot(offset::PROGRAM_GS, spilled);
+        self.code.load_slot(spilled, offset::PROGRAM_FS);
         // wrgsbase
-        self.code.bytes(&[0xf3, 0x48, 0x0f, 0xae, 0xd8 | borrowed]);
-        self.draft.loans.push(Loan {
+        self.code.bytes(&[0xf3, 0x48, 0x0f, 0xae, 0xd8 | spilled]);
+        self.new_fragment.spills.push(SpillInterval {
             start,
             end: self.offset(),
-            register: borrowed,
+            register: spilled,
             slot: BASE_SPILL,
         });
-        self.code.load_slot(borrowed, offset::spill(BASE_SPILL));
+        self.code.load_slot(spilled, offset::spill(BASE_SPILL));
     }
 }
 

@@ -1,8 +1,8 @@
 //! Translation with what a tool inserts.
 //!
 //! A fragment is one superblock (see [`superblock`](super::superblock)). All program state is
-//! in place between its instructions: what is inserted gives back what it borrows. Only where
-//! the tool has buffers, registers that the superblock does not touch are on loan throughout
+//! in place between its instructions: what is inserted gives back what it spills. Only where
+//! the tool has buffers, registers that the superblock does not touch are spilled throughout
 //! ([`appends`]).
 //!
 //! What is counted along a path is added up while translating and added to the counters once
@@ -31,6 +31,7 @@ use super::copy::Builder;
 use super::live_flags::{Lookahead, find_live_flags};
 use super::reader::CodeReader;
 use super::superblock::{End, Item, Limits, fetch, runs_on, turns};
+use crate::binding::RegisterBinding;
 use crate::cache::{Cache, CacheFull, Exit};
 use crate::decode::Kind;
 use crate::exit::ExitKind;
@@ -38,7 +39,6 @@ use crate::instrument::{
     Action, Amounts, FragmentCounts, Insertions, Instrumenter, MOST_BUFFERS, Trace,
 };
 use crate::operands::RegisterUse;
-use crate::warmth::Warmth;
 
 /// A path that leaves the superblock by a conditional branch.
 struct Leaving {
@@ -53,7 +53,7 @@ struct Leaving {
     pending: Pending,
 }
 
-/// Translates the superblock at `pc` and makes it part of the cache. With `arrival` an
+/// Translates the superblock at `pc` and makes it part of the cache. With `by_indirect_branch` an
 /// indirect branch has just come there.
 ///
 /// # Errors
@@ -63,7 +63,7 @@ pub(crate) fn translate(
     cache: &mut Cache,
     source: &Source,
     pc: u64,
-    arrival: bool,
+    by_indirect_branch: bool,
 ) -> Result<(), CacheFull> {
     let mut builder = Builder::new(cache.begin(pc)?, pc, source.vdso);
     let (mut items, mut inserted) = instrumenter.room();
@@ -74,27 +74,30 @@ pub(crate) fn translate(
         // What is left out overwrites no flags.
         find_live_flags(&mut ahead, &mut items, &end);
     }
-    let warmth = warmth_for(instrumenter, &items);
+    let binding = binding_for(instrumenter, &items);
     let start = builder.code.here();
-    let mut warm = 0;
-    if let Some(warmth) = warmth {
-        warmth.borrow(&mut builder.code);
-        builder.lend(warmth);
-        warm = builder.code.here() as u32;
-        builder.draft.prologue = u32::from(builder.offset());
-        builder.draft.warmth = warmth;
-    } else if arrival {
-        let loan = builder.target_loan();
-        let landing = builder.landing();
-        builder.end_loan(loan);
-        builder.draft.prologue = u32::from(builder.offset());
-        builder.draft.landings.push((pc, landing as u32));
+    let mut bound = 0;
+    if let Some(binding) = binding {
+        binding.spill(&mut builder.code);
+        builder.note_spills(binding);
+        bound = builder.code.here() as u32;
+        builder.new_fragment.prologue = u32::from(builder.offset());
+        builder.new_fragment.binding = binding;
+    } else if by_indirect_branch {
+        let spill = builder.target_spill();
+        let target_stub = builder.target_stub();
+        builder.end_spill(spill);
+        builder.new_fragment.prologue = u32::from(builder.offset());
+        builder
+            .new_fragment
+            .target_stubs
+            .push((pc, target_stub as u32));
     }
-    let entry = match warmth {
+    let entry = match binding {
         Some(_) => start as u32,
         None => builder.code.here() as u32,
     };
-    builder.draft.entries.push((pc, entry, warm));
+    builder.new_fragment.entries.push((pc, entry, bound));
     if !items.is_empty() {
         let trace = Trace::new(&items, inserted);
         crate::instrument::translate(instrumenter, &trace);
@@ -110,7 +113,7 @@ pub(crate) fn translate(
         builder,
         tally: Tally::new(&items, &insertions, matches!(end, End::Transfer)),
         leaving: Vec::new(),
-        warmth,
+        binding,
         pending: [0; MOST_BUFFERS],
         appended: Vec::new(),
         repetitions: Vec::new(),
@@ -133,23 +136,23 @@ pub(crate) fn translate(
         repetitions,
         ..
     } = translation;
-    let mut draft = builder.draft;
-    draft.turns = turns(&items);
-    draft.trace = instrumenter.add_fragment(FragmentCounts {
+    let mut new_fragment = builder.new_fragment;
+    new_fragment.turns = turns(&items);
+    new_fragment.trace = instrumenter.add_fragment(FragmentCounts {
         due: tally.due,
         added: tally.added,
         appended,
         repetitions,
-        warmth,
+        binding,
     });
-    cache.commit(&builder.code, draft);
+    cache.commit(&builder.code, new_fragment);
     instrumenter.keep_room(items, inserted);
     Ok(())
 }
 
-/// The registers that the instructions' code has on loan, if it has any.
-fn warmth_for(instrumenter: &Instrumenter, items: &[Item]) -> Option<Warmth> {
-    let count = instrumenter.borrowed_registers();
+/// The registers that the instructions' code has spilled, if it has any.
+fn binding_for(instrumenter: &Instrumenter, items: &[Item]) -> Option<RegisterBinding> {
+    let count = instrumenter.bound_registers();
     if count == 0 {
         return None;
     }
@@ -157,8 +160,8 @@ fn warmth_for(instrumenter: &Instrumenter, items: &[Item]) -> Option<Warmth> {
         .iter()
         .map(|item| item.uses().read | item.uses().written);
     let touched = uses.fold(0, |mask, used| mask | used);
-    let warmth = Warmth::for_code(touched, count);
-    Some(warmth.expect("one instruction leaves enough registers alone"))
+    let binding = RegisterBinding::for_code(touched, count);
+    Some(binding.expect("one instruction leaves enough registers alone"))
 }
 
 struct Translation<'a> {
@@ -168,15 +171,15 @@ struct Translation<'a> {
     builder: Builder,
     tally: Tally,
     leaving: Vec<Leaving>,
-    /// The registers on loan.
-    warmth: Option<Warmth>,
+    /// The registers spilled.
+    binding: Option<RegisterBinding>,
     /// What the path has appended to buffers so far.
     pending: Pending,
     /// What instructions append on the path that stays inside.
     appended: Vec<(u32, crate::instrument::BufferId, u16)>,
     /// Where repeated string instructions are.
     repetitions: Vec<u32>,
-    /// Whether the last instruction leaves with other registers on loan.
+    /// Whether the last instruction leaves with other registers spilled.
     exchanged: bool,
     /// The number of the instruction that is being translated.
     number: usize,
@@ -210,7 +213,7 @@ impl Translation<'_> {
             // A return does that where it has a register free.
             let is_return = matches!(item.layout.kind, Kind::Return { .. });
             let amounts = self.tally.before(index);
-            if !amounts.is_empty() && (self.warmth.is_some() || item.left_out || !is_return) {
+            if !amounts.is_empty() && (self.binding.is_some() || item.left_out || !is_return) {
                 let scratch = Scratch::beside(Some(item));
                 counts::add(&mut self.builder.code, amounts, item.flags_live, scratch);
             }
@@ -240,8 +243,8 @@ impl Translation<'_> {
             }
             let emitted = (self.builder.code.here() - before) as u32;
             self.builder
-                .draft
-                .boundaries
+                .new_fragment
+                .pc_map
                 .push((item.layout.length, emitted));
         }
         match end {
@@ -263,10 +266,10 @@ impl Translation<'_> {
                 self.leave(ExitKind::Annotation, pc, 0);
             }
         }
-        if let (true, Some(warmth)) = (self.exchanged, self.warmth) {
+        if let (true, Some(binding)) = (self.exchanged, self.binding) {
             // What follows belongs to places before the exchange.
-            self.builder.end_loans();
-            self.lend(warmth);
+            self.builder.end_spills();
+            self.note_spills(binding);
         }
         self.is_aside = true;
         for leaving in std::mem::take(&mut self.leaving) {
@@ -288,7 +291,7 @@ impl Translation<'_> {
         }
         calls::finish(self, items);
         self.builder.finish_calls();
-        self.builder.end_loans();
+        self.builder.end_spills();
     }
 
     fn flags_live_at(&mut self, pc: u64) -> bool {
@@ -344,9 +347,9 @@ impl Translation<'_> {
 
     /// Emits calls. What is called finds all program state in place.
     fn call_now(&mut self, item: &Item, calls: &[Action], flags_live: bool) {
-        self.give_back();
+        self.restore();
         calls::emit(self, item, calls, flags_live);
-        self.borrow();
+        self.spill();
     }
 
     /// Notes what an instruction appends on the path that stays inside.
@@ -359,8 +362,8 @@ impl Translation<'_> {
     /// Leaves by a jump that can be linked.
     fn leave_here(&mut self, target: u64) {
         self.advance(self.pending);
-        match self.warmth {
-            Some(warmth) => self.builder.exit_warm(target, warmth),
+        match self.binding {
+            Some(binding) => self.builder.exit_bound(target, binding),
             None => self.builder.exit_jump(None, ExitKind::Direct, target),
         }
     }
@@ -368,14 +371,14 @@ impl Translation<'_> {
     /// Leaves the cache with all program state in place.
     fn leave(&mut self, kind: ExitKind, target: u64, detail: u32) {
         self.advance(self.pending);
-        if let Some(warmth) = self.warmth {
-            warmth.give_back(&mut self.builder.code);
+        if let Some(binding) = self.binding {
+            binding.restore(&mut self.builder.code);
         }
-        let id = self.cache.exit_id(self.builder.draft.exits.len());
+        let id = self.cache.exit_id(self.builder.new_fragment.exits.len());
         self.builder.code.leave(id, self.cache.gates.exit);
         let mut exit = Exit::new(kind, target, 0);
         exit.detail = detail;
-        self.builder.draft.exits.push(exit);
+        self.builder.new_fragment.exits.push(exit);
     }
 
     fn add(&mut self, amounts: &Amounts, flags_live: bool, scratch: Scratch) {

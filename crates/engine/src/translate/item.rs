@@ -27,7 +27,7 @@ pub(crate) struct Item {
     /// Whether the flags before the instruction may still be read.
     pub(crate) flags_live: bool,
     /// How the superblock goes on behind it.
-    pub(crate) course: Course,
+    pub(crate) direction: BranchDirection,
     /// Whether it is left out.
     pub(crate) left_out: bool,
 }
@@ -43,7 +43,7 @@ struct Operation {
 
 /// Where a superblock goes on behind an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Course {
+pub(crate) enum BranchDirection {
     /// At the next instruction; if a branch is taken, the superblock is left.
     Next,
     /// At the target of the branch; if it is not taken, the superblock is left.
@@ -68,7 +68,7 @@ impl Item {
             decoded: OnceCell::new(),
             operation: OnceCell::new(),
             flags_live: true,
-            course: Course::Next,
+            direction: BranchDirection::Next,
             left_out: false,
         }
     }
@@ -146,18 +146,20 @@ impl Item {
 
     /// Where the superblock goes on behind the instruction.
     pub(crate) fn goes_on(&self) -> u64 {
-        match self.course {
-            Course::Next => self.next_pc(),
-            Course::Target => self.layout.target,
+        match self.direction {
+            BranchDirection::Next => self.next_pc(),
+            BranchDirection::Target => self.layout.target,
         }
     }
 
     /// Where a conditional branch goes that leaves the superblock.
     pub(crate) fn side_exit(&self) -> Option<u64> {
-        match (self.layout.kind, self.course) {
+        match (self.layout.kind, self.direction) {
             _ if self.left_out => None,
-            (Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }, Course::Next) => Some(self.layout.target),
-            (Kind::Jcc { .. }, Course::Target) => Some(self.next_pc()),
+            (Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }, BranchDirection::Next) => {
+                Some(self.layout.target)
+            }
+            (Kind::Jcc { .. }, BranchDirection::Target) => Some(self.next_pc()),
             _ => None,
         }
     }

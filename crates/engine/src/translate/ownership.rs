@@ -11,12 +11,12 @@
 //! it covers accesses that reach into the next line. Where that fails, code at the end
 //! of the fragment looks at exactly the lines concerned, and at read-shared states.
 
+pub(crate) mod chunks;
 mod elements;
-pub(crate) mod pieces;
 mod plan;
 mod slow;
 
-use self::pieces::PieceEnd;
+use self::chunks::ChunkEnd;
 pub(crate) use self::plan::plan;
 use self::plan::reach;
 use self::slow::acquire_briefly;
@@ -78,8 +78,8 @@ pub(crate) struct CheckSite {
     pub(crate) buffer: Gpr,
     /// Whether the program's flags are in their spill slot.
     pub(crate) flags_live: bool,
-    /// It is no check, but the end of a piece of a repeated string instruction.
-    pub(crate) ends_piece: Option<PieceEnd>,
+    /// It is no check, but the end of a chunk of a repeated string instruction.
+    pub(crate) ends_chunk: Option<ChunkEnd>,
 }
 
 /// A check whose slow part is still to be emitted at the end of the fragment.
@@ -155,7 +155,7 @@ pub(crate) fn check(translation: &mut Translation, item: &Item, checks: &[Check]
 /// Emits the comparison of the lines' owner words with this thread's.
 fn compare(translation: &mut Translation, item: &Item, check: Check) {
     let start = translation.builder.code.here();
-    let (scratch, owner) = (translation.warmth.scratch(), translation.owner());
+    let (scratch, owner) = (translation.binding.scratch(), translation.owner());
     if let Some(word) = known_word(translation, &check) {
         // cmp [word], owner (32 bits)
         let code = &mut translation.builder.code;
@@ -193,7 +193,7 @@ fn push_slow_check(
         words: translation.words,
         instruction: translation.instruction_number(),
         pc: item.pc,
-        flags_live: translation.flags_loan.is_some(),
+        flags_live: translation.flags_spill.is_some(),
     });
 }
 
@@ -217,21 +217,21 @@ fn visit_site(
     translation: &mut Translation,
     item: &Item,
     check: &Check,
-    ends_piece: Option<PieceEnd>,
+    ends_chunk: Option<ChunkEnd>,
 ) {
     let ordinal = translation.superblock.instructions.len();
-    let flags_live = translation.flags_loan.is_some();
+    let flags_live = translation.flags_spill.is_some();
     let instruction = translation.instruction_number();
     let site = check.site(ordinal, translation.words, instruction, flags_live);
     let leave = translation.builder.code.here();
-    translation.service(translation.tracer.next_check_service(), item.pc);
+    translation.clean_call(translation.tracer.next_check_call(), item.pc);
     let passed = translation.builder.code.here();
     translation.tracer.add_check_site(CheckSite {
         start: passed,
         passed,
         leave,
-        buffer: translation.warmth.buffer(),
-        ends_piece,
+        buffer: translation.binding.buffer(),
+        ends_chunk,
         ..site
     });
 }
@@ -284,7 +284,7 @@ impl Check {
             leave: 0,
             buffer: 0,
             flags_live,
-            ends_piece: None,
+            ends_chunk: None,
         }
     }
 }
@@ -299,7 +299,7 @@ fn line_index(translation: &mut Translation, check: &Check, relative: i64) {
         Some(element) => elements::address(translation, &operand, element),
         None => effective_address(translation, &operand),
     }
-    let scratch = translation.warmth.scratch();
+    let scratch = translation.binding.scratch();
     let LineLayout { shift, mask } = translation.tracer.line_layout();
     let code = &mut translation.builder.code;
     code.bytes(&[0x48 | scratch >> 3, 0xc1, 0xe8 | scratch & 7, shift]); // shr scratch, shift

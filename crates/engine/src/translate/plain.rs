@@ -8,12 +8,12 @@
 use super::Source;
 use super::copy::{Builder, Callee};
 use super::reader::{CodeReader, WINDOW};
+use crate::binding::RegisterBinding;
 use crate::cache::{Cache, CacheFull, Exit};
 use crate::decode::{Instruction, Kind};
 use crate::emit::TARGET;
 use crate::exit::ExitKind;
 use crate::slots::{TARGET_SPILL, offset};
-use crate::warmth::Warmth;
 
 /// Instructions after which a fragment ends at the next block boundary.
 const SOFT_LIMIT: usize = 96;
@@ -26,13 +26,13 @@ pub(crate) const MARKER: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0x50, 0x53, 0x4e, 0x
 enum Next {
     /// The next instruction, in the same basic block.
     Instruction,
-    /// A new basic block, whose landing place has been emitted if it has one.
-    Block { landing: u64 },
+    /// A new basic block, whose place of the target stub has been emitted if it has one.
+    Block { target_stub: u64 },
     /// Nothing.
     End,
 }
 
-/// Translates the code at `pc` and makes it part of the cache. With `arrival` an indirect
+/// Translates the code at `pc` and makes it part of the cache. With `by_indirect_branch` an indirect
 /// branch has just come there.
 ///
 /// # Errors
@@ -41,15 +41,15 @@ pub(crate) fn translate(
     cache: &mut Cache,
     source: &Source,
     pc: u64,
-    arrival: bool,
+    by_indirect_branch: bool,
 ) -> Result<(), CacheFull> {
     let mut builder = Builder::new(cache.begin(pc)?, pc, source.vdso);
-    let mut landing = 0;
-    if arrival {
-        let loan = builder.target_loan();
-        landing = builder.landing();
-        builder.end_loan(loan);
-        builder.draft.prologue = u32::from(builder.offset());
+    let mut target_stub = 0;
+    if by_indirect_branch {
+        let spill = builder.target_spill();
+        target_stub = builder.target_stub();
+        builder.end_spill(spill);
+        builder.new_fragment.prologue = u32::from(builder.offset());
     }
     let mut translation = Translation {
         cache,
@@ -58,9 +58,9 @@ pub(crate) fn translate(
         builder: &mut builder,
         pc,
     };
-    translation.run(landing);
+    translation.run(target_stub);
     builder.finish_calls();
-    cache.commit(&builder.code, builder.draft);
+    cache.commit(&builder.code, builder.new_fragment);
     Ok(())
 }
 
@@ -73,10 +73,10 @@ struct Translation<'a> {
 }
 
 impl Translation<'_> {
-    fn run(&mut self, landing: u64) {
+    fn run(&mut self, target_stub: u64) {
         let here = self.builder.code.here() as u32;
-        self.builder.draft.entries.push((self.pc, here, 0));
-        self.begin_block(landing);
+        self.builder.new_fragment.entries.push((self.pc, here, 0));
+        self.begin_block(target_stub);
         loop {
             let before = self.builder.code.here();
             let Some((instruction, window)) = self.fetch() else {
@@ -84,12 +84,12 @@ impl Translation<'_> {
             };
             let next = self.instruction(&instruction, &window);
             let emitted = (self.builder.code.here() - before) as u32;
-            // A landing place counts as the end of the call before it.
+            // A place of the target stub counts as the end of the call before it.
             self.builder
-                .draft
-                .boundaries
+                .new_fragment
+                .pc_map
                 .push((instruction.length, emitted));
-            let count = self.builder.draft.boundaries.len();
+            let count = self.builder.new_fragment.pc_map.len();
             self.pc += u64::from(instruction.length);
             let ends = self.source.ends_at(self.pc);
             match next {
@@ -99,31 +99,36 @@ impl Translation<'_> {
                     self.builder.exit_jump(None, ExitKind::Direct, self.pc);
                     return;
                 }
-                Next::Block { landing: 0 } => {
+                Next::Block { target_stub: 0 } => {
                     if count >= SOFT_LIMIT || ends || self.cache.knows(self.pc) {
                         self.builder.exit_jump(None, ExitKind::Direct, self.pc);
                         return;
                     }
                     self.begin_block(0);
                 }
-                Next::Block { landing } => {
+                Next::Block { target_stub } => {
                     if count >= SOFT_LIMIT || ends {
-                        self.builder.draft.landings.push((self.pc, landing as u32));
+                        self.builder
+                            .new_fragment
+                            .target_stubs
+                            .push((self.pc, target_stub as u32));
                         self.builder.exit_jump(None, ExitKind::Direct, self.pc);
                         return;
                     }
-                    self.begin_block(landing);
+                    self.begin_block(target_stub);
                 }
             }
         }
     }
 
-    /// Notes the landing place of a block, if it has one. Whether the block is ever entered
+    /// Notes the place of the target stub of a block, if it has one. Whether the block is ever entered
     /// otherwise shows later: the cache finds any instruction then.
-    fn begin_block(&mut self, landing: u64) {
-        if landing != 0 {
-            let draft = &mut self.builder.draft;
-            draft.landings.push((self.pc, landing as u32));
+    fn begin_block(&mut self, target_stub: u64) {
+        if target_stub != 0 {
+            let new_fragment = &mut self.builder.new_fragment;
+            new_fragment
+                .target_stubs
+                .push((self.pc, target_stub as u32));
         }
     }
 
@@ -143,12 +148,12 @@ impl Translation<'_> {
             Kind::Jcc { condition } => {
                 self.builder
                     .exit_jump(Some(condition), ExitKind::Direct, instruction.target);
-                Next::Block { landing: 0 }
+                Next::Block { target_stub: 0 }
             }
             Kind::JrcxzOrLoop { .. } => {
                 self.builder
                     .short_branch(instruction, window, instruction.target);
-                Next::Block { landing: 0 }
+                Next::Block { target_stub: 0 }
             }
             Kind::JumpDirect => {
                 self.builder
@@ -159,11 +164,11 @@ impl Translation<'_> {
                 if instruction.target == next_pc {
                     // Only asks where it is.
                     self.builder.code.push_immediate(next_pc);
-                    return Next::Block { landing: 0 };
+                    return Next::Block { target_stub: 0 };
                 }
                 let callee = Callee::Direct {
                     target: instruction.target,
-                    warmth: Warmth::default(),
+                    binding: RegisterBinding::default(),
                 };
                 self.builder.call(callee, next_pc);
                 self.after_call(next_pc)
@@ -262,12 +267,12 @@ impl Translation<'_> {
 
     /// Leaves the cache with all program state in place.
     fn leave(&mut self, kind: ExitKind, target: u64, detail: u32) {
-        let id = self.cache.exit_id(self.builder.draft.exits.len());
+        let id = self.cache.exit_id(self.builder.new_fragment.exits.len());
         let gate = self.cache.gates.exit;
         self.builder.code.leave(id, gate);
         let mut exit = Exit::new(kind, target, 0);
         exit.detail = detail;
-        self.builder.draft.exits.push(exit);
+        self.builder.new_fragment.exits.push(exit);
     }
 
     fn call_indirect(
@@ -283,19 +288,22 @@ impl Translation<'_> {
         {
             return self.emulate();
         }
-        let loan = self.builder.target_loan();
+        let spill = self.builder.target_spill();
         self.builder.call(Callee::Indirect, next_pc);
-        self.builder.end_loan(loan);
+        self.builder.end_spill(spill);
         self.after_call(next_pc)
     }
 
-    /// The landing place of the call's return, and behind it the code there.
+    /// The place of the target stub of the call's return, and behind it the code there.
     fn after_call(&mut self, next_pc: u64) -> Next {
-        let landing = self.builder.landing();
+        let target_stub = self.builder.target_stub();
         if !self.cache.knows(next_pc) && self.source.fetchable(next_pc) != 0 {
-            return Next::Block { landing };
+            return Next::Block { target_stub };
         }
-        self.builder.draft.landings.push((next_pc, landing as u32));
+        self.builder
+            .new_fragment
+            .target_stubs
+            .push((next_pc, target_stub as u32));
         self.builder.exit_jump(None, ExitKind::Direct, next_pc);
         Next::End
     }
@@ -304,7 +312,7 @@ impl Translation<'_> {
         if !self.source.is_stable(next_pc, 1) || self.cache.entry(next_pc).is_some() {
             return Next::End;
         }
-        Next::Block { landing: 0 }
+        Next::Block { target_stub: 0 }
     }
 
     fn emulate(&mut self) -> Next {

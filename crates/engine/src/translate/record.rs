@@ -12,7 +12,7 @@ use super::addresses::{THREAD_POINTER, wide_register};
 use super::superblock::Item;
 use super::traced::Translation;
 use super::{elements, ownership};
-use crate::cache::{FLAGS, Loan};
+use crate::cache::{FLAGS, SpillInterval};
 use crate::decode::{Kind, Segment};
 use crate::emit::{Address, Emitter, Gpr, gpr};
 use crate::operands::{CacheControl, ElementMask, MemoryOperand, RegisterUse, Shape};
@@ -70,7 +70,7 @@ pub(crate) fn before(
     }
     if item.facts().compare_exchange {
         let slot = translation.take_slot();
-        let buffer = translation.warmth.buffer();
+        let buffer = translation.binding.buffer();
         translation
             .builder
             .code
@@ -132,7 +132,7 @@ fn repetition_stores(item: &Item, described: &AccessingInstruction) -> Vec<(Slot
 }
 
 /// Right behind the instruction: notes where it is, if it is repeated.
-pub(crate) fn note_repetition(translation: &mut Translation, item: &Item, in_pieces: bool) {
+pub(crate) fn note_repetition(translation: &mut Translation, item: &Item, in_chunks: bool) {
     let Some(described) = translation.superblock.instructions.last() else {
         return;
     };
@@ -149,7 +149,7 @@ pub(crate) fn note_repetition(translation: &mut Translation, item: &Item, in_pie
         ),
         stores,
         values: translation.values_taken,
-        in_pieces,
+        in_chunks,
     };
     translation.repetitions.push(repetition);
 }
@@ -169,7 +169,7 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
     if let Some(slot) = described.cas_success {
         stores.push((slot, After::ZeroFlag));
     }
-    let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
+    let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
     for (slot, what) in stores {
         let at = Translation::slot_offset(slot);
         match what {
@@ -200,14 +200,14 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
         release_ticket_lock(translation);
     }
     if translation.tracer.records_values() {
-        let detail = translation.tracer.add_value_service(
+        let detail = translation.tracer.add_value_call(
             translation.superblock.instructions.len() - 1,
             &described,
             true,
             None,
             false,
         );
-        translation.service(detail, item.pc);
+        translation.clean_call(detail, item.pc);
     }
 }
 
@@ -221,11 +221,11 @@ fn values_before(translation: &mut Translation, item: &Item, described: &Accessi
         _ => None,
     };
     let ordinal = translation.superblock.instructions.len();
-    let in_pieces = ownership::pieces::has_pieces(translation, item);
+    let in_chunks = ownership::chunks::has_chunks(translation, item);
     let tracer = translation.tracer;
-    let detail = tracer.add_value_service(ordinal, described, false, pushed, in_pieces);
+    let detail = tracer.add_value_call(ordinal, described, false, pushed, in_chunks);
     translation.values_taken = Some(detail);
-    translation.service(detail, item.pc);
+    translation.clean_call(detail, item.pc);
 }
 
 /// Describes one operand, and emits the stores of what its address needs.
@@ -327,7 +327,7 @@ fn plain_address(translation: &mut Translation, operand: &MemoryOperand) -> Addr
         };
     }
     let slot = translation.take_slot();
-    let buffer = translation.warmth.buffer();
+    let buffer = translation.binding.buffer();
     let at = Translation::slot_offset(slot);
     if let (Some(symbolic), Some(base), None) = (symbolic, base, index) {
         translation.builder.code.store(buffer, at, base as Gpr);
@@ -347,7 +347,7 @@ fn plain_address(translation: &mut Translation, operand: &MemoryOperand) -> Addr
         translation
             .builder
             .code
-            .store(buffer, at, translation.warmth.scratch());
+            .store(buffer, at, translation.binding.scratch());
         translation.values.record(symbolic, slot);
         return AddressSource::Word {
             slot,
@@ -358,7 +358,7 @@ fn plain_address(translation: &mut Translation, operand: &MemoryOperand) -> Addr
     translation
         .builder
         .code
-        .store(buffer, at, translation.warmth.scratch());
+        .store(buffer, at, translation.binding.scratch());
     AddressSource::Word { slot, add: 0 }
 }
 
@@ -379,7 +379,7 @@ fn thread_pointer_address(translation: &mut Translation, displacement: i64) -> A
             add: add.wrapping_add(displacement),
         };
     }
-    let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
+    let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
     let slot = translation.take_slot();
     translation
         .builder
@@ -398,7 +398,7 @@ fn thread_pointer_address(translation: &mut Translation, displacement: i64) -> A
 
 /// Emits the computation of an operand's address into the scratch register.
 pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryOperand) {
-    let scratch = translation.warmth.scratch();
+    let scratch = translation.binding.scratch();
     load_address(&mut translation.builder.code, scratch, operand);
 }
 
@@ -494,7 +494,7 @@ pub(crate) fn load_address(code: &mut Emitter, scratch: Gpr, operand: &MemoryOpe
 }
 
 /// Adds a slot to a register without touching the flags: `lea` with the slot's value in a
-/// register that is borrowed for the moment.
+/// register that is spilled for the moment.
 fn add_slot(code: &mut Emitter, register: Gpr, slot: i32) {
     // Borrow rdx or rbx, whichever is not the scratch register itself.
     let helper = if register == gpr::RDX {
@@ -515,7 +515,7 @@ fn add_slot(code: &mut Emitter, register: Gpr, slot: i32) {
 
 fn store_register(translation: &mut Translation, register: Register) -> Slot {
     let slot = translation.take_slot();
-    let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
+    let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
     let number = register.full_register().number() as Gpr;
     let at = Translation::slot_offset(slot);
     if register.is_gpr64() {
@@ -534,14 +534,14 @@ pub(crate) fn with_flags(
     live: bool,
     emit: impl FnOnce(&mut Translation),
 ) {
-    if live && translation.flags_loan.is_none() {
+    if live && translation.flags_spill.is_none() {
         let code = &mut translation.builder.code;
         code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
         code.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
         code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
         code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
         let start = translation.builder.offset();
-        translation.flags_loan = Some(Loan {
+        translation.flags_spill = Some(SpillInterval {
             start,
             end: start,
             register: FLAGS,
@@ -554,7 +554,7 @@ pub(crate) fn with_flags(
 /// Before an instruction: puts saved flags back if it needs them, or forgets them if it
 /// overwrites them all.
 pub(crate) fn settle_flags(translation: &mut Translation, item: &Item) {
-    if translation.flags_loan.is_none() {
+    if translation.flags_spill.is_none() {
         return;
     }
     let uses = item.uses();
@@ -563,26 +563,26 @@ pub(crate) fn settle_flags(translation: &mut Translation, item: &Item) {
         && uses.flags_read & RegisterUse::STATUS == 0;
     match item.layout.kind {
         Kind::Plain if untouched => {}
-        Kind::Plain if overwritten => end_flags_loan(translation),
+        Kind::Plain if overwritten => end_flags_spill(translation),
         _ => restore_flags(translation),
     }
 }
 
 /// Puts saved flags back, if they are saved.
 pub(crate) fn restore_flags(translation: &mut Translation) {
-    if translation.flags_loan.is_some() {
+    if translation.flags_spill.is_some() {
         let code = &mut translation.builder.code;
         code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
         code.load_slot(gpr::RAX, offset::spill(FLAGS_SPILL));
         code.bytes(&[0x04, 0x7f, 0x9e]); // add al, 127 (sets OF); sahf
         code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
-        end_flags_loan(translation);
+        end_flags_spill(translation);
     }
 }
 
-fn end_flags_loan(translation: &mut Translation) {
-    if let Some(loan) = translation.flags_loan.take() {
-        translation.builder.end_loan(loan);
+fn end_flags_spill(translation: &mut Translation) {
+    if let Some(spill) = translation.flags_spill.take() {
+        translation.builder.end_spill(spill);
     }
 }
 
@@ -595,11 +595,11 @@ fn bit_string_address(
 ) -> AddressSource {
     let slot = translation.take_slot();
     with_flags(translation, item.flags_live, |translation| {
-        let scratch = translation.warmth.scratch();
+        let scratch = translation.binding.scratch();
         let from = number.full_register().number() as Gpr;
         // The word of the address itself holds the first part meanwhile.
         let at = Translation::slot_offset(slot);
-        let buffer = translation.warmth.buffer();
+        let buffer = translation.binding.buffer();
         effective_address(translation, operand);
         translation.builder.code.store(buffer, at, scratch);
         let code = &mut translation.builder.code;
@@ -627,7 +627,7 @@ fn aligned_address(
 ) -> AddressSource {
     let slot = translation.take_slot();
     with_flags(translation, item.flags_live, |translation| {
-        let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
+        let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
         effective_address(translation, operand);
         let code = &mut translation.builder.code;
         code.bytes(&[0x48 | scratch >> 3, 0x81, 0xe0 | scratch & 7]); // and scratch, -size
@@ -643,7 +643,7 @@ fn draw_ticket(translation: &mut Translation, item: &Item) -> Slot {
     let slot = translation.take_slot();
     let operand = item.operands()[0];
     let tickets = translation.tracer.tickets();
-    let (buffer, scratch) = (translation.warmth.buffer(), translation.warmth.scratch());
+    let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
     with_flags(translation, item.flags_live, |translation| {
         effective_address(translation, &operand);
         let code = &mut translation.builder.code;
@@ -682,7 +682,7 @@ fn draw_ticket(translation: &mut Translation, item: &Item) -> Slot {
 }
 
 fn release_ticket_lock(translation: &mut Translation) {
-    let scratch = translation.warmth.scratch();
+    let scratch = translation.binding.scratch();
     let code = &mut translation.builder.code;
     code.load_slot(scratch, offset::spill(LOCK_SPILL));
     code.store_immediate(scratch, 0, 0);

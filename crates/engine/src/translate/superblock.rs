@@ -7,23 +7,23 @@
 use iced_x86::InstructionInfoFactory;
 use unspool_events::raw::MAX_PATH_WORDS;
 
+use super::forced_splits::ForcedSplits;
 use super::item::Surroundings;
-pub(crate) use super::item::{Course, Item, turns};
+pub(crate) use super::item::{BranchDirection, Item, turns};
 use super::plain::MARKER;
 use super::reader::CodeReader;
-use super::torn::TornPlaces;
 use super::{Source, elements};
+use crate::binding::RegisterBinding;
 use crate::cache::Cache;
 use crate::decode::{Kind, MAX_LENGTH};
 use crate::operands::ExtendedStateSizes;
-use crate::warmth::Warmth;
 
 /// The most instructions in a superblock.
 pub(crate) const LIMIT: usize = 64;
 /// The instruction up to which a superblock follows jumps and calls: later there is too
 /// little left of it to be worth a second translation of the code there.
 const FOLLOW_LIMIT: usize = 40;
-/// From so many instructions on a superblock ends also where another one was torn.
+/// From so many instructions on a superblock ends also where another one was split by force.
 const LONG_ENOUGH: usize = LIMIT / 2;
 /// Words that one instruction may need at most (a gather of sixteen, with room to spare).
 const MOST_WORDS: usize = 16;
@@ -46,13 +46,13 @@ pub(crate) enum End {
 /// What decides, beside the code itself, where superblocks end.
 pub(crate) trait Limits {
     /// How many registers their code must leave alone.
-    fn borrowed_registers(&self) -> usize;
+    fn bound_registers(&self) -> usize;
     /// How large the operands of `xsave` and its kin are.
     fn state_sizes(&self) -> ExtendedStateSizes;
     /// How many words of a record an instruction needs at most.
     fn word_bound(&self, item: &Item) -> usize;
-    /// Where superblocks were torn.
-    fn torn(&self) -> &TornPlaces;
+    /// Where superblocks were split by force.
+    fn forced_splits(&self) -> &ForcedSplits;
     /// Whether superblocks go on in the functions that they call.
     fn follows_calls(&self) -> bool;
     /// Whether a superblock must begin here.
@@ -69,7 +69,7 @@ pub(crate) fn fetch(
     limits: &impl Limits,
     items: &mut Vec<Item>,
 ) -> End {
-    let count = limits.borrowed_registers();
+    let count = limits.bound_registers();
     let mut factory = None;
     let mut touched = 0;
     let mut words = 0;
@@ -80,9 +80,9 @@ pub(crate) fn fetch(
     loop {
         let known = !followed
             && cache.entry(at).is_some()
-            && (items.len() >= LONG_ENOUGH || !limits.torn().contains(at));
+            && (items.len() >= LONG_ENOUGH || !limits.forced_splits().contains(at));
         if items.len() >= LIMIT {
-            limits.torn().note(at);
+            limits.forced_splits().note(at);
             break End::Continue(at);
         }
         let stops = cache.stops.contains(&at);
@@ -106,7 +106,7 @@ pub(crate) fn fetch(
             state_sizes: limits.state_sizes(),
         };
         if count == 0 {
-            // Nothing is borrowed or recorded, so what it works on limits nothing.
+            // Nothing is spilled or recorded, so what it works on limits nothing.
             if item.depends_on(&surroundings) {
                 let factory = factory.get_or_insert_with(InstructionInfoFactory::new);
                 item.examine(&surroundings, factory);
@@ -118,11 +118,11 @@ pub(crate) fn fetch(
             let now_touched = touched | uses.read | uses.written;
             let now_words = words + limits.word_bound(&item);
             let now_indexed = indexed + elements::indexed(item.operands());
-            let full = Warmth::for_code(now_touched, count).is_none()
+            let full = RegisterBinding::for_code(now_touched, count).is_none()
                 || now_indexed > MOST_ELEMENTS
                 || now_words + MOST_WORDS > MAX_PATH_WORDS;
             if !items.is_empty() && full {
-                limits.torn().note(at);
+                limits.forced_splits().note(at);
                 break End::Continue(at);
             }
             (touched, words, indexed) = (now_touched, now_words, now_indexed);
@@ -140,7 +140,7 @@ pub(crate) fn fetch(
             _ => false,
         };
         if followed {
-            item.course = Course::Target;
+            item.direction = BranchDirection::Target;
         }
         let ends = limits.ends_behind(&item);
         items.push(item);

@@ -1,9 +1,9 @@
 //! Translation for memory traces.
 //!
 //! A fragment is one superblock (see [`superblock`](super::superblock)). Registers that its
-//! code does not touch are on loan for its whole length (see [`Warmth`]). Code that goes from
-//! one fragment to another with the same registers on loan leaves them as they are (the
-//! *warm* entry); otherwise they are put back first.
+//! code does not touch are spilled for its whole length (see [`RegisterBinding`]). Code that goes from
+//! one fragment to another with the same registers spilled leaves them as they are (the
+//! *bound* entry); otherwise they are put back first.
 //!
 //! A record's header is written at the exit, because only there is it known which path was
 //! taken. Nothing inserted changes the flags, except ownership checks, which go where the
@@ -17,16 +17,16 @@ use super::addresses::Values;
 use super::copy::{Builder, Callee};
 use super::live_flags::{Lookahead, find_live_flags};
 use super::reader::CodeReader;
-use super::superblock::{Course, End, Item, Limits, fetch, turns};
+use super::superblock::{BranchDirection, End, Item, Limits, fetch, turns};
 use super::{Source, ownership, record};
-use crate::cache::{Cache, CacheFull, Exit, Loan};
+use crate::binding::RegisterBinding;
+use crate::cache::{Cache, CacheFull, Exit, SpillInterval};
 use crate::decode::Kind;
 use crate::emit::{Gpr, gpr};
 use crate::exit::ExitKind;
 use crate::gates::Gates;
 use crate::operands::is_non_temporal;
 use crate::trace::{FragmentTrace, Repetition, Tracer};
-use crate::warmth::Warmth;
 
 /// A path that leaves the superblock: code at its end that finishes the record.
 struct Leaving {
@@ -48,7 +48,7 @@ pub(crate) fn translate(
     pc: u64,
 ) -> Result<(), CacheFull> {
     let room = cache.begin(pc)?;
-    let count = tracer.borrowed_registers();
+    let count = tracer.bound_registers();
     let mut items = Vec::new();
     let mut code = CodeReader::new(source);
     let end = fetch(cache, (source, &mut code), pc, tracer, &mut items);
@@ -57,13 +57,13 @@ pub(crate) fn translate(
     let touched = items.iter().fold(0, |mask, item| {
         mask | item.uses().read | item.uses().written
     });
-    let warmth =
-        Warmth::for_code(touched, count).expect("one instruction leaves enough registers alone");
+    let binding = RegisterBinding::for_code(touched, count)
+        .expect("one instruction leaves enough registers alone");
     let mut translation = Translation {
         tracer,
         cache,
         builder,
-        warmth,
+        binding,
         superblock: Superblock {
             pc,
             ..Superblock::default()
@@ -76,7 +76,7 @@ pub(crate) fn translate(
         closed: 0,
         exchanged: false,
         slow_checks: Vec::new(),
-        flags_loan: None,
+        flags_spill: None,
         values_taken: None,
     };
     translation.run(&items, end);
@@ -88,19 +88,19 @@ pub(crate) fn translate(
         closed,
         ..
     } = translation;
-    let mut draft = builder.draft;
-    draft.warmth = warmth;
-    draft.turns = turns(&items);
+    let mut new_fragment = builder.new_fragment;
+    new_fragment.binding = binding;
+    new_fragment.turns = turns(&items);
     let first_path = superblock.first_path;
     tracer.define(&superblock);
-    draft.trace = tracer.add_fragment(FragmentTrace {
+    new_fragment.trace = tracer.add_fragment(FragmentTrace {
         first_path,
-        warmth,
+        binding,
         progress,
         repetitions,
         closed,
     });
-    cache.commit(&builder.code, draft);
+    cache.commit(&builder.code, new_fragment);
     Ok(())
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Translation<'a> {
     pub(crate) tracer: &'a Tracer,
     cache: &'a Cache,
     pub(crate) builder: Builder,
-    pub(crate) warmth: Warmth,
+    pub(crate) binding: RegisterBinding,
     pub(crate) superblock: Superblock,
     pub(crate) values: Values,
     /// Words recorded so far.
@@ -119,12 +119,12 @@ pub(crate) struct Translation<'a> {
     pub(crate) repetitions: Vec<Repetition>,
     /// Where the record is closed before the last instruction is executed; 0 if it is not.
     closed: u32,
-    /// Whether the last instruction leaves with other registers on loan.
+    /// Whether the last instruction leaves with other registers spilled.
     exchanged: bool,
     /// Ownership checks whose slow parts are still to be emitted.
     pub(crate) slow_checks: Vec<ownership::SlowCheck>,
     /// Where the program's flags are saved at this point.
-    pub(crate) flags_loan: Option<Loan>,
+    pub(crate) flags_spill: Option<SpillInterval>,
     /// The place where the last instruction's values are taken before it.
     pub(crate) values_taken: Option<u32>,
 }
@@ -153,8 +153,8 @@ impl Translation<'_> {
             self.values.execute(item.decoded(), written);
             let emitted = (self.builder.code.here() - before) as u32;
             self.builder
-                .draft
-                .boundaries
+                .new_fragment
+                .pc_map
                 .push((item.layout.length, emitted));
         }
         let executed = items.len();
@@ -167,48 +167,51 @@ impl Translation<'_> {
         }
         if self.exchanged {
             // What follows belongs to places before the exchange.
-            self.builder.end_loans();
-            self.builder.lend(self.warmth);
+            self.builder.end_spills();
+            self.builder.note_spills(self.binding);
         }
         self.finish_paths();
         ownership::finish(self);
         self.builder.finish_calls();
-        self.builder.end_loans();
+        self.builder.end_spills();
     }
 
-    /// The cold entry borrows the registers; the warm entry follows.
+    /// The cold entry spills the registers; the bound entry follows.
     fn prologue(&mut self) {
         let pc = self.superblock.pc;
         let cold = self.builder.code.here();
         if self.tracer.is_function(pc) {
-            self.service_cold(ExitKind::Function, pc);
+            self.clean_call_cold(ExitKind::Function, pc);
         }
-        self.warmth.borrow(&mut self.builder.code);
+        self.binding.spill(&mut self.builder.code);
         // A thread that is taken out at the cold entry has lent nothing yet, and between there
         // and here none is.
-        self.builder.lend(self.warmth);
-        let warm = self.builder.code.here();
-        self.builder.draft.prologue = (warm - cold) as u32;
-        let warm = if self.tracer.is_function(pc) {
+        self.builder.note_spills(self.binding);
+        let bound = self.builder.code.here();
+        self.builder.new_fragment.prologue = (bound - cold) as u32;
+        let bound = if self.tracer.is_function(pc) {
             0
         } else {
-            warm as u32
+            bound as u32
         };
-        self.builder.draft.entries.push((pc, cold as u32, warm));
+        self.builder
+            .new_fragment
+            .entries
+            .push((pc, cold as u32, bound));
     }
 
     /// A call into the engine with all program state in place; the code after it goes on.
-    fn service_cold(&mut self, kind: ExitKind, target: u64) {
-        let id = self.cache.exit_id(self.builder.draft.exits.len());
+    fn clean_call_cold(&mut self, kind: ExitKind, target: u64) {
+        let id = self.cache.exit_id(self.builder.new_fragment.exits.len());
         self.builder.code.leave(id, self.cache.gates.exit);
         let mut exit = Exit::new(kind, target, 0);
         exit.stub = self.builder.code.here() as u32;
-        self.builder.draft.exits.push(exit);
+        self.builder.new_fragment.exits.push(exit);
     }
 
     /// The register that holds this thread's owner word.
     pub(crate) fn owner(&self) -> Gpr {
-        let owner = self.warmth.owner();
+        let owner = self.binding.owner();
         owner.expect("code that checks owners has the owner word at hand")
     }
 
@@ -217,15 +220,15 @@ impl Translation<'_> {
         self.cache.gates
     }
 
-    /// A call into the engine with registers on loan.
-    pub(crate) fn service(&mut self, detail: u32, target: u64) {
-        let id = self.cache.exit_id(self.builder.draft.exits.len());
+    /// A call into the engine with registers spilled.
+    pub(crate) fn clean_call(&mut self, detail: u32, target: u64) {
+        let id = self.cache.exit_id(self.builder.new_fragment.exits.len());
         self.builder.code.leave(id, self.cache.gates.exit);
-        let mut exit = Exit::new(ExitKind::Service, target, 0);
+        let mut exit = Exit::new(ExitKind::CleanCall, target, 0);
         exit.stub = self.builder.code.here() as u32;
         exit.detail = detail;
-        exit.warmth = self.warmth;
-        self.builder.draft.exits.push(exit);
+        exit.binding = self.binding;
+        self.builder.new_fragment.exits.push(exit);
     }
 
     /// Notes a path that ends behind the current instruction.
@@ -243,7 +246,7 @@ impl Translation<'_> {
     fn close_record(&mut self, path: usize, words: usize) {
         let id = PathId(self.superblock.first_path.0 + path as u32);
         let header = path_header(id, words);
-        let buffer = self.warmth.buffer();
+        let buffer = self.binding.buffer();
         self.builder.code.store_immediate(buffer, 0, header as i32);
         self.builder
             .code
@@ -262,14 +265,17 @@ impl Translation<'_> {
         self.finish_paths();
     }
 
-    /// Leaves with the registers put back, for an exit that is not linked warm.
+    /// Leaves with the registers put back, for an exit that is not linked bound.
     fn leave_cold(&mut self, executed: usize, kind: ExitKind, target: u64) {
         let path = self.end_path(executed);
         self.close_record(path, self.words);
-        self.warmth.give_back(&mut self.builder.code);
-        let id = self.cache.exit_id(self.builder.draft.exits.len());
+        self.binding.restore(&mut self.builder.code);
+        let id = self.cache.exit_id(self.builder.new_fragment.exits.len());
         self.builder.code.leave(id, self.cache.gates.exit);
-        self.builder.draft.exits.push(Exit::new(kind, target, 0));
+        self.builder
+            .new_fragment
+            .exits
+            .push(Exit::new(kind, target, 0));
     }
 
     /// Emits the ends of paths. The last one in the list that falls through comes first.
@@ -281,7 +287,7 @@ impl Translation<'_> {
                 self.builder.code.land(path.field);
             }
             self.close_record(path.path, path.words);
-            self.builder.exit_warm(path.target, self.warmth);
+            self.builder.exit_bound(path.target, self.binding);
         }
     }
 
@@ -295,12 +301,14 @@ impl Translation<'_> {
         match layout.kind {
             // The superblock goes on at the target. That the jump has a place of its own lets
             // it be stepped over.
-            Kind::JumpDirect if item.course == Course::Target => self.builder.code.nops(1),
+            Kind::JumpDirect if item.direction == BranchDirection::Target => {
+                self.builder.code.nops(1)
+            }
             Kind::Jcc { condition } => {
                 let path = self.end_path(executed);
-                let leaving = match item.course {
-                    Course::Next => condition,
-                    Course::Target => condition ^ 1,
+                let leaving = match item.direction {
+                    BranchDirection::Next => condition,
+                    BranchDirection::Target => condition ^ 1,
                 };
                 self.builder.code.bytes(&[0x0f, 0x80 | leaving]);
                 let field = self.builder.code.here();
@@ -328,7 +336,7 @@ impl Translation<'_> {
                 });
             }
             Kind::JumpDirect => self.leave_here(executed, layout.target),
-            Kind::CallDirect if item.course == Course::Target => {
+            Kind::CallDirect if item.direction == BranchDirection::Target => {
                 self.call_followed(layout.target, next_pc);
             }
             Kind::CallDirect => self.call_direct(executed, layout.target, next_pc),
@@ -346,7 +354,7 @@ impl Translation<'_> {
                     self.leave_cold(executed, ExitKind::FlagsPopped, next_pc);
                 } else {
                     self.leave_cold(executed, ExitKind::X87StateStored, next_pc);
-                    let exit = self.builder.draft.exits.last_mut();
+                    let exit = self.builder.new_fragment.exits.last_mut();
                     exit.expect("an exit was just added").detail = u32::from(layout.length);
                 }
             }
@@ -365,16 +373,16 @@ impl Translation<'_> {
                 self.builder.segment_base(layout, bytes);
             }
             Kind::Plain | Kind::ReadSegment(_) => {
-                let in_pieces = ownership::pieces::has_pieces(self, item);
-                if in_pieces {
-                    ownership::pieces::begin(self);
+                let in_chunks = ownership::chunks::has_chunks(self, item);
+                if in_chunks {
+                    ownership::chunks::begin(self);
                 }
                 if self.builder.copy(layout, bytes, *pc).is_err() {
                     self.leave_cold(index, ExitKind::Emulate, *pc);
                 }
-                record::note_repetition(self, item, in_pieces);
-                if in_pieces {
-                    ownership::pieces::end(self, item);
+                record::note_repetition(self, item, in_chunks);
+                if in_chunks {
+                    ownership::chunks::end(self, item);
                 }
                 record::after(self, item);
             }
@@ -396,7 +404,7 @@ impl Translation<'_> {
         self.close(executed);
         let callee = Callee::Direct {
             target,
-            warmth: self.warmth,
+            binding: self.binding,
         };
         self.builder.call(callee, next_pc);
         self.land(next_pc);
@@ -427,21 +435,24 @@ impl Translation<'_> {
         self.closed = self.builder.code.here() as u32;
     }
 
-    /// The landing place of a return: indirect branches arrive with the usual registers on loan.
+    /// The place of the target stub of a return: indirect branches arrive with the usual registers spilled.
     fn land(&mut self, next_pc: u64) {
-        let landing = self.builder.code.here() as u32;
-        self.builder.draft.landings.push((next_pc, landing));
-        let warmth = self.tracer.arrival().warmth();
-        self.builder.exit_warm(next_pc, warmth);
+        let target_stub = self.builder.code.here() as u32;
+        self.builder
+            .new_fragment
+            .target_stubs
+            .push((next_pc, target_stub));
+        let binding = self.tracer.convention().binding();
+        self.builder.exit_bound(next_pc, binding);
     }
 
     /// Indirect transfers. The target goes to the scratch register; with the record closed,
-    /// the usual registers take the place of those on loan.
+    /// the usual registers take the place of those spilled.
     fn leave_indirect(&mut self, item: &Item, executed: usize, next_pc: u64) {
         let Item {
             layout, bytes, pc, ..
         } = item;
-        let scratch = self.warmth.scratch();
+        let scratch = self.binding.scratch();
         if let Kind::Return { pop } = layout.kind {
             self.close(executed);
             self.builder.code.pop(scratch);
@@ -468,16 +479,16 @@ impl Translation<'_> {
         }
     }
 
-    /// Borrows the usual registers in place of those on loan; scratch keeps its content.
+    /// Borrows the usual registers in place of those spilled; scratch keeps its content.
     fn exchange(&mut self) {
-        let own = self.warmth;
-        let usual = self.tracer.arrival().warmth();
+        let own = self.binding;
+        let usual = self.tracer.convention().binding();
         if own == usual {
             return;
         }
-        self.builder.end_loans();
+        self.builder.end_spills();
         own.exchange_all(usual, &mut self.builder.code);
-        self.builder.lend(usual);
+        self.builder.note_spills(usual);
         self.exchanged = true;
     }
 

@@ -1,4 +1,4 @@
-use super::{Boundary, Look, Place, Steps, Trap};
+use super::{Boundary, Location, Look, Steps, Trap};
 
 const HERE: u64 = 0x5000_2000;
 const BOUNDARY: Option<Boundary> = Some(Boundary { prologue_end: None });
@@ -11,10 +11,10 @@ fn look(steps: &mut Steps, at: u64, boundary: Option<Boundary>, debugger: bool) 
 fn the_engine_steps_to_the_next_boundary_and_no_trap_is_seen() {
     let mut steps = Steps::default();
     steps.step_out();
-    assert_eq!(steps.trapped(Place::Entering, true, false), Trap::StepOn);
-    assert_eq!(steps.trapped(Place::Translated, true, false), Trap::Look);
+    assert_eq!(steps.trapped(Location::Entering, true, false), Trap::StepOn);
+    assert_eq!(steps.trapped(Location::Translated, true, false), Trap::Look);
     assert_eq!(look(&mut steps, HERE, None, false), Look::StepOn);
-    assert_eq!(steps.trapped(Place::Translated, true, false), Trap::Look);
+    assert_eq!(steps.trapped(Location::Translated, true, false), Trap::Look);
     assert_eq!(
         look(&mut steps, HERE + 4, BOUNDARY, false),
         Look::Leave { trap: false }
@@ -26,7 +26,7 @@ fn the_engine_steps_to_the_next_boundary_and_no_trap_is_seen() {
 fn a_thread_that_leaves_by_itself_is_stepped_no_more() {
     let mut steps = Steps::default();
     steps.step_out();
-    assert_eq!(steps.trapped(Place::Leaving, true, false), Trap::Run);
+    assert_eq!(steps.trapped(Location::Leaving, true, false), Trap::Run);
     assert_eq!(steps, Steps::default());
 }
 
@@ -34,7 +34,7 @@ fn a_thread_that_leaves_by_itself_is_stepped_no_more() {
 fn one_instruction_is_stepped_over_for_a_debugger() {
     let mut steps = Steps::default();
     steps.step_over(HERE);
-    assert_eq!(steps.trapped(Place::Entering, true, true), Trap::StepOn);
+    assert_eq!(steps.trapped(Location::Entering, true, true), Trap::StepOn);
     // At the instruction itself nothing has been executed yet.
     assert_eq!(look(&mut steps, HERE, BOUNDARY, true), Look::StepOn);
     assert_eq!(
@@ -70,10 +70,10 @@ fn a_signal_lets_the_thread_leave_before_the_instruction() {
 fn the_program_sets_its_flag_and_gets_a_trap_behind_each_instruction() {
     let mut steps = Steps::default();
     // Its `popf` is the last instruction of a fragment, and the trap comes on the way out.
-    assert_eq!(steps.trapped(Place::Leaving, true, false), Trap::Run);
+    assert_eq!(steps.trapped(Location::Leaving, true, false), Trap::Run);
     assert!(steps.program_flag && !steps.due.is_due());
     steps.step_over(HERE);
-    assert_eq!(steps.trapped(Place::Entering, true, false), Trap::StepOn);
+    assert_eq!(steps.trapped(Location::Entering, true, false), Trap::StepOn);
     assert_eq!(look(&mut steps, HERE, BOUNDARY, false), Look::StepOn);
     assert_eq!(
         look(&mut steps, HERE + 2, BOUNDARY, false),
@@ -82,7 +82,7 @@ fn the_program_sets_its_flag_and_gets_a_trap_behind_each_instruction() {
     // An instruction that leaves the cache by itself has its trap due outside.
     steps.step_over(HERE + 2);
     assert_eq!(look(&mut steps, HERE + 2, BOUNDARY, false), Look::StepOn);
-    assert_eq!(steps.trapped(Place::Leaving, true, false), Trap::Run);
+    assert_eq!(steps.trapped(Location::Leaving, true, false), Trap::Run);
     assert!(steps.due.program && !steps.due.debugger);
 }
 
@@ -94,7 +94,10 @@ fn the_program_takes_its_flag_away_and_gets_the_last_trap() {
     };
     steps.step_over(HERE);
     assert_eq!(look(&mut steps, HERE, BOUNDARY, false), Look::StepOn);
-    assert_eq!(steps.trapped(Place::Translated, false, false), Trap::Look);
+    assert_eq!(
+        steps.trapped(Location::Translated, false, false),
+        Trap::Look
+    );
     assert!(!steps.program_flag && steps.due.program);
     let mut left = Steps {
         program_flag: true,
@@ -109,7 +112,7 @@ fn the_program_takes_its_flag_away_and_gets_the_last_trap() {
 /// nothing is due to anybody who has not asked for it.
 #[test]
 fn nobody_gets_a_trap_without_having_asked() {
-    let places = [Place::Translated, Place::Entering, Place::Leaving];
+    let places = [Location::Translated, Location::Entering, Location::Leaving];
     let mut states = vec![Steps::default()];
     let mut seen = Vec::new();
     while let Some(state) = states.pop() {
@@ -126,13 +129,13 @@ fn nobody_gets_a_trap_without_having_asked() {
         next(&|steps| steps.step_out());
         next(&|steps| steps.flags_popped(false));
         next(&|steps| _ = steps.left());
-        next(&|steps| steps.goes_on_midway());
+        next(&|steps| steps.goes_on_mid_fragment());
         for boundary in [None, BOUNDARY] {
             next(&move |steps| _ = look(steps, HERE, boundary, false));
         }
         for place in places {
             // Outside, a trap that nobody expects is the program's `popf`.
-            if state.is_stepping() || place == Place::Entering {
+            if state.is_stepping() || place == Location::Entering {
                 next(&move |steps| _ = steps.trapped(place, true, false));
             }
         }

@@ -3,7 +3,7 @@
 //! Ownership follows the memory, not the address. The lines of such a mapping have no owners of
 //! their own: their words are [`ALIASED`], which no check in the code cache passes, and lead to
 //! the lines that stand for the memory itself, their *home*. With one owner word for each line,
-//! homes are addresses that are kept free for each piece of a memory object; a word has the number
+//! homes are addresses that are kept free for each chunk of a memory object; a word has the number
 //! of the distance from its line to there. Where lines share words, all of them are marked once
 //! there is memory of this kind, and a line's home follows from its place in its page, which is
 //! the same at each address.
@@ -30,7 +30,7 @@ const ALIASED: u32 = TRANSIT | 1 << 29;
 /// More than the kernel has mappings for, unless it was told otherwise.
 pub(in crate::trace) const MOST_DISTANCES: u32 = 1 << 22;
 /// Bytes of a memory object for which addresses are kept together.
-const PIECE: u64 = 1 << 30;
+const CHUNK: u64 = 1 << 30;
 const PAGE: u64 = 4096;
 /// The first home where lines share words: behind all words that can be shared.
 const SHARED_HOMES: u64 = super::MOST_HASHED_WORDS;
@@ -51,12 +51,12 @@ pub(super) struct Aliases {
 struct Marks {
     /// By start.
     by_start: BTreeMap<u64, Mark>,
-    /// Where the homes of a piece of an object begin.
+    /// Where the homes of a chunk of an object begin.
     homes: BTreeMap<(Object, u64), u64>,
     numbers: Numbers,
 }
 
-/// A range whose words are marked, of one piece of an object.
+/// A range whose words are marked, of one chunk of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mark {
     end: u64,
@@ -203,7 +203,7 @@ impl Aliases {
         let mut start = part.start;
         while start < part.end {
             let offset = view.offset + (start - part.start);
-            let end = part.end.min(start + (PIECE - offset % PIECE));
+            let end = part.end.min(start + (CHUNK - offset % CHUNK));
             let home = marks.home(view.object, offset, self.most_homes)?;
             let number = marks.numbers.take()?;
             let shift = ownership.layout.shift;
@@ -244,17 +244,17 @@ impl Marks {
 
     /// The address that stands for an offset in an object.
     fn home(&mut self, object: Object, offset: u64, most: u32) -> Option<u64> {
-        let key = (object, offset / PIECE);
+        let key = (object, offset / CHUNK);
         let first = match self.homes.get(&key) {
             Some(&first) => first,
             None if self.homes.len() >= most as usize => return None,
             None => {
-                let first = layout::map_memory(PIECE, libc::PROT_NONE).ok()?;
+                let first = layout::map_memory(CHUNK, libc::PROT_NONE).ok()?;
                 self.homes.insert(key, first);
                 first
             }
         };
-        Some(first + offset % PIECE)
+        Some(first + offset % CHUNK)
     }
 }
 

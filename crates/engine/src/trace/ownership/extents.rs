@@ -4,7 +4,7 @@ use crate::operands::{MemoryOperand, Shape};
 use crate::thread::Thread;
 use crate::translate::elements::{TILE_FIRST_ROW, TILE_ROW_BYTES, TILE_ROWS};
 use crate::translate::ownership::CheckSite;
-use crate::translate::ownership::pieces::PIECE;
+use crate::translate::ownership::chunks::CHUNK;
 
 /// The ranges that an instruction is about to access: addresses and sizes.
 pub(super) fn extents(thread: &Thread, site: &CheckSite) -> Vec<(u64, u64)> {
@@ -87,7 +87,7 @@ pub(super) fn elements<'site>(
     })
 }
 
-/// The range of a repeated string instruction that starts at an address, or of its first piece.
+/// The range of a repeated string instruction that starts at an address, or of its first chunk.
 pub(super) fn repeated(
     thread: &Thread,
     site: &CheckSite,
@@ -97,7 +97,7 @@ pub(super) fn repeated(
     let size = u64::from(site.operand.size);
     let mut rounds = register_value(thread, count);
     if count.is_gpr64() {
-        let rest = rounds.saturating_sub(PIECE / size);
+        let rest = rounds.saturating_sub(CHUNK / size);
         rounds -= rest;
         // SAFETY: the slots belong to this thread.
         unsafe { (*thread.slots).rest = rest };
@@ -126,7 +126,7 @@ fn register_value(thread: &Thread, register: iced_x86::Register) -> u64 {
     }
 }
 
-/// The address of an operand, from the registers in the slots. Borrowed registers are never
+/// The address of an operand, from the registers in the slots. Spilled registers are never
 /// part of an operand.
 fn effective_address(thread: &Thread, operand: &MemoryOperand) -> u64 {
     use iced_x86::Register;

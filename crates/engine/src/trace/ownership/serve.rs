@@ -4,36 +4,36 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_events::raw::{SpecialKind, special_header};
 
-use super::super::{Tracer, leave_midway};
+use super::super::{Tracer, leave_mid_fragment};
 use super::acquire::Acquisition;
 use super::clock::TIME_PER_BYTE;
 use super::extents::extents;
-use super::{EPOCH, POLL, SERVICE_BIT};
-use crate::cache::{Exit, FLAGS, Loan, Position};
+use super::{CLEAN_CALL_BIT, EPOCH, POLL};
+use crate::cache::{Exit, FLAGS, Position, SpillInterval};
 use crate::process::Process;
 use crate::thread::Thread;
 use crate::translate::ownership::CheckSite;
-use crate::translate::ownership::pieces::PieceEnd;
+use crate::translate::ownership::chunks::ChunkEnd;
 
 /// A check failed, or somebody asked this thread for more than an answer. Returns where the thread goes on in the
 /// cache, or none if it has to leave the superblock.
 pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) -> Option<u64> {
     let resume = u64::from(exit.stub);
-    let register = exit.warmth.buffer();
+    let register = exit.binding.buffer();
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
     let trace = unsafe { &mut *thread.trace };
     let start = thread.register(register);
     if exit.detail == POLL {
         answer(tracer, thread, trace.bound(start));
-        let floor = trace.standing.as_ref().and_then(|own| own.take_floor());
+        let floor = trace.progress.as_ref().and_then(|own| own.take_floor());
         if let Some(floor) = floor {
-            let start = trace.catch_up_midway(tracer, start, floor);
+            let start = trace.catch_up_mid_fragment(tracer, start, floor);
             thread.set_register(register, start);
         }
         return Some(resume);
     }
-    let site = tracer.ownership.site(exit.detail & !SERVICE_BIT);
-    if let Some(PieceEnd { stops_at }) = site.ends_piece {
+    let site = tracer.ownership.site(exit.detail & !CLEAN_CALL_BIT);
+    if let Some(ChunkEnd { stops_at }) = site.ends_chunk {
         return end_piece(thread, resume, site, stops_at);
     }
     // What the record in the making has accessed counts as a whole record.
@@ -95,7 +95,7 @@ pub(in crate::trace) fn own(tracer: &Tracer, thread: &mut Thread, address: u64, 
     });
 }
 
-/// A piece of a repeated string instruction has been executed. The next one begins like an
+/// A chunk of a repeated string instruction has been executed. The next one begins like an
 /// instruction of its own, unless the last comparison has ended them all.
 fn end_piece(
     thread: &mut Thread,
@@ -127,13 +127,13 @@ fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite, before: bool
         boundary: before,
         ..position
     };
-    leave_midway(thread, &code.cache, 0, position);
-    for loan in code.cache.loans_at(position.fragment, at) {
-        thread.return_loan(loan);
+    leave_mid_fragment(thread, &code.cache, 0, position);
+    for spill in code.cache.spills_at(position.fragment, at) {
+        thread.restore_spill(spill);
     }
     if site.flags_live {
         let slot = crate::translate::record::FLAGS_SPILL;
-        thread.return_loan(Loan {
+        thread.restore_spill(SpillInterval {
             start: 0,
             end: 0,
             register: FLAGS,

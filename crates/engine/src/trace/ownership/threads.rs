@@ -90,7 +90,7 @@ impl Tracer {
             let public = self.ownership.public(trace.index);
             public.state.fetch_and(!SAFE, Ordering::SeqCst);
         }
-        let floor = trace.standing.as_ref().and_then(|own| own.take_floor());
+        let floor = trace.progress.as_ref().and_then(|own| own.take_floor());
         if let Some(floor) = floor {
             trace.catch_up(self, floor);
         }

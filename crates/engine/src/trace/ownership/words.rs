@@ -1,6 +1,6 @@
 //! The memory of the owner words.
 //!
-//! It is reserved for all lines that there can be, and becomes accessible piece by piece when a
+//! It is reserved for all lines that there can be, and becomes accessible chunk by chunk when a
 //! check or the engine first looks at a word: by a fault, which leads here. The program's own
 //! accesses do not open it: a wild pointer that leads there faults as it would natively.
 
@@ -14,7 +14,7 @@ use crate::lock::OnceLock;
 use crate::translate::ownership::{COMPARISON, check_fails_at, looks_at_owner};
 
 /// Bytes that become accessible at once: the words of 32 MiB, where lines have 64 bytes.
-const PIECE: u64 = 2 << 20;
+const CHUNK: u64 = 2 << 20;
 /// The same for lines of code and static data, whose words lie where truncated pointers lead.
 const LOW_PIECE: u64 = 64 << 10;
 
@@ -54,12 +54,12 @@ pub(super) fn forget() -> bool {
     all.iter().all(|range| layout::discard(range.clone()))
 }
 
-/// Opens the piece at an address. Each may make two more mappings, of which the kernel allows
+/// Opens the chunk at an address. Each may make two more mappings, of which the kernel allows
 /// 65,530: where it allows no more, the whole range becomes one. Wild pointers that lead there do
 /// not fault then.
 fn open(range: &Range<u64>, address: u64) {
-    let piece = piece_of(range, address);
-    let opened = layout::open(piece.start, piece.end - piece.start)
+    let chunk = piece_of(range, address);
+    let opened = layout::open(chunk.start, chunk.end - chunk.start)
         .or_else(|_| layout::open(range.start, range.end - range.start));
     if let Err(error) = opened {
         crate::finish::fatal(&format!(
@@ -71,7 +71,7 @@ fn open(range: &Range<u64>, address: u64) {
 fn piece_of(range: &Range<u64>, address: u64) -> Range<u64> {
     let size = match address < layout::BRANCH_TABLE {
         true => LOW_PIECE,
-        false => PIECE,
+        false => CHUNK,
     };
     let start = address & !(size - 1);
     start.max(range.start)..(start + size).min(range.end)

@@ -34,7 +34,7 @@ pub(super) enum Found {
 }
 
 /// Emits the addition of an activation. Returns the jumps to where the engine has to be asked:
-/// registers are to be given back there by [`give_back`]. `kept`: the registers of arguments that
+/// registers are to be given back there by [`restore`]. `kept`: the registers of arguments that
 /// are kept.
 pub(super) fn enter(
     code: &mut Emitter,
@@ -43,7 +43,7 @@ pub(super) fn enter(
     flags_live: bool,
 ) -> Jumps {
     let mut unusual = Vec::new();
-    borrow(code, flags_live);
+    spill(code, flags_live);
     code.lea(gpr::RDX, gpr::RSP, 8);
     compare_slot(code, gpr::RDX, offset::CALLED);
     unusual.push(jump_if(code, NOT_EQUAL));
@@ -72,7 +72,7 @@ pub(super) fn enter(
     code.store_immediate(gpr::RCX, list::offset::WRAPPER, 0);
     for (number, &register) in kept.iter().enumerate() {
         let place = list::offset::kept(number);
-        let borrowed = match register {
+        let spilled = match register {
             ArgumentRegister::General(gpr::RCX) => FIRST_SPILL,
             ArgumentRegister::General(gpr::RDX) => SECOND_SPILL,
             ArgumentRegister::General(register) => {
@@ -84,14 +84,14 @@ pub(super) fn enter(
                 continue;
             }
         };
-        code.load_slot(gpr::RDX, offset::spill(borrowed));
+        code.load_slot(gpr::RDX, offset::spill(spilled));
         code.store(gpr::RCX, place, gpr::RDX);
     }
     code.lea(gpr::RCX, gpr::RCX, list::offset::SIZE);
     code.store_slot(offset::ACTIVATIONS, gpr::RCX);
     code.on_slot(&[0x48, 0xc7], 0, offset::CALLED); // mov qword fs:[called], 0
     code.imm32(0);
-    give_back(code, flags_live);
+    restore(code, flags_live);
     unusual
 }
 
@@ -106,7 +106,7 @@ pub(super) fn leave(
 ) {
     let code = &mut translation.builder.code;
     let mut unusual = Vec::new();
-    borrow(code, flags_live);
+    spill(code, flags_live);
     compare_slot(code, gpr::RSP, offset::USUAL_STACK);
     unusual.push(jump_if(code, BELOW));
     code.load_slot(gpr::RCX, offset::ACTIVATIONS);
@@ -129,19 +129,19 @@ pub(super) fn leave(
         let other = jump_if(code, NOT_EQUAL);
         code.lea(gpr::RCX, gpr::RCX, YOUNGEST);
         code.store_slot(offset::ACTIVATIONS, gpr::RCX);
-        give_back(code, flags_live);
+        restore(code, flags_live);
         goes_on(translation, Found::Call(hooks));
         over.push(translation.builder.code.jump_forward());
         translation.builder.code.land(other);
     }
     let code = &mut translation.builder.code;
     land_all(code, unusual);
-    give_back(code, flags_live);
+    restore(code, flags_live);
     goes_on(translation, Found::Unusual);
     let code = &mut translation.builder.code;
     over.push(code.jump_forward());
     code.land(nothing);
-    give_back(code, flags_live);
+    restore(code, flags_live);
     goes_on(translation, Found::Nothing);
     land_all(&mut translation.builder.code, over);
 }
@@ -150,7 +150,7 @@ pub(super) fn leave(
 /// stack has just pushed something. Returns the jump to where none does, behind which registers
 /// are to be given back.
 pub(super) fn skip_if_none_lost(code: &mut Emitter) -> u64 {
-    borrow(code, true);
+    spill(code, true);
     compare_slot(code, gpr::RSP, offset::USUAL_STACK);
     let unusual = jump_if(code, BELOW);
     code.load_slot(gpr::RCX, offset::ACTIVATIONS);
@@ -159,12 +159,12 @@ pub(super) fn skip_if_none_lost(code: &mut Emitter) -> u64 {
     code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, place);
     let none = jump_if(code, BELOW);
     code.land(unusual);
-    give_back(code, true);
+    restore(code, true);
     none
 }
 
 /// Emits the saving of what the code here uses.
-fn borrow(code: &mut Emitter, flags_live: bool) {
+fn spill(code: &mut Emitter, flags_live: bool) {
     code.store_slot(offset::spill(FIRST_SPILL), gpr::RCX);
     code.store_slot(offset::spill(SECOND_SPILL), gpr::RDX);
     if flags_live {
@@ -176,7 +176,7 @@ fn borrow(code: &mut Emitter, flags_live: bool) {
 }
 
 /// Emits its restoring.
-pub(super) fn give_back(code: &mut Emitter, flags_live: bool) {
+pub(super) fn restore(code: &mut Emitter, flags_live: bool) {
     if flags_live {
         code.load_slot(gpr::RAX, offset::KEPT_FLAGS);
         code.bytes(&[0x04, 0x7f, 0x9e]); // add al, 127; sahf

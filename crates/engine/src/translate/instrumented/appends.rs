@@ -1,7 +1,7 @@
 //! Entries of a tool's buffers.
 //!
-//! Where a tool has buffers, two registers that a superblock does not touch are on loan for its
-//! whole length, as in a traced program (see [`Warmth`]): the position in the first buffer,
+//! Where a tool has buffers, two registers that a superblock does not touch are spilled for its
+//! whole length, as in a traced program (see [`RegisterBinding`]): the position in the first buffer,
 //! and scratch. All that a path appends is stored relative to the position that it found, so
 //! the position moves once, where the path ends.
 
@@ -9,14 +9,14 @@ use iced_x86::Register;
 
 use super::Translation;
 use super::scratch::Scratch;
+use crate::binding::RegisterBinding;
 use crate::decode::Kind;
 use crate::emit::{Gpr, gpr};
 use crate::instrument::{Action, Argument, BufferId, Field, MOST_BUFFERS};
 use crate::operands::MemoryOperand;
-use crate::slots::{BORROWED_SPILLS, offset};
+use crate::slots::{BOUND_SPILLS, offset};
 use crate::translate::record::load_address;
 use crate::translate::superblock::Item;
-use crate::warmth::Warmth;
 
 /// Bytes that a path has stored behind each buffer's position.
 pub(super) type Pending = [u32; MOST_BUFFERS];
@@ -32,9 +32,9 @@ pub(super) fn emit(
     size: u16,
     fields: &[Field],
 ) {
-    let warmth = translation
-        .warmth
-        .expect("where there are buffers, registers are on loan");
+    let binding = translation
+        .binding
+        .expect("where there are buffers, registers are spilled");
     let at = &mut translation.pending[buffer.index()];
     let start = *at as i32;
     *at += u32::from(size);
@@ -47,15 +47,15 @@ pub(super) fn emit(
     let code = &mut translation.builder.code;
     let mut entry = Entry {
         item,
-        warmth,
-        base: warmth.buffer(),
+        binding,
+        base: binding.buffer(),
         start,
-        spare: warmth.scratch(),
+        spare: binding.scratch(),
     };
     if buffer.is_first() {
         return entry.store_all(code, size, fields);
     }
-    entry.base = warmth.scratch();
+    entry.base = binding.scratch();
     code.load_slot(entry.base, position_slot(buffer.index()));
     let touched = fields.iter().fold(entry.lent(), |mask, field| {
         mask | super::calls::registers(&field.value)
@@ -67,15 +67,15 @@ pub(super) fn emit(
             .for_each(|field| entry.store_apart(code, field));
     };
     entry.spare = scratch.registers[0];
-    scratch.borrow(code, 1);
+    scratch.spill(code, 1);
     entry.store_all(code, size, fields);
-    scratch.give_back(code, 1);
+    scratch.restore(code, 1);
 }
 
 /// An entry in the making.
 struct Entry<'a> {
     item: &'a Item,
-    warmth: Warmth,
+    binding: RegisterBinding,
     /// The register of the position …
     base: Gpr,
     /// … and how far behind it the entry lies.
@@ -140,31 +140,31 @@ impl Entry<'_> {
         code.store_part(self.base, place, stored, field.size);
     }
 
-    /// The registers on loan, as a mask.
+    /// The registers spilled, as a mask.
     fn lent(&self) -> u16 {
-        1 << self.warmth.buffer() | 1 << self.warmth.scratch()
+        1 << self.binding.buffer() | 1 << self.binding.scratch()
     }
 
-    /// Whether a field is an address that is made of what is on loan, as those of the
+    /// Whether a field is an address that is made of what is spilled, as those of the
     /// superblock's own operands are not.
     fn is_apart(&self, field: &Field) -> bool {
         let read = super::calls::registers(&field.value);
         matches!(field.value, Argument::Address(_)) && read & self.lent() != 0
     }
 
-    /// The slot of the program's value of a register that is on loan.
+    /// The slot of the program's value of a register that is spilled.
     fn lent_slot(&self, register: Gpr) -> Option<i32> {
-        let lent = [self.warmth.buffer(), self.warmth.scratch()];
+        let lent = [self.binding.buffer(), self.binding.scratch()];
         let index = lent.iter().position(|&lent| lent == register)?;
-        Some(offset::spill(BORROWED_SPILLS[index]))
+        Some(offset::spill(BOUND_SPILLS[index]))
     }
 
-    /// Stores a field with registers that are borrowed for it alone: where the fields together
-    /// leave none free, or an address is made of what is on loan.
+    /// Stores a field with registers that are spilled for it alone: where the fields together
+    /// leave none free, or an address is made of what is spilled.
     fn store_apart(&self, code: &mut crate::emit::Emitter, field: &Field) {
         let scratch = Scratch::without(super::calls::registers(&field.value) | self.lent());
         let [spare, other] = scratch.registers;
-        scratch.borrow(code, 1);
+        scratch.spill(code, 1);
         // Addresses in a segment are computed with the second spill slot.
         code.store_slot(offset::kept(other), other);
         let mut field = *field;
@@ -187,7 +187,7 @@ impl Entry<'_> {
         }
         Entry { spare, ..*self }.store(code, &field);
         code.load_slot(other, offset::kept(other));
-        scratch.give_back(code, 1);
+        scratch.restore(code, 1);
     }
 
     /// Whether a branch that depends on rcx will be taken: it is executed, but leads nowhere.
@@ -253,43 +253,43 @@ fn position_slot(number: usize) -> i32 {
 }
 
 impl Translation<'_> {
-    /// Registers are on loan from here on, if any are to be.
-    pub(super) fn borrow(&mut self) {
-        if let Some(warmth) = self.warmth {
-            warmth.borrow(&mut self.builder.code);
-            self.lend(warmth);
+    /// Registers are spilled from here on, if any are to be.
+    pub(super) fn spill(&mut self) {
+        if let Some(binding) = self.binding {
+            binding.spill(&mut self.builder.code);
+            self.note_spills(binding);
         }
     }
 
-    /// The registers on loan, as a mask.
+    /// The registers spilled, as a mask.
     pub(super) fn lent(&self) -> u16 {
-        let mask = |warmth: Warmth| 1 << warmth.buffer() | 1 << warmth.scratch();
-        self.warmth.map_or(0, mask)
+        let mask = |binding: RegisterBinding| 1 << binding.buffer() | 1 << binding.scratch();
+        self.binding.map_or(0, mask)
     }
 
-    pub(super) fn lend(&mut self, warmth: Warmth) {
-        self.builder.lend(warmth);
+    pub(super) fn note_spills(&mut self, binding: RegisterBinding) {
+        self.builder.note_spills(binding);
     }
 
     /// All program state is in place from here on.
-    pub(super) fn give_back(&mut self) {
-        if let Some(warmth) = self.warmth {
-            warmth.give_back(&mut self.builder.code);
-            self.builder.end_loans();
+    pub(super) fn restore(&mut self) {
+        if let Some(binding) = self.binding {
+            binding.restore(&mut self.builder.code);
+            self.builder.end_spills();
         }
     }
 
     /// Emits what moves the positions behind what the path has stored. The scratch register
     /// loses its content if [`Translation::advance_needs_scratch`].
     pub(super) fn advance(&mut self, pending: Pending) {
-        let Some(warmth) = self.warmth else { return };
+        let Some(binding) = self.binding else { return };
         let code = &mut self.builder.code;
         if pending[0] != 0 {
-            code.lea(warmth.buffer(), warmth.buffer(), pending[0] as i32);
+            code.lea(binding.buffer(), binding.buffer(), pending[0] as i32);
         }
         for (number, &bytes) in pending.iter().enumerate().skip(1) {
             if bytes != 0 {
-                let (position, slot) = (warmth.scratch(), position_slot(number));
+                let (position, slot) = (binding.scratch(), position_slot(number));
                 code.load_slot(position, slot);
                 code.lea(position, position, bytes as i32);
                 code.store_slot(slot, position);
@@ -301,25 +301,30 @@ impl Translation<'_> {
         self.pending[1..].iter().any(|&bytes| bytes != 0)
     }
 
-    /// Where indirect branches arrive, these registers are on loan. Those of this superblock are
+    /// Where indirect branches arrive, these registers are spilled. Those of this superblock are
     /// given back for them; scratch keeps its content.
     pub(super) fn exchange(&mut self) {
-        let usual = self.instrumenter.arrival().warmth();
-        let Some(own) = self.warmth.filter(|own| *own != usual) else {
+        let usual = self.instrumenter.convention().binding();
+        let Some(own) = self.binding.filter(|own| *own != usual) else {
             return;
         };
-        self.builder.end_loans();
+        self.builder.end_spills();
         own.exchange_all(usual, &mut self.builder.code);
-        self.lend(usual);
+        self.note_spills(usual);
         self.exchanged = true;
     }
 
-    /// Leaves by an indirect branch, with registers on loan.
-    pub(super) fn leave_indirect_warm(&mut self, item: &Item, warmth: Warmth, next_pc: u64) {
+    /// Leaves by an indirect branch, with registers spilled.
+    pub(super) fn leave_indirect_bound(
+        &mut self,
+        item: &Item,
+        binding: RegisterBinding,
+        next_pc: u64,
+    ) {
         let Item {
             layout, bytes, pc, ..
         } = item;
-        let scratch = warmth.scratch();
+        let scratch = binding.scratch();
         let pending = self.pending;
         if let Kind::Return { pop } = layout.kind {
             if self.advance_needs_scratch() {

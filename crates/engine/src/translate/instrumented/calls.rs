@@ -178,12 +178,12 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &Call, with_cont
     if with_context {
         let id = translation
             .cache
-            .exit_id(translation.builder.draft.exits.len());
+            .exit_id(translation.builder.new_fragment.exits.len());
         code.leave(id, translation.cache.gates.exit);
         let mut exit = Exit::new(ExitKind::Call, translation.at, 0);
         exit.stub = code.here() as u32;
         exit.detail = u32::from(translation.completed);
-        translation.builder.draft.exits.push(exit);
+        translation.builder.new_fragment.exits.push(exit);
     } else {
         // mov qword fs:[target], imm32: where to go on, which is known behind the jump only.
         code.on_slot(&[0x48, 0xc7], 0, offset::TARGET);
@@ -241,8 +241,8 @@ fn store_target(translation: &mut Translation, item: &Item, number: usize) {
         // Such an instruction ends the program with a message.
         return;
     }
-    let loan = builder.target_loan();
+    let spill = builder.target_spill();
     builder.code.store_slot(values::slot(number), TARGET);
     builder.code.load_slot(TARGET, offset::spill(TARGET_SPILL));
-    builder.end_loan(loan);
+    builder.end_spill(spill);
 }

@@ -8,7 +8,7 @@
 use super::scratch::Scratch;
 use crate::emit::Emitter;
 use crate::instrument::{self, Action, Amounts, Counter, Insertions};
-use crate::translate::superblock::{Course, Item};
+use crate::translate::superblock::{BranchDirection, Item};
 
 /// What a fragment counts, and where it adds.
 pub(super) struct Tally {
@@ -113,7 +113,7 @@ impl Tally {
 /// Whether the path that stays in the superblock goes on at the instruction's target, or
 /// leaves it there for good.
 pub(super) fn inside_is_taken(item: &Item) -> bool {
-    item.course == Course::Target
+    item.direction == BranchDirection::Target
         || item.side_exit().is_none()
             && !item.left_out
             && !crate::translate::superblock::runs_on(item.layout.kind)
@@ -138,7 +138,7 @@ pub(super) fn add(
     }
     let amounts = instrument::together(amounts);
     let count = usize::from(flags_live);
-    scratch.borrow(code, count);
+    scratch.spill(code, count);
     for &(counter, amount) in &amounts {
         let slot = counter.place().slot();
         for part in parts(amount) {
@@ -152,7 +152,7 @@ pub(super) fn add(
             }
         }
     }
-    scratch.give_back(code, count);
+    scratch.restore(code, count);
 }
 
 /// An amount in parts as immediates have them.

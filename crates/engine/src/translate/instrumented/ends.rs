@@ -2,7 +2,7 @@
 
 use super::calls;
 use crate::instrument::{Action, Insertions, Instrumenter, Replacement};
-use crate::translate::superblock::{Course, End, Item, runs_on};
+use crate::translate::superblock::{BranchDirection, End, Item, runs_on};
 
 /// The most bytes that what is inserted may have in a superblock; a fragment has 64 KiB.
 const MOST_BYTES: usize = 44 << 10;
@@ -55,11 +55,11 @@ pub(super) fn replace(items: &mut Vec<Item>, insertions: &mut [Insertions], end:
             continue;
         };
         let next = item.pc + u64::from(item.layout.length);
-        let stays = item.course == Course::Next && runs_on(item.layout.kind);
+        let stays = item.direction == BranchDirection::Next && runs_on(item.layout.kind);
         insertions.taken = &[];
         insertions.after = &[];
         item.left_out = true;
-        item.course = Course::Next;
+        item.direction = BranchDirection::Next;
         let target = match replacement {
             Replacement::Nothing if stays && index + 1 < count => continue,
             Replacement::Nothing => next,

@@ -3,6 +3,7 @@
 use super::counts::{self, inside_is_taken};
 use super::scratch::Scratch;
 use super::{Leaving, Translation, hooks};
+use crate::binding::RegisterBinding;
 use crate::decode::{Kind, Repeat};
 use crate::emit::{TARGET, gpr};
 use crate::exit::ExitKind;
@@ -10,8 +11,7 @@ use crate::instrument::{Amounts, Insertions, MOST_BUFFERS};
 use crate::operands::{MemoryOperand, Shape};
 use crate::slots::{TARGET_SPILL, offset};
 use crate::translate::copy::Callee;
-use crate::translate::superblock::{Course, Item};
-use crate::warmth::Warmth;
+use crate::translate::superblock::{BranchDirection, Item};
 
 impl Translation<'_> {
     /// Emits the instruction itself and what goes with it.
@@ -23,11 +23,13 @@ impl Translation<'_> {
         match layout.kind {
             // The superblock goes on at the target. That the jump has a place of its own lets
             // it be stepped over.
-            Kind::JumpDirect if item.course == Course::Target => self.builder.code.nops(1),
+            Kind::JumpDirect if item.direction == BranchDirection::Target => {
+                self.builder.code.nops(1)
+            }
             Kind::Jcc { condition } => {
-                let (leaving, target) = match item.course {
-                    Course::Next => (condition, layout.target),
-                    Course::Target => (condition ^ 1, next_pc),
+                let (leaving, target) = match item.direction {
+                    BranchDirection::Next => (condition, layout.target),
+                    BranchDirection::Target => (condition ^ 1, next_pc),
                 };
                 let due = self.tally.aside(index, item, insertions);
                 let outside = if inside_is_taken(item) {
@@ -39,10 +41,10 @@ impl Translation<'_> {
                 if due.is_empty() && outside.is_empty() && nothing {
                     self.builder
                         .exit_jump(Some(leaving), ExitKind::Direct, target);
-                    if let (Some(warmth), Some(exit)) =
-                        (self.warmth, self.builder.draft.exits.last_mut())
+                    if let (Some(binding), Some(exit)) =
+                        (self.binding, self.builder.new_fragment.exits.last_mut())
                     {
-                        exit.warmth = warmth;
+                        exit.binding = binding;
                     }
                 } else {
                     self.builder.code.bytes(&[0x0f, 0x80 | leaving]);
@@ -135,23 +137,23 @@ impl Translation<'_> {
             self.leave_here(target);
             return;
         }
-        let warmth = match self.warmth {
-            Some(_) => self.instrumenter.arrival().warmth(),
-            None => Warmth::default(),
+        let binding = match self.binding {
+            Some(_) => self.instrumenter.convention().binding(),
+            None => RegisterBinding::default(),
         };
-        if self.warmth.is_some() {
+        if self.binding.is_some() {
             self.probe_call(next_pc);
             self.advance(self.pending);
             self.exchange();
         }
-        self.call(Callee::Direct { target, warmth }, target, next_pc);
+        self.call(Callee::Direct { target, binding }, target, next_pc);
     }
 
     /// Makes a call at the place where it is always made, which may be here.
     pub(super) fn call(&mut self, callee: Callee, target: u64, next_pc: u64) {
         hooks::note_call(self);
         if let Some(place) = self.instrumenter.call_site(next_pc, target) {
-            if self.warmth.is_none() {
+            if self.binding.is_none() {
                 self.probe_call(next_pc);
             }
             self.builder.code.jump(u64::from(place));
@@ -164,15 +166,21 @@ impl Translation<'_> {
         let place = self.builder.code.here() as u32;
         self.instrumenter.add_call_site(next_pc, target, place);
         self.builder.call(callee, next_pc);
-        if self.warmth.is_some() {
-            let landing = self.builder.code.here() as u32;
-            self.builder.draft.landings.push((next_pc, landing));
-            let usual = self.instrumenter.arrival().warmth();
-            self.builder.exit_warm(next_pc, usual);
+        if self.binding.is_some() {
+            let target_stub = self.builder.code.here() as u32;
+            self.builder
+                .new_fragment
+                .target_stubs
+                .push((next_pc, target_stub));
+            let usual = self.instrumenter.convention().binding();
+            self.builder.exit_bound(next_pc, usual);
             return;
         }
-        let landing = self.builder.landing();
-        self.builder.draft.landings.push((next_pc, landing as u32));
+        let target_stub = self.builder.target_stub();
+        self.builder
+            .new_fragment
+            .target_stubs
+            .push((next_pc, target_stub as u32));
         self.builder.exit_jump(None, ExitKind::Direct, next_pc);
     }
 
@@ -180,14 +188,14 @@ impl Translation<'_> {
         let Item {
             layout, bytes, pc, ..
         } = item;
-        if let Some(warmth) = self.warmth {
-            return self.leave_indirect_warm(item, warmth, next_pc);
+        if let Some(binding) = self.binding {
+            return self.leave_indirect_bound(item, binding, next_pc);
         }
         if let Kind::Return { pop } = layout.kind {
             self.builder
                 .code
                 .store_slot(offset::spill(TARGET_SPILL), TARGET);
-            let loan = self.builder.target_loan();
+            let spill = self.builder.target_spill();
             let amounts = self.tally.before(index);
             counts::add(
                 &mut self.builder.code,
@@ -196,7 +204,7 @@ impl Translation<'_> {
                 Scratch::target(),
             );
             self.builder.code.pop(TARGET);
-            self.builder.end_loan(loan);
+            self.builder.end_spill(spill);
             self.builder.return_branch(pop, true);
             return;
         }
@@ -204,9 +212,9 @@ impl Translation<'_> {
             return self.emulate(*pc);
         }
         if layout.kind == Kind::CallIndirect {
-            let loan = self.builder.target_loan();
+            let spill = self.builder.target_spill();
             self.call(Callee::Indirect, 0, next_pc);
-            self.builder.end_loan(loan);
+            self.builder.end_spill(spill);
         } else {
             self.builder.code.jump_through_table();
         }

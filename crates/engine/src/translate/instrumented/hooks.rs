@@ -24,7 +24,7 @@ pub(super) fn emit(translation: &mut Translation, item: &Item) {
     let Some(hook) = translation.instrumenter.functions.hook_at(item.pc) else {
         return;
     };
-    translation.give_back();
+    translation.restore();
     if let Some(functions) = hook.returns {
         let flags_live = item.flags_live;
         activations::leave(
@@ -45,7 +45,7 @@ pub(super) fn emit(translation: &mut Translation, item: &Item) {
     if let Some(hooks) = hook.entry {
         emit_entry(translation, item, hooks);
     }
-    translation.borrow();
+    translation.spill();
 }
 
 fn call_all(translation: &mut Translation, item: &Item, calls: Vec<Call>, flags_live: bool) {
@@ -67,7 +67,7 @@ fn emit_entry(translation: &mut Translation, item: &Item, hooks: &'static Hooks)
     let code = &mut translation.builder.code;
     let over = code.jump_forward();
     activations::land_all(code, unusual);
-    activations::give_back(code, flags_live);
+    activations::restore(code, flags_live);
     ask_at_entry(translation, item, hooks);
     translation.builder.code.land(over);
 }
@@ -91,7 +91,7 @@ fn ask_at_entry(translation: &mut Translation, item: &Item, function: &'static H
     code.load_slot(gpr::RCX, offset::EXCHANGE_VERDICT);
     let proceed = jump_if_rcx_zero(code);
     // The wrapper returns at once.
-    if translation.warmth.is_some() {
+    if translation.binding.is_some() {
         redirect(translation, item);
     } else {
         code.load_slot(gpr::RCX, offset::exchanged_integer(3));
@@ -100,9 +100,9 @@ fn ask_at_entry(translation: &mut Translation, item: &Item, function: &'static H
             load_float(code, 0);
         }
         code.store_slot(offset::spill(TARGET_SPILL), TARGET);
-        let loan = translation.builder.target_loan();
+        let spill = translation.builder.target_spill();
         translation.builder.code.pop(TARGET);
-        translation.builder.end_loan(loan);
+        translation.builder.end_spill(spill);
         translation.builder.return_branch(0, true);
     }
     let code = &mut translation.builder.code;
@@ -136,7 +136,7 @@ fn ask_at_return(translation: &mut Translation, item: &Item) {
 
 /// Leaves the cache with all program state in place: the engine knows where to go on.
 fn redirect(translation: &mut Translation, item: &Item) {
-    let exits = &mut translation.builder.draft.exits;
+    let exits = &mut translation.builder.new_fragment.exits;
     let id = translation.cache.exit_id(exits.len());
     exits.push(Exit::new(ExitKind::Redirected, item.pc, 0));
     let gate = translation.cache.gates.exit;
@@ -160,7 +160,7 @@ pub(super) fn follow_stack(translation: &mut Translation, item: &Item) {
     if !translation.instrumenter.functions.follows_returns() || !sets_stack_pointer(item) {
         return;
     }
-    translation.give_back();
+    translation.restore();
     let code = &mut translation.builder.code;
     let none_lost = activations::skip_if_none_lost(code);
     code.store_slot(offset::EXCHANGE_STACK, gpr::RSP);
@@ -168,9 +168,9 @@ pub(super) fn follow_stack(translation: &mut Translation, item: &Item) {
     let code = &mut translation.builder.code;
     let over = code.jump_forward();
     code.land(none_lost);
-    activations::give_back(code, true);
+    activations::restore(code, true);
     code.land(over);
-    translation.borrow();
+    translation.spill();
 }
 
 /// Whether an instruction gives the stack pointer a value that does not follow from the stack

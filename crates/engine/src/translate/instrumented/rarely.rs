@@ -83,7 +83,7 @@ pub(super) fn watched(
     translation.builder.code.land(over);
 }
 
-/// How far behind an operand's address the bytes are whose pieces are looked at: each piece that
+/// How far behind an operand's address the bytes are whose granules are looked at: each granule that
 /// the operand may touch is.
 fn distances(size: u32, shadow: Shadow) -> impl Iterator<Item = u32> {
     let last = size.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Registers that inserted code borrows for a moment.
+//! Registers that inserted code spills for a moment.
 
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::slots::offset;
@@ -9,7 +9,7 @@ pub(super) const FIRST_SPILL: u8 = 8;
 /// See [`FIRST_SPILL`].
 pub(super) const SECOND_SPILL: u8 = 9;
 
-/// Two registers that may be borrowed for a moment.
+/// Two registers that may be spilled for a moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scratch {
     pub(super) registers: [Gpr; 2],
@@ -51,21 +51,21 @@ impl Scratch {
     }
 
     /// Keeps the program's values of the first `count`.
-    pub(super) fn borrow(self, code: &mut Emitter, count: usize) {
-        for (register, slot) in self.borrowed(count) {
+    pub(super) fn spill(self, code: &mut Emitter, count: usize) {
+        for (register, slot) in self.spilled(count) {
             code.store_slot(slot, register);
         }
     }
 
     /// Brings them back.
-    pub(super) fn give_back(self, code: &mut Emitter, count: usize) {
-        for (register, slot) in self.borrowed(count) {
+    pub(super) fn restore(self, code: &mut Emitter, count: usize) {
+        for (register, slot) in self.spilled(count) {
             code.load_slot(register, slot);
         }
     }
 
-    /// Which of them are borrowed, with their slots, if `count` are needed.
-    pub(super) fn borrowed(self, count: usize) -> impl Iterator<Item = (Gpr, i32)> {
+    /// Which of them are spilled, with their slots, if `count` are needed.
+    pub(super) fn spilled(self, count: usize) -> impl Iterator<Item = (Gpr, i32)> {
         const SPILLS: [u8; 2] = [FIRST_SPILL, SECOND_SPILL];
         let all = self.registers.into_iter().zip(SPILLS).take(count);
         all.skip(usize::from(self.first_is_free))

@@ -52,8 +52,8 @@ fn test(
     let [address, other] = scratch.registers;
     let gate = translation.cache.gates.call;
     let code = &mut translation.builder.code;
-    for (borrowed, slot) in scratch.borrowed(2) {
-        code.store_slot(slot, borrowed);
+    for (spilled, slot) in scratch.spilled(2) {
+        code.store_slot(slot, spilled);
     }
     match extent {
         Extent::Anywhere => code.load_immediate(address, 0),
@@ -94,8 +94,8 @@ fn test(
         if item.flags_live {
             restore_flags(code);
         }
-        for (borrowed, slot) in scratch.borrowed(2) {
-            code.load_slot(borrowed, slot);
+        for (spilled, slot) in scratch.spilled(2) {
+            code.load_slot(spilled, slot);
         }
         over = Some(code.jump_forward());
         for hit in hits {
@@ -112,11 +112,11 @@ fn test(
     }
     code.load_immediate(other, may_touch as *const () as u64);
     code.store_slot(offset::FUNCTION, other);
-    for (borrowed, slot) in scratch.borrowed(2) {
-        code.load_slot(borrowed, slot);
+    for (spilled, slot) in scratch.spilled(2) {
+        code.load_slot(spilled, slot);
     }
     // What is called finds all program state in place.
-    translation.give_back();
+    translation.restore();
     let code = &mut translation.builder.code;
     code.on_slot(&[0x48, 0xc7], 0, offset::TARGET); // mov qword fs:[target], imm32
     let field = code.here();
@@ -124,7 +124,7 @@ fn test(
     code.jump(gate);
     let back = code.here();
     code.patch32(field, back as i32);
-    translation.borrow();
+    translation.spill();
     if let Some(over) = over {
         translation.builder.code.land(over);
     }

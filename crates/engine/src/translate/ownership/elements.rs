@@ -50,7 +50,7 @@ pub(super) fn compare_all(translation: &mut Translation, item: &Item, check: Che
             element: Some(element),
             ..check
         };
-        let (scratch, owner) = (translation.warmth.scratch(), translation.owner());
+        let (scratch, owner) = (translation.binding.scratch(), translation.owner());
         line_index(translation, &check, check.first);
         compare_words(translation, 0x48, scratch, owner);
         let field = jump_not_equal(translation);
@@ -82,7 +82,7 @@ pub(super) fn address(translation: &mut Translation, operand: &MemoryOperand, el
     let Shape::Indexed { index_size, .. } = operand.shape else {
         return;
     };
-    let scratch = translation.warmth.scratch();
+    let scratch = translation.binding.scratch();
     let code = &mut translation.builder.code;
     let slot = offset::ELEMENTS + i32::from(element) * i32::from(index_size);
     match index_size {

@@ -30,12 +30,12 @@ pub(crate) fn finish(translation: &mut Translation) {
         acquire_briefly(translation, check);
         let site = check.site(slow.ordinal, slow.words, slow.instruction, slow.flags_live);
         let leave = translation.builder.code.here();
-        translation.service(translation.tracer.next_check_service(), slow.pc);
+        translation.clean_call(translation.tracer.next_check_call(), slow.pc);
         translation.tracer.add_check_site(CheckSite {
             start: slow.start,
             passed: slow.end,
             leave,
-            buffer: translation.warmth.buffer(),
+            buffer: translation.binding.buffer(),
             ..site
         });
         translation.builder.code.jump(slow.start);
@@ -47,8 +47,8 @@ pub(crate) fn finish(translation: &mut Translation) {
 fn answer(translation: &mut Translation, pc: u64, back: u64) {
     const { assert!(TIME_PER_BYTE == 8) };
     let (buffer, scratch, owner) = (
-        translation.warmth.buffer(),
-        translation.warmth.scratch(),
+        translation.binding.buffer(),
+        translation.binding.scratch(),
         translation.owner(),
     );
     let code = &mut translation.builder.code;
@@ -74,7 +74,7 @@ fn answer(translation: &mut Translation, pc: u64, back: u64) {
     code.jump(back);
     let here = code.here();
     code.patch32(show, (here - (show + 4)) as i32);
-    translation.service(translation.tracer.poll_detail(), pc);
+    translation.clean_call(translation.tracer.poll_detail(), pc);
     translation.builder.code.jump(back);
 }
 
@@ -90,7 +90,7 @@ pub(super) fn acquire_briefly(translation: &mut Translation, check: &Check) {
     effective_address(translation, &operand);
     let gate = translation.gates().acquire;
     let number = translation.tracer.next_check_site();
-    let scratch = translation.warmth.scratch();
+    let scratch = translation.binding.scratch();
     let code = &mut translation.builder.code;
     code.store_slot(offset::ADDRESS, scratch);
     code.store_slot_imm32(offset::CHECK, number);
@@ -100,7 +100,7 @@ pub(super) fn acquire_briefly(translation: &mut Translation, check: &Check) {
 /// Emits the claim of lines that nobody has touched: most lines change hands only this once.
 /// It jumps to `again` if it got one, or falls through.
 fn claim_untouched(translation: &mut Translation, check: &Check, again: u64) {
-    let (scratch, owner) = (translation.warmth.scratch(), translation.owner());
+    let (scratch, owner) = (translation.binding.scratch(), translation.owner());
     for (relative, is_last) in [(check.first, false), (check.last, true)] {
         if is_last && check.first == check.last {
             return;
@@ -127,7 +127,7 @@ fn claim_untouched(translation: &mut Translation, check: &Check, again: u64) {
 /// Emits the exact test of the first and the last byte's line; it jumps to `passed`, or
 /// falls through where the engine is needed.
 pub(super) fn look_closely(translation: &mut Translation, check: &Check, passed: u64) {
-    let (scratch, owner) = (translation.warmth.scratch(), translation.owner());
+    let (scratch, owner) = (translation.binding.scratch(), translation.owner());
     let mut failures = Vec::new();
     for (relative, is_last) in [(check.first, false), (check.last, true)] {
         if is_last && check.first == check.last {

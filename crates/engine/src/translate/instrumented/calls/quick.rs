@@ -128,7 +128,7 @@ pub(super) fn emit(
         code.imm32(0);
         field
     });
-    kept.give_back(code, &call.arguments);
+    kept.restore(code, &call.arguments);
     if let (Some(field), Some(followed)) = (follows, &call.followed) {
         let back = code.here();
         let restoring = Restoring {
@@ -155,7 +155,7 @@ pub(crate) struct Restoring {
 impl Restoring {
     /// Emits that.
     pub(super) fn emit(&self, code: &mut Emitter) {
-        self.kept.give_back(code, &self.arguments);
+        self.kept.restore(code, &self.arguments);
     }
 }
 
@@ -242,7 +242,7 @@ impl Kept {
     }
 
     /// With what a function has made of registers that it may change.
-    fn give_back(&self, code: &mut Emitter, arguments: &[Argument]) {
+    fn restore(&self, code: &mut Emitter, arguments: &[Argument]) {
         if self.flags {
             code.load_slot(gpr::RAX, offset::KEPT_FLAGS);
             code.bytes(&[0x04, 0x7f, 0x9e]); // add al, 127; sahf

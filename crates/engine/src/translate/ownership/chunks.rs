@@ -1,4 +1,4 @@
-//! Repeated string instructions, a piece at a time.
+//! Repeated string instructions, a chunk at a time.
 //!
 //! Before such an instruction the thread acquires the lines that it accesses. They may be
 //! millions, and meanwhile no signal is delivered; one that comes again and again would find the
@@ -16,27 +16,27 @@ use crate::translate::superblock::Item;
 use crate::translate::traced::Translation;
 
 /// The most bytes of each operand that are accessed without a safe point between.
-pub(crate) const PIECE: u64 = 64 << 10;
+pub(crate) const CHUNK: u64 = 64 << 10;
 
-/// What the engine must know of the end of a piece.
+/// What the engine must know of the end of a chunk.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PieceEnd {
+pub(crate) struct ChunkEnd {
     /// Which value of ZF ends the repetition, if any does.
     pub(crate) stops_at: Option<bool>,
 }
 
-/// Whether an instruction is executed in pieces. (With a count of 32 bits it is not: lowering
+/// Whether an instruction is executed in chunks. (With a count of 32 bits it is not: lowering
 /// the register would clear its upper half.)
-pub(crate) fn has_pieces(translation: &Translation, item: &Item) -> bool {
+pub(crate) fn has_chunks(translation: &Translation, item: &Item) -> bool {
     let counted = |shape| matches!(shape, Shape::Repeat { count, .. } if count.is_gpr64());
     let tracer = translation.tracer;
     (tracer.checks_owners() || tracer.records_values())
         && item.operands().iter().any(|operand| counted(operand.shape))
 }
 
-/// Emits, right before the instruction: the count register is lowered to the rounds of a piece.
+/// Emits, right before the instruction: the count register is lowered to the rounds of a chunk.
 pub(crate) fn begin(translation: &mut Translation) {
-    let scratch = translation.warmth.scratch();
+    let scratch = translation.binding.scratch();
     let code = &mut translation.builder.code;
     code.load_slot(scratch, offset::REST);
     code.bytes(&[0x48 | scratch >> 3, 0xf7, 0xd0 | scratch & 7]); // not
@@ -51,7 +51,7 @@ pub(crate) fn begin(translation: &mut Translation) {
 /// Emits, right behind the instruction: the count register is what is left of all rounds. If
 /// there are more, the engine is asked whether they are to come.
 pub(crate) fn end(translation: &mut Translation, item: &Item) {
-    let scratch = translation.warmth.scratch();
+    let scratch = translation.binding.scratch();
     let exchange = [0x48 | scratch >> 3, 0x87, 0xc8 | scratch & 7]; // xchg scratch, rcx
     let code = &mut translation.builder.code;
     code.load_slot(scratch, offset::REST);
@@ -77,7 +77,7 @@ pub(crate) fn end(translation: &mut Translation, item: &Item) {
     };
     let compares = item.decoded().rflags_modified() & RflagsBits::ZF != 0;
     let stops_at = compares.then(|| item.decoded().has_repne_prefix());
-    visit_site(translation, item, &check, Some(PieceEnd { stops_at }));
+    visit_site(translation, item, &check, Some(ChunkEnd { stops_at }));
     let code = &mut translation.builder.code;
     code.bytes(&[0xeb, exchange.len() as u8]); // jmp over the exchange
     let here = code.here();

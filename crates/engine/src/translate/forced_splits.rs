@@ -10,9 +10,9 @@ use crate::lock::Mutex;
 
 /// The program addresses of such places.
 #[derive(Debug, Default)]
-pub(crate) struct TornPlaces(Mutex<HashSet<u64>>);
+pub(crate) struct ForcedSplits(Mutex<HashSet<u64>>);
 
-impl TornPlaces {
+impl ForcedSplits {
     /// Adds one.
     pub(crate) fn note(&self, pc: u64) {
         self.0.lock().insert(pc);

@@ -17,7 +17,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::clone_request::{Places, Request};
 use super::namespace::Relation;
-use super::processes::{Seed, list_as, tell_ids};
+use super::processes::{NewThread, list_as, tell_ids};
 use super::start_child::start_child;
 use super::threads::{clear_tid, set_program_fs, thread_pointer};
 use crate::client::{self, Inherited};
@@ -26,14 +26,14 @@ use crate::process::Process;
 use crate::raw_call::raw_system_call;
 use crate::seccomp::install::catch_up;
 use crate::signals::open;
-use crate::thread::{Place, Thread};
+use crate::thread::{AddressSpaceRole, Thread};
 use crate::{detach, dispatch, finish, start};
 
 /// What parent, child and lender share.
-struct Beside {
+struct SharedMemoryChild {
     process: &'static Process,
     /// What the child starts with, which it takes.
-    seed: Mutex<Option<Seed>>,
+    new_thread: Mutex<Option<NewThread>>,
     relation: Relation,
     is_thread: bool,
     /// Whether the parent waits until the child has left the memory.
@@ -76,7 +76,7 @@ pub(super) fn start(process: &'static Process, thread: &mut Thread, request: Req
     }
     open(thread);
     let gets_no_threads = matches!(&made, Err(refused) if refused.is_for_good());
-    if gets_no_threads && !is_thread && thread.place == Place::Process {
+    if gets_no_threads && !is_thread && thread.role == AddressSpaceRole::Process {
         return detach::make_child_natively(thread);
     }
     result
@@ -106,9 +106,9 @@ fn make(
     inherited: Arc<Inherited>,
 ) -> Result<i64, NoLender> {
     let (announce, announced) = sync_channel(1);
-    let beside = Arc::new(Beside {
+    let beside = Arc::new(SharedMemoryChild {
         process,
-        seed: Mutex::new(Some(Seed::new(
+        new_thread: Mutex::new(Some(NewThread::new(
             process,
             thread,
             request.clone(),
@@ -159,7 +159,7 @@ fn make(
 const HERE: u32 = 1;
 
 /// Lends the child what it needs, and waits until it has left that alone.
-fn run_lender(beside: &Beside, lend: &SyncSender<Loan>) {
+fn run_lender(beside: &SharedMemoryChild, lend: &SyncSender<Loan>) {
     const STACK: usize = 512 << 10;
     let mut stack: Vec<u128> = vec![0; STACK / 16];
     let loan = Loan {
@@ -192,7 +192,7 @@ fn run_lender(beside: &Beside, lend: &SyncSender<Loan>) {
 /// when its parent has heard of it.
 ///
 /// The child uses this thread's `errno`, so that nothing here may.
-fn wait_until_left(beside: &Beside) {
+fn wait_until_left(beside: &SharedMemoryChild) {
     const NO_SUCH_PROCESS: i64 = -(libc::ESRCH as i64);
     let a_second = libc::timespec {
         tv_sec: 1,
@@ -235,33 +235,33 @@ fn wake(word: &AtomicU32) {
 
 unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
     // SAFETY: `make` passes this, and the lender keeps it.
-    let beside = unsafe { &*argument.cast::<Beside>() };
+    let beside = unsafe { &*argument.cast::<SharedMemoryChild>() };
     let process = beside.process;
     let _stack = start::SignalStack::install();
-    let seed = beside.seed.lock().take();
-    let mut seed = seed.expect("there is one child to take it");
-    let mut thread = seed.plant(process);
+    let new_thread = beside.new_thread.lock().take();
+    let mut new_thread = new_thread.expect("there is one child to take it");
+    let mut thread = new_thread.install(process);
     if !beside.is_thread {
-        thread.place = Place::Beside;
+        thread.role = AddressSpaceRole::SharedMemoryChild;
     }
     let ids = beside.relation.of_child(thread.tid);
     thread.namespace = ids.own;
     Thread::set_current(&mut thread);
     list_as(process, &mut thread, ids.ids, ids.namespace);
-    catch_up(process, &thread, &seed.filters);
+    catch_up(process, &thread, &new_thread.filters);
     beside.listed.store(&raw mut thread, Ordering::Release);
-    if seed.request.clears_handlers() {
+    if new_thread.request.clears_handlers() {
         thread.actions.forget_handlers();
     }
-    seed.inherited.thread_starts(&mut thread);
-    tell_ids(&mut thread, &seed.request, ids.ids.1);
-    set_program_fs(process, &mut thread, seed.fs);
+    new_thread.inherited.thread_starts(&mut thread);
+    tell_ids(&mut thread, &new_thread.request, ids.ids.1);
+    set_program_fs(process, &mut thread, new_thread.fs);
     if !beside.parent_waits {
         let _ = beside.announce.send(());
     }
     open(&thread);
     let status = dispatch::run(&mut thread);
-    if thread.place == Place::Process {
+    if thread.role == AddressSpaceRole::Process {
         // It is a thread of its parent's, or has forked, and this is the new process.
         start::end_thread(process, &mut thread, status);
     } else {

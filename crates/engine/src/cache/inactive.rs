@@ -1,15 +1,15 @@
 //! Taking over what an earlier process left: see [`super::snapshot`].
 //!
 //! The tables are used where they lie. A fragment, its entries and the place of its code are looked
-//! for there as soon as its module is awake, so that waking it changes none of them.
+//! for there as soon as its module is active, so that activating it changes none of them.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-use super::boundaries::Boundaries;
-use super::kept_branches::{self, Landing, Run};
-use super::origins::{KeptPiece, KeptPieces};
+use super::kept_branches::{self, Run, TargetStub};
+use super::pc_map::PcMap;
+use super::source_ranges::{KeptRange, KeptRanges};
 use super::table::{Record, Table, Tables};
 use super::{Cache, Fragment};
 use crate::branch_table::BranchTable;
@@ -23,18 +23,18 @@ pub struct Damaged;
 
 /// What was taken over, of modules some of which sleep still.
 #[derive(Debug, Default)]
-pub(super) struct Sleeping {
+pub(super) struct Inactive {
     /// The modules, by their numbers.
     modules: &'static [KeptModule],
     /// The code of which fragments were made, by module and start.
-    pieces: &'static [KeptPiece],
+    parts: &'static [KeptRange],
     /// Where indirect branches arrive, in order.
-    landings: &'static [Landing],
+    target_stubs: &'static [TargetStub],
     /// The pages of the branch table that hold these, and where the first run is mapped.
     runs: Vec<Run>,
     mapped: Option<u64>,
     /// The modules that do not sleep any more.
-    awake: Vec<u16>,
+    active: Vec<u16>,
 }
 
 /// Where what belongs to a module ends; where it begins, that of the one before it ends.
@@ -43,8 +43,8 @@ pub(super) struct Sleeping {
 pub(super) struct KeptModule {
     /// Among the entries.
     pub(super) entries: u32,
-    /// Among the pieces of code.
-    pub(super) pieces: u32,
+    /// Among the parts of code.
+    pub(super) parts: u32,
     /// Bytes of the longest of these.
     pub(super) longest: u32,
 }
@@ -66,20 +66,20 @@ pub struct KeptCode<'a> {
     pub branches: (u64, u64),
 }
 
-impl Sleeping {
+impl Inactive {
     /// Whether a number is that of a module that sleeps.
-    pub(super) fn is_asleep(&self, module: u16) -> bool {
-        usize::from(module) < self.modules.len() && !self.is_awake(module)
+    pub(super) fn is_inactive(&self, module: u16) -> bool {
+        usize::from(module) < self.modules.len() && !self.is_active(module)
     }
 
-    pub(super) fn is_awake(&self, module: u16) -> bool {
-        self.awake.contains(&module)
+    pub(super) fn is_active(&self, module: u16) -> bool {
+        self.active.contains(&module)
     }
 
     /// Where indirect branches arrive in modules that sleep.
-    pub(super) fn landings(&self) -> impl Iterator<Item = &Landing> {
-        let asleep = |landing: &&Landing| self.is_asleep(landing.module as u16);
-        self.landings.iter().filter(asleep)
+    pub(super) fn target_stubs(&self) -> impl Iterator<Item = &TargetStub> {
+        let inactive = |target_stub: &&TargetStub| self.is_inactive(target_stub.module as u16);
+        self.target_stubs.iter().filter(inactive)
     }
 
     /// What belongs to a module, given where that ends.
@@ -134,41 +134,39 @@ impl Cache {
     }
 
     fn take_tables(&mut self, mut tables: Tables) -> Result<(), Damaged> {
-        self.boundaries = Boundaries::kept(tables.next()?);
-        self.loans = Table::kept(tables.next()?);
+        self.pc_map = PcMap::kept(tables.next()?);
+        self.spills = Table::kept(tables.next()?);
         self.fragments = Table::kept(tables.next()?);
         self.links.exits = Table::kept(tables.next()?);
         self.links.entries = Table::kept(tables.next()?);
-        self.sleeping = Sleeping {
+        self.inactive = Inactive {
             modules: tables.next()?,
-            pieces: tables.next()?,
-            landings: tables.next()?,
-            ..Sleeping::default()
+            parts: tables.next()?,
+            target_stubs: tables.next()?,
+            ..Inactive::default()
         };
         self.has_plain = self.fragments.len() > 0;
-        let Sleeping {
-            modules, pieces, ..
-        } = &self.sleeping;
-        let last = |module: &KeptModule| pieces.get((module.pieces as usize).checked_sub(1)?);
+        let Inactive { modules, parts, .. } = &self.inactive;
+        let last = |module: &KeptModule| parts.get((module.parts as usize).checked_sub(1)?);
         let mut last_ones = modules.iter().filter_map(last);
-        if last_ones.any(|piece| !self.branches.covers(piece.start)) {
+        if last_ones.any(|part| !self.branches.covers(part.start)) {
             self.hashed.make_ready();
         }
         Ok(())
     }
 
-    /// Maps the pages of the branch table, to be moved there when their modules wake. Where this
+    /// Maps the pages of the branch table, to be moved there when their modules are activated. Where this
     /// cannot be done the entries are set one by one.
     fn map_branches(&mut self, code: &KeptCode) -> Result<(), Damaged> {
         let (offset, size) = code.branches;
-        let runs = kept_branches::runs(self.sleeping.landings);
+        let runs = kept_branches::runs(self.inactive.target_stubs);
         if kept_branches::bytes(&runs) != size {
             return Err(Damaged);
         }
-        self.sleeping.runs = runs;
+        self.inactive.runs = runs;
         // What is mapped stays even if the snapshot is given up: it is not known then which of it
         // has been moved, and what the kernel has put there since.
-        self.sleeping.mapped = code
+        self.inactive.mapped = code
             .file
             .filter(|_| size > 0)
             .and_then(|file| layout::map_file((file, offset), size).ok());
@@ -182,14 +180,14 @@ impl Cache {
         let in_hot = |field: u32| field == 0 || hot.contains(&field) && hot.contains(&(field + 3));
         let mut last_end = 0;
         let fragments = self.fragments.iter().all(|fragment: &Fragment| {
-            let loans = fragment.loans as usize + usize::from(fragment.loan_count);
+            let spills = fragment.spills as usize + usize::from(fragment.spill_count);
             let in_order = std::mem::replace(&mut last_end, fragment.end) <= fragment.start;
             in_order
                 && hot.contains(&fragment.start)
                 && fragment.end <= hot.end
                 && fragment.start <= fragment.end
-                && loans <= self.loans.len()
-                && (fragment.boundaries as usize) < self.boundaries.bytes().len()
+                && spills <= self.spills.len()
+                && (fragment.pc_map as usize) < self.pc_map.bytes().len()
         });
         let mut exits = self.links.exits.iter();
         let exits =
@@ -200,46 +198,48 @@ impl Cache {
     }
 
     fn check_sleeping(&self) -> bool {
-        let Sleeping {
+        let Inactive {
             modules,
-            pieces,
-            landings,
+            parts,
+            target_stubs,
             ..
-        } = &self.sleeping;
+        } = &self.inactive;
         let code = layout::cache() as u32..self.cold as u32;
         let mut last = KeptModule::default();
         let modules = modules.iter().all(|module| {
             let before = std::mem::replace(&mut last, *module);
             before.entries <= module.entries
-                && before.pieces <= module.pieces
+                && before.parts <= module.parts
                 && module.entries as usize <= self.links.entries.len()
-                && module.pieces as usize <= pieces.len()
+                && module.parts as usize <= parts.len()
         });
-        let mut pieces = pieces.iter();
-        let pieces = pieces.all(|piece| (piece.fragment as usize) < self.fragments.len());
-        let landings =
-            landings.is_sorted() && landings.iter().all(|landing| code.contains(&landing.code));
-        modules && pieces && landings
+        let mut parts = parts.iter();
+        let parts = parts.all(|part| (part.fragment as usize) < self.fragments.len());
+        let target_stubs = target_stubs.is_sorted()
+            && target_stubs
+                .iter()
+                .all(|target_stub| code.contains(&target_stub.code));
+        modules && parts && target_stubs
     }
 
     /// The code of a module is there: its translations can be entered from now on.
-    pub fn wake(&mut self, module: u16) {
-        let sleeping = &mut self.sleeping;
-        if !sleeping.is_asleep(module) {
+    pub fn activate(&mut self, module: u16) {
+        let inactive = &mut self.inactive;
+        if !inactive.is_inactive(module) {
             return;
         }
-        sleeping.awake.push(module);
-        self.origins.insert_kept(KeptPieces {
-            pieces: &sleeping.pieces[sleeping.part(module, |one| one.pieces)],
-            longest: u64::from(sleeping.modules[usize::from(module)].longest),
+        inactive.active.push(module);
+        self.source_ranges.insert_kept(KeptRanges {
+            parts: &inactive.parts[inactive.part(module, |one| one.parts)],
+            longest: u64::from(inactive.modules[usize::from(module)].longest),
         });
-        wake_landings(&mut self.branches, sleeping, module);
+        activate_target_stubs(&mut self.branches, inactive, module);
     }
 
-    /// The kept entries for a program address, of modules that are awake.
+    /// The kept entries for a program address, of modules that are active.
     pub(super) fn kept_entries(&self, pc: u64) -> impl Iterator<Item = u32> + '_ {
-        self.sleeping.awake.iter().filter_map(move |&module| {
-            let part = self.sleeping.part(module, |one| one.entries);
+        self.inactive.active.iter().filter_map(move |&module| {
+            let part = self.inactive.part(module, |one| one.entries);
             let entries = self.links.entries.range(part.clone());
             if entries.first()?.pc > pc || entries.last()?.pc < pc {
                 return None;
@@ -250,25 +250,33 @@ impl Cache {
     }
 }
 
-fn wake_landings(branches: &mut BranchTable, sleeping: &Sleeping, module: u16) {
+fn activate_target_stubs(branches: &mut BranchTable, inactive: &Inactive, module: u16) {
     let module = u32::from(module);
-    let Some(mapped) = sleeping.mapped else {
-        let landings = of_one(sleeping.landings, |landing| landing.module.cmp(&module));
-        return set_landings(branches, landings);
+    let Some(mapped) = inactive.mapped else {
+        let target_stubs = of_one(inactive.target_stubs, |target_stub| {
+            target_stub.module.cmp(&module)
+        });
+        return set_target_stubs(branches, target_stubs);
     };
-    for run in of_one(&sleeping.runs, |run| run.module.cmp(&module)) {
-        let landings = &sleeping.landings[run.landings.clone()];
-        let addresses = landings.iter().map(|landing| u64::from(landing.pc));
+    for run in of_one(&inactive.runs, |run| run.module.cmp(&module)) {
+        let target_stubs = &inactive.target_stubs[run.target_stubs.clone()];
+        let addresses = target_stubs
+            .iter()
+            .map(|target_stub| u64::from(target_stub.pc));
         if !branches.adopt(&run.pages, mapped + run.offset, addresses) {
-            set_landings(branches, landings);
+            set_target_stubs(branches, target_stubs);
         }
     }
 }
 
-fn set_landings(branches: &mut BranchTable, landings: &[Landing]) {
-    branches.prepare(landings.iter().map(|landing| u64::from(landing.pc)));
-    for landing in landings {
-        branches.set(u64::from(landing.pc), u64::from(landing.code));
+fn set_target_stubs(branches: &mut BranchTable, target_stubs: &[TargetStub]) {
+    branches.prepare(
+        target_stubs
+            .iter()
+            .map(|target_stub| u64::from(target_stub.pc)),
+    );
+    for target_stub in target_stubs {
+        branches.set(u64::from(target_stub.pc), u64::from(target_stub.code));
     }
 }
 

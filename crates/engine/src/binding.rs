@@ -1,31 +1,31 @@
-//! The registers that a trace borrows from the program.
+//! The registers of the program that a trace uses for itself.
 //!
 //! Code of a traced program keeps the position in the trace buffer in a register, uses a
 //! second one as scratch and, in line-atomic order, holds this thread's owner word in a
 //! third. The program's values wait in spill slots. Code that leaves with the same registers
-//! on loan that the code after it wants leaves them as they are.
+//! spilled that the code after it wants leaves them as they are.
 
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
-use crate::slots::{BORROWED_SPILLS, TARGET_SPILL, offset};
+use crate::slots::{BOUND_SPILLS, TARGET_SPILL, offset};
 use crate::thread::Thread;
 
 /// The spill slot of the register that serves as scratch.
-const SCRATCH_SPILL: u8 = BORROWED_SPILLS[1];
+const SCRATCH_SPILL: u8 = BOUND_SPILLS[1];
 
-/// Which registers are on loan.
+/// Which registers are spilled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(transparent)]
-pub struct Warmth {
+pub struct RegisterBinding {
     /// The registers: that of the buffer in the low four bits, then those for scratch and
     /// the owner word; 0 for none (rax never serves).
     registers: u16,
 }
 
 /// What the registers are for, in the order of their spill slots. Each has a register that
-/// it takes if it can: a thread mostly keeps the same ones on loan then, and indirect
+/// it takes if it can: a thread mostly keeps the same ones spilled then, and indirect
 /// branches always arrive with these. Scratch holds the target of an indirect branch.
 const USUAL: [Gpr; 3] = [10, TARGET, 9];
-/// What else can be borrowed: registers that compilers use last come first. rax and rcx
+/// What else can be spilled: registers that compilers use last come first. rax and rcx
 /// have other duties.
 const OTHERS: [Gpr; 10] = [
     8,
@@ -40,16 +40,16 @@ const OTHERS: [Gpr; 10] = [
     gpr::RDX,
 ];
 
-impl Warmth {
+impl RegisterBinding {
     /// The `count` registers with which indirect branches arrive.
     #[must_use]
-    pub fn usual(count: usize) -> Warmth {
-        Warmth::of(&USUAL[..count])
+    pub fn usual(count: usize) -> RegisterBinding {
+        RegisterBinding::of(&USUAL[..count])
     }
 
     /// `count` registers for code that touches those of a mask; `None` if it touches too many.
     #[must_use]
-    pub fn for_code(touched: u16, count: usize) -> Option<Warmth> {
+    pub fn for_code(touched: u16, count: usize) -> Option<RegisterBinding> {
         let is_free = |register: &Gpr| touched & 1 << register == 0;
         let mut others = USUAL[count..]
             .iter()
@@ -60,15 +60,15 @@ impl Warmth {
         for (place, usual) in chosen.iter_mut().zip(USUAL).take(count) {
             *place = Some(usual).filter(is_free).or_else(|| others.next())?;
         }
-        Some(Warmth::of(&chosen[..count]))
+        Some(RegisterBinding::of(&chosen[..count]))
     }
 
-    fn of(registers: &[Gpr]) -> Warmth {
+    fn of(registers: &[Gpr]) -> RegisterBinding {
         let registers = registers
             .iter()
             .rev()
             .fold(0, |packed, &register| packed << 4 | u16::from(register));
-        Warmth { registers }
+        RegisterBinding { registers }
     }
 
     /// The register that holds the trace buffer's position.
@@ -93,12 +93,12 @@ impl Warmth {
     pub fn all(self) -> impl Iterator<Item = (Gpr, u8)> {
         [Some(self.buffer()), Some(self.scratch()), self.owner()]
             .into_iter()
-            .zip(BORROWED_SPILLS)
+            .zip(BOUND_SPILLS)
             .filter_map(|(register, slot)| Some((register?, slot)))
     }
 
     /// Emits the borrowing of all registers.
-    pub fn borrow(self, code: &mut Emitter) {
+    pub fn spill(self, code: &mut Emitter) {
         for (register, slot) in self.all() {
             code.store_slot(offset::spill(slot), register);
         }
@@ -112,12 +112,12 @@ impl Warmth {
     ///
     /// What passes from register to register arrives sooner than through the slots, and the
     /// thread's next record waits for it.
-    pub fn exchange(self, to: Warmth, code: &mut Emitter) {
+    pub fn exchange(self, to: RegisterBinding, code: &mut Emitter) {
         let is_reused =
             |(register, slot)| self.all().any(|(own, its)| own == register && its != slot);
         if to.all().any(is_reused) {
-            self.give_back(code);
-            to.borrow(code);
+            self.restore(code);
+            to.spill(code);
             return;
         }
         let scratch = self.scratch();
@@ -137,16 +137,16 @@ impl Warmth {
     }
 
     /// Emits the exchange of these registers for others, where scratch keeps its content.
-    pub fn exchange_all(self, to: Warmth, code: &mut Emitter) {
+    pub fn exchange_all(self, to: RegisterBinding, code: &mut Emitter) {
         let content = offset::spill(TARGET_SPILL);
         code.store_slot(content, self.scratch());
         self.exchange(to, code);
         code.load_slot(to.scratch(), content);
     }
 
-    /// Returns all registers of a thread that has left the cache with them on loan.
-    pub fn give_back_outside(self, thread: &mut Thread) {
-        if self == Warmth::default() {
+    /// Returns all registers of a thread that has left the cache with them spilled.
+    pub fn restore_outside(self, thread: &mut Thread) {
+        if self == RegisterBinding::default() {
             return;
         }
         // SAFETY: the slots belong to this thread.
@@ -159,7 +159,7 @@ impl Warmth {
     }
 
     /// Emits the return of all registers.
-    pub fn give_back(self, code: &mut Emitter) {
+    pub fn restore(self, code: &mut Emitter) {
         code.store_slot(offset::BUFFER, self.buffer());
         for (register, slot) in self.all() {
             code.load_slot(register, offset::spill(slot));
@@ -167,9 +167,9 @@ impl Warmth {
     }
 }
 
-/// What indirect branches have on loan where they arrive.
+/// What indirect branches have spilled where they arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrival {
+pub enum LookupConvention {
     /// The register of the target.
     Plain,
     /// The usual registers of a trace.
@@ -178,38 +178,48 @@ pub enum Arrival {
     Checked,
 }
 
-impl Arrival {
+impl LookupConvention {
     /// All there are, in the order of their numbers.
-    pub const ALL: [Arrival; 3] = [Arrival::Plain, Arrival::Traced, Arrival::Checked];
+    pub const ALL: [LookupConvention; 3] = [
+        LookupConvention::Plain,
+        LookupConvention::Traced,
+        LookupConvention::Checked,
+    ];
 
     /// The trace registers.
     #[must_use]
-    pub fn warmth(self) -> Warmth {
+    pub fn binding(self) -> RegisterBinding {
         match self {
-            Arrival::Plain => Warmth::default(),
-            Arrival::Traced => Warmth::usual(2),
-            Arrival::Checked => Warmth::usual(3),
+            LookupConvention::Plain => RegisterBinding::default(),
+            LookupConvention::Traced => RegisterBinding::usual(2),
+            LookupConvention::Checked => RegisterBinding::usual(3),
         }
     }
 
-    /// Emits the return of all that is on loan.
-    pub fn give_back(self, code: &mut Emitter) {
+    /// Emits the return of all that is spilled.
+    pub fn restore(self, code: &mut Emitter) {
         match self {
-            Arrival::Plain => code.load_slot(TARGET, offset::spill(TARGET_SPILL)),
-            Arrival::Traced | Arrival::Checked => self.warmth().give_back(code),
+            LookupConvention::Plain => code.load_slot(TARGET, offset::spill(TARGET_SPILL)),
+            LookupConvention::Traced | LookupConvention::Checked => self.binding().restore(code),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Warmth;
+    use super::RegisterBinding;
 
     #[test]
     fn usual_registers_keep_their_duties() {
-        assert_eq!(Warmth::for_code(0, 3), Some(Warmth::usual(3)));
-        let without_buffer = Warmth::for_code(1 << 10, 2).unwrap();
-        assert_eq!(without_buffer.scratch(), Warmth::usual(2).scratch());
+        assert_eq!(
+            RegisterBinding::for_code(0, 3),
+            Some(RegisterBinding::usual(3))
+        );
+        let without_buffer = RegisterBinding::for_code(1 << 10, 2).unwrap();
+        assert_eq!(
+            without_buffer.scratch(),
+            RegisterBinding::usual(2).scratch()
+        );
         assert_eq!(without_buffer.buffer(), 9);
         assert_eq!(without_buffer.owner(), None);
     }
@@ -217,10 +227,10 @@ mod tests {
     #[test]
     fn a_register_has_one_duty() {
         for touched in 0..=u16::MAX {
-            let Some(warmth) = Warmth::for_code(touched, 3) else {
+            let Some(binding) = RegisterBinding::for_code(touched, 3) else {
                 continue;
             };
-            let registers: Vec<u8> = warmth.all().map(|(register, _)| register).collect();
+            let registers: Vec<u8> = binding.all().map(|(register, _)| register).collect();
             assert_eq!(registers.len(), 3);
             assert!(
                 registers

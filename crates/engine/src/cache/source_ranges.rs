@@ -4,88 +4,88 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use super::Draft;
+use super::NewFragment;
 use super::table::Record;
 
-/// Code is looked for by blocks of 256 bytes, so that few pieces lie in each.
+/// Code is looked for by blocks of 256 bytes, so that few parts lie in each.
 const BLOCK_SHIFT: u64 = 8;
 
 /// The program code of all fragments.
 #[derive(Debug, Default)]
-pub(super) struct Origins {
-    /// The pieces of code that each block holds.
-    by_block: FxHashMap<u64, Vec<Piece>>,
-    /// The pieces that were kept, of each module that is awake.
-    kept: Vec<KeptPieces>,
+pub(super) struct SourceRanges {
+    /// The parts of code that each block holds.
+    by_block: FxHashMap<u64, Vec<SourceRange>>,
+    /// The parts that were kept, of each module that is active.
+    kept: Vec<KeptRanges>,
     /// Where all of them lie: most memory that comes and goes is elsewhere.
     bounds: Option<Range<u64>>,
-    /// The turns of fragments that do not follow the program in one piece, as in a [`Draft`].
+    /// The turns of fragments that do not follow the program in one part, as in a [`NewFragment`].
     turns: FxHashMap<u32, Vec<(u32, u64)>>,
 }
 
-/// A piece of program code of which a fragment was made.
+/// A part of program code of which a fragment was made.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct SourceRange {
     start: u64,
     end: u64,
     fragment: u32,
 }
 
-/// A piece of which a kept fragment was made.
+/// A part of which a kept fragment was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C)]
-pub(super) struct KeptPiece {
+pub(super) struct KeptRange {
     pub(super) start: u64,
     pub(super) length: u32,
     pub(super) fragment: u32,
 }
 
 // SAFETY: without padding, and made of numbers.
-unsafe impl Record for KeptPiece {}
+unsafe impl Record for KeptRange {}
 
 /// Those of a module.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct KeptPieces {
+pub(super) struct KeptRanges {
     /// By their starts.
-    pub(super) pieces: &'static [KeptPiece],
+    pub(super) parts: &'static [KeptRange],
     /// Bytes that the longest one has at most.
     pub(super) longest: u64,
 }
 
-impl KeptPieces {
+impl KeptRanges {
     /// The fragments of those that lie in a range, even in part.
     fn within(&self, range: Range<u64>) -> impl Iterator<Item = u32> + use<> {
         let from = range.start.saturating_sub(self.longest);
-        let first = self.pieces.partition_point(|piece| piece.start < from);
-        let pieces = self.pieces[first..].iter();
-        pieces
-            .take_while(move |piece| piece.start < range.end)
-            .filter(move |piece| piece.start + u64::from(piece.length) > range.start)
-            .map(|piece| piece.fragment)
+        let first = self.parts.partition_point(|part| part.start < from);
+        let parts = self.parts[first..].iter();
+        parts
+            .take_while(move |part| part.start < range.end)
+            .filter(move |part| part.start + u64::from(part.length) > range.start)
+            .map(|part| part.fragment)
     }
 }
 
-impl Origins {
-    /// Adds those of a new fragment. Returns the first piece's bytes and those of all.
-    pub(super) fn insert(&mut self, fragment: u32, draft: &Draft) -> (u32, u64) {
-        let pieces = pieces(draft);
-        for range in &pieces {
+impl SourceRanges {
+    /// Adds those of a new fragment. Returns the first part's bytes and those of all.
+    pub(super) fn insert(&mut self, fragment: u32, new_fragment: &NewFragment) -> (u32, u64) {
+        let parts = parts(new_fragment);
+        for range in &parts {
             self.insert_piece(fragment, range.clone());
         }
         let length = |range: &Range<u64>| range.end - range.start;
         let lengths = (
-            length(&pieces[0]) as u32,
-            pieces.iter().map(length).sum::<u64>(),
+            length(&parts[0]) as u32,
+            parts.iter().map(length).sum::<u64>(),
         );
-        if !draft.turns.is_empty() {
-            self.turns.insert(fragment, draft.turns.clone());
+        if !new_fragment.turns.is_empty() {
+            self.turns.insert(fragment, new_fragment.turns.clone());
         }
         lengths
     }
 
     /// Adds those of a module, whose fragments stay listed when they are removed.
-    pub(super) fn insert_kept(&mut self, kept: KeptPieces) {
-        let (Some(first), Some(last)) = (kept.pieces.first(), kept.pieces.last()) else {
+    pub(super) fn insert_kept(&mut self, kept: KeptRanges) {
+        let (Some(first), Some(last)) = (kept.parts.first(), kept.parts.last()) else {
             return;
         };
         self.widen_bounds(first.start..last.start + kept.longest.max(1));
@@ -97,30 +97,30 @@ impl Origins {
         *bounds = bounds.start.min(range.start)..bounds.end.max(range.end);
     }
 
-    /// Adds a piece of code of a fragment.
+    /// Adds a part of code of a fragment.
     fn insert_piece(&mut self, fragment: u32, range: Range<u64>) {
         let start = range.start;
         // A fragment without instructions stands for its address.
         let end = range.end.max(start + 1);
         self.widen_bounds(start..end);
         for block in start >> BLOCK_SHIFT..=(end - 1) >> BLOCK_SHIFT {
-            let piece = Piece {
+            let part = SourceRange {
                 start,
                 end,
                 fragment,
             };
-            self.by_block.entry(block).or_default().push(piece);
+            self.by_block.entry(block).or_default().push(part);
         }
     }
 
     /// The fragments that translate the code at an address, or at least code around it.
     pub(super) fn fragments_at(&self, pc: u64) -> impl Iterator<Item = u32> + '_ {
-        let pieces = self.by_block.get(&(pc >> BLOCK_SHIFT));
-        pieces
+        let parts = self.by_block.get(&(pc >> BLOCK_SHIFT));
+        parts
             .into_iter()
             .flatten()
-            .filter(move |piece| (piece.start..piece.end).contains(&pc))
-            .map(|piece| piece.fragment)
+            .filter(move |part| (part.start..part.end).contains(&pc))
+            .map(|part| part.fragment)
             .chain(
                 self.kept
                     .iter()
@@ -133,8 +133,8 @@ impl Origins {
         self.turns.get(&fragment).map_or(&[], Vec::as_slice)
     }
 
-    /// Forgets the pieces that lie in a range, which is not empty, even in part. Returns
-    /// their fragments, and those of kept pieces however often this is called.
+    /// Forgets the parts that lie in a range, which is not empty, even in part. Returns
+    /// their fragments, and those of kept parts however often this is called.
     pub(super) fn remove(&mut self, range: &Range<u64>) -> Vec<u32> {
         let first = range.start >> BLOCK_SHIFT;
         let last = (range.end - 1) >> BLOCK_SHIFT;
@@ -144,26 +144,26 @@ impl Origins {
             return found;
         }
         found.extend(self.kept.iter().flat_map(|kept| kept.within(range.clone())));
-        let mut sift = |pieces: &mut Vec<Piece>| {
-            pieces.retain(|piece| {
-                let hit = piece.start < range.end && range.start < piece.end;
+        let mut sift = |parts: &mut Vec<SourceRange>| {
+            parts.retain(|part| {
+                let hit = part.start < range.end && range.start < part.end;
                 if hit {
-                    found.push(piece.fragment);
+                    found.push(part.fragment);
                 }
                 !hit
             });
         };
         if last - first < self.by_block.len() as u64 {
             for block in first..=last {
-                if let Some(pieces) = self.by_block.get_mut(&block) {
-                    sift(pieces);
+                if let Some(parts) = self.by_block.get_mut(&block) {
+                    sift(parts);
                 }
             }
         } else {
             let blocks = self.by_block.iter_mut();
             blocks
                 .filter(|(block, _)| (first..=last).contains(*block))
-                .for_each(|(_, pieces)| sift(pieces));
+                .for_each(|(_, parts)| sift(parts));
         }
         found.sort_unstable();
         found.dedup();
@@ -184,24 +184,24 @@ impl Origins {
     }
 }
 
-/// The program code of a draft, piece by piece, each once: a loop may run through it again.
-fn pieces(draft: &Draft) -> Vec<Range<u64>> {
-    let mut turns = draft.turns.iter().copied().peekable();
-    let mut piece = draft.pc..draft.pc;
-    let mut pieces = Vec::new();
-    let mut add = |piece: Range<u64>| {
-        if !pieces.contains(&piece) {
-            pieces.push(piece);
+/// The program code of a new fragment, part by part, each once: a loop may run through it again.
+fn parts(new_fragment: &NewFragment) -> Vec<Range<u64>> {
+    let mut turns = new_fragment.turns.iter().copied().peekable();
+    let mut part = new_fragment.pc..new_fragment.pc;
+    let mut parts = Vec::new();
+    let mut add = |part: Range<u64>| {
+        if !parts.contains(&part) {
+            parts.push(part);
         }
     };
-    for (number, &(bytes, _)) in (0..).zip(&draft.boundaries) {
+    for (number, &(bytes, _)) in (0..).zip(&new_fragment.pc_map) {
         if let Some((_, to)) = turns.next_if(|&(turning, _)| turning == number) {
-            add(std::mem::replace(&mut piece, to..to));
+            add(std::mem::replace(&mut part, to..to));
         }
-        piece.end += u64::from(bytes);
+        part.end += u64::from(bytes);
     }
-    add(piece);
-    pieces
+    add(part);
+    parts
 }
 
 #[cfg(test)]
@@ -210,44 +210,40 @@ mod tests {
 
     #[test]
     fn a_fragment_is_found_by_each_of_its_pieces() {
-        let mut origins = Origins::default();
-        let draft = Draft {
+        let mut source_ranges = SourceRanges::default();
+        let new_fragment = NewFragment {
             pc: 0x1ffe,
-            boundaries: vec![(4, 1), (2, 1), (3, 1), (3, 1)],
+            pc_map: vec![(4, 1), (2, 1), (3, 1), (3, 1)],
             // A jump to 0x9000, where a loop of one instruction is run twice.
             turns: vec![(2, 0x9000), (3, 0x9000)],
-            ..Draft::default()
+            ..NewFragment::default()
         };
-        assert_eq!(origins.insert(7, &draft), (6, 9));
-        let at = |pc| origins.fragments_at(pc).collect::<Vec<_>>();
+        assert_eq!(source_ranges.insert(7, &new_fragment), (6, 9));
+        let at = |pc| source_ranges.fragments_at(pc).collect::<Vec<_>>();
         assert_eq!(at(0x1ffe), [7]);
         assert_eq!(at(0x2003), [7]);
         assert_eq!(at(0x9002), [7]);
         assert!(at(0x9003).is_empty());
-        assert!(origins.remove(&(0x2004..0x9000)).is_empty());
-        assert_eq!(origins.remove(&(0x2003..0x2004)), [7]);
-        assert_eq!(origins.remove(&(0..u64::MAX)), [7]);
-        assert!(origins.remove(&(0..u64::MAX)).is_empty());
+        assert!(source_ranges.remove(&(0x2004..0x9000)).is_empty());
+        assert_eq!(source_ranges.remove(&(0x2003..0x2004)), [7]);
+        assert_eq!(source_ranges.remove(&(0..u64::MAX)), [7]);
+        assert!(source_ranges.remove(&(0..u64::MAX)).is_empty());
     }
 
     #[test]
     fn kept_pieces_are_found_by_each_of_their_bytes() {
-        let piece = |start, length, fragment| KeptPiece {
+        let part = |start, length, fragment| KeptRange {
             start,
             length,
             fragment,
         };
-        let pieces = vec![
-            piece(0x1000, 40, 5),
-            piece(0x1008, 4, 2),
-            piece(0x1030, 1, 9),
-        ];
-        let mut origins = Origins::default();
-        origins.insert_kept(KeptPieces {
-            pieces: pieces.leak(),
+        let parts = vec![part(0x1000, 40, 5), part(0x1008, 4, 2), part(0x1030, 1, 9)];
+        let mut source_ranges = SourceRanges::default();
+        source_ranges.insert_kept(KeptRanges {
+            parts: parts.leak(),
             longest: 40,
         });
-        let at = |pc| origins.fragments_at(pc).collect::<Vec<_>>();
+        let at = |pc| source_ranges.fragments_at(pc).collect::<Vec<_>>();
         assert_eq!(at(0x0fff), []);
         assert_eq!(at(0x1000), [5]);
         assert_eq!(at(0x1008), [5, 2]);
@@ -255,10 +251,10 @@ mod tests {
         assert_eq!(at(0x1027), [5]);
         assert_eq!(at(0x1028), []);
         assert_eq!(at(0x1030), [9]);
-        assert_eq!(origins.remove(&(0x1027..0x1031)), [5, 9]);
-        assert_eq!(origins.remove(&(0x100b..0x100c)), [2, 5]);
-        assert!(origins.remove(&(0x1028..0x1030)).is_empty());
-        origins.forget_places();
-        assert!(origins.remove(&(0..u64::MAX)).is_empty());
+        assert_eq!(source_ranges.remove(&(0x1027..0x1031)), [5, 9]);
+        assert_eq!(source_ranges.remove(&(0x100b..0x100c)), [2, 5]);
+        assert!(source_ranges.remove(&(0x1028..0x1030)).is_empty());
+        source_ranges.forget_places();
+        assert!(source_ranges.remove(&(0..u64::MAX)).is_empty());
     }
 }

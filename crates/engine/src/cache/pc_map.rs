@@ -4,12 +4,12 @@
 //! the length of the prologue, then for each instruction its length in the program and that
 //! of its translation, then 0. A length of 255 or more takes three bytes.
 
-use super::Draft;
+use super::NewFragment;
 use super::table::Table;
 
-/// The boundaries of all fragments.
+/// The PC maps of all fragments.
 #[derive(Debug, Default)]
-pub(super) struct Boundaries {
+pub(super) struct PcMap {
     bytes: Table<u8>,
 }
 
@@ -28,12 +28,12 @@ pub(super) struct Step {
     pub(super) end: u32,
 }
 
-impl Boundaries {
+impl PcMap {
     /// Adds those of a new fragment. Returns where they are.
-    pub(super) fn push(&mut self, draft: &Draft) -> u32 {
+    pub(super) fn push(&mut self, new_fragment: &NewFragment) -> u32 {
         let at = self.bytes.len() as u32;
-        self.push_length(draft.prologue);
-        for &(program, cache) in &draft.boundaries {
+        self.push_length(new_fragment.prologue);
+        for &(program, cache) in &new_fragment.pc_map {
             self.bytes.push(program);
             self.push_length(cache);
         }
@@ -73,8 +73,8 @@ impl Boundaries {
     }
 
     /// Those that were kept.
-    pub(super) fn kept(bytes: &'static mut [u8]) -> Boundaries {
-        Boundaries {
+    pub(super) fn kept(bytes: &'static mut [u8]) -> PcMap {
+        PcMap {
             bytes: Table::kept(bytes),
         }
     }
@@ -85,7 +85,7 @@ impl Boundaries {
     }
 }
 
-/// See [`Boundaries::steps`].
+/// See [`PcMap::steps`].
 #[derive(Debug, Clone)]
 pub(super) struct Steps<'a> {
     bytes: &'a [u8],
@@ -148,17 +148,17 @@ mod tests {
 
     #[test]
     fn steps_come_back_as_they_were_pushed() {
-        let mut boundaries = Boundaries::default();
-        boundaries.push(&Draft::default());
+        let mut pc_map = PcMap::default();
+        pc_map.push(&NewFragment::default());
         let turns = vec![(2, 0x9000)];
-        let draft = Draft {
+        let new_fragment = NewFragment {
             prologue: 255,
-            boundaries: vec![(3, 0), (15, 254), (1, 60_000)],
+            pc_map: vec![(3, 0), (15, 254), (1, 60_000)],
             turns: turns.clone(),
-            ..Draft::default()
+            ..NewFragment::default()
         };
-        let at = boundaries.push(&draft);
-        let steps: Vec<_> = boundaries
+        let at = pc_map.push(&new_fragment);
+        let steps: Vec<_> = pc_map
             .steps(at, 0x1000, &turns)
             .map(|step| (step.number, step.pc, step.length, step.start, step.end))
             .collect();
