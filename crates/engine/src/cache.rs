@@ -37,7 +37,7 @@ pub(crate) use self::kept_branches::KeptBranches;
 #[cfg(test)]
 pub(crate) use self::kept_branches::TargetStub;
 use self::links::Links;
-pub(crate) use self::links::{Entry, Exit};
+pub(crate) use self::links::{Exit, LinkedEntry};
 pub(crate) use self::new_fragment::NewFragment;
 use self::pc_map::PcMap;
 pub(crate) use self::positions::Position;
@@ -340,7 +340,7 @@ impl Cache {
 
     /// The entry for a program address.
     #[must_use]
-    pub fn entry(&self, pc: u64) -> Option<&Entry> {
+    pub fn entry(&self, pc: u64) -> Option<&LinkedEntry> {
         self.entry_index(pc)
             .map(|index| &self.links.entries[index as usize])
     }
@@ -356,7 +356,7 @@ impl Cache {
 
     /// The entry for a program address. Where all program state is in place between any two
     /// instructions, any of them becomes an entry when it is wanted.
-    pub fn entry_anywhere(&mut self, pc: u64) -> Option<Entry> {
+    pub fn entry_anywhere(&mut self, pc: u64) -> Option<LinkedEntry> {
         self.find(pc)
             .map(|index| self.links.entries[index as usize])
     }

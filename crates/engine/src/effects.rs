@@ -53,7 +53,7 @@ pub(crate) fn memory_effects(
     }
     list(
         number,
-        Call {
+        DescribedCall {
             arguments,
             result,
             planned: false,
@@ -77,7 +77,7 @@ pub(crate) fn planned_effects(
     out.clear();
     list(
         number,
-        Call {
+        DescribedCall {
             arguments,
             result: MOST,
             planned: true,
@@ -88,7 +88,7 @@ pub(crate) fn planned_effects(
     )
 }
 
-fn list(number: u64, mut call: Call<'_>) -> Completeness {
+fn list(number: u64, mut call: DescribedCall<'_>) -> Completeness {
     match table::parts(number as i64) {
         Some(parts) => {
             for part in parts {
@@ -105,11 +105,11 @@ fn list(number: u64, mut call: Call<'_>) -> Completeness {
 
 /// A piece of memory that an argument points to.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct MemoryPart {
     direction: Direction,
     /// Which argument points to it; nothing happens if that is null.
     pointer: usize,
-    extent: Extent,
+    extent: ArgumentExtent,
 }
 
 /// What the kernel does with it.
@@ -127,7 +127,7 @@ enum Direction {
 
 /// How large it is.
 #[derive(Debug, Clone, Copy)]
-enum Extent {
+enum ArgumentExtent {
     /// So many bytes.
     Fixed(u64),
     /// So many bytes as this argument says.
@@ -159,7 +159,7 @@ enum Extent {
 }
 
 /// A system call that has been made or is to be made, and the list of what it does.
-struct Call<'call> {
+struct DescribedCall<'call> {
     arguments: [u64; 6],
     result: i64,
     /// Whether it is still to be made: everything that it may do is listed.
@@ -169,7 +169,7 @@ struct Call<'call> {
     completeness: Completeness,
 }
 
-impl Call<'_> {
+impl DescribedCall<'_> {
     /// Whether it succeeded.
     fn succeeded(&self) -> bool {
         self.result >= 0
@@ -210,7 +210,7 @@ impl Call<'_> {
     }
 
     /// Lists a piece described by the table.
-    fn apply(&mut self, part: &Part) {
+    fn apply(&mut self, part: &MemoryPart) {
         let address = self.arguments[part.pointer];
         if address == 0 {
             return;
@@ -229,37 +229,39 @@ impl Call<'_> {
     }
 
     /// Lists the memory at `address`, as far as `extent` says.
-    fn apply_extent(&mut self, write: bool, address: u64, extent: Extent) {
+    fn apply_extent(&mut self, write: bool, address: u64, extent: ArgumentExtent) {
         let size = match extent {
-            Extent::Fixed(size) => size,
-            Extent::Argument(index) => self.arguments[index],
-            Extent::Elements(index, size) => self.arguments[index].saturating_mul(size),
-            Extent::ResultUpTo(limit) => self.returned().min(self.arguments[limit]),
-            Extent::ResultElementsUpTo(limit, size) => {
+            ArgumentExtent::Fixed(size) => size,
+            ArgumentExtent::Argument(index) => self.arguments[index],
+            ArgumentExtent::Elements(index, size) => self.arguments[index].saturating_mul(size),
+            ArgumentExtent::ResultUpTo(limit) => self.returned().min(self.arguments[limit]),
+            ArgumentExtent::ResultElementsUpTo(limit, size) => {
                 let most = u64::from(self.arguments[limit] as u32);
                 self.returned().min(most).saturating_mul(size)
             }
-            Extent::LengthAt(index) => match self.arguments[index] {
+            ArgumentExtent::LengthAt(index) => match self.arguments[index] {
                 0 => 0,
                 length => u64::from(self.fetch_u32(length)),
             },
-            Extent::String => self.string_size(address),
+            ArgumentExtent::String => self.string_size(address),
             // The kernel handles both in words of 64 bits.
-            Extent::DescriptorSet(index) => (self.arguments[index] as u32).div_ceil(64) as u64 * 8,
-            Extent::NodeSet(index) => self.arguments[index].div_ceil(64) * 8,
-            Extent::Vectors(count) => {
+            ArgumentExtent::DescriptorSet(index) => {
+                (self.arguments[index] as u32).div_ceil(64) as u64 * 8
+            }
+            ArgumentExtent::NodeSet(index) => self.arguments[index].div_ceil(64) * 8,
+            ArgumentExtent::Vectors(count) => {
                 let count = self.arguments[count];
                 return self.add_vectors(write, address, count, u64::MAX);
             }
-            Extent::VectorsUpToResult(count) => {
+            ArgumentExtent::VectorsUpToResult(count) => {
                 let (count, limit) = (self.arguments[count], self.returned());
                 return self.add_vectors(write, address, count, limit);
             }
-            Extent::Message => {
+            ArgumentExtent::Message => {
                 let limit = self.returned();
                 return self.add_message(write, address, limit);
             }
-            Extent::Messages => return self.add_messages(write, address),
+            ArgumentExtent::Messages => return self.add_messages(write, address),
         };
         self.add(write, address, size);
     }

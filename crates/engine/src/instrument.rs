@@ -1,7 +1,7 @@
 //! Instrumentation by a tool: what a tool may ask the translator to insert, and when the
 //! engine calls it.
 //!
-//! The tool sees each superblock once, when it is translated ([`Trace`]), and says what is
+//! The tool sees each superblock once, when it is translated ([`Superblock`]), and says what is
 //! to be done each time its instructions are executed ([`Action`]). The engine decides how.
 //! This is the untyped ground: the crate `unspool-tool` gives it types that tools use.
 
@@ -25,7 +25,8 @@ mod view;
 mod world;
 
 pub use action::{
-    Action, Argument, Call, Field, Function, MOST_ARGUMENTS, Place, REGISTER_ARGUMENTS, Replacement,
+    Action, Argument, Call, Field, Function, InsertionPoint, MOST_ARGUMENTS, REGISTER_ARGUMENTS,
+    Replacement,
 };
 pub use buffers::{BufferId, BufferKind, Deliver, MOST_BUFFERS, Part};
 pub(crate) use client::{settle, translate};
@@ -44,7 +45,7 @@ pub use tool::{
     Instrumentation, argument_word, install, program_word, thread_number, thread_state,
     tool_address,
 };
-pub use view::{Block, Branch, Instruction, Trace};
+pub use view::{Block, Branch, Instruction, Superblock};
 pub use world::{
     StoppedThread, instrument_again, read_memory, spawn, stop_the_world, write_memory,
 };

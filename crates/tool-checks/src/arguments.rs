@@ -13,9 +13,9 @@ use unspool_tool::iced_x86;
 use unspool_tool::{
     AccessKind, Accesses, Address, Constant, Context, FallThrough, FullContext, FunctionArgument,
     Instruction, InstructionPointer, LowVector, MemoryOperand, Point, Predicate, Register,
-    RegisterMut, ReturnAddress, ReturnValue, Shape, SystemCallArgument, SystemCallNumber,
-    ThreadInfo, ThreadNumber, TimeStamp, Tool, Trace, access_size, accesses, branch_taken,
-    branch_target, effective_address, predicate, say,
+    RegisterMut, ReturnAddress, ReturnValue, Shape, Superblock, SystemCallArgument,
+    SystemCallNumber, ThreadInfo, ThreadNumber, TimeStamp, Tool, access_size, accesses,
+    branch_taken, branch_target, effective_address, predicate, say,
 };
 use unspool_tool::{Buffer, ByReference, Counter, EffectiveAddress, StackPointer};
 
@@ -339,9 +339,9 @@ impl<const GATED: bool> Tool for Values<GATED> {
     type Thread = Seen;
     const LEAVES_OUT: bool = true;
 
-    fn instrument(&self, trace: &Trace<Self>) {
+    fn instrument(&self, superblock: &Superblock<Self>) {
         let mut marked = self.marked.lock().expect("no thread panics with it");
-        for instruction in trace.instructions() {
+        for instruction in superblock.instructions() {
             if let Some(marker) = marked.get(&instruction.address()) {
                 self.behind(*marker, &instruction);
             }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use unspool_tool::{ThreadInfo, Tool, Trace, say};
+use unspool_tool::{Superblock, ThreadInfo, Tool, say};
 
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 
@@ -21,7 +21,7 @@ fn stand_by() {
 impl Tool for Bystander {
     type Thread = ();
 
-    fn instrument(&self, _: &Trace<Self>) {}
+    fn instrument(&self, _: &Superblock<Self>) {}
 
     fn thread_start(&self, thread: &ThreadInfo, (): &mut ()) {
         if thread.number == 0 {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_tool::{
     Address, Constant, FunctionArgument, Image, ReturnAddress, ReturnValue, StackPointer,
-    ThreadInfo, Tool, Trace, say,
+    Superblock, ThreadInfo, Tool, say,
 };
 
 use crate::asked;
@@ -117,7 +117,7 @@ impl Calls {
 impl Tool for Calls {
     type Thread = Seen;
 
-    fn instrument(&self, _: &Trace<Self>) {}
+    fn instrument(&self, _: &Superblock<Self>) {}
 
     fn image_load(&self, image: &Image<Self>) {
         let (a, b) = (

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_tool::{Counter, Register, ThreadInfo, Tool, Trace, say};
+use unspool_tool::{Counter, Register, Superblock, ThreadInfo, Tool, say};
 
 use crate::asked;
 
@@ -31,9 +31,9 @@ impl Crowded {
 impl Tool for Crowded {
     type Thread = u64;
 
-    fn instrument(&self, trace: &Trace<Self>) {
+    fn instrument(&self, superblock: &Superblock<Self>) {
         let calls = if asked("too-much") { 1000 } else { CALLS };
-        for instruction in trace.instructions() {
+        for instruction in superblock.instructions() {
             instruction.before().count(self.executed, 1);
             for _ in 0..calls {
                 let arguments = (Register::Rsp, Register::Rdi);

@@ -8,8 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_tool::{
-    Address, Branch, Buffer, Constant, Counter, InstructionPointer, Register, ThreadInfo, Tool,
-    Trace, branch_taken, entry, say,
+    Address, Branch, Buffer, Constant, Counter, InstructionPointer, Register, Superblock,
+    ThreadInfo, Tool, branch_taken, entry, say,
 };
 
 use crate::asked;
@@ -115,8 +115,8 @@ impl Entries {
 impl Tool for Entries {
     type Thread = Found;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             let before = instruction.before();
             let is_conditional = branch_taken(&instruction).is_some();
             before.count(self.executed, 1);

@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_tool::{Address, Delivery, Signal, SystemCall, Tool, Trace, read_memory, say};
+use unspool_tool::{Address, Delivery, Signal, Superblock, SystemCall, Tool, read_memory, say};
 
 use crate::asked;
 
@@ -32,7 +32,7 @@ pub(crate) struct Events {
 impl Tool for Events {
     type Thread = ();
 
-    fn instrument(&self, _: &Trace<Self>) {}
+    fn instrument(&self, _: &Superblock<Self>) {}
 
     fn signal(&self, (): &mut (), signal: &mut Signal) -> Delivery {
         self.signals.fetch_add(1, Ordering::Relaxed);

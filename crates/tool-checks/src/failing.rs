@@ -3,7 +3,7 @@
 //! everything is kept, else in one that is copied to where it is called.
 #![expect(unsafe_code, reason = "it accesses memory that is not there")]
 
-use unspool_tool::{Constant, Tool, Trace};
+use unspool_tool::{Constant, Superblock, Tool};
 
 use crate::asked;
 
@@ -53,8 +53,8 @@ impl Failing {
 impl Tool for Failing {
     type Thread = State;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        let before = trace.blocks().next().expect("it has one").before();
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        let before = superblock.blocks().next().expect("it has one").before();
         let argument = (Constant(16_u64),);
         match (asked("fault"), asked("looping"), asked("floating")) {
             (false, true, _) => before.call(Failing::loops, argument),

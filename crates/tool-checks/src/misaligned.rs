@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_tool::{Counter, ThreadInfo, Tool, Trace, say};
+use unspool_tool::{Counter, Superblock, ThreadInfo, Tool, say};
 
 use crate::asked;
 
@@ -61,8 +61,8 @@ impl Misaligned {
 impl Tool for Misaligned {
     type Thread = State;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for block in trace.blocks() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for block in superblock.blocks() {
             block.before().count(self.executed, 1);
             match (asked("looping"), asked("floating")) {
                 (true, _) => block.before().call(Misaligned::loops, ()),

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use unspool_tool::{Address, InstructionPointer, Tool, Trace, say, spawn};
+use unspool_tool::{Address, InstructionPointer, Superblock, Tool, say, spawn};
 
 use crate::asked;
 
@@ -29,11 +29,11 @@ impl Misbehave {
 impl Tool for Misbehave {
     type Thread = ();
 
-    fn instrument(&self, trace: &Trace<Self>) {
+    fn instrument(&self, superblock: &Superblock<Self>) {
         if asked("panic-in-instrument") {
             panic!("this instrumentation is wrong");
         }
-        let first = trace.instructions().next().expect("there is one");
+        let first = superblock.instructions().next().expect("there is one");
         first
             .before()
             .call(Misbehave::called, (InstructionPointer,));

@@ -5,7 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_tool::{
-    Address, Constant, Register, Sampler, Shadow, ThreadInfo, Tool, Trace, effective_address, say,
+    Address, Constant, Register, Sampler, Shadow, Superblock, ThreadInfo, Tool, effective_address,
+    say,
 };
 
 use crate::asked;
@@ -83,9 +84,9 @@ impl Rarely {
 impl Tool for Rarely {
     type Thread = Seen;
 
-    fn instrument(&self, trace: &Trace<Self>) {
+    fn instrument(&self, superblock: &Superblock<Self>) {
         let expected = if asked("blind") { MARK } else { 0 };
-        for instruction in trace.instructions() {
+        for instruction in superblock.instructions() {
             let before = instruction.before();
             before.call(Rarely::passed, (Register::Rsp,));
             before.call_sampled(self.exact, Rarely::sampled, ());

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_tool::{Counter, ThreadInfo, Tool, Trace, first_repetition, say};
+use unspool_tool::{Counter, Superblock, ThreadInfo, Tool, first_repetition, say};
 
 use crate::asked;
 
@@ -45,8 +45,8 @@ impl Repetitions {
 impl Tool for Repetitions {
     type Thread = Begun;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             if let Some(first) = first_repetition(&instruction) {
                 let before = instruction.before();
                 before.count(self.completed, 1);

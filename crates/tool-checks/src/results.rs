@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_tool::{
-    Address, FallThrough, Register, SystemCall, SystemCallArgument, SystemCallNumber,
-    SystemCallResult, ThreadInfo, ThreadNumber, Tool, Trace, say,
+    Address, FallThrough, Register, Superblock, SystemCall, SystemCallArgument, SystemCallNumber,
+    SystemCallResult, ThreadInfo, ThreadNumber, Tool, say,
 };
 
 use crate::asked;
@@ -61,8 +61,8 @@ impl Results {
 impl Tool for Results {
     type Thread = Calls;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             if let Some(after) = instruction.after_system_call() {
                 let arguments = (
                     SystemCallNumber,

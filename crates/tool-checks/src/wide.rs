@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_tool::{
-    AccessKind, Address, Buffer, EffectiveAddress, MemoryOperand, Shape, ThreadInfo, Tool, Trace,
-    effective_address, entry, iced_x86, say,
+    AccessKind, Address, Buffer, EffectiveAddress, MemoryOperand, Shape, Superblock, ThreadInfo,
+    Tool, effective_address, entry, iced_x86, say,
 };
 
 use crate::asked;
@@ -121,10 +121,12 @@ fn sum(base: u32, index: u32, like: Option<&MemoryOperand>) -> EffectiveAddress 
 impl Tool for Entries {
     type Thread = Sums;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        let mut operands = trace.instructions().flat_map(|it| it.memory_operands());
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        let mut operands = superblock
+            .instructions()
+            .flat_map(|it| it.memory_operands());
         let in_segment = operands.find(|operand| operand.segment.is_some());
-        for (number, instruction) in (0_u32..).zip(trace.instructions()) {
+        for (number, instruction) in (0_u32..).zip(superblock.instructions()) {
             // Entries are made for instructions that complete, and calls before all.
             if instruction.after().is_none() || instruction.branch().is_some() {
                 continue;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use unspool_tool::{
-    Address, Counter, ThreadInfo, Tool, Trace, instrument_again, read_memory, say, spawn,
+    Address, Counter, Superblock, ThreadInfo, Tool, instrument_again, read_memory, say, spawn,
     stop_the_world,
 };
 
@@ -61,13 +61,13 @@ pub(crate) struct World;
 impl Tool for World {
     type Thread = ();
 
-    fn instrument(&self, trace: &Trace<Self>) {
+    fn instrument(&self, superblock: &Superblock<Self>) {
         if !COUNTING.load(Ordering::Relaxed) {
             BARE.fetch_add(1, Ordering::Relaxed);
             return;
         }
         COUNTED.fetch_add(1, Ordering::Relaxed);
-        for instruction in trace.instructions() {
+        for instruction in superblock.instructions() {
             instruction.before().count(counter(), 1);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use unspool_tool::{Address, ThreadInfo, Tool, Trace, effective_address, say};
+use unspool_tool::{Address, Superblock, ThreadInfo, Tool, effective_address, say};
 
 #[derive(Default)]
 struct BusiestLine {
@@ -25,8 +25,8 @@ impl Tool for BusiestLine {
     // ANCHOR_END: thread
 
     // ANCHOR: instrument
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             for operand in instruction.memory_operands() {
                 if let Some(address) = effective_address(operand) {
                     instruction.before().call(BusiestLine::accessed, (address,));

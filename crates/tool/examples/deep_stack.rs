@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_tool::{Address, Branch, StackPointer, Tool, Trace, arguments, say, stop};
+use unspool_tool::{Address, Branch, StackPointer, Superblock, Tool, arguments, say, stop};
 
 struct DeepStack {
     limit: u64,
@@ -38,8 +38,8 @@ impl DeepStack {
 impl Tool for DeepStack {
     type Thread = Stack;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             if matches!(
                 instruction.branch(),
                 Some(Branch::Call | Branch::IndirectCall)

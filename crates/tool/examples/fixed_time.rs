@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_tool::iced_x86::Mnemonic;
-use unspool_tool::{ByReference, Register, RegisterMut, Tool, Trace};
+use unspool_tool::{ByReference, Register, RegisterMut, Superblock, Tool};
 
 #[derive(Default)]
 struct FixedTime {
@@ -23,8 +23,8 @@ impl Tool for FixedTime {
     type Thread = ();
     const LEAVES_OUT: bool = true;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             if instruction.decoded().mnemonic() == Mnemonic::Rdtsc {
                 let result = (ByReference(Register::Rax), ByReference(Register::Rdx));
                 instruction.before().call(FixedTime::read, result);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use unspool_tool::{
-    AccessKind, Address, InstructionPointer, Tool, Trace, access_size, effective_address, say,
+    AccessKind, Address, InstructionPointer, Superblock, Tool, access_size, effective_address, say,
 };
 
 #[derive(Default)]
@@ -32,8 +32,8 @@ impl Tool for LargeCopies {
     type Thread = ();
 
     // ANCHOR: instrument
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             if !instruction.decoded().has_rep_prefix() {
                 continue;
             }

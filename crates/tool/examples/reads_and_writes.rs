@@ -1,6 +1,6 @@
 //! Counts how often a program reads and writes memory.
 
-use unspool_tool::{AccessKind, Counter, Tool, Trace, say};
+use unspool_tool::{AccessKind, Counter, Superblock, Tool, say};
 
 struct ReadsAndWrites {
     reads: Counter,
@@ -10,8 +10,8 @@ struct ReadsAndWrites {
 impl Tool for ReadsAndWrites {
     type Thread = ();
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             for operand in instruction.memory_operands() {
                 let counter = match operand.kind {
                     AccessKind::Read => self.reads,

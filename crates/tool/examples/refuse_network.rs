@@ -1,7 +1,7 @@
 //! Runs a program as if it had no network: its attempts to connect to an Internet address are
 //! refused, and named. Sockets of the machine itself go on working.
 
-use unspool_tool::{Address, SystemCall, Tool, Trace, read_memory, say};
+use unspool_tool::{Address, Superblock, SystemCall, Tool, read_memory, say};
 
 struct RefuseNetwork;
 
@@ -20,7 +20,7 @@ impl Tool for RefuseNetwork {
     /// Whether the system call that the thread makes is being refused.
     type Thread = bool;
 
-    fn instrument(&self, _: &Trace<Self>) {}
+    fn instrument(&self, _: &Superblock<Self>) {}
 
     fn system_call_entry(&self, refused: &mut bool, call: &mut SystemCall) {
         *refused =

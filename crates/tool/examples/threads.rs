@@ -1,6 +1,6 @@
 //! Tells how many instructions each thread of a program executes.
 
-use unspool_tool::{Counter, ThreadInfo, Tool, Trace, say};
+use unspool_tool::{Counter, Superblock, ThreadInfo, Tool, say};
 
 struct Threads {
     executed: Counter,
@@ -9,8 +9,8 @@ struct Threads {
 impl Tool for Threads {
     type Thread = ();
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             instruction.before().count(self.executed, 1);
         }
     }

@@ -18,7 +18,7 @@ use crate::tool::Tool;
 /// The first buffer that a tool makes is the fastest one.
 ///
 /// ```
-/// use unspool_tool::{Address, Buffer, Tool, Trace, effective_address};
+/// use unspool_tool::{Address, Buffer, Superblock, Tool, effective_address};
 ///
 /// struct Sum {
 ///     addresses: Buffer<Sum, Address>,
@@ -32,8 +32,8 @@ use crate::tool::Tool;
 ///
 /// impl Tool for Sum {
 ///     type Thread = u64;
-///     fn instrument(&self, trace: &Trace<Self>) {
-///         for instruction in trace.instructions() {
+///     fn instrument(&self, superblock: &Superblock<Self>) {
+///         for instruction in superblock.instructions() {
 ///             for address in instruction.memory_operands().iter().filter_map(effective_address) {
 ///                 instruction.before().append(self.addresses, (address,));
 ///             }

@@ -3,7 +3,9 @@
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 
-use unspool_engine::instrument::{self, Action, Call, Counter, Field, Place, Replacement, Shadow};
+use unspool_engine::instrument::{
+    self, Action, Call, Counter, Field, InsertionPoint, Replacement, Shadow,
+};
 use unspool_engine::operands::MemoryOperand;
 
 use crate::argument::{Address, Analysis, Arguments, Constant};
@@ -20,13 +22,13 @@ use crate::tool::Tool;
 /// indirect branches, returns and system calls, or where it is long enough. Code that can be reached in several
 /// ways may be part of several traces.
 #[derive(Clone, Copy)]
-pub struct Trace<'a, T> {
-    inner: &'a instrument::Trace<'a>,
+pub struct Superblock<'a, T> {
+    inner: &'a instrument::Superblock<'a>,
     tool: PhantomData<fn(&T)>,
 }
 
-/// A basic block of a trace: instructions that are executed one after the other, unless one
-/// of them faults. It ends at a branch, or with the trace.
+/// A basic block of a superblock: instructions that are executed one after the other, unless one
+/// of them faults. It ends at a branch, or with the superblock.
 #[derive(Clone, Copy)]
 pub struct Block<'a, T> {
     inner: instrument::Block<'a>,
@@ -51,13 +53,13 @@ pub struct Instructions<'a, T> {
 #[derive(Clone, Copy)]
 pub struct Point<'a, T> {
     instruction: instrument::Instruction<'a>,
-    place: Place,
+    place: InsertionPoint,
     tool: PhantomData<fn(&T)>,
 }
 
-impl<'a, T> Trace<'a, T> {
-    pub(crate) fn new(inner: &'a instrument::Trace<'a>) -> Trace<'a, T> {
-        Trace {
+impl<'a, T> Superblock<'a, T> {
+    pub(crate) fn new(inner: &'a instrument::Superblock<'a>) -> Superblock<'a, T> {
+        Superblock {
             inner,
             tool: PhantomData,
         }
@@ -163,7 +165,7 @@ impl<'a, T> Instruction<'a, T> {
         }
     }
 
-    fn point(&self, place: Place) -> Option<Point<'a, T>> {
+    fn point(&self, place: InsertionPoint) -> Option<Point<'a, T>> {
         self.inner.has(place).then_some(Point {
             instruction: self.inner,
             place,
@@ -176,7 +178,7 @@ impl<'a, T> Instruction<'a, T> {
     pub fn before(&self) -> Point<'a, T> {
         Point {
             instruction: self.inner,
-            place: Place::Before,
+            place: InsertionPoint::Before,
             tool: PhantomData,
         }
     }
@@ -186,13 +188,13 @@ impl<'a, T> Instruction<'a, T> {
     /// [`after_system_call`](Instruction::after_system_call).)
     #[must_use]
     pub fn after(&self) -> Option<Point<'a, T>> {
-        self.point(Place::After)
+        self.point(InsertionPoint::After)
     }
 
     /// The place after it on the way to its target; `None` if it is not a branch.
     #[must_use]
     pub fn taken(&self) -> Option<Point<'a, T>> {
-        self.point(Place::Taken)
+        self.point(InsertionPoint::Taken)
     }
 }
 
@@ -215,7 +217,7 @@ impl<T: Tool> Instruction<'_, T> {
     /// Only for tools that say [`Tool::LEAVES_OUT`].
     ///
     /// ```
-    /// use unspool_tool::{ByReference, Register, RegisterMut, Tool, Trace, iced_x86};
+    /// use unspool_tool::{ByReference, Register, RegisterMut, Superblock, Tool, iced_x86};
     ///
     /// /// Programs that ask for the time-stamp counter get a clock that ticks once each time.
     /// struct OwnClock;
@@ -230,8 +232,8 @@ impl<T: Tool> Instruction<'_, T> {
     /// impl Tool for OwnClock {
     ///     type Thread = u64;
     ///     const LEAVES_OUT: bool = true;
-    ///     fn instrument(&self, trace: &Trace<Self>) {
-    ///         let instructions = trace.instructions();
+    ///     fn instrument(&self, superblock: &Superblock<Self>) {
+    ///         let instructions = superblock.instructions();
     ///         for instruction in instructions.filter(|it| it.decoded().mnemonic() == iced_x86::Mnemonic::Rdtsc) {
     ///             let result = (ByReference(Register::Rax), ByReference(Register::Rdx));
     ///             instruction.before().call(OwnClock::tick, result);
@@ -259,7 +261,7 @@ impl<T: Tool> Instruction<'_, T> {
             "a tool that has instructions left out must say so: Tool::LEAVES_OUT"
         );
         self.inner
-            .insert(Place::Before, Action::Replace(replacement));
+            .insert(InsertionPoint::Before, Action::Replace(replacement));
     }
 }
 
@@ -268,7 +270,7 @@ impl<T: Tool> Point<'_, T> {
     /// thread, and the values of the arguments. The types must fit when the tool is compiled:
     ///
     /// ```
-    /// use unspool_tool::{Address, InstructionPointer, Register, Tool, Trace};
+    /// use unspool_tool::{Address, InstructionPointer, Register, Superblock, Tool};
     ///
     /// struct Calls;
     ///
@@ -280,9 +282,9 @@ impl<T: Tool> Point<'_, T> {
     ///
     /// impl Tool for Calls {
     ///     type Thread = u64;
-    ///     fn instrument(&self, trace: &Trace<Self>) {
+    ///     fn instrument(&self, superblock: &Superblock<Self>) {
     ///         let arguments = (InstructionPointer, Register::Rdi);
-    ///         trace.instructions().for_each(|it| it.before().call(Calls::passed, arguments));
+    ///         superblock.instructions().for_each(|it| it.before().call(Calls::passed, arguments));
     ///     }
     /// }
     /// ```
@@ -290,7 +292,7 @@ impl<T: Tool> Point<'_, T> {
     /// In the other order they do not:
     ///
     /// ```compile_fail,E0631
-    /// # use unspool_tool::{Address, InstructionPointer, Register, Tool, Trace};
+    /// # use unspool_tool::{Address, InstructionPointer, Register, Superblock, Tool};
     /// # struct Calls;
     /// # impl Calls {
     /// #     fn passed(&self, count: &mut u64, at: Address, rdi: u64) {
@@ -299,9 +301,9 @@ impl<T: Tool> Point<'_, T> {
     /// # }
     /// # impl Tool for Calls {
     /// #     type Thread = u64;
-    /// #     fn instrument(&self, trace: &Trace<Self>) {
+    /// #     fn instrument(&self, superblock: &Superblock<Self>) {
     ///         let arguments = (Register::Rdi, InstructionPointer);
-    /// #         trace.instructions().for_each(|it| it.before().call(Calls::passed, arguments));
+    /// #         superblock.instructions().for_each(|it| it.before().call(Calls::passed, arguments));
     /// #     }
     /// # }
     /// ```
@@ -325,7 +327,7 @@ impl<T: Tool> Point<'_, T> {
     /// short: one of a few instructions that calls nothing stands in the program's code itself.
     ///
     /// ```
-    /// use unspool_tool::{Address, InstructionPointer, Register, Tool, Trace};
+    /// use unspool_tool::{Address, InstructionPointer, Register, Superblock, Tool};
     ///
     /// struct Large;
     ///
@@ -341,8 +343,8 @@ impl<T: Tool> Point<'_, T> {
     ///
     /// impl Tool for Large {
     ///     type Thread = u64;
-    ///     fn instrument(&self, trace: &Trace<Self>) {
-    ///         for instruction in trace.instructions() {
+    ///     fn instrument(&self, superblock: &Superblock<Self>) {
+    ///         for instruction in superblock.instructions() {
     ///             instruction.before().call_if(
     ///                 Large::is_large, (Register::Rdi,), Large::tell, (InstructionPointer,));
     ///         }
@@ -353,7 +355,7 @@ impl<T: Tool> Point<'_, T> {
     /// A test that does not return `bool` does not compile:
     ///
     /// ```compile_fail,E0271
-    /// # use unspool_tool::{Address, InstructionPointer, Register, Tool, Trace};
+    /// # use unspool_tool::{Address, InstructionPointer, Register, Superblock, Tool};
     /// # struct Large;
     /// # impl Large {
     /// #     fn is_large(&self, _: &mut u64, size: u64) -> u64 {
@@ -365,8 +367,8 @@ impl<T: Tool> Point<'_, T> {
     /// # }
     /// # impl Tool for Large {
     /// #     type Thread = u64;
-    /// #     fn instrument(&self, trace: &Trace<Self>) {
-    /// #         for instruction in trace.instructions() {
+    /// #     fn instrument(&self, superblock: &Superblock<Self>) {
+    /// #         for instruction in superblock.instructions() {
     /// instruction.before().call_if(
     ///     Large::is_large, (Register::Rdi,), Large::tell, (InstructionPointer,));
     /// #         }
@@ -442,7 +444,7 @@ impl<T: Tool> Point<'_, T> {
     /// first element counts, of a masked operand all elements.
     ///
     /// ```
-    /// use unspool_tool::{Address, InstructionPointer, Shadow, Tool, Trace};
+    /// use unspool_tool::{Address, InstructionPointer, Shadow, Superblock, Tool};
     ///
     /// /// Tells who touches memory that was marked by `shadow.set(start, length, 1)`.
     /// struct Touches {
@@ -457,8 +459,8 @@ impl<T: Tool> Point<'_, T> {
     ///
     /// impl Tool for Touches {
     ///     type Thread = Vec<Address>;
-    ///     fn instrument(&self, trace: &Trace<Self>) {
-    ///         for instruction in trace.instructions() {
+    ///     fn instrument(&self, superblock: &Superblock<Self>) {
+    ///         for instruction in superblock.instructions() {
     ///             for operand in instruction.memory_operands() {
     ///                 let (before, unmarked) = (instruction.before(), (self.shadow, 0));
     ///                 let arguments = (InstructionPointer,);
@@ -479,8 +481,8 @@ impl<T: Tool> Point<'_, T> {
         A: Arguments,
         F: Analysis<T, T::Thread, A::Values>,
     {
-        const MOST_PIECES: u64 = 16;
-        let is_large = u64::from(operand.size) > MOST_PIECES * shadow.piece();
+        const MOST_GRANULES: u64 = 16;
+        let is_large = u64::from(operand.size) > MOST_GRANULES * shadow.granule();
         if is_large || crate::effective_address(operand).is_none() {
             return false;
         }
@@ -501,12 +503,12 @@ impl<T: Tool> Point<'_, T> {
     /// of the arguments as its fields. The types must fit when the tool is compiled:
     ///
     /// ```
-    /// # use unspool_tool::{Address, Buffer, Constant, InstructionPointer, Tool, Trace};
+    /// # use unspool_tool::{Address, Buffer, Constant, InstructionPointer, Superblock, Tool};
     /// # struct Log { log: Buffer<Log, (Address, u32)> }
     /// # impl Tool for Log {
     /// #     type Thread = ();
-    /// #     fn instrument(&self, trace: &Trace<Self>) {
-    /// #         for instruction in trace.instructions() {
+    /// #     fn instrument(&self, superblock: &Superblock<Self>) {
+    /// #         for instruction in superblock.instructions() {
     /// instruction.before().append(self.log, (InstructionPointer, Constant(1_u32)));
     /// #         }
     /// #     }
@@ -514,12 +516,12 @@ impl<T: Tool> Point<'_, T> {
     /// ```
     ///
     /// ```compile_fail,E0271
-    /// # use unspool_tool::{Address, Buffer, Constant, InstructionPointer, Tool, Trace};
+    /// # use unspool_tool::{Address, Buffer, Constant, InstructionPointer, Superblock, Tool};
     /// # struct Log { log: Buffer<Log, (Address, u32)> }
     /// # impl Tool for Log {
     /// #     type Thread = ();
-    /// #     fn instrument(&self, trace: &Trace<Self>) {
-    /// #         for instruction in trace.instructions() {
+    /// #     fn instrument(&self, superblock: &Superblock<Self>) {
+    /// #         for instruction in superblock.instructions() {
     /// instruction.before().append(self.log, (InstructionPointer, Constant(1_u64)));
     /// #         }
     /// #     }

@@ -68,7 +68,7 @@ impl<T: Tool> Image<'_, T> {
     /// The types are those of the program's function, and the tool's must fit them:
     ///
     /// ```
-    /// # use unspool_tool::{Address, Image, Tool, Trace};
+    /// # use unspool_tool::{Address, Image, Superblock, Tool};
     /// type Close = extern "C" fn(i32) -> i32;
     ///
     /// struct NeverClose;
@@ -82,7 +82,7 @@ impl<T: Tool> Image<'_, T> {
     ///
     /// impl Tool for NeverClose {
     ///     type Thread = u64;
-    ///     fn instrument(&self, _: &Trace<Self>) {}
+    ///     fn instrument(&self, _: &Superblock<Self>) {}
     ///     fn image_load(&self, image: &Image<Self>) {
     ///         image.replace::<Close>("close", NeverClose::close);
     ///     }
@@ -92,7 +92,7 @@ impl<T: Tool> Image<'_, T> {
     /// With other types they do not:
     ///
     /// ```compile_fail,E0631
-    /// # use unspool_tool::{Address, Image, Tool, Trace};
+    /// # use unspool_tool::{Address, Image, Superblock, Tool};
     /// type Close = extern "C" fn(i64) -> i32;
     /// # struct NeverClose;
     /// # impl NeverClose {
@@ -102,7 +102,7 @@ impl<T: Tool> Image<'_, T> {
     /// # }
     /// # impl Tool for NeverClose {
     /// #     type Thread = u64;
-    /// #     fn instrument(&self, _: &Trace<Self>) {}
+    /// #     fn instrument(&self, _: &Superblock<Self>) {}
     /// #     fn image_load(&self, image: &Image<Self>) {
     ///         image.replace::<Close>("close", NeverClose::close);
     /// #     }
@@ -116,7 +116,7 @@ impl<T: Tool> Image<'_, T> {
     /// are, can call the original, and what it returns is returned. Returns how many there are.
     ///
     /// ```
-    /// # use unspool_tool::{Address, Image, Original, Tool, Trace};
+    /// # use unspool_tool::{Address, Image, Original, Superblock, Tool};
     /// type Malloc = extern "C" fn(usize) -> Address;
     ///
     /// struct MallocBytes;
@@ -131,7 +131,7 @@ impl<T: Tool> Image<'_, T> {
     ///
     /// impl Tool for MallocBytes {
     ///     type Thread = usize;
-    ///     fn instrument(&self, _: &Trace<Self>) {}
+    ///     fn instrument(&self, _: &Superblock<Self>) {}
     ///     fn image_load(&self, image: &Image<Self>) {
     ///         image.wrap::<Malloc>("malloc", MallocBytes::malloc);
     ///     }
@@ -233,7 +233,7 @@ impl<T: Tool, M: RoutineMoment> RoutinePoint<'_, T, M> {
     /// is known where it ends, too.
     ///
     /// ```
-    /// # use unspool_tool::{Address, FunctionArgument, Image, ReturnValue, Tool, Trace, say};
+    /// # use unspool_tool::{Address, FunctionArgument, Image, ReturnValue, Superblock, Tool, say};
     /// struct Reads;
     ///
     /// impl Reads {
@@ -248,7 +248,7 @@ impl<T: Tool, M: RoutineMoment> RoutinePoint<'_, T, M> {
     ///
     /// impl Tool for Reads {
     ///     type Thread = u64;
-    ///     fn instrument(&self, _: &Trace<Self>) {}
+    ///     fn instrument(&self, _: &Superblock<Self>) {}
     ///     fn image_load(&self, image: &Image<Self>) {
     ///         for read in image.routines_named("read") {
     ///             let file = FunctionArgument::<i32, 0>::new();
@@ -264,14 +264,14 @@ impl<T: Tool, M: RoutineMoment> RoutinePoint<'_, T, M> {
     /// the entry:
     ///
     /// ```compile_fail,E0277
-    /// # use unspool_tool::{Address, FunctionArgument, Image, ReturnValue, Tool, Trace, say};
+    /// # use unspool_tool::{Address, FunctionArgument, Image, ReturnValue, Superblock, Tool, say};
     /// # struct Reads;
     /// # impl Reads {
     /// #     fn returned(&self, wanted: &mut usize, got: isize) {}
     /// # }
     /// # impl Tool for Reads {
     /// #     type Thread = usize;
-    /// #     fn instrument(&self, _: &Trace<Self>) {}
+    /// #     fn instrument(&self, _: &Superblock<Self>) {}
     /// #     fn image_load(&self, image: &Image<Self>) {
     /// #         for read in image.routines_named("read") {
     ///             read.entry().call(Reads::returned, (ReturnValue::<isize>::new(),));

@@ -9,7 +9,7 @@
 //! This tool counts the instructions that a program executes:
 //!
 //! ```no_run
-//! use unspool_tool::{Counter, Tool, Trace};
+//! use unspool_tool::{Counter, Superblock, Tool};
 //!
 //! struct InstructionCount {
 //!     executed: Counter,
@@ -18,8 +18,8 @@
 //! impl Tool for InstructionCount {
 //!     type Thread = ();
 //!
-//!     fn instrument(&self, trace: &Trace<Self>) {
-//!         for instruction in trace.instructions() {
+//!     fn instrument(&self, superblock: &Superblock<Self>) {
+//!         for instruction in superblock.instructions() {
 //!             instruction.before().count(self.executed, 1);
 //!         }
 //!     }
@@ -63,7 +63,7 @@ mod world;
 pub use access::{Accesses, AllAccesses, accesses};
 pub use argument::{Address, Analysis, Argument, Arguments, Constant, Word};
 pub use buffer::{Buffer, Entry, EntryField, FieldValue};
-pub use code::{Block, Instruction, Instructions, Point, Trace};
+pub use code::{Block, Instruction, Instructions, Point, Superblock};
 pub use function::{Original, Replacement, Signature, Value, Wrapper};
 pub use iced_x86;
 pub use image::{Image, Routine, RoutinePoint};

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use unspool_engine::instrument::{self, Instrumentation, Signal, SystemCall};
 use unspool_engine::{Plan, Program, StartError, loader};
 
-use crate::code::Trace;
+use crate::code::Superblock;
 use crate::image::Image;
 use crate::tool::{Delivery, ThreadInfo, Tool};
 
@@ -226,8 +226,8 @@ impl<T: Tool> Instrumentation for Adapter<T> {
         T::LEAVES_OUT
     }
 
-    fn instrument(&self, trace: &instrument::Trace) {
-        self.tool.instrument(&Trace::new(trace));
+    fn instrument(&self, superblock: &instrument::Superblock) {
+        self.tool.instrument(&Superblock::new(superblock));
     }
 
     fn image_loads(&self, image: &Arc<instrument::images::Image>) {

@@ -6,7 +6,7 @@ use unspool_engine::instrument::SamplerId;
 /// it is called when it ends, and it begins anew. A tool can have 64.
 ///
 /// ```
-/// use unspool_tool::{Address, InstructionPointer, Sampler, Tool, Trace};
+/// use unspool_tool::{Address, InstructionPointer, Sampler, Superblock, Tool};
 ///
 /// struct Samples {
 ///     sampler: Sampler,
@@ -20,8 +20,8 @@ use unspool_engine::instrument::SamplerId;
 ///
 /// impl Tool for Samples {
 ///     type Thread = Vec<Address>;
-///     fn instrument(&self, trace: &Trace<Self>) {
-///         for block in trace.blocks() {
+///     fn instrument(&self, superblock: &Superblock<Self>) {
+///         for block in superblock.blocks() {
 ///             block.before().call_sampled(self.sampler, Samples::sampled, (InstructionPointer,));
 ///         }
 ///     }

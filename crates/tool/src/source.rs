@@ -316,7 +316,7 @@ pub struct FirstRepetition(());
 /// [`access_size`] tells each time what is left to do.
 ///
 /// ```
-/// use unspool_tool::{Tool, Trace, first_repetition};
+/// use unspool_tool::{Superblock, Tool, first_repetition};
 ///
 /// /// Counts repeated string instructions, and how often they are interrupted.
 /// struct Strings;
@@ -329,8 +329,8 @@ pub struct FirstRepetition(());
 ///
 /// impl Tool for Strings {
 ///     type Thread = (u64, u64);
-///     fn instrument(&self, trace: &Trace<Self>) {
-///         for instruction in trace.instructions() {
+///     fn instrument(&self, superblock: &Superblock<Self>) {
+///         for instruction in superblock.instructions() {
 ///             if let Some(first) = first_repetition(&instruction) {
 ///                 instruction.before().call(Strings::begins, (first,));
 ///             }

@@ -32,7 +32,7 @@ impl<T: Tool> SystemCallPoint<'_, T> {
     /// values of the arguments. Registers are as the program is going to see them.
     ///
     /// ```
-    /// use unspool_tool::{InstructionPointer, SystemCallNumber, SystemCallResult, Tool, Trace};
+    /// use unspool_tool::{InstructionPointer, SystemCallNumber, SystemCallResult, Superblock, Tool};
     /// use unspool_tool::{Address, say};
     ///
     /// struct Failures;
@@ -47,8 +47,8 @@ impl<T: Tool> SystemCallPoint<'_, T> {
     ///
     /// impl Tool for Failures {
     ///     type Thread = ();
-    ///     fn instrument(&self, trace: &Trace<Self>) {
-    ///         for instruction in trace.instructions() {
+    ///     fn instrument(&self, superblock: &Superblock<Self>) {
+    ///         for instruction in superblock.instructions() {
     ///             if let Some(after) = instruction.after_system_call() {
     ///                 let arguments = (InstructionPointer, SystemCallNumber, SystemCallResult);
     ///                 after.call(Failures::over, arguments);
@@ -61,15 +61,15 @@ impl<T: Tool> SystemCallPoint<'_, T> {
     /// At other places there is no result, and to ask for one does not compile:
     ///
     /// ```compile_fail,E0277
-    /// # use unspool_tool::{SystemCallResult, Tool, Trace};
+    /// # use unspool_tool::{SystemCallResult, Superblock, Tool};
     /// # struct Failures;
     /// # impl Failures {
     /// #     fn over(&self, _: &mut (), result: i64) {}
     /// # }
     /// # impl Tool for Failures {
     /// #     type Thread = ();
-    /// #     fn instrument(&self, trace: &Trace<Self>) {
-    /// #         for instruction in trace.instructions() {
+    /// #     fn instrument(&self, superblock: &Superblock<Self>) {
+    /// #         for instruction in superblock.instructions() {
     ///             instruction.before().call(Failures::over, (SystemCallResult,));
     /// #         }
     /// #     }

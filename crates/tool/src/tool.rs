@@ -5,7 +5,7 @@ use std::path::Path;
 
 use unspool_engine::instrument::{Signal, SystemCall};
 
-use crate::code::Trace;
+use crate::code::Superblock;
 use crate::image::Image;
 
 /// A tool. One value of it serves all threads of the program, which call it at the same time.
@@ -26,7 +26,7 @@ pub trait Tool: Sized + Send + Sync + 'static {
     /// Says what to insert into a piece of code that is about to be translated. The same
     /// code may come again: in another piece, or because there was no room to keep its
     /// translation.
-    fn instrument(&self, trace: &Trace<'_, Self>);
+    fn instrument(&self, superblock: &Superblock<'_, Self>);
 
     /// Code is in memory: the program, its dynamic loader, the kernel's part, a library, or what
     /// the program made itself. Nothing of it has been executed yet. Other parts of the file,

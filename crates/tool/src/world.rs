@@ -19,13 +19,13 @@ use crate::argument::Address;
 ///
 /// ```
 /// use std::time::Duration;
-/// use unspool_tool::{ThreadInfo, Tool, Trace, say, spawn, stop_the_world};
+/// use unspool_tool::{ThreadInfo, Superblock, Tool, say, spawn, stop_the_world};
 ///
 /// struct Whereabouts;
 ///
 /// impl Tool for Whereabouts {
 ///     type Thread = ();
-///     fn instrument(&self, _: &Trace<Self>) {}
+///     fn instrument(&self, _: &Superblock<Self>) {}
 ///
 ///     fn thread_start(&self, thread: &ThreadInfo, _: &mut ()) {
 ///         if thread.number != 0 {
@@ -61,7 +61,7 @@ pub fn stop_the_world<R>(run: impl FnOnce(&[instrument::StoppedThread]) -> R) ->
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-/// use unspool_tool::{Branch, Tool, Trace, instrument_again};
+/// use unspool_tool::{Branch, Superblock, Tool, instrument_again};
 ///
 /// #[derive(Default)]
 /// struct FirstCalls {
@@ -81,11 +81,11 @@ pub fn stop_the_world<R>(run: impl FnOnce(&[instrument::StoppedThread]) -> R) ->
 /// impl Tool for FirstCalls {
 ///     type Thread = ();
 ///
-///     fn instrument(&self, trace: &Trace<Self>) {
+///     fn instrument(&self, superblock: &Superblock<Self>) {
 ///         if self.is_enough.load(Ordering::Relaxed) {
 ///             return;
 ///         }
-///         for instruction in trace.instructions() {
+///         for instruction in superblock.instructions() {
 ///             if let Some(Branch::Call | Branch::IndirectCall) = instruction.branch() {
 ///                 instruction.before().call(FirstCalls::called, ());
 ///             }

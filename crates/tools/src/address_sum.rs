@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_tool::{Address, Buffer, ThreadInfo, Tool, Trace, effective_address, say};
+use unspool_tool::{Address, Buffer, Superblock, ThreadInfo, Tool, effective_address, say};
 
 /// Entries of a batch.
 const BATCH: usize = 32 << 10;
@@ -45,8 +45,8 @@ impl AddressSum {
 impl Tool for AddressSum {
     type Thread = Thread;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             let operands = instruction.memory_operands().iter();
             for address in operands.filter_map(effective_address) {
                 instruction.before().append(self.accesses, (address,));

@@ -8,7 +8,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use unspool_tool::{
-    AccessKind, Address, Buffer, Constant, ThreadInfo, Tool, Trace, effective_address, entry, say,
+    AccessKind, Address, Buffer, Constant, Superblock, ThreadInfo, Tool, effective_address, entry,
+    say,
 };
 
 entry! {
@@ -64,8 +65,8 @@ impl AddressTrace {
 impl Tool for AddressTrace {
     type Thread = Thread;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             for operand in instruction.memory_operands() {
                 if let Some(address) = effective_address(operand) {
                     let is_write = operand.kind == AccessKind::Write;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use unspool_tool::lock::Mutex;
-use unspool_tool::{Counter, Tool, Trace, say};
+use unspool_tool::{Counter, Superblock, Tool, say};
 
 /// Blocks that are named.
 const NAMED: usize = 10;
@@ -17,9 +17,9 @@ pub struct BlockCount {
 impl Tool for BlockCount {
     type Thread = ();
 
-    fn instrument(&self, trace: &Trace<Self>) {
+    fn instrument(&self, superblock: &Superblock<Self>) {
         let mut blocks = self.blocks.lock();
-        for block in trace.blocks() {
+        for block in superblock.blocks() {
             let counter = blocks.entry(block.address()).or_insert_with(Counter::new);
             block.before().count(*counter, 1);
         }

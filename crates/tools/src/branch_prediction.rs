@@ -3,7 +3,7 @@
 //! ("gshare": S. McFarling, "Combining branch predictors", 1993).
 
 use unspool_tool::lock::Mutex;
-use unspool_tool::{Address, InstructionPointer, ThreadInfo, Tool, Trace, branch_taken, say};
+use unspool_tool::{Address, InstructionPointer, Superblock, ThreadInfo, Tool, branch_taken, say};
 
 /// Counters in each predictor, of two bits.
 const COUNTERS: usize = 1 << 12;
@@ -65,8 +65,8 @@ impl BranchPrediction {
 impl Tool for BranchPrediction {
     type Thread = Predictors;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             if let Some(taken) = branch_taken(&instruction) {
                 let arguments = (InstructionPointer, taken);
                 instruction

@@ -6,7 +6,8 @@
 
 use unspool_tool::lock::Mutex;
 use unspool_tool::{
-    AccessKind, Address, Buffer, Constant, ThreadInfo, Tool, Trace, effective_address, entry, say,
+    AccessKind, Address, Buffer, Constant, Superblock, ThreadInfo, Tool, effective_address, entry,
+    say,
 };
 
 const LINE: u64 = 64;
@@ -96,8 +97,8 @@ impl Cache {
 impl Tool for Cache {
     type Thread = Thread;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             for operand in instruction.memory_operands() {
                 if let Some(address) = effective_address(operand) {
                     let is_write = operand.kind == AccessKind::Write;

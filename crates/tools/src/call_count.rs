@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_tool::{Branch, Register, ThreadInfo, Tool, Trace, say};
+use unspool_tool::{Branch, Register, Superblock, ThreadInfo, Tool, say};
 
 /// Counts calls.
 #[derive(Default)]
@@ -34,8 +34,8 @@ impl CallCount {
 impl Tool for CallCount {
     type Thread = Thread;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             if let Some(Branch::Call | Branch::IndirectCall) = instruction.branch() {
                 instruction
                     .before()

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 
 use unspool_tool::lock::Mutex;
-use unspool_tool::{Address, Branch, Constant, Sampler, ThreadInfo, Tool, Trace, image_at, say};
+use unspool_tool::{
+    Address, Branch, Constant, Sampler, Superblock, ThreadInfo, Tool, image_at, say,
+};
 
 /// Calls between two samples, on average, and how far they may vary.
 const PERIOD: u32 = 1000;
@@ -37,8 +39,8 @@ impl CallProfile {
 impl Tool for CallProfile {
     type Thread = HashMap<Address, u64>;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             if let (Some(Branch::Call), Some(callee)) = (instruction.branch(), instruction.target())
             {
                 let callee = Constant(Address(callee));

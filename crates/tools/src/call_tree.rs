@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use unspool_tool::lock::Mutex;
 use unspool_tool::{
-    Address, Constant, Counter, Image, StackPointer, ThreadInfo, Tool, Trace, arguments, say,
+    Address, Constant, Counter, Image, StackPointer, Superblock, ThreadInfo, Tool, arguments, say,
 };
 
 /// Routines that are named have so many thousandths of all instructions, unless the argument
@@ -138,8 +138,8 @@ impl CallTree {
 impl Tool for CallTree {
     type Thread = Tree;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             instruction.before().count(self.executed, 1);
         }
     }

@@ -8,8 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_tool::{
-    Address, Branch, Constant, InstructionPointer, Register, ThreadInfo, Tool, Trace, branch_taken,
-    say,
+    Address, Branch, Constant, InstructionPointer, Register, Superblock, ThreadInfo, Tool,
+    branch_taken, say,
 };
 
 /// Checks the flow of control.
@@ -65,8 +65,8 @@ impl ControlFlow {
 impl Tool for ControlFlow {
     type Thread = Thread;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             let before = instruction.before();
             before.call(ControlFlow::arrive, (InstructionPointer, Register::Rsp));
             if let Some(taken) = branch_taken(&instruction) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use unspool_tool::lock::Mutex;
-use unspool_tool::{Branch, Counter, Tool, Trace, say};
+use unspool_tool::{Branch, Counter, Superblock, Tool, say};
 
 /// Branches that are named.
 const NAMED: usize = 10;
@@ -18,9 +18,9 @@ pub struct EdgeProfile {
 impl Tool for EdgeProfile {
     type Thread = ();
 
-    fn instrument(&self, trace: &Trace<Self>) {
+    fn instrument(&self, superblock: &Superblock<Self>) {
         let mut branches = self.branches.lock();
-        for branch in trace.instructions() {
+        for branch in superblock.instructions() {
             if branch.branch() != Some(Branch::Conditional) {
                 continue;
             }

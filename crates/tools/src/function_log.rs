@@ -5,8 +5,8 @@
 
 use unspool_tool::lock::Mutex;
 use unspool_tool::{
-    Address, Constant, FunctionArgument, Image, ReturnValue, StackPointer, Tool, Trace, arguments,
-    say,
+    Address, Constant, FunctionArgument, Image, ReturnValue, StackPointer, Superblock, Tool,
+    arguments, say,
 };
 
 /// Logs calls.
@@ -51,7 +51,7 @@ fn close(open: &mut Open, place: Address, end: &str) {
 impl Tool for FunctionLog {
     type Thread = Open;
 
-    fn instrument(&self, _: &Trace<Self>) {}
+    fn instrument(&self, _: &Superblock<Self>) {}
 
     fn image_load(&self, image: &Image<Self>) {
         for name in arguments().iter().filter_map(|name| name.to_str()) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use unspool_tool::lock::Mutex;
 use unspool_tool::{
     AccessKind, Address, Constant, Image, ImageKind, InstructionPointer, Original, Register,
-    Shadow, Shape, Tool, Trace, effective_address, iced_x86, image_at, images, say,
+    Shadow, Shape, Superblock, Tool, effective_address, iced_x86, image_at, images, say,
 };
 
 type Malloc = extern "C" fn(usize) -> Address;
@@ -24,8 +24,8 @@ type UsableSize = extern "C" fn(Address) -> usize;
 /// Bytes of a red zone; blocks stay aligned.
 const ZONE: u64 = 32;
 const BOTH: usize = 2 * ZONE as usize;
-/// Bytes of a piece of memory that has a byte of shadow memory.
-const PIECE: u64 = 8;
+/// Bytes of memory that share a byte of shadow memory.
+const GRANULE: u64 = 8;
 /// Reads from so many bytes on are wide.
 const WIDE: u32 = 16;
 
@@ -53,7 +53,7 @@ impl HeapOverflow {
     pub fn new() -> HeapOverflow {
         HeapOverflow {
             blocks: Mutex::default(),
-            zones: Shadow::new(PIECE).unwrap_or_else(|error| panic!("{error}")),
+            zones: Shadow::new(GRANULE).unwrap_or_else(|error| panic!("{error}")),
             wide_readers: Mutex::default(),
             told: Mutex::default(),
         }
@@ -80,11 +80,11 @@ impl HeapOverflow {
     fn paint(&self, block: u64, size: u64, red: bool) {
         let end = block + size;
         for zone in [block - ZONE..block, end..end + ZONE] {
-            for piece in (zone.start & !(PIECE - 1)..zone.end).step_by(PIECE as usize) {
+            for piece in (zone.start & !(GRANULE - 1)..zone.end).step_by(GRANULE as usize) {
                 let is_red = |byte: &u64| red && zone.contains(&(piece + byte));
-                let bits = (0..PIECE).filter(is_red).map(|byte| 1 << byte).sum();
+                let bits = (0..GRANULE).filter(is_red).map(|byte| 1 << byte).sum();
                 // No two blocks have parts of the same piece.
-                self.zones.set(piece, PIECE, bits);
+                self.zones.set(piece, GRANULE, bits);
             }
         }
     }
@@ -159,7 +159,7 @@ impl HeapOverflow {
     }
 
     fn accessed(&self, _: &mut Inside, by: Address, at: Address, size: u64, is_write: bool) {
-        let is_red = |byte: &u64| self.zones.get(*byte) & 1 << (byte % PIECE) != 0;
+        let is_red = |byte: &u64| self.zones.get(*byte) & 1 << (byte % GRANULE) != 0;
         let Some(red) = (at.0..at.0.saturating_add(size)).find(is_red) else {
             return;
         };
@@ -210,12 +210,12 @@ impl HeapOverflow {
 impl Tool for HeapOverflow {
     type Thread = Inside;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        let image = image_at(trace.address());
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        let image = image_at(superblock.address());
         let readers = self.wide_readers.lock();
         let may_read_wide =
             image.is_some_and(|it| readers.iter().any(|reader| Arc::ptr_eq(reader, &it)));
-        for instruction in trace.instructions() {
+        for instruction in superblock.instructions() {
             for operand in instruction.memory_operands() {
                 let is_write = operand.kind == AccessKind::Write;
                 let is_wide_read = !is_write && operand.size >= WIDE && may_read_wide;

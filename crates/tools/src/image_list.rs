@@ -1,6 +1,6 @@
 //! Tells which files a program's code comes from, when each of them is loaded and unloaded.
 
-use unspool_tool::{Image, ImageKind, Tool, Trace, say};
+use unspool_tool::{Image, ImageKind, Superblock, Tool, say};
 
 /// Lists images.
 pub struct ImageList;
@@ -8,7 +8,7 @@ pub struct ImageList;
 impl Tool for ImageList {
     type Thread = ();
 
-    fn instrument(&self, _: &Trace<Self>) {}
+    fn instrument(&self, _: &Superblock<Self>) {}
 
     fn image_load(&self, image: &Image<Self>) {
         let mut text = match image.kind() {

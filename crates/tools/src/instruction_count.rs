@@ -1,7 +1,7 @@
 //! Counts the instructions that a program executes: each once that completes, and a repeated
 //! string instruction once, as the processor's own counter and a debugger's single steps do.
 
-use unspool_tool::{Counter, Tool, Trace, say};
+use unspool_tool::{Counter, Superblock, Tool, say};
 
 /// Counts instructions.
 pub struct InstructionCount {
@@ -22,8 +22,8 @@ impl InstructionCount {
 impl Tool for InstructionCount {
     type Thread = ();
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             instruction.before().count(self.executed, 1);
         }
     }

@@ -3,7 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_tool::{Address, FunctionArgument, Image, ReturnValue, ThreadInfo, Tool, Trace, say};
+use unspool_tool::{
+    Address, FunctionArgument, Image, ReturnValue, Superblock, ThreadInfo, Tool, say,
+};
 
 /// Counts allocations.
 #[derive(Default)]
@@ -31,7 +33,7 @@ impl MallocCount {
 impl Tool for MallocCount {
     type Thread = Allocated;
 
-    fn instrument(&self, _: &Trace<Self>) {}
+    fn instrument(&self, _: &Superblock<Self>) {}
 
     fn image_load(&self, image: &Image<Self>) {
         let arguments = (

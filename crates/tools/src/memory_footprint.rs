@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use unspool_tool::lock::Mutex;
 use unspool_tool::{
-    AccessKind, Address, Buffer, Constant, Shape, ThreadInfo, Tool, Trace, effective_address,
+    AccessKind, Address, Buffer, Constant, Shape, Superblock, ThreadInfo, Tool, effective_address,
     entry, say,
 };
 
@@ -73,8 +73,8 @@ impl MemoryFootprint {
 impl Tool for MemoryFootprint {
     type Thread = Footprint;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             for operand in instruction.memory_operands() {
                 let Some(address) = effective_address(operand) else {
                     continue;

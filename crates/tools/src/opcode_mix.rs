@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use unspool_tool::iced_x86::Mnemonic;
 use unspool_tool::lock::Mutex;
-use unspool_tool::{Counter, Tool, Trace, say};
+use unspool_tool::{Counter, Superblock, Tool, say};
 
 /// Counts instructions by mnemonic.
 #[derive(Default)]
@@ -15,9 +15,9 @@ pub struct OpcodeMix {
 impl Tool for OpcodeMix {
     type Thread = ();
 
-    fn instrument(&self, trace: &Trace<Self>) {
+    fn instrument(&self, superblock: &Superblock<Self>) {
         let mut mnemonics = self.mnemonics.lock();
-        for instruction in trace.instructions() {
+        for instruction in superblock.instructions() {
             let mnemonic = instruction.decoded().mnemonic();
             let counter = mnemonics.entry(mnemonic).or_insert_with(Counter::new);
             instruction.before().count(*counter, 1);

@@ -1,6 +1,6 @@
 //! Lists the system calls that a program makes, in each thread's order.
 
-use unspool_tool::{SystemCall, ThreadInfo, Tool, Trace, say};
+use unspool_tool::{Superblock, SystemCall, ThreadInfo, Tool, say};
 
 /// Lists system calls: the thread, the number, the arguments, and what came of it.
 pub struct SystemCalls;
@@ -9,7 +9,7 @@ impl Tool for SystemCalls {
     /// The thread's number.
     type Thread = u32;
 
-    fn instrument(&self, _: &Trace<Self>) {}
+    fn instrument(&self, _: &Superblock<Self>) {}
 
     fn thread_start(&self, thread: &ThreadInfo, number: &mut u32) {
         *number = thread.number;

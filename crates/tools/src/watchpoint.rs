@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use unspool_tool::{
-    AccessKind, Accesses, Address, InstructionPointer, Shape, ThreadInfo, Tool, Trace, accesses,
-    arguments, effective_address, image_at, say,
+    AccessKind, Accesses, Address, InstructionPointer, Shape, Superblock, ThreadInfo, Tool,
+    accesses, arguments, effective_address, image_at, say,
 };
 
 /// Watches a range.
@@ -75,8 +75,8 @@ impl Tool for Watchpoint {
         *number = thread.number;
     }
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             let operands = instruction.memory_operands().iter();
             for operand in operands.filter(|operand| operand.kind == AccessKind::Write) {
                 let place = instruction.before();

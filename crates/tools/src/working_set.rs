@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use unspool_tool::lock::Mutex;
-use unspool_tool::{Address, Buffer, ThreadInfo, Tool, Trace, effective_address, say};
+use unspool_tool::{Address, Buffer, Superblock, ThreadInfo, Tool, effective_address, say};
 
 const PAGE: u64 = 4096;
 /// Accesses of a window.
@@ -64,8 +64,8 @@ impl Thread {
 impl Tool for WorkingSet {
     type Thread = Thread;
 
-    fn instrument(&self, trace: &Trace<Self>) {
-        for instruction in trace.instructions() {
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
             let operands = instruction.memory_operands().iter();
             for address in operands.filter_map(effective_address) {
                 instruction.before().append(self.accesses, (address,));

@@ -11,7 +11,7 @@ use crate::hashed_branches::Way;
 /// A program address at which translated code can be entered.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct Entry {
+pub struct LinkedEntry {
     /// The program address.
     pub pc: u64,
     /// The code, to be entered with all program state in place.
@@ -27,7 +27,7 @@ pub struct Entry {
 }
 
 // SAFETY: without padding, and made of numbers.
-unsafe impl Record for Entry {}
+unsafe impl Record for LinkedEntry {}
 
 /// An exit of a fragment.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ unsafe impl Record for Exit {
     }
 }
 
-const _: () = assert!(size_of::<Exit>() == 32 && size_of::<Entry>() == 24);
+const _: () = assert!(size_of::<Exit>() == 32 && size_of::<LinkedEntry>() == 24);
 
 impl Exit {
     /// Whether it is linked to an entry.
@@ -99,7 +99,7 @@ impl Exit {
 /// All entries and exits, and which of them are joined.
 #[derive(Default)]
 pub(super) struct Links {
-    pub(super) entries: Table<Entry>,
+    pub(super) entries: Table<LinkedEntry>,
     pub(super) exits: Table<Exit>,
 }
 
@@ -113,7 +113,7 @@ impl Links {
         binding: RegisterBinding,
     ) -> u32 {
         let index = self.entries.len() as u32;
-        self.entries.push(Entry {
+        self.entries.push(LinkedEntry {
             pc,
             cache,
             bound,
@@ -150,10 +150,10 @@ impl Links {
         &self,
         entries: &[(u16, u64, u32)],
         module_at: impl Fn(u32) -> u16,
-    ) -> (Vec<Entry>, Vec<Exit>) {
+    ) -> (Vec<LinkedEntry>, Vec<Exit>) {
         let mut exits: Vec<Exit> = self.exits.iter().map(|exit| exit.without_link()).collect();
         let mut entry = |&(module, _, index): &(u16, u64, u32)| {
-            let mut kept = Entry {
+            let mut kept = LinkedEntry {
                 incoming: 0,
                 ..self.entries[index as usize]
             };
@@ -214,7 +214,7 @@ impl Cache {
     }
 
     /// Links an exit to the entry for its target, if there is one. Returns that entry.
-    pub fn link_exit(&mut self, id: u32) -> Option<Entry> {
+    pub fn link_exit(&mut self, id: u32) -> Option<LinkedEntry> {
         let index = id - exit::FIRST;
         if self.links.exits[index as usize].kind == ExitKind::Direct {
             self.link(index);
@@ -246,7 +246,7 @@ impl Cache {
 
     /// Emits code that exchanges the trace registers spilled for those that an entry expects, if
     /// it does, and goes on there. Returns where it is.
-    fn exchange_on_the_way(&mut self, binding: RegisterBinding, to: &Entry) -> u32 {
+    fn exchange_on_the_way(&mut self, binding: RegisterBinding, to: &LinkedEntry) -> u32 {
         let mut cold = self.begin_cold();
         let here = cold.here();
         if to.bound == 0 {

@@ -15,7 +15,7 @@ pub(super) struct PcMap {
 
 /// An instruction of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct PcStep {
     /// Its number in the fragment.
     pub(super) number: u32,
     /// Its program address.
@@ -55,10 +55,10 @@ impl PcMap {
 
     /// The instructions of a fragment whose boundaries are at `at`, in order. The first one is
     /// at `pc`; each in `turns` does not follow the one before it.
-    pub(super) fn steps<'a>(&'a self, at: u32, pc: u64, turns: &'a [(u32, u64)]) -> Steps<'a> {
+    pub(super) fn steps<'a>(&'a self, at: u32, pc: u64, turns: &'a [(u32, u64)]) -> PcSteps<'a> {
         let mut bytes = self.bytes.from(at as usize);
         let end = read_length(&mut bytes);
-        Steps {
+        PcSteps {
             bytes,
             turns,
             number: 0,
@@ -87,7 +87,7 @@ impl PcMap {
 
 /// See [`PcMap::steps`].
 #[derive(Debug, Clone)]
-pub(super) struct Steps<'a> {
+pub(super) struct PcSteps<'a> {
     bytes: &'a [u8],
     turns: &'a [(u32, u64)],
     number: u32,
@@ -95,10 +95,10 @@ pub(super) struct Steps<'a> {
     end: u32,
 }
 
-impl Iterator for Steps<'_> {
-    type Item = Step;
+impl Iterator for PcSteps<'_> {
+    type Item = PcStep;
 
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<PcStep> {
         let (&length, rest) = self.bytes.split_first()?;
         if length == 0 {
             self.bytes = &[];
@@ -115,7 +115,7 @@ impl Iterator for Steps<'_> {
         }
         let start = self.end;
         self.end += read_length(&mut self.bytes);
-        let step = Step {
+        let step = PcStep {
             number: self.number,
             pc: self.pc,
             length,

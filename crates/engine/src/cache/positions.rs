@@ -1,6 +1,6 @@
 //! The way back from a cache address to the program.
 
-use super::pc_map::{Step, Steps};
+use super::pc_map::{PcStep, PcSteps};
 use super::{Cache, Fragment, NO_MODULE, SpillInterval};
 
 /// Where a cache address lies in the program.
@@ -21,7 +21,7 @@ pub struct Position {
 }
 
 impl Position {
-    fn before(fragment: u32, step: Step) -> Position {
+    fn before(fragment: u32, step: PcStep) -> Position {
         Position {
             fragment,
             pc: step.pc,
@@ -86,7 +86,7 @@ impl Cache {
         u64::from(first.map_or(fragment.end, |step| fragment.start + step.start))
     }
 
-    pub(super) fn steps(&self, index: u32) -> Steps<'_> {
+    pub(super) fn steps(&self, index: u32) -> PcSteps<'_> {
         let fragment = &self.fragments[index as usize];
         let turns = self.source_ranges.turns(index);
         self.pc_map.steps(fragment.pc_map, fragment.pc, turns)

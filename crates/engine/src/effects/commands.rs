@@ -1,11 +1,11 @@
 //! System calls whose arguments mean different things for different commands, or that take
 //! structures with pointers.
 
-use super::{Call, Completeness};
+use super::{Completeness, DescribedCall};
 use crate::syscalls::is_own;
 
 /// Lists the effects of a call that the table does not describe. Returns whether it is known.
-pub(super) fn apply(number: i64, call: &mut Call<'_>) -> bool {
+pub(super) fn apply(number: i64, call: &mut DescribedCall<'_>) -> bool {
     match number {
         libc::SYS_ioctl => control_device(call),
         libc::SYS_fcntl => control_descriptor(call),
@@ -64,7 +64,7 @@ pub(super) fn apply(number: i64, call: &mut Call<'_>) -> bool {
 
 /// The commands of terminals, sockets, files and block devices; what others accept may hold
 /// pointers of which nothing is known.
-fn control_device(call: &mut Call<'_>) {
+fn control_device(call: &mut DescribedCall<'_>) {
     let (command, address) = (call.arguments[1] as u32, call.arguments[2]);
     let (reads, writes) = match command {
         // Terminals: attributes (three generations of them), window size, process group.
@@ -103,7 +103,7 @@ fn control_device(call: &mut Call<'_>) {
 }
 
 /// Commands that encode direction and size in their number.
-fn encoded_command(call: &mut Call<'_>) {
+fn encoded_command(call: &mut DescribedCall<'_>) {
     let (command, address) = (call.arguments[1] as u32, call.arguments[2]);
     let size = u64::from(command >> 16 & 0x3fff);
     let reads = if command >> 30 & 1 != 0 { size } else { 0 };
@@ -117,7 +117,7 @@ fn encoded_command(call: &mut Call<'_>) {
 }
 
 /// SIOCGIFCONF: a size and a buffer of that size.
-fn interface_list(call: &mut Call<'_>) {
+fn interface_list(call: &mut DescribedCall<'_>) {
     let list = call.arguments[2];
     add_both(call, list, 16, 4);
     let size = u64::from(call.fetch_u32(list));
@@ -128,14 +128,14 @@ fn interface_list(call: &mut Call<'_>) {
 }
 
 /// Lists `reads` bytes read and, if the call succeeded, `writes` bytes written.
-fn add_both(call: &mut Call<'_>, address: u64, reads: u64, writes: u64) {
+fn add_both(call: &mut DescribedCall<'_>, address: u64, reads: u64, writes: u64) {
     call.add(false, address, reads);
     if call.succeeded() {
         call.add(true, address, writes);
     }
 }
 
-fn control_descriptor(call: &mut Call<'_>) {
+fn control_descriptor(call: &mut DescribedCall<'_>) {
     let address = call.arguments[2];
     match call.arguments[1] {
         // Locks, of the process (5 to 7) and of the open file (36 to 38).
@@ -151,7 +151,7 @@ fn control_descriptor(call: &mut Call<'_>) {
     }
 }
 
-fn futex(call: &mut Call<'_>) {
+fn futex(call: &mut DescribedCall<'_>) {
     let [word, operation, _, timeout, second_word, _] = call.arguments;
     match operation & 0x7f {
         // Wait, with or without bits, or to be requeued.
@@ -184,7 +184,7 @@ fn futex(call: &mut Call<'_>) {
     }
 }
 
-fn futex_wait_many(call: &mut Call<'_>) {
+fn futex_wait_many(call: &mut DescribedCall<'_>) {
     let [array, count, _, timeout, ..] = call.arguments;
     let count = count.min(128);
     call.add(false, array, count * 24);
@@ -195,7 +195,7 @@ fn futex_wait_many(call: &mut Call<'_>) {
     call.add(false, timeout, 16);
 }
 
-fn control_process(call: &mut Call<'_>) {
+fn control_process(call: &mut DescribedCall<'_>) {
     let address = call.arguments[1];
     match call.arguments[0] as i32 {
         libc::PR_SET_NAME => {
@@ -246,14 +246,14 @@ fn control_process(call: &mut Call<'_>) {
 }
 
 /// Waiting for a child: if there was none to report, nothing is written.
-fn wait_for_child(call: &mut Call<'_>) {
+fn wait_for_child(call: &mut DescribedCall<'_>) {
     if call.result > 0 {
         call.add(true, call.arguments[1], 4);
         call.add(true, call.arguments[3], 144);
     }
 }
 
-fn control_thread_pointer(call: &mut Call<'_>) {
+fn control_thread_pointer(call: &mut DescribedCall<'_>) {
     // Get FS, get GS, and the state components that the process may use.
     if matches!(
         call.arguments[0],
@@ -268,12 +268,12 @@ const CLONE_PARENT_SETTID: u64 = 0x10_0000;
 const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 const CLONE_VM: u64 = 0x100;
 
-fn clone(call: &mut Call<'_>) {
+fn clone(call: &mut DescribedCall<'_>) {
     let [flags, _, parent_id, child_id, ..] = call.arguments;
     add_thread_ids(call, flags, parent_id, parent_id, child_id);
 }
 
-fn clone_by_structure(call: &mut Call<'_>) {
+fn clone_by_structure(call: &mut DescribedCall<'_>) {
     let [structure, size, ..] = call.arguments;
     call.add(false, structure, size);
     let flags = call.fetch_u64(structure);
@@ -290,7 +290,13 @@ fn clone_by_structure(call: &mut Call<'_>) {
 
 /// What the kernel tells about a new thread or process. A child with its own memory is told
 /// there, which is not this program's.
-fn add_thread_ids(call: &mut Call<'_>, flags: u64, descriptor: u64, parent_id: u64, child_id: u64) {
+fn add_thread_ids(
+    call: &mut DescribedCall<'_>,
+    flags: u64,
+    descriptor: u64,
+    parent_id: u64,
+    child_id: u64,
+) {
     if !call.succeeded() {
         return;
     }
@@ -307,7 +313,7 @@ fn add_thread_ids(call: &mut Call<'_>, flags: u64, descriptor: u64, parent_id: u
 
 /// The path, the arguments and the environment, from argument number `path` on. It is seen
 /// only where it failed; else this memory is gone.
-fn execute(call: &mut Call<'_>, path: usize) {
+fn execute(call: &mut DescribedCall<'_>, path: usize) {
     let size = call.string_size(call.arguments[path]);
     call.add(false, call.arguments[path], size);
     for list in [call.arguments[path + 1], call.arguments[path + 2]] {
@@ -325,7 +331,7 @@ fn execute(call: &mut Call<'_>, path: usize) {
     }
 }
 
-fn seccomp(call: &mut Call<'_>) {
+fn seccomp(call: &mut DescribedCall<'_>) {
     match call.arguments[0] {
         0 => {}
         1 => seccomp_filter(call, call.arguments[2]),
@@ -337,7 +343,7 @@ fn seccomp(call: &mut Call<'_>) {
 }
 
 /// A filter program: a length and a pointer to that many instructions of eight bytes.
-fn seccomp_filter(call: &mut Call<'_>, program: u64) {
+fn seccomp_filter(call: &mut DescribedCall<'_>, program: u64) {
     if program == 0 {
         return;
     }
@@ -348,7 +354,7 @@ fn seccomp_filter(call: &mut Call<'_>, program: u64) {
 }
 
 /// Control of shared memory and message queues, whose description has `size` bytes.
-fn control_shared(call: &mut Call<'_>, size: u64) {
+fn control_shared(call: &mut DescribedCall<'_>, size: u64) {
     match call.arguments[1] {
         // Remove, lock, unlock.
         0 | 11 | 12 => {}
@@ -358,7 +364,7 @@ fn control_shared(call: &mut Call<'_>, size: u64) {
     }
 }
 
-fn select_with_mask(call: &mut Call<'_>) {
+fn select_with_mask(call: &mut DescribedCall<'_>) {
     for set in 1..=3 {
         let size = u64::from((call.arguments[0] as u32).div_ceil(64)) * 8;
         add_both(call, call.arguments[set], size, size);
@@ -377,7 +383,7 @@ fn select_with_mask(call: &mut Call<'_>) {
 }
 
 /// Copying from or to another process, which may be this one.
-fn process_memory(call: &mut Call<'_>, into_this_process: bool) {
+fn process_memory(call: &mut DescribedCall<'_>, into_this_process: bool) {
     let [process, local, local_count, remote, remote_count, _] = call.arguments;
     let limit = call.returned();
     call.add_vectors(into_this_process, local, local_count, limit);

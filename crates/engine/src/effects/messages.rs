@@ -4,12 +4,12 @@
 //! its length at 8, iovecs at 16, their number at 24, control data at 32, its length at 40,
 //! flags at 48), `struct mmsghdr` (64 bytes: a msghdr and the message's length).
 
-use super::Call;
+use super::DescribedCall;
 
 /// The most iovecs that the kernel takes.
 const MAX_VECTORS: u64 = 1024;
 
-impl Call<'_> {
+impl DescribedCall<'_> {
     /// Lists the array of `count` iovecs at `array`, and up to `limit` bytes of what they
     /// describe.
     pub(super) fn add_vectors(&mut self, write: bool, array: u64, count: u64, mut limit: u64) {

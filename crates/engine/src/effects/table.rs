@@ -3,33 +3,33 @@
 //! Sizes are those of the kernel's structures on x86-64, which are not always those of the
 //! C library.
 
-use super::Direction::{Input, Output, Remainder, Update};
-use super::Extent::{
+use super::ArgumentExtent::{
     Argument, DescriptorSet, Elements, Fixed, LengthAt, Message, Messages, NodeSet,
     ResultElementsUpTo, ResultUpTo, String as Text, Vectors, VectorsUpToResult,
 };
-use super::{Direction, Extent, Part};
+use super::Direction::{Input, Output, Remainder, Update};
+use super::{ArgumentExtent, Direction, MemoryPart};
 
-const fn part(direction: Direction, pointer: usize, extent: Extent) -> Part {
-    Part {
+const fn part(direction: Direction, pointer: usize, extent: ArgumentExtent) -> MemoryPart {
+    MemoryPart {
         direction,
         pointer,
         extent,
     }
 }
 
-const STAT: Extent = Fixed(144);
-const STATFS: Extent = Fixed(120);
+const STAT: ArgumentExtent = Fixed(144);
+const STATFS: ArgumentExtent = Fixed(120);
 /// A timespec or timeval.
-const TIME: Extent = Fixed(16);
+const TIME: ArgumentExtent = Fixed(16);
 /// Two of them.
-const TIMES: Extent = Fixed(32);
-const RUSAGE: Extent = Fixed(144);
-const RLIMIT: Extent = Fixed(16);
-const SIGINFO: Extent = Fixed(128);
-const SIGACTION: Extent = Fixed(32);
-const INT: Extent = Fixed(4);
-const LONG: Extent = Fixed(8);
+const TIMES: ArgumentExtent = Fixed(32);
+const RUSAGE: ArgumentExtent = Fixed(144);
+const RLIMIT: ArgumentExtent = Fixed(16);
+const SIGINFO: ArgumentExtent = Fixed(128);
+const SIGACTION: ArgumentExtent = Fixed(32);
+const INT: ArgumentExtent = Fixed(4);
+const LONG: ArgumentExtent = Fixed(8);
 
 /// Numbers of recent calls, which the C library's headers may lack.
 const CACHESTAT: i64 = 451;
@@ -37,13 +37,13 @@ const FUTEX_WAKE: i64 = 454;
 const FUTEX_WAIT: i64 = 455;
 
 /// A string in argument 0; in 1; in both; in 1 and 3.
-const PATH: &[Part] = &[part(Input, 0, Text)];
-const PATH_AT: &[Part] = &[part(Input, 1, Text)];
-const PATHS: &[Part] = &[part(Input, 0, Text), part(Input, 1, Text)];
-const PATHS_AT: &[Part] = &[part(Input, 1, Text), part(Input, 3, Text)];
+const PATH: &[MemoryPart] = &[part(Input, 0, Text)];
+const PATH_AT: &[MemoryPart] = &[part(Input, 1, Text)];
+const PATHS: &[MemoryPart] = &[part(Input, 0, Text), part(Input, 1, Text)];
+const PATHS_AT: &[MemoryPart] = &[part(Input, 1, Text), part(Input, 3, Text)];
 
 /// The memory that the call accesses; nothing if the table does not describe it.
-pub(super) fn parts(number: i64) -> Option<&'static [Part]> {
+pub(super) fn parts(number: i64) -> Option<&'static [MemoryPart]> {
     files(number)
         .or_else(|| attributes_of_files(number))
         .or_else(|| waiting(number))
@@ -55,7 +55,7 @@ pub(super) fn parts(number: i64) -> Option<&'static [Part]> {
 }
 
 /// Reading, writing, and where in a file.
-fn files(number: i64) -> Option<&'static [Part]> {
+fn files(number: i64) -> Option<&'static [MemoryPart]> {
     Some(match number {
         libc::SYS_read | libc::SYS_pread64 | libc::SYS_getdents | libc::SYS_getdents64 => {
             const { &[part(Output, 1, ResultUpTo(2))] }
@@ -126,7 +126,7 @@ fn files(number: i64) -> Option<&'static [Part]> {
 }
 
 /// What is known of files: status, extended attributes, times.
-fn attributes_of_files(number: i64) -> Option<&'static [Part]> {
+fn attributes_of_files(number: i64) -> Option<&'static [MemoryPart]> {
     Some(match number {
         libc::SYS_stat | libc::SYS_lstat => {
             const { &[part(Input, 0, Text), part(Output, 1, STAT)] }
@@ -173,7 +173,7 @@ fn attributes_of_files(number: i64) -> Option<&'static [Part]> {
 }
 
 /// Waiting for many descriptors.
-fn waiting(number: i64) -> Option<&'static [Part]> {
+fn waiting(number: i64) -> Option<&'static [MemoryPart]> {
     Some(match number {
         libc::SYS_poll => const { &[part(Update, 0, Elements(1, 8))] },
         libc::SYS_ppoll => {
@@ -220,7 +220,7 @@ fn waiting(number: i64) -> Option<&'static [Part]> {
 }
 
 /// Sockets, and the System V and POSIX ways of passing messages.
-fn sockets(number: i64) -> Option<&'static [Part]> {
+fn sockets(number: i64) -> Option<&'static [MemoryPart]> {
     Some(match number {
         libc::SYS_socketpair => const { &[part(Output, 3, LONG)] },
         libc::SYS_bind | libc::SYS_connect => const { &[part(Input, 1, Argument(2))] },
@@ -265,7 +265,7 @@ fn sockets(number: i64) -> Option<&'static [Part]> {
 }
 
 /// Processes, threads, their limits and rights, and the system.
-fn processes(number: i64) -> Option<&'static [Part]> {
+fn processes(number: i64) -> Option<&'static [MemoryPart]> {
     Some(match number {
         libc::SYS_waitid => const { &[part(Output, 2, SIGINFO), part(Output, 4, RUSAGE)] },
         libc::SYS_getrusage => const { &[part(Output, 1, RUSAGE)] },
@@ -338,7 +338,7 @@ fn processes(number: i64) -> Option<&'static [Part]> {
 }
 
 /// Clocks and timers.
-fn time(number: i64) -> Option<&'static [Part]> {
+fn time(number: i64) -> Option<&'static [MemoryPart]> {
     Some(match number {
         libc::SYS_time => const { &[part(Output, 0, LONG)] },
         libc::SYS_gettimeofday => const { &[part(Output, 0, TIME), part(Output, 1, LONG)] },
@@ -363,7 +363,7 @@ fn time(number: i64) -> Option<&'static [Part]> {
 }
 
 /// Signals.
-fn signals(number: i64) -> Option<&'static [Part]> {
+fn signals(number: i64) -> Option<&'static [MemoryPart]> {
     Some(match number {
         libc::SYS_rt_sigaction => {
             const { &[part(Input, 1, SIGACTION), part(Output, 2, SIGACTION)] }
@@ -392,7 +392,7 @@ fn signals(number: i64) -> Option<&'static [Part]> {
 }
 
 /// Calls that access no memory of the program's.
-fn without_memory(number: i64) -> Option<&'static [Part]> {
+fn without_memory(number: i64) -> Option<&'static [MemoryPart]> {
     matches!(
         number,
         libc::SYS_close

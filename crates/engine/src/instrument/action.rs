@@ -5,7 +5,7 @@ use crate::operands::MemoryOperand;
 
 /// When an action happens with respect to its instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum InsertionPoint {
     /// Before it is executed.
     Before,
     /// After it, where control goes on at the next instruction.
@@ -75,7 +75,7 @@ impl Argument {
 /// What is to be done at a place.
 #[derive(Debug, Clone)]
 pub enum Action {
-    /// Adds to a counter of the thread. At [`Place::Before`] it counts only if the
+    /// Adds to a counter of the thread. At [`InsertionPoint::Before`] it counts only if the
     /// instruction completes: one that faults is not counted, and a repeated string
     /// instruction counts once.
     Count {
@@ -117,7 +117,7 @@ pub enum Action {
         /// The call.
         call: Call,
     },
-    /// Appends an entry to a buffer of the thread. At [`Place::Before`] it is appended only if
+    /// Appends an entry to a buffer of the thread. At [`InsertionPoint::Before`] it is appended only if
     /// the instruction completes, as for [`Action::Count`].
     Append {
         /// The buffer.

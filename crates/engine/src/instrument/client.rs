@@ -6,7 +6,8 @@ use std::io;
 use std::path::Path;
 
 use super::{
-    Instrumenter, Signal, Trace, blocked, buffers, counters, images, samplers, system_calls, world,
+    Instrumenter, Signal, Superblock, blocked, buffers, counters, images, samplers, system_calls,
+    world,
 };
 use crate::binding::LookupConvention;
 use crate::cache::{Cache, CacheFull, Position};
@@ -51,8 +52,8 @@ pub(super) fn state(thread: &Thread) -> *mut () {
 }
 
 /// Asks the tool what to insert.
-pub(crate) fn translate(instrumenter: &Instrumenter, trace: &Trace) {
-    world::while_instrumenting(|| in_tool(|| instrumenter.tool.instrument(trace)));
+pub(crate) fn translate(instrumenter: &Instrumenter, superblock: &Superblock) {
+    world::while_instrumenting(|| in_tool(|| instrumenter.tool.instrument(superblock)));
 }
 
 impl Client for Instrumenter {

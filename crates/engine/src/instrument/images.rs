@@ -54,14 +54,14 @@ pub struct Image {
     /// The content of the file when it was mapped.
     version: Option<Version>,
     object: Option<Object>,
-    code: Mutex<Vec<Piece>>,
+    code: Mutex<Vec<CodeRange>>,
     contents: OnceLock<Option<Contents>>,
     lines: OnceLock<Mutex<SourceLines>>,
 }
 
 /// Pages of an image that have been executable.
 #[derive(Debug, Clone)]
-struct Piece {
+struct CodeRange {
     range: Range<u64>,
     /// What to add to an offset in the file to get the address.
     distance: u64,
@@ -83,7 +83,7 @@ pub struct Routine<'a> {
 }
 
 impl Image {
-    fn new(kind: ImageKind, path: PathBuf, piece: Piece) -> Image {
+    fn new(kind: ImageKind, path: PathBuf, piece: CodeRange) -> Image {
         let start = piece.range.start;
         Image {
             kind,
@@ -343,7 +343,7 @@ impl Images {
 
 /// Makes executable pages an image's. Returns it if it is a new one.
 fn add(all: &mut Vec<Arc<Image>>, range: Range<u64>, region: &Region) -> Option<Arc<Image>> {
-    let piece = Piece {
+    let piece = CodeRange {
         distance: range
             .start
             .wrapping_sub(region.view.map_or(0, |view| view.offset)),
@@ -359,7 +359,7 @@ fn add(all: &mut Vec<Arc<Image>>, range: Range<u64>, region: &Region) -> Option<
         Some(path) => all.iter().find(|image| {
             image.path == *path
                 && image.code.lock().iter().all(|known| {
-                    let offset = |piece: &Piece| piece.range.start.wrapping_sub(piece.distance);
+                    let offset = |piece: &CodeRange| piece.range.start.wrapping_sub(piece.distance);
                     known.distance == piece.distance || offset(known) != offset(&piece)
                 })
         }),
@@ -384,7 +384,12 @@ fn add(all: &mut Vec<Arc<Image>>, range: Range<u64>, region: &Region) -> Option<
 impl Image {
     /// What of a piece of its code is still its own: what lies outside a range, and what is
     /// still the same memory.
-    fn rest(&self, piece: &Piece, range: &Range<u64>, now: &[(Range<u64>, Region)]) -> Vec<Piece> {
+    fn rest(
+        &self,
+        piece: &CodeRange,
+        range: &Range<u64>,
+        now: &[(Range<u64>, Region)],
+    ) -> Vec<CodeRange> {
         let same = now.iter().filter(|(here, region)| {
             let object = region.view.map(|view| view.object);
             let offset = region.view.map(|view| view.offset);
@@ -408,7 +413,7 @@ impl Image {
             }
             adjacent
         });
-        let with_distance = |range| Piece {
+        let with_distance = |range| CodeRange {
             range,
             distance: piece.distance,
         };
@@ -460,7 +465,7 @@ pub(crate) fn announce(process: &Process, loaded: &LoadedProgram) {
         if segment.protection & libc::PROT_EXEC == 0 {
             continue;
         }
-        let piece = Piece {
+        let piece = CodeRange {
             range: segment.address..segment.end(),
             distance: segment.address.wrapping_sub(segment.offset),
         };
@@ -482,7 +487,7 @@ pub(crate) fn announce(process: &Process, loaded: &LoadedProgram) {
     images.sort_by_key(|image| image.kind != ImageKind::Program);
     let vdso = process.vdso;
     if vdso.size != 0 {
-        let piece = Piece {
+        let piece = CodeRange {
             range: vdso.start..vdso.start + vdso.size,
             distance: vdso.start,
         };

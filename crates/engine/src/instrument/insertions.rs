@@ -3,14 +3,14 @@
 //! Most tools insert a little at each instruction, so all of it lies in one list, in the order
 //! of the places, and not in a list for each place.
 
-use super::{Action, CallWhenOver, Place};
+use super::{Action, CallWhenOver, InsertionPoint};
 
 /// All that is inserted into a superblock.
 #[derive(Debug, Default)]
 pub(crate) struct Inserted {
     actions: Vec<Action>,
     /// The instruction's number and the place of each.
-    places: Vec<(u32, Place)>,
+    places: Vec<(u32, InsertionPoint)>,
     /// What is called when the system calls are over that instructions make.
     over: Vec<(u32, CallWhenOver)>,
 }
@@ -34,7 +34,7 @@ impl Insertions<'_> {
 
 impl Inserted {
     /// Adds an action, behind those that are at its place already.
-    pub(super) fn push(&mut self, number: usize, place: Place, action: Action) {
+    pub(super) fn push(&mut self, number: usize, place: InsertionPoint, action: Action) {
         self.places.push((number as u32, place));
         self.actions.push(action);
     }
@@ -74,9 +74,9 @@ impl Inserted {
             actions = rest;
             let insertions = &mut all[number as usize];
             match place {
-                Place::Before => insertions.before = here,
-                Place::After => insertions.after = here,
-                Place::Taken => insertions.taken = here,
+                InsertionPoint::Before => insertions.before = here,
+                InsertionPoint::After => insertions.after = here,
+                InsertionPoint::Taken => insertions.taken = here,
             }
         }
         for alike in self.over.chunk_by(|left, right| left.0 == right.0) {
@@ -88,7 +88,7 @@ impl Inserted {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Action, Place, Replacement};
+    use super::super::{Action, InsertionPoint, Replacement};
     use super::{Inserted, Insertions};
 
     fn action(target: u64) -> Action {
@@ -106,12 +106,12 @@ mod tests {
     #[test]
     fn each_place_has_what_was_inserted_there_in_that_order() {
         let order = [
-            (2, Place::Taken, 1),
-            (0, Place::Before, 2),
-            (2, Place::Before, 3),
-            (0, Place::After, 4),
-            (2, Place::Before, 5),
-            (0, Place::Before, 6),
+            (2, InsertionPoint::Taken, 1),
+            (0, InsertionPoint::Before, 2),
+            (2, InsertionPoint::Before, 3),
+            (0, InsertionPoint::After, 4),
+            (2, InsertionPoint::Before, 5),
+            (0, InsertionPoint::Before, 6),
         ];
         let mut inserted = Inserted::default();
         for (number, place, target) in order {

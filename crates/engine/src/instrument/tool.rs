@@ -12,7 +12,7 @@ use super::functions::Functions;
 use super::images::{Image, Images};
 use super::insertions::Inserted;
 use super::system_calls::{SystemCall, SystemCallPlaces};
-use super::{Amounts, BufferId, Compiled, Counter, Signal, Trace, buffers};
+use super::{Amounts, BufferId, Compiled, Counter, Signal, Superblock, buffers};
 use crate::binding::{LookupConvention, RegisterBinding};
 use crate::lock::{Mutex, OnceLock};
 use crate::operands::ExtendedStateSizes;
@@ -71,7 +71,7 @@ pub trait Instrumentation: Send + Sync {
     /// instruction would have overwritten.
     fn leaves_out(&self) -> bool;
     /// Code is about to be translated.
-    fn instrument(&self, trace: &Trace);
+    fn instrument(&self, superblock: &Superblock);
     /// The calling thread is about to execute its first instruction. Returns what the tool
     /// keeps for it.
     fn thread_starts(&self, number: u32) -> *mut ();
@@ -153,7 +153,7 @@ impl Instrumentation for NoTool {
 
     fn image_unloads(&self, _: &Arc<Image>) {}
 
-    fn instrument(&self, _: &Trace) {}
+    fn instrument(&self, _: &Superblock) {}
 
     fn thread_starts(&self, _: u32) -> *mut () {
         std::ptr::null_mut()

@@ -7,7 +7,7 @@ use unspool_binary::SourceLine;
 
 use super::images::{Image, image_at};
 use super::insertions::Inserted;
-use super::{Action, CallWhenOver, Place};
+use super::{Action, CallWhenOver, InsertionPoint};
 use crate::decode::Kind;
 use crate::operands::{MemoryOperand, RegisterUse};
 use crate::translate::superblock::{BranchDirection, Item};
@@ -16,24 +16,24 @@ use crate::translate::superblock::{BranchDirection, Item};
 /// in which they are executed, unless a conditional branch leaves it on the way. It goes on
 /// behind jumps and calls to known places, and may repeat a loop's body. The same code can be
 /// part of several, and of a new one each time it is translated again.
-pub struct Trace<'a> {
+pub struct Superblock<'a> {
     items: &'a [Item],
     inserted: RefCell<Inserted>,
 }
 
-/// A basic block of a trace: instructions that are executed one after the other, unless one
+/// A basic block of a superblock: instructions that are executed one after the other, unless one
 /// faults.
 #[derive(Clone, Copy)]
 pub struct Block<'a> {
-    trace: &'a Trace<'a>,
+    superblock: &'a Superblock<'a>,
     first: usize,
     end: usize,
 }
 
-/// One instruction of a trace.
+/// One instruction of a superblock.
 #[derive(Clone, Copy)]
 pub struct Instruction<'a> {
-    trace: &'a Trace<'a>,
+    superblock: &'a Superblock<'a>,
     index: usize,
 }
 
@@ -56,10 +56,10 @@ pub enum Branch {
     SystemCall,
 }
 
-impl<'a> Trace<'a> {
+impl<'a> Superblock<'a> {
     /// `inserted` is empty.
-    pub(crate) fn new(items: &'a [Item], inserted: Inserted) -> Trace<'a> {
-        Trace {
+    pub(crate) fn new(items: &'a [Item], inserted: Inserted) -> Superblock<'a> {
+        Superblock {
             items,
             inserted: RefCell::new(inserted),
         }
@@ -79,7 +79,10 @@ impl<'a> Trace<'a> {
 
     /// Its instructions, at least one.
     pub fn instructions(&'a self) -> impl ExactSizeIterator<Item = Instruction<'a>> + use<'a> {
-        (0..self.items.len()).map(move |index| Instruction { trace: self, index })
+        (0..self.items.len()).map(move |index| Instruction {
+            superblock: self,
+            index,
+        })
     }
 
     /// Its basic blocks, at least one.
@@ -99,7 +102,7 @@ impl<'a> Trace<'a> {
             let length = self.items[first..].iter().position(ends);
             let end = length.map_or(self.items.len(), |length| first + length + 1);
             let block = Block {
-                trace: self,
+                superblock: self,
                 first,
                 end,
             };
@@ -119,21 +122,21 @@ impl<'a> Block<'a> {
     /// Bytes of its instructions.
     #[must_use]
     pub fn size(&self) -> u64 {
-        let items = &self.trace.items[self.first..self.end];
+        let items = &self.superblock.items[self.first..self.end];
         items.iter().map(|item| u64::from(item.layout.length)).sum()
     }
 
     /// Its instructions, at least one.
     pub fn instructions(&self) -> impl ExactSizeIterator<Item = Instruction<'a>> + use<'a> {
-        let trace = self.trace;
-        (self.first..self.end).map(move |index| Instruction { trace, index })
+        let superblock = self.superblock;
+        (self.first..self.end).map(move |index| Instruction { superblock, index })
     }
 
     /// Its first instruction.
     #[must_use]
     pub fn first(&self) -> Instruction<'a> {
         Instruction {
-            trace: self.trace,
+            superblock: self.superblock,
             index: self.first,
         }
     }
@@ -142,7 +145,7 @@ impl<'a> Block<'a> {
     #[must_use]
     pub fn last(&self) -> Instruction<'a> {
         Instruction {
-            trace: self.trace,
+            superblock: self.superblock,
             index: self.end - 1,
         }
     }
@@ -150,7 +153,7 @@ impl<'a> Block<'a> {
 
 impl<'a> Instruction<'a> {
     fn item(&self) -> &'a Item {
-        &self.trace.items[self.index]
+        &self.superblock.items[self.index]
     }
 
     /// Its address.
@@ -253,14 +256,14 @@ impl<'a> Instruction<'a> {
     /// Whether there is such a place: an instruction that always transfers control has nothing
     /// after it, and one that never does is never taken.
     #[must_use]
-    pub fn has(&self, place: Place) -> bool {
+    pub fn has(&self, place: InsertionPoint) -> bool {
         match place {
-            Place::Before => true,
-            Place::After => match self.item().layout.kind {
+            InsertionPoint::Before => true,
+            InsertionPoint::After => match self.item().layout.kind {
                 Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. } => true,
                 kind => crate::translate::superblock::runs_on(kind),
             },
-            Place::Taken => self
+            InsertionPoint::Taken => self
                 .branch()
                 .is_some_and(|branch| branch != Branch::SystemCall),
         }
@@ -283,20 +286,23 @@ impl<'a> Instruction<'a> {
             "`{}` makes no system call",
             self.disassembly()
         );
-        self.trace.inserted.borrow_mut().push_over(self.index, call);
+        self.superblock
+            .inserted
+            .borrow_mut()
+            .push_over(self.index, call);
     }
 
     /// Has an action inserted, behind those that are there already.
     ///
     /// # Panics
     /// If there is no such place.
-    pub fn insert(&self, place: Place, action: Action) {
+    pub fn insert(&self, place: InsertionPoint, action: Action) {
         assert!(
             self.has(place),
             "`{}` has no place {place:?}",
             self.disassembly()
         );
-        self.trace
+        self.superblock
             .inserted
             .borrow_mut()
             .push(self.index, place, action);

@@ -102,38 +102,38 @@ impl Image {
         let file = executable.file.as_raw_fd();
         let identity = FileIdentity::open(file);
         let version = FileIdentity::reliable(file).map(|file| file.version);
-        for piece in &layout.pieces {
-            let address = piece.address.wrapping_add(self.bias);
+        for mapping in &layout.mappings {
+            let address = mapping.address.wrapping_add(self.bias);
             let failed = |operation| {
                 move |source| LoadError::Map {
                     path: executable.path.clone(),
                     operation,
                     address,
-                    size: piece.size,
+                    size: mapping.size,
                     source,
                 }
             };
-            // A piece never lies across two reservations: they are merged piece ranges.
+            // A mapping never lies across two reservations: they are merged mapping ranges.
             let reservation = self
                 .reservations
                 .iter()
-                .find(|reservation| reservation.contains(address, piece.size))
+                .find(|reservation| reservation.contains(address, mapping.size))
                 .ok_or_else(|| failed("place a segment")(io::ErrorKind::InvalidInput.into()))?;
-            match piece.offset {
+            match mapping.offset {
                 Some(offset) => reservation.map_file(
                     address,
-                    piece.size,
-                    piece.protection,
+                    mapping.size,
+                    mapping.protection,
                     &executable.file,
                     offset,
                 ),
-                None => reservation.map_zeros(address, piece.size, piece.protection),
+                None => reservation.map_zeros(address, mapping.size, mapping.protection),
             }
             .map_err(failed("map a segment"))?;
-            if let Some(zero_from) = piece.zero_from {
+            if let Some(zero_from) = mapping.zero_from {
                 // At most a page, and page tables for it: an array will do.
                 let zeros = [0; PAGE as usize];
-                let length = (piece.end() - zero_from).min(PAGE) as usize;
+                let length = (mapping.end() - zero_from).min(PAGE) as usize;
                 reservation
                     .write(zero_from.wrapping_add(self.bias), &zeros[..length])
                     .map_err(failed("clear the end of a segment"))?;
@@ -142,12 +142,12 @@ impl Image {
                 &mut self.segments,
                 MappedSegment {
                     address,
-                    size: piece.size,
-                    protection: piece.protection,
-                    file: piece.offset.map(|_| self.path.clone()),
-                    offset: piece.offset.unwrap_or(0),
-                    identity: identity.filter(|_| piece.offset.is_some()),
-                    version: version.filter(|_| piece.offset.is_some()),
+                    size: mapping.size,
+                    protection: mapping.protection,
+                    file: mapping.offset.map(|_| self.path.clone()),
+                    offset: mapping.offset.unwrap_or(0),
+                    identity: identity.filter(|_| mapping.offset.is_some()),
+                    version: version.filter(|_| mapping.offset.is_some()),
                 },
             );
         }

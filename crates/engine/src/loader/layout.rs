@@ -12,18 +12,18 @@ pub(crate) const ADDRESSES_END: u64 = 0x7fff_ffff_f000;
 
 /// Pages to be mapped with one call. Addresses are those of the file: before the bias.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct Mapping {
     pub(crate) address: u64,
     pub(crate) size: u64,
     /// `PROT_READ`, `PROT_WRITE`, `PROT_EXEC`.
     pub(crate) protection: i32,
     /// Where in the file; none for memory that starts as zeros.
     pub(crate) offset: Option<u64>,
-    /// From here to the piece's end, what the file has is overwritten with zeros.
+    /// From here to the mapping's end, what the file has is overwritten with zeros.
     pub(crate) zero_from: Option<u64>,
 }
 
-impl Piece {
+impl Mapping {
     pub(crate) fn end(&self) -> u64 {
         self.address + self.size
     }
@@ -34,8 +34,8 @@ impl Piece {
 pub(crate) struct Layout {
     pub(crate) relocatable: bool,
     pub(crate) entry: u64,
-    pub(crate) pieces: Vec<Piece>,
-    /// Page-aligned, of all pieces.
+    pub(crate) mappings: Vec<Mapping>,
+    /// Page-aligned, of all mappings.
     pub(crate) start: u64,
     pub(crate) end: u64,
     /// A power of two, at least a page.
@@ -58,12 +58,12 @@ impl Layout {
         self.occupied()
     }
 
-    /// The page ranges that the pieces occupy, in order and merged.
+    /// The page ranges that the mappings occupy, in order and merged.
     pub(crate) fn occupied(&self) -> Vec<(u64, u64)> {
         let mut parts: Vec<(u64, u64)> = self
-            .pieces
+            .mappings
             .iter()
-            .map(|piece| (piece.address, piece.end()))
+            .map(|mapping| (mapping.address, mapping.end()))
             .collect();
         parts.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::new();
@@ -87,14 +87,14 @@ pub(crate) fn plan_layout(
         .iter()
         .filter(|segment| segment.kind == PT_LOAD && segment.memory_size > 0)
         .collect();
-    let mut pieces = Vec::new();
+    let mut mappings = Vec::new();
     let mut alignment = PAGE;
     for segment in &segments {
         check_segment(segment, file_size)?;
         if segment.alignment.is_power_of_two() {
             alignment = alignment.max(segment.alignment);
         }
-        push_pieces(segment, &mut pieces);
+        push_pieces(segment, &mut mappings);
     }
     segments.sort_by_key(|segment| segment.address);
     for pair in segments.windows(2) {
@@ -105,8 +105,8 @@ pub(crate) fn plan_layout(
             )));
         }
     }
-    let start = pieces.iter().map(|piece| piece.address).min();
-    let end = pieces.iter().map(Piece::end).max();
+    let start = mappings.iter().map(|mapping| mapping.address).min();
+    let end = mappings.iter().map(Mapping::end).max();
     let (Some(start), Some(end)) = (start, end) else {
         return Err(Defect::Segments("there is none".to_owned()));
     };
@@ -136,7 +136,7 @@ pub(crate) fn plan_layout(
             .last()
             .map_or(end, |last| last.address + last.memory_size),
         executable_stack: stack.is_some_and(|stack| stack.flags & PF_X != 0),
-        pieces,
+        mappings,
     })
 }
 
@@ -174,7 +174,7 @@ fn check_segment(segment: &ProgramHeader, file_size: u64) -> Result<(), Defect> 
     Ok(())
 }
 
-fn push_pieces(segment: &ProgramHeader, pieces: &mut Vec<Piece>) {
+fn push_pieces(segment: &ProgramHeader, mappings: &mut Vec<Mapping>) {
     let mut protection = 0;
     for (flag, bit) in [
         (PF_R, libc::PROT_READ),
@@ -196,7 +196,7 @@ fn push_pieces(segment: &ProgramHeader, pieces: &mut Vec<Piece>) {
         let zeroed = segment.memory_size > segment.file_size
             && segment.flags & PF_W != 0
             && file_end < zeros_start;
-        pieces.push(Piece {
+        mappings.push(Mapping {
             address: start,
             size: zeros_start - start,
             protection,
@@ -205,7 +205,7 @@ fn push_pieces(segment: &ProgramHeader, pieces: &mut Vec<Piece>) {
         });
     }
     if end > zeros_start {
-        pieces.push(Piece {
+        mappings.push(Mapping {
             address: zeros_start,
             size: end - zeros_start,
             // The kernel maps these like the heap, whatever the segment's flags are.

@@ -46,7 +46,7 @@ pub(super) struct Functions {
 
 #[derive(Default)]
 struct Hooks {
-    entries: HashMap<u64, Entry>,
+    entries: HashMap<u64, EnteredFunction>,
     /// What was chosen for a name.
     chosen: BTreeSet<(u64, String)>,
     /// Return addresses of traced calls.
@@ -60,7 +60,7 @@ struct Hooks {
 
 /// What a function is that begins at an address.
 #[derive(Debug, Clone, Default)]
-struct Entry {
+struct EnteredFunction {
     /// Those that are traced: several names may stand for the same code.
     traced: Vec<FunctionId>,
     /// One that chooses the code of a function with this name.
@@ -70,7 +70,7 @@ struct Entry {
 }
 
 impl Hooks {
-    fn entry(&mut self, address: u64) -> &mut Entry {
+    fn entry(&mut self, address: u64) -> &mut EnteredFunction {
         self.entries.entry(address).or_default()
     }
 

@@ -28,7 +28,7 @@ pub(crate) enum Callee {
 }
 
 /// A call whose second half is still to be emitted.
-struct Call {
+struct EmittedCall {
     field: u64,
     callee: Callee,
     return_pc: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Builder {
     pub start: u64,
     /// The vDSO as the program sees it.
     pub vdso: Vdso,
-    calls: Vec<Call>,
+    calls: Vec<EmittedCall>,
 }
 
 /// An instruction that the engine does not know how to copy.
@@ -370,7 +370,7 @@ impl Builder {
     /// the program's, goes on to the callee.
     pub(crate) fn call(&mut self, callee: Callee, return_pc: u64) {
         let field = self.code.call_forward();
-        self.calls.push(Call {
+        self.calls.push(EmittedCall {
             field,
             callee,
             return_pc,

@@ -36,7 +36,7 @@ use crate::cache::{Cache, CacheFull, Exit};
 use crate::decode::Kind;
 use crate::exit::ExitKind;
 use crate::instrument::{
-    Action, Amounts, FragmentCounts, Insertions, Instrumenter, MOST_BUFFERS, Trace,
+    Action, Amounts, FragmentCounts, Insertions, Instrumenter, MOST_BUFFERS, Superblock,
 };
 use crate::operands::RegisterUse;
 
@@ -99,9 +99,9 @@ pub(crate) fn translate(
     };
     builder.new_fragment.entries.push((pc, entry, bound));
     if !items.is_empty() {
-        let trace = Trace::new(&items, inserted);
-        crate::instrument::translate(instrumenter, &trace);
-        inserted = trace.into_inserted();
+        let superblock = Superblock::new(&items, inserted);
+        crate::instrument::translate(instrumenter, &superblock);
+        inserted = superblock.into_inserted();
     }
     let mut insertions = inserted.by_instruction(items.len());
     let end = ends::replace(&mut items, &mut insertions, end);

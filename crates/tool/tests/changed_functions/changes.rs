@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_tool::{Image, Original, Tool, Trace, say};
+use unspool_tool::{Image, Original, Superblock, Tool, say};
 
 type OfTwo = extern "C" fn(i64, i64) -> i64;
 type OfFour = extern "C" fn(f64, i64, f64, f32) -> f64;
@@ -52,7 +52,7 @@ impl Changes {
 impl Tool for Changes {
     type Thread = u64;
 
-    fn instrument(&self, _: &Trace<Self>) {}
+    fn instrument(&self, _: &Superblock<Self>) {}
 
     fn image_load(&self, image: &Image<Self>) {
         image.wrap::<OfTwo>("returns", Changes::returns);

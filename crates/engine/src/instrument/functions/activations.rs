@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 use super::in_place::INTEGERS;
 use super::list::{Activation, List, MOST_KEPT};
-use super::wrappers::{CallRegisters, Step, Wrapper};
+use super::wrappers::{CallRegisters, Wrapper, WrapperStep};
 use super::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
 use crate::emit::gpr;
 use crate::guarded;
@@ -167,11 +167,11 @@ impl Activations {
         let mut wrapper = hooks.wrapper.map(Wrapper::new);
         if let Some(running) = &mut wrapper {
             match running.resume(*registers) {
-                Step::Original(call) => {
+                WrapperStep::Original(call) => {
                     exchange().integers = call.integers;
                     exchange().floats = call.floats;
                 }
-                Step::Return(call) => {
+                WrapperStep::Return(call) => {
                     exchange().result = call.result;
                     exchange().floats[0] = call.float_result;
                     exchange().verdict = RETURN;
@@ -231,12 +231,12 @@ impl Activations {
             };
             if let Some(wrapper) = &mut activation.wrapper {
                 match wrapper.resume(registers) {
-                    Step::Return(call) => {
+                    WrapperStep::Return(call) => {
                         registers = call;
                         exchange.result = call.result;
                         exchange.floats[0] = call.float_result;
                     }
-                    Step::Original(call) => {
+                    WrapperStep::Original(call) => {
                         exchange.integers = call.integers;
                         exchange.floats = call.floats;
                         exchange.stack = place;

@@ -40,7 +40,7 @@ pub struct CallRegisters {
 pub type WrapperFunction = fn(&mut dyn FnMut(&mut CallRegisters), &mut CallRegisters);
 
 /// What a wrapper does next.
-pub(super) enum Step {
+pub(super) enum WrapperStep {
     /// It calls the original.
     Original(CallRegisters),
     /// It returns.
@@ -73,10 +73,10 @@ impl Wrapper {
     }
 
     /// Begins with the call's registers, or goes on with those behind the original.
-    pub(super) fn resume(&mut self, registers: CallRegisters) -> Step {
+    pub(super) fn resume(&mut self, registers: CallRegisters) -> WrapperStep {
         match self.coroutine.resume(registers) {
-            CoroutineResult::Yield(registers) => Step::Original(registers),
-            CoroutineResult::Return(registers) => Step::Return(registers),
+            CoroutineResult::Yield(registers) => WrapperStep::Original(registers),
+            CoroutineResult::Return(registers) => WrapperStep::Return(registers),
         }
     }
 

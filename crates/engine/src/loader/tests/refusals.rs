@@ -266,9 +266,9 @@ fn damaged_headers_never_panic() {
         accepted += 1;
         assert!(layout.start < layout.end && layout.end <= ADDRESSES_END);
         assert!(layout.alignment.is_power_of_two());
-        for piece in &layout.pieces {
-            assert!(piece.address % 4096 == 0 && piece.size % 4096 == 0 && piece.size > 0);
-            assert!(layout.start <= piece.address && piece.end() <= layout.end);
+        for mapping in &layout.mappings {
+            assert!(mapping.address % 4096 == 0 && mapping.size % 4096 == 0 && mapping.size > 0);
+            assert!(layout.start <= mapping.address && mapping.end() <= layout.end);
         }
     }
     assert!(accepted > 1000, "only {accepted} layouts were tested");

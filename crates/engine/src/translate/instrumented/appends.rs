@@ -45,7 +45,7 @@ pub(super) fn emit(
         item.pc
     );
     let code = &mut translation.builder.code;
-    let mut entry = Entry {
+    let mut entry = AppendedEntry {
         item,
         binding,
         base: binding.buffer(),
@@ -73,7 +73,7 @@ pub(super) fn emit(
 }
 
 /// An entry in the making.
-struct Entry<'a> {
+struct AppendedEntry<'a> {
     item: &'a Item,
     binding: RegisterBinding,
     /// The register of the position …
@@ -84,7 +84,7 @@ struct Entry<'a> {
     spare: Gpr,
 }
 
-impl Entry<'_> {
+impl AppendedEntry<'_> {
     fn store_all(&self, code: &mut crate::emit::Emitter, size: u16, fields: &[Field]) {
         let words = (0..usize::from(size)).step_by(WORD);
         for first in words {
@@ -185,7 +185,7 @@ impl Entry<'_> {
                 }
             }
         }
-        Entry { spare, ..*self }.store(code, &field);
+        AppendedEntry { spare, ..*self }.store(code, &field);
         code.load_slot(other, offset::kept(other));
         scratch.restore(code, 1);
     }
