@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libtest_mimic::{Completion, Failed, Trial};
 use serde_json::Value;
 
+use crate::attempts::begin_test;
+
 /// Who compiles a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compiler {
@@ -110,10 +112,13 @@ pub(crate) fn trial(
     name: String,
     body: impl FnOnce() -> Result<(), Verdict> + Send + 'static,
 ) -> Trial {
-    Trial::ignorable_test(name, move || match body() {
-        Ok(()) => Ok(Completion::Completed),
-        Err(Verdict::CannotTell(reason)) => Ok(Completion::ignored_with(reason)),
-        Err(Verdict::Wrong(problem)) => Err(Failed::from(problem)),
+    Trial::ignorable_test(name.clone(), move || {
+        begin_test(&name);
+        match body() {
+            Ok(()) => Ok(Completion::Completed),
+            Err(Verdict::CannotTell(reason)) => Ok(Completion::ignored_with(reason)),
+            Err(Verdict::Wrong(problem)) => Err(Failed::from(problem)),
+        }
     })
 }
 

@@ -18,6 +18,7 @@ use libtest_mimic::{Arguments, Trial};
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = planted::trials();
+    trials.extend(attempts::trials());
     trials.extend(troubled::trials());
     trials.extend(instrumented::trials());
     trials.extend(hybrid::trials());
