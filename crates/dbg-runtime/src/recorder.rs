@@ -1,10 +1,11 @@
 //! What each thread adds up, and the trace that it becomes.
 
 use std::cell::Cell;
-use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
+
+use unspool_openmp_record::original::{self, Interval, Item, Statistics, ThreadTrace};
 
 use crate::strings::{Meaning, meaning_of};
 
@@ -343,64 +344,54 @@ impl Recorder {
         }
     }
 
-    fn to_text(&self) -> String {
-        let mut text = format!("Trace for thread {}\n", self.thread);
-        if self.is_master {
-            text.push_str("Thread is master\n");
+    fn trace(&self) -> ThreadTrace {
+        ThreadTrace {
+            thread: self.thread,
+            is_master: self.is_master,
+            is_whole: false,
+            items: self.items(&self.scopes[0]),
         }
-        self.write_scope(&mut text, &self.scopes[0]);
-        text
     }
 
-    fn write_scope(&self, text: &mut String, scope: &Scope) {
-        for inner in scope.inner.iter().map(|inner| &self.scopes[*inner]) {
-            let average = inner.duration / inner.count.max(1);
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "B{}:{}:{}:{}:{}:{}",
-                inner.handle,
-                Milliseconds(inner.begin),
-                Milliseconds(inner.duration),
-                inner.count,
-                Milliseconds(average),
-                Milliseconds(inner.longest)
-            );
-            self.write_scope(text, inner);
-            let _ = writeln!(text, "E{}", inner.handle);
-        }
-        for event in &scope.events {
-            let [duration, wait, synchronisation] = event.times;
-            let _ = write!(
-                text,
-                "{}:{}:{}:{}:{}:{}",
-                event.handle,
-                Milliseconds(event.begin),
-                Milliseconds(duration.0),
-                event.count,
-                Milliseconds(wait.0),
-                Milliseconds(synchronisation.0)
-            );
-            for (sum, longest) in event.times {
-                let average = sum / event.count.max(1);
-                let _ = write!(text, ":{}:{}", Milliseconds(average), Milliseconds(longest));
-            }
-            text.push('\n');
-        }
+    /// What happened in an interval, as the trace has it.
+    fn items(&self, scope: &Scope) -> Vec<Item> {
+        let inner = scope.inner.iter().map(|inner| &self.scopes[*inner]);
+        let intervals = inner.map(|inner| {
+            Item::Interval(Interval {
+                number: 0,
+                handle: u64::from(inner.handle),
+                begin: milliseconds(inner.begin),
+                duration: milliseconds(inner.duration),
+                count: inner.count,
+                longest: milliseconds(inner.longest),
+                items: self.items(inner),
+            })
+        });
+        let events = scope.events.iter().map(|event| {
+            let [duration, wait, synchronisation] = event.times.map(statistics);
+            Item::Event(original::Event {
+                number: 0,
+                handle: u64::from(event.handle),
+                begin: milliseconds(event.begin),
+                count: event.count,
+                duration,
+                wait,
+                synchronisation,
+            })
+        });
+        intervals.chain(events).collect()
     }
 }
 
-/// Nanoseconds, shown as milliseconds with all their digits.
-struct Milliseconds(u64);
+/// Nanoseconds in milliseconds.
+fn milliseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e6
+}
 
-impl std::fmt::Display for Milliseconds {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "{}.{:06}",
-            self.0 / 1_000_000,
-            self.0 % 1_000_000
-        )
+fn statistics((sum, longest): (u64, u64)) -> Statistics {
+    Statistics {
+        sum: milliseconds(sum),
+        longest: milliseconds(longest),
     }
 }
 
@@ -413,7 +404,7 @@ pub(crate) fn write_traces() {
             continue;
         };
         let path = format!("trace.{}.mtr", recorder.thread);
-        if let Err(error) = std::fs::write(&path, recorder.to_text()) {
+        if let Err(error) = std::fs::write(&path, recorder.trace().to_text()) {
             eprintln!("unspool: cannot write {path}: {error}");
         }
     }

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use unspool_openmp_record::original::ContextString;
+
 /// What an event's calls mean beyond their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Meaning {
@@ -85,12 +87,9 @@ unsafe fn text(string: *const c_char) -> String {
 }
 
 fn meaning(text: &str) -> Meaning {
-    let attribute = |name: &str| {
-        let start = text.to_ascii_lowercase().find(&format!("*{name}="))? + name.len() + 2;
-        let value = &text[start..];
-        Some(value[..value.find('*')?].to_owned())
-    };
-    let name = attribute("name1").unwrap_or_default();
+    // What breaks the grammar says nothing; whoever reads the file is told of it.
+    let string = ContextString::parse(text).unwrap_or_default();
+    let name = string.get("name1").unwrap_or_default();
     let lock = |marks: [&str; 2]| {
         let found = marks.iter().find_map(|mark| name.strip_prefix(mark));
         found.map(|rest| {
@@ -105,9 +104,9 @@ fn meaning(text: &str) -> Meaning {
     if let Some(lock) = lock(["@unset_lock", "@unset_nested"]) {
         return Meaning::UnsetLock(lock);
     }
-    match attribute("type").as_deref() {
-        Some("user_interval" | "interval") => Meaning::Interval(name),
-        Some("omploop" | "sections" | "single" | "workshare") => Meaning::Shared,
+    match string.kind() {
+        "user_interval" | "interval" => Meaning::Interval(name.to_owned()),
+        "omploop" | "sections" | "single" | "workshare" => Meaning::Shared,
         _ => Meaning::Event,
     }
 }

@@ -11,6 +11,7 @@
 
 pub mod kind;
 pub mod layout;
+pub mod original;
 mod process;
 mod read;
 

@@ -19,13 +19,12 @@ mod characteristics;
 mod comparison;
 mod diagnosis;
 mod hierarchy;
-pub mod instrument;
+pub mod original_analyser;
 mod points;
 mod recording;
 mod report;
 mod show;
 mod sources;
-pub mod thesis;
 mod timeline;
 
 pub use characteristics::{Characteristics, LossClass, Losses, ThreadCharacteristics};

@@ -4,9 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use unspool_openmp::thesis::{
-    Analysis, ContextStrings, Mode, Options, Selection, ThreadTrace, readable_trace,
-};
+use unspool_openmp::original_analyser::{Analysis, Mode, Options, Selection, readable_trace};
+use unspool_openmp_record::original::{ContextStrings, ThreadTrace};
 
 use crate::commands::print_result;
 use crate::exit_status;

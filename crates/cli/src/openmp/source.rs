@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use unspool_collector_library::DBG_RUNTIME;
-use unspool_openmp::instrument::{Language, instrument};
+use unspool_openmp_sources::{Language, instrument};
 
 use crate::exit_status;
 use crate::failure::{Failure, warn};

@@ -51,8 +51,8 @@ fn characteristics(one: &Characteristics) -> Value {
     let serial = losses.get(LossClass::SerialPart);
     let lost = one.lost_ns();
     let total = one.total_ns();
-    // The thesis counts what workers miss of serial parts as productive.
-    let productive_by_thesis = one.productive_ns() + serial;
+    // The original analyser counts what workers miss of serial parts as productive.
+    let productive_with_serial = one.productive_ns() + serial;
     json!({
         "execution_time": seconds(one.execution_ns),
         "processors": one.processors,
@@ -66,11 +66,11 @@ fn characteristics(one: &Characteristics) -> Value {
         "losses": losses_json(&losses),
         "overheads": overheads(&losses),
         "without_serial_parts": {
-            "productive": seconds(productive_by_thesis),
+            "productive": seconds(productive_with_serial),
             "lost": seconds(lost - serial),
             "insufficient_parallelism": seconds(losses.get(LossClass::Duplicated)),
             "lost_in_one_thread": seconds(most_in_one_thread(one)),
-            "efficiency": if total > 0 { productive_by_thesis as f64 / total as f64 } else { 1.0 },
+            "efficiency": if total > 0 { productive_with_serial as f64 / total as f64 } else { 1.0 },
         },
         "threads": one.threads.iter().map(|thread| json!({
             "thread": thread.thread,

@@ -1,7 +1,7 @@
 //! What stands outside functions: where their bodies are.
 
 use super::{Writer, enter_block};
-use crate::instrument::InstrumentError;
+use crate::InstrumentError;
 
 /// What the tokens of a declaration have told so far.
 #[derive(Default)]

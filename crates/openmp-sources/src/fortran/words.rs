@@ -105,7 +105,7 @@ fn procedure(statement: &str) -> Option<Unit> {
             rest = rest.trim_start();
         }
         if rest.starts_with('(') {
-            rest = super::super::directive::parentheses(rest).1.trim_start();
+            rest = crate::directive::parentheses(rest).1.trim_start();
         }
     }
 }
@@ -134,7 +134,7 @@ pub(super) fn ends_unit(statement: &str) -> bool {
 fn assigns(statement: &str) -> bool {
     let rest = statement[name_at(statement).len()..].trim_start();
     let rest = match rest.starts_with('(') {
-        true => super::super::directive::parentheses(rest).1.trim_start(),
+        true => crate::directive::parentheses(rest).1.trim_start(),
         false => rest,
     };
     rest.starts_with('=') && !rest.starts_with("==") && !rest.starts_with("=>")
@@ -213,7 +213,7 @@ fn is_statement_function(statement: &str, name: &str, before: &str) -> bool {
     if !rest.starts_with('(') {
         return false;
     }
-    let (arguments, after) = super::super::directive::parentheses(rest);
+    let (arguments, after) = crate::directive::parentheses(rest);
     let after = after.trim_start();
     let defines = after.starts_with('=') && !after.starts_with("==");
     let plain = arguments.split(',').map(str::trim).all(|one| {
@@ -291,7 +291,7 @@ pub(super) fn ends_loop(statement: &str) -> bool {
 /// Where the condition of `if (condition) action` ends, if an action follows.
 pub(super) fn condition_end(statement: &str) -> Option<usize> {
     let rest = after_word(statement, "if").filter(|rest| rest.starts_with('('))?;
-    let (_, action) = super::super::directive::parentheses(rest);
+    let (_, action) = crate::directive::parentheses(rest);
     let action = action.trim_start();
     let starts = action.starts_with(|letter: char| letter.is_ascii_alphabetic());
     (starts && name_at(action) != "then").then(|| statement.len() - action.len())

@@ -3,8 +3,8 @@
 use super::Writer;
 use super::form::Statement;
 use super::words;
-use crate::instrument::InstrumentError;
-use crate::instrument::directive::{Directive, parentheses};
+use crate::InstrumentError;
+use crate::directive::{Directive, parentheses};
 
 impl Writer {
     /// The lines of one statement, directive or comment.

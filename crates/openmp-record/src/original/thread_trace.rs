@@ -111,8 +111,10 @@ impl ThreadTrace {
         if self.is_master {
             text.push_str("Thread is master\n");
         }
-        write_items(&mut text, &self.items);
-        text
+        let is_whole = self.is_whole;
+        let mut writer = Writer { text, is_whole };
+        writer.items(&self.items);
+        writer.text
     }
 }
 
@@ -289,40 +291,56 @@ impl Reader {
     }
 }
 
-fn write_items(text: &mut String, items: &[Item]) {
-    for item in items {
-        if let Item::Interval(one) = item {
-            let average = one.duration / one.count.max(1) as f64;
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "B{}:{}:{}:{}:{average}:{}",
-                one.handle, one.begin, one.duration, one.count, one.longest
-            );
-            write_items(text, &one.items);
-            let _ = writeln!(text, "E{}", one.handle);
+/// Writes items; times have digits behind the point unless all are whole.
+struct Writer {
+    text: String,
+    is_whole: bool,
+}
+
+impl Writer {
+    fn items(&mut self, items: &[Item]) {
+        for item in items {
+            if let Item::Interval(one) = item {
+                self.interval(one);
+            }
+        }
+        for item in items {
+            if let Item::Event(one) = item {
+                self.event(one);
+            }
         }
     }
-    for item in items {
-        if let Item::Event(one) = item {
-            let average = |sum: f64| sum / one.count.max(1) as f64;
-            let (duration, wait, synchronisation) = (one.duration, one.wait, one.synchronisation);
-            let _ = writeln!(
-                text,
-                "{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}",
-                one.handle,
-                one.begin,
-                duration.sum,
-                one.count,
-                wait.sum,
-                synchronisation.sum,
-                average(duration.sum),
-                duration.longest,
-                average(wait.sum),
-                wait.longest,
-                average(synchronisation.sum),
-                synchronisation.longest
-            );
+
+    fn interval(&mut self, one: &Interval) {
+        let average = one.duration / one.count.max(1) as f64;
+        let _ = write!(self.text, "B{}", one.handle);
+        self.times(&[one.begin, one.duration]);
+        let _ = write!(self.text, ":{}", one.count);
+        self.times(&[average, one.longest]);
+        self.text.push('\n');
+        self.items(&one.items);
+        let _ = writeln!(self.text, "E{}", one.handle);
+    }
+
+    fn event(&mut self, one: &Event) {
+        let (duration, wait, synchronisation) = (one.duration, one.wait, one.synchronisation);
+        let _ = write!(self.text, "{}", one.handle);
+        self.times(&[one.begin, duration.sum]);
+        let _ = write!(self.text, ":{}", one.count);
+        self.times(&[wait.sum, synchronisation.sum]);
+        for Statistics { sum, longest } in [duration, wait, synchronisation] {
+            self.times(&[sum / one.count.max(1) as f64, longest]);
+        }
+        self.text.push('\n');
+    }
+
+    /// Writing to a string cannot fail.
+    fn times(&mut self, times: &[f64]) {
+        for time in times {
+            let _ = match self.is_whole {
+                true => write!(self.text, ":{time}"),
+                false => write!(self.text, ":{time:.6}"),
+            };
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Directives, and what becomes of them.
 
 use super::{Writer, call};
-use crate::instrument::InstrumentError;
-use crate::instrument::directive::{Directive, Part};
+use crate::InstrumentError;
+use crate::directive::{Directive, Part};
 
 impl Writer<'_> {
     pub(super) fn directive(

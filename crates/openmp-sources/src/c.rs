@@ -10,8 +10,8 @@ mod directives;
 mod statements;
 mod tokens;
 
-use super::InstrumentError;
-use super::events::Events;
+use crate::InstrumentError;
+use crate::events::Events;
 
 /// The instrumented source.
 pub(super) fn instrument(source: &str, file: &str) -> Result<String, InstrumentError> {

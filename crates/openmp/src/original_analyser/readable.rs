@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
+use unspool_openmp_record::original::{
+    ContextString, ContextStrings, Event, Interval, Item, ThreadTrace,
+};
+
 use super::analysis::Selection;
-use super::context_string::{ContextString, ContextStrings};
 use super::protocol::Figure;
-use super::trace::{Event, Interval, Item, ThreadTrace};
 
 /// A thread's trace as text. With `only`, that event alone.
 #[must_use]

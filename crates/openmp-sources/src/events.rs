@@ -1,6 +1,6 @@
 //! The events of a source, each with its handle and context string.
 
-use crate::thesis::ContextString;
+use unspool_openmp_record::original::ContextString;
 
 /// All events of a source. A handle is an index from 1.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Directives, and what becomes of them.
 
 use super::{Atomic, LoopState, Open, Writer};
-use crate::instrument::InstrumentError;
-use crate::instrument::directive::{Directive, Part};
+use crate::InstrumentError;
+use crate::directive::{Directive, Part};
 
 /// The lock of what were atomic constructs.
 const ATOMIC: &str = "critical (unspool_atomic)";

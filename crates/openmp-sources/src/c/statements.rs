@@ -1,7 +1,7 @@
 //! Statements: calls, and sequential loops.
 
 use super::{Writer, call, enter_block};
-use crate::instrument::InstrumentError;
+use crate::InstrumentError;
 
 /// Called names that are no functions, or whose callers may not be moved.
 const NO_CALLS: &[&str] = &[
@@ -239,7 +239,7 @@ fn called(text: &str) -> Option<String> {
     let (callee, arguments) = text.split_at(open);
     let callee = callee.trim();
     let is_path = |letter: char| letter.is_alphanumeric() || "_.:->".contains(letter);
-    let (inside, after) = crate::instrument::directive::parentheses(arguments);
+    let (inside, after) = crate::directive::parentheses(arguments);
     if callee.is_empty() || !callee.chars().all(is_path) || !after.trim().is_empty() {
         return None;
     }

@@ -1,8 +1,8 @@
 //! Tokens, brackets, and where statements end.
 
 use super::Writer;
-use crate::instrument::InstrumentError;
-use crate::instrument::directive::Directive;
+use crate::InstrumentError;
+use crate::directive::Directive;
 
 impl Writer<'_> {
     /// Where the next token starts: after blanks and comments.

@@ -8,8 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use super::context_string::{ContextString, ContextStrings};
-use super::trace::{Event, Item, Statistics, ThreadTrace};
+use unspool_openmp_record::original::{
+    ContextString, ContextStrings, Event, Item, Statistics, ThreadTrace,
+};
 
 /// What is to be analysed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,8 +12,8 @@ mod statements;
 mod units;
 mod words;
 
-use super::InstrumentError;
-use super::events::Events;
+use crate::InstrumentError;
+use crate::events::Events;
 use form::Form;
 use loops::Loop;
 use units::OpenUnit;

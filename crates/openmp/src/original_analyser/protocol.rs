@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use unspool_openmp_record::original::Statistics;
+
 use super::analysis::{Analysis, Point};
-use super::trace::Statistics;
 
 /// A figure: whole where it is whole.
 pub(super) struct Figure(pub(super) f64);
