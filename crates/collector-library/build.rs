@@ -17,6 +17,7 @@ fn main() {
         "collector",
         "dbg-runtime",
         "openmp-record",
+        "preload",
         "probes",
         "probe",
         "binary",

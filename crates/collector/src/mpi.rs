@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use unspool_openmp_record::Kind;
 use unspool_openmp_record::layout::entry;
+use unspool_preload::symbols;
 
 use crate::caller::return_address;
-use crate::real::{call_real, find_next};
+use crate::real::call_real;
 use crate::{arena, clock, process, thread};
 
 /// A function of MPI.
@@ -37,7 +38,8 @@ impl Function {
         if !known.is_null() {
             return known;
         }
-        let Some(found) = find_next(self.profiled_name).or_else(|| find_next(self.name)) else {
+        let Some(found) = symbols::next(self.profiled_name).or_else(|| symbols::next(self.name))
+        else {
             eprintln!("unspool: no MPI library has {:?}", self.profiled_name);
             std::process::abort();
         };
@@ -78,15 +80,11 @@ fn leave(entered: bool) {
 fn note_rank() {
     // Open MPI's is the address of a variable, of which the program may have its own copy:
     // the first that the search order finds is the one that is used.
-    // SAFETY: the name ends in a zero byte.
-    let variable = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"ompi_mpi_comm_world".as_ptr()) };
-    let world = match variable.is_null() {
-        false => variable as usize,
-        // MPICH's handle for it, which is part of its binary interface.
-        true => 0x4400_0000,
-    };
+    let variable = symbols::first(c"ompi_mpi_comm_world");
+    // MPICH's handle for it is part of its binary interface.
+    let world = variable.map_or(0x4400_0000, |variable| variable as usize);
     let ask = |name: &CStr| -> Option<c_int> {
-        let function = find_next(name)?;
+        let function = symbols::next(name)?;
         let mut answer: c_int = -1;
         type Ask = unsafe extern "C" fn(usize, *mut c_int) -> c_int;
         // SAFETY: both functions take a communicator and where to put a number, and MPI has

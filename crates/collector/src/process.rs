@@ -103,7 +103,7 @@ pub(crate) fn start_time() {
     START_TICKS.store(clock::now(), Ordering::Relaxed);
 }
 
-extern "C" fn begin() {
+fn begin() {
     clock::choose();
     start_time();
     let directory = std::env::var_os("UNSPOOL_OPENMP_DIRECTORY").map(PathBuf::from);
@@ -116,19 +116,11 @@ extern "C" fn begin() {
     }
 }
 
-extern "C" fn end() {
+fn end() {
     note_time();
     if let Some(header) = arena::header() {
         header.set(header::ENDED, 1);
     }
 }
 
-#[used]
-// SAFETY: the dynamic linker calls what stands in this section, after relocation.
-#[unsafe(link_section = ".init_array")]
-static BEGIN: extern "C" fn() = begin;
-
-#[used]
-// SAFETY: as above, when the process ends.
-#[unsafe(link_section = ".fini_array")]
-static END: extern "C" fn() = end;
+unspool_preload::begin_and_end!(begin, end);

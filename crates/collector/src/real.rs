@@ -3,6 +3,8 @@
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
+use unspool_preload::symbols;
+
 /// A function of a runtime, found when it is first called.
 #[derive(Debug)]
 pub(crate) struct Real {
@@ -35,10 +37,7 @@ impl Real {
     /// Whether any library has it. A program that asks for it weakly works without, and
     /// cannot see that this library only stands in for it.
     pub(crate) fn is_there(&self) -> bool {
-        !self.address.load(Ordering::Relaxed).is_null()
-            || find_next(self.name)
-                .or_else(|| find_in_runtimes(self.name))
-                .is_some()
+        !self.address.load(Ordering::Relaxed).is_null() || self.look_up().is_some()
     }
 
     /// Its address.
@@ -61,15 +60,20 @@ impl Real {
         self.home.load(Ordering::Relaxed) == LIBGOMP
     }
 
+    fn look_up(&self) -> Option<*mut c_void> {
+        let in_runtime = |library| symbols::in_library(library, self.name);
+        symbols::next(self.name).or_else(|| RUNTIMES.into_iter().find_map(in_runtime))
+    }
+
     #[cold]
     fn find(&self) -> *mut c_void {
-        let Some(address) = find_next(self.name).or_else(|| find_in_runtimes(self.name)) else {
+        let Some(address) = self.look_up() else {
             eprintln!("unspool: no OpenMP or MPI library has {:?}", self.name);
             std::process::abort();
         };
-        let home = match module_of(address) {
-            Some(path) if path.to_bytes().windows(7).any(|part| part == b"libgomp") => LIBGOMP,
-            _ => ELSEWHERE,
+        let home = match is_in_libgomp(address) {
+            true => LIBGOMP,
+            false => ELSEWHERE,
         };
         self.home.store(home, Ordering::Relaxed);
         self.address.store(address, Ordering::Relaxed);
@@ -77,47 +81,21 @@ impl Real {
     }
 }
 
-/// The next function of this name after this library's own.
-pub(crate) fn find_next(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the name ends in a zero byte.
-    let address = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    (!address.is_null()).then_some(address)
-}
-
-fn find_in_runtimes(name: &CStr) -> Option<*mut c_void> {
-    RUNTIMES.iter().find_map(|library| {
-        // SAFETY: both names end in a zero byte; nothing is loaded that is not there.
-        let address = unsafe {
-            let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if handle.is_null() {
-                return None;
-            }
-            libc::dlsym(handle, name.as_ptr())
-        };
-        (!address.is_null()).then_some(address)
-    })
-}
-
-fn module_of(address: *mut c_void) -> Option<&'static CStr> {
-    let name = describe(address)?.dli_fname;
-    // SAFETY: a name ends in a zero byte, and stays as long as its module.
-    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
-}
-
-/// Where the module is loaded that an address belongs to; null if it belongs to none.
-pub(crate) fn module_base(address: *const c_void) -> *mut c_void {
-    describe(address).map_or(std::ptr::null_mut(), |found| found.dli_fbase)
-}
-
-fn describe(address: *const c_void) -> Option<libc::Dl_info> {
-    let mut found = libc::Dl_info {
-        dli_fname: std::ptr::null(),
-        dli_fbase: std::ptr::null_mut(),
-        dli_sname: std::ptr::null(),
-        dli_saddr: std::ptr::null_mut(),
+/// Whether an address is in GNU's runtime.
+fn is_in_libgomp(address: *const c_void) -> bool {
+    let Some(image) =
+        symbols::image_of(address as usize).filter(|image| !image.dli_fname.is_null())
+    else {
+        return false;
     };
-    // SAFETY: the pointer is to a structure of this frame.
-    (unsafe { libc::dladdr(address, &raw mut found) } != 0).then_some(found)
+    // SAFETY: a name ends in a zero byte, and stays as long as its image.
+    let path = unsafe { CStr::from_ptr(image.dli_fname) };
+    path.to_bytes().windows(7).any(|part| part == b"libgomp")
+}
+
+/// Where the image is loaded that an address belongs to; null if it belongs to none.
+pub(crate) fn image_base(address: *const c_void) -> *mut c_void {
+    symbols::image_of(address as usize).map_or(std::ptr::null_mut(), |image| image.dli_fbase)
 }
 
 /// Calls the function of this name in whose place we stand, with words as arguments.

@@ -3,11 +3,11 @@
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
+use unspool_preload::symbols;
+
 /// A function of the collector, if it is there.
 fn find(name: &CStr) -> Option<usize> {
-    // SAFETY: the name ends in a zero byte.
-    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    (!address.is_null()).then_some(address as usize)
+    symbols::first(name).map(|address| address as usize)
 }
 
 /// The calling thread enters an interval.

@@ -13,20 +13,4 @@ mod intervals;
 mod recorder;
 mod strings;
 
-extern "C" fn end() {
-    recorder::write_traces();
-}
-
-extern "C" fn begin() {
-    fork::watch();
-}
-
-#[used]
-// SAFETY: the dynamic linker calls what stands in this section, after relocation.
-#[unsafe(link_section = ".init_array")]
-static BEGIN: extern "C" fn() = begin;
-
-#[used]
-// SAFETY: the dynamic linker calls what stands in this section when the process ends.
-#[unsafe(link_section = ".fini_array")]
-static END: extern "C" fn() = end;
+unspool_preload::begin_and_end!(fork::watch, recorder::write_traces);

@@ -6,6 +6,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use unspool_preload::symbols;
+
 /// One image in the loader's list.
 #[derive(Debug)]
 #[repr(C)]
@@ -77,8 +79,7 @@ impl LinkMap {
 
 /// The loader's list.
 fn debug() -> Option<&'static Debug> {
-    // SAFETY: looks a name up.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
+    let found = symbols::first(c"_r_debug")?;
     // SAFETY: that is what the loader calls it by, as long as the process lives.
     unsafe { found.cast::<Debug>().as_ref() }
 }
@@ -122,14 +123,13 @@ static OWN_BIAS: AtomicU64 = AtomicU64::new(u64::MAX);
 /// # Safety
 /// To be called at the process's start.
 pub(crate) unsafe fn hide() {
-    // SAFETY: the structure is filled if the address is known; nobody else uses the list.
+    let Some(own) = symbols::image_of(hide as *const () as usize) else {
+        return;
+    };
+    let bias = own.dli_fbase.addr() as u64;
+    OWN_BIAS.store(bias, Ordering::Relaxed);
+    // SAFETY: nobody else uses the list.
     unsafe {
-        let mut own: libc::Dl_info = std::mem::zeroed();
-        if libc::dladdr(hide as *const c_void, &raw mut own) == 0 {
-            return;
-        }
-        let bias = own.dli_fbase.addr() as u64;
-        OWN_BIAS.store(bias, Ordering::Relaxed);
         each_image(|map| {
             if (*map).bias == bias {
                 (*map).name = c"".as_ptr();

@@ -1,9 +1,11 @@
 //! The beginning, the loading of libraries, and the end.
 
 use std::cell::UnsafeCell;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use unspool_preload::fork;
 
 use crate::image::Image;
 use crate::inside::{self, Inside};
@@ -85,7 +87,7 @@ pub unsafe fn begin(environment: *mut *mut c_char, start: fn()) {
     if given.follows_children && !given.preload.is_empty() {
         children::follow(given);
     }
-    watch_forks();
+    fork::watch(None, None, Some(forked));
     if has_threads() {
         voice::say("warning: the program has threads before it begins, so that nothing is probed");
         return;
@@ -207,22 +209,6 @@ fn end() {
     if let Some(probe) = PROBE.get() {
         probe.end();
     }
-}
-
-fn watch_forks() {
-    type Handler = Option<extern "C" fn()>;
-    unsafe extern "C" {
-        fn __register_atfork(
-            before: Handler,
-            in_parent: Handler,
-            in_child: Handler,
-            library: *const c_void,
-        ) -> c_int;
-    }
-    // What `pthread_atfork` is in the C library. It goes with a library, of which it is forgotten
-    // when the destructors of that one have run; but other threads may fork after that.
-    // SAFETY: registers a function that does not return anything; this library stays.
-    unsafe { __register_atfork(None, None, Some(forked), std::ptr::null()) };
 }
 
 extern "C" fn forked() {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use super::callbacks as ours;
 use super::types::{Data, Lookup, SetCallback, StartToolResult, callback};
 use crate::process;
-use crate::real::module_base;
+use crate::real::image_base;
 
 /// The runtime may keep and change it, but nobody else reads it.
 struct Result(std::cell::UnsafeCell<StartToolResult>);
@@ -34,11 +34,11 @@ static RUNTIME: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Whether the runtime's own code is at an address, or nobody knows what is.
 pub(super) fn is_of_runtime(address: *const c_void) -> bool {
-    address.is_null() || module_base(address) == RUNTIME.load(Ordering::Relaxed)
+    address.is_null() || image_base(address) == RUNTIME.load(Ordering::Relaxed)
 }
 
 extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut Data) -> c_int {
-    RUNTIME.store(module_base(lookup as *const c_void), Ordering::Relaxed);
+    RUNTIME.store(image_base(lookup as *const c_void), Ordering::Relaxed);
     let set = lookup(c"ompt_set_callback".as_ptr());
     if set.is_null() {
         return 0;
