@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use unspool_events::{Access, AccessFlags, AccessKind, Event, Sink, ThreadId};
+use unspool_events::{Access, AccessFlags, AccessKind, Event, Sink, ThreadEvent, ThreadId};
 
 /// Replays the accesses to one counter. Takes the events in order of time.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Sink for IncrementReplay {
     }
 
     fn event(&mut self, thread: ThreadId, _: u64, event: &Event) {
-        if let Event::ThreadRegistered { number, .. } = event {
+        if let Event::Thread(ThreadEvent::Registered { number, .. }) = event {
             self.thread(thread).registered_number = Some(*number);
         }
     }

@@ -21,8 +21,8 @@ mod system_calls;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Module, Problem, Sink, SyncOperation, ThreadId,
-    ThreadInfo,
+    Access, AccessFlags, AccessKind, Event, Loss, Mapping, MemoryEffect, Module, Problem,
+    ProcessEvent, Sink, SyncOperation, Synchronisation, SystemCall, ThreadId, ThreadInfo,
 };
 
 use mappings::{Mappings, Place};
@@ -397,12 +397,12 @@ impl Sink for ValueCheck {
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
         self.settle_waiting();
         match *event {
-            Event::SystemMemory {
+            Event::MemoryEffect(MemoryEffect {
                 write: true,
                 address,
                 size,
-            } => self.kernel_wrote(thread, address, size),
-            Event::SystemCallEntry { number, arguments } => {
+            }) => self.kernel_wrote(thread, address, size),
+            Event::SystemCall(SystemCall::Entry { number, arguments }) => {
                 let call = PendingCall {
                     number,
                     arguments,
@@ -420,14 +420,14 @@ impl Sink for ValueCheck {
                 }
                 self.calls.insert(thread, call);
             }
-            Event::SharedMemory {
+            Event::Mapping(Mapping::Shared {
                 address,
                 size,
                 device,
                 inode,
                 offset,
                 own,
-            } => {
+            }) => {
                 let mapped = MappedObject {
                     address,
                     size,
@@ -440,26 +440,26 @@ impl Sink for ValueCheck {
                     None => self.map_object(mapped),
                 }
             }
-            Event::SystemCallExit { number, result } => {
+            Event::SystemCall(SystemCall::Exit { number, result }) => {
                 self.system_call_returns(thread, number, result);
             }
-            Event::Fork { .. } => self.mappings.open_all(),
+            Event::Process(ProcessEvent::Fork { .. }) => self.mappings.open_all(),
             // Nothing of the new thread is there: its writes are missing.
-            Event::Sync {
+            Event::Synchronisation(Synchronisation {
                 operation: SyncOperation::ThreadCreate,
                 object,
-            } if !self.threads.is_empty() => {
+            }) if !self.threads.is_empty() => {
                 let created = u32::try_from(object).map(ThreadId);
                 if created.is_ok_and(|created| !self.threads.contains(&created)) {
                     self.lose_after(time);
                 }
             }
             // The kernel clears the word that joiners wait for.
-            Event::Sync {
+            Event::Synchronisation(Synchronisation {
                 operation: SyncOperation::ThreadExit,
                 object,
-            } => self.forget(object, 4),
-            Event::Dropped { .. } => self.lost(thread, time),
+            }) => self.forget(object, 4),
+            Event::Loss(Loss { .. }) => self.lost(thread, time),
             _ => {}
         }
         self.reached.insert(thread, time);

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use crate::access::Access;
-use crate::event::{Event, SyncOperation};
+use unspool_container::stream::StreamNumber;
+
+use crate::event::{Event, SyncOperation, Synchronisation};
 use crate::id::ThreadId;
 use crate::sink::Sink;
 
@@ -33,6 +35,8 @@ struct Mark {
 #[derive(Debug)]
 enum What {
     Event(Event),
+    /// A record of a stream that is not understood.
+    PassedOver(StreamNumber),
     /// The values of the accesses from this one on, up to the mark, and which of
     /// `value_ranges` are theirs.
     Values {
@@ -66,6 +70,15 @@ impl Batch {
             after: self.accesses.len(),
             time,
             what: What::Event(event),
+        });
+    }
+
+    /// Appends a record of a stream that is not understood.
+    pub(crate) fn push_passed_over(&mut self, time: u64, stream: StreamNumber) {
+        self.marks.push(Mark {
+            after: self.accesses.len(),
+            time,
+            what: What::PassedOver(stream),
         });
     }
 
@@ -141,10 +154,10 @@ impl Batch {
                 let mark = mark.filter(|mark| in_time(mark.time))?;
                 self.deliver_mark(thread, mark, sink);
                 self.next_mark += 1;
-                if let What::Event(Event::Sync {
+                if let What::Event(Event::Synchronisation(Synchronisation {
                     operation: SyncOperation::ThreadCreate,
                     object,
-                }) = mark.what
+                })) = mark.what
                 {
                     return Some(ThreadId(object as u32));
                 }
@@ -155,6 +168,7 @@ impl Batch {
     fn deliver_mark(&self, thread: ThreadId, mark: &Mark, sink: &mut impl Sink) {
         match &mark.what {
             What::Event(event) => sink.event(thread, mark.time, event),
+            What::PassedOver(stream) => sink.passed_over(thread, mark.time, *stream),
             What::Values {
                 first_access,
                 ranges,

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use crate::batch::Batch;
 use crate::clock::Clock;
-use crate::event::Event;
+use crate::event::{Event, InstructionEvent};
 use crate::file::Problem;
+use crate::file::streams::{EventKind, Streams};
 use crate::id::{PathId, ThreadId};
 use crate::operand::{MissingWord, address_from, count_accesses, expand_instruction};
 use crate::paths::{BorrowedPath, Instruction, OwnedPath, PathTable};
@@ -56,8 +57,8 @@ pub(crate) enum RecordKind<Known> {
         /// How many of its accessing instructions were completed.
         instructions: usize,
     },
-    /// An event with this tag.
-    Event(u64),
+    /// An event.
+    Event(EventKind),
     /// A stamp for this instruction of the next record.
     Stamp(u64),
     /// Values of this instruction of the next record.
@@ -70,8 +71,9 @@ pub(crate) enum RecordKind<Known> {
 
 impl<'table> RecordKind<BorrowedPath<'table>> {
     /// Looks up what a header means.
-    pub(crate) fn new(header: u64, paths: &'table PathTable) -> Self {
+    pub(crate) fn new(header: u64, paths: &'table PathTable, streams: &Streams) -> Self {
         match Header::decode(header) {
+            Header::Path { .. } if !streams.reads_accesses() => RecordKind::Unknown,
             Header::Path { path, .. } => {
                 paths
                     .get(path)
@@ -85,7 +87,7 @@ impl<'table> RecordKind<BorrowedPath<'table>> {
                 argument,
                 ..
             } => match kind {
-                SpecialKind::Event => RecordKind::Event(argument),
+                SpecialKind::Event => RecordKind::Event(streams.event_kind(argument)),
                 SpecialKind::Stamp => RecordKind::Stamp(argument),
                 SpecialKind::Values => RecordKind::Values(argument, ValuesOf::All),
                 SpecialKind::PlainValues => RecordKind::Values(argument, ValuesOf::Plain),
@@ -113,7 +115,7 @@ impl RecordKind<BorrowedPath<'_>> {
                 path: path.to_owned(),
                 instructions,
             },
-            RecordKind::Event(tag) => RecordKind::Event(tag),
+            RecordKind::Event(kind) => RecordKind::Event(kind),
             RecordKind::Stamp(instruction) => RecordKind::Stamp(instruction),
             RecordKind::Values(instruction, of) => RecordKind::Values(instruction, of),
             RecordKind::UnknownPath => RecordKind::UnknownPath,
@@ -152,12 +154,16 @@ impl Expander {
             RecordKind::Path { path, instructions } => {
                 self.expand_path(path, *instructions, words, batch);
             }
-            RecordKind::Event(tag) => {
+            RecordKind::Event(kind) => {
                 let time = self.clock.event();
                 self.forget_values();
-                match Event::decode(*tag, words) {
-                    Ok(event) => batch.push_event(time, event),
-                    Err(_) => self.bad_records += 1,
+                match *kind {
+                    EventKind::PassedOver(stream) => batch.push_passed_over(time, stream),
+                    EventKind::Unknown => self.bad_records += 1,
+                    EventKind::Of(stream, kind) => match Event::decode(stream, kind, words) {
+                        Ok(event) => batch.push_event(time, event),
+                        Err(_) => self.bad_records += 1,
+                    },
                 }
             }
             RecordKind::Stamp(instruction) => match words {
@@ -276,18 +282,18 @@ fn push_events(
 ) -> Result<(), MissingWord> {
     let pc = instruction.pc;
     if let Some(size) = instruction.fetched {
-        batch.push_event(time, Event::InstructionFetch { pc, size });
+        batch.push_event(time, InstructionEvent::Fetch { pc, size }.into());
     }
     let event = match instruction.cache_control {
         None => return Ok(()),
-        Some(CacheControl::Fence(fence)) => Event::Fence { fence, pc },
-        Some(CacheControl::Line { operation, address }) => Event::CacheLine {
+        Some(CacheControl::Fence(fence)) => InstructionEvent::Fence { fence, pc },
+        Some(CacheControl::Line { operation, address }) => InstructionEvent::CacheLine {
             operation,
             pc,
             address: address_from(address, words)?,
         },
     };
-    batch.push_event(time, event);
+    batch.push_event(time, event.into());
     Ok(())
 }
 

@@ -30,8 +30,8 @@
 //! let writer = TraceWriter::create(&path, &header)?;
 //! let mut thread = writer.thread(ThreadId(0));
 //! let mut words = Vec::new();
-//! Event::ThreadStart { os_thread: 1, parent: None }.encode(&mut words);
-//! Event::ThreadEnd.encode(&mut words);
+//! Event::from(ThreadEvent::Start { os_thread: 1, parent: None }).encode(&mut words);
+//! Event::from(ThreadEvent::End).encode(&mut words);
 //! thread.append(&words);
 //! thread.finish();
 //! writer.finish()?;
@@ -59,7 +59,6 @@ pub mod cache_control;
 mod clock;
 mod codec;
 pub mod event;
-mod event_words;
 mod expand;
 pub mod file;
 pub mod id;
@@ -75,8 +74,11 @@ pub use unspool_container::{HeaderError, Layout, Order, ThreadId, TraceHeader};
 
 pub use access::{Access, AccessFlags, AccessKind};
 pub use cache_control::{Fence, LineOperation};
-pub use event::{Event, SyncOperation};
-pub use event_words::EventError;
+pub use event::{
+    Counter, Event, EventError, InstructionEvent, KnownStream, Loss, Mapping, MemoryEffect,
+    Message, MessageDirection, ProcessEvent, Sample, Span, SyncOperation, Synchronisation,
+    SystemCall, ThreadEvent,
+};
 pub use file::{
     Function, Measurement, Merged, Module, Outline, Problem, ReadError, StreamInfo, Summary,
     ThreadEncoder, ThreadInfo, ThreadReader, Trace, TraceWriter, Understanding, WriteError,

@@ -1,5 +1,7 @@
 //! What receives the contents of a trace.
 
+use unspool_container::stream::StreamNumber;
+
 use crate::access::Access;
 use crate::event::Event;
 use crate::file::{Function, Module};
@@ -25,9 +27,15 @@ pub trait Sink {
         let _ = (thread, batch);
     }
 
-    /// Something else that happened in a thread.
+    /// Something else that happened in a thread: a record of one of the other streams.
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
         let _ = (thread, time, event);
+    }
+
+    /// A record of a stream that is not understood here. The trace says which stream the number
+    /// stands for.
+    fn passed_over(&mut self, thread: ThreadId, time: u64, stream: StreamNumber) {
+        let _ = (thread, time, stream);
     }
 
     /// The values that one instruction read and wrote. `accesses` are all accesses of the

@@ -10,7 +10,6 @@ use crate::file::tables::Tables;
 use crate::file::thread_decoder::ThreadDecoder;
 use crate::file::{Problem, ReadError, Summary};
 use crate::id::ThreadId;
-use crate::paths::Generations;
 use crate::sink::Sink;
 use unspool_container::FIXED_BYTES;
 use unspool_container::Order;
@@ -229,7 +228,7 @@ impl<Source: Read> StreamReader<Source> {
         );
         while let Some(Reverse((time, id))) = next.pop() {
             let thread = live_thread(&mut self.threads, id, order);
-            if !thread.fill(&self.tables.paths) {
+            if !thread.fill(&self.tables) {
                 if thread.finished {
                     self.end_thread(id);
                     continue;
@@ -258,7 +257,7 @@ impl<Source: Read> StreamReader<Source> {
             let created = thread.decoder.deliver(limit, sink);
             if thread.decoder.next_time().is_none() {
                 // What is left of its chunk comes before what its queue promises.
-                thread.fill(&self.tables.paths);
+                thread.fill(&self.tables);
             }
             match thread.next(id, step) {
                 None => self.end_thread(id),
@@ -314,11 +313,11 @@ impl LiveThread {
     }
 
     /// Decodes more, if everything decoded was given. Returns whether there is more.
-    fn fill(&mut self, paths: &Generations) -> bool {
+    fn fill(&mut self, tables: &Tables) -> bool {
         while !self.decoder.fill() {
             match self.chunks.pop_front() {
                 None => return false,
-                Some((header, Some(payload))) => self.decoder.load(&header, &payload, paths),
+                Some((header, Some(payload))) => self.decoder.load(&header, &payload, tables),
                 Some((header, None)) => self.decoder.lose(&header, "its checksum is wrong"),
             }
         }

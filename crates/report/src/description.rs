@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use unspool_events::{
-    Event, Function, FunctionId, Module, ModuleId, Sink, ThreadId, Trace, TraceHeader,
+    Event, Function, FunctionId, Mapping, Module, ModuleId, ProcessEvent, Sink, SystemCall,
+    ThreadId, Trace, TraceHeader,
 };
 
 use crate::JSON_SCHEMA_VERSION;
@@ -125,19 +126,20 @@ impl Sink for Description {
 
     fn event(&mut self, _: ThreadId, time: u64, event: &Event) {
         match *event {
-            Event::ModuleLoad { module } | Event::ModuleUnload { module } => {
+            Event::Mapping(Mapping::ModuleLoad { module })
+            | Event::Mapping(Mapping::ModuleUnload { module }) => {
                 if let Some(placed) = self.modules.get_mut(&module) {
                     placed.event(time, event);
                 }
             }
-            Event::SystemCallEntry {
+            Event::SystemCall(SystemCall::Entry {
                 number: EXIT_GROUP,
                 arguments: [status, ..],
-            } => {
+            }) => {
                 let status = status as u8;
                 self.end = Some(End::Exit { status, time });
             }
-            Event::Exec => self.end = Some(End::Exec { time }),
+            Event::Process(ProcessEvent::Exec) => self.end = Some(End::Exec { time }),
             _ => {}
         }
     }

@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use unspool_events::{Event, SyncOperation};
+use unspool_events::{
+    Counter, Event, InstructionEvent, Loss, Mapping, MemoryEffect, MessageDirection, ProcessEvent,
+    Sample, Span, SyncOperation, Synchronisation, SystemCall, ThreadEvent,
+};
 
 use crate::Names;
 
@@ -33,68 +36,75 @@ impl<'a> EventRow<'a> {
             ..EventRow::default()
         };
         match event {
-            Event::ThreadStart { os_thread, parent } => {
+            Event::Thread(ThreadEvent::Start { os_thread, parent }) => {
                 let row = row.number(*os_thread);
                 parent.map_or(row.clone(), |parent| row.arguments(&[parent.0.into()]))
             }
-            Event::ThreadRegistered { number, name } => row.number(*number).name(name.as_str()),
-            Event::ThreadPointer { address } => row.address(*address),
-            Event::FunctionCall {
+            Event::Thread(ThreadEvent::Registered { number, name }) => {
+                row.number(*number).name(name.as_str())
+            }
+            Event::Thread(ThreadEvent::Pointer { address }) => row.address(*address),
+            Event::Span(Span::FunctionCall {
                 function,
                 stack_pointer,
                 arguments,
-            } => row
+            }) => row
                 .number(function.0)
                 .name(names.function(*function))
                 .address(*stack_pointer)
                 .arguments(arguments),
-            Event::FunctionReturn {
+            Event::Span(Span::FunctionReturn {
                 function,
                 stack_pointer,
                 value,
-            } => row
+            }) => row
                 .number(function.0)
                 .name(names.function(*function))
                 .address(*stack_pointer)
                 .arguments(&[*value]),
-            Event::ContextChange { signal } => row.number(*signal),
-            Event::Sync { operation, object } => match operation {
+            Event::Thread(ThreadEvent::HandlerCalled { signal }) => row.number(*signal),
+            Event::Synchronisation(Synchronisation { operation, object }) => match operation {
                 SyncOperation::ThreadCreate | SyncOperation::SystemCall => {
                     row.number(object.cast_signed())
                 }
                 _ => row.address(*object),
             }
             .name(sync_operation_name(*operation)),
-            Event::SystemCallEntry { number, arguments } => {
+            Event::SystemCall(SystemCall::Entry { number, arguments }) => {
                 row.number(*number).arguments(arguments)
             }
-            Event::SystemCallExit { number, result } => {
+            Event::SystemCall(SystemCall::Exit { number, result }) => {
                 row.number(*number).arguments(&[result.cast_unsigned()])
             }
-            Event::SystemMemory {
+            Event::MemoryEffect(MemoryEffect {
                 write,
                 address,
                 size,
-            } => row
+            }) => row
                 .address(*address)
                 .size(*size)
                 .name(if *write { "write" } else { "read" }),
-            Event::SharedMemory {
+            Event::Mapping(Mapping::Shared {
                 address,
                 size,
                 device,
                 inode,
                 offset,
                 own,
-            } => row
+            }) => row
                 .address(*address)
                 .size(*size)
                 .name(if *own { "own" } else { "open" })
                 .arguments(&[*device, *inode, *offset]),
-            Event::CacheLine { pc, address, .. } => row.address(*address).arguments(&[*pc]),
-            Event::Fence { pc, .. } => row.arguments(&[*pc]),
-            Event::InstructionFetch { pc, size } => row.address(*pc).size(u64::from(*size)),
-            Event::ModuleLoad { module } | Event::ModuleUnload { module } => {
+            Event::Instruction(InstructionEvent::CacheLine { pc, address, .. }) => {
+                row.address(*address).arguments(&[*pc])
+            }
+            Event::Instruction(InstructionEvent::Fence { pc, .. }) => row.arguments(&[*pc]),
+            Event::Instruction(InstructionEvent::Fetch { pc, size }) => {
+                row.address(*pc).size(u64::from(*size))
+            }
+            Event::Mapping(Mapping::ModuleLoad { module })
+            | Event::Mapping(Mapping::ModuleUnload { module }) => {
                 let row = row.number(module.0);
                 match names.module(*module) {
                     Some(module) => row
@@ -104,15 +114,35 @@ impl<'a> EventRow<'a> {
                     None => row,
                 }
             }
-            Event::Fork { child } => row.number(*child),
-            Event::Dropped { words, reason } => {
+            Event::Process(ProcessEvent::Fork { child }) => row.number(*child),
+            Event::Loss(Loss { words, reason }) => {
                 row.number(words.cast_signed()).name(reason.as_str())
             }
-            Event::ThreadEnd
-            | Event::RegionStart
-            | Event::RegionEnd
-            | Event::ThreadSync
-            | Event::Exec => row,
+            Event::Sample(sample) => row.sample(sample),
+            Event::Counter(Counter { name, value }) => {
+                row.number(value.cast_signed()).name(name.as_str())
+            }
+            Event::Message(message) => row
+                .number(message.peer)
+                .size(message.bytes)
+                .arguments(&[message.communicator, message.tag.cast_unsigned()]),
+            Event::Thread(ThreadEvent::End | ThreadEvent::ClockMoved)
+            | Event::Span(Span::RegionStart | Span::RegionEnd)
+            | Event::Process(ProcessEvent::Exec) => row,
+        }
+    }
+
+    /// The instruction, and the innermost of the return addresses: as many as there is room for.
+    fn sample(self, sample: &'a Sample) -> Self {
+        let row = self
+            .number(sample.weight.cast_signed())
+            .name(sample.what.as_str());
+        match sample.stack.split_first() {
+            None => row,
+            Some((&pc, callers)) => {
+                let shown = callers.len().min(row.arguments.len());
+                row.address(pc).arguments(&callers[..shown])
+            }
         }
     }
 
@@ -151,29 +181,35 @@ impl<'a> EventRow<'a> {
 /// The name of an event's kind in every export and report.
 pub(crate) fn kind_name(event: &Event) -> &'static str {
     match event {
-        Event::ThreadStart { .. } => "thread_start",
-        Event::ThreadRegistered { .. } => "thread_registered",
-        Event::ThreadEnd => "thread_end",
-        Event::ThreadPointer { .. } => "thread_pointer",
-        Event::FunctionCall { .. } => "function_call",
-        Event::FunctionReturn { .. } => "function_return",
-        Event::RegionStart => "region_start",
-        Event::RegionEnd => "region_end",
-        Event::ContextChange { .. } => "context_change",
-        Event::ThreadSync => "thread_sync",
-        Event::Sync { .. } => "sync",
-        Event::SystemCallEntry { .. } => "system_call_entry",
-        Event::SystemCallExit { .. } => "system_call_exit",
-        Event::SystemMemory { .. } => "system_memory",
-        Event::SharedMemory { .. } => "shared_memory",
-        Event::CacheLine { operation, .. } => operation.name(),
-        Event::Fence { fence, .. } => fence.name(),
-        Event::InstructionFetch { .. } => "instruction",
-        Event::ModuleLoad { .. } => "module_load",
-        Event::ModuleUnload { .. } => "module_unload",
-        Event::Fork { .. } => "fork",
-        Event::Exec => "exec",
-        Event::Dropped { .. } => "dropped",
+        Event::Thread(ThreadEvent::Start { .. }) => "thread_start",
+        Event::Thread(ThreadEvent::Registered { .. }) => "thread_registered",
+        Event::Thread(ThreadEvent::End) => "thread_end",
+        Event::Thread(ThreadEvent::Pointer { .. }) => "thread_pointer",
+        Event::Span(Span::FunctionCall { .. }) => "function_call",
+        Event::Span(Span::FunctionReturn { .. }) => "function_return",
+        Event::Span(Span::RegionStart) => "region_start",
+        Event::Span(Span::RegionEnd) => "region_end",
+        Event::Thread(ThreadEvent::HandlerCalled { .. }) => "context_change",
+        Event::Thread(ThreadEvent::ClockMoved) => "thread_sync",
+        Event::Synchronisation(Synchronisation { .. }) => "sync",
+        Event::SystemCall(SystemCall::Entry { .. }) => "system_call_entry",
+        Event::SystemCall(SystemCall::Exit { .. }) => "system_call_exit",
+        Event::MemoryEffect(MemoryEffect { .. }) => "system_memory",
+        Event::Mapping(Mapping::Shared { .. }) => "shared_memory",
+        Event::Instruction(InstructionEvent::CacheLine { operation, .. }) => operation.name(),
+        Event::Instruction(InstructionEvent::Fence { fence, .. }) => fence.name(),
+        Event::Instruction(InstructionEvent::Fetch { .. }) => "instruction",
+        Event::Mapping(Mapping::ModuleLoad { .. }) => "module_load",
+        Event::Mapping(Mapping::ModuleUnload { .. }) => "module_unload",
+        Event::Process(ProcessEvent::Fork { .. }) => "fork",
+        Event::Process(ProcessEvent::Exec) => "exec",
+        Event::Loss(Loss { .. }) => "dropped",
+        Event::Sample(_) => "sample",
+        Event::Counter(_) => "counter",
+        Event::Message(message) => match message.direction {
+            MessageDirection::Sent => "message_sent",
+            MessageDirection::Received => "message_received",
+        },
     }
 }
 

@@ -5,7 +5,9 @@ use std::io::Write;
 
 use serde_json::Value;
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId, TraceHeader,
+    Access, AccessFlags, AccessKind, Counter, Event, Function, InstructionEvent, Loss, Mapping,
+    MemoryEffect, Module, ProcessEvent, Sink, Span, Synchronisation, SystemCall, ThreadEvent,
+    ThreadId, TraceHeader,
 };
 
 use crate::buffered_output::{BufferedOutput, push_bytes, push_decimal, push_hexadecimal};
@@ -131,71 +133,71 @@ fn push_access(text: &mut Vec<u8>, thread: ThreadId, access: &Access, kind: &str
 /// The fields that only this kind of event has.
 fn push_fields(object: &mut Object<'_>, event: &Event, names: &Names) {
     match event {
-        Event::ThreadStart { os_thread, parent } => {
+        Event::Thread(ThreadEvent::Start { os_thread, parent }) => {
             object.number("os_thread", *os_thread);
             match parent {
                 Some(parent) => object.number("parent", parent.0),
                 None => object.null("parent"),
             }
         }
-        Event::ThreadRegistered { number, name } => {
+        Event::Thread(ThreadEvent::Registered { number, name }) => {
             object.number("number", *number);
             object.string("name", name);
         }
-        Event::ThreadPointer { address } => object.hexadecimal("address", *address),
-        Event::FunctionCall {
+        Event::Thread(ThreadEvent::Pointer { address }) => object.hexadecimal("address", *address),
+        Event::Span(Span::FunctionCall {
             function,
             stack_pointer,
             arguments,
-        } => {
+        }) => {
             object.number("function", function.0);
             object.string("name", &names.function(*function));
             object.hexadecimal("stack_pointer", *stack_pointer);
             object.hexadecimals("arguments", arguments);
         }
-        Event::FunctionReturn {
+        Event::Span(Span::FunctionReturn {
             function,
             stack_pointer,
             value,
-        } => {
+        }) => {
             object.number("function", function.0);
             object.string("name", &names.function(*function));
             object.hexadecimal("stack_pointer", *stack_pointer);
             object.hexadecimal("value", *value);
         }
-        Event::ContextChange { signal } => object.number("signal", *signal),
-        Event::Sync {
+        Event::Thread(ThreadEvent::HandlerCalled { signal }) => object.number("signal", *signal),
+        Event::Synchronisation(Synchronisation {
             operation,
             object: synchronised,
-        } => {
+        }) => {
             object.string("operation", sync_operation_name(*operation));
             object.hexadecimal("object", *synchronised);
         }
-        Event::SystemCallEntry { number, arguments } => {
+        Event::SystemCall(SystemCall::Entry { number, arguments }) => {
             object.number("number", *number);
             object.hexadecimals("arguments", arguments);
         }
-        Event::SystemCallExit { number, result } => {
+        Event::SystemCall(SystemCall::Exit { number, result }) => {
             object.number("number", *number);
             object.number("result", *result);
         }
-        Event::SystemMemory {
+        Event::MemoryEffect(MemoryEffect {
             write,
             address,
             size,
-        } => {
+        }) => {
             object.boolean("write", *write);
             object.hexadecimal("address", *address);
             object.number("size", *size);
         }
-        Event::SharedMemory {
+        Event::Mapping(Mapping::Shared {
             address,
             size,
             device,
             inode,
             offset,
             own,
-        } => {
+        }) => {
             object.hexadecimal("address", *address);
             object.number("size", *size);
             object.hexadecimal("device", *device);
@@ -203,31 +205,45 @@ fn push_fields(object: &mut Object<'_>, event: &Event, names: &Names) {
             object.number("offset", *offset);
             object.boolean("own", *own);
         }
-        Event::CacheLine { pc, address, .. } => {
+        Event::Instruction(InstructionEvent::CacheLine { pc, address, .. }) => {
             object.hexadecimal("pc", *pc);
             object.hexadecimal("address", *address);
         }
-        Event::Fence { pc, .. } => object.hexadecimal("pc", *pc),
-        Event::InstructionFetch { pc, size } => {
+        Event::Instruction(InstructionEvent::Fence { pc, .. }) => object.hexadecimal("pc", *pc),
+        Event::Instruction(InstructionEvent::Fetch { pc, size }) => {
             object.hexadecimal("pc", *pc);
             object.number("size", *size);
         }
-        Event::ModuleLoad { module } | Event::ModuleUnload { module } => {
+        Event::Mapping(Mapping::ModuleLoad { module } | Mapping::ModuleUnload { module }) => {
             object.number("module", module.0);
             if let Some(module) = names.module(*module) {
                 object.string("path", &String::from_utf8_lossy(&module.path));
             }
         }
-        Event::Fork { child } => object.number("child", *child),
-        Event::Dropped { words, reason } => {
+        Event::Process(ProcessEvent::Fork { child }) => object.number("child", *child),
+        Event::Loss(Loss { words, reason }) => {
             object.number("words", *words);
             object.string("reason", reason);
         }
-        Event::ThreadEnd
-        | Event::RegionStart
-        | Event::RegionEnd
-        | Event::ThreadSync
-        | Event::Exec => {}
+        Event::Sample(sample) => {
+            object.string("what", &sample.what);
+            object.number("weight", sample.weight);
+            object.hexadecimals("stack", &sample.stack);
+            object.boolean("stack_is_cut", sample.is_cut);
+        }
+        Event::Counter(Counter { name, value }) => {
+            object.string("name", name);
+            object.number("value", *value);
+        }
+        Event::Message(message) => {
+            object.number("peer", message.peer);
+            object.number("communicator", message.communicator);
+            object.number("tag", message.tag);
+            object.number("bytes", message.bytes);
+        }
+        Event::Thread(ThreadEvent::End | ThreadEvent::ClockMoved)
+        | Event::Span(Span::RegionStart | Span::RegionEnd)
+        | Event::Process(ProcessEvent::Exec) => {}
     }
 }
 

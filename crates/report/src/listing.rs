@@ -11,7 +11,8 @@ use std::io::Write;
 use std::ops::Range;
 
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId, Trace,
+    Access, AccessFlags, AccessKind, Event, Function, InstructionEvent, Module, Sink, ThreadId,
+    Trace,
 };
 
 use crate::buffered_output::{BufferedOutput, push_bytes, push_decimal, push_hexadecimal};
@@ -74,7 +75,7 @@ impl<W: Write> Listing<W> {
 
     fn is_event_wanted(&self, event: &Event, row: &EventRow<'_>) -> bool {
         match (event, row.address, row.size) {
-            (Event::CacheLine { address, .. }, ..) => {
+            (Event::Instruction(InstructionEvent::CacheLine { address, .. }), ..) => {
                 self.touches(address & !(LINE_BYTES - 1), LINE_BYTES)
             }
             (_, Some(address), Some(size)) => self.touches(address, size),

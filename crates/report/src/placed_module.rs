@@ -1,6 +1,6 @@
 //! A module, and when it was mapped.
 
-use unspool_events::{Event, Module};
+use unspool_events::{Event, Mapping, Module};
 
 /// A module, and when it was mapped.
 #[derive(Debug, Clone)]
@@ -24,8 +24,8 @@ impl PlacedModule {
     /// Learns from an event of this module's when it came or went.
     pub(crate) fn event(&mut self, time: u64, event: &Event) {
         match event {
-            Event::ModuleLoad { .. } => _ = self.loaded.get_or_insert(time),
-            Event::ModuleUnload { .. } => self.unloaded = Some(time),
+            Event::Mapping(Mapping::ModuleLoad { .. }) => _ = self.loaded.get_or_insert(time),
+            Event::Mapping(Mapping::ModuleUnload { .. }) => self.unloaded = Some(time),
             _ => {}
         }
     }

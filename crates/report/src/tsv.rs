@@ -9,7 +9,8 @@ use std::io::Write;
 
 use rustc_hash::FxHashMap;
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId, TraceHeader,
+    Access, AccessFlags, AccessKind, Event, Function, InstructionEvent, Module, Sink, Span,
+    ThreadEvent, ThreadId, TraceHeader,
 };
 
 use crate::buffered_output::{BufferedOutput, push_decimal};
@@ -167,40 +168,48 @@ impl<W: Write> Sink for TsvExporter<W> {
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
         let registered_only = self.options.registered_only;
         match event {
-            Event::ThreadStart { .. } if !registered_only => self.whole_line(thread, time, "tr"),
-            Event::ThreadRegistered { number, .. } if registered_only => {
+            Event::Thread(ThreadEvent::Start { .. }) if !registered_only => {
+                self.whole_line(thread, time, "tr")
+            }
+            Event::Thread(ThreadEvent::Registered { number, .. }) if registered_only => {
                 self.registered.insert(thread, *number);
                 self.whole_line(thread, time, "tr");
             }
-            Event::ThreadEnd if !registered_only || self.registered.contains_key(&thread) => {
+            Event::Thread(ThreadEvent::End)
+                if !registered_only || self.registered.contains_key(&thread) =>
+            {
                 self.whole_line(thread, time, "tf");
             }
-            Event::FunctionCall {
+            Event::Span(Span::FunctionCall {
                 function,
                 stack_pointer,
                 arguments: [first, second, third],
-            } => {
+            }) => {
                 self.start_line(thread, time, "fc");
                 Self::push_name(self.output.text(), &self.names.function(*function));
                 self.end_line(&[*stack_pointer, *first, *second, *third]);
             }
-            Event::FunctionReturn {
+            Event::Span(Span::FunctionReturn {
                 function,
                 stack_pointer,
                 value,
-            } => {
+            }) => {
                 self.start_line(thread, time, "fr");
                 Self::push_name(self.output.text(), &self.names.function(*function));
                 self.end_line(&[*stack_pointer, *value]);
             }
-            Event::RegionStart => self.whole_line(thread, time, "start_roi"),
-            Event::RegionEnd => self.whole_line(thread, time, "end_roi"),
-            Event::ContextChange { .. } => self.whole_line(thread, time, "ctxt_change"),
-            Event::ThreadSync if self.options.thread_syncs => {
+            Event::Span(Span::RegionStart) => self.whole_line(thread, time, "start_roi"),
+            Event::Span(Span::RegionEnd) => self.whole_line(thread, time, "end_roi"),
+            Event::Thread(ThreadEvent::HandlerCalled { .. }) => {
+                self.whole_line(thread, time, "ctxt_change")
+            }
+            Event::Thread(ThreadEvent::ClockMoved) if self.options.thread_syncs => {
                 self.whole_line(thread, time, "thread_sync");
             }
-            Event::CacheLine { .. } => self.left_out.line_operations += 1,
-            Event::Fence { .. } => self.left_out.fences += 1,
+            Event::Instruction(InstructionEvent::CacheLine { .. }) => {
+                self.left_out.line_operations += 1
+            }
+            Event::Instruction(InstructionEvent::Fence { .. }) => self.left_out.fences += 1,
             // The format has no words for the others; the other exporters have.
             _ => {}
         }

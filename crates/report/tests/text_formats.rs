@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Function, FunctionId, Module, ModuleId, Order, Sink,
-    SyncOperation, ThreadId, TraceHeader,
+    Access, AccessFlags, AccessKind, Event, Function, FunctionId, Loss, Mapping, MemoryEffect,
+    Module, ModuleId, Order, ProcessEvent, Sink, Span, SyncOperation, Synchronisation, SystemCall,
+    ThreadEvent, ThreadId, TraceHeader,
 };
 use unspool_report::{CsvExporter, JsonExporter, Names, TsvExporter, TsvOptions};
 
@@ -43,34 +44,34 @@ fn start(sink: &mut impl Sink) {
     sink.event(
         main,
         1,
-        &Event::ThreadStart {
+        &Event::Thread(ThreadEvent::Start {
             os_thread: 4711,
             parent: None,
-        },
+        }),
     );
     sink.event(
         main,
         2,
-        &Event::ModuleLoad {
+        &Event::Mapping(Mapping::ModuleLoad {
             module: ModuleId(0),
-        },
+        }),
     );
     sink.event(
         main,
         3,
-        &Event::ThreadPointer {
+        &Event::Thread(ThreadEvent::Pointer {
             address: 0x7f00_1234_5000,
-        },
+        }),
     );
     sink.event(
         main,
         4,
-        &Event::ThreadRegistered {
+        &Event::Thread(ThreadEvent::Registered {
             number: 12,
             name: "main, \"the\" first\n".into(),
-        },
+        }),
     );
-    sink.event(main, 5, &Event::RegionStart);
+    sink.event(main, 5, &Event::Span(Span::RegionStart));
     sink.accesses(main, &accesses());
     sink.values(
         main,
@@ -116,75 +117,75 @@ fn rest(sink: &mut impl Sink) {
         main_time += 1;
         sink.event(main, main_time, &event);
     };
-    event(Event::SystemCallEntry {
+    event(Event::SystemCall(SystemCall::Entry {
         number: 56,
         arguments: [1, 2, 3, 4, 5, u64::MAX],
-    });
-    event(Event::SystemMemory {
+    }));
+    event(Event::MemoryEffect(MemoryEffect {
         write: true,
         address: 0x8000,
         size: 4,
-    });
-    event(Event::Sync {
+    }));
+    event(Event::Synchronisation(Synchronisation {
         operation: SyncOperation::ThreadCreate,
         object: 1,
-    });
-    event(Event::SystemCallExit {
+    }));
+    event(Event::SystemCall(SystemCall::Exit {
         number: 56,
         result: -11,
-    });
-    event(Event::FunctionCall {
+    }));
+    event(Event::Span(Span::FunctionCall {
         function: FunctionId(0),
         stack_pointer: 0x7ffe_0000_0008,
         arguments: [7, 0, u64::MAX],
-    });
-    event(Event::FunctionReturn {
+    }));
+    event(Event::Span(Span::FunctionReturn {
         function: FunctionId(0),
         stack_pointer: 0x7ffe_0000_0008,
         value: 0xdead_beef,
-    });
-    event(Event::FunctionCall {
+    }));
+    event(Event::Span(Span::FunctionCall {
         function: FunctionId(9),
         stack_pointer: 8,
         arguments: [0; 3],
-    });
-    event(Event::ContextChange { signal: 10 });
-    event(Event::ThreadSync);
-    event(Event::Fork { child: 4712 });
-    event(Event::SharedMemory {
+    }));
+    event(Event::Thread(ThreadEvent::HandlerCalled { signal: 10 }));
+    event(Event::Thread(ThreadEvent::ClockMoved));
+    event(Event::Process(ProcessEvent::Fork { child: 4712 }));
+    event(Event::Mapping(Mapping::Shared {
         address: 0x7000,
         size: 4096,
         device: u64::MAX,
         inode: 3,
         offset: 8192,
         own: true,
-    });
-    event(Event::Dropped {
+    }));
+    event(Event::Loss(Loss {
         words: 12,
         reason: "the disk is \"full\"".into(),
-    });
-    event(Event::ModuleUnload {
+    }));
+    event(Event::Mapping(Mapping::ModuleUnload {
         module: ModuleId(0),
-    });
-    event(Event::RegionEnd);
-    event(Event::Exec);
-    event(Event::ThreadEnd);
+    }));
+    event(Event::Span(Span::RegionEnd));
+    event(Event::Process(ProcessEvent::Exec));
+    event(Event::Thread(ThreadEvent::End));
     sink.event(
         second,
         18,
-        &Event::ThreadStart {
+        &Event::Thread(ThreadEvent::Start {
             os_thread: 4713,
             parent: Some(main),
-        },
+        }),
     );
     sink.event(
         second,
         19,
-        &Event::FunctionCall {
+        &Event::Span(Span::FunctionCall {
             function: FunctionId(0),
             stack_pointer: 16,
             arguments: [1, 2, 3],
-        },
+        }),
     );
     for operation in [
         SyncOperation::FutexWait,
@@ -194,21 +195,21 @@ fn rest(sink: &mut impl Sink) {
         sink.event(
             second,
             20,
-            &Event::Sync {
+            &Event::Synchronisation(Synchronisation {
                 operation,
                 object: 0x9000,
-            },
+            }),
         );
     }
     sink.event(
         second,
         21,
-        &Event::Sync {
+        &Event::Synchronisation(Synchronisation {
             operation: SyncOperation::SystemCall,
             object: 324,
-        },
+        }),
     );
-    sink.event(second, 22, &Event::ThreadEnd);
+    sink.event(second, 22, &Event::Thread(ThreadEvent::End));
 }
 
 fn tables() -> (Vec<Module>, Vec<Function>, Names) {

@@ -56,10 +56,10 @@ fn failed_swaps_and_other_addresses_change_nothing() {
     replay.event(
         ThreadId(3),
         0,
-        &Event::ThreadRegistered {
+        &Event::Thread(ThreadEvent::Registered {
             number: -7,
             name: String::new(),
-        },
+        }),
     );
     replay.accesses(
         ThreadId(3),

@@ -1,5 +1,7 @@
 //! Small runs, in orders that explain their values and in orders that do not.
 
+use unspool_events::ThreadEvent;
+
 use super::*;
 
 /// One access of a thread, with its value.
@@ -33,7 +35,7 @@ fn enter(check: &mut ValueCheck, thread: u32, number: u32, arguments: [u64; 6]) 
     check.event(
         ThreadId(thread),
         0,
-        &Event::SystemCallEntry { number, arguments },
+        &Event::SystemCall(SystemCall::Entry { number, arguments }),
     );
 }
 
@@ -41,7 +43,7 @@ fn leave(check: &mut ValueCheck, thread: u32, number: u32, result: i64) {
     check.event(
         ThreadId(thread),
         0,
-        &Event::SystemCallExit { number, result },
+        &Event::SystemCall(SystemCall::Exit { number, result }),
     );
 }
 
@@ -117,7 +119,7 @@ fn writes_without_a_value_are_forgotten_and_counted() {
         write(&mut check, 0, 0x1000, &[5]);
         check.accesses(ThreadId(0), &[access(AccessKind::Write, 0x1000, &[6])]);
         if ended_by_event {
-            check.event(ThreadId(0), 0, &Event::ThreadSync);
+            check.event(ThreadId(0), 0, &Event::Thread(ThreadEvent::ClockMoved));
         }
         read(&mut check, 0, 0x1000, &[6]);
         let report = check.finish(&[]);
@@ -147,22 +149,22 @@ fn what_the_kernel_does_to_memory_is_forgotten() {
         check.event(
             ThreadId(0),
             0,
-            &Event::SystemMemory {
+            &Event::MemoryEffect(MemoryEffect {
                 write: true,
                 address: 0x2ff0,
                 size: 17,
-            },
+            }),
         );
     }));
     assert!(!forgets(|check| {
         check.event(
             ThreadId(0),
             0,
-            &Event::SystemMemory {
+            &Event::MemoryEffect(MemoryEffect {
                 write: false,
                 address: 0x2ff0,
                 size: 17,
-            },
+            }),
         );
     }));
     assert!(
@@ -195,10 +197,10 @@ fn what_the_kernel_does_to_memory_is_forgotten() {
             leave(check, 1, 12, end);
         }
     }));
-    let exit = Event::Sync {
+    let exit = Event::Synchronisation(Synchronisation {
         operation: SyncOperation::ThreadExit,
         object: 0x3000,
-    };
+    });
     let mut check = ValueCheck::new(&[], &[]);
     write(&mut check, 0, 0x3000, &[5, 0, 0, 0]);
     check.event(ThreadId(0), 0, &exit);
@@ -216,11 +218,11 @@ fn what_others_saw_while_the_kernel_wrote_is_explained() {
         check.event(
             ThreadId(0),
             0,
-            &Event::SystemMemory {
+            &Event::MemoryEffect(MemoryEffect {
                 write: true,
                 address: written_at,
                 size: 1,
-            },
+            }),
         );
         leave(&mut check, 0, 0, 1);
         read(&mut check, 1, 0x3000, &[6]);
@@ -233,14 +235,14 @@ fn what_others_saw_while_the_kernel_wrote_is_explained() {
 
 fn map_shared(check: &mut ValueCheck, address: u64, inode: u64, offset: u64, own: bool) {
     enter(check, 0, 9, [0, 4096, 3, 1, 5, offset]);
-    let shared = Event::SharedMemory {
+    let shared = Event::Mapping(Mapping::Shared {
         address,
         size: 4096,
         device: 1,
         inode,
         offset,
         own,
-    };
+    });
     check.event(ThreadId(0), 0, &shared);
     leave(check, 0, 9, address.cast_signed());
 }
@@ -300,7 +302,13 @@ fn what_others_may_have_written_is_neither_right_nor_wrong() {
     assert_eq!(run(true, nothing), (Verdict::Failed, 0));
     assert_eq!(run(false, nothing), (Verdict::PartlyChecked, 1));
     for act in [
-        |check: &mut ValueCheck| check.event(ThreadId(0), 0, &Event::Fork { child: 5 }),
+        |check: &mut ValueCheck| {
+            check.event(
+                ThreadId(0),
+                0,
+                &Event::Process(ProcessEvent::Fork { child: 5 }),
+            )
+        },
         |check: &mut ValueCheck| enter(check, 1, 57, [0; 6]),
         |check: &mut ValueCheck| enter(check, 1, 46, [6, 0, 0, 0, 0, 0]),
         |check: &mut ValueCheck| enter(check, 1, 1, [6, 0x100, 1, 0, 0, 0]),
@@ -384,13 +392,17 @@ fn what_was_cut_off_is_compared_but_refutes_nothing() {
 fn a_loss_is_told_after_it_happened() {
     let run = |reached: u64, problems: &[Problem]| {
         let mut check = ValueCheck::new(&[], &[]);
-        check.event(ThreadId(1), reached, &Event::ThreadSync);
+        check.event(
+            ThreadId(1),
+            reached,
+            &Event::Thread(ThreadEvent::ClockMoved),
+        );
         write(&mut check, 0, 0x1000, &[1]);
         read(&mut check, 0, 0x1000, &[2]);
-        let dropped = Event::Dropped {
+        let dropped = Event::Loss(Loss {
             words: 0,
             reason: String::new(),
-        };
+        });
         if problems.is_empty() {
             check.event(ThreadId(1), 12, &dropped);
         }
@@ -409,10 +421,10 @@ fn a_loss_is_told_after_it_happened() {
 fn the_writes_of_a_thread_that_is_not_there_are_missing() {
     let run = |created: u64| {
         let mut check = ValueCheck::new(&[], &[thread(0, 20, true), thread(1, 20, true)]);
-        let create = Event::Sync {
+        let create = Event::Synchronisation(Synchronisation {
             operation: SyncOperation::ThreadCreate,
             object: created,
-        };
+        });
         check.event(ThreadId(0), 5, &create);
         write(&mut check, 0, 0x1000, &[1]);
         read(&mut check, 0, 0x1000, &[2]);

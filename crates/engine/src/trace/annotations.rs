@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use unspool_binary::FunctionNames;
-use unspool_events::Event;
+use unspool_events::{Event, Span, ThreadEvent};
 
 use super::client;
 use crate::annotation::{Annotation, ThreadNumber};
@@ -102,16 +102,19 @@ pub(super) fn annotation(thread: &mut Thread, said: Annotation) {
         Annotation::RegisterThread(_) => {
             tracer.said.registrations.fetch_add(1, Ordering::Relaxed);
             let (number, name) = number.unwrap_or_default();
-            trace.event(tracer, &Event::ThreadRegistered { number, name });
+            trace.event(
+                tracer,
+                &Event::Thread(ThreadEvent::Registered { number, name }),
+            );
             trace.registered = true;
         }
         Annotation::StartRegion => {
             tracer.said.regions.fetch_add(1, Ordering::Relaxed);
             tracer.in_region.store(true, Ordering::Release);
-            trace.event(tracer, &Event::RegionStart);
+            trace.event(tracer, &Event::Span(Span::RegionStart));
         }
         Annotation::EndRegion => {
-            trace.event(tracer, &Event::RegionEnd);
+            trace.event(tracer, &Event::Span(Span::RegionEnd));
             tracer.in_region.store(false, Ordering::Release);
         }
     }

@@ -4,7 +4,10 @@ use std::ffi::CString;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use unspool_events::{Event, SyncOperation, ThreadId};
+use unspool_events::{
+    Event, MemoryEffect, ProcessEvent, SyncOperation, Synchronisation, SystemCall, ThreadEvent,
+    ThreadId,
+};
 
 use super::ceilings::Reached;
 use super::thread_trace::{Buffer, ThreadTrace};
@@ -120,15 +123,15 @@ impl Client for Tracer {
     }
 
     fn end_is_announced(&self, thread: &mut Thread) {
-        let exit = Event::Sync {
+        let exit = Event::Synchronisation(Synchronisation {
             operation: SyncOperation::ThreadExit,
             object: thread.clear_tid,
-        };
+        });
         event(thread, &exit);
     }
 
     fn thread_ends(&self, thread: &mut Thread) {
-        event(thread, &Event::ThreadEnd);
+        event(thread, &Event::Thread(ThreadEvent::End));
         conclude(thread);
     }
 
@@ -144,7 +147,7 @@ impl Client for Tracer {
     }
 
     fn thread_pointer_changed(&self, thread: &mut Thread, address: u64) {
-        event(thread, &Event::ThreadPointer { address });
+        event(thread, &Event::Thread(ThreadEvent::Pointer { address }));
     }
 
     fn before_fork(&self, thread: &mut Thread) {
@@ -194,7 +197,7 @@ impl Client for Tracer {
 
     fn executes(&self, thread: &mut Thread, _program: &Path, _arguments: &[CString]) {
         if thread.role != AddressSpaceRole::VforkChild {
-            event(thread, &Event::Exec);
+            event(thread, &Event::Process(ProcessEvent::Exec));
         }
     }
 
@@ -204,7 +207,7 @@ impl Client for Tracer {
 
     /// The file gets its index, the user a summary.
     fn conclude(&self, thread: &mut Thread, ending: Ending) {
-        event(thread, &Event::ThreadEnd);
+        event(thread, &Event::Thread(ThreadEvent::End));
         conclude(thread);
         self.keeper.dismiss();
         broken_pipe::kept_from_program(|| {
@@ -284,18 +287,18 @@ impl Client for Tracer {
         let Some((tracer, trace)) = of(thread) else {
             return;
         };
-        let entry = Event::SystemCallEntry {
+        let entry = Event::SystemCall(SystemCall::Entry {
             number: call.number as u32,
             arguments: call.arguments,
-        };
+        });
         trace.event(tracer, &entry);
         if let Some(operation @ SyncOperation::FutexWake) = futex(call) {
             trace.event(
                 tracer,
-                &Event::Sync {
+                &Event::Synchronisation(Synchronisation {
                     operation,
                     object: call.arguments[0],
-                },
+                }),
             );
         }
         tracer.enter_safe(thread);
@@ -313,20 +316,20 @@ impl Client for Tracer {
         super::ownership::own(self, thread, address, size);
         event(
             thread,
-            &Event::SystemMemory {
+            &Event::MemoryEffect(MemoryEffect {
                 write: true,
                 address,
                 size,
-            },
+            }),
         );
     }
 
     fn handler_called(&self, thread: &mut Thread, signal: i32) {
         event(
             thread,
-            &Event::ContextChange {
+            &Event::Thread(ThreadEvent::HandlerCalled {
                 signal: signal as u32,
-            },
+            }),
         );
     }
 
@@ -387,10 +390,10 @@ impl Tracer {
         self.skew.begin(thread, &mut trace);
         thread.trace = Box::into_raw(trace);
         self.adopt(thread, birth.map(|birth| birth.after));
-        let start = Event::ThreadStart {
+        let start = Event::Thread(ThreadEvent::Start {
             os_thread: thread.tid as u32,
             parent: parent.map(ThreadId),
-        };
+        });
         event(thread, &start);
         if let (None, Some((_, trace))) = (parent, of(thread)) {
             // Nobody's creation of it tells a reader of the stream that it is there.
@@ -422,10 +425,10 @@ impl Tracer {
         }
         let buffer = Buffer::map(self).map_err(|_| Reached::BufferMemory)?;
         self.expect_thread().inspect_err(|_| buffer.unmap())?;
-        let create = Event::Sync {
+        let create = Event::Synchronisation(Synchronisation {
             operation: SyncOperation::ThreadCreate,
             object: number,
-        };
+        });
         event(thread, &create);
         self.begin_sharing();
         // The new thread's time begins after this event.
@@ -449,9 +452,9 @@ impl Tracer {
             self.has_forked.store(true, Ordering::Relaxed);
             event(
                 thread,
-                &Event::Fork {
+                &Event::Process(ProcessEvent::Fork {
                     child: child as u32,
-                },
+                }),
             );
         }
     }
@@ -460,7 +463,7 @@ impl Tracer {
 fn tell_thread_pointer(thread: &mut Thread) {
     // SAFETY: the slots belong to this thread.
     let address = unsafe { (*thread.slots).program_fs };
-    event(thread, &Event::ThreadPointer { address });
+    event(thread, &Event::Thread(ThreadEvent::Pointer { address }));
 }
 
 /// Gives everything to the file and frees the thread's trace.
@@ -497,10 +500,10 @@ fn call_ends(thread: &mut Thread, call: &Call, result: i64) {
         super::ownership::own(tracer, thread, call.arguments[0], 4);
         trace.event(
             tracer,
-            &Event::Sync {
+            &Event::Synchronisation(Synchronisation {
                 operation,
                 object: call.arguments[0],
-            },
+            }),
         );
     }
     let mut effects = Vec::new();
@@ -513,11 +516,11 @@ fn call_ends(thread: &mut Thread, call: &Call, result: i64) {
     );
     if completeness == Completeness::Unknown {
         // Whatever the arguments point to may have been written: said as one access to everything.
-        let everything = Event::SystemMemory {
+        let everything = Event::MemoryEffect(MemoryEffect {
             write: true,
             address: 0,
             size: u64::MAX,
-        };
+        });
         trace.event(tracer, &everything);
     }
     if let Some(range) = crate::syscalls::memory_written(call, result) {
@@ -531,21 +534,21 @@ fn call_ends(thread: &mut Thread, call: &Call, result: i64) {
         if effect.write {
             super::ownership::own(tracer, thread, effect.address, effect.size);
         }
-        let memory = Event::SystemMemory {
+        let memory = Event::MemoryEffect(MemoryEffect {
             write: effect.write,
             address: effect.address,
             size: effect.size,
-        };
+        });
         trace.event(tracer, &memory);
     }
     for (address, size) in replaced_memory(call, result) {
         trace.event(
             tracer,
-            &Event::SystemMemory {
+            &Event::MemoryEffect(MemoryEffect {
                 write: true,
                 address,
                 size,
-            },
+            }),
         );
     }
     if let Some(mapped) = shared_memory::mapped(call, result) {
@@ -553,10 +556,10 @@ fn call_ends(thread: &mut Thread, call: &Call, result: i64) {
     }
     trace.event(
         tracer,
-        &Event::SystemCallExit {
+        &Event::SystemCall(SystemCall::Exit {
             number: call.number as u32,
             result,
-        },
+        }),
     );
     trace.set_recording(tracer.should_record(trace.registered));
     if changes_mappings {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspool_binary::{FileOffset, FunctionKind, FunctionNames, Module, RuntimeAddress};
-use unspool_events::{Event, Function, FunctionId, TraceWriter};
+use unspool_events::{Event, Function, FunctionId, Span, TraceWriter};
 
 use super::Tracer;
 use super::annotations;
@@ -205,11 +205,11 @@ pub(super) fn function(thread: &mut Thread, pc: u64) {
             match frame.called {
                 Called::Resolver(name) => choose(tracer, value, &name),
                 Called::Function(function) => {
-                    let event = Event::FunctionReturn {
+                    let event = Event::Span(Span::FunctionReturn {
                         function,
                         stack_pointer: frame.stack_pointer,
                         value,
-                    };
+                    });
                     trace.event(tracer, &event);
                 }
             }
@@ -241,11 +241,11 @@ fn enter(tracer: &Tracer, thread: &mut Thread, called: Vec<Called>) {
     for called in called {
         if let Called::Function(function) = called {
             tracer.functions.hooks.lock().any_called = true;
-            let event = Event::FunctionCall {
+            let event = Event::Span(Span::FunctionCall {
                 function,
                 stack_pointer,
                 arguments,
-            };
+            });
             trace.event(tracer, &event);
         }
         if let Some(return_address) = return_address {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use unspool_events::{Event, ModuleId};
+use unspool_events::{Event, Mapping, ModuleId};
 
 use super::{Tracer, client};
 use crate::layout;
@@ -143,7 +143,7 @@ pub(super) fn tell(tracer: &Tracer, thread: &mut Thread) {
         tracer.modules.lock().take_untold(&code.regions)
     };
     for module in loaded {
-        client::event(thread, &Event::ModuleLoad { module });
+        client::event(thread, &Event::Mapping(Mapping::ModuleLoad { module }));
     }
 }
 
@@ -154,7 +154,7 @@ pub(super) fn follow(tracer: &Tracer, thread: &mut Thread, call: &Call, result: 
         tracer.modules.lock().take_gone(&code.regions)
     };
     for module in gone {
-        client::event(thread, &Event::ModuleUnload { module });
+        client::event(thread, &Event::Mapping(Mapping::ModuleUnload { module }));
     }
     let [_, size, protection, flags, file, offset] = call.arguments;
     let mapped = call.number as i64 == libc::SYS_mmap && result > 0;

@@ -1,7 +1,7 @@
 //! Which memory a shared mapping shows: addresses alone do not tell that two mappings are one
 //! memory.
 
-use unspool_events::Event;
+use unspool_events::{Event, Mapping};
 
 use super::client;
 use crate::process::{Code, Process};
@@ -37,14 +37,14 @@ fn is_memory(call: &Call) -> bool {
 
 fn event(code: &Code, start: u64, region: &Region) -> Option<Event> {
     let view = region.view.filter(|view| view.shared)?;
-    Some(Event::SharedMemory {
+    Some(Event::Mapping(Mapping::Shared {
         address: start,
         size: region.end - start,
         device: view.object.device,
         inode: view.object.inode,
         offset: view.offset,
         own: code.lending.is_own(view.object) && !code.regions.changes_from_outside(region),
-    })
+    }))
 }
 
 /// A forked child has the shared mappings of its parent.
@@ -57,7 +57,7 @@ pub(super) fn inherited(thread: &mut Thread) {
             .collect()
     };
     for mut event in events {
-        if let Event::SharedMemory { own, .. } = &mut event {
+        if let Event::Mapping(Mapping::Shared { own, .. }) = &mut event {
             *own = false;
         }
         client::event(thread, &event);

@@ -3,7 +3,7 @@
 //!
 //! Whenever a thread has emptied its buffer, it looks for threads whose times in the file
 //! are too far behind its own. Such a thread is told to say where it is: by an event
-//! ([`Event::ThreadSync`]) with a time not far behind, and by ending its chunk there. A
+//! ([`ThreadEvent::ClockMoved`]) with a time not far behind, and by ending its chunk there. A
 //! thread that waits in the kernel cannot do that itself; it has left its trace to the
 //! others for that time ([`Sleep`]), and they do it on its behalf.
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_events::raw::{SpecialKind, special_header};
-use unspool_events::{Event, Order};
+use unspool_events::{Event, Order, ThreadEvent};
 
 use super::keeper::Looks;
 use super::sleep::Sleep;
@@ -198,7 +198,7 @@ impl Tracer {
     fn thread_sync(&self, floor: u64) -> Vec<u64> {
         let time = self.event_time().unwrap_or(floor);
         let mut words = vec![special_header(SpecialKind::Stamp, 0, 1), time];
-        Event::ThreadSync.encode(&mut words);
+        Event::Thread(ThreadEvent::ClockMoved).encode(&mut words);
         words
     }
 }

@@ -5,7 +5,8 @@ use super::contents::read_chunk;
 use super::index::IndexEntry;
 use super::thread_decoder::ThreadDecoder;
 use crate::codec::distinct_headers;
-use crate::event::Event;
+use crate::event::{Event, KnownStream, Mapping};
+use crate::file::streams::{EventKind, Streams};
 use crate::id::ThreadId;
 use crate::raw::{Header, SpecialKind};
 use crate::sink::Sink;
@@ -16,7 +17,7 @@ impl Trace {
     /// Reads the whole file where events are everywhere in it, but unpacks only those chunks that
     /// have such events. What cannot be read is left out: those who read the chunks tell of it.
     #[must_use]
-    pub fn module_events(&self) -> Vec<(u64, Event)> {
+    pub fn module_events(&self) -> Vec<(u64, Mapping)> {
         let mut found = Found::default();
         for info in self.threads() {
             let chunks = self.chunks_of(info.thread).iter();
@@ -33,13 +34,13 @@ impl Trace {
         };
         if !distinct_headers(&payload, header.counts.words).is_ok_and(|all| {
             let mut all = all.into_iter();
-            all.any(is_of_module)
+            all.any(|header| is_of_module(header, &self.tables().streams))
         }) {
             return;
         }
         let order = self.header().order;
         let mut decoder = ThreadDecoder::new(thread, order, header.sequence);
-        decoder.load(&header, &payload, self.paths());
+        decoder.load(&header, &payload, self.tables());
         while decoder.fill() {
             while decoder.deliver(None, found).is_some() {}
         }
@@ -47,13 +48,16 @@ impl Trace {
 }
 
 /// Whether records with this header are events of modules.
-fn is_of_module(header: u64) -> bool {
+fn is_of_module(header: u64, streams: &Streams) -> bool {
     match Header::decode(header) {
         Header::Special {
             kind: Some(SpecialKind::Event),
             argument,
             ..
-        } => Event::is_of_module(argument),
+        } => match streams.event_kind(argument) {
+            EventKind::Of(KnownStream::Mappings, kind) => Mapping::is_of_module(kind),
+            _ => false,
+        },
         _ => false,
     }
 }
@@ -61,13 +65,16 @@ fn is_of_module(header: u64) -> bool {
 /// Keeps the events of modules.
 #[derive(Debug, Default)]
 struct Found {
-    events: Vec<(u64, Event)>,
+    events: Vec<(u64, Mapping)>,
 }
 
 impl Sink for Found {
     fn event(&mut self, _: ThreadId, time: u64, event: &Event) {
-        if let Event::ModuleLoad { .. } | Event::ModuleUnload { .. } = event {
-            self.events.push((time, event.clone()));
+        if let Event::Mapping(
+            mapping @ (Mapping::ModuleLoad { .. } | Mapping::ModuleUnload { .. }),
+        ) = event
+        {
+            self.events.push((time, *mapping));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use super::index::{End, IndexWriter, Totals};
 use super::{Summary, WriteError};
 use crate::codec::pack_bytes;
+use crate::event::StreamSet;
 use unspool_container::chunk::{ChunkHeader, ChunkKind};
 
 /// The last bytes of a finished file, after the offset of the end chunk.
@@ -30,6 +31,8 @@ pub(super) struct Output {
     totals: Totals,
     /// The numbers of table chunks.
     sequence: u64,
+    /// The streams that are declared.
+    declared: StreamSet,
     /// What `finish` returned.
     summary: Option<Summary>,
 }
@@ -48,6 +51,7 @@ impl Output {
             index: IndexWriter::default(),
             totals: Totals::default(),
             sequence: 0,
+            declared: StreamSet::default(),
             summary: None,
         };
         output.write(header);
@@ -122,6 +126,15 @@ impl Output {
                 self.give_up();
             }
         }
+    }
+
+    /// Writes declarations of those of these streams that have none yet.
+    pub(super) fn declare(&mut self, streams: StreamSet) {
+        let mut table = Vec::new();
+        for stream in self.declared.add(streams) {
+            stream.declaration().put(&mut table);
+        }
+        self.write_table(ChunkKind::Streams, 0, &table);
     }
 
     /// Writes the index and the end. Called again, it only reports again.

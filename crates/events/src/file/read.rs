@@ -83,7 +83,7 @@ impl<'trace> ThreadReader<'trace> {
             };
             match read_chunk(self.trace.file(), entry.offset) {
                 Ok((header, payload)) if header.describes_same(&entry.header) => {
-                    self.decoder.load(&header, &payload, self.trace.paths());
+                    self.decoder.load(&header, &payload, self.trace.tables());
                 }
                 Ok(_) => self
                     .decoder

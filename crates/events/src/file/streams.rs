@@ -7,6 +7,7 @@ use unspool_container::stream::{Declaration, Form, StreamNumber};
 
 use super::Problem;
 use super::contents::Contents;
+use crate::event::{KnownStream, stream_of_tag};
 
 /// What a file says of a stream, and how much of it there is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,17 @@ pub enum Understanding {
     Blocks,
 }
 
+/// What an event record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    /// A record of this kind of a stream.
+    Of(KnownStream, u16),
+    /// One of a stream that is not understood.
+    PassedOver(StreamNumber),
+    /// Of files before streams were declared, and of none of their kinds.
+    Unknown,
+}
+
 /// The declarations that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
@@ -47,6 +59,42 @@ impl Streams {
     pub(crate) fn declare(&mut self, all: Vec<Declaration>) {
         let numbered = all.into_iter().map(|stream| (stream.number, stream));
         self.declared.extend(numbered);
+    }
+
+    /// What an event record with this argument is. A stream of the numbers that are this crate's own
+    /// is that one also where its declaration was lost.
+    pub(crate) fn event_kind(&self, argument: u64) -> EventKind {
+        let number = StreamNumber((argument >> 16) as u16);
+        let kind = argument as u16;
+        if number == StreamNumber(0) {
+            let (stream, kind) = match stream_of_tag(argument) {
+                Some(found) => found,
+                None => return EventKind::Unknown,
+            };
+            return EventKind::Of(stream, kind);
+        }
+        let stream = match self.declared.get(&number) {
+            Some(declared) if understanding(declared) == Understanding::Known => {
+                KnownStream::named(&declared.name)
+            }
+            Some(_) => None,
+            None => KnownStream::ALL
+                .iter()
+                .copied()
+                .find(|stream| stream.number() == number),
+        };
+        stream.map_or(EventKind::PassedOver(number), |stream| {
+            EventKind::Of(stream, kind)
+        })
+    }
+
+    /// Whether records of paths are understood.
+    pub(crate) fn reads_accesses(&self) -> bool {
+        let mut declared = self.declared.values();
+        declared.all(|stream| {
+            stream.name != KnownStream::Accesses.name()
+                || understanding(stream) == Understanding::Known
+        })
     }
 
     /// What cannot be read, though it should be.
@@ -67,7 +115,13 @@ impl Streams {
 fn understanding(stream: &Declaration) -> Understanding {
     match stream.form {
         Form::Blocks => Understanding::Blocks,
-        Form::Records => Understanding::Unknown,
+        Form::Records => match KnownStream::named(&stream.name) {
+            None => Understanding::Unknown,
+            Some(known) if stream.version > known.version() => {
+                Understanding::NewerThan(known.version())
+            }
+            Some(_) => Understanding::Known,
+        },
     }
 }
 

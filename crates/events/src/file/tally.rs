@@ -2,7 +2,9 @@
 
 use crate::clock::Clock;
 use crate::codec::{ChunkEncoder, EncodedRecords, payload_words};
+use crate::event::{KnownStream, StreamSet};
 use crate::expand::RecordKind;
+use crate::file::streams::{EventKind, Streams};
 use crate::operand::{MissingWord, count_accesses as count_operand};
 use crate::paths::{BorrowedPath, Instruction, PathTable};
 use crate::superblock::Extent;
@@ -10,7 +12,7 @@ use unspool_container::Order;
 use unspool_container::chunk::Counts;
 
 /// Counts the records that the encoder packed last, from `words`, and gives the thread's
-/// time after them.
+/// time after them, and of which streams they are.
 pub(crate) fn tally(
     encoder: &ChunkEncoder,
     encoded: EncodedRecords,
@@ -18,10 +20,12 @@ pub(crate) fn tally(
     paths: &PathTable,
     order: Order,
     start_time: u64,
-) -> (Counts, u64) {
+) -> (Counts, u64, StreamSet) {
+    let streams = Streams::default();
+    let mut used = StreamSet::default();
     let kinds: Vec<RecordKind<BorrowedPath<'_>>> = encoder
         .distinct()
-        .map(|(header, _)| RecordKind::new(header, paths))
+        .map(|(header, _)| RecordKind::new(header, paths, &streams))
         .collect();
     let mut counts = Counts {
         words: encoded.words as u64,
@@ -49,9 +53,16 @@ pub(crate) fn tally(
                         count_accesses(path, *instructions, rows)
                     }
                 };
+                used.insert(KnownStream::Accesses);
+                if events > 0 {
+                    used.insert(KnownStream::Instructions);
+                }
                 has_tickets |= path.code.has_tickets();
             }
-            RecordKind::Event(_) => {
+            RecordKind::Event(kind) => {
+                if let EventKind::Of(stream, _) = kind {
+                    used.insert(*stream);
+                }
                 passed += records;
                 counts.events += records;
             }
@@ -65,7 +76,7 @@ pub(crate) fn tally(
     } else {
         clock.pass(passed);
     }
-    (counts, clock.time())
+    (counts, clock.time(), used)
 }
 
 /// The accesses of records of one path, some of which their words decide.

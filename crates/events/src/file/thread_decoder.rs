@@ -3,10 +3,11 @@
 use super::Problem;
 use crate::batch::{Batch, Limit};
 use crate::codec::{DecodedChunk, decode_chunk};
-use crate::event::Event;
+use crate::event::Loss;
 use crate::expand::{Expander, RecordKind};
+use crate::file::tables::Tables;
 use crate::id::ThreadId;
-use crate::paths::{Generations, OwnedPath};
+use crate::paths::OwnedPath;
 use crate::sink::Sink;
 use unspool_container::Order;
 use unspool_container::chunk::ChunkHeader;
@@ -53,7 +54,7 @@ impl ThreadDecoder {
     }
 
     /// Takes the next chunk. A chunk that cannot be unpacked is noted and has no items.
-    pub(crate) fn load(&mut self, header: &ChunkHeader, payload: &[u8], paths: &Generations) {
+    pub(crate) fn load(&mut self, header: &ChunkHeader, payload: &[u8], tables: &Tables) {
         if header.sequence > self.sequence {
             self.note_missing_chunks(header.sequence - self.sequence, header.start_time);
         }
@@ -61,12 +62,12 @@ impl ThreadDecoder {
         self.expander.restart(header.start_time);
         match decode_chunk(payload, header.counts.words) {
             Ok(chunk) => {
-                let paths = paths.of(header.generation);
+                let paths = tables.paths.of(header.generation);
                 self.kinds.clear();
                 self.kinds.extend(
                     chunk
                         .distinct()
-                        .map(|header| RecordKind::new(header, paths).into_owned()),
+                        .map(|header| RecordKind::new(header, paths, &tables.streams).into_owned()),
                 );
                 self.chunk = chunk;
             }
@@ -100,8 +101,7 @@ impl ThreadDecoder {
     /// Lets the sink know.
     fn mark_loss(&mut self, time: u64, words: u64) {
         let reason = "a chunk of the trace is damaged or missing".to_owned();
-        self.batch
-            .push_event(time, Event::Dropped { words, reason });
+        self.batch.push_event(time, Loss { words, reason }.into());
     }
 
     /// Decodes more, if everything decoded was delivered. Returns whether there are items

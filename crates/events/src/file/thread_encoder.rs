@@ -160,7 +160,7 @@ impl ThreadEncoder {
         let paths = &self.paths.table;
         let paths = paths.read().unwrap_or_else(PoisonError::into_inner);
         let order = self.shared.order;
-        let (counts, end_time) = tally(encoder, encoded, words, &paths, order, self.time);
+        let (counts, end_time, streams) = tally(encoder, encoded, words, &paths, order, self.time);
         drop(paths);
         let header = ChunkHeader {
             kind: Some(ChunkKind::Records),
@@ -178,7 +178,7 @@ impl ThreadEncoder {
         };
         let is_done = self
             .shared
-            .write_records(&header, &self.packed, try_smaller);
+            .write_records(&header, &self.packed, streams, try_smaller);
         is_done.then(|| {
             self.sequence += 1;
             self.time = end_time;

@@ -9,12 +9,12 @@ use std::path::Path;
 use super::contents::{Contents, find_contents};
 use super::index::{IndexEntry, Totals};
 use super::streams::stream_infos;
+use super::tables::Tables;
 use super::{
     Function, Measurement, Merged, Module, Problem, ReadError, StreamInfo, Summary, ThreadInfo,
     ThreadReader,
 };
 use crate::id::ThreadId;
-use crate::paths::Generations;
 use crate::superblock::Superblock;
 use unspool_container::chunk::ChunkKind;
 use unspool_container::{FIXED_BYTES, HeaderError, Layout, TraceHeader};
@@ -169,9 +169,9 @@ impl Trace {
         Merged::new(self)
     }
 
-    /// The paths of all superblocks.
-    pub(super) fn paths(&self) -> &Generations {
-        &self.contents.tables.paths
+    /// What gives records a meaning.
+    pub(super) fn tables(&self) -> &Tables {
+        &self.contents.tables
     }
 
     /// The chunks with records of a thread, in order.

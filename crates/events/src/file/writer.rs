@@ -9,6 +9,7 @@ use super::definitions::Definition;
 use super::output::Output;
 use super::{Function, Measurement, Module, Summary, ThreadEncoder, WriteError};
 use crate::codec::ChunkEncoder;
+use crate::event::StreamSet;
 use crate::id::ThreadId;
 use crate::paths::PathTable;
 use crate::superblock::Superblock;
@@ -271,6 +272,7 @@ impl Shared {
         &self,
         header: &ChunkHeader,
         payload: &[u8],
+        streams: StreamSet,
         try_smaller: bool,
     ) -> bool {
         let Some(output) = &self.output else {
@@ -281,6 +283,7 @@ impl Shared {
             self.count_dropped(header.counts.words as usize);
             return true;
         }
+        output.declare(streams);
         self.write_definitions(&mut output, |_| {});
         if output.write_chunk(header, payload) {
             return true;

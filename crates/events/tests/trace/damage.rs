@@ -49,7 +49,7 @@ fn small_trace(directory: &Path) -> PathBuf {
     for chunk in 0..CHUNKS {
         for encoder in &mut encoders {
             let mut words = vec![u64::from(path_header(PathId(3), 1)), 0x5000 + chunk * 8];
-            Event::ThreadPointer { address: chunk }.encode(&mut words);
+            Event::Thread(ThreadEvent::Pointer { address: chunk }).encode(&mut words);
             encoder.append(&words);
             encoder.flush();
         }
@@ -63,7 +63,7 @@ fn small_trace(directory: &Path) -> PathBuf {
 fn chunks_read(items: &[Item]) -> Vec<u64> {
     let mut chunks = Vec::new();
     for (i, item) in items.iter().enumerate() {
-        if let Item::Event(_, Event::ThreadPointer { address }) = item {
+        if let Item::Event(_, Event::Thread(ThreadEvent::Pointer { address })) = item {
             chunks.push(*address);
             // Without the definitions there are no accesses, but no wrong ones either.
             let of_chunk = items[..i].iter().rev().take(2);
@@ -220,7 +220,7 @@ fn a_damaged_chunk_is_reported_to_the_sink() {
         what: "its checksum is wrong",
     };
     assert_eq!(problems, [lost]);
-    let dropped = |item: &Item| matches!(item, Item::Event(_, Event::Dropped { words: 4, .. }));
+    let dropped = |item: &Item| matches!(item, Item::Event(_, Event::Loss(Loss { words: 4, .. })));
     assert!(recorder.of(ThreadId(0)).iter().any(dropped));
     assert_eq!(chunks_read(&recorder.of(ThreadId(0))), [0, 2, 3, 4]);
     assert_eq!(chunks_read(&recorder.of(ThreadId(1))), all_chunks());

@@ -7,3 +7,4 @@ mod in_place;
 mod model;
 mod round_trip;
 mod streaming;
+mod streams;

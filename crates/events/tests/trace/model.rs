@@ -315,14 +315,16 @@ fn events(instruction: &AccessingInstruction, words: &[u64]) -> Vec<Event> {
     let pc = instruction.pc;
     let fetch = instruction
         .fetched
-        .map(|size| Event::InstructionFetch { pc, size });
+        .map(|size| Event::Instruction(InstructionEvent::Fetch { pc, size }));
     let control = instruction.cache_control.map(|control| match control {
-        CacheControl::Fence(fence) => Event::Fence { fence, pc },
-        CacheControl::Line { operation, address } => Event::CacheLine {
-            operation,
-            pc,
-            address: base(address, words),
-        },
+        CacheControl::Fence(fence) => Event::Instruction(InstructionEvent::Fence { fence, pc }),
+        CacheControl::Line { operation, address } => {
+            Event::Instruction(InstructionEvent::CacheLine {
+                operation,
+                pc,
+                address: base(address, words),
+            })
+        }
     });
     fetch.into_iter().chain(control).collect()
 }
@@ -571,20 +573,48 @@ fn any_notes() -> impl Strategy<Value = Notes> {
 /// An event that does not say that a thread was created.
 pub(crate) fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        (any::<u64>(), any::<bool>()).prop_map(|(object, wake)| Event::Sync {
-            operation: if wake {
-                SyncOperation::FutexWake
-            } else {
-                SyncOperation::FutexWait
-            },
-            object,
-        }),
+        (any::<u64>(), any::<bool>()).prop_map(|(object, wake)| Event::Synchronisation(
+            Synchronisation {
+                operation: if wake {
+                    SyncOperation::FutexWake
+                } else {
+                    SyncOperation::FutexWait
+                },
+                object,
+            }
+        )),
         (any::<i64>(), ".{0,20}")
-            .prop_map(|(number, name)| Event::ThreadRegistered { number, name }),
-        (any::<u32>(), any::<[u64; 6]>())
-            .prop_map(|(number, arguments)| Event::SystemCallEntry { number, arguments }),
-        Just(Event::RegionStart),
+            .prop_map(|(number, name)| Event::Thread(ThreadEvent::Registered { number, name })),
+        (any::<u32>(), any::<[u64; 6]>()).prop_map(|(number, arguments)| Event::SystemCall(
+            SystemCall::Entry { number, arguments }
+        )),
+        Just(Event::Span(Span::RegionStart)),
+        any_sample(),
+        (any::<u64>(), ".{0,20}").prop_map(|(value, name)| Event::Counter(Counter { name, value })),
+        (any::<u32>(), any::<[u64; 2]>(), any::<i64>()).prop_map(
+            |(peer, [communicator, bytes], tag)| {
+                Event::Message(Message {
+                    direction: MessageDirection::Received,
+                    peer,
+                    communicator,
+                    tag,
+                    bytes,
+                })
+            }
+        ),
     ]
+}
+
+fn any_sample() -> impl Strategy<Value = Event> {
+    let stack = prop::collection::vec(any::<u64>(), 0..6);
+    (any::<u64>(), stack, any::<bool>()).prop_map(|(weight, stack, is_cut)| {
+        Event::Sample(Sample {
+            what: "processor_ns".to_owned(),
+            weight,
+            stack,
+            is_cut,
+        })
+    })
 }
 
 /// A record for these superblocks.

@@ -222,7 +222,7 @@ proptest! {
 #[test]
 fn the_naive_merge_notices_a_wrong_order() {
     // A negative control: two threads, whose items do not stand one after the other.
-    let event = |stamp| Step::Event(Event::RegionStart, Some(stamp));
+    let event = |stamp| Step::Event(Event::Span(Span::RegionStart), Some(stamp));
     let program = Program {
         order: Order::LineAtomic,
         superblocks: Vec::new(),

@@ -50,30 +50,30 @@ fn items_are_given_once_no_thread_can_bring_earlier_ones() {
     };
     let nothing = || given.recv_timeout(Duration::from_millis(100)).is_err();
 
-    let create = Event::Sync {
+    let create = Event::Synchronisation(Synchronisation {
         operation: SyncOperation::ThreadCreate,
         object: 1,
-    };
+    });
     let mut parent = writer.thread(ThreadId(0));
     parent.append(&stamped(10, &create));
-    parent.append(&stamped(20, &Event::RegionStart));
+    parent.append(&stamped(20, &Event::Span(Span::RegionStart)));
     parent.flush();
     assert_eq!(next(), (10, 0));
     assert!(nothing(), "the child may have earlier items");
 
     let mut child = writer.thread(ThreadId(1));
-    child.append(&stamped(11, &Event::RegionStart));
-    child.append(&stamped(15, &Event::RegionEnd));
+    child.append(&stamped(11, &Event::Span(Span::RegionStart)));
+    child.append(&stamped(15, &Event::Span(Span::RegionEnd)));
     child.flush();
     assert_eq!(next(), (11, 1));
     assert_eq!(next(), (15, 1));
     assert!(nothing(), "the child may have more");
 
-    child.append(&stamped(30, &Event::ThreadEnd));
+    child.append(&stamped(30, &Event::Thread(ThreadEvent::End)));
     child.flush();
     assert_eq!(next(), (20, 0));
     assert!(nothing(), "the parent may have earlier items");
-    parent.append(&stamped(40, &Event::RegionEnd));
+    parent.append(&stamped(40, &Event::Span(Span::RegionEnd)));
     parent.flush();
     assert_eq!(next(), (30, 1));
     assert!(nothing(), "the child's last item was no promise");
@@ -92,9 +92,9 @@ fn a_thread_that_was_not_announced_is_reported_if_it_is_late() {
     let (reader, writer) = pipe_writer(1000);
     let mut first = writer.thread(ThreadId(0));
     let mut second = writer.thread(ThreadId(1));
-    first.append(&stamped(50, &Event::RegionStart));
+    first.append(&stamped(50, &Event::Span(Span::RegionStart)));
     first.flush();
-    second.append(&stamped(20, &Event::RegionStart));
+    second.append(&stamped(20, &Event::Span(Span::RegionStart)));
     second.finish();
     first.finish();
     writer.finish().expect("a pipe with room");
@@ -118,7 +118,7 @@ fn a_closed_pipe_is_an_error_at_the_end_and_not_before() {
     drop(reader);
     let mut thread = writer.thread(ThreadId(0));
     for time in 0..100 {
-        thread.append(&stamped(time, &Event::RegionStart));
+        thread.append(&stamped(time, &Event::Span(Span::RegionStart)));
         thread.flush();
     }
     thread.finish();
@@ -157,7 +157,7 @@ fn a_full_disk_is_an_error_at_the_end_and_not_before() {
 fn dropping_writes_nothing() {
     let (mut reader, writer) = pipe_writer(1000);
     let mut thread = writer.thread(ThreadId(0));
-    thread.append(&stamped(1, &Event::RegionStart));
+    thread.append(&stamped(1, &Event::Span(Span::RegionStart)));
     writer.define_module(&Module {
         id: ModuleId(0),
         path: Vec::new(),
@@ -181,8 +181,8 @@ fn dropping_writes_nothing() {
 fn discarding_counts_words() {
     let writer = TraceWriter::discarding(&header(Order::None));
     let mut thread = writer.thread(ThreadId(0));
-    thread.append(&stamped(1, &Event::RegionStart));
-    thread.append(&stamped(2, &Event::RegionStart));
+    thread.append(&stamped(1, &Event::Span(Span::RegionStart)));
+    thread.append(&stamped(2, &Event::Span(Span::RegionStart)));
     thread.finish();
     writer.count_dropped(1);
     let summary = writer.finish().expect("nothing can fail");
@@ -198,7 +198,7 @@ fn discarding_counts_words() {
 fn half_a_record_is_dropped_and_counted() {
     let (mut reader, writer) = pipe_writer(1000);
     let mut thread = writer.thread(ThreadId(0));
-    thread.append(&stamped(1, &Event::RegionStart));
+    thread.append(&stamped(1, &Event::Span(Span::RegionStart)));
     thread.append(&[3 << 24, 1]);
     thread.finish();
     let summary = writer.finish().expect("a pipe with room");
@@ -221,7 +221,10 @@ fn threads_write_at_the_same_time() {
             scope.spawn(move || {
                 let mut encoder = writer.thread(ThreadId(id));
                 for time in 0..500 {
-                    encoder.append(&stamped(time * 4 + u64::from(id) + 1, &Event::RegionStart));
+                    encoder.append(&stamped(
+                        time * 4 + u64::from(id) + 1,
+                        &Event::Span(Span::RegionStart),
+                    ));
                     if time % 7 == 0 {
                         encoder.flush();
                     }

@@ -1,6 +1,6 @@
 //! What is learned from events.
 
-use unspool_events::Order;
+use unspool_events::{Mapping, Order, ProcessEvent, SystemCall};
 
 use super::*;
 
@@ -36,15 +36,15 @@ fn described(events: &[(u64, Event)]) -> Value {
 fn modules_have_the_times_at_which_they_came_and_went() {
     let [first, second] = [ModuleId(0), ModuleId(1)];
     let description = described(&[
-        (3, Event::ModuleLoad { module: first }),
-        (8, Event::ModuleUnload { module: first }),
-        (9, Event::ModuleLoad { module: second }),
+        (3, Event::Mapping(Mapping::ModuleLoad { module: first })),
+        (8, Event::Mapping(Mapping::ModuleUnload { module: first })),
+        (9, Event::Mapping(Mapping::ModuleLoad { module: second })),
         // Nothing is known of this one but that it came.
         (
             10,
-            Event::ModuleLoad {
+            Event::Mapping(Mapping::ModuleLoad {
                 module: ModuleId(9),
-            },
+            }),
         ),
     ]);
     let modules = &description["modules"];
@@ -60,14 +60,14 @@ fn modules_have_the_times_at_which_they_came_and_went() {
 fn the_program_its_order_and_its_end_are_told() {
     let mut arguments = [0; 6];
     arguments[0] = 0x103;
-    let exit = Event::SystemCallEntry {
+    let exit = Event::SystemCall(SystemCall::Entry {
         number: EXIT_GROUP,
         arguments,
-    };
-    let other = Event::SystemCallEntry {
+    });
+    let other = Event::SystemCall(SystemCall::Entry {
         number: 0,
         arguments,
-    };
+    });
     let description = described(&[(4, exit), (5, other)]);
     assert_eq!(description["program"], "/bin/sort");
     assert_eq!(description["arguments"], json!(["sort", "-u"]));
@@ -75,7 +75,7 @@ fn the_program_its_order_and_its_end_are_told() {
     assert_eq!(description["options"]["verify"], "true");
     let end = json!({ "how": "exit", "status": 3, "time": 4 });
     assert_eq!(description["end"], end);
-    let became_another = described(&[(6, Event::Exec)]);
+    let became_another = described(&[(6, Event::Process(ProcessEvent::Exec))]);
     assert_eq!(became_another["end"], json!({ "how": "exec", "time": 6 }));
     assert_eq!(described(&[])["end"], Value::Null);
 }

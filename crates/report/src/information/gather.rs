@@ -1,9 +1,10 @@
 //! Collects the information from a trace.
 
 use rustc_hash::FxHashMap;
+use unspool_events::stream::StreamNumber;
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Layout, Problem, Sink, StreamInfo, ThreadId,
-    ThreadInfo, Trace, Understanding,
+    Access, AccessFlags, AccessKind, Event, KnownStream, Layout, Problem, Sink, StreamInfo,
+    ThreadEvent, ThreadId, ThreadInfo, Trace, Understanding,
 };
 
 use super::{
@@ -60,7 +61,7 @@ impl Information {
             problems: problems.iter().map(ToString::to_string).collect(),
             totals: totals(trace, &threads),
             in_place: trace.layout() == Layout::InPlace,
-            streams: trace.streams().iter().map(stream_information).collect(),
+            streams: streams(trace, counter.as_ref()),
             threads: threads
                 .iter()
                 .map(|info| {
@@ -90,6 +91,17 @@ impl Information {
             counts: counter.map(|counter| counter.counts),
         }
     }
+}
+
+fn streams(trace: &Trace, counter: Option<&Counter>) -> Vec<StreamInformation> {
+    let inform = |info: &StreamInfo| {
+        let records = counter.map(|counter| counter.records_of(info));
+        StreamInformation {
+            records: records.filter(|_| info.understanding != Understanding::Blocks),
+            ..stream_information(info)
+        }
+    };
+    trace.streams().iter().map(inform).collect()
 }
 
 fn stream_information(info: &StreamInfo) -> StreamInformation {
@@ -199,6 +211,24 @@ struct Label {
 struct Counter {
     counts: KindCounts,
     labels: FxHashMap<ThreadId, Label>,
+    /// Records of streams other than accesses, by number.
+    records: FxHashMap<StreamNumber, u64>,
+}
+
+impl Counter {
+    /// How many records a stream has. What is understood has the number here that it has in files
+    /// that are written, whatever it has in this one.
+    fn records_of(&self, info: &StreamInfo) -> u64 {
+        let name = info.declaration.as_ref().map_or("", |stream| &stream.name);
+        let known = KnownStream::named(name).filter(|_| info.understanding == Understanding::Known);
+        match known {
+            Some(KnownStream::Accesses) => self.counts.reads + self.counts.writes,
+            known => {
+                let number = known.map_or(info.number, KnownStream::number);
+                self.records.get(&number).copied().unwrap_or(0)
+            }
+        }
+    }
 }
 
 impl Sink for Counter {
@@ -236,17 +266,22 @@ impl Sink for Counter {
 
     fn event(&mut self, thread: ThreadId, _: u64, event: &Event) {
         *self.counts.events.entry(kind_name(event)).or_default() += 1;
+        *self.records.entry(event.stream().number()).or_default() += 1;
         match event {
-            Event::ThreadStart { os_thread, .. } => {
+            Event::Thread(ThreadEvent::Start { os_thread, .. }) => {
                 self.labels.entry(thread).or_default().os_thread = Some(*os_thread);
             }
-            Event::ThreadRegistered { number, name } => {
+            Event::Thread(ThreadEvent::Registered { number, name }) => {
                 let label = self.labels.entry(thread).or_default();
                 label.number = Some(*number);
                 label.name = (!name.is_empty()).then(|| name.clone());
             }
             _ => {}
         }
+    }
+
+    fn passed_over(&mut self, _: ThreadId, _: u64, stream: StreamNumber) {
+        *self.records.entry(stream).or_default() += 1;
     }
 
     fn values(&mut self, _: ThreadId, _: &[Access], values: &[&[u8]]) {

@@ -1,6 +1,6 @@
 //! Which module an address belongs to at a time.
 
-use unspool_events::{Event, Module, Trace};
+use unspool_events::{Event, Mapping, Module, Trace};
 
 use crate::placed_module::PlacedModule;
 
@@ -21,7 +21,7 @@ impl MappedModules {
         let mut mapped = MappedModules::new(trace.modules());
         if mapped.some_overlap() {
             for (time, event) in trace.module_events() {
-                mapped.event(time, &event);
+                mapped.event(time, &event.into());
             }
         }
         mapped
@@ -45,7 +45,9 @@ impl MappedModules {
 
     /// Learns from an event when a module came or went.
     pub(super) fn event(&mut self, time: u64, event: &Event) {
-        if let Event::ModuleLoad { module } | Event::ModuleUnload { module } = *event {
+        if let Event::Mapping(Mapping::ModuleLoad { module } | Mapping::ModuleUnload { module }) =
+            *event
+        {
             let mut modules = self.modules.iter_mut();
             if let Some(placed) = modules.find(|placed| placed.module.id == module) {
                 placed.event(time, event);
@@ -83,9 +85,9 @@ mod tests {
     fn an_address_belongs_to_the_module_of_its_time() {
         let [first, second] = [ModuleId(0), ModuleId(1)];
         let mut mapped = MappedModules::new(&[module(0, 1000), module(1, 1000), module(2, 5000)]);
-        mapped.event(3, &Event::ModuleLoad { module: first });
-        mapped.event(5, &Event::ModuleUnload { module: first });
-        mapped.event(7, &Event::ModuleLoad { module: second });
+        mapped.event(3, &Event::Mapping(Mapping::ModuleLoad { module: first }));
+        mapped.event(5, &Event::Mapping(Mapping::ModuleUnload { module: first }));
+        mapped.event(7, &Event::Mapping(Mapping::ModuleLoad { module: second }));
         let mut found = |pc, time| mapped.find(pc, time).map(|module| module.id.0);
         for (pc, time, id) in [
             (1000, 2, None),

@@ -1,6 +1,8 @@
 //! The lines, of traces whose code is nowhere to be found.
 
-use unspool_events::{LineOperation, Order, TraceHeader, TraceWriter};
+use unspool_events::{
+    InstructionEvent, LineOperation, MemoryEffect, Order, ThreadEvent, TraceHeader, TraceWriter,
+};
 
 use super::*;
 
@@ -45,22 +47,22 @@ fn listed(options: ListingOptions) -> Vec<String> {
     ];
     listing.accesses(thread, &accesses);
     listing.values(thread, &accesses, &[&[1, 0xff], &[]]);
-    let registered = Event::ThreadRegistered {
+    let registered = Event::Thread(ThreadEvent::Registered {
         number: -3,
         name: "a\tb".to_owned(),
-    };
+    });
     listing.event(thread, 6, &registered);
-    let read = Event::SystemMemory {
+    let read = Event::MemoryEffect(MemoryEffect {
         write: true,
         address: 0x1f0,
         size: 0x11,
-    };
+    });
     listing.event(thread, 7, &read);
-    let flush = Event::CacheLine {
+    let flush = Event::Instruction(InstructionEvent::CacheLine {
         operation: LineOperation::Clwb,
         pc: 0x1234,
         address: 0x450,
-    };
+    });
     listing.event(thread, 8, &flush);
     listing.finish().unwrap();
     let text = String::from_utf8(output).unwrap();

@@ -4,7 +4,8 @@ use std::fs::File;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use unspool_events::{
-    AccessFlags, AccessKind, FunctionId, ModuleId, Order, SyncOperation, TraceHeader,
+    AccessFlags, AccessKind, FunctionId, Mapping, ModuleId, Order, Span, SyncOperation,
+    Synchronisation, ThreadEvent, TraceHeader,
 };
 
 use super::*;
@@ -54,23 +55,23 @@ fn every_field_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let paths = ParquetPaths::with_prefix(&folder.path().join("t.unspool"));
     let mut exporter = create(&paths).unwrap();
-    let start = Event::ThreadStart {
+    let start = Event::Thread(ThreadEvent::Start {
         os_thread: 77,
         parent: Some(ThreadId(3)),
-    };
+    });
     exporter.event(ThreadId(4), 1, &start);
     exporter.accesses(ThreadId(4), &[access(2), access(3)]);
     exporter.values(ThreadId(4), &[access(3)], &[&[0, 1, 255]]);
-    let call = Event::FunctionCall {
+    let call = Event::Span(Span::FunctionCall {
         function: FunctionId(5),
         stack_pointer: u64::MAX,
         arguments: [1, 2, u64::MAX],
-    };
+    });
     exporter.event(ThreadId(4), 4, &call);
-    let wait = Event::Sync {
+    let wait = Event::Synchronisation(Synchronisation {
         operation: SyncOperation::FutexWait,
         object: 16,
-    };
+    });
     exporter.event(ThreadId(4), 5, &wait);
     exporter.finish().unwrap();
 
@@ -133,10 +134,18 @@ fn tables_say_what_they_are_of_and_when_modules_were_where() {
             build_id: vec![0xab],
         });
         let module = ModuleId(id);
-        exporter.event(ThreadId(0), 5, &Event::ModuleLoad { module });
+        exporter.event(
+            ThreadId(0),
+            5,
+            &Event::Mapping(Mapping::ModuleLoad { module }),
+        );
     }
     let module = ModuleId(0);
-    exporter.event(ThreadId(0), 9, &Event::ModuleUnload { module });
+    exporter.event(
+        ThreadId(0),
+        9,
+        &Event::Mapping(Mapping::ModuleUnload { module }),
+    );
     exporter.accesses(ThreadId(0), &[access(6)]);
     exporter.values(ThreadId(0), &[access(6)], &[&[1]]);
     exporter.finish().unwrap();

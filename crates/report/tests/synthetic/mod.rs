@@ -13,8 +13,8 @@ use unspool_events::superblock::{
     AccessingInstruction, AddressSource, Extent, Operand, Path as CodePath, Superblock,
 };
 use unspool_events::{
-    AccessKind, Event, Function, FunctionId, Module, ModuleId, Order, PathId, SyncOperation,
-    ThreadEncoder, ThreadId, TraceHeader, TraceWriter,
+    AccessKind, Event, Function, FunctionId, Module, ModuleId, Order, PathId, Span, SyncOperation,
+    Synchronisation, ThreadEncoder, ThreadEvent, ThreadId, TraceHeader, TraceWriter,
 };
 
 /// The address of shared word 0; each further word lies in a line of its own.
@@ -200,7 +200,7 @@ pub(crate) fn record_to(writer: TraceWriter, recording: Recording) -> Truth {
         machine.step(&mut dice);
     }
     for thread in 0..THREADS {
-        machine.event(thread, &Event::ThreadEnd);
+        machine.event(thread, &Event::Thread(ThreadEvent::End));
     }
     machine
         .threads
@@ -220,19 +220,19 @@ impl Machine {
                 let object = thread as u64;
                 self.event(
                     0,
-                    &Event::Sync {
+                    &Event::Synchronisation(Synchronisation {
                         operation: SyncOperation::ThreadCreate,
                         object,
-                    },
+                    }),
                 );
                 self.stamp(thread, self.threads[0].clock + 1);
             }
             self.event(
                 thread,
-                &Event::ThreadStart {
+                &Event::Thread(ThreadEvent::Start {
                     os_thread: 100 + thread as u32,
                     parent,
-                },
+                }),
             );
         }
         self.threads[0].encoder.flush();
@@ -264,13 +264,13 @@ impl Machine {
             let arguments = [dice.below(9), 0, 0];
             self.event(
                 thread,
-                &Event::FunctionCall {
+                &Event::Span(Span::FunctionCall {
                     function: FunctionId(0),
                     stack_pointer: 64,
                     arguments,
-                },
+                }),
             );
-            self.event(thread, &Event::ThreadSync);
+            self.event(thread, &Event::Thread(ThreadEvent::ClockMoved));
         }
         let word = dice.below(WORDS as u64) as usize;
         let operation = match word {

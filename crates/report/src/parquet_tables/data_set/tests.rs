@@ -4,7 +4,7 @@ use std::fs::File;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
-use unspool_events::{AccessFlags, AccessKind, Order, TraceHeader};
+use unspool_events::{AccessFlags, AccessKind, Order, ThreadEvent, TraceHeader};
 
 use super::*;
 use crate::parquet_tables::ROWS_IN_GROUP;
@@ -70,7 +70,7 @@ fn rows_stand_in_the_folder_of_their_process_thread_and_time() {
     let set = folder.path().join("set");
     let border = 1 << TIME_BLOCK_BITS;
     let mut exporter = create(&set, 7).unwrap();
-    exporter.event(ThreadId(0), 1, &Event::ThreadEnd);
+    exporter.event(ThreadId(0), 1, &Event::Thread(ThreadEvent::End));
     exporter.accesses(
         ThreadId(0),
         &[access(2), access(border - 1), access(border)],
