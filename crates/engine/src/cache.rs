@@ -12,6 +12,7 @@
 //! Hot code grows from the start of the cache; exits' stubs and target stubs that were wanted
 //! later grow from its middle.
 
+mod active;
 mod crossings;
 mod inactive;
 mod kept_branches;
@@ -161,8 +162,6 @@ pub struct Cache {
     pub flushes: u64,
     /// Program bytes translated so far.
     pub translated_bytes: u64,
-    /// Program instructions translated so far.
-    pub translated_instructions: u64,
 }
 
 /// No room is left in the code cache.
@@ -226,7 +225,6 @@ impl Cache {
             size,
             flushes: 0,
             translated_bytes: 0,
-            translated_instructions: 0,
         }
     }
 
@@ -385,7 +383,9 @@ impl Cache {
         if !self.has_plain || self.is_unlinked(pc) || self.stops.contains(&pc) {
             return None;
         }
-        self.source_ranges.fragments_at(pc).find_map(|index| {
+        let new = self.source_ranges.fragments_at(pc);
+        let mut all = new.chain(self.inactive.fragments_in(pc..pc + 1));
+        all.find_map(|index| {
             let fragment = &self.fragments[index as usize];
             let step = Some(index)
                 .filter(|_| self.is_live(index) && fragment.trace == 0)
@@ -429,7 +429,6 @@ impl Cache {
             unused: [0; 3],
         });
         self.translated_bytes += bytes;
-        self.translated_instructions += new_fragment.pc_map.len() as u64;
         self.spills.extend(&new_fragment.spills);
         for &(pc, cache, bound) in &new_fragment.entries {
             let index = self
@@ -461,6 +460,7 @@ impl Cache {
             return false;
         }
         let mut stale = self.source_ranges.remove(&range);
+        stale.extend(self.inactive.fragments_in(range));
         stale.retain(|&index| self.is_live(index));
         for &index in &stale {
             self.retire(index);

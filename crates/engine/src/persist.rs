@@ -43,6 +43,9 @@ use crate::{finish, limits};
 /// A cache that has more code than this is not kept.
 const CODE_LIMIT: u64 = 128 << 20;
 
+/// Translations of less code are not worth a file.
+const FEW_BYTES: u64 = 800;
+
 /// What this process keeps, and what it has taken over.
 #[derive(Debug)]
 pub struct Persistence {
@@ -58,8 +61,8 @@ pub struct Persistence {
     began: i64,
     /// The modules whose translations were taken over and still sleep, by number.
     inactive: Vec<Option<Module>>,
-    /// Instructions whose translations the file has.
-    kept_instructions: u64,
+    /// Bytes of code whose translations the file has.
+    kept_bytes: u64,
     /// Which file was taken over.
     taken: Option<(u64, i64, i64)>,
     /// Whether the file is to be written anew even if nothing is to be added.
@@ -84,7 +87,7 @@ impl Persistence {
             root: root(),
             began: now(),
             inactive: Vec::new(),
-            kept_instructions: 0,
+            kept_bytes: 0,
             taken: None,
             renew: false,
         };
@@ -124,7 +127,7 @@ impl Persistence {
             branches: parts.branches,
         };
         cache.take_over(&code).map_err(io::Error::other)?;
-        self.kept_instructions = parts.instructions;
+        self.kept_bytes = parts.code_bytes;
         self.taken = Some(version(&facts));
         self.renew = !whole;
         self.inactive = parts.modules.into_iter().map(Some).collect();
@@ -212,8 +215,12 @@ pub(crate) fn keep(process: &Process) {
     else {
         return;
     };
-    let new = cache.translated_instructions;
-    let few = new < 200 || new < persistence.kept_instructions / 20;
+    if cache.translated_bytes < FEW_BYTES && !persistence.renew {
+        return;
+    }
+    let modules = persistence.modules(regions);
+    let new = cache.new_bytes(|range| module_of(&modules, range));
+    let few = new < FEW_BYTES || new < persistence.kept_bytes / 20;
     let unchanged = few && !persistence.renew || persistence.is_outdone(new);
     // SAFETY: has no preconditions.
     let same_user = unsafe { libc::geteuid() } == persistence.user;
@@ -222,11 +229,11 @@ pub(crate) fn keep(process: &Process) {
         return;
     }
     crate::signals::block_all();
-    let mut written = persistence.write(cache, regions);
+    let mut written = persistence.write(cache, modules.clone(), new);
     if matches!(&written, Err(error) if error.raw_os_error() == Some(libc::EMFILE)) {
         // The program has used up its descriptors. It ends, and hardly wants more now.
         let _headroom = Headroom::get();
-        written = persistence.write(cache, regions);
+        written = persistence.write(cache, modules.clone(), new);
     }
     if let Err(error) = written {
         persistence.complain("kept", &error);
@@ -247,18 +254,25 @@ fn is_limited() -> bool {
     all.into_iter().any(limited)
 }
 
+/// The number of the module, of those that are given by their starts, that holds a range.
+fn module_of(modules: &[Module], range: Range<u64>) -> Option<u16> {
+    let after = modules.partition_point(|module| module.start() <= range.start);
+    let number = after.checked_sub(1)?;
+    modules[number].contains(&range).then_some(number as u16)
+}
+
 impl Persistence {
-    /// Whether another process has kept as much meanwhile as this one would, with so many new
-    /// instructions. Of a server's processes, which all begin with the same, the one that has
+    /// Whether another process has kept as much meanwhile as this one would, with so many bytes of
+    /// new code. Of a server's processes, which all begin with the same, the one that has
     /// translated most leaves its translations, and not the one that ends last.
     fn is_outdone(&self, new: u64) -> bool {
-        let kept_by_others = self.instructions_kept_by_others().ok().flatten();
+        let kept_by_others = self.bytes_kept_by_others().ok().flatten();
         let most = kept_by_others.map(|number| number + number / 20);
-        most.is_some_and(|most| self.kept_instructions + new <= most)
+        most.is_some_and(|most| self.kept_bytes + new <= most)
     }
 
-    /// Instructions whose translations the file has, if it is another one than was taken over.
-    fn instructions_kept_by_others(&self) -> io::Result<Option<u64>> {
+    /// Bytes of code whose translations the file has, if it is another one than was taken over.
+    fn bytes_kept_by_others(&self) -> io::Result<Option<u64>> {
         let file = self.open()?;
         let facts = file.metadata()?;
         if self.taken == Some(version(&facts)) {
@@ -269,15 +283,21 @@ impl Persistence {
         let usable =
             |parts: &Parts| parts.key == self.key && parts.seal.examine(&facts) == State::Whole;
         let parts = Parts::read(&bytes).filter(usable);
-        Ok(parts.map(|parts| parts.instructions))
+        Ok(parts.map(|parts| parts.code_bytes))
     }
 
-    fn write(&mut self, cache: &Cache, regions: &Regions) -> io::Result<()> {
-        let mut modules: Vec<Module> = regions
+    /// The modules that are there and may be kept, by their starts.
+    fn modules(&self, regions: &Regions) -> Vec<Module> {
+        regions
             .unchanged_code()
             .map(|(start, region, view, version)| Module::new(start, region, view, version))
             .filter(|module| module.is_older_than(self.began))
-            .collect();
+            .collect()
+    }
+
+    /// Keeps the translations, among them those of so many bytes of new code. The modules are those
+    /// that are there.
+    fn write(&mut self, cache: &Cache, mut modules: Vec<Module>, new: u64) -> io::Result<()> {
         let active = modules.len();
         let mut numbers = vec![None; self.inactive.len()];
         for (number, module) in numbers.iter_mut().zip(&self.inactive) {
@@ -286,18 +306,14 @@ impl Persistence {
                 modules.len() as u16 - 1
             });
         }
-        let module_of = |range: Range<u64>| {
-            let found = modules[..active]
-                .iter()
-                .position(|module| module.contains(&range));
-            found.map(|number| number as u16)
-        };
-
-        let instructions = self.kept_instructions + cache.translated_instructions;
-        let snapshot = cache.keep(module_of, |number| *numbers.get(usize::from(number))?);
+        let snapshot = cache.keep(
+            |range| module_of(&modules[..active], range),
+            |number| *numbers.get(usize::from(number))?,
+        );
+        let bytes = self.kept_bytes + new;
         let seal = Seal::new(now());
         let head = (seal, &self.key[..]);
-        let content = file::compose(head, instructions, &modules, &snapshot);
+        let content = file::compose(head, bytes, &modules, &snapshot);
         directory::replace(&self.path, content.bytes(), seal.written, |file| {
             content.write(file)
         })

@@ -22,6 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("persistent_cache::is_used".into(), is_used),
         trial("persistent_cache::grows".into(), grows),
         trial("persistent_cache::children".into(), children),
+        trial("persistent_cache::compiler".into(), compiler),
         trial("persistent_cache::changed_library".into(), changed_library),
         trial("persistent_cache::in_turn".into(), in_turn),
         trial("persistent_cache::damaged".into(), damaged),
@@ -101,15 +102,25 @@ fn grows(scratch: &Scratch) -> Result<(), Verdict> {
 }
 
 /// Of a process and its children, the one that has translated most leaves its translations, though
-/// others end later: the second run has nothing to add.
+/// others end later.
 fn children(scratch: &Scratch) -> Result<(), Verdict> {
+    nothing_to_add(scratch, "server", include_str!("programs/server.c"))
+}
+
+/// What a program compiles at run time is not kept, so it is nothing to add either.
+fn compiler(scratch: &Scratch) -> Result<(), Verdict> {
+    nothing_to_add(scratch, "compiler", include_str!("programs/compiler.c"))
+}
+
+/// The second run of a program leaves what the first one kept.
+fn nothing_to_add(scratch: &Scratch, name: &str, source: &str) -> Result<(), Verdict> {
     require(&[Requirement::Program("gcc".into())])?;
-    let path = |name: &str| scratch.path().join(name).display().to_string();
-    fs::write(path("server.c"), include_str!("programs/server.c"))?;
-    let build = natively(scratch, &["gcc", "-o", &path("server"), &path("server.c")]);
-    run_well(scratch, &build)?;
+    let program = scratch.path().join(name).display().to_string();
+    let text = format!("{program}.c");
+    fs::write(&text, source)?;
+    run_well(scratch, &natively(scratch, &["gcc", "-o", &program, &text]))?;
     thread::sleep(OLD_ENOUGH);
-    let observed = translated_persistently(scratch, &[&path("server")]);
+    let observed = translated_persistently(scratch, &[&program]);
     run_well(scratch, &observed)?;
     let first = kept(scratch)?;
     run_well(scratch, &observed)?;
@@ -412,14 +423,15 @@ fn young(scratch: &Scratch) -> Result<(), Verdict> {
         &[ls.as_os_str(), "-l".as_ref(), "/bin/sh".as_ref()],
     );
     run_well(scratch, &observed)?;
-    let first = kept_in(&default_directory(scratch))?;
-    run_well(scratch, &observed)?;
     if begun.elapsed() > Duration::from_secs(2) {
         return Err(Verdict::CannotTell(
             "the machine is too busy to run anything within two seconds".into(),
         ));
     }
-    // The second run has translated the file again, and so has more to keep than the first.
+    let first = kept_in(&default_directory(scratch))?;
+    thread::sleep(OLD_ENOUGH);
+    run_well(scratch, &observed)?;
+    // The second run has translated the file again, and has that to add.
     if first == kept_in(&default_directory(scratch))? {
         return Err(wrong(
             "translations of a new file were kept",

@@ -7,9 +7,10 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
+use super::active::{ActiveModules, KeptBlock};
 use super::kept_branches::{self, Run, TargetStub};
 use super::pc_map::PcMap;
-use super::source_ranges::{KeptRange, KeptRanges};
+use super::source_ranges::KeptRange;
 use super::table::{Record, Table, Tables};
 use super::{Cache, Fragment};
 use crate::branch_table::BranchTable;
@@ -28,25 +29,29 @@ pub(super) struct Inactive {
     modules: &'static [KeptModule],
     /// The code of which fragments were made, by module and start.
     parts: &'static [KeptRange],
+    /// Where the parts and entries of each block of code begin, by module.
+    blocks: &'static [KeptBlock],
     /// Where indirect branches arrive, in order.
     target_stubs: &'static [TargetStub],
     /// The pages of the branch table that hold these, and where the first run is mapped.
     runs: Vec<Run>,
     mapped: Option<u64>,
-    /// The modules that do not sleep any more.
-    active: Vec<u16>,
+    /// Whether each module is active.
+    active: Vec<bool>,
+    /// Where to look for what these have.
+    by_address: ActiveModules,
 }
 
 /// Where what belongs to a module ends; where it begins, that of the one before it ends.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct KeptModule {
-    /// Among the entries.
-    pub(super) entries: u32,
+    /// The number of its first block of code.
+    pub(super) first_block: u64,
+    /// Among the blocks.
+    pub(super) blocks: u32,
     /// Among the parts of code.
     pub(super) parts: u32,
-    /// Bytes of the longest of these.
-    pub(super) longest: u32,
 }
 
 // SAFETY: without padding, and made of numbers.
@@ -73,7 +78,7 @@ impl Inactive {
     }
 
     pub(super) fn is_active(&self, module: u16) -> bool {
-        self.active.contains(&module)
+        self.active.get(usize::from(module)) == Some(&true)
     }
 
     /// Where indirect branches arrive in modules that sleep.
@@ -82,12 +87,25 @@ impl Inactive {
         self.target_stubs.iter().filter(inactive)
     }
 
-    /// What belongs to a module, given where that ends.
-    fn part(&self, module: u16, end: impl Fn(&KeptModule) -> u32) -> Range<usize> {
-        let number = usize::from(module);
-        let end_of = |number: usize| self.modules.get(number).map_or(0, |one| end(one) as usize);
-        let start = number.checked_sub(1).map_or(0, end_of);
-        start..end_of(number).max(start)
+    /// The index of a module.
+    fn blocks(&self, module: usize) -> &'static [KeptBlock] {
+        let start = module
+            .checked_sub(1)
+            .map_or(0, |one| self.modules[one].blocks);
+        &self.blocks[start as usize..self.modules[module].blocks as usize]
+    }
+
+    /// The fragments of active modules some of whose code lies in a range, which is not empty.
+    pub(super) fn fragments_in(&self, range: Range<u64>) -> impl Iterator<Item = u32> {
+        let Range { start, end } = range;
+        let places = self.by_address.parts(range);
+        places
+            .flat_map(move |places| {
+                let parts = self.parts[places].iter();
+                parts.take_while(move |part| part.start < end)
+            })
+            .filter(move |part| part.end() > start)
+            .map(|part| part.fragment)
     }
 }
 
@@ -142,6 +160,7 @@ impl Cache {
         self.inactive = Inactive {
             modules: tables.next()?,
             parts: tables.next()?,
+            blocks: tables.next()?,
             target_stubs: tables.next()?,
             ..Inactive::default()
         };
@@ -201,25 +220,33 @@ impl Cache {
         let Inactive {
             modules,
             parts,
+            blocks,
             target_stubs,
             ..
         } = &self.inactive;
         let code = layout::cache() as u32..self.cold as u32;
-        let mut last = KeptModule::default();
-        let modules = modules.iter().all(|module| {
-            let before = std::mem::replace(&mut last, *module);
-            before.entries <= module.entries
-                && before.parts <= module.parts
-                && module.entries as usize <= self.links.entries.len()
-                && module.parts as usize <= parts.len()
-        });
+        let is_in_order = |one: &KeptModule, next: &KeptModule| {
+            one.parts <= next.parts && one.blocks <= next.blocks
+        };
+        let end = modules.last().copied().unwrap_or_default();
+        let modules = modules.is_sorted_by(is_in_order)
+            && end.parts as usize <= parts.len()
+            && end.blocks as usize <= blocks.len()
+            && modules
+                .iter()
+                .all(|module| module.first_block <= u64::from(u32::MAX) << 24);
+        let blocks = blocks
+            .is_sorted_by(|one, next| one.part <= next.part && one.entry <= next.entry)
+            && blocks.last().is_none_or(|last| {
+                last.part as usize <= parts.len() && last.entry as usize <= self.links.entries.len()
+            });
         let mut parts = parts.iter();
         let parts = parts.all(|part| (part.fragment as usize) < self.fragments.len());
         let target_stubs = target_stubs.is_sorted()
             && target_stubs
                 .iter()
                 .all(|target_stub| code.contains(&target_stub.code));
-        modules && parts && target_stubs
+        modules && blocks && parts && target_stubs
     }
 
     /// The code of a module is there: its translations can be entered from now on.
@@ -228,25 +255,25 @@ impl Cache {
         if !inactive.is_inactive(module) {
             return;
         }
-        inactive.active.push(module);
-        self.source_ranges.insert_kept(KeptRanges {
-            parts: &inactive.parts[inactive.part(module, |one| one.parts)],
-            longest: u64::from(inactive.modules[usize::from(module)].longest),
-        });
+        let number = usize::from(module);
+        inactive.active.resize(inactive.modules.len(), false);
+        inactive.active[number] = true;
+        let blocks = inactive.blocks(number);
+        let first_block = inactive.modules[number].first_block;
+        inactive.by_address.insert(first_block, blocks);
         activate_target_stubs(&mut self.branches, inactive, module);
     }
 
     /// The kept entries for a program address, of modules that are active.
     pub(super) fn kept_entries(&self, pc: u64) -> impl Iterator<Item = u32> + '_ {
-        self.inactive.active.iter().filter_map(move |&module| {
-            let part = self.inactive.part(module, |one| one.entries);
-            let entries = self.links.entries.range(part.clone());
-            if entries.first()?.pc > pc || entries.last()?.pc < pc {
-                return None;
-            }
-            let place = entries.binary_search_by_key(&pc, |entry| entry.pc).ok()?;
-            Some((part.start + place) as u32)
-        })
+        self.inactive
+            .by_address
+            .entries(pc)
+            .filter_map(move |places| {
+                let entries = self.links.entries.range(places.clone());
+                let place = entries.binary_search_by_key(&pc, |entry| entry.pc).ok()?;
+                Some((places.start + place) as u32)
+            })
     }
 }
 
@@ -317,5 +344,39 @@ fn put_code(at: u64, code: &[u8], place: Option<(BorrowedFd, u64)>) {
     if place.is_none_or(|place| map(place).is_err()) {
         // SAFETY: as above; the range can be written.
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::active;
+    use super::*;
+
+    #[test]
+    fn kept_pieces_are_found_by_each_of_their_bytes() {
+        let part = |start, length, fragment| KeptRange {
+            start,
+            length,
+            fragment,
+        };
+        let parts = [part(0x1000, 40, 5), part(0x1008, 4, 2), part(0x1030, 1, 9)];
+        let (first_block, blocks) = active::index((0, &parts), (0, &[]));
+        let mut inactive = Inactive {
+            parts: parts.to_vec().leak(),
+            ..Inactive::default()
+        };
+        inactive.by_address.insert(first_block, blocks.leak());
+        let within = |range| inactive.fragments_in(range).collect::<Vec<_>>();
+        let at = |pc| within(pc..pc + 1);
+        assert_eq!(at(0x0fff), []);
+        assert_eq!(at(0x1000), [5]);
+        assert_eq!(at(0x1008), [5, 2]);
+        assert_eq!(at(0x100c), [5]);
+        assert_eq!(at(0x1027), [5]);
+        assert_eq!(at(0x1028), []);
+        assert_eq!(at(0x1030), [9]);
+        assert_eq!(within(0x1027..0x1031), [5, 9]);
+        assert_eq!(within(0..u64::MAX), [5, 2, 9]);
+        assert!(within(0x1028..0x1030).is_empty());
     }
 }

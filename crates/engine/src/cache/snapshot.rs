@@ -13,6 +13,7 @@
 
 use std::ops::Range;
 
+use super::active::{self, KeptBlock};
 use super::inactive::KeptModule;
 use super::kept_branches::{KeptBranches, TargetStub};
 use super::links::Exit;
@@ -59,14 +60,27 @@ impl Cache {
         table::put(&mut tables, &fragments);
         table::put(&mut tables, &exits);
         table::put(&mut tables, &kept_entries);
-        table::put(&mut tables, &kept_modules(&entries, &parts));
+        let (modules, blocks) = kept_modules(&entries, &parts);
+        table::put(&mut tables, &modules);
         table::put(&mut tables, parts.iter().map(|(_, part)| part));
+        table::put(&mut tables, &blocks);
         table::put(&mut tables, &target_stubs);
         Snapshot {
             tables,
             code: [self.hot_image(&exits), code_bytes(self.middle()..self.cold)],
             branches: KeptBranches::new(target_stubs, self.branches.miss()),
         }
+    }
+
+    /// Bytes of program code that were translated anew and belong to modules: a later process could
+    /// use these translations.
+    pub fn new_bytes(&self, module: impl Fn(Range<u64>) -> Option<u16>) -> u64 {
+        let all = (0..).zip(self.fragments.iter());
+        let new = all.skip(self.fragments.kept_len());
+        let kept = new.filter(|&(index, fragment)| {
+            self.is_live(index) && module(code_of(fragment)).is_some()
+        });
+        kept.map(|(_, fragment)| u64::from(fragment.length)).sum()
     }
 
     /// The module of each fragment.
@@ -77,9 +91,7 @@ impl Cache {
     ) -> Vec<u16> {
         let of_fragment = |(index, fragment): (u32, &Fragment)| {
             if self.is_live(index) {
-                // Behind the last instruction may be the target stub of a call's return.
-                let end = fragment.pc + u64::from(fragment.length) + 1;
-                return module(fragment.pc..end);
+                return module(code_of(fragment));
             }
             let sleeps = fragment.live && self.inactive.is_inactive(fragment.module);
             sleeps.then(|| inactive(fragment.module))?
@@ -190,20 +202,41 @@ impl Cache {
     }
 }
 
-/// Where what belongs to each module ends, given what is kept of all, in order.
-fn kept_modules(entries: &[(u16, u64, u32)], parts: &[(u16, KeptRange)]) -> Vec<KeptModule> {
-    let count = parts.last().map_or(0, |&(module, _)| module + 1);
-    let kept = |module: u16| {
-        let end = parts.partition_point(|&(number, _)| number <= module);
-        let start = parts.partition_point(|&(number, _)| number < module);
-        let lengths = parts[start..end].iter().map(|(_, part)| part.length);
-        KeptModule {
-            entries: entries.partition_point(|&(number, ..)| number <= module) as u32,
-            parts: end as u32,
-            longest: lengths.max().unwrap_or(0),
-        }
-    };
-    (0..count).map(kept).collect()
+/// Where what belongs to each module ends, and the index of all of them, given what is kept of
+/// all, in order.
+fn kept_modules(
+    entries: &[(u16, u64, u32)],
+    parts: &[(u16, KeptRange)],
+) -> (Vec<KeptModule>, Vec<KeptBlock>) {
+    let mut blocks = Vec::new();
+    let (mut modules, mut parts_before, mut entries_before) = (Vec::new(), 0, 0);
+    for module in 0..parts.last().map_or(0, |&(module, _)| module + 1) {
+        let of_part = |&&(number, part): &&(u16, KeptRange)| (number == module).then_some(part);
+        let of_entry = |&&(number, pc, _): &&(u16, u64, u32)| (number == module).then_some(pc);
+        let all = parts[parts_before..].iter();
+        let parts: Vec<_> = all.map_while(|part| of_part(&part)).collect();
+        let all = entries[entries_before..].iter();
+        let entries: Vec<_> = all.map_while(|entry| of_entry(&entry)).collect();
+        let (first_block, index) = active::index(
+            (parts_before as u32, &parts),
+            (entries_before as u32, &entries),
+        );
+        blocks.extend(index);
+        parts_before += parts.len();
+        entries_before += entries.len();
+        modules.push(KeptModule {
+            first_block,
+            blocks: blocks.len() as u32,
+            parts: parts_before as u32,
+        });
+    }
+    (modules, blocks)
+}
+
+/// The program code that a fragment translates. Behind its last instruction may be the target stub
+/// of a call's return.
+fn code_of(fragment: &Fragment) -> Range<u64> {
+    fragment.pc..fragment.pc + u64::from(fragment.length) + 1
 }
 
 fn code_bytes(range: Range<u64>) -> Vec<u8> {

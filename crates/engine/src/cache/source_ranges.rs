@@ -8,15 +8,15 @@ use super::NewFragment;
 use super::table::Record;
 
 /// Code is looked for by blocks of 256 bytes, so that few parts lie in each.
-const BLOCK_SHIFT: u64 = 8;
+pub(super) const BLOCK_SHIFT: u64 = 8;
+const BLOCK_SIZE: u64 = 1 << BLOCK_SHIFT;
+const BLOCK_WORDS: usize = (BLOCK_SIZE / 64) as usize;
 
 /// The program code of all fragments.
 #[derive(Debug, Default)]
 pub(super) struct SourceRanges {
     /// The parts of code that each block holds.
-    by_block: FxHashMap<u64, Vec<SourceRange>>,
-    /// The parts that were kept, of each module that is active.
-    kept: Vec<KeptRanges>,
+    by_block: FxHashMap<u64, Block>,
     /// Where all of them lie: most memory that comes and goes is elsewhere.
     bounds: Option<Range<u64>>,
     /// The turns of fragments that do not follow the program in one part, as in a [`NewFragment`].
@@ -43,25 +43,59 @@ pub(super) struct KeptRange {
 // SAFETY: without padding, and made of numbers.
 unsafe impl Record for KeptRange {}
 
-/// Those of a module.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct KeptRanges {
-    /// By their starts.
-    pub(super) parts: &'static [KeptRange],
-    /// Bytes that the longest one has at most.
-    pub(super) longest: u64,
+impl KeptRange {
+    pub(super) fn end(&self) -> u64 {
+        self.start + u64::from(self.length)
+    }
 }
 
-impl KeptRanges {
-    /// The fragments of those that lie in a range, even in part.
-    fn within(&self, range: Range<u64>) -> impl Iterator<Item = u32> + use<> {
-        let from = range.start.saturating_sub(self.longest);
-        let first = self.parts.partition_point(|part| part.start < from);
-        let parts = self.parts[first..].iter();
-        parts
-            .take_while(move |part| part.start < range.end)
-            .filter(move |part| part.start + u64::from(part.length) > range.start)
-            .map(|part| part.fragment)
+/// The parts that lie in a block, even in part.
+#[derive(Debug, Default)]
+struct Block {
+    /// Which of its bytes lie in parts, one bit each. Most questions are about code that is not
+    /// translated yet, and end here, without a look at the parts.
+    covered: [u64; BLOCK_WORDS],
+    parts: Vec<SourceRange>,
+}
+
+impl Block {
+    fn covers(&self, pc: u64) -> bool {
+        let byte = pc % BLOCK_SIZE;
+        self.covered[(byte / 64) as usize] & 1 << (byte % 64) != 0
+    }
+
+    /// Adds a part. The block is the one that starts at `start`.
+    fn add(&mut self, start: u64, part: SourceRange) {
+        self.cover(start, part);
+        self.parts.push(part);
+    }
+
+    fn cover(&mut self, start: u64, part: SourceRange) {
+        for (word, first) in self.covered.iter_mut().zip((start..).step_by(64)) {
+            let from = part.start.saturating_sub(first).min(64);
+            let to = part.end.saturating_sub(first).min(64);
+            if from < to {
+                *word |= u64::MAX >> (64 - (to - from)) << from;
+            }
+        }
+    }
+
+    /// Forgets the parts of which this is so.
+    fn forget(&mut self, start: u64, is_gone: impl Fn(&SourceRange) -> bool, gone: &mut Vec<u32>) {
+        let before = self.parts.len();
+        self.parts.retain(|part| {
+            let hit = is_gone(part);
+            if hit {
+                gone.push(part.fragment);
+            }
+            !hit
+        });
+        if self.parts.len() != before {
+            self.covered = [0; BLOCK_WORDS];
+            for part in self.parts.clone() {
+                self.cover(start, part);
+            }
+        }
     }
 }
 
@@ -83,15 +117,6 @@ impl SourceRanges {
         lengths
     }
 
-    /// Adds those of a module, whose fragments stay listed when they are removed.
-    pub(super) fn insert_kept(&mut self, kept: KeptRanges) {
-        let (Some(first), Some(last)) = (kept.parts.first(), kept.parts.last()) else {
-            return;
-        };
-        self.widen_bounds(first.start..last.start + kept.longest.max(1));
-        self.kept.push(kept);
-    }
-
     fn widen_bounds(&mut self, range: Range<u64>) {
         let bounds = self.bounds.get_or_insert(range.clone());
         *bounds = bounds.start.min(range.start)..bounds.end.max(range.end);
@@ -109,23 +134,20 @@ impl SourceRanges {
                 end,
                 fragment,
             };
-            self.by_block.entry(block).or_default().push(part);
+            let held = self.by_block.entry(block).or_default();
+            held.add(block << BLOCK_SHIFT, part);
         }
     }
 
     /// The fragments that translate the code at an address, or at least code around it.
     pub(super) fn fragments_at(&self, pc: u64) -> impl Iterator<Item = u32> + '_ {
-        let parts = self.by_block.get(&(pc >> BLOCK_SHIFT));
+        let block = self.by_block.get(&(pc >> BLOCK_SHIFT));
+        let parts = block.filter(|block| block.covers(pc));
         parts
             .into_iter()
-            .flatten()
+            .flat_map(|block| &block.parts)
             .filter(move |part| (part.start..part.end).contains(&pc))
             .map(|part| part.fragment)
-            .chain(
-                self.kept
-                    .iter()
-                    .flat_map(move |kept| kept.within(pc..pc + 1)),
-            )
     }
 
     /// The instructions of a fragment that do not follow the one before them.
@@ -134,7 +156,7 @@ impl SourceRanges {
     }
 
     /// Forgets the parts that lie in a range, which is not empty, even in part. Returns
-    /// their fragments, and those of kept parts however often this is called.
+    /// their fragments.
     pub(super) fn remove(&mut self, range: &Range<u64>) -> Vec<u32> {
         let first = range.start >> BLOCK_SHIFT;
         let last = (range.end - 1) >> BLOCK_SHIFT;
@@ -143,27 +165,21 @@ impl SourceRanges {
         if !self.bounds.as_ref().is_some_and(within) {
             return found;
         }
-        found.extend(self.kept.iter().flat_map(|kept| kept.within(range.clone())));
-        let mut sift = |parts: &mut Vec<SourceRange>| {
-            parts.retain(|part| {
-                let hit = part.start < range.end && range.start < part.end;
-                if hit {
-                    found.push(part.fragment);
-                }
-                !hit
-            });
+        let is_gone = |part: &SourceRange| part.start < range.end && range.start < part.end;
+        let mut sift = |number: u64, block: &mut Block| {
+            block.forget(number << BLOCK_SHIFT, is_gone, &mut found)
         };
         if last - first < self.by_block.len() as u64 {
             for block in first..=last {
-                if let Some(parts) = self.by_block.get_mut(&block) {
-                    sift(parts);
+                if let Some(held) = self.by_block.get_mut(&block) {
+                    sift(block, held);
                 }
             }
         } else {
             let blocks = self.by_block.iter_mut();
             blocks
                 .filter(|(block, _)| (first..=last).contains(*block))
-                .for_each(|(_, parts)| sift(parts));
+                .for_each(|(&number, block)| sift(number, block));
         }
         found.sort_unstable();
         found.dedup();
@@ -174,7 +190,6 @@ impl SourceRanges {
     pub(super) fn forget_places(&mut self) {
         self.bounds = None;
         self.by_block.clear();
-        self.kept.clear();
     }
 
     /// Forgets all.
@@ -223,7 +238,7 @@ mod tests {
         assert_eq!(at(0x1ffe), [7]);
         assert_eq!(at(0x2003), [7]);
         assert_eq!(at(0x9002), [7]);
-        assert!(at(0x9003).is_empty());
+        assert!(at(0x9003).is_empty() && at(0x1ffd).is_empty() && at(0x2004).is_empty());
         assert!(source_ranges.remove(&(0x2004..0x9000)).is_empty());
         assert_eq!(source_ranges.remove(&(0x2003..0x2004)), [7]);
         assert_eq!(source_ranges.remove(&(0..u64::MAX)), [7]);
@@ -231,30 +246,33 @@ mod tests {
     }
 
     #[test]
-    fn kept_pieces_are_found_by_each_of_their_bytes() {
-        let part = |start, length, fragment| KeptRange {
-            start,
-            length,
-            fragment,
-        };
-        let parts = vec![part(0x1000, 40, 5), part(0x1008, 4, 2), part(0x1030, 1, 9)];
+    fn what_is_covered_follows_the_pieces_to_the_byte() {
         let mut source_ranges = SourceRanges::default();
-        source_ranges.insert_kept(KeptRanges {
-            parts: parts.leak(),
-            longest: 40,
-        });
-        let at = |pc| source_ranges.fragments_at(pc).collect::<Vec<_>>();
-        assert_eq!(at(0x0fff), []);
-        assert_eq!(at(0x1000), [5]);
-        assert_eq!(at(0x1008), [5, 2]);
-        assert_eq!(at(0x100c), [5]);
-        assert_eq!(at(0x1027), [5]);
-        assert_eq!(at(0x1028), []);
-        assert_eq!(at(0x1030), [9]);
-        assert_eq!(source_ranges.remove(&(0x1027..0x1031)), [5, 9]);
-        assert_eq!(source_ranges.remove(&(0x100b..0x100c)), [2, 5]);
-        assert!(source_ranges.remove(&(0x1028..0x1030)).is_empty());
-        source_ranges.forget_places();
-        assert!(source_ranges.remove(&(0..u64::MAX)).is_empty());
+        let parts = [
+            0x10ff..0x1101,
+            0x1140..0x1180,
+            0x1150..0x1308,
+            0x2000..0x2000,
+        ];
+        for (fragment, part) in (0..).zip(&parts) {
+            source_ranges.insert_piece(fragment, part.clone());
+        }
+        let at =
+            |source_ranges: &SourceRanges, pc| source_ranges.fragments_at(pc).collect::<Vec<_>>();
+        let expected = |pc: u64, from: u32| -> Vec<u32> {
+            let mut all = (0..).zip(&parts);
+            let holds = |part: &Range<u64>| part.start <= pc && pc < part.end.max(part.start + 1);
+            let found = all
+                .by_ref()
+                .filter(|(fragment, part)| *fragment >= from && holds(part));
+            found.map(|(fragment, _)| fragment).collect()
+        };
+        for pc in 0x1000..0x2100 {
+            assert_eq!(at(&source_ranges, pc), expected(pc, 0), "{pc:#x}");
+        }
+        assert_eq!(source_ranges.remove(&(0x1100..0x1150)), [0, 1]);
+        for pc in 0x1100..0x2100 {
+            assert_eq!(at(&source_ranges, pc), expected(pc, 2), "{pc:#x}");
+        }
     }
 }

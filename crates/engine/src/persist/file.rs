@@ -1,7 +1,7 @@
 //! A file of kept translations: what is in it, and where.
 //!
 //! It begins with a magic number and a checksum of what follows up to the pages of the branch
-//! table: numbers (the seal, instructions, and the lengths of the parts), the modules, the key, and
+//! table: numbers (the seal, bytes of code, and the lengths of the parts), the modules, the key, and
 //! the tables. These, the code of both halves of the cache and the pages of the branch table stand
 //! at whole pages, so that they can be mapped. The pages have holes, and are in no checksum: they
 //! follow from the tables, and are used only where the seal says that nothing was changed.
@@ -17,7 +17,7 @@ use super::seal::Seal;
 use crate::cache::{KeptBranches, Snapshot};
 
 /// Begins each file; the last byte is the version of the format.
-const MAGIC: [u8; 8] = *b"UNSPTRA\x03";
+const MAGIC: [u8; 8] = *b"UNSPTRA\x04";
 /// The bytes up to and including the checksum.
 const SUMMED_FROM: usize = 16;
 /// Code starts at multiples of this.
@@ -30,8 +30,8 @@ pub(super) struct Parts<'a> {
     pub(super) seal: Seal,
     /// What must be the same for translations to be of use.
     pub(super) key: &'a [u8],
-    /// How many instructions of programs were translated.
-    pub(super) instructions: u64,
+    /// How many bytes of the modules' code were translated.
+    pub(super) code_bytes: u64,
     /// What they were translated from.
     pub(super) modules: Vec<Module>,
     /// Where the tables of the cache start in the file, and their content.
@@ -59,7 +59,7 @@ impl<'a> Parts<'a> {
             Some(u64::from_le_bytes(*number))
         };
         let (boot, written) = (number()?, number()? as i64);
-        let instructions = number()?;
+        let code_bytes = number()?;
         let mut length = || usize::try_from(number()?).ok();
         let [key, count, tables, hot, cold, branches] = [
             length()?,
@@ -91,7 +91,7 @@ impl<'a> Parts<'a> {
         Some(Parts {
             seal: Seal { boot, written },
             key,
-            instructions,
+            code_bytes,
             modules,
             tables: (tables.0 as u64, tables.1),
             code: code.map(|(start, content)| (start as u64, content)),
@@ -116,7 +116,7 @@ pub(super) struct Content<'a> {
 /// Puts a file together.
 pub(super) fn compose<'a>(
     (seal, key): (Seal, &[u8]),
-    instructions: u64,
+    code_bytes: u64,
     modules: &[Module],
     snapshot: &'a Snapshot,
 ) -> Content<'a> {
@@ -131,7 +131,7 @@ pub(super) fn compose<'a>(
         cold.len() as u64,
         snapshot.branches.bytes(),
     ];
-    let numbers = [seal.boot, seal.written as u64, instructions];
+    let numbers = [seal.boot, seal.written as u64, code_bytes];
     let numbers = numbers.into_iter().chain(lengths);
     for number in numbers.chain(modules.iter().flat_map(Module::numbers)) {
         head.extend(number.to_le_bytes());
@@ -216,7 +216,7 @@ mod tests {
             (parts.key, parts.tables),
             (&b"key"[..], (4096, &b"tables"[..]))
         );
-        assert_eq!((parts.instructions, parts.modules.len()), (17, 2));
+        assert_eq!((parts.code_bytes, parts.modules.len()), (17, 2));
         assert_eq!(
             (parts.seal, parts.branches),
             (SEAL, (head as u64, 5 * 4096))

@@ -28,6 +28,10 @@ impl Module {
         }
     }
 
+    pub(super) fn start(&self) -> u64 {
+        self.start
+    }
+
     pub(super) fn contains(&self, range: &Range<u64>) -> bool {
         self.start <= range.start && range.end <= self.end
     }

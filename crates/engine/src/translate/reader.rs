@@ -35,26 +35,19 @@ impl<'a> CodeReader<'a> {
     /// The instruction at an address, with the bytes there. `None`: it cannot be fetched, or
     /// its bytes make no instruction.
     pub(crate) fn instruction(&mut self, pc: u64) -> Option<(Instruction, [u8; WINDOW])> {
-        let (window, available) = self.window(pc);
-        let instruction = decode(&window[..available], pc).ok()?;
-        Some((instruction, window))
-    }
-
-    /// The bytes at an address, and how many of them can be fetched.
-    fn window(&mut self, pc: u64) -> ([u8; WINDOW], usize) {
         if !self.holds(pc, WINDOW) {
             self.fill(pc);
         }
+        let (at, end) = (pc - self.held.start, self.held.end - self.held.start);
+        let held = &self.chunk[at as usize..end as usize];
+        let instruction = decode(held, pc).ok()?;
         let mut window = [0; WINDOW];
-        let available = (self.held.end - pc).min(WINDOW as u64) as usize;
-        let at = (pc - self.held.start) as usize;
-        if available == WINDOW {
+        match held.first_chunk::<WINDOW>() {
             // The usual case, with a length that the compiler knows.
-            window.copy_from_slice(&self.chunk[at..at + WINDOW]);
-        } else {
-            window[..available].copy_from_slice(&self.chunk[at..at + available]);
+            Some(bytes) => window = *bytes,
+            None => window[..held.len()].copy_from_slice(held),
         }
-        (window, available)
+        Some((instruction, window))
     }
 
     fn holds(&self, pc: u64, length: usize) -> bool {
