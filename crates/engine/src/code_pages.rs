@@ -10,10 +10,10 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::decode::MAX_LENGTH;
 use crate::process::{Code, Process};
 use crate::regions::Region;
 use crate::{finish, layout, lending, race_windows};
+use unspool_instructions::decode::MAX_LENGTH;
 
 const PAGE: u64 = 4096;
 /// How far a fragment can reach from its start: the most instructions times their length.

@@ -3,7 +3,6 @@
 use crate::annotation::Annotation;
 use crate::cache::CacheFull;
 use crate::client;
-use crate::decode::Kind;
 use crate::emit::gpr;
 use crate::exit::{self, ExitKind};
 use crate::hashed_branches::Way;
@@ -13,6 +12,7 @@ use crate::syscalls;
 use crate::thread::{AddressSpaceRole, Refused, Thread};
 use crate::translate::{self, Source};
 use crate::{code_pages, detach, finish, flush, guarded, race_windows, x87_pointers};
+use unspool_instructions::decode::Kind;
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.
@@ -302,7 +302,7 @@ fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
         deliver_fault(thread);
         return;
     }
-    let mut bytes = [0; crate::decode::MAX_LENGTH];
+    let mut bytes = [0; unspool_instructions::decode::MAX_LENGTH];
     let length = executable.min(bytes.len() as u64) as usize;
     // A thread of the program's may have to serve what is read here.
     client::begin_wait(thread);
@@ -314,7 +314,8 @@ fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
         .find(pc + length as u64)
         .is_some();
     let reason = if mapped { SEGV_ACCERR } else { SEGV_MAPERR };
-    let (signal, reason, address) = match crate::decode::decode(&bytes[..length], pc) {
+    let (signal, reason, address) = match unspool_instructions::decode::decode(&bytes[..length], pc)
+    {
         // Mapped but not there: the file behind the mapping is too short.
         _ if length != 0 && !readable => (libc::SIGBUS, libc::BUS_ADRERR, pc),
         Ok(_) if length != 0 => return,
@@ -358,12 +359,12 @@ fn go_back_to_branch(thread: &mut Thread) {
     let Some(refused) = refused.filter(|refused| refused.target == target) else {
         return;
     };
-    let mut bytes = [0; crate::decode::MAX_LENGTH];
+    let mut bytes = [0; unspool_instructions::decode::MAX_LENGTH];
     let readable = (1..=bytes.len()).rev();
     let mut readable =
         readable.filter(|&length| guarded::read(refused.branch, &mut bytes[..length]));
     let length = readable.next().unwrap_or(0);
-    let Ok(branch) = crate::decode::decode(&bytes[..length], refused.branch) else {
+    let Ok(branch) = unspool_instructions::decode::decode(&bytes[..length], refused.branch) else {
         return;
     };
     let moved = match branch.kind {

@@ -8,9 +8,9 @@
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
 
-use crate::decode::Segment;
 use crate::instrument::buffers::Part;
 use crate::instrument::{MOST_ARGUMENTS, MOST_BUFFERS, MOST_SAMPLERS};
+use unspool_instructions::decode::Segment;
 
 /// The program's registers while its thread is outside the code cache, and the words
 /// through which cache and engine talk.

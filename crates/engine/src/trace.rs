@@ -39,7 +39,6 @@ use crate::loader::LoadedProgram;
 use crate::lock::{Mutex, OnceLock};
 use crate::maps;
 use crate::native_run::{Meter, now_unix_ns};
-use crate::operands::ExtendedStateSizes;
 use crate::plan::{Plan, TracePlan};
 use crate::process::Process;
 use crate::start::{Program, StartError};
@@ -47,6 +46,7 @@ use crate::translate::forced_splits::ForcedSplits;
 use crate::translate::ownership::chunks::CHUNK;
 use crate::translate::record;
 use crate::translate::superblock::{Item, Limits};
+use unspool_instructions::operands::ExtendedStateSizes;
 
 use buffer::leave_mid_fragment;
 use ceilings::Ceilings;

@@ -21,8 +21,8 @@ pub(crate) mod record;
 pub(crate) mod superblock;
 pub(crate) mod traced;
 
-use crate::decode::MAX_LENGTH;
 use crate::regions::Regions;
+use unspool_instructions::decode::MAX_LENGTH;
 
 /// Where program code comes from.
 pub(crate) struct Source<'a> {

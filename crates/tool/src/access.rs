@@ -2,7 +2,7 @@
 
 use iced_x86::Register as Named;
 use unspool_engine::instrument::{self, Context};
-use unspool_engine::operands::{ElementMask, MemoryOperand, Shape};
+use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 use crate::argument::{Address, Argument};
 use crate::moment::word_in_memory;

@@ -6,7 +6,7 @@ use std::ops::{Deref, Range};
 use unspool_engine::instrument::{
     self, Action, Call, Counter, Field, InsertionPoint, Replacement, Shadow,
 };
-use unspool_engine::operands::MemoryOperand;
+use unspool_instructions::operands::MemoryOperand;
 
 use crate::argument::{Address, Analysis, Arguments, Constant};
 use crate::buffer::{Buffer, Entry};

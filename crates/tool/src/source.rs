@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use iced_x86::{Mnemonic, Register as Named};
 use unspool_engine::instrument::{self, Branch};
-use unspool_engine::operands::{MemoryOperand, Shape};
+use unspool_instructions::operands::{MemoryOperand, Shape};
 
 use crate::argument::{Address, Argument, Word, word_argument};
 use crate::function::Value;

@@ -1,7 +1,7 @@
 //! What a tool can have inserted, and where.
 
 use super::{BufferId, Counter, SamplerId, Shadow};
-use crate::operands::MemoryOperand;
+use unspool_instructions::operands::MemoryOperand;
 
 /// When an action happens with respect to its instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -15,11 +15,11 @@ use super::system_calls::{SystemCall, SystemCallPlaces};
 use super::{Amounts, BufferId, Compiled, Counter, Signal, Superblock, buffers};
 use crate::binding::{LookupConvention, RegisterBinding};
 use crate::lock::{Mutex, OnceLock};
-use crate::operands::ExtendedStateSizes;
 use crate::slots::slots;
 use crate::translate::forced_splits::ForcedSplits;
 use crate::translate::instrumented::sets_stack_pointer;
 use crate::translate::superblock::{Item, Limits};
+use unspool_instructions::operands::ExtendedStateSizes;
 
 /// The address that the tool gave as [`Instrumentation::address`]; null if there is no tool.
 #[must_use]

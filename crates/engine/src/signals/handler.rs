@@ -564,7 +564,7 @@ fn has_made_rounds(
 /// Whether the instruction at a place in the cache is `pushf`, whatever its prefixes.
 fn pushes_flags(pc: u64) -> bool {
     const PUSHF: u8 = 0x9c;
-    let mut bytes = [0; crate::decode::MAX_LENGTH];
+    let mut bytes = [0; unspool_instructions::decode::MAX_LENGTH];
     let is_prefix = |byte: &u8| {
         matches!(
             byte,

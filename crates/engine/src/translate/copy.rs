@@ -5,10 +5,10 @@ use iced_x86::{Instruction as Decoded, InstructionInfoFactory, Register};
 use super::Vdso;
 use crate::binding::RegisterBinding;
 use crate::cache::{Exit, NewFragment, SpillInterval};
-use crate::decode::{Encoding, Instruction, Kind, Segment};
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit::ExitKind;
 use crate::slots::{TARGET_SPILL, offset};
+use unspool_instructions::decode::{Encoding, Instruction, Kind, Segment};
 
 /// The spill slot of the register that stands in for a far RIP-relative base.
 pub(super) const BASE_SPILL: u8 = 1;

@@ -11,8 +11,8 @@ use unspool_events::superblock::{Extent, Mask, Slot};
 use super::superblock::Item;
 use super::traced::Translation;
 use crate::emit::{Address, Gpr};
-use crate::operands::{ElementMask, MemoryOperand, Shape};
 use crate::slots::offset;
+use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 /// Where the parts of a tile configuration lie: first row, bytes of the rows of each tile,
 /// rows of each tile (Intel SDM, volume 1, section 18.2).

@@ -9,10 +9,10 @@ use unspool_events::AccessKind;
 use super::copy::{BASE_SPILL, Builder, Uncopyable, unused_register};
 use super::record::load_address;
 use crate::cache::SpillInterval;
-use crate::decode::{Encoding, Instruction, Segment};
 use crate::emit::Gpr;
-use crate::operands::{MemoryOperand, Shape};
 use crate::slots::offset;
+use unspool_instructions::decode::{Encoding, Instruction, Segment};
+use unspool_instructions::operands::{MemoryOperand, Shape};
 
 impl Builder {
     /// Emits an instruction that names memory through GS.

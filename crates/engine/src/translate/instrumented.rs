@@ -33,12 +33,12 @@ use super::reader::CodeReader;
 use super::superblock::{End, Item, Limits, fetch, runs_on, turns};
 use crate::binding::RegisterBinding;
 use crate::cache::{Cache, CacheFull, Exit};
-use crate::decode::Kind;
 use crate::exit::ExitKind;
 use crate::instrument::{
     Action, Amounts, FragmentCounts, Insertions, Instrumenter, MOST_BUFFERS, Superblock,
 };
-use crate::operands::RegisterUse;
+use unspool_instructions::decode::Kind;
+use unspool_instructions::operands::RegisterUse;
 
 /// A path that leaves the superblock by a conditional branch.
 struct Leaving {

@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 
 use super::reader::WINDOW;
 use super::{Vdso, elements};
-use crate::decode::{Encoding, Instruction, Kind};
-use crate::operands::{
+use unspool_instructions::decode::{Encoding, Instruction, Kind};
+use unspool_instructions::operands::{
     CacheControl, ExtendedStateSizes, FlagUse, InstructionFacts, MemoryOperand, RegisterUse,
     cache_control, flag_use, memory_operands, quick_flag_use, register_use, requested_components,
 };

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use super::item::{Item, decode_fully};
 use super::reader::CodeReader;
 use super::superblock::End;
-use crate::decode::Kind;
-use crate::operands::{RegisterUse, flag_use, quick_flag_use};
+use unspool_instructions::decode::Kind;
+use unspool_instructions::operands::{RegisterUse, flag_use, quick_flag_use};
 
 /// Looks at code without making it part of a superblock.
 pub(crate) struct Lookahead<'a> {

@@ -29,9 +29,9 @@ use crate::emit::Gpr;
 use crate::gates;
 use crate::guarded;
 use crate::layout::{BRANCH_TABLE, OWNER_WORDS};
-use crate::operands::{MemoryOperand, Shape};
 use crate::slots::offset;
 use crate::trace::LineLayout;
+use unspool_instructions::operands::{MemoryOperand, Shape};
 
 /// Bytes that one check may span: what lies in two adjacent lines at most.
 pub(crate) fn span(layout: LineLayout) -> i64 {

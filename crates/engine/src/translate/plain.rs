@@ -10,10 +10,10 @@ use super::copy::{Builder, Callee};
 use super::reader::{CodeReader, WINDOW};
 use crate::binding::RegisterBinding;
 use crate::cache::{Cache, CacheFull, Exit};
-use crate::decode::{Instruction, Kind};
 use crate::emit::TARGET;
 use crate::exit::ExitKind;
 use crate::slots::{TARGET_SPILL, offset};
+use unspool_instructions::decode::{Instruction, Kind};
 
 /// Instructions after which a fragment ends at the next block boundary.
 const SOFT_LIMIT: usize = 96;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::Source;
-use crate::decode::{Instruction, decode};
 use crate::{code_pages, guarded};
+use unspool_instructions::decode::{Instruction, decode};
 
 /// Bytes that are looked at to decode an instruction.
 pub(crate) const WINDOW: usize = 16;

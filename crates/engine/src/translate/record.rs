@@ -13,12 +13,14 @@ use super::superblock::Item;
 use super::traced::Translation;
 use super::{elements, ownership};
 use crate::cache::{FLAGS, SpillInterval};
-use crate::decode::{Kind, Segment};
 use crate::emit::{Address, Emitter, Gpr, gpr};
-use crate::operands::{CacheControl, ElementMask, MemoryOperand, RegisterUse, Shape};
 use crate::slots::offset;
 use crate::trace::Repetition;
 use crate::trace::StoredRegister;
+use unspool_instructions::decode::{Kind, Segment};
+use unspool_instructions::operands::{
+    CacheControl, ElementMask, MemoryOperand, RegisterUse, Shape,
+};
 
 /// The spill slots for saving flags: rax, and the flags themselves.
 pub(crate) const RAX_SPILL: u8 = 5;

@@ -15,8 +15,8 @@ use super::reader::CodeReader;
 use super::{Source, elements};
 use crate::binding::RegisterBinding;
 use crate::cache::Cache;
-use crate::decode::{Kind, MAX_LENGTH};
-use crate::operands::ExtendedStateSizes;
+use unspool_instructions::decode::{Kind, MAX_LENGTH};
+use unspool_instructions::operands::ExtendedStateSizes;
 
 /// The most instructions in a superblock.
 pub(crate) const LIMIT: usize = 64;

@@ -21,12 +21,12 @@ use super::superblock::{BranchDirection, End, Item, Limits, fetch, turns};
 use super::{Source, ownership, record};
 use crate::binding::RegisterBinding;
 use crate::cache::{Cache, CacheFull, Exit, SpillInterval};
-use crate::decode::Kind;
 use crate::emit::{Gpr, gpr};
 use crate::exit::ExitKind;
 use crate::gates::Gates;
-use crate::operands::is_non_temporal;
 use crate::trace::{FragmentTrace, Repetition, Tracer};
+use unspool_instructions::decode::Kind;
+use unspool_instructions::operands::is_non_temporal;
 
 /// A path that leaves the superblock: code at its end that finishes the record.
 struct Leaving {

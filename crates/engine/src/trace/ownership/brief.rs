@@ -8,7 +8,7 @@ use super::acquire::Acquisition;
 use super::clock::TIME_PER_BYTE;
 use super::extents::{elements, repeated};
 use crate::gates::Continuation;
-use crate::operands::Shape;
+use unspool_instructions::operands::Shape;
 
 use crate::thread::Thread;
 

@@ -10,13 +10,13 @@ use iced_x86::Register;
 use super::Translation;
 use super::scratch::Scratch;
 use crate::binding::RegisterBinding;
-use crate::decode::Kind;
 use crate::emit::{Gpr, gpr};
 use crate::instrument::{Action, Argument, BufferId, Field, MOST_BUFFERS};
-use crate::operands::MemoryOperand;
 use crate::slots::{BOUND_SPILLS, offset};
 use crate::translate::record::load_address;
 use crate::translate::superblock::Item;
+use unspool_instructions::decode::Kind;
+use unspool_instructions::operands::MemoryOperand;
 
 /// Bytes that a path has stored behind each buffer's position.
 pub(super) type Pending = [u32; MOST_BUFFERS];

@@ -12,12 +12,12 @@ pub(super) use self::values::reads as registers;
 use self::values::{Registers, numbers};
 use super::Translation;
 use crate::cache::Exit;
-use crate::decode::Kind;
 use crate::emit::{TARGET, gpr};
 use crate::exit::ExitKind;
 use crate::instrument::{self, Action, Argument, Instrumenter};
 use crate::slots::{TARGET_SPILL, offset};
 use crate::translate::superblock::Item;
+use unspool_instructions::decode::Kind;
 
 /// A call that is to be made.
 #[derive(Clone)]

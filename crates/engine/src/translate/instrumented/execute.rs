@@ -4,14 +4,14 @@ use super::counts::{self, inside_is_taken};
 use super::scratch::Scratch;
 use super::{Leaving, Translation, hooks};
 use crate::binding::RegisterBinding;
-use crate::decode::{Kind, Repeat};
 use crate::emit::{TARGET, gpr};
 use crate::exit::ExitKind;
 use crate::instrument::{Amounts, Insertions, MOST_BUFFERS};
-use crate::operands::{MemoryOperand, Shape};
 use crate::slots::{TARGET_SPILL, offset};
 use crate::translate::copy::Callee;
 use crate::translate::superblock::{BranchDirection, Item};
+use unspool_instructions::decode::{Kind, Repeat};
+use unspool_instructions::operands::{MemoryOperand, Shape};
 
 impl Translation<'_> {
     /// Emits the instruction itself and what goes with it.

@@ -11,13 +11,13 @@ use iced_x86::{Mnemonic, OpKind, Register};
 use super::activations::{self, Found};
 use super::{Translation, calls};
 use crate::cache::Exit;
-use crate::decode::Kind;
 use crate::emit::{Emitter, TARGET, gpr};
 use crate::exit::ExitKind;
 use crate::instrument::functions::{self, Hooks, INTEGERS};
 use crate::instrument::{Action, Call, Function};
 use crate::slots::{TARGET_SPILL, offset};
 use crate::translate::superblock::Item;
+use unspool_instructions::decode::Kind;
 
 /// Emits the hook at a superblock's first instruction, if there is one.
 pub(super) fn emit(translation: &mut Translation, item: &Item) {

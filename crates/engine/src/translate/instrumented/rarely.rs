@@ -7,10 +7,10 @@ use super::scratch::{FIRST_SPILL, Scratch};
 use super::{Translation, calls};
 use crate::emit::{Emitter, Gpr, gpr};
 use crate::instrument::{Action, Call, SamplerId, Shadow};
-use crate::operands::MemoryOperand;
 use crate::slots::offset;
 use crate::translate::record::load_address;
 use crate::translate::superblock::Item;
+use unspool_instructions::operands::MemoryOperand;
 
 /// Where the program's rcx is meanwhile.
 const RCX: i32 = offset::spill(FIRST_SPILL);

@@ -4,11 +4,11 @@ use super::Translation;
 use super::scratch::Scratch;
 use crate::debug::{Extent, is_any_watched, may_touch, watched_ranges};
 use crate::emit::{Address, Emitter, gpr};
-use crate::operands::{MemoryOperand, Shape};
 use crate::slots::offset;
 use crate::translate::record::load_address;
 use crate::translate::superblock::Item;
 use unspool_events::AccessKind;
+use unspool_instructions::operands::{MemoryOperand, Shape};
 
 /// Where the flags and the program's stack pointer are meanwhile.
 const FLAGS: i32 = offset::spill(6);

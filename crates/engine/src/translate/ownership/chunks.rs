@@ -10,10 +10,10 @@ use iced_x86::RflagsBits;
 
 use super::{Check, visit_site};
 use crate::emit::{Address, gpr};
-use crate::operands::Shape;
 use crate::slots::offset;
 use crate::translate::superblock::Item;
 use crate::translate::traced::Translation;
+use unspool_instructions::operands::Shape;
 
 /// The most bytes of each operand that are accessed without a safe point between.
 pub(crate) const CHUNK: u64 = 64 << 10;

@@ -8,8 +8,8 @@ use super::super::traced::Translation;
 use super::slow::look_closely;
 use super::{Check, compare_words, jump_not_equal, line_index, push_slow_check};
 use crate::emit::{Address, Gpr};
-use crate::operands::{ElementMask, MemoryOperand, Shape};
 use crate::slots::offset;
+use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 /// The comparison of one element's owner words.
 #[derive(Debug, Clone, Copy)]

@@ -5,8 +5,8 @@ use unspool_events::AccessKind;
 use super::super::addresses::{Symbolic, THREAD_POINTER, Values, wide_register};
 use super::super::superblock::Item;
 use super::Check;
-use crate::decode::{Kind, Segment};
-use crate::operands::{MemoryOperand, Shape};
+use unspool_instructions::decode::{Kind, Segment};
+use unspool_instructions::operands::{MemoryOperand, Shape};
 
 /// A range that an earlier check has covered.
 struct Covered {

@@ -8,9 +8,9 @@ use super::{Check, CheckSite, elements, jump_not_equal, known_word, line_index, 
 use crate::emit::{Address, gpr};
 use crate::gates::ACQUIRES_BRIEFLY;
 use crate::layout::OWNER_WORDS;
-use crate::operands::MemoryOperand;
 use crate::slots::offset;
 use crate::trace::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE};
+use unspool_instructions::operands::MemoryOperand;
 
 /// Emits the slow parts of all checks, at the end of the fragment.
 pub(crate) fn finish(translation: &mut Translation) {

@@ -8,8 +8,6 @@ use core::arch::x86_64::{__cpuid, __cpuid_count};
 
 use iced_x86::{Code, Instruction, OpKind, Register};
 
-use crate::lock::OnceLock;
-
 const LEGACY_AND_HEADER: u32 = 576;
 const FIRST_EXTENDED: u32 = 2;
 const COMPONENTS: u32 = 32;
@@ -22,16 +20,20 @@ pub struct ExtendedStateSizes {
     pub standard: u32,
     /// Bytes in the compacted format, with all enabled state.
     pub compacted: u32,
+    /// What the processor's state consists of behind the header.
+    pub(super) components: &'static [Component],
 }
 
 impl ExtendedStateSizes {
-    /// Asks the processor. Slow (virtual machines trap it): do it once.
+    /// Asks the processor. Slow (virtual machines trap it), and what it finds is kept for good: do
+    /// it once.
     #[must_use]
     pub fn of_this_processor() -> ExtendedStateSizes {
         if __cpuid(0).eax < 0xd {
             return ExtendedStateSizes {
                 standard: LEGACY_AND_HEADER,
                 compacted: LEGACY_AND_HEADER,
+                components: &[],
             };
         }
         let standard = __cpuid_count(0xd, 0).ebx.max(LEGACY_AND_HEADER);
@@ -40,15 +42,15 @@ impl ExtendedStateSizes {
         ExtendedStateSizes {
             standard,
             compacted: compacted.max(LEGACY_AND_HEADER),
+            components: components().leak(),
         }
     }
 
     /// With no other state than the components of a mask, as far as they are enabled.
     #[must_use]
     pub fn with_components(self, mask: u32) -> ExtendedStateSizes {
-        static COMPONENTS: OnceLock<Vec<Component>> = OnceLock::new();
-        let wanted = COMPONENTS
-            .get_or_init(components)
+        let wanted = self
+            .components
             .iter()
             .filter(|component| mask & 1 << component.number != 0);
         let (mut standard, mut compacted) = (LEGACY_AND_HEADER, LEGACY_AND_HEADER);
@@ -62,12 +64,14 @@ impl ExtendedStateSizes {
         ExtendedStateSizes {
             standard: standard.min(self.standard),
             compacted: compacted.min(self.compacted),
+            components: self.components,
         }
     }
 }
 
 /// A part of the state behind the header.
-struct Component {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Component {
     number: u32,
     /// In the standard format.
     offset: u32,

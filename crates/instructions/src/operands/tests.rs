@@ -12,6 +12,7 @@ use super::{
 const STATE_SIZES: ExtendedStateSizes = ExtendedStateSizes {
     standard: 2696,
     compacted: 2568,
+    components: &[],
 };
 
 fn decode(bytes: &[u8]) -> Instruction {

@@ -21,14 +21,14 @@ use tables::{
     REGISTERS_ONLY, RELATIVE, SPECIAL, UNDEFINED,
 };
 
-pub(crate) use instruction::{Encoding, Instruction, Kind, Repeat, Segment};
+pub use instruction::{Encoding, Instruction, Kind, Repeat, Segment};
 
 /// The longest instruction that a processor accepts.
-pub(crate) const MAX_LENGTH: usize = 15;
+pub const MAX_LENGTH: usize = 15;
 
 /// Why there is no instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum DecodeError {
+pub enum DecodeError {
     /// The instruction goes on after the last byte given.
     #[error("the instruction does not end within the bytes available")]
     Truncated,
@@ -68,7 +68,7 @@ const FLAG_XOP: u16 = 1 << 13;
 /// [`DecodeError::Truncated`] if there are too few bytes, [`DecodeError::TooLong`] if the
 /// instruction has more than fifteen.
 #[inline]
-pub(crate) fn decode(bytes: &[u8], pc: u64) -> Result<Instruction, DecodeError> {
+pub fn decode(bytes: &[u8], pc: u64) -> Result<Instruction, DecodeError> {
     // Room behind the instruction makes every read unconditional: whatever is read from
     // beyond the bytes given ends in a length that the check at the end refuses.
     if let Some(window) = bytes.first_chunk::<WINDOW>() {
