@@ -22,7 +22,7 @@ use clap::error::ErrorKind;
 
 use arguments::{Arguments, Command};
 use failure::Failure;
-use unspool_engine::own_stack;
+use unspool_kernel::own_stack;
 
 /// The C entry point, in place of Rust's own.
 ///

@@ -4,8 +4,8 @@
 use crate::client;
 use crate::detach;
 use crate::emit::gpr;
-use crate::guarded;
 use crate::thread::Thread;
+use unspool_kernel::guarded;
 
 /// The longest name that a thread may give itself.
 const LONGEST_NAME: usize = 256;

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use crate::layout::{self, BRANCH_TABLE, LIBRARY_END};
+use unspool_kernel::layout::{self, BRANCH_TABLE, LIBRARY_END};
 
 /// Bytes of a page of the table.
 pub(crate) const PAGE: u64 = 4096;
@@ -29,7 +29,7 @@ pub(crate) struct BranchTable {
 }
 
 impl BranchTable {
-    /// A table without entries. Where it is `mapped`, [`crate::layout::reserve_branch_table`]
+    /// A table without entries. Where it is `mapped`, [`unspool_kernel::layout::reserve_branch_table`]
     /// must have been called; otherwise it stays without.
     #[must_use]
     pub(crate) fn new(miss: u64, mapped: bool) -> BranchTable {

@@ -53,7 +53,7 @@ use crate::emit::{Emitter, Gpr, TableBranch};
 use crate::exit;
 use crate::gates::{GATES_SIZE, Gates};
 use crate::hashed_branches::{HashedBranches, Way};
-use crate::layout;
+use unspool_kernel::layout;
 
 /// Bytes that must be free in either half before a fragment is begun.
 const FRAGMENT_ROOM: u64 = 256 << 10;
@@ -170,8 +170,8 @@ pub struct Cache {
 pub struct CacheFull;
 
 impl Cache {
-    /// A cache that holds the gates only. [`crate::layout::reserve`] must have been called, and
-    /// where there is a branch table, [`crate::layout::reserve_branch_table`].
+    /// A cache that holds the gates only. [`unspool_kernel::layout::reserve`] must have been called, and
+    /// where there is a branch table, [`unspool_kernel::layout::reserve_branch_table`].
     #[must_use]
     pub fn new(
         slots: i32,

@@ -11,9 +11,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::process::{Code, Process};
-use crate::regions::Region;
-use crate::{finish, layout, lending, race_windows};
+use crate::{finish, lending};
 use unspool_instructions::decode::MAX_LENGTH;
+use unspool_kernel::regions::Region;
+use unspool_kernel::{layout, race_windows};
 
 const PAGE: u64 = 4096;
 /// How far a fragment can reach from its start: the most instructions times their length.
@@ -181,7 +182,7 @@ pub(crate) fn remember(code: &mut Code, pc: u64) {
     if let Some(index) = code.cache.fragment_at(u64::from(entry.cache)) {
         let fragment = code.cache.fragment(index);
         let mut bytes = vec![0; fragment.length as usize];
-        if crate::guarded::read(fragment.pc, &mut bytes) {
+        if unspool_kernel::guarded::read(fragment.pc, &mut bytes) {
             code.checked.insert(index, bytes);
         }
     }
@@ -201,7 +202,7 @@ pub(crate) fn check(code: &mut Code, pc: u64) {
     };
     let fragment = *code.cache.fragment(index);
     let mut bytes = vec![0; fragment.length as usize];
-    let same = crate::guarded::read(fragment.pc, &mut bytes)
+    let same = unspool_kernel::guarded::read(fragment.pc, &mut bytes)
         && code.checked.get(&index).is_some_and(|kept| *kept == bytes);
     if !same {
         code.checked.remove(&index);
@@ -233,7 +234,7 @@ pub(crate) fn handle_write(process: &Process, address: u64, registers: &[i64; 23
         return Write::Other;
     }
     let pc = registers[libc::REG_RIP as usize] as u64;
-    if !crate::gates::in_cache(pc) && crate::guarded::recover(pc).is_none() {
+    if !crate::gates::in_cache(pc) && unspool_kernel::guarded::recover(pc).is_none() {
         return Write::Other;
     }
     race_windows::widen();

@@ -12,9 +12,9 @@
 use std::ops::Range;
 
 use crate::flush;
-use crate::layout::{BRANCH_TABLE, LIBRARY_END};
 use crate::process::Code;
-use crate::regions::Regions;
+use unspool_kernel::layout::{BRANCH_TABLE, LIBRARY_END};
+use unspool_kernel::regions::Regions;
 
 /// Bytes of an entry.
 const ENTRY: u64 = 8;

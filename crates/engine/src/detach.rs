@@ -48,13 +48,13 @@ pub use self::when::{When, deadline_after};
 pub(crate) use self::when::{annotation, begin};
 
 use crate::client::{self, Exhausted};
-use crate::descriptors::{Headroom, move_away};
 use crate::finish;
-use crate::lock::Mutex;
 use crate::process::Process;
 use crate::signals::{STOP, code};
 use crate::syscalls::SYSCALL_LENGTH;
 use crate::thread::{AddressSpaceRole, Thread};
+use unspool_kernel::descriptors::{Headroom, move_away};
+use unspool_kernel::lock::Mutex;
 
 /// What a thread keeps for this.
 #[derive(Debug, Default)]

@@ -11,8 +11,9 @@ use crate::signals::deliver;
 use crate::syscalls;
 use crate::thread::{AddressSpaceRole, Refused, Thread};
 use crate::translate::{self, Source};
-use crate::{code_pages, detach, finish, flush, guarded, race_windows, x87_pointers};
+use crate::{code_pages, detach, finish, flush, x87_pointers};
 use unspool_instructions::decode::Kind;
+use unspool_kernel::{guarded, race_windows};
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.

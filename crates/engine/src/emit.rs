@@ -3,8 +3,8 @@
 //! All of them leave the flags alone unless their name says otherwise.
 
 use crate::hashed_branches::Way;
-use crate::layout::BRANCH_TABLE;
 use crate::slots::{HASH_SPILL, offset};
+use unspool_kernel::layout::BRANCH_TABLE;
 
 /// The number of a general-purpose register, as in ModRM (0 = rax … 15 = r15).
 pub(crate) type Gpr = u8;

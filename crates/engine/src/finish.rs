@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::client::{self, End};
-use crate::descriptors::{Headroom, copy_away};
 use crate::process::{Process, ThreadHandle};
-use crate::race_windows;
 use crate::signals::{self, STOP, bit};
 use crate::thread::{AddressSpaceRole, Thread};
+use unspool_kernel::descriptors::{Headroom, copy_away};
+use unspool_kernel::race_windows;
 
 /// Exit status of a process that ends because the engine failed.
 pub const ENGINE_FAILURE: i32 = 125;
@@ -70,7 +70,7 @@ pub fn fatal(message: &str) -> ! {
 /// held a lock of the engine's has left what that protects half changed, in the memory that it
 /// shared: everything that needs it would wait for ever.
 pub(crate) fn end_if_locked() {
-    if crate::lock::held() != 0 {
+    if unspool_kernel::lock::held() != 0 {
         fatal(
             "a child that shared this process's memory was killed while it changed what both share\n\
              help: run it again: the child can only be killed there by SIGKILL, in a short moment",
@@ -83,7 +83,7 @@ pub fn unsupported_instruction(thread: &mut Thread, pc: u64) -> ! {
     let mut bytes = [0; 15];
     let readable = (0..=15)
         .rev()
-        .find(|&count| crate::guarded::read(pc, &mut bytes[..count]))
+        .find(|&count| unspool_kernel::guarded::read(pc, &mut bytes[..count]))
         .unwrap_or(0);
     let text = disassemble(&bytes[..readable], pc);
     conclude(thread, Ending::Death);
@@ -297,7 +297,7 @@ pub fn interrupt_others(thread: &Thread) {
 /// The process is ending: this thread keeps what it recorded and waits for the end. Returns only
 /// if that is taken back.
 pub fn park(thread: &mut Thread) {
-    crate::lock::assert_none_held("a thread waits for the end of the process");
+    unspool_kernel::lock::assert_none_held("a thread waits for the end of the process");
     let process = Process::get();
     let taken_back = TAKEN_BACK.load(Ordering::Acquire);
     if !process.is_ending() {

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use crate::process::{Process, ThreadHandle};
 use crate::thread::{AddressSpaceRole, Thread};
-use crate::{client, finish, race_windows};
+use crate::{client, finish};
+use unspool_kernel::race_windows;
 
 /// The thread that empties the cache; 0 for none.
 static FLUSHING: AtomicU64 = AtomicU64::new(0);
@@ -97,7 +98,7 @@ impl Drop for Stopped {
 /// Has all other threads stand still outside, or where they want the same. The calling thread
 /// may be inside, or none of the program's.
 pub(crate) fn stop_others() -> Stopped {
-    crate::lock::assert_none_held("all other threads are stopped");
+    unspool_kernel::lock::assert_none_held("all other threads are stopped");
     // SAFETY: a thread's own pointer is null or outlives this.
     let (number, thread) = unsafe { (own_number(), Thread::current().as_ref()) };
     assert_ne!(

@@ -17,8 +17,8 @@ use crate::client::Client;
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
 use crate::hashed_branches::Way;
-use crate::layout;
 use crate::slots::{HASH_SPILL, Slots, offset};
+use unspool_kernel::layout;
 
 /// Addresses of the gates, all in the code cache.
 #[derive(Debug, Clone, Copy, Default)]

@@ -21,8 +21,8 @@ use crate::emit::{Emitter, TARGET, gpr};
 use crate::exit;
 use crate::finish;
 use crate::gates::Gates;
-use crate::layout::{self, HASHED_BRANCHES_SIZE};
 use crate::slots::{HASH_SPILL, offset};
+use unspool_kernel::layout::{self, HASHED_BRANCHES_SIZE};
 
 const CHAINS: u64 = HASHED_BRANCHES_SIZE / 8;
 
@@ -90,7 +90,7 @@ impl HashedBranches {
     }
 
     /// Gives each chain its end, before code is made that uses them.
-    /// [`crate::layout::reserve`] must have been called.
+    /// [`unspool_kernel::layout::reserve`] must have been called.
     pub(crate) fn make_ready(&mut self) {
         if !are_ready() {
             let size = Way::ALL.len() as u64 * HASHED_BRANCHES_SIZE;

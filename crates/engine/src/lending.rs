@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::file_identity::FileIdentity;
 use crate::process::Code;
-use crate::regions::{Object, Regions};
+use unspool_kernel::file_identity::FileIdentity;
+use unspool_kernel::regions::{Object, Regions};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -76,7 +76,7 @@ pub(crate) fn before_fork(code: &mut Code) {
         lending, regions, ..
     } = code;
     lending.keeps();
-    let code_of_own = regions.shared_code();
+    let code_of_own = shared_code(regions);
     let mut lent: BTreeSet<Object> = code_of_own
         .filter(|&object| lending.own.contains(&object))
         .collect();
@@ -91,7 +91,7 @@ pub(crate) fn before_fork(code: &mut Code) {
         }
     }
     lending.own.retain(|object| lent.contains(object));
-    lending.places = regions.places_of(&lent);
+    lending.places = places_of(regions, &lent);
     lending.next_look = Some((Instant::now() + FIRST_PAUSE, FIRST_PAUSE));
     regions.open_all_objects_but(&lent);
     regions.lend(lent);
@@ -166,8 +166,8 @@ fn may_have(process: i32, address: u64) -> bool {
 /// The objects that the process has descriptors of.
 fn open_files() -> Vec<Object> {
     const AT_ONCE: u64 = 4096;
-    let limit =
-        crate::limits::get(libc::RLIMIT_NOFILE).map_or(u64::from(u16::MAX), |limit| limit.rlim_cur);
+    let limit = unspool_kernel::limits::get(libc::RLIMIT_NOFILE)
+        .map_or(u64::from(u16::MAX), |limit| limit.rlim_cur);
     let mut found = Vec::new();
     let mut first = 0;
     while first < limit {
@@ -205,19 +205,19 @@ fn shared_word() -> Option<&'static AtomicU64> {
     }
 }
 
-impl Regions {
-    /// Objects of which a shared mapping is executable.
-    fn shared_code(&self) -> impl Iterator<Item = Object> + '_ {
-        self.shared_views()
-            .filter(|(_, region, _)| region.protection & libc::PROT_EXEC != 0)
-            .map(|(_, _, object)| object)
-    }
+/// Objects of which a shared mapping is executable.
+fn shared_code(regions: &Regions) -> impl Iterator<Item = Object> + '_ {
+    regions
+        .shared_views()
+        .filter(|(_, region, _)| region.protection & libc::PROT_EXEC != 0)
+        .map(|(_, _, object)| object)
+}
 
-    /// Where shared mappings of these objects start.
-    fn places_of(&self, objects: &BTreeSet<Object>) -> Vec<u64> {
-        self.shared_views()
-            .filter(|(_, _, object)| objects.contains(object))
-            .map(|(start, ..)| start)
-            .collect()
-    }
+/// Where shared mappings of these objects start.
+fn places_of(regions: &Regions, objects: &BTreeSet<Object>) -> Vec<u64> {
+    regions
+        .shared_views()
+        .filter(|(_, _, object)| objects.contains(object))
+        .map(|(start, ..)| start)
+        .collect()
 }

@@ -33,12 +33,13 @@ use self::file::Parts;
 use self::module::Module;
 use self::seal::{Seal, State};
 use crate::cache::{Cache, KeptCode};
-use crate::descriptors::Headroom;
-use crate::file_identity::FileIdentity;
+use crate::finish;
 use crate::plan::Keeping;
 use crate::process::{Code, Process};
-use crate::regions::{Object, Regions};
-use crate::{finish, limits};
+use unspool_kernel::descriptors::Headroom;
+use unspool_kernel::file_identity::FileIdentity;
+use unspool_kernel::limits;
+use unspool_kernel::regions::{Object, Regions};
 
 /// A cache that has more code than this is not kept.
 const CODE_LIMIT: u64 = 128 << 20;

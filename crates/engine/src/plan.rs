@@ -43,7 +43,7 @@ impl Default for Plan {
             trace: None,
             leave_children: false,
             let_go: When::default(),
-            code_cache: crate::layout::CACHE_SIZE,
+            code_cache: unspool_kernel::layout::CACHE_SIZE,
             persistent_cache: None,
             told_of_wish: false,
             own_arguments: Vec::new(),

@@ -11,14 +11,14 @@ use crate::cache::Cache;
 use crate::client::{self, Client};
 use crate::gates::{Gates, VectorState};
 use crate::lending::Lending;
-use crate::lock::{Mutex, MutexGuard, OnceLock};
 use crate::persist::Persistence;
 use crate::plan::Plan;
-use crate::queued_writes::Queues;
-use crate::regions::Regions;
 use crate::signals::actions::Actions;
 use crate::thread::Thread;
 use crate::translate::Vdso;
+use unspool_kernel::lock::{Mutex, MutexGuard, OnceLock};
+use unspool_kernel::queued_writes::Queues;
+use unspool_kernel::regions::Regions;
 
 /// Translations and the map of what they come from: changed together, under one lock.
 pub struct Code {

@@ -31,7 +31,7 @@ use run::CallData;
 use verdict::Verdict;
 
 use crate::gates;
-use crate::lock::{Mutex, MutexGuard};
+use unspool_kernel::lock::{Mutex, MutexGuard};
 
 /// `AUDIT_ARCH_X86_64`.
 pub(crate) const ARCHITECTURE: u32 = 0xc000_003e;

@@ -11,29 +11,30 @@ use unspool_events::Order;
 
 use crate::cache::Cache;
 use crate::client::{self, Client};
-use crate::descriptors::Headroom;
 use crate::gates::{self, Gates, VectorState};
 use crate::instrument::{self, Instrumenter};
-use crate::layout;
 use crate::lending::Lending;
 use crate::loader::{self, LoadError, LoadRequest, LoadedProgram, ProgramStack};
-use crate::lock::{Mutex, OnceLock};
-use crate::own_stack;
 use crate::persist::{self, Persistence};
 use crate::plan::{self, Inherited, Plan};
 use crate::process::{Code, Process};
-use crate::queued_writes::Queues;
-use crate::race_windows;
-use crate::regions::{Regions, View};
 use crate::seccomp::succession;
 use crate::signals::actions::Actions;
 use crate::syscalls::{announce_end, list_thread, set_program_fs};
 use crate::thread::Thread;
 use crate::translate::Vdso;
 use crate::{
-    debug, detach, dispatch, emit::gpr, finish, maps, native_run, own_failures, slots, trace,
+    debug, detach, dispatch, emit::gpr, finish, native_run, own_failures, slots, trace,
     x87_pointers,
 };
+use unspool_kernel::descriptors::Headroom;
+use unspool_kernel::layout;
+use unspool_kernel::lock::{Mutex, OnceLock};
+use unspool_kernel::maps;
+use unspool_kernel::own_stack;
+use unspool_kernel::queued_writes::Queues;
+use unspool_kernel::race_windows;
+use unspool_kernel::regions::{Regions, View};
 
 /// Bytes of engine stack of a thread; touched pages only cost memory.
 pub const THREAD_STACK: usize = 1 << 20;

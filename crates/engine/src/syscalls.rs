@@ -38,7 +38,7 @@ use crate::thread::{RestartedCall, Thread};
 use crate::{code_pages, seccomp};
 
 pub(crate) use clone_request::KernelCall;
-pub(crate) use code_writes::{is_own, memory_written};
+pub(crate) use code_writes::memory_written;
 pub(crate) use interrupted::{Interrupted, handler_comes};
 pub(crate) use memory::whole_pages;
 pub(crate) use processes::list as list_thread;

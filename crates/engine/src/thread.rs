@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cache::{Cache, FLAGS, SpillInterval};
-use crate::guarded;
 use crate::seccomp::ThreadFilters;
 use crate::signals::actions::Actions;
 use crate::signals::delivery::{self, Delivery};
@@ -14,6 +13,7 @@ use crate::signals::passed_on;
 use crate::signals::stepping::Steps;
 use crate::slots::{Slots, slots};
 use crate::syscalls::Interrupted;
+use unspool_kernel::guarded;
 
 /// A signal that has been taken from the kernel and not yet been given to the program.
 #[derive(Clone, Copy)]

@@ -33,11 +33,7 @@ use unspool_events::{Order, PathId, TraceHeader, TraceWriter};
 
 use crate::binding::LookupConvention;
 use crate::binding::RegisterBinding;
-use crate::descriptors::Headroom;
-use crate::layout;
 use crate::loader::LoadedProgram;
-use crate::lock::{Mutex, OnceLock};
-use crate::maps;
 use crate::native_run::{Meter, now_unix_ns};
 use crate::plan::{Plan, TracePlan};
 use crate::process::Process;
@@ -47,6 +43,10 @@ use crate::translate::ownership::chunks::CHUNK;
 use crate::translate::record;
 use crate::translate::superblock::{Item, Limits};
 use unspool_instructions::operands::ExtendedStateSizes;
+use unspool_kernel::descriptors::Headroom;
+use unspool_kernel::layout;
+use unspool_kernel::lock::{Mutex, OnceLock};
+use unspool_kernel::maps;
 
 use buffer::leave_mid_fragment;
 use ceilings::Ceilings;

@@ -21,8 +21,8 @@ pub(crate) mod record;
 pub(crate) mod superblock;
 pub(crate) mod traced;
 
-use crate::regions::Regions;
 use unspool_instructions::decode::MAX_LENGTH;
+use unspool_kernel::regions::Regions;
 
 /// Where program code comes from.
 pub(crate) struct Source<'a> {

@@ -7,10 +7,10 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register}
 
 use crate::cache::Cache;
 use crate::gates;
-use crate::guarded;
 use crate::process::Process;
 use crate::thread::Thread;
 use unspool_instructions::decode::{MAX_LENGTH, Segment, decode};
+use unspool_kernel::guarded;
 
 /// The instruction of `length` bytes before the program counter has stored x87 state:
 /// corrects the address in it.

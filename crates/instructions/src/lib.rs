@@ -13,7 +13,7 @@
 //!
 //! let instruction = decode(&[0xe8, 0, 1, 0, 0], 0x40_0000)?;
 //! assert_eq!(instruction.length, 5);
-//! assert!(matches!(instruction.kind, Kind::Call { .. }));
+//! assert_eq!(instruction.kind, Kind::CallDirect);
 //! # Ok::<(), unspool_instructions::decode::DecodeError>(())
 //! ```
 #![forbid(unsafe_code)]

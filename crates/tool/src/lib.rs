@@ -86,7 +86,7 @@ pub use unspool_engine::instrument::images::{self, ImageKind, image_at};
 pub use unspool_engine::instrument::{
     Branch, Context, Counter, Shadow, ShadowError, Signal, StoppedThread, SystemCall,
 };
-pub use unspool_engine::lock;
 pub use unspool_events::AccessKind;
 pub use unspool_instructions::operands::{MemoryOperand, RegisterUse, Shape};
+pub use unspool_kernel::lock;
 pub use world::{instrument_again, instrument_range_again, read_memory, spawn, stop_the_world};

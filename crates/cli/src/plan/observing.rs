@@ -78,8 +78,8 @@ impl TryFrom<RunArguments> for RunPlan {
 
 /// The largest is what the address space has room for.
 fn check_code_cache(size: u64) -> Result<(), Failure> {
-    use unspool_engine::layout::CACHE_SIZE;
     use unspool_engine::plan::SMALLEST_CODE_CACHE;
+    use unspool_kernel::layout::CACHE_SIZE;
     if (SMALLEST_CODE_CACHE..=CACHE_SIZE).contains(&size) {
         return Ok(());
     }

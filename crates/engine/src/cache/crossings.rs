@@ -8,7 +8,7 @@ use super::Cache;
 use crate::emit::TableBranch;
 use crate::gates::GATES_SIZE;
 use crate::hashed_branches::Way;
-use crate::layout;
+use unspool_kernel::layout;
 
 impl Cache {
     /// Leads the branch at a cache address through the chains from now on. Other threads may

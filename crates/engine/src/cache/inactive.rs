@@ -15,7 +15,7 @@ use super::table::{Record, Table, Tables};
 use super::{Cache, Fragment};
 use crate::branch_table::BranchTable;
 use crate::gates::GATES_SIZE;
-use crate::layout;
+use unspool_kernel::layout;
 
 /// A snapshot that is not one.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

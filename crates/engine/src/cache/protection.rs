@@ -11,8 +11,8 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::finish;
-use crate::layout;
-use crate::race_windows;
+use unspool_kernel::layout;
+use unspool_kernel::race_windows;
 
 /// Bytes of a block in the first part of a half: many programs need no more than a few.
 const SMALL: u64 = 16 << 10;

@@ -1,7 +1,7 @@
 //! How much of the code cache's address space has memory.
 
 use super::FRAGMENT_ROOM;
-use crate::layout;
+use unspool_kernel::layout;
 
 /// How far each half of the cache can be accessed. The rest holds nothing, and the program's wild
 /// pointers fault there as they would without it.

@@ -20,7 +20,7 @@ use super::links::Exit;
 use super::source_ranges::KeptRange;
 use super::{Cache, Fragment, NO_MODULE, table};
 use crate::gates::GATES_SIZE;
-use crate::layout;
+use unspool_kernel::layout;
 
 /// A snapshot.
 pub struct Snapshot {

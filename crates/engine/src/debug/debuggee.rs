@@ -13,9 +13,10 @@ use super::watch::{self, WatchKind};
 use super::world::{self, At, BELL, Reason, Stop, lock};
 use crate::instrument::{self, Instrumenter};
 use crate::loader::LoadedProgram;
-use crate::lock::Mutex;
 use crate::process::{Code, Process};
-use crate::{code_pages, descriptors, finish};
+use crate::{code_pages, finish};
+use unspool_kernel::descriptors;
+use unspool_kernel::lock::Mutex;
 
 /// What a thread does when the program goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::world::{Reason, World, lock};
-use crate::guarded;
-use crate::lock::RwLock;
 use crate::thread::Thread;
+use unspool_kernel::guarded;
+use unspool_kernel::lock::RwLock;
 
 /// Which accesses are watched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use super::registers::Registers;
 use super::watch::WatchKind;
 use crate::finish;
-use crate::lock::{Condvar, Mutex, MutexGuard};
 use crate::process::Process;
 use crate::thread::Thread;
+use unspool_kernel::lock::{Condvar, Mutex, MutexGuard};
 
 /// Why the program stopped, or ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,13 +8,13 @@ use super::departure::Departure;
 use super::process_state;
 use super::refusal::Refusal;
 use crate::client;
-use crate::descriptors::Headroom;
 use crate::finish;
 use crate::flush;
 use crate::process::{Process, ThreadHandle};
 use crate::seccomp::native;
 use crate::signals::{self, deliver, shared};
 use crate::thread::{AddressSpaceRole, Thread};
+use unspool_kernel::descriptors::Headroom;
 
 /// Nobody leads.
 const IDLE: u32 = 0;

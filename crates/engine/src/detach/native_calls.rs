@@ -4,9 +4,9 @@
 use std::io;
 
 use crate::emit::gpr;
-use crate::layout;
 use crate::seccomp::native::Passing;
 use crate::slots::Slots;
+use unspool_kernel::layout;
 
 /// The instruction.
 pub(super) const SYSCALL: [u8; 2] = [0x0f, 0x05];

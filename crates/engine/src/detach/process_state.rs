@@ -10,7 +10,8 @@ use crate::process::{Process, ThreadHandle};
 use crate::signals::actions;
 use crate::thread::Thread;
 use crate::translate::Vdso;
-use crate::{code_pages, finish, layout, maps};
+use crate::{code_pages, finish};
+use unspool_kernel::{layout, maps};
 
 const PR_SET_MM: libc::c_int = 35;
 const PR_SET_MM_MAP: libc::c_ulong = 14;

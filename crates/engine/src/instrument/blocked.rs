@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use super::{Instrumenter, world};
 use crate::finish::ENGINE_FAILURE;
-use crate::lock::{Condvar, Mutex};
 use crate::process::Process;
 use crate::signals::{self, STOP, bit};
+use unspool_kernel::lock::{Condvar, Mutex};
 
 const INTERVAL: Duration = Duration::from_millis(500);
 /// Intervals without any progress.

@@ -12,11 +12,11 @@ use std::io;
 
 use super::Instrumenter;
 use super::client::in_tool;
-use crate::layout;
-use crate::lock::{Mutex, OnceLock};
 use crate::process::Process;
 use crate::slots::{Slots, slots};
 use crate::thread::Thread;
+use unspool_kernel::layout;
+use unspool_kernel::lock::{Mutex, OnceLock};
 
 /// The most buffers that a tool can have.
 pub const MOST_BUFFERS: usize = 8;

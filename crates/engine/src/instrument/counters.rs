@@ -13,9 +13,9 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use self::area::thread_stack;
 pub(super) use self::area::{free, prepare, settle};
-use crate::lock::{Mutex, MutexGuard, OnceLock};
 use crate::process::Process;
 use crate::slots::{Slots, slots};
+use unspool_kernel::lock::{Mutex, MutexGuard, OnceLock};
 
 /// How many counters a tool can have. As many again are for groups.
 const MOST: usize = area::CAPACITY / 2;

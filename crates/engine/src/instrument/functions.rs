@@ -26,8 +26,8 @@ pub use wrappers::{CallRegisters, WrapperFunction};
 
 use super::images::Image;
 use super::{Function, Instrumenter};
-use crate::lock::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::process::Process;
+use unspool_kernel::lock::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A value at a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

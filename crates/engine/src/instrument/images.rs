@@ -20,14 +20,14 @@ use unspool_binary::{
 
 use super::Instrumenter;
 use super::client::in_tool;
-use crate::file_identity::FileIdentity;
-use crate::guarded;
 use crate::loader::LoadedProgram;
-use crate::lock::{Mutex, OnceLock};
-use crate::maps;
 use crate::process::Process;
-use crate::regions::{Object, Region, Regions, Version};
 use crate::syscalls::{Call, succeeded, whole_pages};
+use unspool_kernel::file_identity::FileIdentity;
+use unspool_kernel::guarded;
+use unspool_kernel::lock::{Mutex, OnceLock};
+use unspool_kernel::maps;
+use unspool_kernel::regions::{Object, Region, Regions, Version};
 
 /// What an image is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

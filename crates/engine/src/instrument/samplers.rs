@@ -1,7 +1,7 @@
 //! Countdowns of calls that are made each n-th time.
 
-use crate::lock::{Mutex, OnceLock};
 use crate::slots::{Slots, slots};
+use unspool_kernel::lock::{Mutex, OnceLock};
 
 /// The most samplers that a tool can have.
 pub const MOST_SAMPLERS: usize = 64;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::client::{in_tool, state};
 use super::{Instrumenter, MOST_ARGUMENTS, buffers};
-use crate::lock::RwLock;
 use crate::syscalls::{Call, SYSCALL_LENGTH};
 use crate::thread::Thread;
+use unspool_kernel::lock::RwLock;
 
 /// A system call of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,12 +14,12 @@ use super::insertions::Inserted;
 use super::system_calls::{SystemCall, SystemCallPlaces};
 use super::{Amounts, BufferId, Compiled, Counter, Signal, Superblock, buffers};
 use crate::binding::{LookupConvention, RegisterBinding};
-use crate::lock::{Mutex, OnceLock};
 use crate::slots::slots;
 use crate::translate::forced_splits::ForcedSplits;
 use crate::translate::instrumented::sets_stack_pointer;
 use crate::translate::superblock::{Item, Limits};
 use unspool_instructions::operands::ExtendedStateSizes;
+use unspool_kernel::lock::{Mutex, OnceLock};
 
 /// The address that the tool gave as [`Instrumentation::address`]; null if there is no tool.
 #[must_use]
@@ -59,7 +59,7 @@ pub fn thread_number() -> u32 {
 #[must_use]
 #[inline]
 pub fn program_word(address: u64) -> Option<u64> {
-    crate::guarded::read_quickly(address)
+    unspool_kernel::guarded::read_quickly(address)
 }
 
 /// What the engine calls. Every method may be called by any thread of the program; only

@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::Instrumenter;
+use crate::flush;
 use crate::process::Process;
-use crate::{flush, guarded};
+use unspool_kernel::guarded;
 
 const PAGE: u64 = 4096;
 

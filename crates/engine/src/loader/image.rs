@@ -8,8 +8,8 @@ use super::error::LoadError;
 use super::executable::Executable;
 use super::layout::{ADDRESSES_END, Layout, PAGE, page_end};
 use super::memory::Reservation;
-use crate::file_identity::FileIdentity;
-use crate::regions::Version;
+use unspool_kernel::file_identity::FileIdentity;
+use unspool_kernel::regions::Version;
 
 /// Where 32-bit displacements end.
 const LOW_END: u64 = 0x8000_0000;

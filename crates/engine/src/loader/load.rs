@@ -17,7 +17,7 @@ use super::sanitizer::{self, Sanitizers};
 use super::script::ScriptLine;
 use super::stack::{StackContents, TooLong};
 use super::stack_region::ProgramStack;
-use crate::limits;
+use unspool_kernel::limits;
 
 /// The longest name of a thread, without its terminator.
 const COMMAND_NAME_SIZE: usize = 15;

@@ -143,7 +143,7 @@ impl Reservation {
     pub(crate) fn protect(&self, address: u64, size: u64, protection: i32) -> io::Result<()> {
         self.require(address, size)?;
         // SAFETY: changes only pages of this reservation, to which nothing refers.
-        unsafe { crate::layout::protect(address, size, protection) }
+        unsafe { unspool_kernel::layout::protect(address, size, protection) }
     }
 
     /// Writes bytes into pages that the caller has mapped writable, and whose file, if any,

@@ -144,7 +144,7 @@ fn protect_executable(range: Range<u64>) -> io::Result<()> {
     let size = range.end - range.start;
     let protect = |protection| {
         // SAFETY: what could be done with the pages can still be done.
-        unsafe { crate::layout::protect(range.start, size, protection) }
+        unsafe { unspool_kernel::layout::protect(range.start, size, protection) }
     };
     // Where it is not a mapping that grows, nothing is below.
     protect(protection | libc::PROT_GROWSDOWN).or_else(|_| protect(protection))

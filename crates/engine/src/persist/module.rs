@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::regions::{Object, Region, Version, View};
+use unspool_kernel::regions::{Object, Region, Version, View};
 
 /// A piece of a file that is mapped as code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

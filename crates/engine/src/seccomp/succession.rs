@@ -12,8 +12,8 @@ use super::chain::{Filter, InKernel, Rule};
 use super::install::{ask_kernel, is_permitted};
 use super::program::{Instruction, MOST_INSTRUCTIONS, Program};
 use super::verdict::ALLOW;
-use crate::lock::OnceLock;
 use crate::thread::Thread;
+use unspool_kernel::lock::OnceLock;
 
 /// The first of the arguments that hold filters; how many there are follows.
 const FILTERS: &str = "--unspool-filters";

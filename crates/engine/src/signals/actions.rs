@@ -1,7 +1,7 @@
 //! What the program wants signals to do.
 
 use super::{STOP, SYNCHRONOUS, bit, handler};
-use crate::lock::{Mutex, MutexGuard};
+use unspool_kernel::lock::{Mutex, MutexGuard};
 
 /// The kernel's `struct sigaction` for x86-64.
 #[repr(C)]

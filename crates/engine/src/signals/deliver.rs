@@ -6,8 +6,9 @@ use super::frame::{FRAME_SIZE, Frame, FullState, vectors};
 use super::{SYNCHRONOUS, bit, change_mask, init, open, set_exact_mask, settle};
 use crate::client::{self, End};
 use crate::emit::gpr;
+use crate::syscalls;
 use crate::thread::{AlternateStack, PendingSignal, Thread};
-use crate::{guarded, syscalls};
+use unspool_kernel::guarded;
 
 const SS_ONSTACK: i32 = 1;
 const SS_AUTODISARM: i32 = i32::MIN;

@@ -16,9 +16,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{SYNCHRONOUS, bit, code};
-use crate::guarded;
-use crate::lock::Mutex;
 use crate::thread::PendingSignal;
+use unspool_kernel::guarded;
+use unspool_kernel::lock::Mutex;
 
 /// What other threads have queued for a thread, until it looks. One of each kind at most.
 #[derive(Default)]

@@ -3,10 +3,10 @@
 
 use super::TRAP_FLAG;
 use crate::gates::VectorState;
-use crate::guarded;
 use crate::process::Process;
 use crate::slots::Slots;
 use crate::x87_pointers;
+use unspool_kernel::guarded;
 
 /// General registers in a `sigcontext`, by number of the register.
 const REGISTER_ORDER: [usize; 16] = [

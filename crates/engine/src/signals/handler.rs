@@ -14,12 +14,12 @@ use crate::emit::{
 };
 use crate::exit;
 use crate::gates::{self, Gates};
-use crate::guarded;
 use crate::hashed_branches::Way;
-use crate::layout::LIBRARY_END;
 use crate::process::Process;
-use crate::reserved;
 use crate::thread::{PendingSignal, Refused, Thread};
+use unspool_kernel::guarded;
+use unspool_kernel::layout::LIBRARY_END;
+use unspool_kernel::reserved;
 
 const TRAP_FLAG: i64 = super::TRAP_FLAG as i64;
 const TRAP_TRACE: u64 = 2;
@@ -431,7 +431,8 @@ fn take_out(context: &mut Context) {
 }
 
 fn in_translated_code(gates: &Gates, pc: u64) -> bool {
-    gates::in_cache(pc) && pc >= crate::layout::cache() + gates::GATES_SIZE || gates.is_missing(pc)
+    gates::in_cache(pc) && pc >= unspool_kernel::layout::cache() + gates::GATES_SIZE
+        || gates.is_missing(pc)
 }
 
 /// Whether a trap is that behind a single step. Some hypervisors lose the bit that says so, and

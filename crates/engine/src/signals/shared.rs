@@ -11,10 +11,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{SYNCHRONOUS, bit, passed_on};
-use crate::lock::Mutex;
 use crate::process::Process;
-use crate::race_windows;
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
+use unspool_kernel::lock::Mutex;
+use unspool_kernel::race_windows;
 
 /// One of each kind at most.
 static SIGNALS: Mutex<Vec<PendingSignal>> = Mutex::new(Vec::new());

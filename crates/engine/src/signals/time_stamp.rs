@@ -4,7 +4,7 @@
 //! The engine reads it too, and asks for times, which the kernel's vDSO derives from it. Such a
 //! read faults as well, and is made here while it is allowed.
 
-use crate::guarded;
+use unspool_kernel::guarded;
 
 const RDTSC: [u8; 2] = [0x0f, 0x31];
 const RDTSCP: [u8; 3] = [0x0f, 0x01, 0xf9];

@@ -8,7 +8,7 @@
 
 use super::Call;
 use super::start_child::ask_for_error;
-use crate::guarded;
+use unspool_kernel::guarded;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);

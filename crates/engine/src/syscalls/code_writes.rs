@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Call, contents};
 use crate::code_pages;
-use crate::effects::{Completeness, planned_effects};
-use crate::guarded;
 use crate::process::Process;
+use unspool_kernel::effects::{Completeness, planned_effects};
+use unspool_kernel::guarded;
+use unspool_kernel::own_process::is_own;
 
 /// Whether a descriptor may be one of `/proc/PID/mem`.
 static MEMORY_FILES: AtomicBool = AtomicBool::new(false);
@@ -179,14 +180,6 @@ pub(super) fn memory_copied(process: &Process, call: &Call, result: i64) {
 /// The kernel has written code whatever its protection.
 fn forget(process: &Process, range: Range<u64>) {
     code_pages::contents_changed(&mut process.code(), range);
-}
-
-/// Whether a number is that of this process or of one of its threads.
-pub(crate) fn is_own(process: u64) -> bool {
-    process == u64::from(std::process::id()) || {
-        let path = format!("/proc/self/task/{process}");
-        std::path::Path::new(&path).exists()
-    }
 }
 
 /// What the first `limit` bytes are that `process_vm_writev` writes.

@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::memory::whole_pages;
 use super::{Call, pass};
 use crate::code_pages;
-use crate::file_identity::FileIdentity;
-use crate::guarded;
 use crate::process::{Code, Process};
-use crate::queued_writes::vectors;
-use crate::regions::Object;
+use unspool_kernel::file_identity::FileIdentity;
+use unspool_kernel::guarded;
+use unspool_kernel::queued_writes::vectors;
+use unspool_kernel::regions::Object;
 
 /// Whether some file has been opened for writing, or a descriptor has come from elsewhere.
 static OPENED: AtomicBool = AtomicBool::new(false);

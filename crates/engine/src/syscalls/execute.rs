@@ -8,15 +8,15 @@ use std::sync::atomic::Ordering;
 
 use super::{Call, execute_arguments, files};
 use crate::client;
-use crate::descriptors::copy_to_stay;
 use crate::finish::Ending;
 use crate::loader::{self, Kind};
 use crate::process::Process;
-use crate::raw_call::raw_system_call;
 use crate::seccomp::succession;
 use crate::signals::{SYNCHRONOUS, actions, deliver, open, set_exact_mask, shared};
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{detach, plan};
+use unspool_kernel::descriptors::copy_to_stay;
+use unspool_kernel::raw_call::raw_system_call;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);

@@ -5,7 +5,7 @@
 
 use std::ffi::CString;
 
-use crate::guarded;
+use unspool_kernel::guarded;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const TOO_BIG: i64 = -(libc::E2BIG as i64);

@@ -7,12 +7,13 @@ use super::clone_request::{KernelCall, Places, Request};
 use super::processes::{errno, list};
 use super::threads::{set_fs_base, thread_pointer};
 use super::vfork_copy::{self, Wait};
+use crate::client;
 use crate::emit::gpr;
 use crate::process::Process;
-use crate::raw_call::raw_system_call;
 use crate::signals::open;
 use crate::thread::{AddressSpaceRole, Thread};
-use crate::{client, guarded, lock, race_windows};
+use unspool_kernel::raw_call::raw_system_call;
+use unspool_kernel::{guarded, lock, race_windows};
 
 /// Makes the child.
 pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {

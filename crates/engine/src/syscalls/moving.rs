@@ -4,7 +4,7 @@ use super::memory::{PAGE, changed, gone, kernel, meets_engine, unmapped, whole_p
 use super::{Call, succeeded};
 use crate::code_pages;
 use crate::process::Process;
-use crate::regions::View;
+use unspool_kernel::regions::View;
 
 /// `mremap`.
 pub(super) fn remap(process: &Process, call: &Call) -> i64 {

@@ -6,9 +6,9 @@
 //! before.
 
 use super::Call;
-use crate::effects::{Completeness, planned_effects};
-use crate::layout::nowhere;
-use crate::{guarded, reserved};
+use unspool_kernel::effects::{Completeness, planned_effects};
+use unspool_kernel::layout::nowhere;
+use unspool_kernel::{guarded, reserved};
 
 /// The most iovecs that the kernel takes.
 const MOST_VECTORS: u64 = 1024;

@@ -15,7 +15,8 @@ use crate::seccomp::{ThreadFilters, install::catch_up};
 use crate::signals::{actions, open, settle};
 use crate::slots::Slots;
 use crate::thread::{AddressSpaceRole, Thread};
-use crate::{detach, dispatch, guarded, start};
+use crate::{detach, dispatch, start};
+use unspool_kernel::guarded;
 
 /// `clone`, `clone3`, `fork` and `vfork`.
 #[inline(never)]

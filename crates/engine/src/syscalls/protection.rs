@@ -6,7 +6,7 @@ use super::memory::{changed, kernel, meets_engine, whole_pages};
 use super::{Call, contents, succeeded};
 use crate::code_pages;
 use crate::process::{Code, Process};
-use crate::regions::Object;
+use unspool_kernel::regions::Object;
 
 /// `mprotect` and `pkey_mprotect`.
 pub(super) fn protect(process: &Process, call: &Call) -> i64 {

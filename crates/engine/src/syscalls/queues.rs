@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::memory::whole_pages;
 use super::{Call, pass};
 use crate::code_pages;
-use crate::guarded;
 use crate::process::{Code, Process};
-use crate::queued_writes::{PARAMETERS_SIZE, REQUESTS_OFFSET, vectors, written_by_iocb};
+use unspool_kernel::guarded;
+use unspool_kernel::queued_writes::{PARAMETERS_SIZE, REQUESTS_OFFSET, vectors, written_by_iocb};
 
 /// `io_uring_setup`.
 pub(super) fn set_up(process: &Process, call: &Call) -> i64 {

@@ -10,7 +10,7 @@
 
 use super::Call;
 use super::waiting::{SYS_EPOLL_PWAIT2, SYS_IO_PGETEVENTS};
-use crate::guarded;
+use unspool_kernel::guarded;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const MILLISECOND_NS: u64 = 1_000_000;

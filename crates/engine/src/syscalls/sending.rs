@@ -10,7 +10,7 @@ use crate::process::{Process, ThreadHandle};
 use crate::signals::actions::{self, DEFAULT};
 use crate::signals::{SYNCHRONOUS, bit, deliver, directed, settle};
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
-use crate::{guarded, race_windows};
+use unspool_kernel::{guarded, race_windows};
 
 /// `kill`, `tkill`, `tgkill`, `rt_sigqueueinfo`, `rt_tgsigqueueinfo`.
 pub(super) fn send(process: &Process, thread: &mut Thread, call: &Call) -> i64 {

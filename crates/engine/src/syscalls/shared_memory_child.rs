@@ -21,13 +21,13 @@ use super::processes::{NewThread, list_as, tell_ids};
 use super::start_child::start_child;
 use super::threads::{clear_tid, set_program_fs, thread_pointer};
 use crate::client::{self, Inherited};
-use crate::lock::Mutex;
 use crate::process::Process;
-use crate::raw_call::raw_system_call;
 use crate::seccomp::install::catch_up;
 use crate::signals::open;
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{detach, dispatch, finish, start};
+use unspool_kernel::lock::Mutex;
+use unspool_kernel::raw_call::raw_system_call;
 
 /// What parent, child and lender share.
 struct SharedMemoryChild {

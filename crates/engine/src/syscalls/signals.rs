@@ -3,11 +3,11 @@
 use super::Call;
 use crate::emit::gpr;
 use crate::gates::RESTART;
-use crate::guarded;
 use crate::signals::actions::Action;
 use crate::signals::deliver::on_alternate_stack;
 use crate::signals::{bit, change_mask};
 use crate::thread::{AlternateStack, Thread};
+use unspool_kernel::guarded;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);

@@ -1,7 +1,7 @@
 //! The system calls that start a child of the engine's own making.
 
 use super::clone_request::KernelCall;
-use crate::raw_call::raw_system_call;
+use unspool_kernel::raw_call::raw_system_call;
 
 std::arch::global_asm!(
     ".globl unspool_start_child",

@@ -10,9 +10,10 @@ use std::path::Path;
 use libc::{c_long, c_uint};
 
 use super::{Call, pass};
+use crate::detach;
 use crate::process::{Process, ThreadHandle};
 use crate::thread::Thread;
-use crate::{detach, guarded, lock};
+use unspool_kernel::{guarded, lock};
 
 /// The set of general registers, for `PTRACE_GETREGSET`.
 const NT_PRSTATUS: u64 = 1;

@@ -3,9 +3,9 @@
 use super::{Call, Outcome, pass};
 use crate::client;
 use crate::gates::RESTART;
-use crate::guarded;
 use crate::process::Process;
 use crate::thread::{AddressSpaceRole, Thread};
+use unspool_kernel::guarded;
 
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;
@@ -103,7 +103,7 @@ pub(super) fn prctl(process: &Process, thread: &mut Thread, call: &Call) -> i64 
 
 /// `exit`: this thread ends. A signal that it has taken before comes before that.
 pub(super) fn exit(thread: &mut Thread, call: &Call) -> Outcome {
-    crate::race_windows::widen();
+    unspool_kernel::race_windows::widen();
     crate::signals::block_all();
     if thread.is_pending() {
         return Outcome::Return(RESTART);

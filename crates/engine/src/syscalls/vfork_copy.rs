@@ -15,8 +15,8 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use super::clone_request::Request;
 use crate::client;
-use crate::descriptors::{Headroom, move_away};
-use crate::lock::Mutex;
+use unspool_kernel::descriptors::{Headroom, move_away};
+use unspool_kernel::lock::Mutex;
 
 const PAGE: usize = 4096;
 const NAME: &std::ffi::CStr = c"unspool-vfork";

@@ -7,12 +7,12 @@
 
 use super::SYSCALL_LENGTH;
 use crate::emit::gpr;
-use crate::guarded;
-use crate::lock::OnceLock;
-use crate::maps;
 use crate::process::Process;
 use crate::signals::deliver;
 use crate::thread::Thread;
+use unspool_kernel::guarded;
+use unspool_kernel::lock::OnceLock;
+use unspool_kernel::maps;
 
 const PAGE: u64 = 0xffff_ffff_ff60_0000;
 

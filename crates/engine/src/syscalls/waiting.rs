@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::signals::MASK_SIZE;
 use super::{Call, pass};
 use crate::gates::RESTART;
-use crate::guarded;
 use crate::process::Process;
-use crate::race_windows;
 use crate::signals::{
     STOP, SYNCHRONOUS, bit, deliver, directed, open, set_exact_mask, settle, shared,
 };
 use crate::thread::Thread;
+use unspool_kernel::guarded;
+use unspool_kernel::race_windows;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INTERRUPTED: i64 = -(libc::EINTR as i64);

@@ -13,9 +13,9 @@ use unspool_events::{Event, Span, ThreadEvent};
 
 use super::client;
 use crate::annotation::{Annotation, ThreadNumber};
-use crate::guarded;
 use crate::thread::Thread;
 use crate::translate::plain::MARKER;
+use unspool_kernel::guarded;
 
 /// How often something was said in this process.
 #[derive(Debug, Default)]

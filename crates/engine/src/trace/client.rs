@@ -17,15 +17,15 @@ use crate::binding::LookupConvention;
 use crate::cache::{Cache, CacheFull, Exit, Position};
 use crate::client::{Client, ClientFault, Exhausted, Inheritance, Rounds};
 use crate::detach;
-use crate::effects::{Completeness, Effect, memory_effects};
 use crate::finish::Ending;
 use crate::gates::Continuation;
-use crate::guarded;
 use crate::process::Process;
 use crate::signals::broken_pipe;
 use crate::syscalls::{Call, succeeded};
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::translate::Source;
+use unspool_kernel::effects::{Completeness, Effect, memory_effects};
+use unspool_kernel::guarded;
 
 /// The tracer and the thread's trace, if there is one.
 pub(super) fn of(thread: &mut Thread) -> Option<(&'static Tracer, &'static mut ThreadTrace)> {

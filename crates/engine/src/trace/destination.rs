@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use unspool_events::{TraceHeader, TraceWriter};
 
-use crate::descriptors::{copy_away, move_away};
 use crate::finish::diagnostics_fd;
 use crate::plan::TracePlan;
 use crate::signals::broken_pipe;
 use crate::start::StartError;
+use unspool_kernel::descriptors::{copy_away, move_away};
 
 /// Opens the trace's file out of the way of the program's own descriptors.
 pub(super) fn open(

@@ -15,10 +15,10 @@ use super::annotations;
 use super::selection;
 use crate::annotation::Annotation;
 use crate::emit::gpr;
-use crate::guarded;
-use crate::lock::Mutex;
 use crate::process::Process;
 use crate::thread::Thread;
+use unspool_kernel::guarded;
+use unspool_kernel::lock::Mutex;
 
 /// A call that has not returned.
 #[derive(Debug, Clone)]

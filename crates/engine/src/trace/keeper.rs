@@ -23,11 +23,11 @@ use std::time::Duration;
 
 use super::Tracer;
 use super::sleep::{Nap, wait, wake};
-use crate::layout;
-use crate::lock::Mutex;
 use crate::process::HELPER;
-use crate::raw_call::raw_system_call;
 use crate::syscalls::{KernelCall, start_child};
+use unspool_kernel::layout;
+use unspool_kernel::lock::Mutex;
+use unspool_kernel::raw_call::raw_system_call;
 
 /// How often it looks. A thread that sleeps at two looks is shown: after one to two of these.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(300);

@@ -10,12 +10,12 @@ use std::path::Path;
 use unspool_events::{Event, Mapping, ModuleId};
 
 use super::{Tracer, client};
-use crate::layout;
-use crate::maps;
 use crate::process::Process;
-use crate::regions::{Object, Regions};
 use crate::syscalls::Call;
 use crate::thread::Thread;
+use unspool_kernel::layout;
+use unspool_kernel::maps;
+use unspool_kernel::regions::{Object, Regions};
 
 /// The modules of a process.
 #[derive(Debug, Default)]

@@ -50,10 +50,10 @@ pub(super) use self::serve::{own, serve};
 pub(super) use self::threads::ask_to_show;
 use super::Tracer;
 use super::ceilings::Ceilings;
-use crate::layout;
 use crate::plan::TracePlan;
 use crate::process::Process;
 use crate::translate::ownership::CheckSite;
+use unspool_kernel::layout;
 
 /// Marks clean_calls of this module among clean calls.
 pub(super) const CLEAN_CALL_BIT: u32 = 1 << 31;

@@ -18,9 +18,9 @@ use super::keeper::Looks;
 use super::sleep::Sleep;
 use super::thread_trace::ThreadTrace;
 use super::{Tracer, ownership};
-use crate::lock::Mutex;
 use crate::plan::TracePlan;
 use crate::thread::Thread;
+use unspool_kernel::lock::Mutex;
 
 /// How far the threads are.
 #[derive(Debug)]

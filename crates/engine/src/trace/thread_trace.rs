@@ -8,9 +8,9 @@ use unspool_events::{Event, Order, ThreadEncoder, ThreadId};
 
 use super::values::TakenBefore;
 use super::{Tracer, functions};
-use crate::layout;
 use crate::signals::broken_pipe;
 use crate::slots::Slots;
+use unspool_kernel::layout;
 
 const WORD: u64 = 8;
 const PAGE: u64 = 4096;

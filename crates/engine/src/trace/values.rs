@@ -12,8 +12,8 @@ use unspool_events::superblock::{AccessingInstruction, Extent, Operand};
 use super::thread_trace::ThreadTrace;
 use super::{CHUNK, Repetition, Tracer};
 use crate::cache::Exit;
-use crate::guarded;
 use crate::thread::Thread;
+use unspool_kernel::guarded;
 
 /// The most bytes whose values are recorded of a repeated string instruction that is not executed
 /// in chunks, because it counts with 32 bits.

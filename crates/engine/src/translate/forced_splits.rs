@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use crate::lock::Mutex;
+use unspool_kernel::lock::Mutex;
 
 /// The program addresses of such places.
 #[derive(Debug, Default)]

@@ -27,11 +27,11 @@ use super::superblock::Item;
 use super::traced::Translation;
 use crate::emit::Gpr;
 use crate::gates;
-use crate::guarded;
-use crate::layout::{BRANCH_TABLE, OWNER_WORDS};
 use crate::slots::offset;
 use crate::trace::LineLayout;
 use unspool_instructions::operands::{MemoryOperand, Shape};
+use unspool_kernel::guarded;
+use unspool_kernel::layout::{BRANCH_TABLE, OWNER_WORDS};
 
 /// Bytes that one check may span: what lies in two adjacent lines at most.
 pub(crate) fn span(layout: LineLayout) -> i64 {

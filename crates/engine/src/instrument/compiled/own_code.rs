@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
-use crate::guarded;
-use crate::lock::OnceLock;
+use unspool_kernel::guarded;
+use unspool_kernel::lock::OnceLock;
 
 /// Where the executable's code is, and what else in it does not change.
 pub(super) struct OwnCode {

@@ -7,9 +7,9 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::layout;
 use crate::slots::{self, slots};
 use crate::start::THREAD_STACK;
+use unspool_kernel::layout;
 
 /// How many counters there is room for.
 pub(super) const CAPACITY: usize = 1 << 22;

@@ -13,10 +13,10 @@ use super::list::{Activation, List, MOST_KEPT};
 use super::wrappers::{CallRegisters, Wrapper, WrapperStep};
 use super::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
 use crate::emit::gpr;
-use crate::guarded;
 use crate::instrument::Instrumenter;
 use crate::slots::{Exchange, slots};
 use crate::thread::Thread;
+use unspool_kernel::guarded;
 
 /// Those of a thread.
 #[derive(Default)]

@@ -9,9 +9,9 @@ use std::ops::Range;
 
 use super::Hooks;
 use super::wrappers::Wrapper;
-use crate::guarded;
 use crate::process::Process;
 use crate::slots::slots;
+use unspool_kernel::guarded;
 
 /// How many arguments an activation can keep for hooks at the function's end.
 pub(super) const MOST_KEPT: usize = 12;

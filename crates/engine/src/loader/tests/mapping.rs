@@ -7,7 +7,7 @@ use super::scratch::{Scratch, load};
 use crate::loader::elf::{PF_R, PF_W, PF_X, PT_GNU_STACK, ProgramHeader};
 use crate::loader::stack::StackContents;
 use crate::loader::{LoadError, LoadRequest, LoadedProgram, ProgramStack};
-use crate::maps;
+use unspool_kernel::maps;
 
 fn load_crafted(elf: &CraftedElf) -> LoadedProgram {
     let scratch = Scratch::new();

@@ -9,8 +9,8 @@ use super::super::Tracer;
 use super::super::thread_trace::ThreadTrace;
 use super::threads::ask;
 use super::{EPOCH_BITS, SAFE, SHARED, TAKEN, TRANSIT};
-use crate::race_windows;
 use crate::thread::Thread;
+use unspool_kernel::race_windows;
 
 /// The most lines that are taken at once.
 const LONGEST_RUN: u64 = 16;

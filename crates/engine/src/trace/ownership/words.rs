@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use crate::client::ClientFault;
 use crate::gates;
-use crate::guarded;
-use crate::layout;
-use crate::lock::OnceLock;
 use crate::translate::ownership::{COMPARISON, check_fails_at, looks_at_owner};
+use unspool_kernel::guarded;
+use unspool_kernel::layout;
+use unspool_kernel::lock::OnceLock;
 
 /// Bytes that become accessible at once: the words of 32 MiB, where lines have 64 bytes.
 const CHUNK: u64 = 2 << 20;

@@ -7,10 +7,10 @@ use super::super::traced::Translation;
 use super::{Check, CheckSite, elements, jump_not_equal, known_word, line_index, owner_word};
 use crate::emit::{Address, gpr};
 use crate::gates::ACQUIRES_BRIEFLY;
-use crate::layout::OWNER_WORDS;
 use crate::slots::offset;
 use crate::trace::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE};
 use unspool_instructions::operands::MemoryOperand;
+use unspool_kernel::layout::OWNER_WORDS;
 
 /// Emits the slow parts of all checks, at the end of the fragment.
 pub(crate) fn finish(translation: &mut Translation) {

@@ -20,7 +20,7 @@ const VARIABLE: &str = "UNSPOOL_WIDEN_RACES";
 static WINDOWS: Windows = Windows::narrow();
 
 /// Looks whether windows are to be widened in this process.
-pub(crate) fn settle() {
+pub fn settle() {
     let wish = std::env::var(VARIABLE).ok();
     let seed = wish.and_then(|seed| seed.parse::<u64>().ok());
     if let Some(seed) = seed {
@@ -32,7 +32,7 @@ pub(crate) fn settle() {
 /// lock, allocates nothing, and leaves `errno` and vector registers alone.
 #[inline]
 #[track_caller]
-pub(crate) fn widen() {
+pub fn widen() {
     if WINDOWS.are_wide() {
         WINDOWS.pass();
     }

@@ -52,7 +52,7 @@ unsafe extern "C" {
 
 /// Where to go on if the instruction at `pc`, which faulted, is one of this module's.
 #[must_use]
-pub(crate) fn recover(pc: u64) -> Option<u64> {
+pub fn recover(pc: u64) -> Option<u64> {
     let start = unspool_guarded_copy as *const () as u64;
     let end = unspool_guarded_copy_end as *const () as u64;
     (start..end)
@@ -62,20 +62,20 @@ pub(crate) fn recover(pc: u64) -> Option<u64> {
 
 /// Copies program memory at `from` into `to`. False: some of it cannot be read.
 #[must_use]
-pub(crate) fn read(from: u64, to: &mut [u8]) -> bool {
+pub fn read(from: u64, to: &mut [u8]) -> bool {
     reserved::spares(from, to.len()) && read_any(from, to)
 }
 
 /// Likewise, whoever's memory it is: the code cache's, for instance.
 #[must_use]
-pub(crate) fn read_any(from: u64, to: &mut [u8]) -> bool {
+pub fn read_any(from: u64, to: &mut [u8]) -> bool {
     // SAFETY: `to` is ours; faults on `from` are recovered.
     unsafe { unspool_guarded_copy(to.as_mut_ptr(), from as *const u8, to.len()) != 0 }
 }
 
 /// Reads one word of program memory.
 #[must_use]
-pub(crate) fn read_word(from: u64) -> Option<u64> {
+pub fn read_word(from: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     read(from, &mut bytes).then(|| u64::from_le_bytes(bytes))
 }
@@ -84,7 +84,7 @@ pub(crate) fn read_word(from: u64) -> Option<u64> {
 /// flag.
 #[must_use]
 #[inline]
-pub(crate) fn read_quickly(from: u64) -> Option<u64> {
+pub fn read_quickly(from: u64) -> Option<u64> {
     let mut word = 0;
     if !reserved::spares(from, 8) {
         return None;
@@ -99,7 +99,7 @@ pub(crate) fn read_quickly(from: u64) -> Option<u64> {
 /// The program asked for the write (a system call's result, a signal frame), so whatever
 /// it overwrites is the program's own.
 #[must_use]
-pub(crate) fn write(to: u64, from: &[u8]) -> bool {
+pub fn write(to: u64, from: &[u8]) -> bool {
     // SAFETY: `from` is ours; faults on `to` are recovered.
     reserved::spares(to, from.len())
         && unsafe { unspool_guarded_copy(to as *mut u8, from.as_ptr(), from.len()) != 0 }
@@ -108,7 +108,7 @@ pub(crate) fn write(to: u64, from: &[u8]) -> bool {
 /// Puts `new` into the word at `at` if it holds `expected`, in one step. `None`: it cannot
 /// be written.
 #[must_use]
-pub(crate) fn compare_exchange(at: u64, expected: u32, new: u32) -> Option<bool> {
+pub fn compare_exchange(at: u64, expected: u32, new: u32) -> Option<bool> {
     if !reserved::spares(at, 4) {
         return None;
     }
@@ -121,7 +121,7 @@ pub(crate) fn compare_exchange(at: u64, expected: u32, new: u32) -> Option<bool>
 
 /// Reads a C string of at most `limit` bytes, without its terminator.
 #[must_use]
-pub(crate) fn read_string(from: u64, limit: usize) -> Option<Vec<u8>> {
+pub fn read_string(from: u64, limit: usize) -> Option<Vec<u8>> {
     const PAGE: u64 = 4096;
     let mut text = Vec::new();
     let mut at = from;

@@ -6,7 +6,7 @@ use std::io;
 ///
 /// # Errors
 /// The kernel's: it does not know the resource.
-pub(crate) fn get(resource: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
+pub fn get(resource: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,

@@ -14,7 +14,7 @@
 //! A panic does not poison these locks.
 //!
 //! ```
-//! use unspool_engine::lock::Mutex;
+//! use unspool_kernel::lock::Mutex;
 //!
 //! static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 //!
@@ -35,5 +35,5 @@ mod tests;
 pub use condition::Condvar;
 pub use mutex::{Mutex, MutexGuard};
 pub use once::OnceLock;
-pub(crate) use own::{assert_none_held, exclude_others, held};
+pub use own::{assert_none_held, exclude_others, held};
 pub use read_write::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -21,7 +21,7 @@ static EXTENT: AtomicU64 = AtomicU64::new(0);
 ///
 /// # Panics
 /// If there are too many.
-pub(crate) fn keep(range: Range<u64>) {
+pub fn keep(range: Range<u64>) {
     let count = COUNT.load(Ordering::Relaxed);
     RANGES[count].0.store(range.start, Ordering::Relaxed);
     RANGES[count].1.store(range.end, Ordering::Relaxed);
@@ -40,14 +40,14 @@ pub(crate) fn keep(range: Range<u64>) {
 /// Whether an address is the engine's.
 #[must_use]
 #[inline]
-pub(crate) fn holds(address: u64) -> bool {
+pub fn holds(address: u64) -> bool {
     address.wrapping_sub(FIRST.load(Ordering::Relaxed)) < EXTENT.load(Ordering::Relaxed)
         && meets(&(address..address + 1))
 }
 
 /// Whether any address of a range is the engine's.
 #[must_use]
-pub(crate) fn meets(range: &Range<u64>) -> bool {
+pub fn meets(range: &Range<u64>) -> bool {
     let count = COUNT.load(Ordering::Acquire);
     RANGES[..count].iter().any(|(start, end)| {
         range.start < end.load(Ordering::Relaxed) && start.load(Ordering::Relaxed) < range.end
@@ -57,7 +57,7 @@ pub(crate) fn meets(range: &Range<u64>) -> bool {
 /// Whether bytes from `address` on can be the program's: none of them is the engine's.
 #[must_use]
 #[inline]
-pub(crate) fn spares(address: u64, size: usize) -> bool {
+pub fn spares(address: u64, size: usize) -> bool {
     let first = FIRST.load(Ordering::Relaxed);
     let reach = EXTENT.load(Ordering::Relaxed) + size as u64;
     // The usual case, in one comparison: everything lies before or behind.

@@ -15,14 +15,14 @@ const ENOUGH: libc::rlim_t = 1024;
 /// The limit of descriptors, raised until this is dropped. Other threads may get more meanwhile,
 /// so that none should run.
 #[derive(Debug)]
-pub(crate) struct Headroom {
+pub struct Headroom {
     /// The program's own limit, if it was changed.
     own: Option<libc::rlimit>,
 }
 
 impl Headroom {
     /// Raises the limit as far as the system allows and the engine needs.
-    pub(crate) fn get() -> Headroom {
+    pub fn get() -> Headroom {
         let own = limits::get(libc::RLIMIT_NOFILE);
         let Some(own) = own.ok().filter(|own| own.rlim_cur < ENOUGH) else {
             return Headroom { own: None };
@@ -58,7 +58,7 @@ fn set(limit: libc::rlimit) -> bool {
 
 /// Copies a descriptor out of the way of the program's. None: there is no such number, or
 /// nothing to copy.
-pub(crate) fn copy_away(number: i32) -> Option<OwnedFd> {
+pub fn copy_away(number: i32) -> Option<OwnedFd> {
     // SAFETY: duplicates a descriptor.
     let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
     // SAFETY: a descriptor that was just made is nobody else's.
@@ -66,7 +66,7 @@ pub(crate) fn copy_away(number: i32) -> Option<OwnedFd> {
 }
 
 /// Copies a descriptor out of the way of the program's, for the next program in this process.
-pub(crate) fn copy_to_stay(own: &OwnedFd) -> Option<OwnedFd> {
+pub fn copy_to_stay(own: &OwnedFd) -> Option<OwnedFd> {
     [OUT_OF_THE_WAY, 0].into_iter().find_map(|lowest| {
         // SAFETY: duplicates a descriptor.
         let copy = unsafe { libc::fcntl(own.as_raw_fd(), libc::F_DUPFD, lowest) };
@@ -76,7 +76,7 @@ pub(crate) fn copy_to_stay(own: &OwnedFd) -> Option<OwnedFd> {
 }
 
 /// Moves a descriptor out of the way, or as far as the limit lets it.
-pub(crate) fn move_away(own: OwnedFd) -> OwnedFd {
+pub fn move_away(own: OwnedFd) -> OwnedFd {
     let number = own.into_raw_fd();
     let limit = limits::get(libc::RLIMIT_NOFILE).map_or(0, |limit| limit.rlim_cur);
     let end = limit.min(OUT_OF_THE_WAY as libc::rlim_t + 1) as i32;

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::ops::Range;
 
 /// What the kernel says of this process's mappings; nothing where there is no `/proc`.
-pub(crate) fn read() -> Vec<u8> {
+pub fn read() -> Vec<u8> {
     let mut text = Vec::new();
     // Without asking for the file's size: a program may have forbidden itself the newer calls.
     let file = std::fs::File::open("/proc/self/maps").map(|file| file.take(u64::MAX));
@@ -15,18 +15,19 @@ pub(crate) fn read() -> Vec<u8> {
 
 /// One mapping.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Line<'a> {
-    pub(crate) range: Range<u64>,
+pub struct Line<'a> {
+    /// Its addresses.
+    pub range: Range<u64>,
     /// `rwx` and whether it is shared, `-` where not.
-    pub(crate) permissions: &'a str,
+    pub permissions: &'a str,
     /// Which byte of its file comes first.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// The file's path, or the kernel's name in brackets; empty where it has neither.
-    pub(crate) name: &'a [u8],
+    pub name: &'a [u8],
 }
 
 /// All mappings in such a text.
-pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
+pub fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     text.split(|&byte| byte == b'\n').filter_map(parse)
 }
 

@@ -2,7 +2,7 @@
 //! structures with pointers.
 
 use super::{Completeness, DescribedCall};
-use crate::syscalls::is_own;
+use crate::own_process::is_own;
 
 /// Lists the effects of a call that the table does not describe. Returns whether it is known.
 pub(super) fn apply(number: i64, call: &mut DescribedCall<'_>) -> bool {

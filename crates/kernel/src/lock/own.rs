@@ -80,22 +80,22 @@ impl Drop for Hold {
 }
 
 /// How many locks the calling thread holds.
-pub(crate) fn held() -> u32 {
+pub fn held() -> u32 {
     HELD.get()
 }
 
 /// The calling thread is about to wait for others, which may need locks for what they do.
-pub(crate) fn assert_none_held(what: &str) {
+pub fn assert_none_held(what: &str) {
     assert!(held() == 0, "{what} with a lock in hand");
 }
 
 /// No other thread holds any lock as long as this lives. Its owner may take locks, and gives them
 /// back before.
 #[derive(Debug)]
-pub(crate) struct OthersExcluded(PhantomData<*const ()>);
+pub struct OthersExcluded(PhantomData<*const ()>);
 
 /// Waits until no thread holds any lock. The calling thread must hold none.
-pub(crate) fn exclude_others() -> OthersExcluded {
+pub fn exclude_others() -> OthersExcluded {
     assert_none_held("other threads are kept from locks");
     HOLDERS.exclude();
     race_windows::widen();
@@ -106,7 +106,7 @@ pub(crate) fn exclude_others() -> OthersExcluded {
 
 impl OthersExcluded {
     /// In a forked child: the others are not there.
-    pub(crate) fn end_in_child(self) {
+    pub fn end_in_child(self) {
         HOLDERS.reset();
         HELD.set(0);
         std::mem::forget(self);

@@ -155,7 +155,7 @@ pub fn reserve() -> io::Result<()> {
 }
 
 /// Has huge pages put behind a range of the code cache.
-pub(crate) fn prefer_huge_pages(range: Range<u64>) {
+pub fn prefer_huge_pages(range: Range<u64>) {
     // SAFETY: changes no content. Without huge pages the cache works as well.
     unsafe {
         libc::madvise(
@@ -167,14 +167,14 @@ pub(crate) fn prefer_huge_pages(range: Range<u64>) {
 }
 
 /// Lets the engine read and write whole pages of what it has reserved.
-pub(crate) fn open(start: u64, size: u64) -> io::Result<()> {
+pub fn open(start: u64, size: u64) -> io::Result<()> {
     // SAFETY: takes no access away, and gives none to the program that a wild pointer has not.
     unsafe { protect(start, size, libc::PROT_READ | libc::PROT_WRITE) }
 }
 
 /// Has the engine's heap grow where it is. For large blocks the C library asks the kernel for
 /// mappings, which would lie in address space that the program has given up, and believes free.
-pub(crate) fn keep_heap_together() {
+pub fn keep_heap_together() {
     /// The most that the C library takes for this; larger blocks are mapped all the same.
     const LARGEST: libc::c_int = 32 << 20;
     /// What may be free at the heap's end: not so little that each change asks the kernel.
@@ -187,14 +187,14 @@ pub(crate) fn keep_heap_together() {
 }
 
 /// Makes a range of the code cache usable.
-pub(crate) fn open_cache(range: Range<u64>) -> io::Result<()> {
+pub fn open_cache(range: Range<u64>) -> io::Result<()> {
     let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     // SAFETY: as for `open`.
     unsafe { protect(range.start, range.end - range.start, all) }
 }
 
 /// Takes from everyone, the engine too, that they can write a range of the code cache.
-pub(crate) fn close_cache(range: Range<u64>) -> io::Result<()> {
+pub fn close_cache(range: Range<u64>) -> io::Result<()> {
     let run = libc::PROT_READ | libc::PROT_EXEC;
     // SAFETY: the cache writes nothing there before it has opened it again.
     unsafe { protect(range.start, range.end - range.start, run) }
@@ -205,7 +205,7 @@ pub(crate) fn close_cache(range: Range<u64>) -> io::Result<()> {
 ///
 /// # Safety
 /// Nothing may rely on what the range holds.
-pub(crate) unsafe fn map_cache(
+pub unsafe fn map_cache(
     address: u64,
     size: u64,
     (file, offset): (BorrowedFd, u64),
@@ -233,7 +233,7 @@ pub(crate) unsafe fn map_cache(
 }
 
 /// Maps memory anywhere, zeroed and private, backed on first use.
-pub(crate) fn map_memory(size: u64, protection: i32) -> io::Result<u64> {
+pub fn map_memory(size: u64, protection: i32) -> io::Result<u64> {
     // SAFETY: a new mapping, where nothing is.
     let mapped = unsafe {
         libc::mmap(
@@ -252,7 +252,7 @@ pub(crate) fn map_memory(size: u64, protection: i32) -> io::Result<u64> {
 }
 
 /// Maps part of a file anywhere, privately and writable. It starts at a whole page.
-pub(crate) fn map_file((file, offset): (BorrowedFd, u64), size: u64) -> io::Result<u64> {
+pub fn map_file((file, offset): (BorrowedFd, u64), size: u64) -> io::Result<u64> {
     // SAFETY: a new mapping, where nothing is.
     let mapped = unsafe {
         libc::mmap(
@@ -276,7 +276,7 @@ pub(crate) fn map_file((file, offset): (BorrowedFd, u64), size: u64) -> io::Resu
 ///
 /// # Safety
 /// Nothing may rely on what either place holds.
-pub(crate) unsafe fn move_memory(from: u64, size: u64, to: u64) -> io::Result<()> {
+pub unsafe fn move_memory(from: u64, size: u64, to: u64) -> io::Result<()> {
     // SAFETY: the caller's.
     let moved = unsafe {
         libc::mremap(
@@ -303,7 +303,7 @@ pub fn reserve_branch_table() -> io::Result<()> {
 
 /// Has memory put behind the whole pages of a range of the engine's own, all at once. Where the
 /// kernel cannot do this, faults do it page by page.
-pub(crate) fn populate(range: Range<u64>) {
+pub fn populate(range: Range<u64>) {
     const PAGE: u64 = 4096;
     let start = range.start.next_multiple_of(PAGE);
     let end = range.end & !(PAGE - 1);
@@ -320,7 +320,7 @@ pub(crate) fn populate(range: Range<u64>) {
 }
 
 /// Makes private memory of the engine's own zero again. False: the kernel does not do that.
-pub(crate) fn discard(range: Range<u64>) -> bool {
+pub fn discard(range: Range<u64>) -> bool {
     /// Also where the program has had all memory locked (Linux 5.18).
     const MADV_DONTNEED_LOCKED: libc::c_int = 24;
     [libc::MADV_DONTNEED, MADV_DONTNEED_LOCKED]
@@ -339,7 +339,7 @@ pub(crate) fn discard(range: Range<u64>) -> bool {
 ///
 /// # Safety
 /// Nothing may rely on what the protection takes away.
-pub(crate) unsafe fn protect(start: u64, size: u64, protection: i32) -> io::Result<()> {
+pub unsafe fn protect(start: u64, size: u64, protection: i32) -> io::Result<()> {
     // SAFETY: the caller's.
     let result = unsafe {
         libc::syscall(
@@ -356,14 +356,14 @@ pub(crate) unsafe fn protect(start: u64, size: u64, protection: i32) -> io::Resu
 }
 
 /// Maps memory that the engine keeps for itself: see [`map_fixed`].
-pub(crate) fn map_own(address: u64, size: u64, protection: i32) -> io::Result<()> {
+pub fn map_own(address: u64, size: u64, protection: i32) -> io::Result<()> {
     map_fixed(address, size, protection)?;
     reserved::keep(address..address + size);
     Ok(())
 }
 
 /// Maps zeroed private memory, backed on first use, at exactly `address`.
-pub(crate) fn map_fixed(address: u64, size: u64, protection: i32) -> io::Result<()> {
+pub fn map_fixed(address: u64, size: u64, protection: i32) -> io::Result<()> {
     // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping.
     let mapped = unsafe {
         libc::mmap(

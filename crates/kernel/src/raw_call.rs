@@ -5,7 +5,7 @@
 ///
 /// # Safety
 /// As for the call itself.
-pub(crate) unsafe fn raw_system_call(number: i64, arguments: [u64; 5]) -> i64 {
+pub unsafe fn raw_system_call(number: i64, arguments: [u64; 5]) -> i64 {
     let [first, second, third, fourth, fifth] = arguments;
     let result;
     // SAFETY: the caller's; the kernel keeps all registers but these.

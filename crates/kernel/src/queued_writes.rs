@@ -16,9 +16,9 @@ use crate::guarded;
 use crate::range_set::RangeSet;
 
 /// Where the program maps a queue's state and its requests, as offsets of the queue's file.
-pub(crate) const RING_OFFSET: u64 = 0;
+pub const RING_OFFSET: u64 = 0;
 /// See [`RING_OFFSET`].
-pub(crate) const REQUESTS_OFFSET: u64 = 0x1000_0000;
+pub const REQUESTS_OFFSET: u64 = 0x1000_0000;
 
 /// The kernel takes requests by itself.
 const SQPOLL: u32 = 1 << 1;
@@ -31,7 +31,7 @@ const NO_DESCRIPTOR: u32 = 1 << 15;
 /// Requests are taken in order, without an array of their numbers.
 const NO_ARRAY: u32 = 1 << 16;
 /// Bytes of `struct io_uring_params`.
-pub(crate) const PARAMETERS_SIZE: usize = 120;
+pub const PARAMETERS_SIZE: usize = 120;
 
 /// A queue of `io_uring`.
 #[derive(Debug, Clone, Copy)]
@@ -272,7 +272,7 @@ fn bytes_from(address: u64, size: u64) -> Range<u64> {
 
 /// What `count` iovecs describe.
 #[must_use]
-pub(crate) fn vectors(array: u64, count: u64) -> Vec<Range<u64>> {
+pub fn vectors(array: u64, count: u64) -> Vec<Range<u64>> {
     /// The kernel takes no more at once (`UIO_MAXIOV`); registered buffers may be 16 times as many.
     const MOST: u64 = 16 << 10;
     let read = |index: u64| {
@@ -301,7 +301,7 @@ fn message(header: u64) -> Vec<Range<u64>> {
 
 /// What one request of `io_submit` (`struct iocb`) may have written.
 #[must_use]
-pub(crate) fn written_by_iocb(at: u64) -> Vec<Range<u64>> {
+pub fn written_by_iocb(at: u64) -> Vec<Range<u64>> {
     const READ: u16 = 0;
     const READ_VECTORS: u16 = 7;
     let mut bytes = [0; 64];

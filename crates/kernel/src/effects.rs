@@ -16,7 +16,7 @@ mod tests;
 
 /// The kernel read or wrote a piece of the program's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Effect {
+pub struct Effect {
     /// Whether it was written.
     pub write: bool,
     /// First byte.
@@ -27,7 +27,7 @@ pub(crate) struct Effect {
 
 /// Whether the list of effects is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Completeness {
+pub enum Completeness {
     /// Everything is listed.
     Complete,
     /// The call is not known well enough: assume that everything to which the arguments
@@ -39,7 +39,7 @@ pub(crate) enum Completeness {
 ///
 /// `result` is what it returned, minus an errno if negative. `read` copies program memory
 /// into the slice that it is given, and returns whether all of it could be read.
-pub(crate) fn memory_effects(
+pub fn memory_effects(
     number: u64,
     arguments: [u64; 6],
     result: i64,
@@ -66,7 +66,7 @@ pub(crate) fn memory_effects(
 
 /// Lists in `out` (cleared first) what the system call `number`, which is still to be made, may
 /// access at most. Sizes that only its result would tell are those of the buffers.
-pub(crate) fn planned_effects(
+pub fn planned_effects(
     number: u64,
     arguments: [u64; 6],
     read: &dyn Fn(u64, &mut [u8]) -> bool,
