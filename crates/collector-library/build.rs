@@ -18,6 +18,7 @@ fn main() {
         "dbg-runtime",
         "openmp-record",
         "preload",
+        "container",
         "probes",
         "probe",
         "binary",

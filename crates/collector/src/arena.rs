@@ -1,12 +1,17 @@
 //! The file that is mapped into memory, and its blocks.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use unspool_openmp_record::layout::{
-    self, BLOCK_BYTES, BLOCK_HEADER_BYTES, HEADER_BYTES, block, header,
-};
+use unspool_container::ThreadId;
+use unspool_container::in_place::{self, HEADER_BYTES};
+use unspool_container::stream::StreamNumber;
+use unspool_openmp_record::layout::{BLOCK_BYTES, block, process_block, stream};
 
 /// Fields in the mapped file, at byte offsets from here.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +68,15 @@ impl Fields {
         self.field(offset).fetch_or(bits, Ordering::Relaxed);
     }
 
+    /// Makes a block valid for readers: its header is written, the magic at its start last.
+    fn publish(&self, header: &[u8; HEADER_BYTES]) {
+        let (words, _) = header.as_chunks();
+        for (index, word) in words.iter().enumerate().rev() {
+            let word = u64::from_le_bytes(*word);
+            self.field(index * 8).store(word, Ordering::Release);
+        }
+    }
+
     /// The fields that start at an offset within these.
     pub(crate) fn at(&self, offset: usize) -> Fields {
         // SAFETY: callers stay within the block, by constants of the layout.
@@ -70,93 +84,134 @@ impl Fields {
     }
 }
 
-static HEADER: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+static PROCESS_BLOCK: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The file's path, and the block that descriptions go to.
+/// The file's path, how much of it is in use, and the block that descriptions go to.
 #[derive(Debug)]
 pub(crate) struct Growth {
     path: Option<CString>,
-    entries: Option<Fields>,
+    bytes: usize,
+    /// How many blocks each stream has.
+    blocks: [u64; stream::COUNT],
+    descriptions: Option<Fields>,
 }
 
-static GROWTH: Mutex<Growth> = Mutex::new(Growth {
-    path: None,
-    entries: None,
-});
+impl Growth {
+    const NONE: Growth = Growth {
+        path: None,
+        bytes: 0,
+        blocks: [0; stream::COUNT],
+        descriptions: None,
+    };
+}
+
+static GROWTH: Mutex<Growth> = Mutex::new(Growth::NONE);
 
 /// The right to let the file grow.
 pub(crate) fn growth() -> MutexGuard<'static, Growth> {
     GROWTH.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The header, once there is a file.
+/// The block of the process, once there is a file.
 #[inline]
-pub(crate) fn header() -> Option<Fields> {
-    let header = HEADER.load(Ordering::Acquire);
-    (!header.is_null()).then_some(Fields(header))
+pub(crate) fn process_block() -> Option<Fields> {
+    let block = PROCESS_BLOCK.load(Ordering::Acquire);
+    (!block.is_null()).then_some(Fields(block))
 }
 
-/// Makes the file. Returns its header, or nothing where it cannot be made.
-pub(crate) fn create(path: CString) -> Option<Fields> {
+/// Makes the file, which starts with these bytes, and then has the block of the process, whose
+/// fields `fill` sets. Returns the block, or nothing where the file cannot be made.
+pub(crate) fn create(path: CString, start: &[u8], fill: impl FnOnce(Fields)) -> Option<Fields> {
     let mut growth = growth();
-    let fields = map(&path, 0, HEADER_BYTES, libc::O_CREAT | libc::O_EXCL)?;
-    fields.set(header::VERSION, layout::VERSION);
-    fields.set(header::MAGIC, layout::MAGIC);
-    growth.path = Some(path);
-    growth.entries = None;
-    HEADER.store(fields.0, Ordering::Release);
+    write_new(&path, start).ok()?;
+    let fields = map(&path, start.len(), process_block::BYTES)?;
+    fill(fields);
+    let bytes = process_block::BYTES - HEADER_BYTES;
+    fields.publish(&in_place::block_header(
+        stream::PROCESS,
+        ThreadId(0),
+        0,
+        bytes as u64,
+    ));
+    *growth = Growth {
+        path: Some(path),
+        bytes: start.len() + process_block::BYTES,
+        ..Growth::NONE
+    };
+    PROCESS_BLOCK.store(fields.0, Ordering::Release);
     Some(fields)
+}
+
+fn write_new(path: &CString, start: &[u8]) -> io::Result<()> {
+    let path = OsStr::from_bytes(path.as_bytes());
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options.open(path)?.write_all(start)
 }
 
 /// Forgets the file, in a child that must not write into its parent's.
 pub(crate) fn forget(growth: &mut Growth) {
-    HEADER.store(std::ptr::null_mut(), Ordering::Release);
-    growth.path = None;
-    growth.entries = None;
+    PROCESS_BLOCK.store(std::ptr::null_mut(), Ordering::Release);
+    *growth = Growth::NONE;
 }
 
-/// A new block of this kind, with its number.
-pub(crate) fn new_block(kind: u64, owner: Option<u64>) -> Option<(u64, Fields)> {
-    grow(&growth(), kind, owner)
+/// A new block of a stream, of this thread's, with its number in the stream.
+pub(crate) fn new_block(stream: StreamNumber, thread: u64) -> Option<(u64, Fields)> {
+    growth().grow(stream, Some(thread))
 }
 
-fn grow(growth: &Growth, kind: u64, owner: Option<u64>) -> Option<(u64, Fields)> {
-    let header = header()?;
-    let number = header.get(header::BLOCKS);
-    let offset = HEADER_BYTES + number as usize * BLOCK_BYTES;
-    // The file is opened anew each time: a program may close descriptors that it has not
-    // opened, and open others under their numbers.
-    let Some(fields) = map(growth.path.as_ref()?, offset, BLOCK_BYTES, 0) else {
-        header.add_shared(header::WITHOUT_ROOM, 1);
-        return None;
-    };
-    fields.set(block::OWNER, owner.unwrap_or(number));
-    fields.set(block::KIND, kind);
-    header.set(header::BLOCKS, number + 1);
-    Some((number, fields))
+/// A new block of the stream of threads, with the number of the thread that it is for.
+pub(crate) fn new_thread_block() -> Option<(u64, Fields)> {
+    let (number, fields) = growth().grow(stream::THREADS, None)?;
+    Some((number + 1, fields))
+}
+
+impl Growth {
+    /// A new block, which belongs to a thread or, with none given, is for the next new thread.
+    fn grow(&mut self, stream: StreamNumber, thread: Option<u64>) -> Option<(u64, Fields)> {
+        let process = process_block()?;
+        // The file is opened anew each time: a program may close descriptors that it has not
+        // opened, and open others under their numbers.
+        let Some(fields) = map(self.path.as_ref()?, self.bytes, BLOCK_BYTES) else {
+            process.add_shared(process_block::WITHOUT_ROOM, 1);
+            return None;
+        };
+        let blocks = &mut self.blocks[usize::from(stream.0 - stream::PROCESS.0)];
+        let number = *blocks;
+        *blocks += 1;
+        self.bytes += BLOCK_BYTES;
+        let thread = ThreadId(thread.unwrap_or(number + 1) as u32);
+        let bytes = BLOCK_BYTES - HEADER_BYTES;
+        fields.publish(&in_place::block_header(
+            stream,
+            thread,
+            number,
+            bytes as u64,
+        ));
+        Some((number, fields))
+    }
 }
 
 /// Adds a description, of these words and these bytes.
 pub(crate) fn describe(what: u32, words: &[u64], bytes: &[u8]) {
     let mut growth = growth();
-    let room = BLOCK_BYTES - BLOCK_HEADER_BYTES;
-    // What is longer than a block is cut at its end; only a command line can be.
-    let bytes = &bytes[..bytes.len().min(room - 8 - words.len() * 8)];
+    // What is longer than a block is cut at its end; only a path can be.
+    let bytes = &bytes[..bytes.len().min(block::ROOM - 8 - words.len() * 8)];
     let length = words.len() * 8 + bytes.len();
     let size = 8 + length.next_multiple_of(8);
-    let fits = |fields: &Fields| fields.get(block::USED) as usize + size <= room;
-    let fields = match growth.entries.filter(fits) {
+    let fits = |fields: &Fields| fields.get(block::USED) as usize + size <= block::ROOM;
+    let fields = match growth.descriptions.filter(fits) {
         Some(fields) => fields,
         None => {
-            let Some((_, fields)) = grow(&growth, block::ENTRIES, None) else {
+            let Some((_, fields)) = growth.grow(stream::DESCRIPTIONS, Some(0)) else {
                 return;
             };
-            growth.entries = Some(fields);
+            growth.descriptions = Some(fields);
             fields
         }
     };
     let used = fields.get(block::USED) as usize;
-    let mut offset = BLOCK_HEADER_BYTES + used;
+    let mut offset = block::CONTENT + used;
     fields.set(offset, u64::from(what) | ((length as u64) << 32));
     for word in words {
         offset += 8;
@@ -172,9 +227,9 @@ pub(crate) fn describe(what: u32, words: &[u64], bytes: &[u8]) {
 }
 
 /// Reserves and maps a part of the file.
-fn map(path: &CString, offset: usize, bytes: usize, flags: i32) -> Option<Fields> {
-    // SAFETY: the path ends in a zero byte; the mode is given where a file is made.
-    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | flags, 0o600) };
+fn map(path: &CString, offset: usize, bytes: usize) -> Option<Fields> {
+    // SAFETY: the path ends in a zero byte.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
     if file < 0 {
         return None;
     }

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_openmp_record::layout::entry;
+use unspool_openmp_record::layout::description;
 
 use crate::{arena, modules};
 
@@ -46,7 +46,7 @@ pub(crate) fn describe(innermost: u64) -> u64 {
     for address in &words[1..] {
         modules::describe_at(*address);
     }
-    arena::describe(entry::PATH, &words, &[]);
+    arena::describe(description::PATH, &words, &[]);
     number
 }
 

@@ -1,8 +1,8 @@
 //! A thread's constructs: for each construct and context, a record in the file and the way
 //! to those nested in it.
 
-use unspool_openmp_record::Kind;
-use unspool_openmp_record::layout::{BLOCK_HEADER_BYTES, NONE, block, construct};
+use unspool_openmp_record::ConstructKind;
+use unspool_openmp_record::layout::{NONE, block, construct, stream};
 
 use crate::arena::{self, Fields};
 use crate::{call_path, modules};
@@ -13,9 +13,9 @@ use crate::{call_path, modules};
 pub(crate) struct Key {
     pub(crate) address: u64,
     pub(crate) detail: u64,
-    pub(crate) kind: Kind,
-    /// The thread's place, for the outermost construct of a worker.
-    pub(crate) place: u32,
+    pub(crate) kind: ConstructKind,
+    /// The thread's slot, for the outermost construct of a worker.
+    pub(crate) slot: u32,
 }
 
 /// A construct in one context of one thread. It is one cache line, all of which is needed at
@@ -112,7 +112,7 @@ impl Constructs {
         record.set(construct::PARENT, parent_number);
         record.set(construct::ADDRESS, key.address);
         record.set(construct::DETAIL, key.detail);
-        record.set(construct::PLACE, u64::from(key.place));
+        record.set(construct::SLOT, u64::from(key.slot));
         record.set(construct::FIRST, now);
         if key.address != 0 {
             modules::describe_at(key.address);
@@ -143,12 +143,12 @@ impl Constructs {
         let has_room =
             |(_, fields): &(u64, Fields)| (fields.get(block::USED) as usize) < construct::IN_BLOCK;
         if !self.block.as_ref().is_some_and(has_room) {
-            self.block = arena::new_block(block::CONSTRUCTS, Some(owner));
+            self.block = arena::new_block(stream::CONSTRUCTS, owner);
         }
         let (number, fields) = self.block?;
         let index = fields.get(block::USED);
         fields.set(block::USED, index + 1);
-        let record = fields.at(BLOCK_HEADER_BYTES + index as usize * construct::BYTES);
+        let record = fields.at(block::CONTENT + index as usize * construct::BYTES);
         Some(((number << 16) | index, record))
     }
 }

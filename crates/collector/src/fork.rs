@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 
 use unspool_preload::fork::{self, HeldAcrossFork, Locks};
 
-use crate::{arena, intervals, modules, places, process, thread};
+use crate::{arena, intervals, modules, process, thread, thread_slots};
 
 /// All locks of this library. Whoever takes several takes them in this order.
 struct AllLocks {
@@ -37,7 +37,7 @@ impl Locks for AllLocks {
         intervals::forget(&mut self.intervals);
         modules::forget(&mut self.modules);
         thread::forget(&mut self.threads);
-        places::forget();
+        thread_slots::forget();
         process::start_time();
         drop(self.creation);
     }

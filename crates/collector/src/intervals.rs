@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use unspool_openmp_record::Kind;
-use unspool_openmp_record::layout::entry;
+use unspool_openmp_record::ConstructKind;
+use unspool_openmp_record::layout::description;
 
 use crate::{arena, clock, thread};
 
@@ -34,15 +34,15 @@ unsafe extern "C" fn unspool_openmp_enter_interval(number: u64, name: *const u8,
     if is_new {
         // SAFETY: as the caller promises.
         let name = unsafe { std::slice::from_raw_parts(name, bytes) };
-        arena::describe(entry::NAME, &[number], name);
+        arena::describe(description::NAME, &[number], name);
     }
-    thread.enter(Kind::Interval, 0, number, clock::now());
+    thread.enter(ConstructKind::Interval, 0, number, clock::now());
 }
 
 // SAFETY: no other library has this name.
 #[unsafe(no_mangle)]
 extern "C" fn unspool_openmp_leave_interval() {
     if let Some(thread) = thread::current() {
-        thread.leave_through(Kind::Interval, clock::now());
+        thread.leave_through(ConstructKind::Interval, clock::now());
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use unspool_openmp_record::layout::entry;
+use unspool_openmp_record::layout::description;
 
 use crate::arena;
 
@@ -73,12 +73,13 @@ unsafe extern "C" fn describe_one(
             false => name,
         };
         known.push((start, end));
-        arena::describe(entry::MODULE, &[start, end, bias], &path);
+        arena::describe(description::MODULE, &[start, end, bias], &path);
     }
     0
 }
 
-fn own_path() -> Vec<u8> {
+/// The path of the program.
+pub(crate) fn own_path() -> Vec<u8> {
     use std::os::unix::ffi::OsStringExt;
     let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
     path.into_os_string().into_vec()

@@ -6,26 +6,26 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use unspool_openmp_record::Kind;
-use unspool_openmp_record::layout::entry;
+use unspool_openmp_record::ConstructKind;
+use unspool_openmp_record::layout::description;
 use unspool_preload::symbols;
 
 use crate::caller::return_address;
-use crate::real::call_real;
+use crate::runtime_function::call_real;
 use crate::{arena, clock, process, thread};
 
 /// A function of MPI.
 #[derive(Debug)]
-struct Function {
+struct MpiFunction {
     name: &'static CStr,
     profiled_name: &'static CStr,
     address: AtomicPtr<c_void>,
     described: AtomicU64,
 }
 
-impl Function {
-    const fn new(name: &'static CStr, profiled_name: &'static CStr) -> Function {
-        Function {
+impl MpiFunction {
+    const fn new(name: &'static CStr, profiled_name: &'static CStr) -> MpiFunction {
+        MpiFunction {
             name,
             profiled_name,
             address: AtomicPtr::new(std::ptr::null_mut()),
@@ -52,18 +52,18 @@ impl Function {
         let number = std::ptr::from_ref(self) as u64;
         let process = u64::from(std::process::id());
         if self.described.swap(process, Ordering::Relaxed) != process {
-            arena::describe(entry::NAME, &[number], self.name.to_bytes());
+            arena::describe(description::NAME, &[number], self.name.to_bytes());
         }
         number
     }
 }
 
 /// Enters an MPI call; says whether it is one of the program's, not one within another.
-fn enter(function: &'static Function, address: u64) -> bool {
+fn enter(function: &'static MpiFunction, address: u64) -> bool {
     match thread::current() {
-        Some(thread) if !thread.is_in(Kind::Mpi) => {
+        Some(thread) if !thread.is_in(ConstructKind::Mpi) => {
             let now = clock::now();
-            thread.enter(Kind::Mpi, address, function.number(), now);
+            thread.enter(ConstructKind::Mpi, address, function.number(), now);
             true
         }
         _ => false,
@@ -72,7 +72,7 @@ fn enter(function: &'static Function, address: u64) -> bool {
 
 fn leave(entered: bool) {
     if entered && let Some(thread) = thread::current() {
-        thread.leave_through(Kind::Mpi, clock::now());
+        thread.leave_through(ConstructKind::Mpi, clock::now());
     }
 }
 
@@ -112,7 +112,7 @@ macro_rules! calls {
         // SAFETY: the name is MPI's, which lets tools define it and call the profiled name.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
-            static FUNCTION: Function = Function::new($text, $profiled);
+            static FUNCTION: MpiFunction = MpiFunction::new($text, $profiled);
             let entered = enter(&FUNCTION, return_address!());
             let result = call_real!(FUNCTION $(, $argument)*; $(calls!(@word $argument)),*);
             leave(entered);

@@ -5,8 +5,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use unspool_openmp_record::layout::{entry, header, runtime};
+use unspool_container::{Order, TraceHeader, in_place};
+use unspool_openmp_record::layout::{process_block, runtime, stream};
 
 use crate::arena::{self, Fields};
 use crate::{clock, fork, modules, thread};
@@ -30,11 +32,11 @@ pub(crate) fn wants_spans() -> bool {
     *WANTED.get_or_init(|| std::env::var_os("UNSPOOL_OPENMP_SPANS").is_some())
 }
 
-/// The header of the process's file, which is made when it is first needed: a process
+/// The block of the process in its file, which is made when it is first needed: a process
 /// without OpenMP leaves none.
-pub(crate) fn header() -> Option<Fields> {
-    match arena::header() {
-        Some(header) => Some(header),
+pub(crate) fn block() -> Option<Fields> {
+    match arena::process_block() {
+        Some(block) => Some(block),
         None => create(),
     }
 }
@@ -48,53 +50,81 @@ pub(crate) fn creation() -> MutexGuard<'static, ()> {
 fn create() -> Option<Fields> {
     let directory = DIRECTORY.get()?.as_ref()?;
     let _one_at_a_time = creation();
-    if let Some(header) = arena::header() {
-        return Some(header);
+    if let Some(block) = arena::process_block() {
+        return Some(block);
     }
-    // SAFETY: these only return numbers.
-    let (process, parent) = unsafe { (libc::getpid(), libc::getppid()) };
     let start_ns = START_NS.load(Ordering::Relaxed);
-    let path = directory.join(format!("{process}-{start_ns}.openmp"));
-    let fields = arena::create(CString::new(path.into_os_string().into_vec()).ok()?)?;
-    fields.set(header::PROCESS, process as u64);
-    fields.set(header::PARENT, parent as u64);
-    fields.set(header::START_TICKS, START_TICKS.load(Ordering::Relaxed));
-    fields.set(header::START_NS, start_ns);
-    fields.set(header::CLOCK, u64::from(!clock::is_processor_clock()));
-    fields.set(header::PEAK_THREADS, 1);
-    let processors = std::thread::available_parallelism().map_or(0, usize::from);
-    fields.set(header::PROCESSORS, processors as u64);
-    note_time();
-    let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    arena::describe(entry::ARGUMENTS, &[], &arguments);
+    let header = file_header(start_ns);
+    let path = directory.join(format!("{}-{start_ns}.openmp", header.process));
+    let path = CString::new(path.into_os_string().into_vec()).ok()?;
+    let start = in_place::start(&header, &stream::declarations());
+    let block = arena::create(path, &start, |process| {
+        // SAFETY: only returns a number.
+        let parent = unsafe { libc::getppid() };
+        process.set(process_block::PARENT, parent as u64);
+        let start_ticks = START_TICKS.load(Ordering::Relaxed);
+        process.set(process_block::START_TICKS, start_ticks);
+        process.set(process_block::START_NS, start_ns);
+        let is_monotonic = !clock::is_processor_clock();
+        process.set(process_block::CLOCK, u64::from(is_monotonic));
+        process.set(process_block::PEAK_THREADS, 1);
+        let processors = std::thread::available_parallelism().map_or(0, usize::from);
+        process.set(process_block::PROCESSORS, processors as u64);
+        set_time(process);
+    })?;
     modules::describe_new();
-    Some(fields)
+    Some(block)
+}
+
+/// What every file of Unspool begins with.
+fn file_header(start_ns: u64) -> TraceHeader {
+    let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let arguments = arguments.split_inclusive(|byte| *byte == 0);
+    let without_end = |argument: &[u8]| argument.strip_suffix(&[0]).unwrap_or(argument).to_vec();
+    let since_start = Duration::from_nanos(clock::monotonic_ns().saturating_sub(start_ns));
+    let start = SystemTime::now() - since_start;
+    let start = start.duration_since(UNIX_EPOCH).unwrap_or_default();
+    TraceHeader {
+        order: Order::None,
+        granule: 0,
+        program: modules::own_path(),
+        arguments: arguments.map(without_end).collect(),
+        options: Vec::new(),
+        process: std::process::id(),
+        parent_process: None,
+        start_unix_ns: start.as_nanos() as u64,
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
 }
 
 /// Notes that a runtime takes part.
 pub(crate) fn note_runtime(bit: u64) {
-    if let Some(header) = header()
-        && header.get(header::RUNTIMES) & bit == 0
+    if let Some(process) = block()
+        && process.get(process_block::RUNTIMES) & bit == 0
     {
-        header.set_bits(header::RUNTIMES, bit);
+        process.set_bits(process_block::RUNTIMES, bit);
     }
 }
 
-/// Notes which place this process has in its MPI job.
+/// Notes which rank this process has in its MPI job.
 pub(crate) fn note_rank(rank: u64, ranks: u64) {
-    if let Some(header) = header() {
-        header.set_bits(header::RUNTIMES, runtime::MPI);
-        header.set(header::RANK, rank + 1);
-        header.set(header::RANKS, ranks);
+    if let Some(process) = block() {
+        process.set_bits(process_block::RUNTIMES, runtime::MPI);
+        process.set(process_block::RANK, rank + 1);
+        process.set(process_block::RANKS, ranks);
     }
 }
 
 /// Reads both clocks, so that ticks can be told in nanoseconds whenever the process ends.
 pub(crate) fn note_time() {
-    if let Some(header) = arena::header() {
-        header.set(header::LAST_TICKS, clock::now());
-        header.set(header::LAST_NS, clock::monotonic_ns());
+    if let Some(process) = arena::process_block() {
+        set_time(process);
     }
+}
+
+fn set_time(process: Fields) {
+    process.set(process_block::LAST_TICKS, clock::now());
+    process.set(process_block::LAST_NS, clock::monotonic_ns());
 }
 
 /// Starts to count time.
@@ -118,8 +148,8 @@ fn begin() {
 
 fn end() {
     note_time();
-    if let Some(header) = arena::header() {
-        header.set(header::ENDED, 1);
+    if let Some(process) = arena::process_block() {
+        process.set(process_block::ENDED, 1);
     }
 }
 

@@ -6,25 +6,32 @@ use unspool_openmp_record::layout::construct;
 
 use crate::arena::Fields;
 use crate::construct::Node;
-use crate::places;
+use crate::thread_slots;
+
+/// The code of a parallel region.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RegionCode {
+    /// Where the region is forked.
+    pub(crate) address: u64,
+    /// The function that its threads execute, or 0 where it is not known.
+    pub(crate) body: u64,
+}
 
 /// One passage through a parallel region. What all its threads read is apart from what they
 /// write.
 #[derive(Debug)]
 pub(crate) struct Team {
-    /// Where the region is in the code.
-    pub(crate) address: u64,
-    /// The function that its threads execute, or 0 where it is not known.
-    pub(crate) body: u64,
+    /// Which code it is.
+    pub(crate) code: RegionCode,
     /// When it was forked.
     pub(crate) fork: u64,
     /// The construct of the thread that forked it.
     pub(crate) region: u64,
-    /// Whether its threads are to have the places of their numbers.
+    /// Whether its threads are to have the slots of their numbers.
     is_outermost: bool,
-    /// The first places that were taken for its threads at the fork, or 0.
+    /// How many of the first slots were taken for its threads at the fork, or 0.
     reserved: usize,
-    /// Of them, how many its threads have.
+    /// How many of the reserved slots its threads have.
     used: AtomicU64,
     /// Which passage this is, to tell its arrivals from those of passages before.
     passage: u64,
@@ -49,11 +56,11 @@ struct Member {
     arrival: AtomicU64,
     since: AtomicU64,
     waited: AtomicU64,
-    place: AtomicU64,
+    slot: AtomicU64,
 }
 
-/// A member that took no place of its own.
-const NO_PLACE: u64 = u64::MAX;
+/// A member that took no slot of its own.
+const NO_SLOT: u64 = u64::MAX;
 
 impl Team {
     /// A team of up to so many threads.
@@ -65,11 +72,10 @@ impl Team {
             arrival: AtomicU64::new(0),
             since: AtomicU64::new(0),
             waited: AtomicU64::new(0),
-            place: AtomicU64::new(NO_PLACE),
+            slot: AtomicU64::new(NO_SLOT),
         });
         Team {
-            address: 0,
-            body: 0,
+            code: RegionCode::default(),
             fork: 0,
             region: 0,
             is_outermost: true,
@@ -90,13 +96,13 @@ impl Team {
     /// Makes it ready for another passage, of up to so many threads.
     pub(crate) fn start(
         &mut self,
-        place: (u64, u64),
+        code: RegionCode,
         region: u64,
         fork: u64,
         limit: usize,
         is_outermost: bool,
     ) {
-        (self.address, self.body) = place;
+        self.code = code;
         self.region = region;
         self.fork = fork;
         self.is_outermost = is_outermost;
@@ -104,7 +110,7 @@ impl Team {
         *self.size.get_mut() = 0;
         *self.used.get_mut() = 0;
         *self.arrivals.0.get_mut() = 0;
-        self.reserved = match is_outermost && places::take_first(limit) {
+        self.reserved = match is_outermost && thread_slots::take_first(limit) {
             true => limit,
             false => 0,
         };
@@ -118,24 +124,24 @@ impl Team {
         }
         if index == 0 && self.reserved > 0 {
             let used = size.clamp(1, self.reserved);
-            places::use_first(used, self.reserved);
+            thread_slots::use_first(used, self.reserved);
             self.used.store(used as u64, Ordering::Relaxed);
         }
     }
 
-    /// Takes the place of a worker.
+    /// Takes the slot of a worker.
     #[inline]
-    pub(crate) fn take_place(&self, index: usize) -> u64 {
+    pub(crate) fn take_slot(&self, index: usize) -> u64 {
         if index < self.reserved {
             return index as u64;
         }
         let wanted = if self.is_outermost { index as u64 } else { 0 };
-        let place = places::take(wanted);
+        let slot = thread_slots::take(wanted);
         match self.members.get(index) {
-            Some(member) => member.place.store(place, Ordering::Relaxed),
-            None => places::give_back(place),
+            Some(member) => member.slot.store(slot, Ordering::Relaxed),
+            None => thread_slots::give_back(slot),
         }
-        place
+        slot
     }
 
     /// A thread arrives at a barrier within the region; says whether it is the last.
@@ -172,20 +178,20 @@ impl Team {
         }
     }
 
-    /// All have arrived: books what each has waited, and gives places back.
+    /// All have arrived: books what each has waited, and gives slots back.
     pub(crate) fn join(&self, now: u64) {
         match self.used.load(Ordering::Relaxed) {
             // The thread that forked it did not come to work in it.
-            0 if self.reserved > 0 => places::use_first(1, self.reserved),
+            0 if self.reserved > 0 => thread_slots::use_first(1, self.reserved),
             0 => {}
-            used => places::give_back_first(used as usize),
+            used => thread_slots::give_back_first(used as usize),
         }
         let mut last: Option<(&Member, Fields, u64)> = None;
         for member in &self.members {
-            let place = member.place.load(Ordering::Relaxed);
-            if place != NO_PLACE {
-                places::give_back(place);
-                member.place.store(NO_PLACE, Ordering::Relaxed);
+            let slot = member.slot.load(Ordering::Relaxed);
+            if slot != NO_SLOT {
+                thread_slots::give_back(slot);
+                member.slot.store(NO_SLOT, Ordering::Relaxed);
             }
             if member.passage.load(Ordering::Acquire) != self.passage {
                 continue;

@@ -2,28 +2,26 @@
 
 use std::ffi::c_void;
 
-use unspool_openmp_record::Kind;
-use unspool_openmp_record::layout::{
-    BLOCK_HEADER_BYTES, block, construct, frame, header, span, thread,
-};
+use unspool_openmp_record::ConstructKind;
+use unspool_openmp_record::layout::{block, construct, frame, process_block, span, stream};
 
 use crate::arena::{self, Fields};
 use crate::construct::{Constructs, Key, Node};
-use crate::places;
 use crate::team::Team;
+use crate::thread_slots;
 
 /// One thread of the program. What is needed at every passage stands first, together.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Thread {
     block: Fields,
-    frames: Vec<Frame>,
+    frames: Vec<OpenConstruct>,
     /// How many constructs were entered for which there was no frame.
     skipped: usize,
     /// The team it works in.
     pub(crate) team: *const Team,
-    /// Its place among all threads.
-    place: u64,
+    /// Its slot among all threads.
+    slot: u64,
     wants_spans: bool,
     /// Whether it was the last to arrive at the barrier that it is at.
     is_last: bool,
@@ -52,7 +50,7 @@ pub(crate) struct Thread {
 
 /// A construct that the thread is in.
 #[derive(Debug)]
-struct Frame {
+struct OpenConstruct {
     node: *mut Node,
     /// For a region: whether the thread has asked for its number, and so may divide work.
     divides: bool,
@@ -80,13 +78,13 @@ impl Thread {
             .map_or(std::ptr::null_mut(), |frame| frame.node)
     }
 
-    fn top_kind(&self) -> Option<Kind> {
+    fn top_kind(&self) -> Option<ConstructKind> {
         // SAFETY: nodes are never freed.
         unsafe { self.top().as_ref() }.map(|node| node.key.kind)
     }
 
     /// Whether the innermost construct is of this kind.
-    pub(crate) fn is_in(&self, kind: Kind) -> bool {
+    pub(crate) fn is_in(&self, kind: ConstructKind) -> bool {
         self.top_kind() == Some(kind)
     }
 
@@ -97,23 +95,23 @@ impl Thread {
 
     /// A thread that is no worker uses OpenMP: from now on it is seen.
     fn begin_serial(&mut self, now: u64) {
-        self.place = places::take(0);
-        let key = self.key(Kind::Serial, 0, 0);
+        self.slot = thread_slots::take(0);
+        let key = self.key(ConstructKind::Serial, 0, 0);
         self.push(key, std::ptr::null_mut(), now);
     }
 
-    fn key(&self, kind: Kind, address: u64, detail: u64) -> Key {
+    fn key(&self, kind: ConstructKind, address: u64, detail: u64) -> Key {
         Key {
             kind,
             address,
             detail,
-            place: self.place as u32,
+            slot: self.slot as u32,
         }
     }
 
     /// Enters a construct.
     #[inline]
-    pub(crate) fn enter(&mut self, kind: Kind, address: u64, detail: u64, now: u64) {
+    pub(crate) fn enter(&mut self, kind: ConstructKind, address: u64, detail: u64, now: u64) {
         let node = self.find(kind, address, detail, now);
         self.enter_found(node, now);
     }
@@ -122,8 +120,14 @@ impl Thread {
     /// room: what can be done before a thread waits need not be done while it holds what
     /// others wait for.
     #[inline]
-    pub(crate) fn find(&mut self, kind: Kind, address: u64, detail: u64, now: u64) -> *mut Node {
-        if self.frames.is_empty() && kind != Kind::Serial {
+    pub(crate) fn find(
+        &mut self,
+        kind: ConstructKind,
+        address: u64,
+        detail: u64,
+        now: u64,
+    ) -> *mut Node {
+        if self.frames.is_empty() && kind != ConstructKind::Serial {
             self.begin_serial(now);
         }
         let key = self.key(kind, address, detail);
@@ -131,9 +135,10 @@ impl Thread {
         let parent = match kind {
             // Tasks start tasks: what is in the same construct is counted together,
             // however deep.
-            Kind::Task | Kind::TaskWait | Kind::TaskGroup | Kind::TaskLoop => {
-                self.same_above(key).unwrap_or(parent)
-            }
+            ConstructKind::Task
+            | ConstructKind::TaskWait
+            | ConstructKind::TaskGroup
+            | ConstructKind::TaskLoop => self.same_above(key).unwrap_or(parent),
             _ => parent,
         };
         self.node(key, parent, now)
@@ -142,7 +147,12 @@ impl Thread {
     /// The construct that [`Thread::find`] would find, if it is not new and no time of it is
     /// wanted where it is only passed.
     #[inline]
-    pub(crate) fn known(&mut self, kind: Kind, address: u64, detail: u64) -> Option<*mut Node> {
+    pub(crate) fn known(
+        &mut self,
+        kind: ConstructKind,
+        address: u64,
+        detail: u64,
+    ) -> Option<*mut Node> {
         if self.frames.is_empty() || self.wants_spans {
             return None;
         }
@@ -181,7 +191,7 @@ impl Thread {
             if node.key == key {
                 return Some(node.parent);
             }
-            if node.key.kind == Kind::Parallel {
+            if node.key.kind == ConstructKind::Parallel {
                 break;
             }
             at = node.parent;
@@ -197,8 +207,8 @@ impl Thread {
 
     #[inline]
     fn node(&mut self, key: Key, parent: *mut Node, now: u64) -> *mut Node {
-        if self.frames.len() >= thread::FRAME_LIMIT {
-            self.count(header::TOO_DEEP);
+        if self.frames.len() >= frame::IN_BLOCK {
+            self.count(process_block::TOO_DEEP);
             return std::ptr::null_mut();
         }
         self.constructs
@@ -219,7 +229,7 @@ impl Thread {
         open.set(frame::WAITED, 0);
         self.block.set(block::USED, depth as u64 + 1);
         construct.record.set(construct::LAST, now);
-        self.frames.push(Frame {
+        self.frames.push(OpenConstruct {
             node,
             divides: false,
             outer: (std::ptr::null(), 0),
@@ -229,13 +239,13 @@ impl Thread {
     }
 
     fn frame(&self, depth: usize) -> Fields {
-        self.block.at(thread::FRAMES + depth * frame::BYTES)
+        self.block.at(block::CONTENT + depth * frame::BYTES)
     }
 
     #[cold]
     fn count(&self, what: usize) {
-        if let Some(header) = arena::header() {
-            header.add_shared(what, 1);
+        if let Some(process) = arena::process_block() {
+            process.add_shared(what, 1);
         }
     }
 
@@ -247,7 +257,7 @@ impl Thread {
             return;
         }
         let Some(left) = self.frames.pop() else {
-            self.count(header::UNMATCHED);
+            self.count(process_block::UNMATCHED);
             return;
         };
         let depth = self.frames.len();
@@ -271,8 +281,8 @@ impl Thread {
             self.frame(depth - 1).add(frame::NESTED, total);
         }
         match node.key.kind {
-            Kind::TaskWait | Kind::TaskGroup => self.waited += own,
-            Kind::Barrier | Kind::ImplicitBarrier => {
+            ConstructKind::TaskWait | ConstructKind::TaskGroup => self.waited += own,
+            ConstructKind::Barrier | ConstructKind::ImplicitBarrier => {
                 if std::mem::take(&mut self.is_last) {
                     record.add(construct::LAST_WAIT, own);
                 }
@@ -286,7 +296,7 @@ impl Thread {
     }
 
     /// Leaves constructs up to and with the innermost of this kind in the current region.
-    pub(crate) fn leave_through(&mut self, kind: Kind, now: u64) {
+    pub(crate) fn leave_through(&mut self, kind: ConstructKind, now: u64) {
         let mut depth = self.frames.len();
         while depth > 0 {
             depth -= 1;
@@ -296,11 +306,14 @@ impl Thread {
                 self.leave_to(depth, now);
                 return;
             }
-            if matches!(found, Kind::Parallel | Kind::Task | Kind::Serial) {
+            if matches!(
+                found,
+                ConstructKind::Parallel | ConstructKind::Task | ConstructKind::Serial
+            ) {
                 break;
             }
         }
-        self.count(header::UNMATCHED);
+        self.count(process_block::UNMATCHED);
     }
 
     fn leave_to(&mut self, depth: usize, now: u64) {
@@ -392,12 +405,11 @@ impl Thread {
     fn write_span(&mut self, number: u64, begin: u64, end: u64, wait: u64) {
         let has_room = |fields: &Fields| (fields.get(block::USED) as usize) < span::IN_BLOCK;
         if !self.spans.as_ref().is_some_and(has_room) {
-            self.spans =
-                arena::new_block(block::SPANS, Some(self.number)).map(|(_, fields)| fields);
+            self.spans = arena::new_block(stream::SPANS, self.number).map(|(_, fields)| fields);
         }
         let Some(fields) = self.spans else { return };
         let index = fields.get(block::USED);
-        let record = fields.at(BLOCK_HEADER_BYTES + index as usize * span::BYTES);
+        let record = fields.at(block::CONTENT + index as usize * span::BYTES);
         record.set(span::CONSTRUCT, number);
         record.set(span::BEGIN, begin);
         record.set(span::END, end);

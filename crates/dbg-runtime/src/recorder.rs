@@ -42,48 +42,48 @@ pub(crate) fn forget(all: &mut All) {
 pub(crate) struct Recorder {
     thread: u64,
     is_master: bool,
-    /// The first is what is outside intervals.
-    scopes: Vec<Scope>,
+    /// What happened in each interval; the first is what is outside intervals.
+    scopes: Vec<IntervalTotals>,
     /// The intervals that the thread is in, and when it entered them.
     inside: Vec<(usize, u64)>,
-    open: Vec<Open>,
-    held: Vec<(String, Open)>,
+    open: Vec<OpenEvent>,
+    held: Vec<(String, OpenEvent)>,
     /// What strings mean, of those that have been asked for.
     meanings: Vec<Option<Meaning>>,
 }
 
 /// An interval in its context.
 #[derive(Debug, Default)]
-struct Scope {
+struct IntervalTotals {
     handle: u32,
     begin: u64,
     duration: u64,
     longest: u64,
     count: u64,
     inner: Vec<usize>,
-    events: Vec<Event>,
+    events: Vec<EventTotals>,
 }
 
 /// An event within one interval. Times are nanoseconds.
 #[derive(Debug, Default)]
-struct Event {
+struct EventTotals {
     handle: u32,
     begin: u64,
     count: u64,
-    /// Duration, wait and synchronisation: the sum and the longest of each.
+    /// The sum and the longest of durations, of waits, and of synchronisation.
     times: [(u64, u64); 3],
 }
 
 /// An event that has not ended.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenEvent {
     handle: u32,
     before: Option<u64>,
     begin: Option<u64>,
     end: Option<u64>,
-    /// How long the thread has executed tasks meanwhile.
+    /// How long the thread has executed tasks since the event began.
     in_tasks: u64,
-    /// How long it had, at the end.
+    /// How long the thread had executed tasks when the event ended, before synchronisation.
     in_tasks_at_end: u64,
 }
 
@@ -101,7 +101,7 @@ fn start() -> &'static Mutex<Recorder> {
     let new: &'static Mutex<Recorder> = Box::leak(Box::new(Mutex::new(Recorder {
         thread: thread as u64,
         is_master: thread == process && !IS_CHILD.load(Ordering::Relaxed),
-        scopes: vec![Scope::default()],
+        scopes: vec![IntervalTotals::default()],
         inside: Vec::new(),
         open: Vec::new(),
         held: Vec::new(),
@@ -125,7 +125,7 @@ fn now() -> u64 {
 impl Recorder {
     /// The thread is about to come to an event.
     pub(crate) fn before(&mut self, handle: u32) {
-        self.open.push(Open {
+        self.open.push(OpenEvent {
             handle,
             before: Some(now()),
             begin: None,
@@ -138,7 +138,7 @@ impl Recorder {
     /// A barrier comes: what is being shared is done.
     pub(crate) fn before_barrier(&mut self, handle: u32) {
         let now = now();
-        let is_running = |open: &&mut Open| open.before.is_some() && open.end.is_none();
+        let is_running = |open: &&mut OpenEvent| open.before.is_some() && open.end.is_none();
         if let Some(open) = self.open.last_mut().filter(is_running) {
             (open.end, open.in_tasks_at_end) = (Some(now), open.in_tasks);
         }
@@ -154,7 +154,7 @@ impl Recorder {
             .filter(|open| open.handle == handle && open.begin.is_none());
         match waiting {
             Some(open) => open.begin = Some(now),
-            None => self.open.push(Open {
+            None => self.open.push(OpenEvent {
                 handle,
                 before: None,
                 begin: Some(now),
@@ -181,7 +181,7 @@ impl Recorder {
 
     /// A task ends. Where the thread waits for something, this was no waiting.
     pub(crate) fn end_task(&mut self, handle: u32) {
-        let is_it = |open: &Open| open.handle == handle && open.before.is_none();
+        let is_it = |open: &OpenEvent| open.handle == handle && open.before.is_none();
         let Some(index) = self.open.iter().rposition(is_it) else {
             return;
         };
@@ -218,7 +218,7 @@ impl Recorder {
         self.count(handle, open.before.unwrap_or(now), [waited, waited, 0]);
     }
 
-    fn add(&mut self, open: Open, now: u64) {
+    fn add(&mut self, open: OpenEvent, now: u64) {
         let begin = open.begin.or(open.before).unwrap_or(now);
         let end = open.end.unwrap_or(now);
         let waited = begin - open.before.unwrap_or(begin).min(begin);
@@ -260,9 +260,9 @@ impl Recorder {
         let index = match events.iter().position(|event| event.handle == handle) {
             Some(index) => index,
             None => {
-                events.push(Event {
+                events.push(EventTotals {
                     handle,
-                    ..Event::default()
+                    ..EventTotals::default()
                 });
                 events.len() - 1
             }
@@ -316,9 +316,9 @@ impl Recorder {
             .copied()
             .find(|scope| self.scopes[*scope].handle == handle);
         let scope = known.unwrap_or_else(|| {
-            self.scopes.push(Scope {
+            self.scopes.push(IntervalTotals {
                 handle,
-                ..Scope::default()
+                ..IntervalTotals::default()
             });
             let new = self.scopes.len() - 1;
             self.scopes[outer].inner.push(new);
@@ -354,7 +354,7 @@ impl Recorder {
     }
 
     /// What happened in an interval, as the trace has it.
-    fn items(&self, scope: &Scope) -> Vec<Item> {
+    fn items(&self, scope: &IntervalTotals) -> Vec<Item> {
         let inner = scope.inner.iter().map(|inner| &self.scopes[*inner]);
         let intervals = inner.map(|inner| {
             Item::Interval(Interval {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Kind;
+use crate::ConstructKind;
 
 /// Everything that was collected in one process. Times are ticks; see
 /// [`ProcessRecord::nanoseconds`].
@@ -10,35 +10,37 @@ use crate::Kind;
 pub struct ProcessRecord {
     /// The process.
     pub process: u64,
-    /// Its parent.
+    /// The parent of the process.
     pub parent: u64,
     /// The program's arguments, its name first.
     pub arguments: Vec<String>,
+    /// When the process was first seen, in nanoseconds since 1970 (UTC).
+    pub start_unix_ns: u64,
     /// When the process was first seen, by the monotonic clock, in nanoseconds.
     pub start_ns: u64,
-    /// When it was last seen.
+    /// When the process was last seen, by the monotonic clock, in nanoseconds.
     pub last_ns: u64,
-    /// Ticks of the first moment.
+    /// When the process was first seen, in ticks.
     pub start_ticks: u64,
-    /// Ticks of the last moment.
+    /// When the process was last seen, in ticks.
     pub last_ticks: u64,
     /// Which clock the ticks are of.
     pub clock: ClockKind,
-    /// Whether it ended in the ordinary way.
+    /// Whether the process ended by itself.
     pub ended: bool,
     /// The largest number of threads in parallel regions at one time.
     pub peak_threads: u64,
-    /// Processors that it may use.
+    /// Processors that the process may use.
     pub processors: u64,
     /// Which runtimes took part.
     pub runtimes: Runtimes,
-    /// Its MPI rank.
+    /// The process's MPI rank.
     pub rank: Option<u64>,
-    /// Processes in its MPI job, or 0.
+    /// Processes in the MPI job, or 0.
     pub ranks: u64,
     /// Cancelled constructs.
     pub cancelled: u64,
-    /// What threads did, by construct and context.
+    /// What threads did, by construct and context, in the order of their numbers.
     pub constructs: Vec<Construct>,
     /// What was loaded into the process.
     pub modules: Vec<Module>,
@@ -46,7 +48,7 @@ pub struct ProcessRecord {
     pub paths: Vec<(u64, Vec<u64>)>,
     /// Names by number.
     pub names: Vec<(u64, String)>,
-    /// Single passages, if they were asked for.
+    /// Single passages through constructs, if they were asked for.
     pub spans: Vec<Span>,
     /// What could not be collected or read.
     pub problems: Vec<Problem>,
@@ -94,70 +96,70 @@ pub struct Runtimes {
     pub mpi: bool,
 }
 
-/// What one thread did in one construct, in one context. Fields as in
-/// [`crate::layout::construct`].
+/// What one thread did in one construct, in one context. [`crate::layout::construct`] says more
+/// of each field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Construct {
-    /// Its number in the file.
+    /// The construct's number in the file.
     pub number: u64,
-    /// The thread: the number of its first block.
+    /// The thread: from 1, in the order in which the file got room for them.
     pub thread: u64,
-    /// What it is.
-    pub kind: Kind,
-    /// The construct that encloses it in this thread.
+    /// What the construct is.
+    pub kind: ConstructKind,
+    /// The number of the construct that encloses it in this thread.
     pub parent: Option<u64>,
-    /// Where it is in the code.
+    /// The address in the code where the program entered the runtime.
     pub address: u64,
-    /// More about it, depending on its kind.
+    /// Which construct of its kind it is, depending on the kind.
     pub detail: u64,
-    /// How often it was left, or was open when the process ended.
+    /// How often the construct was left, or was open when the process ended.
     pub count: u64,
     /// Ticks between entering and leaving.
     pub total: u64,
-    /// Of them, what was neither nested nor waited.
+    /// Ticks between entering and leaving that were neither nested nor waited.
     pub own: u64,
-    /// Ticks waited.
+    /// Ticks waited: before the block, or for a region at its end.
     pub wait: u64,
-    /// The longest wait.
+    /// The longest wait before the block or at the region's end, in ticks.
     pub wait_longest: u64,
-    /// The longest of all.
+    /// The longest passage, in ticks.
     pub longest: u64,
-    /// The longest own part.
+    /// The longest own part of a passage, in ticks.
     pub own_longest: u64,
-    /// When it was first entered.
+    /// When the construct was first entered.
     pub first: u64,
-    /// When it was last entered.
+    /// When the construct was last entered.
     pub last: u64,
-    /// Ticks from the fork until this thread started.
+    /// For a region: ticks from the fork until this thread started.
     pub startup: u64,
-    /// The region's largest number of threads.
+    /// For a region: its largest number of threads.
     pub team: u64,
-    /// How often this thread was the last to arrive.
+    /// How often this thread was the last to arrive at the barrier or the region's end.
     pub last_arrivals: u64,
-    /// When last to arrive: ticks since the synchronisation before.
+    /// Ticks from the synchronisation before until this thread arrived, where it was the last.
     pub path_total: u64,
-    /// Of them, waited.
+    /// The part of `path_total` that was waited.
     pub path_wait: u64,
-    /// When last to arrive: ticks until it went on.
+    /// Ticks from this thread's arrival until it went on, where it was the last.
     pub last_wait: u64,
     /// Iterations of all passages, or 0 where they are not known.
     pub iterations: u64,
-    /// The thread's place among all threads at that time.
-    pub place: u64,
-    /// The number of its call path, or 0.
+    /// Which of the threads that exist at one time executed it.
+    pub slot: u64,
+    /// The number of the call path that led here first, or 0.
     pub path: u64,
 }
 
 /// A module of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// Its first address.
+    /// The module's first address.
     pub start: u64,
-    /// The address after its last.
+    /// The address behind the module's last one.
     pub end: u64,
-    /// What was added to the addresses in its file.
+    /// What was added to the addresses in the module's file.
     pub bias: u64,
-    /// Its file.
+    /// The module's file.
     pub path: String,
 }
 
@@ -166,11 +168,11 @@ pub struct Module {
 pub struct Span {
     /// The construct's number.
     pub construct: u64,
-    /// When it was entered, in ticks.
+    /// When the construct was entered, in ticks.
     pub begin: u64,
-    /// When it was left.
+    /// When the construct was left, in ticks.
     pub end: u64,
-    /// Ticks waited before its block.
+    /// Ticks waited before the construct's block.
     pub wait: u64,
 }
 
@@ -193,6 +195,18 @@ pub enum Problem {
     /// The process did not end in the ordinary way: what was open then was closed at the
     /// last moment at which it was seen.
     EndedAbruptly,
+}
+
+impl Problem {
+    /// Whether what is counted happened at all.
+    pub(crate) fn occurred(&self) -> bool {
+        match self {
+            Problem::WithoutRoom(count) | Problem::TooDeep(count) | Problem::Unmatched(count) => {
+                *count > 0
+            }
+            Problem::Damaged { .. } | Problem::EndedAbruptly => true,
+        }
+    }
 }
 
 impl fmt::Display for Problem {

@@ -1,11 +1,19 @@
 //! From bytes to [`ProcessRecord`].
 
-use crate::Kind;
+use unspool_container::HeaderError;
+use unspool_container::in_place::{Block, HEADER_BYTES, InPlace};
+use unspool_container::stream::StreamNumber;
+
+use crate::ConstructKind;
 use crate::layout::{
-    self, BLOCK_BYTES, BLOCK_HEADER_BYTES, HEADER_BYTES, NONE, block, construct, entry, frame,
-    header, runtime, span, thread,
+    NONE, block, construct, description, frame, process_block, runtime, span, stream,
 };
 use crate::process::{ClockKind, Construct, Module, Problem, ProcessRecord, Runtimes, Span};
+
+mod completion;
+
+#[cfg(test)]
+mod tests;
 
 /// Why a file cannot be read at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,16 +21,34 @@ pub enum ReadError {
     /// It is something else.
     #[error("this is no record of an OpenMP program")]
     NotARecord,
-    /// It was written by another version.
+    /// It was written before records were files of streams.
     #[error(
-        "the record has version {found}, and this command reads version {}",
-        layout::VERSION
+        "the record has version {found} of a format that is not read any more; \
+         run the program again, or read the record with the version of unspool that wrote it"
     )]
-    UnknownVersion {
-        /// The version found.
+    Outdated {
+        /// The version that the file names.
         found: u64,
     },
+    /// Its header cannot be used.
+    #[error(transparent)]
+    Header(HeaderError),
+    /// What it says of the process has another schema than the one that is known.
+    #[error(
+        "the record's stream {stream} has schema version {found}; this command reads version {known}"
+    )]
+    UnknownSchema {
+        /// The stream's name.
+        stream: String,
+        /// The version that the file declares.
+        found: u32,
+        /// The version that is read.
+        known: u32,
+    },
 }
+
+/// What files began with before they were files of streams.
+const OUTDATED_MAGIC: [u8; 8] = *b"UNSPOMP\n";
 
 /// A construct that a thread had entered and not left.
 #[derive(Debug, Clone, Copy)]
@@ -41,34 +67,40 @@ impl ProcessRecord {
     /// If the bytes are no record, or one of another version. Damage is no error: it is
     /// listed in [`ProcessRecord::problems`].
     pub fn read(bytes: &[u8], end_ns: Option<u64>) -> Result<ProcessRecord, ReadError> {
-        if bytes.len() < HEADER_BYTES || word(bytes, header::MAGIC) != layout::MAGIC {
-            return Err(ReadError::NotARecord);
+        if bytes.len() >= 16 && bytes.starts_with(&OUTDATED_MAGIC) {
+            let found = word(bytes, 8);
+            return Err(ReadError::Outdated { found });
         }
-        let version = word(bytes, header::VERSION);
-        if version != layout::VERSION {
-            return Err(ReadError::UnknownVersion { found: version });
+        let file = InPlace::read(bytes).map_err(|error| match error {
+            HeaderError::NotATrace | HeaderError::NotInPlace => ReadError::NotARecord,
+            error => ReadError::Header(error),
+        })?;
+        let mut record = ProcessRecord::of_header(&file);
+        let known = record.known_streams(&file)?;
+        let is_process = |block: &&Block<'_>| block.stream == stream::PROCESS;
+        match file.blocks.iter().find(is_process) {
+            Some(found) => record.read_process(found),
+            None => record.damaged("process", "its block is missing"),
         }
-        let mut record = read_header(bytes);
         if !record.ended {
             record.extend_to(end_ns);
             record.problems.push(Problem::EndedAbruptly);
         }
-        let mut threads: Vec<Vec<OpenFrame>> = Vec::new();
-        let blocks = word(bytes, header::BLOCKS);
-        let present = (bytes.len() - HEADER_BYTES) / BLOCK_BYTES;
-        if blocks > present as u64 {
+        for gap in &file.gaps {
             record.damaged(
-                "header",
-                format!("{blocks} blocks are counted, {present} are there"),
+                format!("bytes {} to {}", gap.offset, gap.offset + gap.length),
+                gap.what,
             );
         }
-        let content = &bytes[HEADER_BYTES..];
-        for (number, block) in content.chunks_exact(BLOCK_BYTES).enumerate() {
-            if number as u64 >= blocks {
-                break;
-            }
-            record.read_block(number as u64, block, &mut threads);
+        let mut threads: Vec<Vec<OpenFrame>> = Vec::new();
+        for block in file
+            .blocks
+            .iter()
+            .filter(|block| known.contains(&block.stream))
+        {
+            record.read_block(block, &mut threads);
         }
+        record.put_in_order();
         for frames in &threads {
             record.close(frames);
         }
@@ -76,21 +108,40 @@ impl ProcessRecord {
         Ok(record)
     }
 
-    /// Moves the end of a process that could not say when it ended.
-    fn extend_to(&mut self, end_ns: Option<u64>) {
-        let Some(end_ns) = end_ns.filter(|end| *end > self.last_ns) else {
-            return;
-        };
-        let more_ns = end_ns - self.last_ns;
-        let more = match (self.clock, self.duration_ns()) {
-            (ClockKind::Monotonic, _) | (_, 0) => more_ns,
-            (ClockKind::Processor, duration) => {
-                let ticks = self.last_ticks.saturating_sub(self.start_ticks);
-                (more_ns as f64 * (ticks as f64 / duration as f64)) as u64
+    /// What the header says.
+    fn of_header(file: &InPlace<'_>) -> ProcessRecord {
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        ProcessRecord {
+            process: u64::from(file.header.process),
+            arguments: file.header.arguments.iter().map(text).collect(),
+            start_unix_ns: file.header.start_unix_ns,
+            ..ProcessRecord::default()
+        }
+    }
+
+    /// The streams whose blocks can be read. Those that this version does not know are left
+    /// out, and so is one of another schema, which is a problem.
+    fn known_streams(&mut self, file: &InPlace<'_>) -> Result<Vec<StreamNumber>, ReadError> {
+        let mut readable = Vec::new();
+        for known in stream::declarations() {
+            match file.stream(&known.name) {
+                Some(found) if found.version == known.version => readable.push(found.number),
+                Some(found) => {
+                    let unknown = ReadError::UnknownSchema {
+                        stream: known.name.to_string(),
+                        found: found.version,
+                        known: known.version,
+                    };
+                    if known.number == stream::PROCESS {
+                        return Err(unknown);
+                    }
+                    self.damaged(known.name, unknown.to_string());
+                }
+                None if known.number == stream::PROCESS => return Err(ReadError::NotARecord),
+                None => {}
             }
-        };
-        self.last_ns = end_ns;
-        self.last_ticks = self.last_ticks.saturating_add(more);
+        }
+        Ok(readable)
     }
 
     fn damaged(&mut self, place: impl Into<String>, what: impl Into<String>) {
@@ -100,69 +151,89 @@ impl ProcessRecord {
         });
     }
 
-    fn read_block(&mut self, number: u64, bytes: &[u8], threads: &mut Vec<Vec<OpenFrame>>) {
-        let place = || format!("block {number}");
-        let used = word(bytes, block::USED);
-        let owner = word(bytes, block::OWNER);
-        match word(bytes, block::KIND) {
-            // Counted, but its owner had not come to use it.
-            0 => {}
-            block::THREAD => {
-                // Where more are open than there is room for, the innermost are not known.
-                let open = usize::try_from(used)
-                    .unwrap_or(usize::MAX)
-                    .min(thread::FRAME_LIMIT);
-                let records = bytes[thread::FRAMES..]
-                    .chunks_exact(frame::BYTES)
-                    .take(open);
-                let frames = records.map(|bytes| OpenFrame {
-                    construct: word(bytes, frame::CONSTRUCT),
-                    begin: word(bytes, frame::BEGIN),
-                    nested: word(bytes, frame::NESTED),
-                    waited: word(bytes, frame::WAITED),
-                });
-                threads.push(frames.collect());
-            }
-            block::CONSTRUCTS => {
-                let limit = construct::IN_BLOCK as u64;
-                if used > limit {
-                    self.damaged(
-                        place(),
-                        format!("{used} constructs where {limit} have room"),
-                    );
-                }
-                let records = bytes[BLOCK_HEADER_BYTES..].chunks_exact(construct::BYTES);
-                for (index, bytes) in records.take(used.min(limit) as usize).enumerate() {
-                    self.read_construct((number << 16) | index as u64, owner, bytes);
-                }
-            }
-            block::ENTRIES => {
-                let room = (BLOCK_BYTES - BLOCK_HEADER_BYTES) as u64;
-                if used > room {
-                    self.damaged(
-                        place(),
-                        format!("{used} bytes of entries where {room} have room"),
-                    );
-                }
-                let end = BLOCK_HEADER_BYTES + used.min(room) as usize;
-                self.read_entries(number, &bytes[BLOCK_HEADER_BYTES..end]);
-            }
-            block::SPANS => {
-                let limit = span::IN_BLOCK as u64;
-                if used > limit {
-                    self.damaged(place(), format!("{used} spans where {limit} have room"));
-                }
-                let records = bytes[BLOCK_HEADER_BYTES..].chunks_exact(span::BYTES);
-                self.spans
-                    .extend(records.take(used.min(limit) as usize).map(|bytes| Span {
-                        construct: word(bytes, span::CONSTRUCT),
-                        begin: word(bytes, span::BEGIN),
-                        end: word(bytes, span::END),
-                        wait: word(bytes, span::WAIT),
-                    }));
-            }
-            unknown => self.damaged(place(), format!("unknown kind {unknown}")),
+    fn read_process(&mut self, found: &Block<'_>) {
+        if found.payload.len() < process_block::BYTES - HEADER_BYTES {
+            return self.damaged("process", "its block is too short");
         }
+        let at = |offset: usize| word(found.payload, offset - HEADER_BYTES);
+        self.parent = at(process_block::PARENT);
+        self.start_ns = at(process_block::START_NS);
+        self.last_ns = at(process_block::LAST_NS);
+        self.start_ticks = at(process_block::START_TICKS);
+        self.last_ticks = at(process_block::LAST_TICKS);
+        self.clock = match at(process_block::CLOCK) {
+            0 => ClockKind::Processor,
+            _ => ClockKind::Monotonic,
+        };
+        self.ended = at(process_block::ENDED) == 1;
+        self.peak_threads = at(process_block::PEAK_THREADS);
+        self.processors = at(process_block::PROCESSORS);
+        let runtimes = at(process_block::RUNTIMES);
+        self.runtimes = Runtimes {
+            gomp: runtimes & runtime::GOMP != 0,
+            ompt: runtimes & runtime::OMPT != 0,
+            mpi: runtimes & runtime::MPI != 0,
+        };
+        self.rank = at(process_block::RANK).checked_sub(1);
+        self.ranks = at(process_block::RANKS);
+        self.cancelled = at(process_block::CANCELLED);
+        let counted = [
+            Problem::WithoutRoom(at(process_block::WITHOUT_ROOM)),
+            Problem::TooDeep(at(process_block::TOO_DEEP)),
+            Problem::Unmatched(at(process_block::UNMATCHED)),
+        ];
+        let occurred = counted.into_iter().filter(Problem::occurred);
+        self.problems.extend(occurred);
+    }
+
+    fn read_block(&mut self, found: &Block<'_>, threads: &mut Vec<Vec<OpenFrame>>) {
+        let Some(part) = Part::of(found) else {
+            let place = format!("block at byte {}", found.offset);
+            return self.damaged(place, "it is too short");
+        };
+        match found.stream {
+            stream::THREADS => {
+                // Where more are open than there is room for, the innermost are not known.
+                let open = usize::try_from(part.used).unwrap_or(usize::MAX);
+                let frames = part.content.chunks_exact(frame::BYTES).take(open);
+                threads.push(frames.map(OpenFrame::read).collect());
+            }
+            stream::CONSTRUCTS => {
+                let records = self.records(found, &part, construct::BYTES, "constructs");
+                for (index, bytes) in records.enumerate() {
+                    let number = found.number << 16 | index as u64;
+                    self.read_construct(number, u64::from(found.thread.0), bytes);
+                }
+            }
+            stream::DESCRIPTIONS => {
+                let mut bytes = self.records(found, &part, 1, "bytes of descriptions");
+                let used = bytes.by_ref().count();
+                self.read_descriptions(found.number, &part.content[..used]);
+            }
+            stream::SPANS => {
+                let records = self.records(found, &part, span::BYTES, "spans");
+                self.spans.extend(records.map(read_span));
+            }
+            _ => {}
+        }
+    }
+
+    /// The records of a block that are in use, of which there cannot be more than have room.
+    fn records<'a>(
+        &mut self,
+        found: &Block<'_>,
+        part: &Part<'a>,
+        bytes: usize,
+        what: &str,
+    ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let room = part.content.len() / bytes;
+        if part.used > room as u64 {
+            let place = format!("block at byte {}", found.offset);
+            let what = format!("{} {what} where {room} have room", part.used);
+            self.damaged(place, what);
+        }
+        let used = usize::try_from(part.used).unwrap_or(usize::MAX);
+        part.content.chunks_exact(bytes).take(used)
     }
 
     fn read_construct(&mut self, number: u64, thread: u64, bytes: &[u8]) {
@@ -171,7 +242,10 @@ impl ProcessRecord {
             // The process ended while the record was being made: nothing was counted yet.
             return;
         }
-        let Some(kind) = u32::try_from(kind).ok().and_then(Kind::from_number) else {
+        let Some(kind) = u32::try_from(kind)
+            .ok()
+            .and_then(ConstructKind::from_number)
+        else {
             self.damaged(
                 format!("construct {number:#x}"),
                 format!("unknown kind {kind}"),
@@ -202,165 +276,84 @@ impl ProcessRecord {
             path_wait: word(bytes, construct::PATH_WAIT),
             last_wait: word(bytes, construct::LAST_WAIT),
             iterations: word(bytes, construct::ITERATIONS),
-            place: word(bytes, construct::PLACE),
+            slot: word(bytes, construct::SLOT),
             path: word(bytes, construct::PATH),
         });
     }
 
-    fn read_entries(&mut self, number: u64, mut rest: &[u8]) {
+    fn read_descriptions(&mut self, block: u64, mut rest: &[u8]) {
+        let place = format!("block {block} of descriptions");
         while rest.len() >= 8 {
             let what = half_word(rest, 0);
             let length = half_word(rest, 4) as usize;
             let Some(bytes) = rest[8..].get(..length) else {
-                self.damaged(format!("block {number}"), "an entry reaches past its end");
-                return;
+                return self.damaged(place, "a description reaches past its end");
             };
-            if !self.read_entry(what, bytes) {
-                self.damaged(
-                    format!("block {number}"),
-                    format!("an entry of kind {what} with {length} bytes means nothing"),
-                );
+            if !self.read_description(what, bytes) {
+                let what = format!("description {what} with {length} bytes means nothing");
+                self.damaged(place.as_str(), what);
             }
-            rest = rest.get(8 + length.next_multiple_of(8)..).unwrap_or(&[]);
+            rest = rest
+                .get(8 + length.next_multiple_of(8)..)
+                .unwrap_or_default();
         }
     }
 
-    fn read_entry(&mut self, what: u32, bytes: &[u8]) -> bool {
+    fn read_description(&mut self, what: u32, bytes: &[u8]) -> bool {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match what {
-            entry::MODULE if bytes.len() >= 24 => self.modules.push(Module {
+            description::MODULE if bytes.len() >= 24 => self.modules.push(Module {
                 start: word(bytes, 0),
                 end: word(bytes, 8),
                 bias: word(bytes, 16),
                 path: text(&bytes[24..]),
             }),
-            entry::ARGUMENTS => {
-                let words = bytes
-                    .strip_suffix(&[0])
-                    .unwrap_or(bytes)
-                    .split(|byte| *byte == 0);
-                self.arguments = words.map(text).collect();
-            }
-            entry::PATH if bytes.len() >= 8 => {
+            description::PATH if bytes.len() >= 8 => {
                 let addresses = bytes[8..].chunks_exact(8).map(|bytes| word(bytes, 0));
                 self.paths.push((word(bytes, 0), addresses.collect()));
             }
-            entry::NAME if bytes.len() >= 8 => self.names.push((word(bytes, 0), text(&bytes[8..]))),
+            description::NAME if bytes.len() >= 8 => {
+                self.names.push((word(bytes, 0), text(&bytes[8..])));
+            }
             _ => return false,
         }
         true
     }
+}
 
-    /// Leaves, at the last moment, what a thread had not left.
-    fn close(&mut self, frames: &[OpenFrame]) {
-        let end = self.last_ticks;
-        let mut unknown = 0;
-        let mut inner = 0;
-        for open in frames.iter().rev() {
-            let total = end.saturating_sub(open.begin);
-            let elsewhere = open
-                .nested
-                .saturating_add(open.waited)
-                .saturating_add(inner);
-            inner = total;
-            let found = self
-                .constructs
-                .binary_search_by_key(&open.construct, |one| one.number);
-            let Ok(index) = found else {
-                unknown += 1;
-                continue;
-            };
-            let own = total.saturating_sub(elsewhere);
-            let one = &mut self.constructs[index];
-            one.count = one.count.saturating_add(1);
-            one.total = one.total.saturating_add(total);
-            one.own = one.own.saturating_add(own);
-            one.longest = one.longest.max(total);
-            one.own_longest = one.own_longest.max(own);
-        }
-        if unknown > 0 {
-            self.damaged(
-                "threads",
-                format!("{unknown} open constructs are not described"),
-            );
-        }
+/// What a block has behind its header.
+struct Part<'a> {
+    used: u64,
+    content: &'a [u8],
+}
+
+impl<'a> Part<'a> {
+    /// Offsets within a block count from its header, which is not part of the payload.
+    fn of(found: &Block<'a>) -> Option<Part<'a>> {
+        let content = found.payload.get(block::CONTENT - HEADER_BYTES..)?;
+        let used = word(found.payload, block::USED - HEADER_BYTES);
+        Some(Part { used, content })
     }
+}
 
-    /// The construct with this number.
-    #[must_use]
-    pub fn find(&self, number: u64) -> Option<&Construct> {
-        let index = self
-            .constructs
-            .binary_search_by_key(&number, |one| one.number);
-        index.ok().map(|index| &self.constructs[index])
-    }
-
-    /// Lets constructs whose parent is damaged stand alone; breaks circles of parents.
-    fn drop_orphans(&mut self) {
-        let mut orphans = Vec::new();
-        for (index, one) in self.constructs.iter().enumerate() {
-            // A parent is made before its children of the same thread, so that its number is
-            // the smaller one: no circle can pass this.
-            let sound = one
-                .parent
-                .is_none_or(|parent| parent < one.number && self.find(parent).is_some());
-            if !sound {
-                orphans.push(index);
-            }
-        }
-        if !orphans.is_empty() {
-            self.damaged(
-                "constructs",
-                format!("{} have no sound parent", orphans.len()),
-            );
-        }
-        for index in orphans {
-            self.constructs[index].parent = None;
+impl OpenFrame {
+    fn read(bytes: &[u8]) -> OpenFrame {
+        OpenFrame {
+            construct: word(bytes, frame::CONSTRUCT),
+            begin: word(bytes, frame::BEGIN),
+            nested: word(bytes, frame::NESTED),
+            waited: word(bytes, frame::WAITED),
         }
     }
 }
 
-fn read_header(bytes: &[u8]) -> ProcessRecord {
-    let at = |offset| word(bytes, offset);
-    let runtimes = at(header::RUNTIMES);
-    let mut record = ProcessRecord {
-        process: at(header::PROCESS),
-        parent: at(header::PARENT),
-        start_ns: at(header::START_NS),
-        last_ns: at(header::LAST_NS),
-        start_ticks: at(header::START_TICKS),
-        last_ticks: at(header::LAST_TICKS),
-        clock: match at(header::CLOCK) {
-            0 => ClockKind::Processor,
-            _ => ClockKind::Monotonic,
-        },
-        ended: at(header::ENDED) == 1,
-        peak_threads: at(header::PEAK_THREADS),
-        processors: at(header::PROCESSORS),
-        runtimes: Runtimes {
-            gomp: runtimes & runtime::GOMP != 0,
-            ompt: runtimes & runtime::OMPT != 0,
-            mpi: runtimes & runtime::MPI != 0,
-        },
-        rank: at(header::RANK).checked_sub(1),
-        ranks: at(header::RANKS),
-        cancelled: at(header::CANCELLED),
-        ..ProcessRecord::default()
-    };
-    let counted = [
-        (
-            at(header::WITHOUT_ROOM),
-            Problem::WithoutRoom as fn(u64) -> Problem,
-        ),
-        (at(header::TOO_DEEP), Problem::TooDeep),
-        (at(header::UNMATCHED), Problem::Unmatched),
-    ];
-    for (count, problem) in counted {
-        if count > 0 {
-            record.problems.push(problem(count));
-        }
+fn read_span(bytes: &[u8]) -> Span {
+    Span {
+        construct: word(bytes, span::CONSTRUCT),
+        begin: word(bytes, span::BEGIN),
+        end: word(bytes, span::END),
+        wait: word(bytes, span::WAIT),
     }
-    record
 }
 
 fn word(bytes: &[u8], offset: usize) -> u64 {
@@ -374,6 +367,3 @@ fn half_word(bytes: &[u8], offset: usize) -> u32 {
     word.copy_from_slice(&bytes[offset..offset + 4]);
     u32::from_le_bytes(word)
 }
-
-#[cfg(test)]
-mod tests;

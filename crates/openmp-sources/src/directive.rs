@@ -178,15 +178,15 @@ impl Directive {
 
     /// Its clauses as text, without `nowait`: all, or of a combined construct only those of
     /// the region or of what it consists of.
-    pub(super) fn clauses_text(&self, part: Part) -> String {
+    pub(super) fn clauses_text(&self, part: ClausePart) -> String {
         let wanted = |name: &str| {
             let of_region = REGION_CLAUSES
                 .iter()
                 .any(|one| name.eq_ignore_ascii_case(one));
             match part {
-                Part::All => true,
-                Part::Region => of_region,
-                Part::Work => !of_region,
+                ClausePart::All => true,
+                ClausePart::Region => of_region,
+                ClausePart::Work => !of_region,
             }
         };
         let shown = self
@@ -226,12 +226,12 @@ impl Directive {
 
 /// Which clauses of a combined construct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// All of them.
+pub(super) enum ClausePart {
+    /// All clauses.
     All,
-    /// Those of the region.
+    /// Clauses of the region.
     Region,
-    /// Those of the construct within.
+    /// Clauses of the construct within the region.
     Work,
 }
 

@@ -10,7 +10,7 @@
 mod tests;
 
 use serde::Serialize;
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 
 use crate::recording::{Construct, Process, Share};
 
@@ -78,20 +78,22 @@ impl LossClass {
 
     /// The class of what a thread waits for in a construct of this kind: within it, and
     /// before its block or at its end.
-    pub(crate) fn of_waits(kind: Kind) -> (Option<LossClass>, Option<LossClass>) {
+    pub(crate) fn of_waits(kind: ConstructKind) -> (Option<LossClass>, Option<LossClass>) {
         let own = match kind {
-            Kind::ImplicitBarrier | Kind::Flush => Some(LossClass::Desynchronisation),
-            Kind::Barrier => Some(LossClass::Barrier),
-            Kind::TaskWait | Kind::TaskGroup => Some(LossClass::Tasks),
-            Kind::Target => Some(LossClass::Target),
-            Kind::Mpi => Some(LossClass::Communication),
+            ConstructKind::ImplicitBarrier | ConstructKind::Flush => {
+                Some(LossClass::Desynchronisation)
+            }
+            ConstructKind::Barrier => Some(LossClass::Barrier),
+            ConstructKind::TaskWait | ConstructKind::TaskGroup => Some(LossClass::Tasks),
+            ConstructKind::Target => Some(LossClass::Target),
+            ConstructKind::Mpi => Some(LossClass::Communication),
             _ => None,
         };
         let before = match kind {
-            Kind::Parallel => Some(LossClass::Desynchronisation),
-            Kind::Critical | Kind::Atomic => Some(LossClass::Critical),
-            Kind::Lock => Some(LossClass::Lock),
-            Kind::Ordered => Some(LossClass::Ordered),
+            ConstructKind::Parallel => Some(LossClass::Desynchronisation),
+            ConstructKind::Critical | ConstructKind::Atomic => Some(LossClass::Critical),
+            ConstructKind::Lock => Some(LossClass::Lock),
+            ConstructKind::Ordered => Some(LossClass::Ordered),
             _ => None,
         };
         (own, before)
@@ -279,7 +281,7 @@ fn add_construct(one: &Construct, threads: &mut [ThreadCharacteristics], account
             thread.losses.add(class, share.wait_ns);
         }
         thread.losses.add(LossClass::Startup, share.startup_ns);
-        if one.kind == Kind::Parallel && Some(share.thread) != useful_thread {
+        if one.kind == ConstructKind::Parallel && Some(share.thread) != useful_thread {
             thread.losses.add(LossClass::Duplicated, share.own_ns);
         }
     }

@@ -1,6 +1,6 @@
 //! What is wrong with a program, in plain words.
 
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 
 use crate::characteristics::{Characteristics, LossClass};
 use crate::points::SynchronisationPoint;
@@ -21,7 +21,7 @@ pub(crate) fn of_process(
     if process
         .constructs
         .iter()
-        .all(|one| one.kind != Kind::Parallel)
+        .all(|one| one.kind != ConstructKind::Parallel)
     {
         return findings;
     }
@@ -46,7 +46,7 @@ fn seconds(ns: u64) -> f64 {
 }
 
 fn repeated_work(one: &Construct) -> Option<(f64, String)> {
-    if one.kind != Kind::Parallel || one.team < 2 {
+    if one.kind != ConstructKind::Parallel || one.team < 2 {
         return None;
     }
     let most = one.shares.iter().map(|share| share.own_ns).max()?;
@@ -67,7 +67,7 @@ fn repeated_work(one: &Construct) -> Option<(f64, String)> {
 
 /// A block that one thread executes while the others wait.
 fn one_worker(one: &Construct) -> Option<(f64, String)> {
-    if one.kind != Kind::Single {
+    if one.kind != ConstructKind::Single {
         return None;
     }
     let spent: u64 = one.shares.iter().map(|share| share.own_ns).sum();
@@ -84,7 +84,7 @@ fn serial_part(process: &Process) -> Option<(f64, String)> {
     let first = process
         .constructs
         .iter()
-        .find(|one| one.kind == Kind::Serial)?;
+        .find(|one| one.kind == ConstructKind::Serial)?;
     let share = first.shares.iter().find(|share| share.thread == 0)?;
     let threads = process.threads as f64;
     let saved = seconds(share.own_ns) * (1.0 - 1.0 / threads);
@@ -138,7 +138,7 @@ fn startup(process: &Process, characteristics: &Characteristics) -> Option<(f64,
     let regions = process
         .constructs
         .iter()
-        .filter(|one| one.kind == Kind::Parallel);
+        .filter(|one| one.kind == ConstructKind::Parallel);
     let forks: u64 = regions
         .flat_map(|one| &one.shares)
         .filter(|share| share.forked)

@@ -6,7 +6,7 @@
 //! useful time on the critical path) times transfer (that / R).
 
 use serde::Serialize;
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 
 use crate::characteristics::LossClass;
 use crate::recording::{Process, Recording};
@@ -115,7 +115,7 @@ fn outside_mpi_ns(process: &Process) -> f64 {
     for one in process
         .constructs
         .iter()
-        .filter(|one| one.kind == Kind::Mpi)
+        .filter(|one| one.kind == ConstructKind::Mpi)
     {
         for share in &one.shares {
             inside[share.thread] = inside[share.thread].saturating_add(share.total_ns);
@@ -131,13 +131,13 @@ fn outside_mpi_ns(process: &Process) -> f64 {
 pub(crate) fn critical_path_useful_ns(process: &Process) -> u64 {
     let mut sum: u64 = 0;
     for (index, one) in process.constructs.iter().enumerate() {
-        if one.kind == Kind::Serial {
+        if one.kind == ConstructKind::Serial {
             let first = one.shares.iter().find(|share| share.thread == 0);
             sum = sum.saturating_add(first.map_or(0, |share| share.own_ns));
         }
         let ends_path = matches!(
             one.kind,
-            Kind::Parallel | Kind::Barrier | Kind::ImplicitBarrier
+            ConstructKind::Parallel | ConstructKind::Barrier | ConstructKind::ImplicitBarrier
         );
         if ends_path && level(process, index) == 1 {
             for share in &one.shares {
@@ -156,7 +156,7 @@ pub(crate) fn level(process: &Process, index: usize) -> usize {
     let mut at = Some(index);
     while let Some(index) = at {
         let one = &process.constructs[index];
-        level += usize::from(one.kind == Kind::Parallel);
+        level += usize::from(one.kind == ConstructKind::Parallel);
         at = one.parent;
     }
     level

@@ -1,7 +1,7 @@
 //! Synchronisation points: the places in the source at which threads wait for each other.
 
 use rustc_hash::FxHashMap;
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 
 use crate::characteristics::LossClass;
 use crate::recording::{Location, Process};
@@ -10,7 +10,7 @@ use crate::recording::{Location, Process};
 #[derive(Debug, Clone, PartialEq)]
 pub struct SynchronisationPoint {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ConstructKind,
     /// Which critical or lock, or the MPI function.
     pub name: Option<String>,
     /// Where it is.
@@ -46,7 +46,8 @@ impl SynchronisationPoint {
 /// All points of a process, those that cost most first.
 pub(crate) fn of_process(process: &Process) -> Vec<SynchronisationPoint> {
     let mut points: Vec<SynchronisationPoint> = Vec::new();
-    let mut known: FxHashMap<(Kind, &Location, Option<&str>), usize> = FxHashMap::default();
+    let mut known: FxHashMap<(ConstructKind, &Location, Option<&str>), usize> =
+        FxHashMap::default();
     for one in &process.constructs {
         let (own_class, wait_class) = LossClass::of_waits(one.kind);
         let Some(class) = own_class.or(wait_class) else {
@@ -81,7 +82,7 @@ pub(crate) fn of_process(process: &Process) -> Vec<SynchronisationPoint> {
             point.last_wait_ns = point.last_wait_ns.saturating_add(share.last_wait_ns);
             point.longest_wait_ns = point.longest_wait_ns.max(longest);
             point.critical_path_ns = point.critical_path_ns.saturating_add(share.path_ns);
-            if own_class.is_none() && one.kind != Kind::Parallel {
+            if own_class.is_none() && one.kind != ConstructKind::Parallel {
                 point.block_ns = point
                     .block_ns
                     .saturating_add(share.total_ns - share.wait_ns.min(share.total_ns));

@@ -4,7 +4,7 @@ mod build;
 mod file;
 
 use serde::{Deserialize, Serialize};
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 
 pub use file::OpenError;
 
@@ -16,7 +16,10 @@ const MOST_THREADS: usize = 1 << 16;
 pub struct Recording {
     /// What was run.
     pub command: Vec<String>,
-    /// Its processes, by MPI rank, then in the order in which they started.
+    /// When it began, in nanoseconds since 1970 (UTC); 0 where that is not known.
+    #[serde(default)]
+    pub start_unix_ns: u64,
+    /// The processes that used OpenMP or MPI, by MPI rank, then in the order in which they started.
     pub processes: Vec<Process>,
 }
 
@@ -25,25 +28,25 @@ pub struct Recording {
 pub struct Process {
     /// The system's number for it.
     pub process: u64,
-    /// Its program and arguments.
+    /// The program and its arguments.
     pub arguments: Vec<String>,
-    /// Its rank in an MPI job.
+    /// The process's rank in an MPI job.
     pub rank: Option<u64>,
-    /// When it started, by the monotonic clock of its machine.
+    /// When the process started, by the monotonic clock of its machine.
     pub start_ns: u64,
-    /// How long it lived.
+    /// How long the process lived.
     pub duration_ns: u64,
     /// The largest number of threads that existed in parallel regions at one time.
     pub threads: usize,
-    /// Processors that it could use.
+    /// Processors that the process could use.
     pub processors: usize,
     /// The OpenMP runtimes that took part, and MPI.
     pub runtimes: Vec<String>,
     /// Cancelled constructs.
     pub cancelled: u64,
-    /// Its constructs, each after the one that encloses it.
+    /// The constructs of the process, each after the one that encloses it.
     pub constructs: Vec<Construct>,
-    /// Single passages, if they were asked for.
+    /// Single passages through constructs, if they were asked for.
     pub spans: Vec<Span>,
     /// What could not be collected or read.
     pub problems: Vec<String>,
@@ -52,20 +55,20 @@ pub struct Process {
 /// A construct of the program in one context, for all threads together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Construct {
-    /// What it is.
+    /// What the construct is.
     #[serde(with = "kind_word")]
-    pub kind: Kind,
-    /// The construct that encloses it: its index, smaller than this one's.
+    pub kind: ConstructKind,
+    /// The index of the construct that encloses this one, and is smaller than this one's.
     pub parent: Option<usize>,
     /// Which critical or lock, or the name of an MPI function or an interval.
     pub name: Option<String>,
-    /// Where it is.
+    /// Where the construct is in the program.
     pub location: Location,
-    /// The calls that led there when it was first entered, the innermost first.
+    /// The calls that led to the construct when it was first entered, the innermost first.
     pub call_path: Vec<Location>,
     /// The largest number of threads of a region.
     pub team: u64,
-    /// Each thread's share.
+    /// What each thread did in the construct.
     pub shares: Vec<Share>,
 }
 
@@ -74,51 +77,51 @@ pub struct Construct {
 pub struct Location {
     /// The source file.
     pub file: Option<String>,
-    /// The line in it, from 1.
+    /// The line in the source file, from 1.
     pub line: Option<u32>,
     /// The function.
     pub function: Option<String>,
     /// The program file.
     pub module: String,
-    /// The address in it.
+    /// The address in the program file.
     pub offset: u64,
 }
 
-/// One thread's part in a construct. Fields as in
-/// [`unspool_openmp_record::layout::construct`], in nanoseconds.
+/// One thread's part in a construct. Times are nanoseconds;
+/// [`unspool_openmp_record::layout::construct`] says more of each field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// The thread's place among all threads.
+    /// The thread: its number among all that exist at one time.
     pub thread: usize,
     /// Whether this thread forked the region.
     pub forked: bool,
-    /// How often it passed.
+    /// How often the thread passed the construct.
     pub count: u64,
-    /// Between entering and leaving.
+    /// Time between entering and leaving.
     pub total_ns: u64,
-    /// Of it, what was neither nested nor waited.
+    /// Time between entering and leaving that was neither nested nor waited.
     pub own_ns: u64,
-    /// Waited before the block, or at a region's end.
+    /// Time waited before the block, or at a region's end.
     pub wait_ns: u64,
-    /// The longest wait.
+    /// The longest wait before the block, or at a region's end.
     pub longest_wait_ns: u64,
     /// The longest passage.
     pub longest_ns: u64,
-    /// The longest own part.
+    /// The longest own part of a passage.
     pub longest_own_ns: u64,
-    /// When it first entered, since the process started.
+    /// When the thread first entered, since the process started.
     pub first_ns: u64,
-    /// When it last entered.
+    /// When the thread last entered, since the process started.
     pub last_ns: u64,
-    /// From a region's fork until this thread started.
+    /// Time from a region's fork until this thread started.
     pub startup_ns: u64,
-    /// How often it was the last to arrive.
+    /// How often the thread was the last to arrive.
     pub last_arrivals: u64,
-    /// When last: the time since the synchronisation before.
+    /// Time from the synchronisation before until the thread arrived, where it was the last.
     pub path_ns: u64,
-    /// Of it, waited.
+    /// The part of `path_ns` that was waited.
     pub path_wait_ns: u64,
-    /// When last: the time until it went on.
+    /// Time from the thread's arrival until it went on, where it was the last.
     pub last_wait_ns: u64,
     /// Iterations of all passages, of all threads; 0 where they are not known.
     pub iterations: u64,
@@ -129,13 +132,13 @@ pub struct Share {
 pub struct Span {
     /// The construct's index.
     pub construct: usize,
-    /// The thread's place.
+    /// The thread: its number among all that exist at one time.
     pub thread: usize,
-    /// When it was entered, since the process started.
+    /// When the construct was entered, since the process started.
     pub begin_ns: u64,
-    /// When it was left.
+    /// When the construct was left, since the process started.
     pub end_ns: u64,
-    /// Waited before the block.
+    /// Time waited before the construct's block.
     pub wait_ns: u64,
 }
 
@@ -169,18 +172,21 @@ mod kind_word {
 
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
-    use unspool_openmp_record::Kind;
+    use unspool_openmp_record::ConstructKind;
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-    pub(super) fn serialize<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        kind: &ConstructKind,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(kind.word())
     }
 
     pub(super) fn deserialize<'text, D: Deserializer<'text>>(
         deserializer: D,
-    ) -> Result<Kind, D::Error> {
+    ) -> Result<ConstructKind, D::Error> {
         let word = String::deserialize(deserializer)?;
-        let found = Kind::ALL.iter().find(|kind| kind.word() == word);
+        let found = ConstructKind::ALL.iter().find(|kind| kind.word() == word);
         found
             .copied()
             .ok_or_else(|| D::Error::custom(format!("no construct is called {word}")))

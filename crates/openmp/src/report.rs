@@ -1,7 +1,7 @@
 //! Everything that is shown of a recording.
 
 use rustc_hash::FxHashMap;
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 
 use crate::characteristics::Characteristics;
 use crate::hierarchy::{self, Hierarchy};
@@ -129,8 +129,8 @@ fn together(processes: &[ProcessReport]) -> Characteristics {
 
 fn intervals(process: &Process, grouping: Grouping) -> Vec<Interval> {
     let kind = match grouping {
-        Grouping::Interval => Kind::Interval,
-        Grouping::Function | Grouping::Construct => Kind::Parallel,
+        Grouping::Interval => ConstructKind::Interval,
+        Grouping::Function | Grouping::Construct => ConstructKind::Parallel,
     };
     let mut groups: Vec<(String, usize, Vec<usize>)> = Vec::new();
     let mut known: FxHashMap<String, usize> = FxHashMap::default();
@@ -172,7 +172,7 @@ fn interval(process: &Process, group: (String, usize, Vec<usize>)) -> Interval {
     let mut by_thread = vec![0_u64; process.threads];
     let mut count = 0;
     for one in members.iter().map(|index| &process.constructs[*index]) {
-        let is_region = one.kind == Kind::Parallel;
+        let is_region = one.kind == ConstructKind::Parallel;
         // A region lasts as long as for the thread that forked it.
         for share in one.shares.iter().filter(|share| share.forked || !is_region) {
             let passed = share

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 /// Says what a trace holds, damage included.
 pub(crate) fn info(typed: &InfoArguments) -> Result<u8, Failure> {
-    let trace = opened::open(&typed.input)?;
+    let trace = opened::open_any(&typed.input)?;
     let information = match typed.quick {
         true => Information::read_index(&trace),
         false => Information::read_all(&trace),
@@ -20,6 +20,9 @@ pub(crate) fn info(typed: &InfoArguments) -> Result<u8, Failure> {
         false => information.to_string(),
     };
     text.push('\n');
+    if !typed.json && opened::openmp_streams(trace.streams()) {
+        text += &format!("unspool openmp {} reports on it\n", typed.input.display());
+    }
     print_result(text.as_bytes())?;
     Ok(match information.problems.is_empty() {
         true => exit_status::SUCCESS,

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use anyhow::Context;
-use unspool_events::{HeaderError, Problem, ReadError, Trace, TraceHeader};
+use unspool_events::{HeaderError, Layout, Problem, ReadError, StreamInfo, Trace, TraceHeader};
 use unspool_report::LeftOut;
 
 use crate::exit_status;
@@ -15,8 +15,31 @@ use crate::failure::{Failure, warn};
 /// Problems that are shown one by one; a badly damaged file can have thousands.
 const SHOWN_PROBLEMS: usize = 20;
 
-/// Opens a trace: a file, or what comes through a pipe; `-` is standard input.
+/// Opens a trace whose accesses are to be read: a file, or what comes through a pipe; `-` is
+/// standard input.
 pub(super) fn open(path: &Path) -> Result<Trace, Failure> {
+    let trace = open_any(path)?;
+    if trace.layout() == Layout::InPlace {
+        let failure = Failure::new(format!("{} has no accesses", path.display()));
+        let help = match openmp_streams(trace.streams()) {
+            true => format!("unspool openmp {} reports on it", path.display()),
+            false => format!("unspool info {} says what it has", path.display()),
+        };
+        return Err(failure.with_help(help));
+    }
+    Ok(trace)
+}
+
+/// Whether there are streams that `unspool openmp` reads.
+pub(super) fn openmp_streams(streams: &[StreamInfo]) -> bool {
+    let mut declared = streams
+        .iter()
+        .filter_map(|stream| stream.declaration.as_ref());
+    declared.any(|stream| stream.name.starts_with("openmp-"))
+}
+
+/// Opens a file of any streams.
+pub(super) fn open_any(path: &Path) -> Result<Trace, Failure> {
     let file = open_input(path)?;
     let is_plain = file.metadata().is_ok_and(|facts| facts.is_file());
     let file = if is_plain { file } else { keep(path, file)? };

@@ -8,6 +8,7 @@ mod attempts;
 mod command;
 mod compared;
 mod constructs;
+mod files;
 mod hybrid;
 mod instrumented;
 mod planted;
@@ -24,5 +25,6 @@ fn main() {
     trials.extend(hybrid::trials());
     trials.extend(compared::trials());
     trials.extend(constructs::trials());
+    trials.extend(files::trials());
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -1,10 +1,10 @@
 //! Locks and nested locks, by their names in C and in Fortran.
 
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 
 use crate::caller::return_address;
 use crate::clock;
-use crate::real::{Real, call_real};
+use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::thread;
 
 macro_rules! locks {
@@ -12,7 +12,7 @@ macro_rules! locks {
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(lock: usize) -> usize {
-            static REAL: Real = Real::new($text);
+            static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
             let Some(thread) = thread::current() else {
                 return call_real!(REAL, lock; usize);
@@ -23,8 +23,8 @@ macro_rules! locks {
                 return call_real!(REAL, lock; usize);
             }
             // To ask whether the lock is free costs less than to read the clock.
-            static TEST: Real = Real::new($test_text);
-            if let Some(node) = thread.known(Kind::Lock, address, lock as u64)
+            static TEST: RuntimeFunction = RuntimeFunction::new($test_text);
+            if let Some(node) = thread.known(ConstructKind::Lock, address, lock as u64)
                 && call_real!(TEST, lock; usize) as u32 != 0
             {
                 if let Some(thread) = thread::current() {
@@ -33,7 +33,7 @@ macro_rules! locks {
                 return 0;
             }
             let before = clock::now();
-            let node = thread.find(Kind::Lock, address, lock as u64, before);
+            let node = thread.find(ConstructKind::Lock, address, lock as u64, before);
             let result = call_real!(REAL, lock; usize);
             if let Some(thread) = thread::current() {
                 thread.only_wait(node, before, clock::now());

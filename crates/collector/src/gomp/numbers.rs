@@ -5,7 +5,7 @@
 
 use crate::caller::return_address;
 use crate::clock;
-use crate::real::{Real, call_real};
+use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::thread::{self, Thread};
 
 /// A loop asks for both numbers within so many bytes of code.
@@ -17,7 +17,7 @@ macro_rules! numbers {
         // SAFETY: the name is the runtime's, in whose place this stands.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name() -> usize {
-            static REAL: Real = Real::new($text);
+            static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
             if let Some(thread) = thread::current() {
                 $note(thread, address);

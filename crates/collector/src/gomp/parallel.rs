@@ -2,14 +2,14 @@
 
 use std::ffi::c_void;
 
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 use unspool_openmp_record::layout::runtime;
 
 use super::watched;
 use super::worksharing::iterations;
 use crate::caller::return_address;
-use crate::real::{Real, call_real};
-use crate::team::Team;
+use crate::runtime_function::{RuntimeFunction, call_real};
+use crate::team::{RegionCode, Team};
 use crate::{clock, process, thread};
 
 type Body = unsafe extern "C-unwind" fn(*mut c_void);
@@ -20,15 +20,15 @@ struct Region {
     argument: *mut c_void,
     team: *const Team,
     /// What the body consists of, for combined constructs.
-    combined: Option<Kind>,
+    combined: Option<ConstructKind>,
     /// How many iterations that has, or 0.
     iterations: u64,
     address: u64,
 }
 
-static THREAD_NUMBER: Real = Real::new(c"omp_get_thread_num");
-static TEAM_SIZE: Real = Real::new(c"omp_get_num_threads");
-static LARGEST_TEAM: Real = Real::new(c"omp_get_max_threads");
+static THREAD_NUMBER: RuntimeFunction = RuntimeFunction::new(c"omp_get_thread_num");
+static TEAM_SIZE: RuntimeFunction = RuntimeFunction::new(c"omp_get_num_threads");
+static LARGEST_TEAM: RuntimeFunction = RuntimeFunction::new(c"omp_get_max_threads");
 
 /// What each thread of a region executes: the program's body, between two notes.
 unsafe extern "C-unwind" fn execute(region: *mut c_void) {
@@ -56,10 +56,10 @@ unsafe extern "C-unwind" fn execute(region: *mut c_void) {
 fn observe(
     region: (Body, *mut c_void),
     wanted: usize,
-    combined: (Option<Kind>, u64),
+    combined: (Option<ConstructKind>, u64),
     address: u64,
     run: impl FnOnce(Body, *mut c_void) -> usize,
-    real: &Real,
+    real: &RuntimeFunction,
 ) -> usize {
     let ((body, argument), (combined, iterations)) = (region, combined);
     let Some(thread) = watched(real) else {
@@ -70,7 +70,11 @@ fn observe(
         0 => call_real!(LARGEST_TEAM;) as u32 as usize,
         wanted => wanted as usize,
     };
-    let team = thread.fork((address, body as usize as u64), limit, clock::now());
+    let code = RegionCode {
+        address,
+        body: body as usize as u64,
+    };
+    let team = thread.fork(code, limit, clock::now());
     let mut region = Region {
         body,
         argument,
@@ -98,7 +102,7 @@ macro_rules! regions {
             threads: usize
             $(, $argument: usize)*
         ) -> usize {
-            static REAL: Real = Real::new($text);
+            static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
             let run = |body: Body, argument: *mut c_void| {
                 call_real!(REAL, body, argument, threads $(, $argument)*;
@@ -114,21 +118,21 @@ macro_rules! regions {
 regions! {
     GOMP_parallel c"GOMP_parallel" (flags) None, 0;
     GOMP_parallel_reductions c"GOMP_parallel_reductions" (flags) None, 0;
-    GOMP_parallel_sections c"GOMP_parallel_sections" (count, flags) Some(Kind::Sections), 0;
+    GOMP_parallel_sections c"GOMP_parallel_sections" (count, flags) Some(ConstructKind::Sections), 0;
     GOMP_parallel_loop_static c"GOMP_parallel_loop_static"
-        (start, end, step, chunk, flags) Some(Kind::Loop), iterations(start, end, step);
+        (start, end, step, chunk, flags) Some(ConstructKind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_dynamic c"GOMP_parallel_loop_dynamic"
-        (start, end, step, chunk, flags) Some(Kind::Loop), iterations(start, end, step);
+        (start, end, step, chunk, flags) Some(ConstructKind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_guided c"GOMP_parallel_loop_guided"
-        (start, end, step, chunk, flags) Some(Kind::Loop), iterations(start, end, step);
+        (start, end, step, chunk, flags) Some(ConstructKind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_nonmonotonic_dynamic c"GOMP_parallel_loop_nonmonotonic_dynamic"
-        (start, end, step, chunk, flags) Some(Kind::Loop), iterations(start, end, step);
+        (start, end, step, chunk, flags) Some(ConstructKind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_nonmonotonic_guided c"GOMP_parallel_loop_nonmonotonic_guided"
-        (start, end, step, chunk, flags) Some(Kind::Loop), iterations(start, end, step);
+        (start, end, step, chunk, flags) Some(ConstructKind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_runtime c"GOMP_parallel_loop_runtime"
-        (start, end, step, flags) Some(Kind::Loop), iterations(start, end, step);
+        (start, end, step, flags) Some(ConstructKind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_nonmonotonic_runtime c"GOMP_parallel_loop_nonmonotonic_runtime"
-        (start, end, step, flags) Some(Kind::Loop), iterations(start, end, step);
+        (start, end, step, flags) Some(ConstructKind::Loop), iterations(start, end, step);
     GOMP_parallel_loop_maybe_nonmonotonic_runtime c"GOMP_parallel_loop_maybe_nonmonotonic_runtime"
-        (start, end, step, flags) Some(Kind::Loop), iterations(start, end, step);
+        (start, end, step, flags) Some(ConstructKind::Loop), iterations(start, end, step);
 }

@@ -1,13 +1,13 @@
 //! Barriers, critical constructs, atomic updates, ordered blocks and cancellation.
 
-use unspool_openmp_record::Kind;
-use unspool_openmp_record::layout::header;
+use unspool_openmp_record::ConstructKind;
+use unspool_openmp_record::layout::process_block;
 
 use super::watched;
 use crate::arena;
 use crate::caller::return_address;
 use crate::clock;
-use crate::real::{Real, call_real};
+use crate::runtime_function::{RuntimeFunction, call_real};
 
 /// Functions that wait and are left when the wait is over.
 macro_rules! waits {
@@ -15,19 +15,19 @@ macro_rules! waits {
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(argument: usize) -> usize {
-            static REAL: Real = Real::new($text);
+            static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
             if let Some(thread) = watched(&REAL) {
                 let now = clock::now();
                 let mut detail = 0;
-                if $kind == Kind::Barrier {
+                if $kind == ConstructKind::Barrier {
                     thread.end_open_work(now);
                     // At a function's very end the program jumps here, so that the address
                     // is not the program's: then the function tells where it is.
                     detail = thread.body();
                 }
                 thread.enter($kind, address, detail, now);
-                if $kind == Kind::Barrier {
+                if $kind == ConstructKind::Barrier {
                     thread.arrive_at_barrier(now);
                 }
             }
@@ -35,7 +35,7 @@ macro_rules! waits {
             if let Some(thread) = watched(&REAL) {
                 let now = clock::now();
                 thread.leave_through($kind, now);
-                if $kind == Kind::Barrier {
+                if $kind == ConstructKind::Barrier {
                     thread.resume_open_work(address, now);
                 }
             }
@@ -45,13 +45,13 @@ macro_rules! waits {
 }
 
 waits! {
-    GOMP_barrier c"GOMP_barrier" Kind::Barrier;
-    GOMP_barrier_cancel c"GOMP_barrier_cancel" Kind::Barrier;
+    GOMP_barrier c"GOMP_barrier" ConstructKind::Barrier;
+    GOMP_barrier_cancel c"GOMP_barrier_cancel" ConstructKind::Barrier;
     GOMP_workshare_task_reduction_unregister c"GOMP_workshare_task_reduction_unregister"
-        Kind::Barrier;
-    GOMP_taskwait c"GOMP_taskwait" Kind::TaskWait;
-    GOMP_taskwait_depend c"GOMP_taskwait_depend" Kind::TaskWait;
-    GOMP_taskgroup_end c"GOMP_taskgroup_end" Kind::TaskGroup;
+        ConstructKind::Barrier;
+    GOMP_taskwait c"GOMP_taskwait" ConstructKind::TaskWait;
+    GOMP_taskwait_depend c"GOMP_taskwait_depend" ConstructKind::TaskWait;
+    GOMP_taskgroup_end c"GOMP_taskgroup_end" ConstructKind::TaskGroup;
 }
 
 /// Functions that wait for a block and then enter it; the argument says which, where there
@@ -61,7 +61,7 @@ macro_rules! blocks {
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $start(which: usize) -> usize {
-            static REAL: Real = Real::new($start_text);
+            static REAL: RuntimeFunction = RuntimeFunction::new($start_text);
             let address = return_address!();
             let Some(thread) = watched(&REAL) else {
                 return call_real!(REAL, which; usize);
@@ -81,7 +81,7 @@ macro_rules! blocks {
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $end(which: usize) -> usize {
-            static REAL: Real = Real::new($end_text);
+            static REAL: RuntimeFunction = RuntimeFunction::new($end_text);
             if watched(&REAL).is_none() {
                 return call_real!(REAL, which; usize);
             }
@@ -98,12 +98,12 @@ macro_rules! blocks {
 
 blocks! {
     GOMP_critical_start c"GOMP_critical_start" GOMP_critical_end c"GOMP_critical_end"
-        Kind::Critical, false;
+        ConstructKind::Critical, false;
     GOMP_critical_name_start c"GOMP_critical_name_start"
-        GOMP_critical_name_end c"GOMP_critical_name_end" Kind::Critical, true;
-    GOMP_atomic_start c"GOMP_atomic_start" GOMP_atomic_end c"GOMP_atomic_end" Kind::Atomic, false;
+        GOMP_critical_name_end c"GOMP_critical_name_end" ConstructKind::Critical, true;
+    GOMP_atomic_start c"GOMP_atomic_start" GOMP_atomic_end c"GOMP_atomic_end" ConstructKind::Atomic, false;
     GOMP_ordered_start c"GOMP_ordered_start" GOMP_ordered_end c"GOMP_ordered_end"
-        Kind::Ordered, false;
+        ConstructKind::Ordered, false;
 }
 
 /// Waiting for iterations of an ordered loop. The number of arguments varies with the depth
@@ -118,11 +118,11 @@ macro_rules! doacross_waits {
             a: usize, b: usize, c: usize, d: usize, e: usize, f: usize, g: usize, h: usize,
             i: usize, j: usize, k: usize, l: usize,
         ) -> usize {
-            static REAL: Real = Real::new($text);
+            static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
             let before = clock::now();
             let node = match watched(&REAL) {
-                Some(thread) => thread.find(Kind::Ordered, address, 0, before),
+                Some(thread) => thread.find(ConstructKind::Ordered, address, 0, before),
                 None => std::ptr::null_mut(),
             };
             let result = call_real!(REAL, a, b, c, d, e, f, g, h, i, j, k, l;
@@ -143,13 +143,13 @@ doacross_waits! {
 // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GOMP_cancel(which: usize, really: usize) -> usize {
-    static REAL: Real = Real::new(c"GOMP_cancel");
+    static REAL: RuntimeFunction = RuntimeFunction::new(c"GOMP_cancel");
     let result = call_real!(REAL, which, really; usize, usize);
     if result as u8 != 0
         && watched(&REAL).is_some()
-        && let Some(header) = arena::header()
+        && let Some(process) = arena::process_block()
     {
-        header.add_shared(header::CANCELLED, 1);
+        process.add_shared(process_block::CANCELLED, 1);
     }
     result
 }

@@ -1,16 +1,16 @@
 //! Target regions and transfers, as the thread that waits for a device sees them.
 
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 
 use super::watched;
 use crate::caller::return_address;
 use crate::clock;
-use crate::real::{Real, call_real};
+use crate::runtime_function::{RuntimeFunction, call_real};
 
 /// Whether there is a device to wait for. Without one, the calling thread does itself what
 /// is in target regions: that is no waiting.
 fn has_devices() -> bool {
-    static DEVICES: Real = Real::new(c"omp_get_num_devices");
+    static DEVICES: RuntimeFunction = RuntimeFunction::new(c"omp_get_num_devices");
     call_real!(DEVICES;) as u32 > 0
 }
 
@@ -19,17 +19,17 @@ macro_rules! targets {
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
-            static REAL: Real = Real::new($text);
+            static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
             if !has_devices() {
                 return call_real!(REAL $(, $argument)*; $(targets!(@word $argument)),*);
             }
             if let Some(thread) = watched(&REAL) {
-                thread.enter(Kind::Target, address, 0, clock::now());
+                thread.enter(ConstructKind::Target, address, 0, clock::now());
             }
             let result = call_real!(REAL $(, $argument)*; $(targets!(@word $argument)),*);
             if let Some(thread) = watched(&REAL) {
-                thread.leave_through(Kind::Target, clock::now());
+                thread.leave_through(ConstructKind::Target, clock::now());
             }
             result
         }

@@ -7,11 +7,11 @@
 
 use std::ffi::c_void;
 
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 
 use super::watched;
 use crate::caller::return_address;
-use crate::real::{Real, call_real};
+use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::{clock, thread};
 
 type Body = unsafe extern "C-unwind" fn(*mut c_void);
@@ -139,7 +139,7 @@ unsafe extern "C-unwind" fn GOMP_task(
     priority: usize,
     detach: usize,
 ) -> usize {
-    static REAL: Real = Real::new(c"GOMP_task");
+    static REAL: RuntimeFunction = RuntimeFunction::new(c"GOMP_task");
     let address = return_address!();
     let call = |body: Body, argument: *mut c_void, copier, bytes, alignment| {
         call_real!(REAL, body, argument, copier, bytes, alignment, deferred, flags, depend,
@@ -173,7 +173,7 @@ macro_rules! task_loops {
             flags: usize
             $(, $argument: usize)*
         ) -> usize {
-            static REAL: Real = Real::new($text);
+            static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
             let call = |body: Body, argument: *mut c_void, copier, bytes, alignment| {
                 call_real!(REAL, body, argument, copier, bytes, alignment, flags $(, $argument)*;
@@ -183,7 +183,7 @@ macro_rules! task_loops {
             let Some(thread) = watched(&REAL) else {
                 return call(body, argument, copier, bytes, alignment);
             };
-            thread.enter(Kind::TaskLoop, address, 0, clock::now());
+            thread.enter(ConstructKind::TaskLoop, address, 0, clock::now());
             const REDUCTION: usize = 1 << 12;
             let reductions = match flags & REDUCTION {
                 0 => 0,
@@ -200,7 +200,7 @@ macro_rules! task_loops {
             };
             let result = task.give(2, reductions, call);
             if let Some(thread) = watched(&REAL) {
-                thread.leave_through(Kind::TaskLoop, clock::now());
+                thread.leave_through(ConstructKind::TaskLoop, clock::now());
             }
             result
         }

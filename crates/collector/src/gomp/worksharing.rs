@@ -2,12 +2,12 @@
 //!
 //! The functions that fetch the next iterations are not interposed: the work goes on.
 
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 
 use super::watched;
 use crate::caller::return_address;
 use crate::clock;
-use crate::real::{Real, call_real};
+use crate::runtime_function::{RuntimeFunction, call_real};
 
 /// What is not counted in iterations, or nests several loops.
 const UNKNOWN: u64 = 0;
@@ -34,7 +34,7 @@ macro_rules! starts {
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
-            static REAL: Real = Real::new($text);
+            static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
             if let Some(thread) = watched(&REAL) {
                 let now = clock::now();
@@ -50,82 +50,82 @@ macro_rules! starts {
 
 starts! {
     GOMP_loop_static_start c"GOMP_loop_static_start"
-        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_dynamic_start c"GOMP_loop_dynamic_start"
-        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_guided_start c"GOMP_loop_guided_start"
-        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_runtime_start c"GOMP_loop_runtime_start"
-        (a, b, c, d, e) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_nonmonotonic_dynamic_start c"GOMP_loop_nonmonotonic_dynamic_start"
-        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_nonmonotonic_guided_start c"GOMP_loop_nonmonotonic_guided_start"
-        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_nonmonotonic_runtime_start c"GOMP_loop_nonmonotonic_runtime_start"
-        (a, b, c, d, e) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_maybe_nonmonotonic_runtime_start c"GOMP_loop_maybe_nonmonotonic_runtime_start"
-        (a, b, c, d, e) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_ordered_static_start c"GOMP_loop_ordered_static_start"
-        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_ordered_dynamic_start c"GOMP_loop_ordered_dynamic_start"
-        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_ordered_guided_start c"GOMP_loop_ordered_guided_start"
-        (a, b, c, d, e, f) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_ordered_runtime_start c"GOMP_loop_ordered_runtime_start"
-        (a, b, c, d, e) Kind::Loop, iterations(a, b, c);
-    GOMP_loop_start c"GOMP_loop_start" (a, b, c, d, e, f, g, h, i) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e) ConstructKind::Loop, iterations(a, b, c);
+    GOMP_loop_start c"GOMP_loop_start" (a, b, c, d, e, f, g, h, i) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_ordered_start c"GOMP_loop_ordered_start"
-        (a, b, c, d, e, f, g, h, i) Kind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f, g, h, i) ConstructKind::Loop, iterations(a, b, c);
     GOMP_loop_doacross_static_start c"GOMP_loop_doacross_static_start"
-        (a, b, c, d, e) Kind::Loop, UNKNOWN;
+        (a, b, c, d, e) ConstructKind::Loop, UNKNOWN;
     GOMP_loop_doacross_dynamic_start c"GOMP_loop_doacross_dynamic_start"
-        (a, b, c, d, e) Kind::Loop, UNKNOWN;
+        (a, b, c, d, e) ConstructKind::Loop, UNKNOWN;
     GOMP_loop_doacross_guided_start c"GOMP_loop_doacross_guided_start"
-        (a, b, c, d, e) Kind::Loop, UNKNOWN;
+        (a, b, c, d, e) ConstructKind::Loop, UNKNOWN;
     GOMP_loop_doacross_runtime_start c"GOMP_loop_doacross_runtime_start"
-        (a, b, c, d) Kind::Loop, UNKNOWN;
+        (a, b, c, d) ConstructKind::Loop, UNKNOWN;
     GOMP_loop_doacross_start c"GOMP_loop_doacross_start"
-        (a, b, c, d, e, f, g, h) Kind::Loop, UNKNOWN;
+        (a, b, c, d, e, f, g, h) ConstructKind::Loop, UNKNOWN;
     GOMP_loop_ull_static_start c"GOMP_loop_ull_static_start"
-        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_dynamic_start c"GOMP_loop_ull_dynamic_start"
-        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_guided_start c"GOMP_loop_ull_guided_start"
-        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_runtime_start c"GOMP_loop_ull_runtime_start"
-        (a, b, c, d, e, f) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_nonmonotonic_dynamic_start c"GOMP_loop_ull_nonmonotonic_dynamic_start"
-        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_nonmonotonic_guided_start c"GOMP_loop_ull_nonmonotonic_guided_start"
-        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_nonmonotonic_runtime_start c"GOMP_loop_ull_nonmonotonic_runtime_start"
-        (a, b, c, d, e, f) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_maybe_nonmonotonic_runtime_start c"GOMP_loop_ull_maybe_nonmonotonic_runtime_start"
-        (a, b, c, d, e, f) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_ordered_static_start c"GOMP_loop_ull_ordered_static_start"
-        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_ordered_dynamic_start c"GOMP_loop_ull_ordered_dynamic_start"
-        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_ordered_guided_start c"GOMP_loop_ull_ordered_guided_start"
-        (a, b, c, d, e, f, g) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_ordered_runtime_start c"GOMP_loop_ull_ordered_runtime_start"
-        (a, b, c, d, e, f) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_start c"GOMP_loop_ull_start"
-        (a, b, c, d, e, f, g, h, i, j) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g, h, i, j) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_ordered_start c"GOMP_loop_ull_ordered_start"
-        (a, b, c, d, e, f, g, h, i, j) Kind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g, h, i, j) ConstructKind::Loop, iterations(b, c, d);
     GOMP_loop_ull_doacross_static_start c"GOMP_loop_ull_doacross_static_start"
-        (a, b, c, d, e) Kind::Loop, UNKNOWN;
+        (a, b, c, d, e) ConstructKind::Loop, UNKNOWN;
     GOMP_loop_ull_doacross_dynamic_start c"GOMP_loop_ull_doacross_dynamic_start"
-        (a, b, c, d, e) Kind::Loop, UNKNOWN;
+        (a, b, c, d, e) ConstructKind::Loop, UNKNOWN;
     GOMP_loop_ull_doacross_guided_start c"GOMP_loop_ull_doacross_guided_start"
-        (a, b, c, d, e) Kind::Loop, UNKNOWN;
+        (a, b, c, d, e) ConstructKind::Loop, UNKNOWN;
     GOMP_loop_ull_doacross_runtime_start c"GOMP_loop_ull_doacross_runtime_start"
-        (a, b, c, d) Kind::Loop, UNKNOWN;
+        (a, b, c, d) ConstructKind::Loop, UNKNOWN;
     GOMP_loop_ull_doacross_start c"GOMP_loop_ull_doacross_start"
-        (a, b, c, d, e, f, g, h) Kind::Loop, UNKNOWN;
-    GOMP_sections_start c"GOMP_sections_start" (a) Kind::Sections, UNKNOWN;
-    GOMP_sections2_start c"GOMP_sections2_start" (a, b, c) Kind::Sections, UNKNOWN;
+        (a, b, c, d, e, f, g, h) ConstructKind::Loop, UNKNOWN;
+    GOMP_sections_start c"GOMP_sections_start" (a) ConstructKind::Sections, UNKNOWN;
+    GOMP_sections2_start c"GOMP_sections2_start" (a, b, c) ConstructKind::Sections, UNKNOWN;
 }
 
 /// Functions that end a construct, with a barrier or without.
@@ -134,7 +134,7 @@ macro_rules! ends {
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name() -> usize {
-            static REAL: Real = Real::new($text);
+            static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
             let Some(thread) = watched(&REAL) else {
                 return call_real!(REAL;);
@@ -143,14 +143,14 @@ macro_rules! ends {
             thread.end_open_work(now);
             thread.leave_through($kind, now);
             if $barrier {
-                thread.enter(Kind::ImplicitBarrier, address, 0, now);
+                thread.enter(ConstructKind::ImplicitBarrier, address, 0, now);
                 thread.arrive_at_barrier(now);
             }
             let result = call_real!(REAL;);
             if let Some(thread) = watched(&REAL) {
                 let now = if $barrier { clock::now() } else { now };
                 if $barrier {
-                    thread.leave_through(Kind::ImplicitBarrier, now);
+                    thread.leave_through(ConstructKind::ImplicitBarrier, now);
                 }
                 thread.resume_open_work(address, now);
             }
@@ -160,18 +160,18 @@ macro_rules! ends {
 }
 
 ends! {
-    GOMP_loop_end c"GOMP_loop_end" Kind::Loop, true;
-    GOMP_loop_end_cancel c"GOMP_loop_end_cancel" Kind::Loop, true;
-    GOMP_loop_end_nowait c"GOMP_loop_end_nowait" Kind::Loop, false;
-    GOMP_sections_end c"GOMP_sections_end" Kind::Sections, true;
-    GOMP_sections_end_cancel c"GOMP_sections_end_cancel" Kind::Sections, true;
-    GOMP_sections_end_nowait c"GOMP_sections_end_nowait" Kind::Sections, false;
+    GOMP_loop_end c"GOMP_loop_end" ConstructKind::Loop, true;
+    GOMP_loop_end_cancel c"GOMP_loop_end_cancel" ConstructKind::Loop, true;
+    GOMP_loop_end_nowait c"GOMP_loop_end_nowait" ConstructKind::Loop, false;
+    GOMP_sections_end c"GOMP_sections_end" ConstructKind::Sections, true;
+    GOMP_sections_end_cancel c"GOMP_sections_end_cancel" ConstructKind::Sections, true;
+    GOMP_sections_end_nowait c"GOMP_sections_end_nowait" ConstructKind::Sections, false;
 }
 
 // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GOMP_single_start() -> usize {
-    static REAL: Real = Real::new(c"GOMP_single_start");
+    static REAL: RuntimeFunction = RuntimeFunction::new(c"GOMP_single_start");
     let address = return_address!();
     let result = call_real!(REAL;);
     // It returns a bool, which leaves the rest of the register undefined.
@@ -179,12 +179,12 @@ unsafe extern "C-unwind" fn GOMP_single_start() -> usize {
     // For a thread that does not execute the block, what it was at goes on until the barrier,
     // or in what follows; unless that was another such block.
     if let Some(thread) = watched(&REAL)
-        && (executes || thread.is_in(Kind::Single))
+        && (executes || thread.is_in(ConstructKind::Single))
     {
         let now = clock::now();
         thread.end_open_work(now);
         if executes {
-            thread.enter(Kind::Single, address, 0, now);
+            thread.enter(ConstructKind::Single, address, 0, now);
         }
     }
     result
@@ -193,7 +193,7 @@ unsafe extern "C-unwind" fn GOMP_single_start() -> usize {
 // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GOMP_single_copy_start() -> usize {
-    static REAL: Real = Real::new(c"GOMP_single_copy_start");
+    static REAL: RuntimeFunction = RuntimeFunction::new(c"GOMP_single_copy_start");
     let address = return_address!();
     let before = clock::now();
     let result = call_real!(REAL;);
@@ -201,10 +201,10 @@ unsafe extern "C-unwind" fn GOMP_single_copy_start() -> usize {
         thread.end_open_work(before);
         let now = clock::now();
         if result == 0 {
-            thread.enter(Kind::Single, address, 0, now);
+            thread.enter(ConstructKind::Single, address, 0, now);
         } else {
             // It has waited for the thread that executes the block.
-            thread.enter(Kind::ImplicitBarrier, address, 0, before);
+            thread.enter(ConstructKind::ImplicitBarrier, address, 0, before);
             thread.leave(now);
             thread.resume_open_work(address, now);
         }
@@ -215,12 +215,12 @@ unsafe extern "C-unwind" fn GOMP_single_copy_start() -> usize {
 // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GOMP_single_copy_end(data: usize) -> usize {
-    static REAL: Real = Real::new(c"GOMP_single_copy_end");
+    static REAL: RuntimeFunction = RuntimeFunction::new(c"GOMP_single_copy_end");
     let address = return_address!();
     if let Some(thread) = watched(&REAL) {
         let now = clock::now();
         thread.end_open_work(now);
-        thread.enter(Kind::ImplicitBarrier, address, 0, now);
+        thread.enter(ConstructKind::ImplicitBarrier, address, 0, now);
     }
     let result = call_real!(REAL, data; usize);
     if let Some(thread) = watched(&REAL) {
@@ -228,7 +228,7 @@ unsafe extern "C-unwind" fn GOMP_single_copy_end(data: usize) -> usize {
         // The others learn only after the barrier that they did not execute the block, so
         // that arrivals cannot be counted: the critical path leads through this thread.
         thread.arrive_last(now);
-        thread.leave_through(Kind::ImplicitBarrier, now);
+        thread.leave_through(ConstructKind::ImplicitBarrier, now);
         thread.resume_open_work(address, now);
     }
     result

@@ -2,12 +2,12 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use unspool_openmp_record::Kind;
-use unspool_openmp_record::layout::{header, runtime};
+use unspool_openmp_record::ConstructKind;
+use unspool_openmp_record::layout::{process_block, runtime};
 
 use super::tool;
 use super::types::{Data, INITIAL_TASK, LEAGUE, endpoint, status};
-use crate::team::Team;
+use crate::team::{RegionCode, Team};
 use crate::{arena, clock, process, thread};
 
 /// A team that was not made: everything is skipped.
@@ -37,7 +37,11 @@ pub(super) extern "C" fn parallel_begin(
         // program need wait for (LLVM's "hidden helpers"): no region of the program's.
         return;
     }
-    let team = thread.fork((address as u64, 0), wanted as usize, clock::now());
+    let code = RegionCode {
+        address: address as u64,
+        body: 0,
+    };
+    let team = thread.fork(code, wanted as usize, clock::now());
     // SAFETY: the runtime gives data of this region, for the tool to fill.
     unsafe { (*region).pointer = team.cast() };
 }
@@ -94,17 +98,17 @@ pub(super) extern "C" fn work(
     address: *const c_void,
 ) {
     let kind = match what {
-        1 | 10..=13 => Kind::Loop,
-        2 => Kind::Sections,
-        3 => Kind::Single,
-        5 => Kind::Workshare,
-        6 => Kind::Distribute,
-        7 => Kind::TaskLoop,
+        1 | 10..=13 => ConstructKind::Loop,
+        2 => ConstructKind::Sections,
+        3 => ConstructKind::Single,
+        5 => ConstructKind::Workshare,
+        6 => ConstructKind::Distribute,
+        7 => ConstructKind::TaskLoop,
         // A single construct in a thread that does not execute it, and scopes.
         _ => return,
     };
     enter_or_leave(kind, point, address);
-    if kind == Kind::Loop
+    if kind == ConstructKind::Loop
         && point == endpoint::BEGIN
         && let Some(thread) = thread::current()
     {
@@ -128,12 +132,12 @@ macro_rules! entered_and_left {
 }
 
 entered_and_left! {
-    masked () (*mut Data, *mut Data) Kind::Master;
-    target (c_int) (c_int, *mut Data, u64) Kind::Target;
-    reduction (c_int) (*mut Data, *mut Data) Kind::Reduction;
+    masked () (*mut Data, *mut Data) ConstructKind::Master;
+    target (c_int) (c_int, *mut Data, u64) ConstructKind::Target;
+    reduction (c_int) (*mut Data, *mut Data) ConstructKind::Reduction;
 }
 
-fn enter_or_leave(kind: Kind, point: c_int, address: *const c_void) {
+fn enter_or_leave(kind: ConstructKind, point: c_int, address: *const c_void) {
     let Some(thread) = thread::current() else {
         return;
     };
@@ -151,11 +155,11 @@ fn enter_or_leave(kind: Kind, point: c_int, address: *const c_void) {
         let kind = match kind {
             // The end of a loop within a distribute construct is told as one of the latter;
             // and the end of that comes when its region has been left.
-            Kind::Distribute if !thread.is_within(Kind::Distribute) => {
-                if !thread.is_within(Kind::Loop) {
+            ConstructKind::Distribute if !thread.is_within(ConstructKind::Distribute) => {
+                if !thread.is_within(ConstructKind::Loop) {
                     return;
                 }
-                Kind::Loop
+                ConstructKind::Loop
             }
             kind => kind,
         };
@@ -176,20 +180,26 @@ pub(super) extern "C" fn sync_region(
     /// A barrier that neither the program nor a construct's end asks for: to broadcast.
     const OF_RUNTIME: c_int = 4;
     let kind = match what {
-        5 => Kind::TaskWait,
-        1 | 3 => Kind::Barrier,
-        2 | OF_RUNTIME | 8..=10 => Kind::ImplicitBarrier,
+        5 => ConstructKind::TaskWait,
+        1 | 3 => ConstructKind::Barrier,
+        2 | OF_RUNTIME | 8..=10 => ConstructKind::ImplicitBarrier,
         _ => return,
     };
     let Some(thread) = thread::current() else {
         return;
     };
     let now = clock::now();
-    let is_barrier = matches!(kind, Kind::Barrier | Kind::ImplicitBarrier);
+    let is_barrier = matches!(
+        kind,
+        ConstructKind::Barrier | ConstructKind::ImplicitBarrier
+    );
     if point == endpoint::BEGIN {
         // A worker's barrier at a region's end is left when the next region starts: what
         // counts is the arrival, and the join that the thread that forked it sees.
-        if kind == Kind::ImplicitBarrier && what != OF_RUNTIME && thread.joins_at(address as u64) {
+        if kind == ConstructKind::ImplicitBarrier
+            && what != OF_RUNTIME
+            && thread.joins_at(address as u64)
+        {
             thread.end_region(now);
             return;
         }
@@ -226,9 +236,9 @@ pub(super) extern "C" fn sync_region_wait(
     };
     let now = clock::now();
     if point == endpoint::BEGIN {
-        thread.enter(Kind::TaskGroup, address as u64, 0, now);
-    } else if point == endpoint::END && thread.is_within(Kind::TaskGroup) {
-        thread.leave_through(Kind::TaskGroup, now);
+        thread.enter(ConstructKind::TaskGroup, address as u64, 0, now);
+    } else if point == endpoint::END && thread.is_within(ConstructKind::TaskGroup) {
+        thread.leave_through(ConstructKind::TaskGroup, now);
     }
 }
 
@@ -244,15 +254,17 @@ pub(super) extern "C" fn mutex_acquire(
     };
     let now = clock::now();
     let node = match mutex(what) {
-        Some(Kind::Lock) => {
+        Some(ConstructKind::Lock) => {
             // The runtime only knows who called it, which is this library.
             let caller = match std::mem::take(&mut thread.asked_for_lock_at) {
                 0 => address as u64,
                 caller => caller,
             };
-            thread.find(Kind::Lock, caller, which, now)
+            thread.find(ConstructKind::Lock, caller, which, now)
         }
-        Some(Kind::Critical) => thread.find(Kind::Critical, address as u64, which, now),
+        Some(ConstructKind::Critical) => {
+            thread.find(ConstructKind::Critical, address as u64, which, now)
+        }
         Some(kind) => thread.find(kind, address as u64, 0, now),
         None => return,
     };
@@ -266,7 +278,7 @@ pub(super) extern "C" fn mutex_acquired(what: c_int, _which: u64, _address: *con
     let now = clock::now();
     let (before, node) = thread.asking;
     match mutex(what) {
-        Some(Kind::Lock) => thread.only_wait(node, before, now),
+        Some(ConstructKind::Lock) => thread.only_wait(node, before, now),
         Some(_) => {
             thread.enter_found(node, before);
             thread.wait(now.saturating_sub(before));
@@ -276,18 +288,18 @@ pub(super) extern "C" fn mutex_acquired(what: c_int, _which: u64, _address: *con
 }
 
 /// The construct of a mutex, by the runtime's number for it. Tests do not wait.
-fn mutex(what: c_int) -> Option<Kind> {
+fn mutex(what: c_int) -> Option<ConstructKind> {
     Some(match what {
-        1 | 3 => Kind::Lock,
-        5 => Kind::Critical,
-        6 => Kind::Atomic,
-        7 => Kind::Ordered,
+        1 | 3 => ConstructKind::Lock,
+        5 => ConstructKind::Critical,
+        6 => ConstructKind::Atomic,
+        7 => ConstructKind::Ordered,
         _ => return None,
     })
 }
 
 pub(super) extern "C" fn mutex_released(what: c_int, _which: u64, _address: *const c_void) {
-    let Some(kind) = mutex(what).filter(|kind| *kind != Kind::Lock) else {
+    let Some(kind) = mutex(what).filter(|kind| *kind != ConstructKind::Lock) else {
         return;
     };
     if let Some(thread) = thread::current() {
@@ -301,7 +313,7 @@ pub(super) extern "C" fn flush(_thread: *mut Data, address: *const c_void) {
     };
     if !thread.is_outside() {
         let now = clock::now();
-        thread.enter(Kind::Flush, address as u64, 0, now);
+        thread.enter(ConstructKind::Flush, address as u64, 0, now);
         thread.leave(now);
     }
 }
@@ -310,9 +322,9 @@ pub(super) extern "C" fn cancel(_task: *mut Data, flags: c_int, _address: *const
     const ACTIVATED: c_int = 0x10;
     if flags & ACTIVATED != 0
         && thread::current().is_some()
-        && let Some(header) = arena::header()
+        && let Some(process) = arena::process_block()
     {
-        header.add_shared(header::CANCELLED, 1);
+        process.add_shared(process_block::CANCELLED, 1);
     }
 }
 

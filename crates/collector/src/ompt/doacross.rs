@@ -1,10 +1,10 @@
 //! Waiting for iterations of an ordered loop, which OMPT does not tell: the function that
 //! compilers call for it is stood in for.
 
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 
 use crate::caller::return_address;
-use crate::real::{Real, call_real};
+use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::{clock, thread};
 
 // SAFETY: the name is LLVM's, in whose place this stands, with its arguments.
@@ -14,11 +14,11 @@ unsafe extern "C-unwind" fn __kmpc_doacross_wait(
     thread_number: usize,
     iteration: usize,
 ) -> usize {
-    static REAL: Real = Real::new(c"__kmpc_doacross_wait");
+    static REAL: RuntimeFunction = RuntimeFunction::new(c"__kmpc_doacross_wait");
     let address = return_address!();
     let before = clock::now();
     let node = match thread::current() {
-        Some(thread) => thread.find(Kind::Ordered, address, 0, before),
+        Some(thread) => thread.find(ConstructKind::Ordered, address, 0, before),
         None => std::ptr::null_mut(),
     };
     let result = call_real!(REAL, place, thread_number, iteration; usize, usize, usize);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use super::callbacks as ours;
 use super::types::{Data, Lookup, SetCallback, StartToolResult, callback};
 use crate::process;
-use crate::real::image_base;
+use crate::runtime_function::image_base;
 
 /// The runtime may keep and change it, but nobody else reads it.
 struct Result(std::cell::UnsafeCell<StartToolResult>);

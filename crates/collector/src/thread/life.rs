@@ -8,10 +8,10 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use unspool_openmp_record::Kind;
-use unspool_openmp_record::layout::{block, header};
+use unspool_openmp_record::ConstructKind;
+use unspool_openmp_record::layout::process_block;
 
-use super::{Constructs, Thread, arena, current as pointer, places};
+use super::{Constructs, Thread, arena, current as pointer, thread_slots};
 use crate::{clock, process};
 
 /// What threads left that have ended.
@@ -60,7 +60,7 @@ fn start() -> Option<&'static mut Thread> {
     if !process::is_collecting() {
         return None;
     }
-    let header = process::header()?;
+    let process = process::block()?;
     let left = spare().0.pop();
     let thread = match left {
         Some(left) => left,
@@ -72,8 +72,13 @@ fn start() -> Option<&'static mut Thread> {
     // SAFETY: these only return numbers.
     let is_first = unsafe { libc::gettid() == libc::getpid() };
     if is_first && !FIRST_SEEN.swap(true, Ordering::Relaxed) {
-        thread.place = places::take(0);
-        thread.enter(Kind::Serial, 0, 0, header.get(header::START_TICKS));
+        thread.slot = thread_slots::take(0);
+        thread.enter(
+            ConstructKind::Serial,
+            0,
+            0,
+            process.get(process_block::START_TICKS),
+        );
     }
     Some(thread)
 }
@@ -106,7 +111,7 @@ pub(crate) fn forget(spare: &mut Spare) {
 
 impl Thread {
     fn new() -> Option<Thread> {
-        let (number, block) = arena::new_block(block::THREAD, None)?;
+        let (number, block) = arena::new_thread_block()?;
         Some(Thread {
             block,
             number,
@@ -118,7 +123,7 @@ impl Thread {
             team: std::ptr::null(),
             index: 0,
             spare_teams: Vec::new(),
-            place: 0,
+            slot: 0,
             since: 0,
             waited: 0,
             is_last: false,
@@ -130,16 +135,16 @@ impl Thread {
         })
     }
 
-    /// Leaves everything, and is ready for another thread. A worker's place was its team's;
+    /// Leaves everything, and is ready for another thread. A worker's slot was its team's;
     /// that of a thread that worked by itself is free again.
     fn end(&mut self, now: u64) {
         let is_worker = self.frames.is_empty();
         self.leave_to(0, now);
         if !is_worker {
-            places::give_back(self.place);
+            thread_slots::give_back(self.slot);
         }
         self.team = std::ptr::null();
-        self.place = 0;
+        self.slot = 0;
         self.is_last = false;
         self.pending = None;
         self.asked_for_size_at = 0;

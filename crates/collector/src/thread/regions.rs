@@ -1,23 +1,22 @@
 //! Parallel regions, as their threads see them.
 
-use super::{Frame, Kind, Pending, Thread, construct, frame};
+use super::{ConstructKind, OpenConstruct, Pending, Thread, construct, frame};
 use crate::construct::{Key, Node};
 use crate::process;
-use crate::team::Team;
+use crate::team::{RegionCode, Team};
 
 /// How often both clocks are read, at most: often enough that little is lost where a
 /// process ends abruptly, and seldom enough to cost nothing.
 const CLOCK_INTERVAL_TICKS: u64 = 1 << 24;
 
 impl Thread {
-    /// Forks a region of up to so many threads: where it is, and the function that they
-    /// execute or 0. The team must be given back to [`Thread::join`].
-    pub(crate) fn fork(&mut self, place: (u64, u64), limit: usize, now: u64) -> *mut Team {
+    /// Forks a region of up to so many threads. The team must be given back to [`Thread::join`].
+    pub(crate) fn fork(&mut self, code: RegionCode, limit: usize, now: u64) -> *mut Team {
         if self.frames.is_empty() {
             self.begin_serial(now);
         }
         self.end_open_work(now);
-        let key = self.key(Kind::Parallel, place.0, 0);
+        let key = self.key(ConstructKind::Parallel, code.address, 0);
         let region = self.constructs.find(self.number, self.top(), key, now);
         // SAFETY: nodes are never freed.
         let region = region.map_or(u64::MAX, |node| unsafe { &*node }.number);
@@ -28,7 +27,7 @@ impl Thread {
             Some(team) if team.limit() >= limit => team,
             _ => Box::new(Team::new(limit)),
         };
-        team.start(place, region, now, limit, self.team.is_null());
+        team.start(code, region, now, limit, self.team.is_null());
         Box::into_raw(team)
     }
 
@@ -48,12 +47,15 @@ impl Thread {
         team_now.set_size(index, size);
         let parent = self.top();
         let (key, parent) = if index == 0 {
-            (self.key(Kind::Parallel, team_now.address, 0), parent)
+            (
+                self.key(ConstructKind::Parallel, team_now.code.address, 0),
+                parent,
+            )
         } else {
-            self.place = team_now.take_place(index);
+            self.slot = team_now.take_slot(index);
             let key = Key {
                 detail: team_now.region,
-                ..self.key(Kind::Parallel, team_now.address, 0)
+                ..self.key(ConstructKind::Parallel, team_now.code.address, 0)
             };
             (key, std::ptr::null_mut())
         };
@@ -85,7 +87,7 @@ impl Thread {
             return;
         };
         self.leave_to(depth + 1, now);
-        let Frame { node, outer, .. } = self.frames[depth];
+        let OpenConstruct { node, outer, .. } = self.frames[depth];
         let (team, index, since, waited) = (self.team, self.index, self.since, self.waited);
         (self.team, self.index) = outer;
         self.leave(now);
@@ -139,7 +141,7 @@ impl Thread {
         let joined = unsafe { &*team };
         joined.join(now);
         self.pending = None;
-        let (address, arrival) = (joined.address, joined.first_arrival());
+        let (address, arrival) = (joined.code.address, joined.first_arrival());
         self.spare_teams.push(team);
         if let Some(depth) = self.frames.len().checked_sub(1) {
             self.frame(depth)
@@ -156,7 +158,7 @@ impl Thread {
     /// The function that the threads of the current region execute, or 0.
     pub(crate) fn body(&self) -> u64 {
         // SAFETY: the team lives until all its threads have arrived at its join.
-        unsafe { self.team.as_ref() }.map_or(0, |team| team.body)
+        unsafe { self.team.as_ref() }.map_or(0, |team| team.code.body)
     }
 
     /// Whether an implicit barrier with this return address is the join of the region that
@@ -164,7 +166,7 @@ impl Thread {
     pub(crate) fn joins_at(&self, address: u64) -> bool {
         // SAFETY: the team lives until all its threads have arrived at its join.
         let team = unsafe { self.team.as_ref() };
-        team.is_some_and(|team| address == 0 || address == team.address)
+        team.is_some_and(|team| address == 0 || address == team.code.address)
     }
 
     /// Whether the thread works in a region under this number, and has not arrived at its
@@ -174,19 +176,19 @@ impl Thread {
     }
 
     /// Whether the thread is in a construct of this kind, within the current region.
-    pub(crate) fn is_within(&self, kind: Kind) -> bool {
+    pub(crate) fn is_within(&self, kind: ConstructKind) -> bool {
         let start = self.region_depth().unwrap_or(0);
         // SAFETY: nodes are never freed.
-        let found = |frame: &Frame| unsafe { &*frame.node }.key.kind == kind;
+        let found = |frame: &OpenConstruct| unsafe { &*frame.node }.key.kind == kind;
         self.frames[start..].iter().any(found)
     }
 
     /// The depth of the region that the thread works in.
     pub(super) fn region_depth(&self) -> Option<usize> {
-        let is_region = |frame: &Frame| {
+        let is_region = |frame: &OpenConstruct| {
             // SAFETY: nodes are never freed.
             let node: &Node = unsafe { &*frame.node };
-            node.key.kind == Kind::Parallel
+            node.key.kind == ConstructKind::Parallel
         };
         self.frames.iter().rposition(is_region)
     }

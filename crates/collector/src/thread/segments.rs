@@ -5,26 +5,26 @@
 //! for its number and the number of threads, it knows them for the rest of the region, so
 //! that all that follows outside other constructs may be divided work too.
 
-use super::{Kind, Thread};
+use super::{ConstructKind, Thread};
 
 impl Thread {
     /// The thread asks for its number, in order to divide work.
     pub(crate) fn divide(&mut self, address: u64, now: impl Fn() -> u64) {
         match self.top_kind() {
-            Some(Kind::Parallel) => {
+            Some(ConstructKind::Parallel) => {
                 if let Some(frame) = self.frames.last_mut() {
                     frame.divides = true;
                 }
-                self.enter(Kind::Divided, address, 0, now());
+                self.enter(ConstructKind::Divided, address, 0, now());
             }
             // Another loop follows one without a barrier.
-            Some(Kind::Divided) => {
+            Some(ConstructKind::Divided) => {
                 // SAFETY: nodes are never freed.
                 let current = unsafe { &*self.top() }.key.address;
                 if current != address {
                     let now = now();
                     self.leave(now);
-                    self.enter(Kind::Divided, address, 0, now);
+                    self.enter(ConstructKind::Divided, address, 0, now);
                 }
             }
             _ => {}
@@ -33,13 +33,16 @@ impl Thread {
 
     /// Whether the thread is in a region and has not divided work yet.
     pub(crate) fn may_start_to_divide(&self) -> bool {
-        self.top_kind() == Some(Kind::Parallel)
+        self.top_kind() == Some(ConstructKind::Parallel)
     }
 
     /// Whether the thread is in work that lasts until the next construct.
     #[inline]
     pub(crate) fn has_open_work(&self) -> bool {
-        matches!(self.top_kind(), Some(Kind::Divided | Kind::Single))
+        matches!(
+            self.top_kind(),
+            Some(ConstructKind::Divided | ConstructKind::Single)
+        )
     }
 
     /// Ends work that lasts until here.
@@ -53,7 +56,7 @@ impl Thread {
     /// After a construct: the thread may divide work again.
     pub(crate) fn resume_open_work(&mut self, address: u64, now: u64) {
         if self.frames.last().is_some_and(|frame| frame.divides) {
-            self.enter(Kind::Divided, address, 0, now);
+            self.enter(ConstructKind::Divided, address, 0, now);
         }
     }
 }

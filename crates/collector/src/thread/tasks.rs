@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::{Kind, Thread, places};
+use super::{ConstructKind, Thread, thread_slots};
 
 impl Thread {
     /// The thread starts a task, or goes on with one.
@@ -31,11 +31,11 @@ impl Thread {
             // A thread of the runtime's own, which only executes tasks that no thread of a
             // region need wait for: it takes part for as long.
             0 => {
-                self.place = places::take(0);
-                let key = self.key(Kind::Task, address, 0);
+                self.slot = thread_slots::take(0);
+                let key = self.key(ConstructKind::Task, address, 0);
                 self.push(key, std::ptr::null_mut(), now);
             }
-            _ => self.enter(Kind::Task, address, 0, now),
+            _ => self.enter(ConstructKind::Task, address, 0, now),
         }
         depth
     }
@@ -44,7 +44,7 @@ impl Thread {
     pub(crate) fn finish_task(&mut self, depth: usize, now: u64) {
         self.leave_to(depth, now);
         match depth {
-            0 => places::give_back(self.place),
+            0 => thread_slots::give_back(self.slot),
             _ => self.arrive_again(now),
         }
     }

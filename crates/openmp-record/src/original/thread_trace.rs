@@ -49,47 +49,47 @@ pub enum Item {
 /// An interval, and what happened in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
-    /// Its number.
+    /// The interval's number: the line that it stands on.
     pub number: usize,
-    /// Its handle.
+    /// The interval's handle.
     pub handle: u64,
-    /// When it last began.
+    /// When the interval last began.
     pub begin: f64,
-    /// How long it took in all.
+    /// How long all passages of the interval took.
     pub duration: f64,
-    /// How often it was passed.
+    /// How often the interval was passed.
     pub count: u64,
-    /// The longest passage; the original leaves 0.
+    /// The longest passage of the interval; the original leaves 0.
     pub longest: f64,
-    /// What happened in it.
+    /// What happened in the interval.
     pub items: Vec<Item>,
 }
 
 /// An event within one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Its number.
+    /// The event's number: the line that it stands on.
     pub number: usize,
-    /// Its handle.
+    /// The event's handle.
     pub handle: u64,
-    /// When it last began.
+    /// When the event last began.
     pub begin: f64,
-    /// How often it happened.
+    /// How often the event happened.
     pub count: u64,
-    /// How long it took.
+    /// How long the event took.
     pub duration: Statistics,
-    /// How long threads waited before.
+    /// How long the thread waited before the event.
     pub wait: Statistics,
-    /// How long they synchronised afterwards. The original adds up moments here.
+    /// How long the thread synchronised after the event. The original adds up moments here.
     pub synchronisation: Statistics,
 }
 
 /// A sum and its largest part.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Statistics {
-    /// The sum.
+    /// The sum of all times.
     pub sum: f64,
-    /// The largest part.
+    /// The largest of the times.
     pub longest: f64,
 }
 

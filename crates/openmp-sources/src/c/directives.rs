@@ -2,7 +2,7 @@
 
 use super::{Writer, call};
 use crate::InstrumentError;
-use crate::directive::{Directive, Part};
+use crate::directive::{ClausePart, Directive};
 
 impl Writer<'_> {
     pub(super) fn directive(
@@ -38,7 +38,7 @@ impl Writer<'_> {
             }
             "for" | "for simd" | "sections" | "single" => {
                 let end = self.statement_end(after)?;
-                let clauses = directive.clauses_text(Part::All);
+                let clauses = directive.clauses_text(ClausePart::All);
                 let nowait = directive.has("nowait");
                 let text = self.work(name, &clauses, nowait, directive, (at, after, end))?;
                 Ok((text, end))
@@ -204,22 +204,22 @@ impl Writer<'_> {
         let handle = self.event("parallel", None, at, end);
         self.events.set_clauses(handle, &directive.clauses);
         let part = if work.is_some() {
-            Part::Region
+            ClausePart::Region
         } else {
-            Part::All
+            ClausePart::All
         };
         let clauses =
             directive.clauses_text(part) + &directive.shared_for_calls("unspool_h", work.is_some());
         let body = match work {
             Some(work @ ("master" | "masked")) => {
-                let clauses = directive.clauses_text(Part::Work);
+                let clauses = directive.clauses_text(ClausePart::Work);
                 let inner = self.event("master", None, at, end);
                 let (body, _) = self.inner(after)?;
                 let pragma = format!("#pragma omp {work} {clauses}");
                 within(&pragma, ("master_begin", "master_end"), inner, &body)
             }
             Some(work) => {
-                let clauses = directive.clauses_text(Part::Work);
+                let clauses = directive.clauses_text(ClausePart::Work);
                 self.work(work, &clauses, false, directive, (at, after, end))?
             }
             None => self.inner(after)?.0,

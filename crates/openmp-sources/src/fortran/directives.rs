@@ -2,7 +2,7 @@
 
 use super::{Atomic, LoopState, Open, Writer};
 use crate::InstrumentError;
-use crate::directive::{Directive, Part};
+use crate::directive::{ClausePart, Directive};
 
 /// The lock of what were atomic constructs.
 const ATOMIC: &str = "critical (unspool_atomic)";
@@ -93,7 +93,7 @@ impl Writer {
             "parallel" | "parallel do" | "parallel sections" | "parallel workshare"
             | "parallel master" | "parallel masked" => self.parallel(directive, &name, line),
             "do" | "sections" | "single" | "workshare" => {
-                self.work(directive, &name, None, line, Part::All);
+                self.work(directive, &name, None, line, ClausePart::All);
             }
             "section" => {
                 self.end_section(line);
@@ -219,7 +219,7 @@ impl Writer {
         match shared.is_empty() {
             true => self.keep(lines),
             false => {
-                let clauses = directive.clauses_text(Part::All);
+                let clauses = directive.clauses_text(ClausePart::All);
                 self.omp(&format!("task {clauses}{shared}"));
             }
         }
@@ -241,9 +241,9 @@ impl Writer {
         self.events.set_clauses(handle, &directive.clauses);
         let work = name.strip_prefix("parallel ");
         let part = if work.is_some() {
-            Part::Region
+            ClausePart::Region
         } else {
-            Part::All
+            ClausePart::All
         };
         let shared = directive.shared_for_calls("unspool_h, unspool_is_new", work.is_some());
         self.register();
@@ -256,11 +256,14 @@ impl Writer {
         match work {
             Some(work @ ("master" | "masked")) => {
                 let inner = self.events.add("master", None, line);
-                self.omp(&format!("{work} {}", directive.clauses_text(Part::Work)));
+                self.omp(&format!(
+                    "{work} {}",
+                    directive.clauses_text(ClausePart::Work)
+                ));
                 self.call("master_begin", inner);
                 self.push(name, inner, line).region = Some(handle);
             }
-            Some(work) => self.work(directive, work, Some(handle), line, Part::Work),
+            Some(work) => self.work(directive, work, Some(handle), line, ClausePart::Work),
             None => {
                 self.push("parallel", handle, line);
             }
@@ -273,7 +276,7 @@ impl Writer {
         name: &str,
         region: Option<usize>,
         line: usize,
-        part: Part,
+        part: ClausePart,
     ) {
         let (kind, word) = work_words(name);
         let handle = self.events.add(kind, None, line);

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::recording::Location;
 
-fn construct(kind: Kind, own: [u64; 2], wait: [u64; 2]) -> Construct {
+fn construct(kind: ConstructKind, own: [u64; 2], wait: [u64; 2]) -> Construct {
     let share = |thread: usize| Share {
         thread,
         count: 1,
@@ -36,10 +36,10 @@ fn every_nanosecond_has_one_reason() {
     let program = process(
         1000,
         vec![
-            construct(Kind::Serial, [300, 0], [0, 0]),
-            construct(Kind::Parallel, [50, 40], [0, 260]),
-            construct(Kind::Loop, [500, 300], [0, 0]),
-            construct(Kind::Critical, [100, 50], [50, 50]),
+            construct(ConstructKind::Serial, [300, 0], [0, 0]),
+            construct(ConstructKind::Parallel, [50, 40], [0, 260]),
+            construct(ConstructKind::Loop, [500, 300], [0, 0]),
+            construct(ConstructKind::Critical, [100, 50], [50, 50]),
         ],
     );
     let one = Characteristics::of_process(&program);
@@ -60,7 +60,7 @@ proptest! {
         parts in proptest::collection::vec((0usize..24, any::<[u32; 2]>(), any::<[u32; 2]>()), 0..20),
     ) {
         let constructs = parts.iter().map(|(kind, own, wait)| {
-            construct(Kind::ALL[*kind], own.map(u64::from), wait.map(u64::from))
+            construct(ConstructKind::ALL[*kind], own.map(u64::from), wait.map(u64::from))
         });
         let one = Characteristics::of_process(&process(duration, constructs.collect()));
         prop_assert_eq!(one.productive_ns() + one.lost_ns() + one.idle_ns(), one.total_ns());

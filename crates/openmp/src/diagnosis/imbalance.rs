@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use unspool_openmp_record::Kind;
+use unspool_openmp_record::ConstructKind;
 
 use super::seconds;
 use crate::characteristics::LossClass;
@@ -18,8 +18,10 @@ const PIECE_NS: f64 = 1000.0;
 /// A construct in which one thread does more than the others.
 pub(super) fn of_work(process: &Process, index: usize, one: &Construct) -> Option<(f64, String)> {
     let what = match one.kind {
-        Kind::Loop | Kind::Sections | Kind::Distribute => one.kind.word(),
-        Kind::Divided => "work divided among threads",
+        ConstructKind::Loop | ConstructKind::Sections | ConstructKind::Distribute => {
+            one.kind.word()
+        }
+        ConstructKind::Divided => "work divided among threads",
         _ => return None,
     };
     let team = team_around(process, index);
@@ -28,13 +30,13 @@ pub(super) fn of_work(process: &Process, index: usize, one: &Construct) -> Optio
     }
     let work = Work::of(&one.shares, team)?;
     let (saved, advice) = match (one.kind, work.iterations) {
-        (Kind::Loop, Some(iterations)) => work.advice(iterations),
+        (ConstructKind::Loop, Some(iterations)) => work.advice(iterations),
         (kind, _) => (work.excess(), work.advice_without_count(kind)),
     };
     let sentence = format!(
         "the {what} at {} {} imbalanced: thread {} does {:.0} % of the work of {team} threads; {advice}",
         one.location.short(),
-        if one.kind == Kind::Sections {
+        if one.kind == ConstructKind::Sections {
             "are"
         } else {
             "is"
@@ -87,13 +89,15 @@ impl Work {
     }
 
     /// What to do where nobody knows how many pieces there could be.
-    fn advice_without_count(&self, kind: Kind) -> String {
+    fn advice_without_count(&self, kind: ConstructKind) -> String {
         let saved = format!("would save up to {:.3} s", self.excess());
         let unknown = "the runtime is not told how many iterations there are, so that the size \
                        of a piece cannot be computed";
         match kind {
-            Kind::Sections => format!("more sections of a more equal size {saved}"),
-            Kind::Loop => format!("smaller pieces, by schedule(dynamic), {saved} ({unknown})"),
+            ConstructKind::Sections => format!("more sections of a more equal size {saved}"),
+            ConstructKind::Loop => {
+                format!("smaller pieces, by schedule(dynamic), {saved} ({unknown})")
+            }
             _ => format!(
                 "an even division, such as a loop with schedule(dynamic), {saved} ({unknown})"
             ),
@@ -156,7 +160,7 @@ fn team_around(process: &Process, index: usize) -> u64 {
     let mut at = Some(index);
     while let Some(index) = at {
         let one = &process.constructs[index];
-        if one.kind == Kind::Parallel {
+        if one.kind == ConstructKind::Parallel {
             return one.team;
         }
         at = one.parent;

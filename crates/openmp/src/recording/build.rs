@@ -5,7 +5,7 @@
 //! at the same place in the same context are one.
 
 use rustc_hash::FxHashMap;
-use unspool_openmp_record::{Construct as Collected, Kind, ProcessRecord};
+use unspool_openmp_record::{Construct as Collected, ConstructKind, ProcessRecord};
 
 use super::{Construct, Location, MOST_THREADS, Process, Recording, Share, Span};
 use crate::sources::{self, Sources};
@@ -16,7 +16,12 @@ impl Recording {
     pub fn new(command: Vec<String>, records: &[ProcessRecord]) -> Recording {
         let mut processes: Vec<Process> = records.iter().map(process).collect();
         processes.sort_by_key(|process| (process.rank, process.start_ns));
-        Recording { command, processes }
+        let starts = records.iter().map(|record| record.start_unix_ns);
+        Recording {
+            command,
+            start_unix_ns: starts.min().unwrap_or(0),
+            processes,
+        }
     }
 }
 
@@ -45,12 +50,12 @@ fn process(record: &ProcessRecord) -> Process {
         (record.runtimes.mpi, "MPI"),
     ];
     let mut constructs = builder.merged;
-    let places = constructs
+    let slots = constructs
         .iter()
         .flat_map(|one| &one.shares)
         .map(|share| share.thread + 1);
     let peak = usize::try_from(record.peak_threads).unwrap_or(MOST_THREADS);
-    let threads = places.max().unwrap_or(0).max(peak);
+    let threads = slots.max().unwrap_or(0).max(peak);
     for one in &mut constructs {
         one.shares.sort_by_key(|share| share.thread);
     }
@@ -75,7 +80,7 @@ fn process(record: &ProcessRecord) -> Process {
 }
 
 /// What makes constructs one.
-type Key = (Option<usize>, Kind, u64, u64);
+type Key = (Option<usize>, ConstructKind, u64, u64);
 
 struct Builder<'record> {
     record: &'record ProcessRecord,
@@ -94,7 +99,7 @@ impl Builder<'_> {
             return *known;
         }
         self.of_number.insert(one.number, None);
-        let is_workers = one.kind == Kind::Parallel && one.parent.is_none();
+        let is_workers = one.kind == ConstructKind::Parallel && one.parent.is_none();
         let outer = if is_workers {
             Some(one.detail)
         } else {
@@ -104,7 +109,7 @@ impl Builder<'_> {
         let outer = outer.and_then(|outer| self.place(&outer));
         let index = match (is_workers, outer) {
             // A worker's part of a region is the region.
-            (true, Some(index)) if self.merged[index].kind == Kind::Parallel => index,
+            (true, Some(index)) if self.merged[index].kind == ConstructKind::Parallel => index,
             _ => self.merge(one, outer),
         };
         self.of_number.insert(one.number, Some(index));
@@ -113,7 +118,10 @@ impl Builder<'_> {
 
     fn merge(&mut self, one: &Collected, parent: Option<usize>) -> usize {
         let detail = match one.kind {
-            Kind::Critical | Kind::Lock | Kind::Mpi | Kind::Interval => one.detail,
+            ConstructKind::Critical
+            | ConstructKind::Lock
+            | ConstructKind::Mpi
+            | ConstructKind::Interval => one.detail,
             _ => 0,
         };
         let key = (parent, one.kind, one.address, detail);
@@ -134,21 +142,21 @@ impl Builder<'_> {
             location.function = Some(enclosing);
         }
         let kind = match jumped {
-            Some(_) => Kind::Barrier,
+            Some(_) => ConstructKind::Barrier,
             None => self.kind(one, &location),
         };
         let name = match one.kind {
             // LLVM's runtime tells the lock that it has made, which says nothing to anybody.
-            Kind::Critical => {
+            ConstructKind::Critical => {
                 let name = self.sources.critical_name(detail);
                 name.filter(|name| !name.is_empty())
             }
             // A variable may hold several.
-            Kind::Lock if detail != 0 => Some(match self.sources.variable_name(detail) {
+            ConstructKind::Lock if detail != 0 => Some(match self.sources.variable_name(detail) {
                 Some(variable) => format!("{variable} ({detail:#x})"),
                 None => format!("{detail:#x}"),
             }),
-            Kind::Mpi | Kind::Interval => {
+            ConstructKind::Mpi | ConstructKind::Interval => {
                 let names = &self.record.names;
                 let found = names.iter().find(|(number, _)| *number == detail);
                 found.map(|(_, name)| name.clone())
@@ -182,14 +190,17 @@ impl Builder<'_> {
 
     /// Where a barrier is at which the program jumped into the runtime instead of calling it.
     fn jumped_from(&mut self, one: &Collected) -> Option<Location> {
-        if one.kind != Kind::Barrier || one.detail == 0 || self.sources.is_of_program(one.address) {
+        if one.kind != ConstructKind::Barrier
+            || one.detail == 0
+            || self.sources.is_of_program(one.address)
+        {
             return None;
         }
         let barriers = self
             .record
             .constructs
             .iter()
-            .filter(|other| other.kind == Kind::Barrier);
+            .filter(|other| other.kind == ConstructKind::Barrier);
         let known: Vec<u64> = barriers.map(|other| other.address).collect();
         self.sources.barrier_without_return(one.detail, &known)
     }
@@ -209,11 +220,13 @@ impl Builder<'_> {
     /// What the source tells beyond the runtime's calls. gcc calls the same function for a
     /// barrier that the program asks for and for one at the end of a construct; only the
     /// former stands in the source. And work that it divides itself may be a loop there.
-    fn kind(&mut self, one: &Collected, location: &Location) -> Kind {
-        if one.kind == Kind::Divided && self.sources.text(location).is_some_and(is_loop_directive) {
-            return Kind::Loop;
+    fn kind(&mut self, one: &Collected, location: &Location) -> ConstructKind {
+        if one.kind == ConstructKind::Divided
+            && self.sources.text(location).is_some_and(is_loop_directive)
+        {
+            return ConstructKind::Loop;
         }
-        if one.kind != Kind::Barrier || !self.record.runtimes.gomp {
+        if one.kind != ConstructKind::Barrier || !self.record.runtimes.gomp {
             return one.kind;
         }
         let says_so = |text: &str| text.to_ascii_lowercase().contains("barrier");
@@ -221,8 +234,8 @@ impl Builder<'_> {
             && (location.line.is_none() || self.sources.starts_a_line(one.address))
             && self.sources.text(location).is_none_or(says_so);
         match is_in_source {
-            true => Kind::Barrier,
-            false => Kind::ImplicitBarrier,
+            true => ConstructKind::Barrier,
+            false => ConstructKind::ImplicitBarrier,
         }
     }
 
@@ -254,10 +267,8 @@ impl Builder<'_> {
         let ns = |ticks: u64| self.record.nanoseconds(ticks) as u64;
         let since_start = |ticks: u64| ns(ticks.saturating_sub(self.record.start_ticks));
         let new = Share {
-            thread: usize::try_from(one.place)
-                .unwrap_or(0)
-                .min(MOST_THREADS - 1),
-            forked: one.kind == Kind::Parallel && one.parent.is_some(),
+            thread: usize::try_from(one.slot).unwrap_or(0).min(MOST_THREADS - 1),
+            forked: one.kind == ConstructKind::Parallel && one.parent.is_some(),
             count: one.count,
             total_ns: ns(one.total),
             own_ns: ns(one.own),
@@ -291,7 +302,7 @@ impl Builder<'_> {
         let ns = |ticks: u64| self.record.nanoseconds(ticks) as u64;
         Some(Span {
             construct: self.of_number.get(&one.number).copied().flatten()?,
-            thread: usize::try_from(one.place).ok()?,
+            thread: usize::try_from(one.slot).ok()?,
             begin_ns: ns(span.begin.saturating_sub(self.record.start_ticks)),
             end_ns: ns(span.end.saturating_sub(self.record.start_ticks)),
             wait_ns: ns(span.wait),

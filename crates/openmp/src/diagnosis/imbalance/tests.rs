@@ -71,7 +71,7 @@ fn no_number_is_computed_from_unknown_iterations() {
 fn point(threads: &[(u64, u64)], last_wait_ms: u64) -> SynchronisationPoint {
     let threads = threads.iter().enumerate();
     SynchronisationPoint {
-        kind: Kind::ImplicitBarrier,
+        kind: ConstructKind::ImplicitBarrier,
         name: None,
         location: crate::recording::Location::default(),
         call_path: Vec::new(),

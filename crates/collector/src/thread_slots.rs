@@ -1,9 +1,9 @@
-//! Places: numbers for the threads that exist in parallel regions at one time, so that time
+//! Thread slots: numbers for the threads that exist in parallel regions at one time, so that time
 //! can be added up by processor although runtimes end threads and start others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_openmp_record::layout::header;
+use unspool_openmp_record::layout::process_block;
 
 use crate::arena;
 
@@ -12,31 +12,31 @@ const WORDS: usize = 64;
 static TAKEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// More threads than there are places for share the last one.
+/// More threads than there are slots for share the last one.
 const LAST: u64 = WORDS as u64 * 64 - 1;
 
-/// Takes the wanted place, or the next that is free.
+/// Takes the wanted slot, or the next that is free.
 pub(crate) fn take(wanted: u64) -> u64 {
-    let mut place = wanted.min(LAST);
-    while place < LAST && !take_exactly(place) {
-        place += 1;
+    let mut slot = wanted.min(LAST);
+    while slot < LAST && !take_exactly(slot) {
+        slot += 1;
     }
     count(1);
-    place
+    slot
 }
 
-/// So many more threads have places.
+/// So many more threads have slots.
 fn count(more: u64) {
     let count = COUNT.fetch_add(more, Ordering::Relaxed) + more;
-    if let Some(header) = arena::header()
-        && header.get(header::PEAK_THREADS) < count
+    if let Some(process) = arena::process_block()
+        && process.get(process_block::PEAK_THREADS) < count
     {
-        header.raise_shared(header::PEAK_THREADS, count);
+        process.raise_shared(process_block::PEAK_THREADS, count);
     }
 }
 
-/// Takes the places from 1 to below `end`, if all of them are free: of a team whose threads
-/// get the places of their numbers, in one step instead of one for each thread.
+/// Takes the slots from 1 to below `end`, if all of them are free: of a team whose threads
+/// get the slots of their numbers, in one step instead of one for each thread.
 pub(crate) fn take_first(end: usize) -> bool {
     let Some(bits) = bits_of_first(end) else {
         return false;
@@ -48,7 +48,7 @@ pub(crate) fn take_first(end: usize) -> bool {
             .is_ok()
 }
 
-/// Of the places that [`take_first`] took, those below `size` are used, the others free again.
+/// Of the slots that [`take_first`] took, those below `size` are used, the others free again.
 pub(crate) fn use_first(size: usize, end: usize) {
     if let (Some(taken), Some(used)) = (bits_of_first(end), bits_of_first(size))
         && taken != used
@@ -73,15 +73,15 @@ fn bits_of_first(end: usize) -> Option<u64> {
     }
 }
 
-fn take_exactly(place: u64) -> bool {
-    let bit = 1 << (place % 64);
-    TAKEN[(place / 64) as usize].fetch_or(bit, Ordering::Relaxed) & bit == 0
+fn take_exactly(slot: u64) -> bool {
+    let bit = 1 << (slot % 64);
+    TAKEN[(slot / 64) as usize].fetch_or(bit, Ordering::Relaxed) & bit == 0
 }
 
-/// Gives a place back.
-pub(crate) fn give_back(place: u64) {
-    let bit = 1u64 << (place % 64);
-    TAKEN[(place / 64) as usize].fetch_and(!bit, Ordering::Relaxed);
+/// Gives a slot back.
+pub(crate) fn give_back(slot: u64) {
+    let bit = 1u64 << (slot % 64);
+    TAKEN[(slot / 64) as usize].fetch_and(!bit, Ordering::Relaxed);
     COUNT.fetch_sub(1, Ordering::Relaxed);
 }
 

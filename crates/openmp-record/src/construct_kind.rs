@@ -5,19 +5,19 @@ macro_rules! kinds {
         /// What a construct of a program is, as the file numbers it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u32)]
-        pub enum Kind {
+        pub enum ConstructKind {
             $($(#[$doc])* $name = $number,)*
         }
 
-        impl Kind {
+        impl ConstructKind {
             /// Every kind.
-            pub const ALL: &[Kind] = &[$(Kind::$name,)*];
+            pub const ALL: &[ConstructKind] = &[$(ConstructKind::$name,)*];
 
             /// The kind that has this number in the file.
             #[must_use]
-            pub fn from_number(number: u32) -> Option<Kind> {
+            pub fn from_number(number: u32) -> Option<ConstructKind> {
                 match number {
-                    $($number => Some(Kind::$name),)*
+                    $($number => Some(ConstructKind::$name),)*
                     _ => None,
                 }
             }
@@ -26,7 +26,7 @@ macro_rules! kinds {
             #[must_use]
             pub fn word(self) -> &'static str {
                 match self {
-                    $(Kind::$name => $word,)*
+                    $(ConstructKind::$name => $word,)*
                 }
             }
         }
@@ -85,19 +85,19 @@ kinds! {
     Distribute = 24, "distribute";
 }
 
-impl Kind {
+impl ConstructKind {
     /// Whether the time between entering and leaving, less what is nested in it, is waiting.
     #[must_use]
     pub fn is_wait(self) -> bool {
         matches!(
             self,
-            Kind::ImplicitBarrier
-                | Kind::Barrier
-                | Kind::TaskWait
-                | Kind::TaskGroup
-                | Kind::Target
-                | Kind::Flush
-                | Kind::Mpi
+            ConstructKind::ImplicitBarrier
+                | ConstructKind::Barrier
+                | ConstructKind::TaskWait
+                | ConstructKind::TaskGroup
+                | ConstructKind::Target
+                | ConstructKind::Flush
+                | ConstructKind::Mpi
         )
     }
 
@@ -106,12 +106,12 @@ impl Kind {
     pub fn is_worksharing(self) -> bool {
         matches!(
             self,
-            Kind::Loop
-                | Kind::Sections
-                | Kind::Single
-                | Kind::Workshare
-                | Kind::Divided
-                | Kind::Distribute
+            ConstructKind::Loop
+                | ConstructKind::Sections
+                | ConstructKind::Single
+                | ConstructKind::Workshare
+                | ConstructKind::Divided
+                | ConstructKind::Distribute
         )
     }
 
@@ -120,19 +120,19 @@ impl Kind {
     pub fn is_synchronisation(self) -> bool {
         matches!(
             self,
-            Kind::ImplicitBarrier
-                | Kind::Barrier
-                | Kind::Critical
-                | Kind::Atomic
-                | Kind::Ordered
-                | Kind::Lock
-                | Kind::TaskWait
-                | Kind::TaskGroup
-                | Kind::TaskLoop
-                | Kind::Flush
-                | Kind::Target
-                | Kind::Parallel
-                | Kind::Mpi
+            ConstructKind::ImplicitBarrier
+                | ConstructKind::Barrier
+                | ConstructKind::Critical
+                | ConstructKind::Atomic
+                | ConstructKind::Ordered
+                | ConstructKind::Lock
+                | ConstructKind::TaskWait
+                | ConstructKind::TaskGroup
+                | ConstructKind::TaskLoop
+                | ConstructKind::Flush
+                | ConstructKind::Target
+                | ConstructKind::Parallel
+                | ConstructKind::Mpi
         )
     }
 }
@@ -143,10 +143,10 @@ mod tests {
 
     #[test]
     fn numbers_lead_back_to_their_kinds() {
-        for kind in Kind::ALL {
-            assert_eq!(Kind::from_number(*kind as u32), Some(*kind));
+        for kind in ConstructKind::ALL {
+            assert_eq!(ConstructKind::from_number(*kind as u32), Some(*kind));
         }
-        assert_eq!(Kind::from_number(0), None);
-        assert_eq!(Kind::from_number(1000), None);
+        assert_eq!(ConstructKind::from_number(0), None);
+        assert_eq!(ConstructKind::from_number(1000), None);
     }
 }

@@ -7,7 +7,7 @@ use unspool_preload::symbols;
 
 /// A function of a runtime, found when it is first called.
 #[derive(Debug)]
-pub(crate) struct Real {
+pub(crate) struct RuntimeFunction {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
     home: AtomicU8,
@@ -25,9 +25,9 @@ const RUNTIMES: [&CStr; 4] = [
     c"libiomp5.so",
 ];
 
-impl Real {
-    pub(crate) const fn new(name: &'static CStr) -> Real {
-        Real {
+impl RuntimeFunction {
+    pub(crate) const fn new(name: &'static CStr) -> RuntimeFunction {
+        RuntimeFunction {
             name,
             address: AtomicPtr::new(std::ptr::null_mut()),
             home: AtomicU8::new(UNKNOWN),
