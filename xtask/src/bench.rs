@@ -249,13 +249,13 @@ fn check(results: &Results, complete: bool) -> anyhow::Result<()> {
             State::Missed => {
                 reasons.push(format!("missed: {} ({})", verdict.limit, verdict.measured));
             }
-            State::NotMeasured if complete => {
+            State::NotMeasured | State::Unsteady if complete => {
                 reasons.push(format!(
-                    "not measured: {} ({})",
+                    "not judged: {} ({})",
                     verdict.limit, verdict.measured
                 ));
             }
-            State::NotMeasured | State::Met => {}
+            State::NotMeasured | State::Unsteady | State::Met => {}
         }
     }
     for program in &results.programs {

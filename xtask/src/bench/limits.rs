@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::catalogue::Sharing;
-use super::results::{ProgramResult, RatioSummary};
+use super::results::{ColumnResult, ProgramResult, RatioSummary};
 use super::variant::{Mode, ToolLimit};
 
 /// Memory over native that every program is granted.
@@ -22,6 +22,8 @@ pub(crate) enum State {
     Missed,
     /// Nothing was measured that tells.
     NotMeasured,
+    /// The rounds that were measured do not agree.
+    Unsteady,
 }
 
 /// A limit, and what was measured.
@@ -151,8 +153,36 @@ fn applications(programs: &[ProgramResult]) -> impl Iterator<Item = Verdict> {
         let ratio = |of: &ProgramResult| of.column(Mode::Run)?.cpu_ratio;
         let summary = RatioSummary::of(std::slice::from_ref(program), ratio);
         let name = format!("run, application {}", program.name);
-        Some(at_most(&name, program.run_limit?, summary, Side::Greatest))
+        let verdict = at_most(&name, program.run_limit?, summary, Side::Greatest);
+        Some(match program.column(Mode::Run) {
+            Some(run) => if_steady(verdict, run),
+            None => verdict,
+        })
     })
+}
+
+/// What is found of one figure, if that counts.
+fn if_steady(verdict: Verdict, column: &ColumnResult) -> Verdict {
+    let measured = format!(
+        "median {:.2}, least {:.2}",
+        column.cpu_ratio.unwrap_or(f64::NAN),
+        column.least_cpu_ratio.unwrap_or(f64::NAN)
+    );
+    match (verdict.state, column.disagreement()) {
+        (State::NotMeasured, _) => verdict,
+        (_, None) => Verdict {
+            measured,
+            ..verdict
+        },
+        (_, Some(apart)) => Verdict {
+            state: State::Unsteady,
+            measured: format!(
+                "{measured}, but the rounds differ by {:.0} %",
+                apart * 100.0
+            ),
+            ..verdict
+        },
+    }
 }
 
 /// Which figure of a summary is limited.

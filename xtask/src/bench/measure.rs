@@ -37,7 +37,8 @@ struct Outcome {
 
 impl Measuring {
     /// Measures a program: first once natively, uncounted, to warm the page cache and to
-    /// learn what it prints; then all variants in turn, round after round.
+    /// learn what it prints, and an application also under `run`, until its translations are kept;
+    /// then all variants in turn, round after round.
     ///
     /// # Errors
     /// If it does not even run natively, or files cannot be written.
@@ -64,6 +65,11 @@ impl Measuring {
             .chain(variants.iter().cloned())
             .map(ColumnResult::new)
             .collect();
+        for column in &columns {
+            for _ in 0..self.uncounted_runs(prepared, &column.variant) {
+                self.run_once(prepared, &column.variant, |_| ())?;
+            }
+        }
         for round in 0..self.runs {
             for column in &mut columns {
                 let rounds = column.variant.mode.runs(self.runs);
@@ -103,6 +109,14 @@ impl Measuring {
         };
         result.derive_ratios();
         Ok(result)
+    }
+
+    /// How often an application runs before it is measured: what its processes translate is kept
+    /// by one of them after the other.
+    fn uncounted_runs(&self, prepared: &Prepared, variant: &Variant) -> u32 {
+        const UNTIL_KEPT: u32 = 3;
+        let keeps = prepared.program.run_limit.is_some() && variant.mode == Mode::Run;
+        if keeps { UNTIL_KEPT } else { 0 }
     }
 
     fn inspect_trace(&self, column: &mut ColumnResult) {

@@ -2,7 +2,7 @@
 
 use super::limits::State;
 use super::results::{ColumnResult, ProgramResult, RatioSummary, Results};
-use super::statistics::median;
+use super::statistics::{least, median};
 use super::table::Table;
 use super::variant::Mode;
 
@@ -55,7 +55,7 @@ fn conditions(results: &Results) -> String {
 fn tables(results: &Results) -> Vec<Table> {
     let programs = &results.programs;
     let mut tables = vec![
-        ratios("CPU time over native", programs, |column| column.cpu_ratio),
+        cpu_ratios(programs),
         ratios("Wall time over native", programs, |column| {
             column.wall_ratio
         }),
@@ -71,10 +71,79 @@ fn tables(results: &Results) -> Vec<Table> {
             |column| column.ratio_to_other_build,
         ));
     }
+    tables.extend(rounds(programs));
     tables.extend(traces(programs));
     tables.push(memory(programs));
     tables.extend(tree_memory(programs));
     tables
+}
+
+/// Those of CPU time, of which each that does not count says so.
+fn cpu_ratios(programs: &[ProgramResult]) -> Table {
+    let mut table = ratios("CPU time over native", programs, |column| column.cpu_ratio);
+    let measured = programs
+        .iter()
+        .filter(|program| !program.columns.is_empty());
+    for (row, program) in table.rows.iter_mut().zip(measured) {
+        for (cell, column) in row[3..].iter_mut().zip(&program.columns[1..]) {
+            if let Some(apart) = column.disagreement() {
+                cell.push_str(&format!(" (rounds differ by {:.0} %)", apart * 100.0));
+            }
+        }
+    }
+    table
+}
+
+/// How the rounds of applications, which have limits of their own, lie apart.
+fn rounds(programs: &[ProgramResult]) -> Option<Table> {
+    let applications = programs
+        .iter()
+        .filter(|program| program.run_limit.is_some());
+    let rows: Vec<_> = applications
+        .flat_map(|program| program.columns.iter().map(move |column| (program, column)))
+        .filter(|(_, column)| !column.cpu_s.is_empty())
+        .map(|(program, column)| rounds_of(program.name, column))
+        .collect();
+    let header = [
+        "program and mode",
+        "least",
+        "median",
+        "spread",
+        "least over least",
+        "rounds over native",
+        "counts",
+    ];
+    (!rows.is_empty()).then(|| Table {
+        title: "CPU time of the rounds".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows,
+    })
+}
+
+fn rounds_of(program: &str, column: &ColumnResult) -> Vec<String> {
+    let figure = |value: Option<f64>, unit: &str| {
+        value.map_or(String::new(), |value| format!("{value:.2}{unit}"))
+    };
+    let all: Vec<_> = column
+        .cpu_ratios
+        .iter()
+        .map(|one| format!("{one:.2}"))
+        .collect();
+    let counts = match column.disagreement() {
+        None => "yes".to_owned(),
+        Some(apart) => format!("no: {:.0} % apart", apart * 100.0),
+    };
+    vec![
+        format!("{program} {}", column.label),
+        figure(least(&column.cpu_s), " s"),
+        figure(median(&column.cpu_s), " s"),
+        column
+            .spread()
+            .map_or(String::new(), |part| format!("{:.0} %", part * 100.0)),
+        figure(column.least_cpu_ratio, ""),
+        all.join(" "),
+        counts,
+    ]
 }
 
 /// Programs by variants, with mean and extremes below.
@@ -250,6 +319,7 @@ fn lists(results: &Results) -> Vec<(&'static str, Vec<String>)> {
             State::Met => "met",
             State::Missed => "MISSED",
             State::NotMeasured => "not measured",
+            State::Unsteady => "UNSTEADY",
         };
         format!("{state}: {} ({})", verdict.limit, verdict.measured)
     });

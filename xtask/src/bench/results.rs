@@ -7,12 +7,15 @@ use super::limits::Verdict;
 use super::machine::Machine;
 use super::memory::TreePeaks;
 use super::process::Usage;
-use super::statistics::{geometric_mean, median, relative_spread};
+use super::statistics::{geometric_mean, least, median, relative_spread};
 use super::trace_file::TraceFacts;
 use super::variant::{Mode, Variant};
 
 /// The version of the JSON form: grows when a field changes its meaning or goes away.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// How far the rounds of a figure that counts lie apart at most, relative to their median.
+const AGREEMENT: f64 = 0.1;
 
 /// Everything that one `cargo xtask bench` found.
 #[derive(Debug, Serialize)]
@@ -52,7 +55,7 @@ pub(crate) struct ProgramResult {
 }
 
 /// One program in one variant.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct ColumnResult {
     /// The variant's label.
     pub(crate) label: String,
@@ -67,6 +70,10 @@ pub(crate) struct ColumnResult {
     pub(crate) largest_process_bytes: Vec<u64>,
     /// Median CPU time over native's.
     pub(crate) cpu_ratio: Option<f64>,
+    /// Least CPU time over native's least.
+    pub(crate) least_cpu_ratio: Option<f64>,
+    /// CPU time over native's, round by round: both ran next to each other.
+    pub(crate) cpu_ratios: Vec<f64>,
     /// Median wall time over native's.
     pub(crate) wall_ratio: Option<f64>,
     /// Median peak of the largest process less native's.
@@ -116,6 +123,7 @@ impl ProgramResult {
         let Some(native) = self.column(Mode::Native) else {
             return;
         };
+        let native_rounds = native.cpu_s.clone();
         let native_cpu = median(&native.cpu_s);
         let native_wall = median(&native.wall_s);
         let native_peak = native.median_peak();
@@ -127,6 +135,11 @@ impl ProgramResult {
         for (column, paired) in self.columns.iter_mut().zip(paired) {
             let over = |values: &[f64], native: Option<f64>| Some(median(values)? / native?);
             column.cpu_ratio = over(&column.cpu_s, native_cpu);
+            column.least_cpu_ratio = least(&column.cpu_s)
+                .zip(least(&native_rounds))
+                .map(|(least, native)| least / native);
+            let rounds = column.cpu_s.iter().zip(&native_rounds);
+            column.cpu_ratios = rounds.map(|(time, native)| time / native).collect();
             column.wall_ratio = over(&column.wall_s, native_wall);
             column.memory_over_native_bytes = column
                 .median_peak()
@@ -165,6 +178,8 @@ impl ColumnResult {
             wall_s: Vec::new(),
             largest_process_bytes: Vec::new(),
             cpu_ratio: None,
+            least_cpu_ratio: None,
+            cpu_ratios: Vec::new(),
             wall_ratio: None,
             memory_over_native_bytes: None,
             ratio_to_other_build: None,
@@ -184,6 +199,11 @@ impl ColumnResult {
     /// How far its CPU times lie apart, relative to their median.
     pub(crate) fn spread(&self) -> Option<f64> {
         relative_spread(&self.cpu_s)
+    }
+
+    /// How far its rounds lie apart, over native, where that is too far for its figure to count.
+    pub(crate) fn disagreement(&self) -> Option<f64> {
+        relative_spread(&self.cpu_ratios).filter(|spread| *spread > AGREEMENT)
     }
 
     fn median_peak(&self) -> Option<f64> {
@@ -292,6 +312,25 @@ mod tests {
         assert_eq!(run.wall_ratio, Some(1.5));
         assert_eq!(run.memory_over_native_bytes, Some(1_000_000));
         assert_eq!(result.column(Mode::TicketFile).unwrap().cpu_ratio, None);
+    }
+
+    #[test]
+    fn a_figure_counts_if_its_rounds_agree() {
+        let run = |native: &[f64], run: &[f64]| {
+            let result = program(vec![
+                column(Mode::Native, false, native),
+                column(Mode::Run, false, run),
+            ]);
+            result.columns[1].clone()
+        };
+        // What slows a round down slows down both.
+        let steady = run(&[1.0, 2.0, 1.0], &[1.5, 3.0, 1.6]);
+        assert_eq!(steady.cpu_ratios, [1.5, 1.5, 1.6]);
+        assert_eq!(steady.disagreement(), None);
+        assert_eq!(steady.least_cpu_ratio, Some(1.5));
+        let unsteady = run(&[1.0, 2.0, 2.0], &[2.0, 3.0, 3.0]);
+        assert_eq!(unsteady.disagreement(), Some(0.5 / 1.5));
+        assert_eq!(unsteady.least_cpu_ratio, Some(2.0));
     }
 
     #[test]

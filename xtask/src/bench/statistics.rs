@@ -22,10 +22,15 @@ pub(crate) fn geometric_mean(values: &[f64]) -> Option<f64> {
     Some((logarithms / values.len() as f64).exp())
 }
 
+/// The least. None of nothing.
+pub(crate) fn least(values: &[f64]) -> Option<f64> {
+    values.iter().copied().min_by(f64::total_cmp)
+}
+
 /// (greatest − least) / median: how far the runs of one measurement lie apart.
 pub(crate) fn relative_spread(values: &[f64]) -> Option<f64> {
     let middle = median(values)?;
-    let least = values.iter().copied().min_by(f64::total_cmp)?;
+    let least = least(values)?;
     let greatest = values.iter().copied().max_by(f64::total_cmp)?;
     (middle > 0.0).then(|| (greatest - least) / middle)
 }

@@ -161,6 +161,21 @@ fn applications_have_limits_of_their_own() {
     assert_eq!(state(&[application(1.4)], name), State::Met);
     assert_eq!(state(&[application(1.6)], name), State::Missed);
     assert_eq!(state(&[application(9.0)], "run: worst"), State::NotMeasured);
+    let mut unsteady = application(1.2);
+    for column in &mut unsteady.columns {
+        let factor = if column.variant.mode == Mode::Run {
+            1.4
+        } else {
+            1.0
+        };
+        column.add_run(Usage {
+            cpu_s: factor,
+            wall_s: factor,
+            largest_process_bytes: 10_000_000,
+        });
+    }
+    unsteady.derive_ratios();
+    assert_eq!(state(&[unsteady], name), State::Unsteady);
     let missing = ProgramResult {
         skipped: Some("not installed".to_owned()),
         ..application(1.4)
