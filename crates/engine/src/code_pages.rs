@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::process::{Code, Process};
 use crate::{finish, lending};
 use unspool_instructions::decode::MAX_LENGTH;
-use unspool_kernel::regions::Region;
+use unspool_kernel::regions::{Region, Regions};
 use unspool_kernel::{layout, race_windows};
 
 const PAGE: u64 = 4096;
@@ -154,21 +154,26 @@ pub(crate) fn serve_later() {
 
 /// Whether program memory can be read at once, without a thread of the program's.
 #[must_use]
-pub(crate) fn is_there(at: u64, length: u64) -> bool {
+pub(crate) fn is_there(regions: &Regions, at: u64, length: u64) -> bool {
     if !SERVED.load(Ordering::Relaxed) {
         return true;
     }
     let mut page = at & !(PAGE - 1);
     while page < at + length {
-        let mut resident = 0_u8;
-        // SAFETY: asks about one page, and there is room for one answer.
-        let known = unsafe { libc::mincore(page as *mut libc::c_void, 1, &raw mut resident) } == 0;
-        if known && resident & 1 == 0 {
+        if regions.may_be_served(page) && !is_resident(page) {
             return false;
         }
         page += PAGE;
     }
     true
+}
+
+/// Whether a page is in memory. One that is not mapped counts, too: nobody is waited for there.
+fn is_resident(page: u64) -> bool {
+    let mut resident = 0_u8;
+    // SAFETY: asks about one page, and there is room for one answer.
+    let known = unsafe { libc::mincore(page as *mut libc::c_void, 1, &raw mut resident) } == 0;
+    !known || resident & 1 != 0
 }
 
 /// Keeps the bytes from which the fragment at `pc` was just made, if others may change them.

@@ -342,6 +342,17 @@ impl Regions {
             .any(|(_, region)| region.protection & libc::PROT_EXEC != 0)
     }
 
+    /// Whether a thread of the program may have to serve accesses to a page. It cannot where the
+    /// page is that of a file on a disk: `userfaultfd` serves no such mapping, and file systems that
+    /// a process serves have no version.
+    #[must_use]
+    pub fn may_be_served(&self, address: u64) -> bool {
+        self.find(address).is_none_or(|(_, region)| {
+            let device = region.view.map_or(0, |view| view.object.device);
+            region.version.is_none() || libc::major(device) == 0
+        })
+    }
+
     /// How many bytes from `address` on may be fetched as code (0: none).
     #[must_use]
     pub fn executable_length(&self, address: u64) -> u64 {
@@ -447,6 +458,33 @@ mod tests {
         assert_eq!(regions.executable_length(0x3000), 0);
         assert!(regions.any_executable(0x2fff..0x3001));
         assert!(!regions.any_executable(0x3000..0x9000));
+    }
+
+    #[test]
+    fn files_on_disks_are_not_served() {
+        let mut regions = Regions::default();
+        let version = Version {
+            size: 0x1000,
+            modified: (1, 0),
+            changed: (1, 0),
+        };
+        for (start, major) in [(0x1000, 8), (0x2000, 0), (0x3000, 8)] {
+            let object = Object {
+                device: libc::makedev(major, 1),
+                inode: 2,
+            };
+            let view = View {
+                object,
+                offset: 0,
+                shared: false,
+            };
+            regions.insert(start..start + 0x1000, libc::PROT_EXEC, Some(view));
+            regions.set_version(start, version);
+        }
+        regions.insert(0x4000..0x5000, libc::PROT_EXEC, None);
+        regions.forget_version(0x3000..0x4000);
+        let served = [0x1000, 0x2000, 0x3000, 0x4000, 0x5000].map(|at| regions.may_be_served(at));
+        assert_eq!(served, [false, true, true, true, true]);
     }
 
     #[test]

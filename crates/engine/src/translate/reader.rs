@@ -74,7 +74,7 @@ impl<'a> CodeReader<'a> {
         for length in lengths {
             let length = length.min(fetchable);
             if length != 0
-                && code_pages::is_there(pc, length)
+                && code_pages::is_there(self.source.regions, pc, length)
                 && guarded::read(pc, &mut self.chunk[..length as usize])
             {
                 self.held.end = pc + length;
