@@ -3,7 +3,8 @@
 //! Planted programs sleep, and say at their end how long they took and how late they were
 //! woken. A run that fits the plan closely is right, whatever the machine did. If one does
 //! not, the program's own clock decides: an undisturbed run was as planted, so that the
-//! report is wrong. A disturbed run proves nothing.
+//! report is wrong. A disturbed run proves nothing. Nor does one beside which a thread of the
+//! test's own waited long for a processor: a program sees no delay before it begins.
 //!
 //! Runs are repeated until most of those that could tell were right, or most were wrong. One
 //! may be wrong by itself, because a program does not see every delay (a thread that is woken
@@ -19,6 +20,7 @@ use std::fmt;
 use libtest_mimic::Trial;
 
 use crate::command::{Verdict, check, trial};
+use crate::witness;
 
 /// Wrong runs, and no fewer than right ones, after which a test is wrong.
 const WRONG: u32 = 3;
@@ -28,6 +30,9 @@ const DISTURBED: usize = 8;
 const LONGER: f64 = 0.02;
 /// How late an undisturbed run's sleepers may be woken, all together, for each second.
 const LATER: f64 = 0.01;
+
+/// What part of an undisturbed run a thread beside it may wait for a processor.
+const WAITED: f64 = 0.1;
 
 /// How much of the planted work the disturbance of a run that is judged may be.
 const MOST: f64 = 0.1;
@@ -103,12 +108,23 @@ pub(crate) fn attempt<Report>(
     mut once: impl FnMut() -> Result<(Report, String), Verdict>,
     judge: impl Fn(&Report, f64) -> Result<(), Verdict>,
 ) -> Result<(), Verdict> {
+    attempt_beside(plan, || witness::beside(&mut once), judge)
+}
+
+/// The same, where `once` also gives what part of the run a thread beside it waited.
+fn attempt_beside<Report>(
+    plan: Plan,
+    mut once: impl FnMut() -> (Result<(Report, String), Verdict>, f64),
+    judge: impl Fn(&Report, f64) -> Result<(), Verdict>,
+) -> Result<(), Verdict> {
     let mut tally = Tally::default();
     let mut problem = None;
     let mut disturbed: Vec<(f64, Report)> = Vec::new();
     while tally.conclusion() == Conclusion::Open && disturbed.len() < DISTURBED {
-        let (report, talk) = once()?;
-        match (judge(&report, 0.0), disturbance(plan, &talk)) {
+        let (run, waited) = once();
+        let (report, talk) = run?;
+        let unseen = (waited > WAITED).then_some(waited * plan.elapsed * plan.threads);
+        match (judge(&report, 0.0), disturbance(plan, &talk).or(unseen)) {
             (Ok(()), _) => tally.right += 1,
             (Err(wrong), None) => {
                 tally.wrong += 1;
@@ -135,10 +151,12 @@ pub(crate) fn attempt<Report>(
 pub(crate) fn attempt_without_plan(once: impl Fn() -> Result<(), Verdict>) -> Result<(), Verdict> {
     let mut tally = Tally::default();
     let mut problem = None;
-    while tally.conclusion() == Conclusion::Open {
-        match once() {
+    while tally.conclusion() == Conclusion::Open && tally.disturbed < DISTURBED as u32 {
+        let (run, waited) = witness::beside(&once);
+        match run {
             Ok(()) => tally.right += 1,
             Err(cannot_tell @ Verdict::CannotTell(_)) => return Err(cannot_tell),
+            Err(_) if waited > WAITED => tally.disturbed += 1,
             Err(wrong) => {
                 tally.wrong += 1;
                 problem = Some(wrong);
@@ -200,13 +218,16 @@ pub(crate) fn trials() -> Vec<Trial> {
             .chain(std::iter::repeat(runs[runs.len() - 1]));
         let once = || {
             let (error, late) = left.next().unwrap_or(RIGHT);
-            Ok((error, format!("planted: elapsed 1.0 late {late}")))
+            (
+                Ok((error, format!("planted: elapsed 1.0 late {late}"))),
+                0.0,
+            )
         };
         let judge = |error: &f64, slack: f64| match *error <= slack {
             true => Ok(()),
             false => Err(Verdict::Wrong("wrong".to_owned())),
         };
-        match attempt(plan, once, judge) {
+        match attempt_beside(plan, once, judge) {
             Ok(()) => "right",
             Err(Verdict::Wrong(_)) => "wrong",
             Err(Verdict::CannotTell(_)) => "cannot tell",

@@ -13,6 +13,7 @@ mod hybrid;
 mod instrumented;
 mod planted;
 mod troubled;
+mod witness;
 
 use libtest_mimic::{Arguments, Trial};
 
