@@ -14,6 +14,8 @@ use unspool_openmp_record::ProcessRecord;
 use crate::exit_status;
 use crate::failure::{Failure, warn};
 
+mod termination;
+
 /// A run that has ended.
 #[derive(Debug)]
 pub(super) struct Run {
@@ -46,9 +48,11 @@ pub(super) fn run(words: &[OsString], spans: bool, to_stderr: bool) -> Result<Ru
     let mut child = command
         .spawn()
         .map_err(|error| not_started(&words[0], &error))?;
-    // An interrupt is for the program; what it did until then is reported.
+    // An interrupt is for the program, which gets it too; what it did until then is reported.
     ignore_interrupts();
+    termination::pass_on_to(child.id());
     let status = child.wait().context("cannot wait for the program")?;
+    termination::pass_on_no_more();
     let end_ns = monotonic_ns();
     let records = gather(&folder.path, u64::from(child.id()), end_ns)?;
     let command = words

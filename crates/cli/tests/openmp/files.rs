@@ -18,6 +18,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("files::of_a_process".to_owned(), of_a_process),
         trial("files::of_a_run".to_owned(), of_a_run),
+        trial(
+            "files::of_a_run_that_is_told_to_end".to_owned(),
+            told_to_end,
+        ),
         trial("files::of_others".to_owned(), of_others),
     ]
 }
@@ -30,9 +34,13 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn program() -> Result<String, Verdict> {
-    let source = programs().join("barrier.c");
-    build(&source, Compiler::Gcc, &[]).map(|path| path.to_string_lossy().into_owned())
+/// A program under a name of its own in a folder: other tests may build it anew meanwhile, and a
+/// process whose file was replaced has no lines.
+fn program(name: &str, folder: &Path) -> Result<String, Verdict> {
+    let built = build(&programs().join(name), Compiler::Gcc, &[])?;
+    let own = folder.join("program");
+    std::fs::hard_link(built, &own).map_err(wrong)?;
+    Ok(own.to_string_lossy().into_owned())
 }
 
 /// A folder of the test's own, empty.
@@ -63,15 +71,18 @@ fn streams(file: &str) -> Result<(Vec<String>, Option<i32>), Verdict> {
 /// A program whose observer is killed leaves its file, which is read as a recording is.
 fn of_a_process() -> Result<(), Verdict> {
     let folder = folder("of-a-process")?;
+    let temporary = folder.join("temporary");
+    std::fs::create_dir(&temporary).map_err(wrong)?;
     let mut observer = Command::new(env!("CARGO_BIN_EXE_unspool"))
-        .args(["openmp", "--timeline", "timeline.json", &program()?])
-        .env("TMPDIR", &folder)
+        .args(["openmp", "--timeline", "timeline.json"])
+        .arg(program("barrier.c", &folder)?)
+        .env("TMPDIR", &temporary)
         .env("OMP_WAIT_POLICY", "passive")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .map_err(wrong)?;
-    let found = until(|| left_in(&folder));
+    let found = until(|| left_in(&temporary));
     observer.kill().map_err(wrong)?;
     observer.wait().map_err(wrong)?;
     let file = found?.to_string_lossy().into_owned();
@@ -97,7 +108,7 @@ fn of_a_process() -> Result<(), Verdict> {
     let information = text(&unspool(&["info", &file])?.stdout);
     check(
         information.contains(&format!("unspool openmp {file}"))
-            && information.contains("barrier-gcc"),
+            && information.contains("files-of-a-process/program"),
         || information,
     )?;
     cut_off(&file)
@@ -144,9 +155,10 @@ fn until<Found>(mut look: impl FnMut() -> Option<Found>) -> Result<Found, Verdic
 
 /// A recording is one stream, and reports what the run did.
 fn of_a_run() -> Result<(), Verdict> {
-    let file = folder("of-a-run")?.join("kept");
+    let folder = folder("of-a-run")?;
+    let file = folder.join("kept");
     let file = file.to_string_lossy();
-    let first = json(&["--output", &file, &program()?])?;
+    let first = json(&["--output", &file, &program("barrier.c", &folder)?])?;
     let again = json(&[&file])?;
     check(first == again, || "the two reports differ".to_owned())?;
     let found = streams(&file)?;
@@ -159,6 +171,45 @@ fn of_a_run() -> Result<(), Verdict> {
         information.contains(&format!("unspool openmp {file}")),
         || information,
     )
+}
+
+/// Who is told to end, as batch systems do, has the program end, and reports and keeps what it
+/// did until then.
+fn told_to_end() -> Result<(), Verdict> {
+    let folder = folder("told-to-end")?;
+    let (kept, report) = (folder.join("kept"), folder.join("report"));
+    let temporary = folder.join("temporary");
+    std::fs::create_dir(&temporary).map_err(wrong)?;
+    let mut observer = Command::new(env!("CARGO_BIN_EXE_unspool"))
+        .arg("openmp")
+        .arg("--output")
+        .arg(&kept)
+        .arg("--report")
+        .arg(&report)
+        .args([&program("troubled/endless.c", &folder)?])
+        .env("TMPDIR", &temporary)
+        .env("OMP_WAIT_POLICY", "passive")
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(wrong)?;
+    // Until then, both threads have been seen.
+    let found = until(|| {
+        let file = left_in(&temporary)?;
+        let seen = openmp(&["--json", &file.to_string_lossy()]).stdout;
+        let report: Value = serde_json::from_slice(&seen).ok()?;
+        (report["processors"].as_u64() == Some(2)).then_some(())
+    });
+    // SAFETY: sends a signal to a child of this test.
+    unsafe { libc::kill(observer.id().cast_signed(), libc::SIGTERM) };
+    let status = observer.wait().map_err(wrong)?;
+    found?;
+    check(status.code() == Some(128 + 15), || format!("{status:?}"))?;
+    let report = std::fs::read_to_string(&report).map_err(wrong)?;
+    check(report.contains("endless.c"), || report)?;
+    let again = openmp(&[&kept.to_string_lossy()]);
+    check(text(&again.stdout).contains("endless.c"), || {
+        text(&again.stderr)
+    })
 }
 
 /// Traces are no recordings, and recordings no traces; each command says which one reads them.
@@ -174,7 +225,7 @@ fn of_others() -> Result<(), Verdict> {
         || talk,
     )?;
     let kept = folder.join("kept").to_string_lossy().into_owned();
-    json(&["--output", &kept, &program()?])?;
+    json(&["--output", &kept, &program("barrier.c", &folder)?])?;
     let output = unspool(&["export", "--format", "csv", &kept])?;
     let talk = text(&output.stderr);
     check(
