@@ -8,10 +8,12 @@ mod analysis;
 mod options;
 mod protocol;
 mod readable;
+mod selection;
 
-pub use analysis::{Analysis, Point, Selection};
+pub use analysis::{Analysis, Point};
 pub use options::{Mode, Options, OptionsError};
 pub use readable::readable_trace;
+pub use selection::Selection;
 
 #[cfg(test)]
 mod tests;

@@ -132,6 +132,17 @@ impl Input {
                     .with_help(format!("traces are of the threads {}", known.join(", "))),
             );
         }
+        let unknown = selection
+            .master(&traces)
+            .map(|master| selection.unknown_intervals(master));
+        if let Some(number) = unknown.and_then(|unknown| unknown.first().copied()) {
+            let failure = Failure::new(format!(
+                "-intervals={number}: the master's trace has no interval of this number"
+            ));
+            return Err(failure.with_help(
+                "numbers are those that a readable trace begins its lines with: -make-all-traces",
+            ));
+        }
         let analysis = Analysis::new(&traces, &self.strings, selection);
         print_result(analysis.to_string().as_bytes())
     }

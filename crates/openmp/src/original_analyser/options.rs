@@ -1,7 +1,7 @@
 //! The original's options, with their rules: common ones stand before the mode, modes exclude
 //! each other, and without one the traces are analysed.
 
-use super::analysis::Selection;
+use super::selection::Selection;
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]

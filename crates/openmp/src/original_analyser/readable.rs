@@ -6,8 +6,8 @@ use unspool_openmp_record::original::{
     ContextString, ContextStrings, Event, Interval, Item, ThreadTrace,
 };
 
-use super::analysis::Selection;
 use super::protocol::Figure;
+use super::selection::Selection;
 
 /// A thread's trace as text. With `only`, that event alone.
 #[must_use]

@@ -92,6 +92,19 @@ fn what_is_left_out_does_not_count() {
 }
 
 #[test]
+fn intervals_that_are_not_there_are_known() {
+    let (traces, _) = sample();
+    let selection = Selection {
+        intervals: vec![3, 5, 99],
+        ..Selection::default()
+    };
+    let master = selection.master(&traces).unwrap();
+    assert_eq!(master.thread, 8543);
+    // 3 is an interval; 5 is an event.
+    assert_eq!(selection.unknown_intervals(master), [5, 99]);
+}
+
+#[test]
 fn the_readable_trace_has_the_original_layout() {
     let (traces, strings) = sample();
     let all = readable_trace(&traces[0], &strings, &Selection::default(), None);
