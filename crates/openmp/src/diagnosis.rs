@@ -5,18 +5,28 @@ use unspool_openmp_record::ConstructKind;
 use crate::characteristics::{Characteristics, LossClass};
 use crate::points::SynchronisationPoint;
 use crate::recording::{Construct, Process};
+use regions::Regions;
 
+mod few_threads;
 mod imbalance;
+mod regions;
+mod tasks;
+
+#[cfg(test)]
+mod tests;
+
+/// How many seconds could be saved, and a sentence.
+type Finding = (f64, String);
 
 /// What costs less than this part of the execution time is not worth a sentence.
 const WORTH_SAYING: f64 = 0.005;
 
-/// Findings, what costs most first: how many seconds could be saved, and a sentence.
+/// Findings, what costs most first.
 pub(crate) fn of_process(
     process: &Process,
     characteristics: &Characteristics,
     points: &[SynchronisationPoint],
-) -> Vec<(f64, String)> {
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     if process
         .constructs
@@ -25,11 +35,15 @@ pub(crate) fn of_process(
     {
         return findings;
     }
-    findings.extend(serial_part(process));
+    let regions = Regions::new(process);
+    findings.extend(few_threads::never_parallel(process));
+    findings.extend(few_threads::serial_part(process));
     for (index, one) in process.constructs.iter().enumerate() {
-        findings.extend(imbalance::of_work(process, index, one));
-        findings.extend(repeated_work(one));
-        findings.extend(one_worker(one));
+        findings.extend(imbalance::of_work(process, &regions, index));
+        findings.extend(tasks::uneven(process, &regions, index));
+        findings.extend(few_threads::region_of_one(process, one));
+        findings.extend(few_threads::repeated_work(one));
+        findings.extend(few_threads::one_worker(one));
     }
     findings.extend(points.iter().filter_map(imbalance::that_alternates));
     findings.extend(points.iter().filter_map(|point| contention(process, point)));
@@ -45,80 +59,59 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn repeated_work(one: &Construct) -> Option<(f64, String)> {
-    if one.kind != ConstructKind::Parallel || one.team < 2 {
-        return None;
-    }
-    let most = one.shares.iter().map(|share| share.own_ns).max()?;
-    let sum: u64 = one.shares.iter().map(|share| share.own_ns).sum();
-    let saved = seconds(most) * (1.0 - 1.0 / one.team as f64);
-    if sum < most.saturating_mul(2) {
-        return None;
-    }
-    let sentence = format!(
-        "all {} threads of the region at {} do the same work outside worksharing constructs, {:.3} s each; \
-         dividing it would save up to {saved:.3} s",
-        one.team,
-        one.location.short(),
-        seconds(most)
-    );
-    Some((saved, sentence))
-}
-
-/// A block that one thread executes while the others wait.
-fn one_worker(one: &Construct) -> Option<(f64, String)> {
-    if one.kind != ConstructKind::Single {
-        return None;
-    }
-    let spent: u64 = one.shares.iter().map(|share| share.own_ns).sum();
-    let sentence = format!(
-        "one thread executes the single block at {} for {:.3} s while others wait; \
-         if their work does not depend on it, nowait lets them go on",
-        one.location.short(),
-        seconds(spent)
-    );
-    Some((seconds(spent), sentence))
-}
-
-fn serial_part(process: &Process) -> Option<(f64, String)> {
-    let first = process
-        .constructs
-        .iter()
-        .find(|one| one.kind == ConstructKind::Serial)?;
-    let share = first.shares.iter().find(|share| share.thread == 0)?;
-    let threads = process.threads as f64;
-    let saved = seconds(share.own_ns) * (1.0 - 1.0 / threads);
-    let part = share.own_ns as f64 / process.duration_ns.max(1) as f64;
-    let sentence = format!(
-        "{:.3} s ({:.0} % of the run) are outside parallel regions, where one thread works and {} wait; \
-         made parallel, they would take up to {saved:.3} s less",
-        seconds(share.own_ns),
-        part * 100.0,
-        process.threads - 1
-    );
-    (process.threads > 1).then_some((saved, sentence))
-}
-
-fn contention(process: &Process, point: &SynchronisationPoint) -> Option<(f64, String)> {
-    let place = point.location.short();
-    let waited = seconds(point.wait_ns);
-    let saved = waited / process.threads.max(1) as f64;
+/// What to do where threads wait.
+fn advice(process: &Process, point: &SynchronisationPoint) -> Option<String> {
     let advice = match point.class {
         LossClass::Critical => {
             "shorten the block, or collect per thread (reduction) and combine once"
         }
         LossClass::Lock => "hold the lock for less time, or use several locks",
         LossClass::Ordered => "move what needs no order out of the ordered block",
-        LossClass::Barrier => {
-            "see whether the threads really must meet there, or share the work before it more evenly"
-        }
-        LossClass::Tasks => {
-            "create more or smaller tasks, so that waiting threads find some to execute"
-        }
+        LossClass::Barrier => return Some(advice_at_barrier(process, point)),
+        LossClass::Tasks => return Some(tasks::advice(process)),
         LossClass::Target => "let the host work meanwhile (nowait)",
+        LossClass::Communication if starts_or_ends_mpi(point) => {
+            "MPI starts or ends there, which is no communication of the program's"
+        }
         LossClass::Communication => "overlap communication with computation, or communicate less",
         _ => return None,
     };
+    Some(advice.to_owned())
+}
+
+/// Whether it is MPI's own start or end, in C or in Fortran.
+fn starts_or_ends_mpi(point: &SynchronisationPoint) -> bool {
+    let name = point
+        .name
+        .as_deref()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let name = name.trim_end_matches('_');
+    ["mpi_init", "mpi_init_thread", "mpi_finalize"].contains(&name)
+}
+
+fn advice_at_barrier(process: &Process, point: &SynchronisationPoint) -> String {
+    let barriers = process
+        .constructs
+        .iter()
+        .filter(|one| one.kind == point.kind && one.location == point.location);
+    let masters = barriers.filter_map(|one| few_threads::master_before(process, one));
+    match masters.max_by(|(_, one), (_, other)| one.total_cmp(other)) {
+        Some((place, took)) => format!(
+            "one thread executes the master block at {place} for {took:.3} s meanwhile: let the \
+             others share its work, or do theirs before they wait"
+        ),
+        None => "see whether the threads really must meet there, or share the work before it more \
+                 evenly"
+            .to_owned(),
+    }
+}
+
+fn contention(process: &Process, point: &SynchronisationPoint) -> Option<Finding> {
+    let place = point.location.short();
+    let waited = seconds(point.wait_ns);
+    let saved = waited / process.threads.max(1) as f64;
+    let advice = advice(process, point)?;
     let name = point
         .name
         .as_deref()
@@ -133,25 +126,35 @@ fn contention(process: &Process, point: &SynchronisationPoint) -> Option<(f64, S
     Some((saved, sentence))
 }
 
-fn startup(process: &Process, characteristics: &Characteristics) -> Option<(f64, String)> {
+fn startup(process: &Process, characteristics: &Characteristics) -> Option<Finding> {
     let lost = seconds(characteristics.losses().get(LossClass::Startup));
     let regions = process
         .constructs
         .iter()
         .filter(|one| one.kind == ConstructKind::Parallel);
-    let forks: u64 = regions
-        .flat_map(|one| &one.shares)
+    let forked = regions.clone().flat_map(|one| &one.shares);
+    let forks: u64 = forked
         .filter(|share| share.forked)
         .map(|share| share.count)
         .sum();
+    let of_region = |one: &Construct| one.shares.iter().map(|share| share.startup_ns).sum::<u64>();
+    let most = regions.max_by_key(|one| of_region(one))?;
+    let place = most.location.short();
     let saved = lost / process.threads.max(1) as f64;
-    let sentence = format!(
-        "starting threads costs {lost:.3} s in {forks} parallel regions; fewer, larger regions would cost less"
-    );
+    let sentence = match forks {
+        0 | 1 => {
+            format!("starting threads costs {lost:.3} s, once, in the parallel region at {place}")
+        }
+        _ => format!(
+            "starting threads costs {lost:.3} s in {forks} passages of parallel regions, most of it \
+             ({:.3} s) in that at {place}; fewer, larger regions would cost less",
+            seconds(of_region(most))
+        ),
+    };
     Some((saved, sentence))
 }
 
-fn oversubscription(process: &Process) -> Option<(f64, String)> {
+fn oversubscription(process: &Process) -> Option<Finding> {
     let (threads, processors) = (process.threads, process.processors);
     (processors > 0 && threads > processors).then(|| {
         let sentence = format!(

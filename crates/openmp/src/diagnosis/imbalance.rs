@@ -6,17 +6,19 @@ mod tests;
 
 use unspool_openmp_record::ConstructKind;
 
-use super::seconds;
+use super::regions::Regions;
+use super::{Finding, seconds};
 use crate::characteristics::LossClass;
 use crate::points::SynchronisationPoint;
-use crate::recording::{Construct, Process, Share};
+use crate::recording::{Process, Share};
 
 /// What it costs a thread to fetch a piece of a loop, in nanoseconds: measured with LLVM's
 /// runtime and two threads that do nothing else. GNU's takes a fiftieth of it.
 const PIECE_NS: f64 = 1000.0;
 
 /// A construct in which one thread does more than the others.
-pub(super) fn of_work(process: &Process, index: usize, one: &Construct) -> Option<(f64, String)> {
+pub(super) fn of_work(process: &Process, regions: &Regions, index: usize) -> Option<Finding> {
+    let one = &process.constructs[index];
     let what = match one.kind {
         ConstructKind::Loop | ConstructKind::Sections | ConstructKind::Distribute => {
             one.kind.word()
@@ -24,11 +26,13 @@ pub(super) fn of_work(process: &Process, index: usize, one: &Construct) -> Optio
         ConstructKind::Divided => "work divided among threads",
         _ => return None,
     };
-    let team = team_around(process, index);
+    let region = regions.around(index)?;
+    let team = process.constructs[region].team;
     if team < 2 {
         return None;
     }
-    let work = Work::of(&one.shares, team)?;
+    let waited = seconds(regions.waited_ns(region)) / team as f64;
+    let work = Work::of(&one.shares, team, waited)?;
     let (saved, advice) = match (one.kind, work.iterations) {
         (ConstructKind::Loop, Some(iterations)) => work.advice(iterations),
         (kind, _) => (work.excess(), work.advice_without_count(kind)),
@@ -51,6 +55,8 @@ pub(super) fn of_work(process: &Process, index: usize, one: &Construct) -> Optio
 #[derive(Debug, Clone, PartialEq)]
 struct Work {
     team: u64,
+    /// How long each thread waited on average, in the whole region, for the work of others.
+    waited: f64,
     /// The thread that does most.
     thread: usize,
     most: f64,
@@ -61,7 +67,7 @@ struct Work {
 }
 
 impl Work {
-    fn of(shares: &[Share], team: u64) -> Option<Work> {
+    fn of(shares: &[Share], team: u64, waited: f64) -> Option<Work> {
         let most = shares.iter().max_by_key(|share| share.own_ns)?;
         let sum: f64 = shares.iter().map(|share| share.own_ns as f64).sum();
         let passages = shares.iter().map(|share| share.count).max().unwrap_or(0);
@@ -70,6 +76,7 @@ impl Work {
         let iterations = counted.iterations as f64 / counted.count.max(1) as f64;
         (sum > 0.0).then(|| Work {
             team,
+            waited,
             thread: most.thread,
             most: seconds(most.own_ns),
             sum: sum / 1e9,
@@ -78,9 +85,10 @@ impl Work {
         })
     }
 
-    /// How much longer the thread that does most takes than if all did the same.
+    /// How much longer the thread that does most takes than if all did the same. Where others
+    /// do something else meanwhile, only what they wait can be saved.
     fn excess(&self) -> f64 {
-        self.most - self.sum / self.team as f64
+        (self.most - self.sum / self.team as f64).min(self.waited)
     }
 
     /// The part of all work that one thread does.
@@ -129,8 +137,10 @@ impl Work {
             self.team
         );
         if saved > 0.1 * self.excess() {
-            let advice =
-                format!("schedule(dynamic,{chunk}) would save about {saved:.3} s ({given})");
+            let advice = format!(
+                "schedule(dynamic,{chunk}) would save about {saved:.3} s ({given}); if that is the \
+                     schedule already, iterations differ much, and the longest should come first"
+            );
             return (saved, advice);
         }
         let advice = format!(
@@ -155,26 +165,13 @@ impl std::fmt::Display for Duration {
     }
 }
 
-/// The threads of the innermost region around a construct.
-fn team_around(process: &Process, index: usize) -> u64 {
-    let mut at = Some(index);
-    while let Some(index) = at {
-        let one = &process.constructs[index];
-        if one.kind == ConstructKind::Parallel {
-            return one.team;
-        }
-        at = one.parent;
-    }
-    1
-}
-
 /// A place at which another thread comes last each time: added up, all do as much, and all
 /// wait.
 ///
 /// A thread that always comes last waits only as long as it takes to go on then. What even
 /// the thread that waits least waits beyond that is due to passages in which others were
 /// last.
-pub(super) fn that_alternates(point: &SynchronisationPoint) -> Option<(f64, String)> {
+pub(super) fn that_alternates(point: &SynchronisationPoint) -> Option<Finding> {
     if !matches!(
         point.class,
         LossClass::Desynchronisation | LossClass::Barrier

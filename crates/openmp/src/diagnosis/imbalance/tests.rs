@@ -17,7 +17,7 @@ fn advice(own_ms: &[u64], passages: u64, iterations: u64) -> (f64, String) {
         .enumerate()
         .map(|(thread, own)| share(thread, *own, passages, passages * iterations))
         .collect();
-    let work = Work::of(&shares, own_ms.len() as u64).unwrap();
+    let work = Work::of(&shares, own_ms.len() as u64, f64::INFINITY).unwrap();
     work.advice(work.iterations.unwrap())
 }
 
@@ -33,7 +33,8 @@ fn the_chunk_follows_from_iterations_and_their_time() {
     assert_eq!(
         sentence,
         "schedule(dynamic,64) would save about 1.497 s \
-         (from 400000 iterations of 20.000 \u{b5}s in a passage, by 4 threads)"
+         (from 400000 iterations of 20.000 \u{b5}s in a passage, by 4 threads); if that is the \
+         schedule already, iterations differ much, and the longest should come first"
     );
 }
 
@@ -63,8 +64,11 @@ fn a_schedule_does_not_help_where_iterations_are_too_few() {
 #[test]
 fn no_number_is_computed_from_unknown_iterations() {
     let shares = [share(0, 10, 1, 0), share(1, 20, 1, 0)];
-    assert_eq!(Work::of(&shares, 2).unwrap().iterations, None);
-    assert_eq!(Work::of(&[share(0, 0, 1, 5)], 2), None);
+    assert_eq!(
+        Work::of(&shares, 2, f64::INFINITY).unwrap().iterations,
+        None
+    );
+    assert_eq!(Work::of(&[share(0, 0, 1, 5)], 2, f64::INFINITY), None);
 }
 
 /// A point at which threads waited so many milliseconds and were last so often.
@@ -102,4 +106,16 @@ fn one_that_does_not_alternate_is_none() {
     assert_eq!(that_alternates(&point(&[(20, 10), (730, 0)], 20)), None);
     let (saved, _) = that_alternates(&point(&[(20, 9), (730, 1)], 20)).unwrap();
     assert_eq!(saved, 0.0);
+}
+
+#[test]
+fn no_more_is_saved_than_is_waited() {
+    // What a loop without a barrier leaves uneven, the next one may make even again.
+    let shares = [share(0, 100, 1, 32), share(1, 20, 1, 32)];
+    let uneven = Work::of(&shares, 2, f64::INFINITY).unwrap();
+    assert!((uneven.excess() - 0.04).abs() < 1e-9);
+    let evened = Work::of(&shares, 2, 0.003).unwrap();
+    assert!((evened.excess() - 0.003).abs() < 1e-9);
+    let (saved, _) = evened.advice(32.0);
+    assert!(saved <= 0.003, "{saved}");
 }

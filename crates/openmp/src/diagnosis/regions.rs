@@ -1,0 +1,80 @@
+//! Which region each construct is in, and how long threads wait in it for each other's work.
+
+use unspool_openmp_record::ConstructKind;
+
+use crate::characteristics::LossClass;
+use crate::recording::{Construct, Process};
+
+/// The regions of a process.
+#[derive(Debug)]
+pub(super) struct Regions {
+    /// The innermost region of each construct; of a region, itself.
+    innermost: Vec<Option<usize>>,
+    /// How long threads waited for each other's work, by region; elsewhere 0.
+    waited_ns: Vec<u64>,
+}
+
+impl Regions {
+    pub(super) fn new(process: &Process) -> Regions {
+        let count = process.constructs.len();
+        let mut regions = Regions {
+            innermost: Vec::with_capacity(count),
+            waited_ns: vec![0; count],
+        };
+        for (index, one) in process.constructs.iter().enumerate() {
+            let around = match one.kind {
+                ConstructKind::Parallel => Some(index),
+                // A construct stands behind the one that encloses it.
+                _ => one.parent.and_then(|parent| regions.innermost[parent]),
+            };
+            regions.innermost.push(around);
+            if let Some(region) = around {
+                let waited = &mut regions.waited_ns[region];
+                *waited = waited.saturating_add(waited_for_work_ns(one));
+            }
+        }
+        regions
+    }
+
+    /// The innermost region of a construct; of a region, itself.
+    pub(super) fn around(&self, index: usize) -> Option<usize> {
+        self.innermost[index]
+    }
+
+    /// How long threads waited for each other's work in a region.
+    pub(super) fn waited_ns(&self, region: usize) -> u64 {
+        self.waited_ns[region]
+    }
+
+    /// The constructs whose innermost region this is.
+    pub(super) fn constructs_of<'a>(
+        &'a self,
+        process: &'a Process,
+        region: usize,
+    ) -> impl Iterator<Item = &'a Construct> {
+        let all = process.constructs.iter().zip(&self.innermost);
+        all.filter(move |(_, around)| **around == Some(region))
+            .map(|(one, _)| one)
+    }
+}
+
+/// How long threads waited in this construct itself until others had done their work.
+fn waited_for_work_ns(one: &Construct) -> u64 {
+    let is_for_work = |class: Option<LossClass>| {
+        matches!(
+            class,
+            Some(LossClass::Desynchronisation | LossClass::Barrier | LossClass::Tasks)
+        )
+    };
+    let (own, at_end) = LossClass::of_waits(one.kind);
+    let waits = one.shares.iter().map(|share| {
+        let own = if is_for_work(own) { share.own_ns } else { 0 };
+        let at_end = if is_for_work(at_end) {
+            share.wait_ns
+        } else {
+            0
+        };
+        own.saturating_add(at_end)
+    });
+    waits.fold(0, u64::saturating_add)
+}

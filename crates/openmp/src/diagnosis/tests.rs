@@ -1,0 +1,231 @@
+//! What is said of programs whose losses are known. Times are milliseconds.
+
+use super::*;
+use crate::points;
+use crate::recording::{Location, Share};
+
+/// A construct, with the own time and the wait of each of its threads.
+fn construct(
+    kind: ConstructKind,
+    parent: Option<usize>,
+    line: u32,
+    times: &[(u64, u64)],
+) -> Construct {
+    let share = |(thread, (own, wait)): (usize, &(u64, u64))| Share {
+        thread,
+        forked: kind == ConstructKind::Parallel && thread == 0,
+        count: 1,
+        own_ns: own * 1_000_000,
+        longest_own_ns: own * 1_000_000,
+        wait_ns: wait * 1_000_000,
+        longest_wait_ns: wait * 1_000_000,
+        total_ns: (own + wait) * 1_000_000,
+        ..Share::default()
+    };
+    Construct {
+        kind,
+        parent,
+        name: None,
+        location: Location {
+            file: Some("a.c".to_owned()),
+            line: Some(line),
+            ..Location::default()
+        },
+        call_path: Vec::new(),
+        team: if kind == ConstructKind::Parallel {
+            times.len() as u64
+        } else {
+            0
+        },
+        shares: times.iter().enumerate().map(share).collect(),
+    }
+}
+
+fn sentences(threads: usize, constructs: Vec<Construct>) -> Vec<String> {
+    let process = Process {
+        duration_ns: 1_000_000_000,
+        threads,
+        processors: 64,
+        constructs,
+        ..Process::default()
+    };
+    let characteristics = Characteristics::of_process(&process);
+    let points = points::of_process(&process);
+    let findings = of_process(&process, &characteristics, &points);
+    findings.into_iter().map(|(_, sentence)| sentence).collect()
+}
+
+fn says(sentences: &[String], words: &str) -> bool {
+    sentences.iter().any(|sentence| sentence.contains(words))
+}
+
+#[test]
+fn two_threads_repeat_work_as_more_do() {
+    let repeated = "do the same work outside worksharing constructs";
+    for threads in [2, 3, 4] {
+        let region = construct(ConstructKind::Parallel, None, 3, &vec![(300, 5); threads]);
+        let found = sentences(threads, vec![region]);
+        assert!(
+            says(
+                &found,
+                &format!("all {threads} threads of the region at a.c:3 {repeated}")
+            ),
+            "{found:?}"
+        );
+    }
+    // The controls: one thread does it, or only some are there.
+    let region = construct(ConstructKind::Parallel, None, 3, &[(300, 0), (1, 299)]);
+    assert!(!says(&sentences(2, vec![region]), repeated));
+    let mut region = construct(ConstructKind::Parallel, None, 3, &[(300, 0)]);
+    region.team = 2;
+    assert!(!says(&sentences(2, vec![region]), repeated));
+}
+
+#[test]
+fn programs_with_one_thread_are_told_so() {
+    let region = || construct(ConstructKind::Parallel, None, 3, &[(300, 0)]);
+    let found = sentences(1, vec![region()]);
+    assert!(
+        found[0].starts_with("nothing runs in parallel: all 1 passages"),
+        "{found:?}"
+    );
+    let wide = construct(ConstructKind::Parallel, None, 9, &[(10, 0), (10, 0)]);
+    let found = sentences(2, vec![region(), wide]);
+    assert!(!says(&found, "nothing runs in parallel"), "{found:?}");
+    let alone = "one thread alone executes the parallel region at a.c:3 for 0.300 s while 1 have";
+    assert!(says(&found, alone), "{found:?}");
+    assert!(!says(&found, "region at a.c:9 for"), "{found:?}");
+}
+
+/// A region of two threads, in which so many tasks are waited for.
+fn tasks(count: u64, each_ns: u64) -> Vec<String> {
+    let region = construct(ConstructKind::Parallel, None, 1, &[(0, 0), (0, 0)]);
+    let mut task = construct(ConstructKind::Task, Some(0), 2, &[(0, 0), (0, 0)]);
+    for share in &mut task.shares {
+        (share.count, share.own_ns) = (count / 2, count / 2 * each_ns);
+        share.longest_own_ns = each_ns;
+    }
+    let wait = construct(ConstructKind::TaskWait, Some(0), 3, &[(100, 0), (100, 0)]);
+    sentences(2, vec![region, task, wait])
+}
+
+#[test]
+fn small_tasks_are_not_to_be_smaller() {
+    let small = tasks(75_000, 2_000);
+    let advice = "the 75000 tasks take 2.000 \u{b5}s each";
+    assert!(
+        says(&small, advice) && says(&small, "create fewer, larger ones"),
+        "{small:?}"
+    );
+    assert!(!says(&small, "more or smaller"), "{small:?}");
+    let large = tasks(4, 50_000_000);
+    assert!(
+        says(&large, "more or smaller ones may") && !says(&large, "fewer"),
+        "{large:?}"
+    );
+}
+
+#[test]
+fn a_long_task_at_the_end_of_a_region_is_named() {
+    let region = construct(ConstructKind::Parallel, None, 1, &[(0, 0), (0, 290)]);
+    let mut task = construct(ConstructKind::Task, Some(0), 2, &[(300, 0), (10, 0)]);
+    task.shares[1].count = 5;
+    let uneven = "the tasks of the region at a.c:1 are executed unevenly";
+    let found = sentences(2, vec![region.clone(), task.clone()]);
+    assert!(
+        says(&found, uneven) && says(&found, "the longest of 6 takes 0.300 s"),
+        "{found:?}"
+    );
+    // The controls: a loop is what is uneven; or nobody waits.
+    let other = construct(ConstructKind::Loop, Some(0), 4, &[(300, 0), (10, 0)]);
+    assert!(!says(
+        &sentences(2, vec![region, task.clone(), other]),
+        uneven
+    ));
+    let even = construct(ConstructKind::Parallel, None, 1, &[(0, 0), (0, 0)]);
+    assert!(!says(&sentences(2, vec![even, task]), uneven));
+}
+
+#[test]
+fn loops_that_cancel_each_other_save_nothing() {
+    let region = construct(ConstructKind::Parallel, None, 1, &[(0, 4), (0, 2)]);
+    let one = construct(ConstructKind::Loop, Some(0), 2, &[(150, 0), (50, 0)]);
+    let other = construct(ConstructKind::Loop, Some(0), 5, &[(50, 0), (150, 0)]);
+    let constructs = vec![region, one, other];
+    let found = sentences(2, constructs.clone());
+    assert!(!says(&found, "imbalanced"), "{found:?}");
+    // The control: with barriers, each is waited for.
+    let with_barriers = [
+        constructs,
+        vec![
+            construct(
+                ConstructKind::ImplicitBarrier,
+                Some(0),
+                3,
+                &[(0, 0), (100, 0)],
+            ),
+            construct(
+                ConstructKind::ImplicitBarrier,
+                Some(0),
+                6,
+                &[(100, 0), (0, 0)],
+            ),
+        ],
+    ];
+    let found = sentences(2, with_barriers.concat());
+    assert!(
+        says(&found, "a.c:2 is imbalanced") && says(&found, "a.c:5 is imbalanced"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn the_master_block_before_a_barrier_is_named() {
+    let region = construct(ConstructKind::Parallel, None, 1, &[(0, 0), (0, 0)]);
+    let barrier = construct(ConstructKind::Barrier, Some(0), 6, &[(0, 0), (150, 0)]);
+    let master = |took| construct(ConstructKind::Master, Some(0), 4, &[(took, 0)]);
+    let named = "one thread executes the master block at a.c:4 for 0.150 s meanwhile";
+    let found = sentences(2, vec![region.clone(), barrier.clone(), master(150)]);
+    assert!(says(&found, named), "{found:?}");
+    let found = sentences(2, vec![region, barrier, master(10)]);
+    assert!(
+        !says(&found, "master") && says(&found, "really must meet"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn the_start_of_mpi_is_no_communication() {
+    let region = construct(ConstructKind::Parallel, None, 1, &[(0, 0), (0, 0)]);
+    let call = |name: &str| {
+        let mut call = construct(ConstructKind::Mpi, None, 2, &[(400, 0)]);
+        call.name = Some(name.to_owned());
+        sentences(2, vec![region.clone(), call])
+    };
+    for name in ["MPI_Init", "mpi_init_thread_", "MPI_Finalize"] {
+        let found = call(name);
+        assert!(
+            !says(&found, "overlap") && says(&found, "starts or ends"),
+            "{found:?}"
+        );
+    }
+    assert!(says(&call("MPI_Recv"), "overlap communication"));
+}
+
+#[test]
+fn starting_threads_has_a_place() {
+    let region = |line, startup_ms: u64| {
+        let mut region = construct(ConstructKind::Parallel, None, line, &[(0, 0), (0, 0)]);
+        region.shares[1].startup_ns = startup_ms * 1_000_000;
+        region
+    };
+    let found = sentences(2, vec![region(3, 10), region(7, 90)]);
+    let several = "in 2 passages of parallel regions, most of it (0.090 s) in that at a.c:7";
+    assert!(says(&found, several), "{found:?}");
+    let found = sentences(2, vec![region(3, 50)]);
+    assert!(
+        says(&found, "once, in the parallel region at a.c:3"),
+        "{found:?}"
+    );
+    assert!(!says(&found, "fewer, larger"), "{found:?}");
+}
