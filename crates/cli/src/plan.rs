@@ -10,4 +10,4 @@ mod tool;
 pub(crate) use detaching::LetGo;
 pub(crate) use observing::{Children, ObservedProgram, RunPlan, TraceDestination, TracePlan};
 pub(crate) use reading::{Destination, ExportFormat, ExportPlan, Input, MergePlan};
-pub(crate) use tool::{ProbeChoice, ToolRunPlan};
+pub(crate) use tool::{ProbeChoice, ToolChoice, ToolRunPlan};

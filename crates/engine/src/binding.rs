@@ -97,6 +97,13 @@ impl RegisterBinding {
             .filter_map(|(register, slot)| Some((register?, slot)))
     }
 
+    /// All registers, as a mask.
+    #[must_use]
+    pub fn mask(self) -> u16 {
+        self.all()
+            .fold(0, |mask, (register, _)| mask | 1 << register)
+    }
+
     /// Emits the borrowing of all registers.
     pub fn spill(self, code: &mut Emitter) {
         for (register, slot) in self.all() {

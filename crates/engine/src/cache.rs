@@ -79,21 +79,23 @@ pub struct Fragment {
     pc_map: u32,
     /// Where its spills start, and how many there are.
     spills: u32,
-    /// Its trace description, plus 1; 0 if none.
-    pub trace: u32,
     spill_count: u16,
     /// The module of which it was kept, if it was.
     module: u16,
     /// Whether it may still be entered, as soon as its module is active.
     live: bool,
+    /// Whether nothing is inserted, so that any of its instructions can become an entry.
+    plain: bool,
     /// So that there is no padding.
-    unused: [u8; 3],
+    unused: [u8; 6],
 }
 
 // SAFETY: without padding.
 unsafe impl Record for Fragment {
     fn is_allowed(bytes: &[u8]) -> bool {
-        bytes[std::mem::offset_of!(Fragment, live)] <= 1
+        let is_bool = |at: usize| bytes[at] <= 1;
+        is_bool(std::mem::offset_of!(Fragment, live))
+            && is_bool(std::mem::offset_of!(Fragment, plain))
     }
 }
 
@@ -257,6 +259,12 @@ impl Cache {
         self.branches.covers(0)
     }
 
+    /// What is bound where indirect branches arrive.
+    #[must_use]
+    pub(crate) fn convention(&self) -> LookupConvention {
+        self.convention
+    }
+
     /// Bytes of machine code emitted so far.
     #[must_use]
     pub fn emitted_bytes(&self) -> u64 {
@@ -388,10 +396,16 @@ impl Cache {
         all.find_map(|index| {
             let fragment = &self.fragments[index as usize];
             let step = Some(index)
-                .filter(|_| self.is_live(index) && fragment.trace == 0)
+                .filter(|_| self.is_live(index) && fragment.plain)
                 .and_then(|index| self.steps(index).find(|step| step.pc == pc))?;
             Some(fragment.start + step.start)
         })
+    }
+
+    /// The number of the fragment that is being made.
+    #[must_use]
+    pub(crate) fn next_fragment(&self) -> u32 {
+        self.fragments.len() as u32
     }
 
     /// The exit with an id from `slots.exit`.
@@ -413,7 +427,7 @@ impl Cache {
         let start = self.hot as u32;
         self.hot = code.here().next_multiple_of(16).min(self.middle());
         let fragment = self.fragments.len() as u32;
-        self.has_plain |= new_fragment.trace == 0;
+        self.has_plain |= new_fragment.plain;
         let (length, bytes) = self.source_ranges.insert(fragment, &new_fragment);
         self.fragments.push(Fragment {
             pc: new_fragment.pc,
@@ -422,11 +436,11 @@ impl Cache {
             length,
             pc_map: self.pc_map.push(&new_fragment),
             spills: self.spills.len() as u32,
-            trace: new_fragment.trace,
             spill_count: new_fragment.spills.len() as u16,
             module: NO_MODULE,
             live: true,
-            unused: [0; 3],
+            plain: new_fragment.plain,
+            unused: [0; 6],
         });
         self.translated_bytes += bytes;
         self.spills.extend(&new_fragment.spills);

@@ -8,6 +8,9 @@
 //!
 //! [`Process::clients`]: crate::process::Facts::clients
 
+mod fragments;
+mod threads;
+
 use std::any::Any;
 use std::ffi::CString;
 use std::fmt;
@@ -25,7 +28,10 @@ use crate::process::Process;
 use crate::start::THREAD_STACK;
 use crate::syscalls::Call;
 use crate::thread::{PendingSignal, Thread};
-use crate::translate::Source;
+use crate::translate::insertion::Inserter;
+
+pub(crate) use self::fragments::PerFragment;
+pub(crate) use self::threads::{ClientData, PerThread};
 
 /// What the thread that creates another one has a client keep for the new one.
 pub(crate) type Inheritance = Box<dyn Any + Send + Sync>;
@@ -92,16 +98,17 @@ pub(crate) trait Client: Send + Sync {
         None
     }
 
-    /// Translates the code at `pc` with what the client has inserted. `None`: it inserts nothing.
-    fn translate(
-        &self,
-        _cache: &mut Cache,
-        _source: &Source,
-        _pc: u64,
-        _by_indirect_branch: bool,
-    ) -> Option<Result<(), CacheFull>> {
-        None
+    /// What the client inserts into the superblock at `pc`, which is about to be translated. `None`:
+    /// it inserts nothing.
+    ///
+    /// # Errors
+    /// If translations have to begin anew first.
+    fn inserter(&'static self, _pc: u64) -> Result<Option<Box<dyn Inserter>>, CacheFull> {
+        Ok(None)
     }
+
+    /// None of the translations made so far will be entered again.
+    fn translations_unreachable(&self) {}
 
     /// What inserted checks call where they fail, by the gate that keeps the program's registers.
     fn slow_check(&self) -> Option<extern "C" fn() -> Continuation> {
@@ -303,6 +310,9 @@ pub(crate) trait Client: Send + Sync {
     /// The engine is about to write program memory on the kernel's behalf.
     fn memory_written(&self, _thread: &mut Thread, _address: u64, _size: u64) {}
 
+    /// Another client writes program memory, at any time.
+    fn memory_changed(&self) {}
+
     // Signals and steps.
 
     /// The thread is about to get a signal. Returns what it gets instead.
@@ -339,6 +349,12 @@ pub(crate) trait Client: Send + Sync {
     /// In the handler of a signal: the thread, which is in a function of the client's, is asked to
     /// keep where that is.
     fn tell_place(&self) {}
+
+    /// Whether the thread must not be left between two rounds of the repeated string instruction
+    /// that it executes.
+    fn must_complete(&self, _thread: &Thread) -> bool {
+        false
+    }
 
     /// An instruction has faulted.
     fn faulted(&self, _thread: &mut Thread) {}
@@ -380,12 +396,12 @@ pub(crate) trait Client: Send + Sync {
 
     /// Whether the thread can be left at a repeated string instruction of a program, between two
     /// of its rounds, where `at` is in the cache.
-    fn leaves_between_rounds(&self, _cache: &Cache, _at: u64, _position: &Position) -> Rounds {
+    fn leaves_between_rounds(&self, _at: u64, _position: &Position) -> Rounds {
         Rounds::All
     }
 
     /// It has been left there, with the program's registers in the slots.
-    fn left_between_rounds(&self, _cache: &Cache, _at: u64, _position: &Position) {}
+    fn left_between_rounds(&self, _at: u64, _position: &Position) {}
 
     /// A fragment is left in its middle, with the cache's registers in the slots.
     fn leave_mid_fragment(
@@ -399,7 +415,31 @@ pub(crate) trait Client: Send + Sync {
 
     /// Likewise, with the program's registers in the slots. `completed`: the instruction at the
     /// position has been executed.
-    fn left_mid_fragment(&self, _cache: &Cache, _position: Position, _completed: bool) {}
+    fn left_mid_fragment(&self, _position: Position, _completed: bool) {}
+
+    /// A function that code in the middle of a fragment has called ([`Client::calls`]) has had the
+    /// program go on elsewhere. `completed`: as for [`Client::left_mid_fragment`].
+    fn redirected(&self, _thread: &mut Thread, position: Position, completed: bool) {
+        self.left_mid_fragment(position, completed);
+    }
+}
+
+/// What clients insert into the superblock at `pc`, in their order.
+///
+/// # Errors
+/// If translations have to begin anew first.
+pub(crate) fn inserters(
+    clients: &[&'static dyn Client],
+    pc: u64,
+) -> Result<Vec<Box<dyn Inserter>>, CacheFull> {
+    let all = clients.iter().map(|client| client.inserter(pc));
+    all.filter_map(Result::transpose).collect()
+}
+
+/// Makes all translations unreachable: see [`Cache::clear`].
+pub(crate) fn clear_translations(cache: &mut Cache, convention: LookupConvention) {
+    cache.clear(convention);
+    each(|client| client.translations_unreachable());
 }
 
 /// All clients of the run.
@@ -486,10 +526,15 @@ pub(crate) fn slow_part(pc: u64) -> Option<u64> {
 }
 
 /// See [`Client::leaves_between_rounds`].
-pub(crate) fn leaves_between_rounds(cache: &Cache, at: u64, position: &Position) -> Rounds {
+pub(crate) fn leaves_between_rounds(at: u64, position: &Position) -> Rounds {
     let all = all().iter();
-    let answers = all.map(|client| client.leaves_between_rounds(cache, at, position));
+    let answers = all.map(|client| client.leaves_between_rounds(at, position));
     answers.min().unwrap_or(Rounds::All)
+}
+
+/// See [`Client::must_complete`].
+pub(crate) fn must_complete(thread: &Thread) -> bool {
+    all().iter().any(|client| client.must_complete(thread))
 }
 
 /// The program's FS base of the thread has changed.

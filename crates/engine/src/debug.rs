@@ -19,7 +19,6 @@ mod world;
 
 pub(crate) use client::client;
 pub use debuggee::{Action, Debuggee, ThreadStatus, Wake, install};
-pub(crate) use hooks::OfThread;
 pub use hooks::request_stop;
 pub use registers::Registers;
 pub use watch::WatchKind;

@@ -206,7 +206,7 @@ fn leave_fragment(
         ExitKind::FlagsPopped => {
             drop(code);
             // The handler has noticed a trap flag that was set.
-            thread.steps.flags_popped(thread.debug.step);
+            thread.steps.flags_popped(thread.single_step);
             None
         }
         ExitKind::X87StateStored => {
@@ -241,9 +241,7 @@ fn leave_fragment(
             }
             let code = process.code();
             if let Some(position) = code.cache.position(back) {
-                client::each(|client| {
-                    client.left_mid_fragment(&code.cache, position, exit.detail != 0)
-                });
+                client::each(|client| client.redirected(thread, position, exit.detail != 0));
             }
             None
         }
@@ -481,10 +479,9 @@ fn translate_code(
         vdso: process.vdso,
         end,
     };
-    for client in &process.clients {
-        if let Some(done) = client.translate(cache, &source, pc, by_indirect_branch) {
-            return done;
-        }
+    let inserters = client::inserters(&process.clients, pc)?;
+    if inserters.is_empty() {
+        return translate::plain::translate(cache, &source, pc, by_indirect_branch);
     }
-    translate::plain::translate(cache, &source, pc, by_indirect_branch)
+    translate::insertion::translate(inserters, cache, &source, pc, by_indirect_branch)
 }

@@ -486,6 +486,23 @@ impl Emitter {
         self.here() - 4
     }
 
+    /// `jcc rel32` to where [`Emitter::land`] will be. Returns the field's address.
+    pub fn jump_forward_if(&mut self, condition: u8) -> u64 {
+        self.bytes(&[0x0f, 0x80 | condition, 0, 0, 0, 0]);
+        self.here() - 4
+    }
+
+    /// Puts the status flags into rax: `lahf; seto al`.
+    pub fn take_flags(&mut self) {
+        self.bytes(&[0x9f, 0x0f, 0x90, 0xc0]);
+    }
+
+    /// Brings back the status flags that [`Emitter::take_flags`] has put into rax:
+    /// `add al, 127; sahf`.
+    pub fn bring_back_flags(&mut self) {
+        self.bytes(&[0x04, 0x7f, 0x9e]);
+    }
+
     /// `jmp rel32` to where [`Emitter::land`] will be. Returns the field's address.
     pub fn jump_forward(&mut self) -> u64 {
         self.bytes(&[0xe9, 0, 0, 0, 0]);

@@ -19,14 +19,15 @@ mod repetitions;
 mod samplers;
 mod shadow;
 mod signal;
+pub(crate) mod slots;
 mod system_calls;
 mod tool;
 mod view;
 mod world;
 
+pub use crate::slots::MOST_ARGUMENTS;
 pub use action::{
-    Action, Argument, Call, Field, Function, InsertionPoint, MOST_ARGUMENTS, REGISTER_ARGUMENTS,
-    Replacement,
+    Action, Argument, Call, Field, Function, InsertionPoint, REGISTER_ARGUMENTS, Replacement,
 };
 pub use buffers::{BufferId, BufferKind, Deliver, MOST_BUFFERS, Part};
 pub(crate) use client::{settle, translate};
@@ -34,7 +35,7 @@ pub(crate) use compiled::{Body, Compiled, Step};
 pub use context::Context;
 pub use counters::Counter;
 pub(crate) use counters::{Amounts, together};
-pub(crate) use insertions::Insertions;
+pub(crate) use insertions::{Inserted, Insertions};
 pub use repetitions::is_first_repetition;
 pub use samplers::{MOST_SAMPLERS, SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowError};

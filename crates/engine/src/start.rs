@@ -144,7 +144,7 @@ fn run_with_stack(
     let prepared = prepared?;
     layout::make_room(&prepared.fixed_addresses());
     layout::reserve().map_err(StartError::Reserve)?;
-    instrument::settle().map_err(StartError::Reserve)?;
+    instrument::settle(plan.trace.is_some()).map_err(StartError::Reserve)?;
     let vdso = copy_vdso();
     let mut request = LoadRequest::new(
         program.path.clone(),

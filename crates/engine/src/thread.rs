@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cache::{Cache, FLAGS, SpillInterval};
+use crate::client::ClientData;
 use crate::seccomp::ThreadFilters;
 use crate::signals::actions::Actions;
 use crate::signals::delivery::{self, Delivery};
@@ -144,10 +145,10 @@ pub struct Thread {
     pub held: Arc<Held>,
     /// Where the program's handlers run, if they ask for it.
     pub alternate_stack: AlternateStack,
-    /// Single steps: the engine's, the program's and a debugger's.
+    /// Whether a client wants the thread to execute one instruction, and to be told then.
+    pub single_step: bool,
+    /// Single steps: the engine's, the program's and a client's.
     pub steps: Steps,
-    /// What a debugger wants of the thread, and what it is to be told.
-    pub(crate) debug: crate::debug::OfThread,
     /// The last branch whose target no address can be.
     pub refused: Option<Refused>,
     /// A branch through the branch table that has just met a target beyond the table.
@@ -175,9 +176,8 @@ pub struct Thread {
     pub exit_status: Option<i32>,
     /// The signal that has killed this thread alone, or 0.
     pub killed_by: i32,
-    /// The trace of this thread; null if there is none. A child between `vfork` and
-    /// `execve` uses its parent's.
-    pub trace: *mut crate::trace::ThreadTrace,
+    /// What clients keep for the thread.
+    pub(crate) client_data: ClientData,
 }
 
 thread_local! {
@@ -202,8 +202,8 @@ impl Thread {
                 flags: libc::SS_DISABLE,
                 ..AlternateStack::default()
             },
+            single_step: false,
             steps: Steps::default(),
-            debug: crate::debug::OfThread::default(),
             refused: None,
             crossing: None,
             detach: crate::detach::OfThread::default(),
@@ -217,7 +217,7 @@ impl Thread {
             executing: false,
             exit_status: None,
             killed_by: 0,
-            trace: std::ptr::null_mut(),
+            client_data: ClientData::default(),
         }
     }
 
@@ -259,7 +259,7 @@ impl Thread {
     #[must_use]
     #[inline]
     pub fn is_stepped(&self) -> bool {
-        self.steps.program_flag || self.debug.step
+        self.steps.program_flag || self.single_step
     }
 
     /// The word that makes the thread look for what is pending before it goes into the cache.

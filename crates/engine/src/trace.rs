@@ -1,7 +1,7 @@
 //! Memory traces: what the engine inserts writes raw records into a buffer of each thread;
 //! here they become a trace file.
 //!
-//! [`Tracer`] belongs to the process, [`ThreadTrace`] to a thread. Both speak only the
+//! [`Tracer`] belongs to the process, [`ThreadTrace`](thread_trace::ThreadTrace) to a thread. Both speak only the
 //! vocabulary of [`unspool_events`].
 
 mod annotations;
@@ -18,6 +18,7 @@ mod selection;
 mod shared_memory;
 mod skew;
 mod sleep;
+pub(crate) mod slots;
 mod summary;
 mod thread_trace;
 mod values;
@@ -33,6 +34,7 @@ use unspool_events::{Order, PathId, TraceHeader, TraceWriter};
 
 use crate::binding::LookupConvention;
 use crate::binding::RegisterBinding;
+use crate::client::PerFragment;
 use crate::loader::LoadedProgram;
 use crate::native_run::{Meter, now_unix_ns};
 use crate::plan::{Plan, TracePlan};
@@ -52,7 +54,6 @@ use buffer::leave_mid_fragment;
 use ceilings::Ceilings;
 pub(crate) use ownership::LineLayout;
 pub(crate) use ownership::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE, acquire_lines};
-pub(crate) use thread_trace::ThreadTrace;
 
 /// The trace of a process.
 pub(crate) struct Tracer {
@@ -69,7 +70,8 @@ pub(crate) struct Tracer {
     ceilings: Ceilings,
     /// What has brought the recording to its end; 0 for nothing.
     end: AtomicU32,
-    fragments: Mutex<Vec<FragmentTrace>>,
+    /// What is known of fragments.
+    pub(crate) fragments: PerFragment<FragmentTrace>,
     value_calls: Mutex<Vec<values::ValueCall>>,
     tickets: Tickets,
     functions: functions::Functions,
@@ -87,6 +89,8 @@ pub(crate) struct Tracer {
     progress: summary::Progress,
     /// Whether not everything was recorded.
     is_short: AtomicBool,
+    /// Whether the user has been told that others write program memory.
+    is_changed_by_others: AtomicBool,
     /// Whether the process has started others.
     has_forked: AtomicBool,
     skew: skew::Skew,
@@ -225,7 +229,7 @@ impl Tracer {
             generation: AtomicU32::new(0),
             ceilings,
             end: AtomicU32::new(0),
-            fragments: Mutex::new(Vec::new()),
+            fragments: PerFragment::default(),
             value_calls: Mutex::new(Vec::new()),
             tickets: Tickets::reserve().map_err(StartError::Reserve)?,
             functions: functions::Functions::new(&plan.functions),
@@ -238,6 +242,7 @@ impl Tracer {
             most_buffer_bytes: AtomicU64::new(0),
             progress: summary::Progress::default(),
             is_short: AtomicBool::new(false),
+            is_changed_by_others: AtomicBool::new(false),
             has_forked: AtomicBool::new(false),
             skew: skew::Skew::new(plan),
             keeper: keeper::Keeper::default(),
@@ -332,22 +337,6 @@ impl Tracer {
         self.writer.lock().define_superblock(superblock);
     }
 
-    /// Keeps what is known of a fragment. Returns its index plus 1.
-    pub(crate) fn add_fragment(&self, fragment: FragmentTrace) -> u32 {
-        let mut fragments = self.fragments.lock();
-        fragments.push(fragment);
-        fragments.len() as u32
-    }
-
-    /// Calls `use_it` with what is known of a fragment (its index plus 1).
-    pub(crate) fn with_fragment<T>(
-        &self,
-        trace: u32,
-        use_it: impl FnOnce(&FragmentTrace) -> T,
-    ) -> T {
-        use_it(&self.fragments.lock()[trace as usize - 1])
-    }
-
     /// Replaces the file, in a forked child.
     fn start_child(&self) {
         // The parent may have used up all descriptors.
@@ -365,7 +354,7 @@ impl Tracer {
         };
         self.next_path.store(0, Ordering::Relaxed);
         self.generation.store(0, Ordering::SeqCst);
-        self.fragments.lock().clear();
+        self.fragments.clear();
         self.value_calls.lock().clear();
         self.modules.lock().forget();
         self.keeper.forget();
@@ -409,6 +398,11 @@ impl Limits for Tracer {
 
     fn ends_behind(&self, _: &Item) -> bool {
         false
+    }
+
+    fn pairs_calls(&self) -> bool {
+        // The program might read what it never wrote.
+        !self.records_values()
     }
 
     /// Whether the traced functions want to see control reach an address.

@@ -1,16 +1,18 @@
 //! From program code to fragments.
 //!
-//! [`plain`] makes fragments without instrumentation, [`traced`] those that record a memory
-//! trace ([`record`]: the words, [`ownership`]: the checks of line-atomic order),
-//! `instrumented` those into which a tool inserts something; [`copy`] holds what every kind of
-//! translation needs: copying one instruction so that it does at its new address what it
-//! did at its old one, and the control transfers.
+//! One walk goes over the instructions (`walk`, `execute`) and copies each so that it does at its
+//! new address what it did at its old one ([`copy`]); where clients have something inserted, it
+//! asks their [inserters](insertion::Inserter). [`plain`] is the walk where nobody does. [`traced`]
+//! inserts what records a memory trace ([`record`]: the words, [`ownership`]: the checks of
+//! line-atomic order), [`instrumented`] what a tool wants to have inserted.
 
 pub(crate) mod addresses;
 pub(crate) mod copy;
 pub(crate) mod elements;
+mod execute;
 pub(crate) mod forced_splits;
 mod gs;
+pub(crate) mod insertion;
 pub(crate) mod instrumented;
 mod item;
 pub(crate) mod live_flags;
@@ -20,6 +22,7 @@ mod reader;
 pub(crate) mod record;
 pub(crate) mod superblock;
 pub(crate) mod traced;
+mod walk;
 
 use unspool_instructions::decode::MAX_LENGTH;
 use unspool_kernel::regions::Regions;

@@ -134,6 +134,22 @@ pub(crate) struct TraceArguments {
     #[arg(long)]
     pub(crate) instructions: bool,
 
+    /// Run one of the tools of `unspool tool list` with it, in the same run
+    ///
+    /// Trace and tool come out as they would alone. What the tool itself writes into the program's
+    /// memory is not in the trace.
+    #[arg(long, value_name = "TOOL")]
+    pub(crate) tool: Option<OsString>,
+
+    /// An argument for the tool; can be given several times
+    #[arg(
+        long,
+        value_name = "ARGUMENT",
+        allow_hyphen_values = true,
+        requires = "tool"
+    )]
+    pub(crate) tool_argument: Vec<OsString>,
+
     /// What to do with the processes that the program starts
     #[arg(long, value_enum, default_value_t = ChildrenChoice::Follow)]
     pub(crate) children: ChildrenChoice,

@@ -67,10 +67,15 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
         run: unspool_engine::plan::Run::default(),
     };
     let leave_children = plan.children == Children::Leave;
+    let own_arguments = match &plan.tool {
+        Some(tool) => super::tool::install(tool)?,
+        None => Vec::new(),
+    };
     observe(
         Plan {
             trace: Some(trace),
             leave_children,
+            own_arguments,
             let_go: plan.let_go.starting_now(),
             code_cache: plan.code_cache,
             ..Plan::default()

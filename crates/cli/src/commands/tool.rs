@@ -3,6 +3,8 @@
 mod new;
 mod probe;
 
+use std::ffi::OsString;
+
 use unspool_engine::Plan;
 use unspool_tool::set_arguments;
 use unspool_tools::{ALL, Shipped};
@@ -12,7 +14,7 @@ use super::print_result;
 use crate::arguments::{ToolArguments, ToolCommand};
 use crate::exit_status;
 use crate::failure::Failure;
-use crate::plan::{Children, ToolRunPlan};
+use crate::plan::{Children, ToolChoice, ToolRunPlan};
 
 /// What precedes the name of a tool among the command's own arguments.
 const RUN: [&str; 2] = ["tool", "run"];
@@ -40,25 +42,32 @@ fn run(plan: &ToolRunPlan) -> Result<u8, Failure> {
     if let Some(choice) = plan.probe {
         return probe::run(plan, choice);
     }
-    let name = plan.tool.to_str();
-    let tool = name.and_then(find).ok_or_else(|| {
-        let failure = Failure::new(format!("there is no tool `{}`", plan.tool.display()));
-        match name.is_some_and(probe::exists) {
-            true => failure.with_help("as a probe there is: unspool tool run --probe …"),
-            false => failure.with_help("unspool tool list names those that there are"),
-        }
-    })?;
-    set_arguments(plan.arguments.clone());
-    (tool.install)();
-    let own = RUN.iter().copied().chain([tool.name]).map(Into::into);
+    let own_arguments = install(&plan.tool)?;
     let engine_plan = Plan {
         leave_children: plan.children == Children::Leave,
-        own_arguments: own.chain(plan.arguments.iter().cloned()).collect(),
+        own_arguments,
         let_go: plan.let_go.starting_now(),
         ..Plan::default()
     };
     wait_for_gdb(plan.gdb.as_ref())?;
     observe(engine_plan, &plan.observed)
+}
+
+/// Has the program that will be run observed by a tool. Returns this executable's arguments that
+/// have a program observed by it that the program executes.
+pub(crate) fn install(choice: &ToolChoice) -> Result<Vec<OsString>, Failure> {
+    let name = choice.name.to_str();
+    let tool = name.and_then(find).ok_or_else(|| {
+        let failure = Failure::new(format!("there is no tool `{}`", choice.name.display()));
+        match name.is_some_and(probe::exists) {
+            true => failure.with_help("as a probe there is: unspool tool run --probe …"),
+            false => failure.with_help("unspool tool list names those that there are"),
+        }
+    })?;
+    set_arguments(choice.arguments.clone());
+    (tool.install)();
+    let own = RUN.iter().copied().chain([tool.name]).map(Into::into);
+    Ok(own.chain(choice.arguments.iter().cloned()).collect())
 }
 
 fn find(name: &str) -> Option<&'static Shipped> {

@@ -9,7 +9,7 @@ use rustix::fs::{FileType, Stat};
 use unspool_engine::plan::Keeping;
 use unspool_events::Order;
 
-use super::{LetGo, kept_translations};
+use super::{LetGo, ToolChoice, kept_translations};
 use crate::arguments::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
 use crate::failure::Failure;
 
@@ -151,6 +151,8 @@ pub(crate) struct TracePlan {
     pub(crate) verify: bool,
     /// Record each instruction.
     pub(crate) instructions: bool,
+    /// The tool that observes the program with the tracer, if one does, and its arguments.
+    pub(crate) tool: Option<ToolChoice>,
     /// What happens to child processes.
     pub(crate) children: Children,
     /// Bytes that translated code may take.
@@ -211,6 +213,10 @@ impl TryFrom<TraceArguments> for TracePlan {
             strict: typed.strict,
             verify: typed.verify,
             instructions: typed.instructions,
+            tool: typed.tool.map(|name| ToolChoice {
+                name,
+                arguments: typed.tool_argument,
+            }),
             children: typed.children.into(),
             code_cache: typed.code_cache,
             let_go: LetGo::new(typed.detach, false)?,

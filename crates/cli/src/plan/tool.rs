@@ -13,15 +13,22 @@ pub(crate) struct ProbeChoice {
     pub(crate) is_verbose: bool,
 }
 
+/// A tool, and what it is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ToolChoice {
+    /// Its name.
+    pub(crate) name: OsString,
+    /// Its arguments.
+    pub(crate) arguments: Vec<OsString>,
+}
+
 /// A program to be run under a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToolRunPlan {
-    /// The tool's name, or that of a probe or its library.
-    pub(crate) tool: OsString,
+    /// The tool, or a probe or its library.
+    pub(crate) tool: ToolChoice,
     /// Whether it is a probe.
     pub(crate) probe: Option<ProbeChoice>,
-    /// Its arguments.
-    pub(crate) arguments: Vec<OsString>,
     /// What to run.
     pub(crate) observed: ObservedProgram,
     /// What happens to child processes.
@@ -43,11 +50,13 @@ impl TryFrom<ToolRunArguments> for ToolRunPlan {
             ));
         }
         Ok(ToolRunPlan {
-            tool: typed.tool,
+            tool: ToolChoice {
+                name: typed.tool,
+                arguments: typed.argument,
+            },
             probe: typed.probe.then_some(ProbeChoice {
                 is_verbose: typed.verbose,
             }),
-            arguments: typed.argument,
             observed: ObservedProgram::new(typed.program)?,
             children: typed.children.into(),
             let_go,

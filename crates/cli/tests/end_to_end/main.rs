@@ -41,6 +41,7 @@ mod single_steps;
 mod summary;
 mod thread_lives;
 mod thread_memory;
+mod together;
 mod tools;
 mod trace_files;
 mod verification;
@@ -74,6 +75,7 @@ fn main() {
     trials.extend(thread_lives::trials());
     trials.extend(thread_memory::trials());
     trials.extend(bad_input::trials());
+    trials.extend(together::trials());
     trials.extend(tools::trials());
     trials.extend(debugger::trials());
     trials.extend(detach::trials());

@@ -25,8 +25,8 @@ pub struct NewFragment {
     pub entries: Vec<(u64, u32, u32)>,
     /// What `bound` addresses expect.
     pub binding: RegisterBinding,
-    /// Trace description, plus 1.
-    pub trace: u32,
+    /// Whether nothing is inserted: all program state is in place between instructions.
+    pub plain: bool,
 }
 
 impl NewFragment {
@@ -42,7 +42,7 @@ impl NewFragment {
             target_stubs,
             entries,
             binding: _,
-            trace: _,
+            plain: _,
         } = self;
         pc_map.clear();
         turns.clear();
@@ -50,7 +50,7 @@ impl NewFragment {
         exits.clear();
         target_stubs.clear();
         entries.clear();
-        (self.pc, self.prologue, self.trace) = (0, 0, 0);
+        (self.pc, self.prologue, self.plain) = (0, 0, false);
         self.binding = RegisterBinding::default();
     }
 }

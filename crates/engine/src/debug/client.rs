@@ -98,6 +98,11 @@ impl Client for Debugger {
         hooks::stepped(thread);
     }
 
+    /// What it touches is known when it is over.
+    fn must_complete(&self, thread: &Thread) -> bool {
+        watch::is_touching(thread)
+    }
+
     fn faulted(&self, thread: &mut Thread) {
         watch::forget_touches(thread);
     }

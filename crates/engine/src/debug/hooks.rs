@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use super::registers::{IN_CALL, Registers};
 use super::watch;
 use super::world::{self, At, Reason, World, is_enabled, is_holding, lock};
+use crate::client::PerThread;
 use crate::emit::gpr;
 use crate::process::Process;
 use crate::signals::TRAP_FLAG;
@@ -13,11 +14,12 @@ use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 use crate::{finish, flush};
 use unspool_kernel::lock::Mutex;
 
-/// What a thread keeps for the debugger.
+/// What is kept for each thread.
+pub(super) static OF_THREAD: PerThread<OfThread> = PerThread::new();
+
+/// What the debugger keeps for a thread.
 #[derive(Debug, Default)]
 pub(crate) struct OfThread {
-    /// Whether it is to execute one instruction.
-    pub(crate) step: bool,
     /// What the debugger is to be told once the thread is outside the cache.
     pub(crate) event: Option<Reason>,
     /// What the instruction that is being executed does to watched memory.
@@ -60,8 +62,19 @@ pub(crate) fn may_enter(thread: &Thread) -> bool {
         return true;
     }
     let waits = is_holding() && !may_go(&mut lock(), thread);
-    let debug = &thread.debug;
-    !waits && debug.event.is_none() && debug.touches.is_empty() && debug.found.is_empty()
+    !waits && kept(thread).is_none_or(OfThread::has_nothing_to_tell)
+}
+
+/// What is kept for a thread, if anything is.
+pub(super) fn kept(thread: &Thread) -> Option<&OfThread> {
+    // SAFETY: it lives as long as the thread, and changes by way of that alone.
+    unsafe { OF_THREAD.get(thread).as_ref() }
+}
+
+impl OfThread {
+    fn has_nothing_to_tell(&self) -> bool {
+        self.event.is_none() && self.touches.is_empty() && self.found.is_empty()
+    }
 }
 
 fn may_go(world: &mut World, thread: &Thread) -> bool {
@@ -75,7 +88,7 @@ fn may_go(world: &mut World, thread: &Thread) -> bool {
 pub(crate) fn stop_here(thread: &mut Thread) {
     if !may_enter(thread) {
         watch::touched(thread);
-        let event = thread.debug.event.take();
+        let event = OF_THREAD.of(thread).event.take();
         hold(thread, event);
     }
 }
@@ -99,7 +112,7 @@ fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
         }
         return Told::No;
     }
-    thread.debug.step = false;
+    thread.single_step = false;
     thread.steps.due.debugger = false;
     // SAFETY: the slots belong to this thread.
     unsafe { (*thread.slots).flags &= !TRAP_FLAG };
@@ -134,7 +147,7 @@ fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
     watch::told(thread, &world);
     let orders = world.stand(thread).go_on();
     drop(world);
-    thread.debug.step = orders.step;
+    thread.single_step = orders.step;
     if let Some(registers) = orders.registers {
         go_on_with(thread, &registers, None);
     }
@@ -170,7 +183,7 @@ fn is_still(world: &World, tid: i32, reason: &Reason, pc: u64) -> bool {
 /// The thread gets a signal that the debugger has made up.
 fn inject(thread: &mut Thread, number: i32) {
     thread.delivery.put_first(made_up(number));
-    thread.debug.seen = true;
+    OF_THREAD.of(thread).seen = true;
     thread.set_pending(true);
 }
 
@@ -188,12 +201,12 @@ fn made_up(number: i32) -> PendingSignal {
 
 /// The thread is about to get a signal. Returns what it gets instead.
 pub(crate) fn offer(thread: &mut Thread, signal: PendingSignal) -> Option<PendingSignal> {
-    if !concerns(thread) || std::mem::take(&mut thread.debug.seen) {
+    if !concerns(thread) || std::mem::take(&mut OF_THREAD.of(thread).seen) {
         return Some(signal);
     }
     // What has happened comes before what is about to.
     watch::touched(thread);
-    if let Some(event) = thread.debug.event.take() {
+    if let Some(event) = OF_THREAD.of(thread).event.take() {
         hold(thread, Some(event));
     }
     match hold(thread, Some(Reason::Signal(signal.number))) {
@@ -205,17 +218,17 @@ pub(crate) fn offer(thread: &mut Thread, signal: PendingSignal) -> Option<Pendin
 
 /// The thread has executed an instruction.
 pub(crate) fn stepped(thread: &mut Thread) {
-    if std::mem::take(&mut thread.debug.step) {
-        thread.debug.event.get_or_insert(Reason::Step);
+    if std::mem::take(&mut thread.single_step) {
+        OF_THREAD.of(thread).event.get_or_insert(Reason::Step);
     }
 }
 
 /// The thread is before an instruction with a breakpoint. Returns whether that is for it.
 pub(crate) fn at_breakpoint(thread: &mut Thread) -> bool {
     if concerns(thread) {
-        thread.debug.step = false;
+        thread.single_step = false;
         thread.steps.due.debugger = false;
-        thread.debug.event.get_or_insert(Reason::Breakpoint);
+        OF_THREAD.of(thread).event.get_or_insert(Reason::Breakpoint);
         return true;
     }
     false
@@ -232,7 +245,7 @@ pub fn request_stop(reason: &str) -> bool {
     // SAFETY: the pointer is this thread's own, which runs a tool's function.
     unsafe {
         let wanted = Reason::Tool(reason.to_owned());
-        (*thread).debug.event.get_or_insert(wanted);
+        OF_THREAD.of(&mut *thread).event.get_or_insert(wanted);
         (*thread).set_pending(true);
     }
     true
@@ -281,7 +294,7 @@ pub(crate) fn call_ends(thread: &mut Thread, result: Option<i64>, restart: bool)
     let orders = stand.go_on();
     drop(world);
     if resumed {
-        thread.debug.step = orders.step;
+        thread.single_step = orders.step;
         thread.steps.due.debugger = false;
         stepped(thread);
     }

@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::hooks::{OF_THREAD, kept};
 use super::world::{Reason, World, lock};
 use crate::thread::Thread;
 use unspool_kernel::guarded;
@@ -264,22 +265,22 @@ pub(crate) extern "C" fn may_touch(
         }
         Touched::Unknown => write,
     };
-    if touches && thread.debug.touches.len() < 4 {
+    if touches && OF_THREAD.of(thread).touches.len() < 4 {
         is_to_tell(thread);
-        thread.debug.touches.push(Touch { write, what });
+        OF_THREAD.of(thread).touches.push(Touch { write, what });
         thread.set_pending(true);
     }
 }
 
 fn is_to_tell(thread: &mut Thread) {
-    if !std::mem::replace(&mut thread.debug.untold, true) {
+    if !std::mem::replace(&mut OF_THREAD.of(thread).untold, true) {
         UNTOLD.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 /// The thread has told what it had to tell, or had nothing to tell after all.
 pub(super) fn told(thread: &mut Thread, _world: &World) {
-    if std::mem::take(&mut thread.debug.untold) {
+    if std::mem::take(&mut OF_THREAD.of(thread).untold) {
         UNTOLD.fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -310,8 +311,8 @@ fn changed() -> Option<(u64, WatchKind)> {
 
 /// The thread is behind the instruction: what it has touched becomes an event, one after the other.
 pub(super) fn touched(thread: &mut Thread) {
-    if !thread.debug.touches.is_empty() {
-        let touches = std::mem::take(&mut thread.debug.touches);
+    if is_touching(thread) {
+        let touches = std::mem::take(&mut OF_THREAD.of(thread).touches);
         let mut found: Vec<_> = touches
             .iter()
             .flat_map(|touch| match touch.what {
@@ -325,19 +326,24 @@ pub(super) fn touched(thread: &mut Thread) {
             })
             .collect();
         found.dedup();
-        thread.debug.found.extend(found);
+        OF_THREAD.of(thread).found.extend(found);
     }
-    if let Some((address, kind)) = thread.debug.found.pop() {
-        thread.debug.event = Some(Reason::Watch { address, kind });
+    if let Some((address, kind)) = OF_THREAD.of(thread).found.pop() {
+        OF_THREAD.of(thread).event = Some(Reason::Watch { address, kind });
     }
+}
+
+/// Whether the instruction that is being executed touches watched memory.
+pub(super) fn is_touching(thread: &Thread) -> bool {
+    kept(thread).is_some_and(|kept| !kept.touches.is_empty())
 }
 
 /// The instruction has faulted: it has touched nothing, unless it is repeated.
 pub(crate) fn forget_touches(thread: &mut Thread) {
-    if thread.debug.touches.is_empty() {
+    if !is_touching(thread) {
         return;
     }
-    let touches = &mut thread.debug.touches;
+    let touches = &mut OF_THREAD.of(thread).touches;
     touches.retain(|touch| matches!(touch.what, Touched::Elements(_)));
     if touches.is_empty() {
         told(thread, &lock());
@@ -352,6 +358,6 @@ pub(super) fn call_is_over(thread: &mut Thread, _world: &World) {
         && UNTOLD.load(Ordering::SeqCst) == 0
     {
         is_to_tell(thread);
-        thread.debug.event = Some(Reason::Watch { address, kind });
+        OF_THREAD.of(thread).event = Some(Reason::Watch { address, kind });
     }
 }

@@ -107,7 +107,7 @@ impl Gates {
         code.bytes(&[0x83, 0xe1, 1]); // and ecx, 1
         code.bytes(&[0x88, 0xc4]); // mov ah, al: the others
         code.bytes(&[0x88, 0xc8]); // mov al, cl
-        code.bytes(&[0x04, 0x7f, 0x9e]); // add al, 127; sahf
+        code.bring_back_flags();
         code.land(odd);
         for register in VOLATILE
             .into_iter()

@@ -14,8 +14,6 @@ pub enum InsertionPoint {
     Taken,
 }
 
-/// The most arguments that a call can have.
-pub const MOST_ARGUMENTS: usize = 10;
 /// How many of them are passed in registers. The others are in the thread's slots (see
 /// [`argument_word`](super::argument_word)).
 pub const REGISTER_ARGUMENTS: usize = 4;
@@ -130,6 +128,16 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// Whether a function may be called.
+    pub(crate) fn calls(&self) -> bool {
+        !matches!(
+            self,
+            Action::Count { .. } | Action::Replace(_) | Action::Append { .. }
+        )
+    }
+}
+
 /// A part of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
@@ -146,6 +154,6 @@ pub struct Field {
 pub struct Call {
     /// The function.
     pub function: Function,
-    /// Its arguments, at most [`MOST_ARGUMENTS`].
+    /// Its arguments, at most [`MOST_ARGUMENTS`](super::MOST_ARGUMENTS).
     pub arguments: Vec<Argument>,
 }

@@ -9,9 +9,11 @@
 //! slot where the thread is outside; those of the others are always in their slots.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Instrumenter;
 use super::client::in_tool;
+use crate::instrument::slots as tool_slots;
 use crate::process::Process;
 use crate::slots::{Slots, slots};
 use crate::thread::Thread;
@@ -106,19 +108,19 @@ impl BufferId {
         usize::from(self.0)
     }
 
-    /// Whether its position is in a register.
-    pub(crate) fn is_first(self) -> bool {
-        self.0 == 0
-    }
-
     /// Bytes of a thread's part of it.
     pub(crate) fn bytes(self) -> usize {
         part_size(&kinds()[self.index()])
     }
 }
 
-/// The program is about to run: there will be no more buffers.
-pub(crate) fn settle() {
+/// Whether another client has the register of the position.
+static POSITION_IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The program is about to run: there will be no more buffers. Another client may have the register
+/// of the position.
+pub(crate) fn settle(position_is_taken: bool) {
+    POSITION_IS_TAKEN.store(position_is_taken, Ordering::Relaxed);
     let announced = ANNOUNCED.lock();
     let _ = KINDS.set(announced.clone());
 }
@@ -127,9 +129,15 @@ fn kinds() -> &'static [BufferKind] {
     KINDS.get().map_or(&[], Vec::as_slice)
 }
 
-/// Whether translated code keeps a buffer's position in a register.
+/// Whether the tool has buffers.
 pub(crate) fn are_used() -> bool {
     !kinds().is_empty()
+}
+
+/// Whether translated code keeps the first buffer's position in a register: not where that is
+/// another client's.
+pub(crate) fn first_is_bound() -> bool {
+    !POSITION_IS_TAKEN.load(Ordering::Relaxed)
 }
 
 fn part_size(kind: &BufferKind) -> usize {
@@ -145,7 +153,7 @@ pub(super) fn prepare() -> io::Result<()> {
         // SAFETY: the page is the mapping's last; the slots are this thread's.
         unsafe {
             layout::protect(end, PAGE, libc::PROT_NONE)?;
-            (*slots()).buffers[number] = Part {
+            (*tool_slots::of(slots())).buffers[number] = Part {
                 position: base,
                 base,
                 end,
@@ -161,7 +169,8 @@ pub(super) fn free() {
     for number in 0..kinds().len() {
         // SAFETY: the slots and the parts are this thread's, which appends nothing any more.
         unsafe {
-            let part = std::mem::replace(&mut (*slots()).buffers[number], Part::NONE);
+            let part =
+                std::mem::replace(&mut (*tool_slots::of(slots())).buffers[number], Part::NONE);
             let size = part.end - part.base + PAGE;
             libc::munmap(part.base as *mut libc::c_void, size as usize);
         }
@@ -173,8 +182,8 @@ fn position(slots: *mut Slots, number: usize) -> *mut u64 {
     // SAFETY: the caller uses it as long as the slots live.
     unsafe {
         match number {
-            0 => &raw mut (*slots).buffer,
-            _ => &raw mut (*slots).buffers[number].position,
+            0 if first_is_bound() => &raw mut (*slots).buffer,
+            _ => &raw mut (*tool_slots::of(slots)).buffers[number].position,
         }
     }
 }
@@ -197,7 +206,7 @@ fn hand_over_those(wanted: impl Fn(&BufferKind) -> bool) {
         // SAFETY: the slots are this thread's.
         unsafe {
             let at = position(slots(), number);
-            let base = (*slots()).buffers[number].base;
+            let base = (*tool_slots::of(slots())).buffers[number].base;
             let end = std::mem::replace(&mut *at, base);
             hand_over(kind, base, end);
         }
@@ -215,7 +224,7 @@ fn hand_over(kind: &BufferKind, base: u64, end: u64) {
 fn at_end(slots: *mut Slots, address: u64) -> Option<usize> {
     (0..kinds().len()).find(|&number| {
         // SAFETY: the slots are this thread's.
-        let end = unsafe { (*slots).buffers[number].end };
+        let end = unsafe { (*tool_slots::of(slots)).buffers[number].end };
         (end..end + PAGE).contains(&address)
     })
 }
@@ -225,7 +234,7 @@ pub(crate) fn is_full(thread: &Thread, address: u64) -> bool {
     let full = at_end(thread.slots, address).is_some();
     if full {
         // SAFETY: the slots belong to this thread.
-        unsafe { (*thread.slots).address = address };
+        unsafe { (*tool_slots::of(thread.slots)).full_buffer = address };
     }
     full
 }
@@ -237,35 +246,42 @@ pub(crate) fn make_room(thread: &mut Thread) {
         return;
     };
     // SAFETY: the slots belong to this thread.
-    let (target, address) = unsafe { ((*thread.slots).target, (*thread.slots).address) };
+    let (target, address) = unsafe {
+        let slots = thread.slots;
+        (
+            (*slots).target,
+            std::mem::take(&mut (*tool_slots::of(slots)).full_buffer),
+        )
+    };
     let Some(number) = at_end(thread.slots, address) else {
         return;
     };
     let fragment = {
         let code = Process::get().code();
-        let fragment = code.cache.fragment_at(target);
-        fragment.map_or(0, |fragment| code.cache.fragment(fragment).trace)
+        code.cache.fragment_at(target)
     };
-    let binding = match fragment {
-        0 => None,
-        _ => instrumenter.with_fragment(fragment, |fragment| fragment.binding),
-    };
+    let binding = fragment.and_then(|it| {
+        instrumenter
+            .fragments
+            .with(it, |kept| kept.binding)
+            .flatten()
+    });
     let Some(binding) = binding else {
         crate::finish::fatal("a tool's buffer overflowed outside translated code");
     };
     let register = match number {
-        0 => binding.buffer(),
+        0 if first_is_bound() => binding.buffer(),
         _ => binding.scratch(),
     };
     let start = thread.register(register);
     // SAFETY: the slots belong to this thread.
-    let Part { base, end, .. } = unsafe { (*thread.slots).buffers[number] };
+    let Part { base, end, .. } = unsafe { (*tool_slots::of(thread.slots)).buffers[number] };
     hand_over(&kinds()[number], base, start);
     // SAFETY: both ranges lie in this thread's part.
     unsafe {
         std::ptr::copy(start as *const u8, base as *mut u8, (end - start) as usize);
-        if number != 0 {
-            (*thread.slots).buffers[number].position = base;
+        if number != 0 || !first_is_bound() {
+            (*tool_slots::of(thread.slots)).buffers[number].position = base;
         }
     }
     thread.set_register(register, base);

@@ -14,12 +14,14 @@ use crate::cache::{Cache, CacheFull, Position};
 use crate::client::{Client, Inheritance, Rounds};
 use crate::detach::Refusal;
 use crate::finish::Ending;
+use crate::instrument::slots as tool_slots;
 use crate::loader::LoadedProgram;
 use crate::process::Process;
 use crate::slots::{BOUND_SPILLS, slots};
 use crate::syscalls::Call;
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
-use crate::translate::Source;
+use crate::translate::insertion::Inserter;
+use crate::translate::instrumented::Insertion;
 
 /// Runs code of the tool: if it fails, the tool is to blame.
 pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
@@ -31,12 +33,13 @@ pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The program is about to run: from now on nothing is added that threads have of their own.
+/// The program is about to run: from now on nothing is added that threads have of their own. Another
+/// client may have the register of the position in a buffer.
 ///
 /// # Errors
 /// If there is no memory for it.
-pub(crate) fn settle() -> io::Result<()> {
-    buffers::settle();
+pub(crate) fn settle(position_is_taken: bool) -> io::Result<()> {
+    buffers::settle(position_is_taken);
     samplers::settle();
     if Instrumenter::get().is_some() {
         counters::settle()?;
@@ -61,16 +64,12 @@ impl Client for Instrumenter {
         Some(self.convention())
     }
 
-    fn translate(
-        &self,
-        cache: &mut Cache,
-        source: &Source,
-        pc: u64,
-        by_indirect_branch: bool,
-    ) -> Option<Result<(), CacheFull>> {
-        let done =
-            crate::translate::instrumented::translate(self, cache, source, pc, by_indirect_branch);
-        Some(done)
+    fn inserter(&'static self, _pc: u64) -> Result<Option<Box<dyn Inserter>>, CacheFull> {
+        Ok(Some(Box::new(Insertion::new(self))))
+    }
+
+    fn translations_unreachable(&self) {
+        self.call_sites.forget();
     }
 
     fn has_functions(&self) -> bool {
@@ -98,8 +97,7 @@ impl Client for Instrumenter {
                 "no memory for a thread's buffers: {error}\nhelp: have the tool make them smaller"
             ));
         }
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*thread.slots).thread_number = u64::from(thread.number) };
+        tool_slots::prepare(thread.slots, thread.number);
         samplers::prepare(thread.number);
         let state = in_tool(|| self.tool.thread_starts(thread.number));
         // SAFETY: the slots belong to this thread.
@@ -231,7 +229,7 @@ impl Client for Instrumenter {
 
     /// What is in a register of a buffer goes to its slot, before registers spilled are given back.
     fn leave_mid_fragment(&self, thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
-        if !buffers::are_used() {
+        if !buffers::are_used() || !buffers::first_is_bound() {
             return;
         }
         let mut spills = cache.spills_at(position.fragment, at);
@@ -243,17 +241,16 @@ impl Client for Instrumenter {
 
     /// Counters and buffers get what is still due, and counters give back what was added in
     /// advance.
-    fn left_mid_fragment(&self, cache: &Cache, position: Position, completed: bool) {
-        let fragment = cache.fragment(position.fragment).trace;
-        if fragment == 0 || position.prologue {
+    fn left_mid_fragment(&self, position: Position, completed: bool) {
+        if position.prologue {
             return;
-        }
-        if position.index != 0 {
-            self.forced_splits.note(position.pc);
         }
         let executed = position.index + u32::from(completed);
         let begun = position.index + u32::from(!position.boundary);
-        self.with_fragment(fragment, |counts| {
+        self.fragments.with(position.fragment, |counts| {
+            if position.index != 0 {
+                self.forced_splits.note(position.pc);
+            }
             for &(number, counter, amount) in &counts.due {
                 if number < executed {
                     counter.correct(amount);
@@ -294,15 +291,15 @@ impl Client for Instrumenter {
         super::functions::redirect(thread);
     }
 
-    fn leaves_between_rounds(&self, cache: &Cache, at: u64, position: &Position) -> Rounds {
-        match self.is_between_rounds(cache, at, position) {
+    fn leaves_between_rounds(&self, at: u64, position: &Position) -> Rounds {
+        match self.is_between_rounds(at, position) {
             true => Rounds::Many,
             false => Rounds::All,
         }
     }
 
-    fn left_between_rounds(&self, cache: &Cache, at: u64, position: &Position) {
-        if self.is_between_rounds(cache, at, position) {
+    fn left_between_rounds(&self, at: u64, position: &Position) {
+        if self.is_between_rounds(at, position) {
             super::repetitions::leave();
         }
     }
@@ -311,12 +308,11 @@ impl Client for Instrumenter {
 impl Instrumenter {
     /// Whether a place in the cache is that of a repeated string instruction: between two of its
     /// rounds the state is the program's, as at a fault in its middle.
-    fn is_between_rounds(&self, cache: &Cache, at: u64, position: &Position) -> bool {
-        let fragment = cache.fragment(position.fragment).trace;
-        fragment != 0
-            && self.with_fragment(fragment, |fragment| {
-                let mut places = fragment.repetitions.iter();
-                places.any(|&place| u64::from(place) == at)
-            })
+    fn is_between_rounds(&self, at: u64, position: &Position) -> bool {
+        let is_there = self.fragments.with(position.fragment, |fragment| {
+            let mut places = fragment.repetitions.iter();
+            places.any(|&place| u64::from(place) == at)
+        });
+        is_there.unwrap_or(false)
     }
 }

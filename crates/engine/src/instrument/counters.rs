@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use self::area::thread_stack;
 pub(super) use self::area::{free, prepare, settle};
+use crate::instrument::slots as tool_slots;
 use crate::process::Process;
 use crate::slots::{Slots, slots};
 use unspool_kernel::lock::{Mutex, MutexGuard, OnceLock};
@@ -221,7 +222,7 @@ impl CounterPlace {
     unsafe fn cell<'a>(self, slots: *mut Slots) -> Option<&'a AtomicU64> {
         // SAFETY: counters are only used atomically, or by their thread's translated code.
         unsafe {
-            let first = (*slots).counters as *mut u64;
+            let first = (*tool_slots::of(slots)).counters as *mut u64;
             (!first.is_null()).then(|| AtomicU64::from_ptr(first.add(self.index())))
         }
     }

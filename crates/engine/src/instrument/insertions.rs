@@ -3,6 +3,8 @@
 //! Most tools insert a little at each instruction, so all of it lies in one list, in the order
 //! of the places, and not in a list for each place.
 
+use std::ops::Range;
+
 use super::{Action, CallWhenOver, InsertionPoint};
 
 /// All that is inserted into a superblock.
@@ -13,6 +15,17 @@ pub(crate) struct Inserted {
     places: Vec<(u32, InsertionPoint)>,
     /// What is called when the system calls are over that instructions make.
     over: Vec<(u32, CallWhenOver)>,
+    /// Where each instruction's are among them.
+    ranges: Vec<Ranges>,
+}
+
+/// Where what is inserted around one instruction is among all.
+#[derive(Debug, Clone, Default)]
+struct Ranges {
+    before: Range<usize>,
+    after: Range<usize>,
+    taken: Range<usize>,
+    over: Range<usize>,
 }
 
 /// What is inserted around one instruction.
@@ -25,14 +38,19 @@ pub(crate) struct Insertions<'a> {
     pub(crate) over: &'a [(u32, CallWhenOver)],
 }
 
-impl Insertions<'_> {
-    /// How many actions there are.
-    pub(crate) fn count(&self) -> usize {
-        self.before.len() + self.after.len() + self.taken.len()
+impl<'a> Insertions<'a> {
+    /// What is inserted behind the instruction, where it is taken or where it is not.
+    pub(crate) fn inside(&self, taken: bool) -> &'a [Action] {
+        if taken { self.taken } else { self.after }
     }
 }
 
 impl Inserted {
+    /// How many actions there are.
+    pub(crate) fn count(&self) -> usize {
+        self.actions.len()
+    }
+
     /// Adds an action, behind those that are at its place already.
     pub(super) fn push(&mut self, number: usize, place: InsertionPoint, action: Action) {
         self.places.push((number as u32, place));
@@ -49,10 +67,34 @@ impl Inserted {
         self.actions.clear();
         self.places.clear();
         self.over.clear();
+        self.ranges.clear();
+    }
+
+    /// Finds out what is inserted around each of `count` instructions: nothing is added from now on.
+    pub(crate) fn find_places(&mut self, count: usize) {
+        self.sort();
+        self.ranges.resize(count, Ranges::default());
+        let mut start = 0;
+        for alike in self.places.chunk_by(PartialEq::eq) {
+            let (number, place) = alike[0];
+            let here = start..start + alike.len();
+            start = here.end;
+            let ranges = &mut self.ranges[number as usize];
+            match place {
+                InsertionPoint::Before => ranges.before = here,
+                InsertionPoint::After => ranges.after = here,
+                InsertionPoint::Taken => ranges.taken = here,
+            }
+        }
+        let mut start = 0;
+        for alike in self.over.chunk_by(|left, right| left.0 == right.0) {
+            self.ranges[alike[0].0 as usize].over = start..start + alike.len();
+            start += alike.len();
+        }
     }
 
     /// Puts all into the order of the places.
-    pub(crate) fn sort(&mut self) {
+    fn sort(&mut self) {
         self.over.sort_by_key(|(number, _)| *number);
         if self.places.is_sorted() {
             return;
@@ -63,33 +105,33 @@ impl Inserted {
         (self.places, self.actions) = all.into_iter().unzip();
     }
 
-    /// What is inserted around each of `count` instructions. [`Inserted::sort`] must have been
-    /// called.
-    pub(crate) fn by_instruction(&self, count: usize) -> Vec<Insertions<'_>> {
-        let mut all = vec![Insertions::default(); count];
-        let mut actions = self.actions.as_slice();
-        for alike in self.places.chunk_by(PartialEq::eq) {
-            let (number, place) = alike[0];
-            let (here, rest) = actions.split_at(alike.len());
-            actions = rest;
-            let insertions = &mut all[number as usize];
-            match place {
-                InsertionPoint::Before => insertions.before = here,
-                InsertionPoint::After => insertions.after = here,
-                InsertionPoint::Taken => insertions.taken = here,
-            }
+    /// What is inserted around an instruction. [`Inserted::find_places`] must have been called.
+    pub(crate) fn around(&self, number: usize) -> Insertions<'_> {
+        let Ranges {
+            before,
+            after,
+            taken,
+            over,
+        } = self.ranges[number].clone();
+        Insertions {
+            before: &self.actions[before],
+            after: &self.actions[after],
+            taken: &self.actions[taken],
+            over: &self.over[over],
         }
-        for alike in self.over.chunk_by(|left, right| left.0 == right.0) {
-            all[alike[0].0 as usize].over = alike;
-        }
-        all
+    }
+
+    /// The instruction is left out: there is nothing behind it.
+    pub(crate) fn forget_behind(&mut self, number: usize) {
+        let ranges = &mut self.ranges[number];
+        (ranges.after, ranges.taken) = (0..0, 0..0);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{Action, InsertionPoint, Replacement};
-    use super::{Inserted, Insertions};
+    use super::Inserted;
 
     fn action(target: u64) -> Action {
         Action::Replace(Replacement::Jump(target))
@@ -117,11 +159,10 @@ mod tests {
         for (number, place, target) in order {
             inserted.push(number, place, action(target));
         }
-        inserted.sort();
-        let found = inserted.by_instruction(4);
-        let found: Vec<_> = found
-            .iter()
-            .map(|at: &Insertions| [at.before, at.after, at.taken].map(targets))
+        inserted.find_places(4);
+        let found: Vec<_> = (0..4)
+            .map(|number| inserted.around(number))
+            .map(|at| [at.before, at.after, at.taken].map(targets))
             .collect();
         let nothing = [vec![], vec![], vec![]];
         let expected = [

@@ -1,5 +1,6 @@
 //! Countdowns of calls that are made each n-th time.
 
+use crate::instrument::slots as tool_slots;
 use crate::slots::{Slots, slots};
 use unspool_kernel::lock::{Mutex, OnceLock};
 
@@ -64,7 +65,10 @@ pub(crate) fn settle() {
 pub(super) fn prepare(thread: u32) {
     let slots = slots();
     // SAFETY: the slots are this thread's.
-    unsafe { (*slots).random = (u64::from(thread) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) };
+    unsafe {
+        (*tool_slots::of(slots)).random =
+            (u64::from(thread) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    };
     for number in 0..PERIODS.get().map_or(0, Vec::len) {
         start(slots, number);
     }
@@ -74,7 +78,7 @@ pub(super) fn prepare(thread: u32) {
 pub fn restart_countdown() {
     let slots = slots();
     // SAFETY: the slots are this thread's.
-    let number = unsafe { (*slots).sampler } as usize;
+    let number = unsafe { (*tool_slots::of(slots)).sampler } as usize;
     start(slots, number);
 }
 
@@ -85,9 +89,9 @@ fn start(slots: *mut Slots, number: usize) {
     // SAFETY: the slots are this thread's.
     unsafe {
         let spread = u64::from(period.jitter) * 2 + 1;
-        let moved = next_random(&mut (*slots).random) % spread;
+        let moved = next_random(&mut (*tool_slots::of(slots)).random) % spread;
         let least = u64::from(period.passages - period.jitter);
-        (*slots).countdowns[number] = least + moved;
+        (*tool_slots::of(slots)).countdowns[number] = least + moved;
     }
 }
 

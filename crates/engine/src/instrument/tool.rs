@@ -6,18 +6,18 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use super::functions::Functions;
 use super::images::{Image, Images};
 use super::insertions::Inserted;
 use super::system_calls::{SystemCall, SystemCallPlaces};
 use super::{Amounts, BufferId, Compiled, Counter, Signal, Superblock, buffers};
 use crate::binding::{LookupConvention, RegisterBinding};
+use crate::client::PerFragment;
+use crate::instrument::slots as tool_slots;
 use crate::slots::slots;
 use crate::translate::forced_splits::ForcedSplits;
 use crate::translate::instrumented::sets_stack_pointer;
-use crate::translate::superblock::{Item, Limits};
+use crate::translate::superblock::{CallSites, Item, Limits};
 use unspool_instructions::operands::ExtendedStateSizes;
 use unspool_kernel::lock::{Mutex, OnceLock};
 
@@ -52,7 +52,7 @@ pub fn argument_word(number: usize) -> *mut u64 {
 #[inline]
 pub fn thread_number() -> u32 {
     // SAFETY: the slots belong to this thread.
-    unsafe { (*slots()).thread_number as u32 }
+    unsafe { (*tool_slots::of(slots())).thread_number as u32 }
 }
 
 /// The word at an address of the program; `None` if nothing can be read there.
@@ -190,15 +190,15 @@ pub(crate) struct Instrumenter {
     pub(crate) images: Images,
     pub(crate) functions: Functions,
     pub(crate) system_calls: SystemCallPlaces,
-    fragments: Mutex<Vec<FragmentCounts>>,
+    pub(crate) fragments: PerFragment<FragmentCounts>,
     pub(crate) forced_splits: ForcedSplits,
-    call_sites: Mutex<FxHashMap<(u64, u64), u32>>,
+    pub(crate) call_sites: CallSites,
     /// What is known of functions, by address.
     compiled: Mutex<HashMap<u64, Option<Arc<Compiled>>>>,
     /// Where in the cache code of the tool is: the end of each stretch, by its start.
     tool_code: Mutex<BTreeMap<u64, u64>>,
     /// Room for the next superblock's instructions, and for what is inserted there.
-    room: Mutex<(Vec<Item>, Inserted)>,
+    room: Mutex<Inserted>,
     state_sizes: ExtendedStateSizes,
 }
 
@@ -234,9 +234,9 @@ pub fn install(tool: Box<dyn Instrumentation>) {
         images: Images::default(),
         functions: Functions::default(),
         system_calls: SystemCallPlaces::default(),
-        fragments: Mutex::default(),
+        fragments: PerFragment::default(),
         forced_splits: ForcedSplits::default(),
-        call_sites: Mutex::default(),
+        call_sites: CallSites::default(),
         compiled: Mutex::default(),
         tool_code: Mutex::default(),
         room: Mutex::default(),
@@ -259,36 +259,6 @@ impl Instrumenter {
             true => LookupConvention::Traced,
             false => LookupConvention::Plain,
         }
-    }
-
-    /// Keeps what is known of a fragment. Returns its index plus 1.
-    pub(crate) fn add_fragment(&self, fragment: FragmentCounts) -> u32 {
-        let mut fragments = self.fragments.lock();
-        fragments.push(fragment);
-        fragments.len() as u32
-    }
-
-    /// Calls `use_it` with what is known of a fragment (its index plus 1).
-    pub(crate) fn with_fragment<T>(
-        &self,
-        fragment: u32,
-        use_it: impl FnOnce(&FragmentCounts) -> T,
-    ) -> T {
-        use_it(&self.fragments.lock()[fragment as usize - 1])
-    }
-
-    /// Where in the cache the call that returns to `next_pc` is made: `target` is its callee,
-    /// or 0 where that is in the register of the target.
-    ///
-    /// A return is led to one target stub, however many superblocks hold its call, and the
-    /// processor predicts it from the call's place. So all of them make it at the same place.
-    pub(crate) fn call_site(&self, next_pc: u64, target: u64) -> Option<u32> {
-        self.call_sites.lock().get(&(next_pc, target)).copied()
-    }
-
-    /// A call is made at `place`.
-    pub(crate) fn add_call_site(&self, next_pc: u64, target: u64, place: u32) {
-        self.call_sites.lock().insert((next_pc, target), place);
     }
 
     /// What is known of a function that is to be called.
@@ -318,28 +288,27 @@ impl Instrumenter {
             .is_some_and(|(_, end)| pc < *end)
     }
 
-    /// Room for a superblock's instructions and what is inserted there, empty.
-    pub(crate) fn room(&self) -> (Vec<Item>, Inserted) {
+    /// Room for what is inserted into a superblock, empty.
+    pub(crate) fn room(&self) -> Inserted {
         std::mem::take(&mut *self.room.lock())
     }
 
     /// Takes it back.
-    pub(crate) fn keep_room(&self, mut items: Vec<Item>, mut inserted: Inserted) {
-        items.clear();
+    pub(crate) fn keep_room(&self, mut inserted: Inserted) {
         inserted.clear();
-        *self.room.lock() = (items, inserted);
+        *self.room.lock() = inserted;
     }
 
     /// No fragment is left.
     pub(crate) fn forget_fragments(&self) {
         self.tool_code.lock().clear();
-        self.fragments.lock().clear();
-        self.call_sites.lock().clear();
+        self.fragments.clear();
+        self.call_sites.forget();
     }
 
     /// Calls are made at new places from now on.
     pub(crate) fn forget_call_sites(&self) {
-        self.call_sites.lock().clear();
+        self.call_sites.forget();
     }
 }
 
@@ -364,7 +333,7 @@ impl Limits for Instrumenter {
     }
 
     /// The processor predicts a return only if each call is made from one place (see
-    /// [`Instrumenter::call_site`]), and the code behind such a place cannot be a particular
+    /// [`CallSites`]), and the code behind such a place cannot be a particular
     /// superblock's.
     fn follows_calls(&self) -> bool {
         false
@@ -372,6 +341,14 @@ impl Limits for Instrumenter {
 
     fn is_function(&self, pc: u64) -> bool {
         self.functions.hook_at(pc).is_some()
+    }
+
+    fn leaves_out(&self) -> bool {
+        self.tool.leaves_out()
+    }
+
+    fn call_sites(&self) -> Option<&CallSites> {
+        Some(&self.call_sites)
     }
 
     /// What the instructions before it count is to be in the counters when the tool is told that

@@ -66,9 +66,7 @@ impl<'a> Superblock<'a> {
     }
 
     pub(crate) fn into_inserted(self) -> Inserted {
-        let mut inserted = self.inserted.into_inner();
-        inserted.sort();
-        inserted
+        self.inserted.into_inner()
     }
 
     /// The address of its first instruction.

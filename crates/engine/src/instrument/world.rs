@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::Instrumenter;
-use crate::flush;
 use crate::process::Process;
+use crate::{client, flush};
 use unspool_kernel::guarded;
 
 const PAGE: u64 = 4096;
@@ -104,6 +104,7 @@ pub fn read_memory(address: u64, to: &mut [u8]) -> usize {
 /// Writes program memory. Returns how many bytes could be written.
 #[must_use]
 pub fn write_memory(address: u64, from: &[u8]) -> usize {
+    client::each(|client| client.memory_changed());
     by_page(address, from.len(), |at, range| {
         guarded::write(at, &from[range])
     })

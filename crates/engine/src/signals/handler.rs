@@ -347,7 +347,7 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         return;
     };
     save_program(thread, &code.cache, at, position, context);
-    client::each(|client| client.left_mid_fragment(&code.cache, position, after_trap));
+    client::each(|client| client.left_mid_fragment(position, after_trap));
     drop(code);
     let mut info = *info;
     if after_trap {
@@ -471,7 +471,7 @@ fn trapped(thread: &mut Thread, context: &mut Context) {
     }
     let was_stepping = thread.steps.is_stepping();
     let is_set = context.trap_flag();
-    match thread.steps.trapped(place, is_set, thread.debug.step) {
+    match thread.steps.trapped(place, is_set, thread.single_step) {
         Trap::Look => leave_or_step(thread, context),
         Trap::StepOn => {}
         Trap::Run => {
@@ -490,8 +490,8 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
     let code = process.code();
     let position = code.cache.position(pc).filter(|position| {
         // A program that single-steps has not executed a first round yet.
-        let may_be_left = !thread.is_stepped() && thread.debug.touches.is_empty();
-        position.boundary || may_be_left && has_made_rounds(thread, &code.cache, pc, position)
+        let may_be_left = !thread.is_stepped() && !client::must_complete(thread);
+        position.boundary || may_be_left && has_made_rounds(thread, pc, position)
     });
     let boundary = position.map(|position| Boundary {
         prologue_end: position
@@ -499,7 +499,7 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
             .then(|| code.cache.prologue_end(position.fragment)),
     });
     let has_signal = thread.has_signal();
-    let debugger = thread.debug.step;
+    let debugger = thread.single_step;
     let look = thread
         .steps
         .look(pc, boundary, debugger, has_signal, || pushes_flags(pc));
@@ -511,7 +511,7 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
                 // SAFETY: the slots belong to this thread.
                 unsafe { (*thread.slots).flags |= RESUME_FLAG };
             }
-            client::each(|client| client.left_mid_fragment(&code.cache, position, false));
+            client::each(|client| client.left_mid_fragment(position, false));
             drop(code);
             client::each(|client| client.stepped(thread));
             if trap {
@@ -540,15 +540,10 @@ fn resumes_repetition(thread: &Thread, pc: u64) -> bool {
 }
 
 /// Whether a thread can be left at a repeated string instruction, between two of its rounds.
-fn has_made_rounds(
-    thread: &mut Thread,
-    cache: &crate::cache::Cache,
-    pc: u64,
-    position: &Position,
-) -> bool {
+fn has_made_rounds(thread: &mut Thread, pc: u64, position: &Position) -> bool {
     /// To single-step them takes about a millisecond.
     const MANY: u32 = 1000;
-    let rounds = client::leaves_between_rounds(cache, pc, position);
+    let rounds = client::leaves_between_rounds(pc, position);
     if rounds != Rounds::Many {
         thread.repeating = (0, 0);
         return rounds == Rounds::None;
@@ -601,7 +596,7 @@ fn save_program(
         thread.restore_spill(spill);
     }
     thread.set_pc(position.pc);
-    client::each(|client| client.left_between_rounds(cache, at, &position));
+    client::each(|client| client.left_between_rounds(at, &position));
 }
 
 /// Makes the interrupted thread go on at the exit gate, whose state is already in the slots.

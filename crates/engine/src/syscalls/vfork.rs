@@ -65,12 +65,7 @@ pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     let result = unsafe { start_child(&call, run_vfork_child, (&raw mut child).cast()) };
     // SAFETY: as above; the child has left this memory. What it recorded stays.
     unsafe {
-        saved.buffer = (*thread.slots).buffer;
-        saved.clock = (*thread.slots).clock;
-        saved.shared_seen = (*thread.slots).shared_seen;
-        saved.counters = (*thread.slots).counters;
-        saved.buffers = (*thread.slots).buffers;
-        saved.activations = (*thread.slots).activations;
+        saved.keep_of_clients(thread.slots);
         thread.slots.copy_from_nonoverlapping(&raw const *saved, 1);
     }
     Thread::set_current(thread);

@@ -1,5 +1,6 @@
 //! The trace buffer: when it is full, and when a path is left in its middle.
 
+use unspool_events::PathId;
 use unspool_events::raw::{SpecialKind, special_header};
 
 use crate::cache::{Cache, Position};
@@ -7,6 +8,8 @@ use crate::emit::gpr;
 use crate::process::Process;
 use crate::slots::{BOUND_SPILLS, offset};
 use crate::thread::Thread;
+use crate::trace::slots as trace_slots;
+use crate::trace::thread_trace::OF_THREAD;
 use crate::translate::record::LOCK_SPILL;
 
 use super::values::take_mid_fragment;
@@ -18,8 +21,11 @@ const PAGE: u64 = 4096;
 /// Whether a fault is the buffer's guard page.
 pub(super) fn buffer_fault(thread: &mut Thread, address: u64) -> bool {
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    unsafe { thread.trace.as_ref() }
-        .is_some_and(|trace| (trace.end..trace.end + PAGE).contains(&address))
+    let trace = unsafe { OF_THREAD.get(thread).as_mut() };
+    trace.is_some_and(|trace| {
+        trace.is_full = (trace.end..trace.end + PAGE).contains(&address);
+        trace.is_full
+    })
 }
 
 /// The buffer is full in the middle of a fragment: what is complete goes to the encoder, the
@@ -30,15 +36,24 @@ pub(super) fn empty_buffer(thread: &mut Thread) {
         return;
     };
     // SAFETY: the slots belong to this thread, the trace too (or to its parent that waits).
-    let (target, trace) = unsafe { ((*thread.slots).target, &mut *thread.trace) };
+    let (target, trace) = unsafe { ((*thread.slots).target, OF_THREAD.get(thread).as_mut()) };
+    let Some(trace) = trace.filter(|trace| trace.is_full) else {
+        return;
+    };
+    trace.is_full = false;
     let fragment = {
         let code = process.code();
         let Some(fragment) = code.cache.fragment_at(target) else {
             crate::finish::fatal("the trace buffer overflowed outside translated code");
         };
-        code.cache.fragment(fragment).trace
+        fragment
     };
-    let register = tracer.with_fragment(fragment, |fragment| fragment.binding.buffer());
+    let register = tracer
+        .fragments
+        .with(fragment, |fragment| fragment.binding.buffer());
+    let Some(register) = register else {
+        crate::finish::fatal("the trace buffer overflowed in code that records nothing");
+    };
     let start = thread.register(register);
     trace.hand_over(start);
     let rest = (trace.end - start) as usize;
@@ -54,21 +69,22 @@ pub(crate) fn leave_mid_fragment(thread: &mut Thread, cache: &Cache, at: u64, po
     let Some(tracer) = super::tracer() else {
         return;
     };
-    let fragment = cache.fragment(position.fragment).trace;
-    if fragment == 0 || thread.trace.is_null() || position.prologue {
+    if OF_THREAD.get(thread).is_null() || position.prologue {
         return;
     }
-    if position.index != 0 {
-        tracer.forced_splits.note(position.pc);
-    }
-    release_lock(thread);
-    tracer.with_fragment(fragment, |fragment| {
+    tracer.fragments.with(position.fragment, |fragment| {
+        if position.index != 0 {
+            tracer.forced_splits.note(position.pc);
+        }
+        release_lock(thread);
         if fragment.closed != 0 && at >= u64::from(fragment.closed) {
             keep_position(thread, cache, at, position.fragment);
             return;
         }
-        let register = fragment.binding.buffer();
-        let mut start = thread.register(register);
+        let mut start = match at {
+            0 => thread.register(fragment.binding.buffer()),
+            _ => bound_position(thread, cache, at, position.fragment),
+        };
         let interrupted = fragment
             .repetitions
             .iter()
@@ -79,54 +95,78 @@ pub(crate) fn leave_mid_fragment(thread: &mut Thread, cache: &Cache, at: u64, po
                 if repetition.in_chunks && u64::from(repetition.place) == at {
                     // The count register is that of the chunk.
                     // SAFETY: the slots belong to this thread.
-                    let rest = unsafe { std::mem::take(&mut (*thread.slots).rest) };
+                    let rest =
+                        unsafe { std::mem::take(&mut (*trace_slots::of(thread.slots)).rest) };
                     let count = thread.register(gpr::RCX);
                     thread.set_register(gpr::RCX, count.wrapping_add(rest));
                 }
                 start = complete(thread, start, repetition);
                 // SAFETY: the trace belongs to this thread, or to its parent that waits.
-                let trace = unsafe { &mut *thread.trace };
+                let trace = unsafe { &mut *OF_THREAD.get(thread) };
                 start = take_mid_fragment(tracer, trace, start, repetition);
                 repetition.progress
             }
         };
-        let mut end = start;
-        if accessing != 0 {
-            let argument = u64::from(fragment.first_path.0) | u64::from(accessing) << 24;
-            let header = special_header(SpecialKind::Partial, argument, usize::from(words));
-            // SAFETY: the record lies in this thread's buffer: its words have been written, and
-            // its header's place lies before them (or, without words, is checked below).
-            unsafe {
-                let trace = &mut *thread.trace;
-                if words == 0 && start + WORD > trace.end {
-                    trace.hand_over(start);
-                    (trace.base as *mut u64).write(header);
-                    end = trace.base + WORD;
-                } else {
-                    (start as *mut u64).write(header);
-                    end = start + WORD * (u64::from(words) + 1);
-                }
+        close_partial(thread, fragment.first_path, start, (words, accessing));
+    });
+}
+
+/// A function of another client's, which was called with all program state in place, has had the
+/// program go on elsewhere: what was recorded until then becomes a partial record.
+pub(super) fn leave_by_call(
+    tracer: &Tracer,
+    thread: &mut Thread,
+    position: Position,
+    completed: bool,
+) {
+    if OF_THREAD.get(thread).is_null() || position.prologue {
+        return;
+    }
+    tracer.fragments.with(position.fragment, |fragment| {
+        let recorded = fragment.progress[position.index as usize + usize::from(completed)];
+        // SAFETY: the slots belong to this thread.
+        let start = unsafe { (*thread.slots).buffer };
+        close_partial(thread, fragment.first_path, start, recorded);
+    });
+}
+
+/// Makes a partial record of so many words and accessing instructions, which starts at `start`.
+fn close_partial(
+    thread: &mut Thread,
+    first_path: PathId,
+    start: u64,
+    (words, accessing): (u8, u8),
+) {
+    let mut end = start;
+    if accessing != 0 {
+        let argument = u64::from(first_path.0) | u64::from(accessing) << 24;
+        let header = special_header(SpecialKind::Partial, argument, usize::from(words));
+        // SAFETY: the record lies in this thread's buffer: its words have been written, and
+        // its header's place lies before them (or, without words, is checked below).
+        unsafe {
+            let trace = &mut *OF_THREAD.get(thread);
+            if words == 0 && start + WORD > trace.end {
+                trace.hand_over(start);
+                (trace.base as *mut u64).write(header);
+                end = trace.base + WORD;
+            } else {
+                (start as *mut u64).write(header);
+                end = start + WORD * (u64::from(words) + 1);
             }
         }
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*thread.slots).buffer = end };
-    });
+    }
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).buffer = end };
 }
 
 /// Whether a place in the cache is that of a repeated string instruction: between two of its
 /// rounds the state is the program's, as at a fault in its middle.
-pub(super) fn is_between_rounds(
-    tracer: &Tracer,
-    cache: &Cache,
-    at: u64,
-    position: &Position,
-) -> bool {
-    let fragment = cache.fragment(position.fragment).trace;
-    fragment != 0
-        && tracer.with_fragment(fragment, |fragment| {
-            let mut repetitions = fragment.repetitions.iter();
-            repetitions.any(|repetition| u64::from(repetition.place) == at)
-        })
+pub(super) fn is_between_rounds(tracer: &Tracer, at: u64, position: &Position) -> bool {
+    let is_there = tracer.fragments.with(position.fragment, |fragment| {
+        let mut repetitions = fragment.repetitions.iter();
+        repetitions.any(|repetition| u64::from(repetition.place) == at)
+    });
+    is_there.unwrap_or(false)
 }
 
 /// Stores what is stored behind a repeated string instruction, which has ended in its middle.
@@ -134,7 +174,7 @@ pub(super) fn is_between_rounds(
 fn complete(thread: &Thread, start: u64, repetition: &Repetition) -> u64 {
     let size = WORD * (u64::from(repetition.progress.0) + 1);
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    let trace = unsafe { &mut *thread.trace };
+    let trace = unsafe { &mut *OF_THREAD.get(thread) };
     let mut record = start;
     if start + size > trace.end {
         // As much of the record as is there moves to the buffer's start.
@@ -165,13 +205,19 @@ fn complete(thread: &Thread, start: u64, repetition: &Repetition) -> u64 {
 
 /// The record is closed: the position in the buffer, wherever it is now, is behind it.
 fn keep_position(thread: &mut Thread, cache: &Cache, at: u64, fragment: u32) {
-    let holder = cache
-        .spills_at(fragment, at)
-        .find(|spill| spill.slot == BOUND_SPILLS[0]);
-    if let Some(spill) = holder {
-        let position = thread.register(spill.register);
+    let position = bound_position(thread, cache, at, fragment);
+    // SAFETY: the slots belong to this thread.
+    unsafe { (*thread.slots).buffer = position };
+}
+
+/// The position in the buffer of a thread that is at a place in the cache: in a register, or in its
+/// slot where that is restored.
+fn bound_position(thread: &Thread, cache: &Cache, at: u64, fragment: u32) -> u64 {
+    let mut spills = cache.spills_at(fragment, at);
+    match spills.find(|spill| spill.slot == BOUND_SPILLS[0]) {
+        Some(spill) => thread.register(spill.register),
         // SAFETY: the slots belong to this thread.
-        unsafe { (*thread.slots).buffer = position };
+        None => unsafe { (*thread.slots).buffer },
     }
 }
 

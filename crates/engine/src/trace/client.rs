@@ -15,15 +15,17 @@ use super::{Tracer, buffer, modules, shared_memory, summary, tracer, values};
 use crate::annotation::Annotation;
 use crate::binding::LookupConvention;
 use crate::cache::{Cache, CacheFull, Exit, Position};
-use crate::client::{Client, ClientFault, Exhausted, Inheritance, Rounds};
+use crate::client::{self, Client, ClientFault, Exhausted, Inheritance, Rounds};
 use crate::detach;
-use crate::finish::Ending;
+use crate::finish::{self, Ending};
 use crate::gates::Continuation;
 use crate::process::Process;
 use crate::signals::broken_pipe;
 use crate::syscalls::{Call, succeeded};
 use crate::thread::{AddressSpaceRole, Thread};
-use crate::translate::Source;
+use crate::trace::thread_trace::OF_THREAD;
+use crate::translate::insertion::Inserter;
+use crate::translate::traced::Recorder;
 use unspool_kernel::effects::{Completeness, Effect, memory_effects};
 use unspool_kernel::guarded;
 
@@ -31,7 +33,7 @@ use unspool_kernel::guarded;
 pub(super) fn of(thread: &mut Thread) -> Option<(&'static Tracer, &'static mut ThreadTrace)> {
     // SAFETY: the trace belongs to this thread, or to its parent that waits; the reference
     // does not outlive the hook.
-    let trace = unsafe { thread.trace.as_mut() }?;
+    let trace = unsafe { OF_THREAD.get(thread).as_mut() }?;
     Some((tracer()?, trace))
 }
 
@@ -68,17 +70,11 @@ impl Client for Tracer {
         Some(self.convention())
     }
 
-    fn translate(
-        &self,
-        cache: &mut Cache,
-        source: &Source,
-        pc: u64,
-        _by_indirect_branch: bool,
-    ) -> Option<Result<(), CacheFull>> {
+    fn inserter(&'static self, pc: u64) -> Result<Option<Box<dyn Inserter>>, CacheFull> {
         if self.has_named_all() {
-            return Some(Err(CacheFull));
+            return Err(CacheFull);
         }
-        Some(crate::translate::traced::translate(self, cache, source, pc))
+        Ok(Some(Box::new(Recorder::new(self, pc))))
     }
 
     fn slow_check(&self) -> Option<extern "C" fn() -> Continuation> {
@@ -86,7 +82,7 @@ impl Client for Tracer {
     }
 
     fn translations_gone(&self) {
-        self.fragments.lock().clear();
+        self.fragments.clear();
         self.value_calls.lock().clear();
         self.ownership.forget_sites();
         self.begin_generation();
@@ -161,20 +157,20 @@ impl Client for Tracer {
             self.forked(thread, child);
             return;
         }
-        if thread.trace.is_null() {
+        if OF_THREAD.get(thread).is_null() {
             return;
         }
         // The parent's records are the parent's: they are dropped unwritten. Its encoder is
         // left alone, because another of its threads may have been using what they share.
         // SAFETY: the pointer came from a box, and nobody else in this process has it.
-        let mut parents = unsafe { Box::from_raw(thread.trace) };
-        thread.trace = std::ptr::null_mut();
+        let mut parents = unsafe { Box::from_raw(OF_THREAD.get(thread)) };
+        OF_THREAD.set(thread, std::ptr::null_mut());
         std::mem::forget(parents.encoder.take());
         drop(parents);
         self.start_child();
         self.forget_owners(true);
         self.skew.forget_others();
-        Process::get().code().cache.clear(self.convention());
+        client::clear_translations(&mut Process::get().code().cache, self.convention());
         self.thread_starts(thread, None);
         tell_thread_pointer(thread);
         shared_memory::inherited(thread);
@@ -185,7 +181,7 @@ impl Client for Tracer {
     }
 
     fn vfork_child_starts(&self, thread: &mut Thread, parent: &Thread) {
-        thread.trace = parent.trace;
+        OF_THREAD.set(thread, OF_THREAD.get(parent));
         if let Some((tracer, _)) = of(thread) {
             tracer.leave_safe(thread);
         }
@@ -221,7 +217,7 @@ impl Client for Tracer {
         self.start_child();
         self.forget_owners(false);
         self.skew.forget_others();
-        Process::get().code().cache.clear(self.convention());
+        client::clear_translations(&mut Process::get().code().cache, self.convention());
         self.thread_starts_again(thread);
     }
 
@@ -324,6 +320,15 @@ impl Client for Tracer {
         );
     }
 
+    /// A tool does so in the middle of a record, where no event can stand.
+    fn memory_changed(&self) {
+        if !self.is_changed_by_others.swap(true, Ordering::Relaxed) {
+            finish::say(
+                "unspool: the tool writes into the program's memory, which the trace does not tell",
+            );
+        }
+    }
+
     fn handler_called(&self, thread: &mut Thread, signal: i32) {
         event(
             thread,
@@ -365,11 +370,15 @@ impl Client for Tracer {
         super::annotations::annotation(thread, said);
     }
 
-    fn leaves_between_rounds(&self, cache: &Cache, at: u64, position: &Position) -> Rounds {
-        match buffer::is_between_rounds(self, cache, at, position) {
+    fn leaves_between_rounds(&self, at: u64, position: &Position) -> Rounds {
+        match buffer::is_between_rounds(self, at, position) {
             true => Rounds::None,
             false => Rounds::All,
         }
+    }
+
+    fn redirected(&self, thread: &mut Thread, position: Position, completed: bool) {
+        buffer::leave_by_call(self, thread, position, completed);
     }
 
     fn leave_mid_fragment(&self, thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
@@ -388,7 +397,7 @@ impl Tracer {
             birth.and_then(|birth| birth.buffer),
         );
         self.skew.begin(thread, &mut trace);
-        thread.trace = Box::into_raw(trace);
+        OF_THREAD.set(thread, Box::into_raw(trace));
         self.adopt(thread, birth.map(|birth| birth.after));
         let start = Event::Thread(ThreadEvent::Start {
             os_thread: thread.tid as u32,
@@ -413,7 +422,7 @@ impl Tracer {
     /// trace has come to its end.
     fn expect_child(&self, thread: &mut Thread, number: u64) -> Result<Birth, Reached> {
         let parent = thread.number;
-        if thread.trace.is_null() {
+        if OF_THREAD.get(thread).is_null() {
             return Ok(Birth {
                 parent,
                 after: 0,
@@ -478,7 +487,8 @@ fn conclude(thread: &mut Thread) {
         broken_pipe::kept_from_program(|| encoder.finish());
     }
     // SAFETY: the pointer came from a box, and nobody else has it.
-    drop(unsafe { Box::from_raw(std::mem::replace(&mut thread.trace, std::ptr::null_mut())) });
+    drop(unsafe { Box::from_raw(OF_THREAD.get(thread)) });
+    OF_THREAD.set(thread, std::ptr::null_mut());
 }
 
 /// A system call has ended.

@@ -17,6 +17,7 @@ use crate::annotation::Annotation;
 use crate::emit::gpr;
 use crate::process::Process;
 use crate::thread::Thread;
+use crate::trace::thread_trace::OF_THREAD;
 use unspool_kernel::guarded;
 use unspool_kernel::lock::Mutex;
 
@@ -191,7 +192,7 @@ pub(super) fn function(thread: &mut Thread, pc: u64) {
         return;
     };
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    let Some(trace) = (unsafe { thread.trace.as_mut() }) else {
+    let Some(trace) = (unsafe { OF_THREAD.get(thread).as_mut() }) else {
         return;
     };
     let stack_pointer = thread.register(gpr::RSP);
@@ -232,7 +233,7 @@ pub(super) fn function(thread: &mut Thread, pc: u64) {
 /// Functions are called, all of which begin where the thread is.
 fn enter(tracer: &Tracer, thread: &mut Thread, called: Vec<Called>) {
     // SAFETY: as in `function`.
-    let Some(trace) = (unsafe { thread.trace.as_mut() }) else {
+    let Some(trace) = (unsafe { OF_THREAD.get(thread).as_mut() }) else {
         return;
     };
     let stack_pointer = thread.register(gpr::RSP);

@@ -50,12 +50,13 @@ pub(super) use self::serve::{own, serve};
 pub(super) use self::threads::ask_to_show;
 use super::Tracer;
 use super::ceilings::Ceilings;
+use crate::client;
 use crate::plan::TracePlan;
 use crate::process::Process;
 use crate::translate::ownership::CheckSite;
 use unspool_kernel::layout;
 
-/// Marks clean_calls of this module among clean calls.
+/// Marks clean calls of this module among clean calls.
 pub(super) const CLEAN_CALL_BIT: u32 = 1 << 31;
 /// The clean call that shows others how far the thread is.
 const POLL: u32 = CLEAN_CALL_BIT | 0x7fff_ffff;
@@ -268,7 +269,7 @@ impl Tracer {
         if self.ownership.is_on() && !self.ownership.is_checking() {
             let mut code = Process::get().code();
             self.ownership.checking.store(true, Ordering::Relaxed);
-            code.cache.clear(self.convention());
+            client::clear_translations(&mut code.cache, self.convention());
         }
     }
 

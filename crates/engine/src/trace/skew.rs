@@ -20,6 +20,8 @@ use super::thread_trace::ThreadTrace;
 use super::{Tracer, ownership};
 use crate::plan::TracePlan;
 use crate::thread::Thread;
+use crate::trace::slots as trace_slots;
+use crate::trace::thread_trace::OF_THREAD;
 use unspool_kernel::lock::Mutex;
 
 /// How far the threads are.
@@ -93,7 +95,7 @@ impl Skew {
             shown: AtomicU64::new(0),
             floor: AtomicU64::new(0),
             // SAFETY: the slots belong to this thread.
-            poll: unsafe { &raw const (*thread.slots).poll } as u64,
+            poll: unsafe { &raw const (*trace_slots::of(thread.slots)).poll } as u64,
         });
         trace.progress = Some(Arc::clone(&progress));
         let live = Live { progress, trace };
@@ -128,9 +130,8 @@ fn own_progress() -> Option<&'static ThreadProgress> {
     // SAFETY: the pointers are null or this thread's own, whose trace, or that of its parent that
     // waits, ends behind the thread's rest.
     unsafe {
-        Thread::current()
-            .as_ref()?
-            .trace
+        OF_THREAD
+            .get(Thread::current().as_ref()?)
             .as_ref()?
             .progress
             .as_deref()
@@ -141,11 +142,11 @@ impl Tracer {
     /// A buffer was emptied: threads that are too far behind in the file show where they are.
     pub(super) fn keep_close(&self, thread: &mut Thread) {
         let most = self.skew.most;
-        if most == 0 || thread.trace.is_null() {
+        if most == 0 || OF_THREAD.get(thread).is_null() {
             return;
         }
         // SAFETY: the trace belongs to this thread, or to its parent that waits.
-        let trace = unsafe { &mut *thread.trace };
+        let trace = unsafe { &mut *OF_THREAD.get(thread) };
         let now = match self.order() {
             Order::None => return,
             Order::LineAtomic => trace.reached,

@@ -8,6 +8,7 @@ use unspool_events::{Event, Order, ThreadEncoder, ThreadId};
 
 use super::values::TakenBefore;
 use super::{Tracer, functions};
+use crate::client::PerThread;
 use crate::signals::broken_pipe;
 use crate::slots::Slots;
 use unspool_kernel::layout;
@@ -17,10 +18,16 @@ const PAGE: u64 = 4096;
 /// Words in a page.
 const PAGE_WORDS: u64 = PAGE / WORD;
 
+/// The trace of each thread; null if there is none. A child between `vfork` and `execve` uses its
+/// parent's.
+pub(crate) static OF_THREAD: PerThread<ThreadTrace> = PerThread::new();
+
 /// What the trace keeps for one thread.
-pub struct ThreadTrace {
+pub(crate) struct ThreadTrace {
     pub(super) encoder: Option<ThreadEncoder>,
     pub(super) slots: *mut Slots,
+    /// Whether the code has come to the end of the buffer.
+    pub(super) is_full: bool,
     /// The first word of the buffer.
     pub(super) base: u64,
     /// Its end, where the guard page is.
@@ -100,6 +107,7 @@ impl ThreadTrace {
         let mut trace = Box::new(ThreadTrace {
             encoder: Some(encoder),
             slots,
+            is_full: false,
             base,
             end: base + size,
             recording: tracer.should_record(false),

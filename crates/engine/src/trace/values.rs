@@ -13,6 +13,8 @@ use super::thread_trace::ThreadTrace;
 use super::{CHUNK, Repetition, Tracer};
 use crate::cache::Exit;
 use crate::thread::Thread;
+use crate::trace::slots as trace_slots;
+use crate::trace::thread_trace::OF_THREAD;
 use unspool_kernel::guarded;
 
 /// The most bytes whose values are recorded of a repeated string instruction that is not executed
@@ -97,7 +99,7 @@ pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) {
     let clean_call = tracer.value_calls.lock()[exit.detail as usize].clone();
     let register = exit.binding.buffer();
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    let Some(trace) = (unsafe { thread.trace.as_mut() }) else {
+    let Some(trace) = (unsafe { OF_THREAD.get(thread).as_mut() }) else {
         return;
     };
     let start = thread.register(register);
@@ -164,7 +166,7 @@ fn rest(
         return 0;
     }
     // SAFETY: the slots belong to this thread.
-    let slots = unsafe { &mut *thread.slots };
+    let slots = unsafe { &mut *trace_slots::of(thread.slots) };
     if !tracer.checks_owners() {
         slots.rest = rounds.saturating_sub(CHUNK / u64::from(operand.size));
     }

@@ -11,7 +11,7 @@ use unspool_events::superblock::{Extent, Mask, Slot};
 use super::superblock::Item;
 use super::traced::Translation;
 use crate::emit::{Address, Gpr};
-use crate::slots::offset;
+use crate::trace::slots::offset as trace_offset;
 use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 /// Where the parts of a tile configuration lie: first row, bytes of the rows of each tile,
@@ -153,7 +153,7 @@ pub(crate) fn record_tile(
     }
     let at = Translation::slot_offset(form);
     let number = tile.number();
-    let part = |part: usize| offset::ELEMENTS + part as i32;
+    let part = |part: usize| trace_offset::ELEMENTS + part as i32;
     code.load_slot_half(scratch, part(TILE_ROW_BYTES + 2 * number));
     code.store(buffer, at, scratch);
     code.load_slot_byte(scratch, part(TILE_ROWS + number));
@@ -170,30 +170,30 @@ pub(crate) fn record_tile(
 pub(crate) fn keep_tile_configuration(translation: &mut Translation) {
     let code = &mut translation.builder.code;
     code.bytes(&[0x64, 0xc4, 0xe2, 0x79, 0x49, 0x04, 0x25]);
-    let displacement = code.slot_displacement(offset::ELEMENTS);
+    let displacement = code.slot_displacement(trace_offset::ELEMENTS);
     code.imm32(displacement);
 }
 
 /// Puts the indexes and the mask of a gather or scatter into their slots.
 pub(crate) fn keep_elements(translation: &mut Translation, index: Register, mask: ElementMask) {
-    let memory = slot_in_memory(translation, offset::ELEMENTS);
+    let memory = slot_in_memory(translation, trace_offset::ELEMENTS);
     store_vector(translation, index, memory);
     match mask {
         ElementMask::All => {
             for half in [0, 4] {
-                let slot = offset::ELEMENT_MASK + half;
+                let slot = trace_offset::ELEMENT_MASK + half;
                 translation.builder.code.store_slot_imm32(slot, u32::MAX);
             }
         }
         ElementMask::Bits(register) => {
-            let memory = slot_in_memory(translation, offset::ELEMENT_MASK);
+            let memory = slot_in_memory(translation, trace_offset::ELEMENT_MASK);
             encode(translation, Code::VEX_Kmovq_m64_kr, memory, register);
         }
         ElementMask::Vector { register, size } => {
             take_signs(translation, register, size);
             let scratch = translation.binding.scratch();
             let code = &mut translation.builder.code;
-            code.store_slot(offset::ELEMENT_MASK, scratch);
+            code.store_slot(trace_offset::ELEMENT_MASK, scratch);
         }
     }
 }

@@ -6,9 +6,9 @@
 use smallvec::SmallVec;
 
 use super::item::{Item, decode_fully};
-use super::reader::CodeReader;
+use super::reader::{CodeReader, WINDOW};
 use super::superblock::End;
-use unspool_instructions::decode::Kind;
+use unspool_instructions::decode::{Instruction, Kind};
 use unspool_instructions::operands::{RegisterUse, flag_use, quick_flag_use};
 
 /// Looks at code without making it part of a superblock.
@@ -19,6 +19,11 @@ pub(crate) struct Lookahead<'a> {
 impl<'a> Lookahead<'a> {
     pub(crate) fn new(code: CodeReader<'a>) -> Lookahead<'a> {
         Lookahead { code }
+    }
+
+    /// The instruction at an address: see [`CodeReader::instruction`].
+    pub(super) fn instruction(&mut self, pc: u64) -> Option<(Instruction, [u8; WINDOW])> {
+        self.code.instruction(pc)
     }
 
     /// Which flags the code at an address may read before it overwrites them.

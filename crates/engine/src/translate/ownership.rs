@@ -27,8 +27,8 @@ use super::superblock::Item;
 use super::traced::Translation;
 use crate::emit::Gpr;
 use crate::gates;
-use crate::slots::offset;
 use crate::trace::LineLayout;
+use crate::trace::slots::offset as trace_offset;
 use unspool_instructions::operands::{MemoryOperand, Shape};
 use unspool_kernel::guarded;
 use unspool_kernel::layout::{BRANCH_TABLE, OWNER_WORDS};
@@ -108,7 +108,10 @@ pub(crate) fn poll(translation: &mut Translation, item: &Item) {
     }
     with_flags(translation, item.flags_live, |translation| {
         let start = translation.builder.code.here();
-        translation.builder.code.compare_slot_zero(offset::POLL);
+        translation
+            .builder
+            .code
+            .compare_slot_zero(trace_offset::POLL);
         let field = jump_not_equal(translation);
         let end = translation.builder.code.here();
         let pc = item.pc;
@@ -128,10 +131,8 @@ pub(crate) fn poll(translation: &mut Translation, item: &Item) {
 }
 
 fn jump_not_equal(translation: &mut Translation) -> u64 {
-    translation.builder.code.bytes(&[0x0f, 0x85]);
-    let field = translation.builder.code.here();
-    translation.builder.code.imm32(0);
-    field
+    const NOT_EQUAL: u8 = 5;
+    translation.builder.code.jump_forward_if(NOT_EQUAL)
 }
 
 /// Emits the checks before an instruction.
@@ -183,7 +184,7 @@ fn push_slow_check(
     field: u64,
     elements: Vec<elements::Comparison>,
 ) {
-    translation.slow_checks.push(SlowCheck {
+    let slow_check = SlowCheck {
         field,
         start,
         end: translation.builder.code.here(),
@@ -194,7 +195,8 @@ fn push_slow_check(
         instruction: translation.instruction_number(),
         pc: item.pc,
         flags_live: translation.flags_spill.is_some(),
-    });
+    };
+    translation.slow_checks.push(slow_check);
 }
 
 /// Emits a call into the engine, where the extent of an access is known only at run time.

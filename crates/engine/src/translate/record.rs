@@ -539,7 +539,7 @@ pub(crate) fn with_flags(
     if live && translation.flags_spill.is_none() {
         let code = &mut translation.builder.code;
         code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
-        code.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
+        code.take_flags();
         code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
         code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
         let start = translation.builder.offset();
@@ -576,7 +576,7 @@ pub(crate) fn restore_flags(translation: &mut Translation) {
         let code = &mut translation.builder.code;
         code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
         code.load_slot(gpr::RAX, offset::spill(FLAGS_SPILL));
-        code.bytes(&[0x04, 0x7f, 0x9e]); // add al, 127 (sets OF); sahf
+        code.bring_back_flags();
         code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
         end_flags_spill(translation);
     }

@@ -5,6 +5,7 @@
 //! there is room: the more instructions share a record, the fewer words it needs for each.
 
 use iced_x86::InstructionInfoFactory;
+use rustc_hash::FxHashMap;
 use unspool_events::raw::MAX_PATH_WORDS;
 
 use super::forced_splits::ForcedSplits;
@@ -17,14 +18,13 @@ use crate::binding::RegisterBinding;
 use crate::cache::Cache;
 use unspool_instructions::decode::{Kind, MAX_LENGTH};
 use unspool_instructions::operands::ExtendedStateSizes;
+use unspool_kernel::lock::Mutex;
 
 /// The most instructions in a superblock.
 pub(crate) const LIMIT: usize = 64;
 /// The instruction up to which a superblock follows jumps and calls: later there is too
 /// little left of it to be worth a second translation of the code there.
 const FOLLOW_LIMIT: usize = 40;
-/// From so many instructions on a superblock ends also where another one was split by force.
-const LONG_ENOUGH: usize = LIMIT / 2;
 /// Words that one instruction may need at most (a gather of sixteen, with room to spare).
 const MOST_WORDS: usize = 16;
 /// The most elements that gathers and scatters may have in a superblock: each is checked by
@@ -43,8 +43,16 @@ pub(crate) enum End {
     Annotation(u64),
 }
 
-/// What decides, beside the code itself, where superblocks end.
+/// What a client wants of superblocks: where they end, and how they are copied.
 pub(crate) trait Limits {
+    /// How many instructions they have at most.
+    fn most_instructions(&self) -> usize {
+        LIMIT
+    }
+    /// Whether nobody else inserts anything.
+    fn is_alone(&self) -> bool {
+        true
+    }
     /// How many registers their code must leave alone.
     fn bound_registers(&self) -> usize;
     /// How large the operands of `xsave` and its kin are.
@@ -59,6 +67,44 @@ pub(crate) trait Limits {
     fn is_function(&self, pc: u64) -> bool;
     /// Whether a superblock must end behind an instruction.
     fn ends_behind(&self, item: &Item) -> bool;
+    /// Whether instructions may be left out, so that nobody relies on flags that they overwrite.
+    fn leaves_out(&self) -> bool {
+        false
+    }
+    /// Whether calls may leave addresses in the cache below the end of the stack, by which the
+    /// processor predicts returns.
+    fn pairs_calls(&self) -> bool {
+        true
+    }
+    /// Where calls are made, if each is to be made at one place.
+    fn call_sites(&self) -> Option<&CallSites> {
+        None
+    }
+}
+
+/// Where in the cache calls are made, by the address to which they return and their callee, which is
+/// 0 where it is in the register of the target.
+///
+/// A return is led to one target stub, however many superblocks hold its call, and the processor
+/// predicts it from the call's place. So all of them make it at the same place.
+#[derive(Default)]
+pub(crate) struct CallSites(Mutex<FxHashMap<(u64, u64), u32>>);
+
+impl CallSites {
+    /// Where a call is made.
+    pub(crate) fn get(&self, next_pc: u64, target: u64) -> Option<u32> {
+        self.0.lock().get(&(next_pc, target)).copied()
+    }
+
+    /// It is made at `place`.
+    pub(crate) fn add(&self, next_pc: u64, target: u64, place: u32) {
+        self.0.lock().insert((next_pc, target), place);
+    }
+
+    /// Calls are made at new places from now on.
+    pub(crate) fn forget(&self) {
+        self.0.lock().clear();
+    }
 }
 
 /// Decodes the instructions of the superblock at `pc` into `items`, which is empty.
@@ -66,10 +112,11 @@ pub(crate) fn fetch(
     cache: &Cache,
     (source, code): (&Source, &mut CodeReader),
     pc: u64,
-    limits: &impl Limits,
+    limits: &dyn Limits,
     items: &mut Vec<Item>,
 ) -> End {
     let count = limits.bound_registers();
+    let most = limits.most_instructions();
     let mut factory = None;
     let mut touched = 0;
     let mut words = 0;
@@ -80,8 +127,8 @@ pub(crate) fn fetch(
     loop {
         let known = !followed
             && cache.entry(at).is_some()
-            && (items.len() >= LONG_ENOUGH || !limits.forced_splits().contains(at));
-        if items.len() >= LIMIT {
+            && (items.len() >= most / 2 || !limits.forced_splits().contains(at));
+        if items.len() >= most {
             limits.forced_splits().note(at);
             break End::Continue(at);
         }
@@ -131,7 +178,7 @@ pub(crate) fn fetch(
         let executed = items.len() + 1;
         followed = match kind {
             Kind::Jcc { .. } | Kind::JumpDirect if target == pc => {
-                unrolling.goes_on(executed, words)
+                unrolling.goes_on(executed, words, most)
             }
             Kind::CallDirect if !limits.follows_calls() => false,
             Kind::JumpDirect | Kind::CallDirect => {
@@ -185,11 +232,11 @@ struct Unrolling {
 
 impl Unrolling {
     /// At the end of a round: whether another one is sure to fit.
-    fn goes_on(&mut self, instructions: usize, words: usize) -> bool {
+    fn goes_on(&mut self, instructions: usize, words: usize, most: usize) -> bool {
         if self.instructions == 0 {
             (self.instructions, self.words) = (instructions, words);
         }
-        instructions + self.instructions <= LIMIT
+        instructions + self.instructions <= most
             && words + self.words + MOST_WORDS <= MAX_PATH_WORDS
     }
 }

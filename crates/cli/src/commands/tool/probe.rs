@@ -42,13 +42,13 @@ pub(super) fn run(plan: &ToolRunPlan, choice: ProbeChoice) -> Result<u8, Failure
     let path = loader::resolve(program, std::env::var_os("PATH").as_deref())
         .map_err(|error| not_loaded(&error))?;
     check(&path)?;
-    let (library, name) = library(&plan.tool)?;
+    let (library, name) = library(&plan.tool.name)?;
     let follows = plan.children == Children::Follow;
-    let settings = environment::settings(follows, choice.is_verbose, name, &plan.arguments);
+    let settings = environment::settings(follows, choice.is_verbose, name, &plan.tool.arguments);
     let settings = settings.ok_or_else(|| {
         Failure::new("a probe's argument contains the character 0x1f, which separates arguments")
     })?;
-    for word in plan.arguments.iter().chain(&plan.observed.arguments) {
+    for word in plan.tool.arguments.iter().chain(&plan.observed.arguments) {
         c_string(word)?;
     }
     let error = Command::new(&path)

@@ -7,6 +7,7 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::instrument::slots as tool_slots;
 use crate::slots::{self, slots};
 use crate::start::THREAD_STACK;
 use unspool_kernel::layout;
@@ -76,7 +77,7 @@ pub(in crate::instrument) fn prepare() -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
         layout::protect(guard(start), PAGE as u64, libc::PROT_NONE)?;
-        (*slots()).counters = start;
+        (*tool_slots::of(slots())).counters = start;
     }
     Ok(())
 }
@@ -86,7 +87,7 @@ pub(in crate::instrument) fn free() {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the slots and the page are this thread's.
     unsafe {
-        let start = std::mem::take(&mut (*slots()).counters);
+        let start = std::mem::take(&mut (*tool_slots::of(slots())).counters);
         let restored = layout::protect(guard(start), PAGE as u64, protection);
         debug_assert!(restored.is_ok(), "the page is there");
     }

@@ -14,7 +14,9 @@ use super::wrappers::{CallRegisters, Wrapper, WrapperStep};
 use super::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
 use crate::emit::gpr;
 use crate::instrument::Instrumenter;
-use crate::slots::{Exchange, slots};
+use crate::instrument::slots as tool_slots;
+use crate::instrument::slots::Exchange;
+use crate::slots::slots;
 use crate::thread::Thread;
 use unspool_kernel::guarded;
 
@@ -49,7 +51,7 @@ fn with<R>(use_it: impl FnOnce(&mut Activations) -> R) -> R {
 
 fn exchange<'a>() -> &'a mut Exchange {
     // SAFETY: the exchange belongs to this thread, whose code in the cache waits for the hook.
-    unsafe { &mut (*slots()).exchange }
+    unsafe { &mut (*tool_slots::of(slots())).exchange }
 }
 
 /// Tells that functions were left without returning.
@@ -125,7 +127,8 @@ pub(crate) extern "C" fn entered(_: *const (), _: *mut (), _: u64, _: u64, _: u6
         return 0;
     }
     // SAFETY: the slots belong to this thread.
-    let called = unsafe { std::mem::take(&mut (*slots()).called) } == registers.stack_pointer + 8;
+    let called = unsafe { std::mem::take(&mut (*tool_slots::of(slots())).called) }
+        == registers.stack_pointer + 8;
     with(|activations| activations.enter(hooks, &registers, called));
     0
 }

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::Hooks;
 use super::wrappers::Wrapper;
+use crate::instrument::slots as tool_slots;
 use crate::process::Process;
 use crate::slots::slots;
 use unspool_kernel::guarded;
@@ -98,7 +99,7 @@ impl List {
     /// Takes over what translated code has done to the list.
     pub(super) fn adopt(&mut self) {
         // SAFETY: the slots belong to this thread.
-        let end = unsafe { (*slots()).activations };
+        let end = unsafe { (*tool_slots::of(slots())).activations };
         if end != 0 {
             let length = (end as usize - self.all.as_ptr() as usize) / size_of::<Activation>();
             debug_assert!((1..=self.all.capacity()).contains(&length));
@@ -122,9 +123,11 @@ impl List {
         let address = |length: usize| self.all.as_ptr().wrapping_add(length) as u64;
         // SAFETY: the slots belong to this thread.
         unsafe {
-            (*slots()).activations = address(self.all.len());
-            (*slots()).activations_limit = address(self.all.capacity().min(self.sweep_at));
-            (*slots()).usual_stack = if usual { self.stack.start } else { u64::MAX };
+            (*tool_slots::of(slots())).activations = address(self.all.len());
+            (*tool_slots::of(slots())).activations_limit =
+                address(self.all.capacity().min(self.sweep_at));
+            (*tool_slots::of(slots())).usual_stack =
+                if usual { self.stack.start } else { u64::MAX };
         }
     }
 
@@ -133,8 +136,8 @@ impl List {
         self.adopt();
         // SAFETY: the slots belong to this thread.
         unsafe {
-            (*slots()).activations = 0;
-            (*slots()).usual_stack = u64::MAX;
+            (*tool_slots::of(slots())).activations = 0;
+            (*tool_slots::of(slots())).usual_stack = u64::MAX;
         }
     }
 

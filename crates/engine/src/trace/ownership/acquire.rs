@@ -10,6 +10,8 @@ use super::super::thread_trace::ThreadTrace;
 use super::threads::ask;
 use super::{EPOCH_BITS, SAFE, SHARED, TAKEN, TRANSIT};
 use crate::thread::Thread;
+use crate::trace::slots as trace_slots;
+use crate::trace::thread_trace::OF_THREAD;
 use unspool_kernel::race_windows;
 
 /// The most lines that are taken at once.
@@ -59,7 +61,7 @@ impl<'a> Acquisition<'a> {
     /// `bound`: no line of the thread's has a later time.
     pub(super) fn new(tracer: &'a Tracer, thread: &'a mut Thread, bound: u64) -> Acquisition<'a> {
         // SAFETY: the trace belongs to this thread, or to its parent that waits.
-        let index = unsafe { (*thread.trace).index };
+        let index = unsafe { (*OF_THREAD.get(thread)).index };
         Acquisition {
             tracer,
             thread,
@@ -165,7 +167,7 @@ impl<'a> Acquisition<'a> {
             ownership.word(line).store(state, Ordering::SeqCst);
         }
         // SAFETY: the trace belongs to this thread, or to its parent that waits.
-        let trace: &mut ThreadTrace = unsafe { &mut *self.thread.trace };
+        let trace: &mut ThreadTrace = unsafe { &mut *OF_THREAD.get(self.thread) };
         trace.run = Run { first, end };
     }
 
@@ -174,7 +176,7 @@ impl<'a> Acquisition<'a> {
     fn mark_neighbours(&mut self, line: u64, word: u32) -> (u64, u64) {
         let ownership = &self.tracer.ownership;
         // SAFETY: the trace belongs to this thread, or to its parent that waits.
-        let (count, downwards) = unsafe { (*self.thread.trace).run.from(line) };
+        let (count, downwards) = unsafe { (*OF_THREAD.get(self.thread)).run.from(line) };
         let (mut first, mut end) = (line, line + 1);
         while end - first < count {
             let next = if downwards {
@@ -228,7 +230,7 @@ impl<'a> Acquisition<'a> {
             .least
             .max(ownership.shared_clock.load(Ordering::SeqCst) + 1);
         // SAFETY: the slots belong to this thread.
-        unsafe { (*self.thread.slots).shared_seen = u64::from(u32::MAX - epoch) };
+        unsafe { (*trace_slots::of(self.thread.slots)).shared_seen = u64::from(u32::MAX - epoch) };
     }
 
     /// Makes sure that all other threads have passed a safe point from now on. What threads that have

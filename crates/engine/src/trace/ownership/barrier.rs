@@ -12,6 +12,8 @@ use super::super::Tracer;
 use super::super::thread_trace::ThreadTrace;
 use super::words;
 use crate::thread::Thread;
+use crate::trace::slots as trace_slots;
+use crate::trace::thread_trace::OF_THREAD;
 
 /// More than the time that a thread can reach outside the cache from what it has shown when it
 /// went there: it records events, some for each buffer of a system call.
@@ -64,7 +66,7 @@ impl Tracer {
     /// All threads are outside the cache, and stay there: those that have to meet do.
     pub(in crate::trace) fn meet(&self, thread: &mut Thread) {
         let barrier = &self.ownership.barrier;
-        if !barrier.wanted.swap(false, Ordering::SeqCst) || thread.trace.is_null() {
+        if !barrier.wanted.swap(false, Ordering::SeqCst) || OF_THREAD.get(thread).is_null() {
             return;
         }
         // Who takes lines may want some of this thread's.
@@ -110,7 +112,7 @@ impl Tracer {
         trace.barriers = passed;
         trace.stamp_next(barrier.time.load(Ordering::SeqCst) + 1);
         // SAFETY: the slots belong to this thread.
-        unsafe { (*thread.slots).shared_seen = u64::from(u32::MAX) };
+        unsafe { (*trace_slots::of(thread.slots)).shared_seen = u64::from(u32::MAX) };
     }
 
     /// Lets the thread take lines outside the cache, between two such moments.

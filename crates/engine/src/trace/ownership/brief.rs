@@ -8,6 +8,7 @@ use super::acquire::Acquisition;
 use super::clock::TIME_PER_BYTE;
 use super::extents::{elements, repeated};
 use crate::gates::Continuation;
+use crate::trace::thread_trace::OF_THREAD;
 use unspool_instructions::operands::Shape;
 
 use crate::thread::Thread;
@@ -23,7 +24,7 @@ pub(crate) extern "C" fn acquire_lines() -> Continuation {
     // SAFETY: the pointers are this thread's own (the trace may be its parent's, that waits).
     let (thread, trace) = unsafe {
         let thread = &mut *Thread::current();
-        let trace = &mut *thread.trace;
+        let trace = &mut *OF_THREAD.get(thread);
         (thread, trace)
     };
     // SAFETY: as above.

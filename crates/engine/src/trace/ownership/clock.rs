@@ -9,6 +9,7 @@
 use unspool_events::raw::{SpecialKind, special_header};
 
 use super::super::thread_trace::ThreadTrace;
+use crate::trace::slots as trace_slots;
 use crate::translate::superblock::LIMIT;
 
 const WORD: u64 = 8;
@@ -20,13 +21,14 @@ impl ThreadTrace {
     /// stamp that waits there. (A line acquired a moment ago may be taken before it is accessed.)
     pub(in crate::trace) fn bound(&self, position: u64) -> u64 {
         // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots).clock }.wrapping_add(position.wrapping_mul(TIME_PER_BYTE))
+        unsafe { (*trace_slots::of(self.slots)).clock }
+            .wrapping_add(position.wrapping_mul(TIME_PER_BYTE))
     }
 
     pub(in crate::trace) fn set_bound(&mut self, position: u64, bound: u64) {
         let clock = bound.wrapping_sub(position.wrapping_mul(TIME_PER_BYTE));
         // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots).clock = clock };
+        unsafe { (*trace_slots::of(self.slots)).clock = clock };
     }
 
     /// A stamp was put before `position`.

@@ -1,6 +1,7 @@
 //! Which bytes an instruction is about to access, from the registers and elements in the slots.
 
 use crate::thread::Thread;
+use crate::trace::slots as trace_slots;
 use crate::translate::elements::{TILE_FIRST_ROW, TILE_ROW_BYTES, TILE_ROWS};
 use crate::translate::ownership::CheckSite;
 use crate::translate::ownership::chunks::CHUNK;
@@ -44,10 +45,10 @@ pub(super) fn elements<'site>(
     operand: &'site MemoryOperand,
     address: u64,
 ) -> impl Iterator<Item = (u64, u64)> + use<'site> {
-    let slots = thread.slots.cast_const();
+    let slots = thread.slots;
     let part = move |at: usize, size: usize| {
         // SAFETY: the slots belong to this thread, which outlives what it acquires.
-        let bits = unsafe { (*slots).elements[at / 8] } >> (at % 8 * 8);
+        let bits = unsafe { (*trace_slots::of(slots)).elements[at / 8] } >> (at % 8 * 8);
         match size {
             1 => i64::from(bits as u8),
             2 => i64::from(bits as u16),
@@ -56,7 +57,7 @@ pub(super) fn elements<'site>(
         }
     };
     // SAFETY: as above.
-    let mask = unsafe { (*slots).element_mask };
+    let mask = unsafe { (*trace_slots::of(slots)).element_mask };
     let (numbers, step) = match operand.shape {
         Shape::Tile { tile, stride } => {
             let step = match stride {
@@ -100,7 +101,7 @@ pub(super) fn repeated(
         let rest = rounds.saturating_sub(CHUNK / size);
         rounds -= rest;
         // SAFETY: the slots belong to this thread.
-        unsafe { (*thread.slots).rest = rest };
+        unsafe { (*trace_slots::of(thread.slots)).rest = rest };
     }
     let bytes = rounds.saturating_mul(size);
     let first = if direction_flag(thread) {

@@ -12,6 +12,8 @@ use super::{CLEAN_CALL_BIT, EPOCH, POLL};
 use crate::cache::{Exit, FLAGS, Position, SpillInterval};
 use crate::process::Process;
 use crate::thread::Thread;
+use crate::trace::slots as trace_slots;
+use crate::trace::thread_trace::OF_THREAD;
 use crate::translate::ownership::CheckSite;
 use crate::translate::ownership::chunks::ChunkEnd;
 
@@ -21,7 +23,7 @@ pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit)
     let resume = u64::from(exit.stub);
     let register = exit.binding.buffer();
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    let trace = unsafe { &mut *thread.trace };
+    let trace = unsafe { &mut *OF_THREAD.get(thread) };
     let start = thread.register(register);
     if exit.detail == POLL {
         answer(tracer, thread, trace.bound(start));
@@ -78,12 +80,12 @@ pub(in crate::trace) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit)
 /// whoever sees the values comes later. The thread is out of the cache; the next event gets
 /// its time.
 pub(in crate::trace) fn own(tracer: &Tracer, thread: &mut Thread, address: u64, size: u64) {
-    if !tracer.ownership.is_checking() || thread.trace.is_null() {
+    if !tracer.ownership.is_checking() || OF_THREAD.get(thread).is_null() {
         return;
     }
     tracer.outside(thread, |thread| {
         // SAFETY: the trace belongs to this thread, or to its parent that waits.
-        let trace = unsafe { &mut *thread.trace };
+        let trace = unsafe { &mut *OF_THREAD.get(thread) };
         tracer.pass_barrier(thread, trace);
         let bound = trace.bound(trace.position());
         let mut acquisition = Acquisition::new(tracer, thread, bound);
@@ -105,7 +107,7 @@ fn end_piece(
 ) -> Option<u64> {
     const ZERO_FLAG: u64 = 0x40;
     // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).rest = 0 };
+    unsafe { (*trace_slots::of(thread.slots)).rest = 0 };
     // SAFETY: as above. They hold the flags of the last round.
     let is_zero = unsafe { (*thread.slots).flags } & ZERO_FLAG != 0;
     if stops_at == Some(is_zero) {
@@ -146,9 +148,12 @@ fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite, before: bool
 /// Passes a safe point.
 fn answer(tracer: &Tracer, thread: &mut Thread, time: u64) {
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    let public = tracer.ownership.public(unsafe { (*thread.trace).index });
+    let public = tracer
+        .ownership
+        .public(unsafe { (*OF_THREAD.get(thread)).index });
     // SAFETY: the slot belongs to this thread; others store to it atomically.
-    unsafe { AtomicU64::from_ptr(&raw mut (*thread.slots).poll) }.store(0, Ordering::SeqCst);
+    unsafe { AtomicU64::from_ptr(&raw mut (*trace_slots::of(thread.slots)).poll) }
+        .store(0, Ordering::SeqCst);
     public.clock.store(time, Ordering::SeqCst);
     public.state.fetch_add(EPOCH, Ordering::SeqCst);
 }

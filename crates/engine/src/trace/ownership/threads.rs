@@ -7,6 +7,8 @@ use super::super::ceilings::Reached;
 use super::super::thread_trace::ThreadTrace;
 use super::{ASKED_TO_SHOW, EPOCH, Public, SAFE, words};
 use crate::thread::Thread;
+use crate::trace::slots as trace_slots;
+use crate::trace::thread_trace::OF_THREAD;
 
 impl Tracer {
     /// A thread is about to be started.
@@ -32,13 +34,14 @@ impl Tracer {
         unsafe {
             let word = u64::from(index) + 1;
             (*thread.slots).owner_word = word | word << 32;
-            (*thread.slots).shared_seen = u64::from(u32::MAX);
-            (*thread.slots).poll = 0;
-            (*thread.slots).public = std::ptr::from_ref(public) as u64;
-            public
-                .poll
-                .store(&raw const (*thread.slots).poll as u64, Ordering::SeqCst);
-            let trace = &mut *thread.trace;
+            (*trace_slots::of(thread.slots)).shared_seen = u64::from(u32::MAX);
+            (*trace_slots::of(thread.slots)).poll = 0;
+            (*trace_slots::of(thread.slots)).public = std::ptr::from_ref(public) as u64;
+            public.poll.store(
+                &raw const (*trace_slots::of(thread.slots)).poll as u64,
+                Ordering::SeqCst,
+            );
+            let trace = &mut *OF_THREAD.get(thread);
             trace.index = index;
             // Also behind whoever had the index: the thread owns its lines.
             let after = after.unwrap_or(0).max(public.clock.load(Ordering::SeqCst));
@@ -56,7 +59,7 @@ impl Tracer {
         if self.ownership.is_on() {
             let time = publish(self, thread);
             // SAFETY: the trace belongs to this thread.
-            let index = unsafe { (*thread.trace).index };
+            let index = unsafe { (*OF_THREAD.get(thread)).index };
             let public = self.ownership.public(index);
             public.poll.store(0, Ordering::SeqCst);
             while public.asking.load(Ordering::SeqCst) != 0 {
@@ -85,7 +88,7 @@ impl Tracer {
     /// The thread comes back.
     pub(in crate::trace) fn leave_safe(&self, thread: &mut Thread) {
         // SAFETY: the trace belongs to this thread, or to its parent that waits.
-        let trace = unsafe { &mut *thread.trace };
+        let trace = unsafe { &mut *OF_THREAD.get(thread) };
         if self.ownership.is_on() {
             let public = self.ownership.public(trace.index);
             public.state.fetch_and(!SAFE, Ordering::SeqCst);
@@ -137,7 +140,7 @@ impl Tracer {
 /// Publishes the thread's time and marks it safe. Its state must be out of the cache.
 fn publish(tracer: &Tracer, thread: &mut Thread) -> u64 {
     // SAFETY: the trace belongs to this thread.
-    let trace = unsafe { &mut *thread.trace };
+    let trace = unsafe { &mut *OF_THREAD.get(thread) };
     let public = tracer.ownership.public(trace.index);
     let time = show(public, trace);
     public.state.fetch_or(SAFE, Ordering::SeqCst);

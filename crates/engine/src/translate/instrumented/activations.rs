@@ -9,6 +9,7 @@ use super::Translation;
 use super::scratch::{FIRST_SPILL, SECOND_SPILL};
 use crate::emit::{Emitter, gpr};
 use crate::instrument::functions::{ArgumentRegister, Hooks, PUSHED, list, returns};
+use crate::instrument::slots::offset as tool_offset;
 use crate::slots::offset;
 
 /// Conditions, as opcodes have them.
@@ -45,16 +46,16 @@ pub(super) fn enter(
     let mut unusual = Vec::new();
     spill(code, flags_live);
     code.lea(gpr::RDX, gpr::RSP, 8);
-    compare_slot(code, gpr::RDX, offset::CALLED);
-    unusual.push(jump_if(code, NOT_EQUAL));
-    compare_slot(code, gpr::RSP, offset::USUAL_STACK);
-    unusual.push(jump_if(code, BELOW));
-    code.load_slot(gpr::RCX, offset::ACTIVATIONS);
-    compare_slot(code, gpr::RCX, offset::ACTIVATIONS_LIMIT);
-    unusual.push(jump_if(code, NOT_BELOW));
+    compare_slot(code, gpr::RDX, tool_offset::CALLED);
+    unusual.push(code.jump_forward_if(NOT_EQUAL));
+    compare_slot(code, gpr::RSP, tool_offset::USUAL_STACK);
+    unusual.push(code.jump_forward_if(BELOW));
+    code.load_slot(gpr::RCX, tool_offset::ACTIVATIONS);
+    compare_slot(code, gpr::RCX, tool_offset::ACTIVATIONS_LIMIT);
+    unusual.push(code.jump_forward_if(NOT_BELOW));
     let above = YOUNGEST + list::offset::STACK_POINTER;
     code.on_memory(&[0x3b], gpr::RSP, gpr::RCX, above);
-    unusual.push(jump_if(code, NOT_BELOW));
+    unusual.push(code.jump_forward_if(NOT_BELOW));
     // A call has just put it there.
     code.load(gpr::RDX, gpr::RSP, 0);
     code.store(gpr::RCX, list::offset::RETURN_ADDRESS, gpr::RDX);
@@ -64,8 +65,8 @@ pub(super) fn enter(
     code.bytes(&[0x48, 0x8d, 0x0c, 0xd1]); // lea rcx, [rcx + 8 * rdx]
     code.load(gpr::RDX, gpr::RSP, 0);
     code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, 0);
-    unusual.push(jump_if(code, NOT_EQUAL));
-    code.load_slot(gpr::RCX, offset::ACTIVATIONS);
+    unusual.push(code.jump_forward_if(NOT_EQUAL));
+    code.load_slot(gpr::RCX, tool_offset::ACTIVATIONS);
     code.store(gpr::RCX, list::offset::STACK_POINTER, gpr::RSP);
     code.load_immediate(gpr::RDX, std::ptr::from_ref(hooks) as u64);
     code.store(gpr::RCX, list::offset::HOOKS, gpr::RDX);
@@ -88,8 +89,8 @@ pub(super) fn enter(
         code.store(gpr::RCX, place, gpr::RDX);
     }
     code.lea(gpr::RCX, gpr::RCX, list::offset::SIZE);
-    code.store_slot(offset::ACTIVATIONS, gpr::RCX);
-    code.on_slot(&[0x48, 0xc7], 0, offset::CALLED); // mov qword fs:[called], 0
+    code.store_slot(tool_offset::ACTIVATIONS, gpr::RCX);
+    code.on_slot(&[0x48, 0xc7], 0, tool_offset::CALLED); // mov qword fs:[called], 0
     code.imm32(0);
     restore(code, flags_live);
     unusual
@@ -104,46 +105,46 @@ pub(super) fn leave(
     flags_live: bool,
     mut goes_on: impl FnMut(&mut Translation, Found),
 ) {
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     let mut unusual = Vec::new();
     spill(code, flags_live);
-    compare_slot(code, gpr::RSP, offset::USUAL_STACK);
-    unusual.push(jump_if(code, BELOW));
-    code.load_slot(gpr::RCX, offset::ACTIVATIONS);
+    compare_slot(code, gpr::RSP, tool_offset::USUAL_STACK);
+    unusual.push(code.jump_forward_if(BELOW));
+    code.load_slot(gpr::RCX, tool_offset::ACTIVATIONS);
     code.lea(gpr::RDX, gpr::RSP, -8);
     let place = list::offset::STACK_POINTER;
     code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, YOUNGEST + place);
-    let nothing = jump_if(code, BELOW);
-    unusual.push(jump_if(code, NOT_EQUAL));
+    let nothing = code.jump_forward_if(BELOW);
+    unusual.push(code.jump_forward_if(NOT_EQUAL));
     code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, 2 * YOUNGEST + place);
-    unusual.push(jump_if(code, EQUAL));
+    unusual.push(code.jump_forward_if(EQUAL));
     code.load_immediate(gpr::RDX, pc);
     let address = YOUNGEST + list::offset::RETURN_ADDRESS;
     code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, address);
-    unusual.push(jump_if(code, NOT_EQUAL));
+    unusual.push(code.jump_forward_if(NOT_EQUAL));
     let mut over = Vec::new();
     for &hooks in functions {
-        let code = &mut translation.builder.code;
+        let code = &mut translation.walk.builder.code;
         code.load_immediate(gpr::RDX, std::ptr::from_ref(hooks) as u64);
         code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, YOUNGEST + list::offset::HOOKS);
-        let other = jump_if(code, NOT_EQUAL);
+        let other = code.jump_forward_if(NOT_EQUAL);
         code.lea(gpr::RCX, gpr::RCX, YOUNGEST);
-        code.store_slot(offset::ACTIVATIONS, gpr::RCX);
+        code.store_slot(tool_offset::ACTIVATIONS, gpr::RCX);
         restore(code, flags_live);
         goes_on(translation, Found::Call(hooks));
-        over.push(translation.builder.code.jump_forward());
-        translation.builder.code.land(other);
+        over.push(translation.walk.builder.code.jump_forward());
+        translation.walk.builder.code.land(other);
     }
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     land_all(code, unusual);
     restore(code, flags_live);
     goes_on(translation, Found::Unusual);
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     over.push(code.jump_forward());
     code.land(nothing);
     restore(code, flags_live);
     goes_on(translation, Found::Nothing);
-    land_all(&mut translation.builder.code, over);
+    land_all(&mut translation.walk.builder.code, over);
 }
 
 /// Emits a look at whether activations lie below the stack pointer, or where what unwinds the
@@ -151,13 +152,13 @@ pub(super) fn leave(
 /// are to be given back.
 pub(super) fn skip_if_none_lost(code: &mut Emitter) -> u64 {
     spill(code, true);
-    compare_slot(code, gpr::RSP, offset::USUAL_STACK);
-    let unusual = jump_if(code, BELOW);
-    code.load_slot(gpr::RCX, offset::ACTIVATIONS);
+    compare_slot(code, gpr::RSP, tool_offset::USUAL_STACK);
+    let unusual = code.jump_forward_if(BELOW);
+    code.load_slot(gpr::RCX, tool_offset::ACTIVATIONS);
     code.lea(gpr::RDX, gpr::RSP, PUSHED as i32);
     let place = YOUNGEST + list::offset::STACK_POINTER;
     code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, place);
-    let none = jump_if(code, BELOW);
+    let none = code.jump_forward_if(BELOW);
     code.land(unusual);
     restore(code, true);
     none
@@ -169,7 +170,7 @@ fn spill(code: &mut Emitter, flags_live: bool) {
     code.store_slot(offset::spill(SECOND_SPILL), gpr::RDX);
     if flags_live {
         code.store_slot(offset::kept(gpr::RAX), gpr::RAX);
-        code.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
+        code.take_flags();
         code.store_slot(offset::KEPT_FLAGS, gpr::RAX);
         code.load_slot(gpr::RAX, offset::kept(gpr::RAX));
     }
@@ -179,7 +180,7 @@ fn spill(code: &mut Emitter, flags_live: bool) {
 pub(super) fn restore(code: &mut Emitter, flags_live: bool) {
     if flags_live {
         code.load_slot(gpr::RAX, offset::KEPT_FLAGS);
-        code.bytes(&[0x04, 0x7f, 0x9e]); // add al, 127; sahf
+        code.bring_back_flags();
         code.load_slot(gpr::RAX, offset::kept(gpr::RAX));
     }
     code.load_slot(gpr::RCX, offset::spill(FIRST_SPILL));
@@ -189,14 +190,6 @@ pub(super) fn restore(code: &mut Emitter, flags_live: bool) {
 /// `cmp register, fs:[slot]`
 fn compare_slot(code: &mut Emitter, register: u8, slot: i32) {
     code.on_slot(&[0x48, 0x3b], register, slot);
-}
-
-/// A conditional jump to where [`Emitter::land`] will be.
-fn jump_if(code: &mut Emitter, condition: u8) -> u64 {
-    code.bytes(&[0x0f, 0x80 | condition]);
-    let field = code.here();
-    code.imm32(0);
-    field
 }
 
 pub(super) fn land_all(code: &mut Emitter, fields: Jumps) {

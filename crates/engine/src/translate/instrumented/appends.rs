@@ -11,8 +11,10 @@ use super::Translation;
 use super::scratch::Scratch;
 use crate::binding::RegisterBinding;
 use crate::emit::{Gpr, gpr};
+use crate::instrument::buffers;
+use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Action, Argument, BufferId, Field, MOST_BUFFERS};
-use crate::slots::{BOUND_SPILLS, offset};
+use crate::slots::offset;
 use crate::translate::record::load_address;
 use crate::translate::superblock::Item;
 use unspool_instructions::decode::Kind;
@@ -33,6 +35,7 @@ pub(super) fn emit(
     fields: &[Field],
 ) {
     let binding = translation
+        .walk
         .binding
         .expect("where there are buffers, registers are spilled");
     let at = &mut translation.pending[buffer.index()];
@@ -44,7 +47,7 @@ pub(super) fn emit(
         buffer.bytes(),
         item.pc
     );
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     let mut entry = AppendedEntry {
         item,
         binding,
@@ -52,7 +55,7 @@ pub(super) fn emit(
         start,
         spare: binding.scratch(),
     };
-    if buffer.is_first() {
+    if position_is_bound(buffer.index()) {
         return entry.store_all(code, size, fields);
     }
     entry.base = binding.scratch();
@@ -142,7 +145,7 @@ impl AppendedEntry<'_> {
 
     /// The registers spilled, as a mask.
     fn lent(&self) -> u16 {
-        1 << self.binding.buffer() | 1 << self.binding.scratch()
+        self.binding.mask()
     }
 
     /// Whether a field is an address that is made of what is spilled, as those of the
@@ -154,9 +157,9 @@ impl AppendedEntry<'_> {
 
     /// The slot of the program's value of a register that is spilled.
     fn lent_slot(&self, register: Gpr) -> Option<i32> {
-        let lent = [self.binding.buffer(), self.binding.scratch()];
-        let index = lent.iter().position(|&lent| lent == register)?;
-        Some(offset::spill(BOUND_SPILLS[index]))
+        let mut bound = self.binding.all();
+        let (_, slot) = bound.find(|&(bound, _)| bound == register)?;
+        Some(offset::spill(slot))
     }
 
     /// Stores a field with registers that are spilled for it alone: where the fields together
@@ -249,123 +252,41 @@ fn bare_base(operand: &MemoryOperand) -> Option<Gpr> {
 
 /// Where the position of a buffer other than the first is.
 fn position_slot(number: usize) -> i32 {
-    offset::BUFFERS + (number * size_of::<crate::instrument::buffers::Part>()) as i32
+    tool_offset::BUFFERS + (number * size_of::<crate::instrument::buffers::Part>()) as i32
 }
 
-impl Translation<'_> {
-    /// Registers are spilled from here on, if any are to be.
-    pub(super) fn spill(&mut self) {
-        if let Some(binding) = self.binding {
-            binding.spill(&mut self.builder.code);
-            self.note_spills(binding);
-        }
-    }
+/// Whether the register of the position holds that of a buffer.
+fn position_is_bound(number: usize) -> bool {
+    number == 0 && buffers::first_is_bound()
+}
 
-    /// The registers spilled, as a mask.
-    pub(super) fn lent(&self) -> u16 {
-        let mask = |binding: RegisterBinding| 1 << binding.buffer() | 1 << binding.scratch();
-        self.binding.map_or(0, mask)
-    }
-
-    pub(super) fn note_spills(&mut self, binding: RegisterBinding) {
-        self.builder.note_spills(binding);
-    }
-
-    /// All program state is in place from here on.
-    pub(super) fn restore(&mut self) {
-        if let Some(binding) = self.binding {
-            binding.restore(&mut self.builder.code);
-            self.builder.end_spills();
-        }
-    }
-
+impl Translation<'_, '_> {
     /// Emits what moves the positions behind what the path has stored. The scratch register
     /// loses its content if [`Translation::advance_needs_scratch`].
     pub(super) fn advance(&mut self, pending: Pending) {
-        let Some(binding) = self.binding else { return };
-        let code = &mut self.builder.code;
-        if pending[0] != 0 {
-            code.lea(binding.buffer(), binding.buffer(), pending[0] as i32);
-        }
-        for (number, &bytes) in pending.iter().enumerate().skip(1) {
-            if bytes != 0 {
-                let (position, slot) = (binding.scratch(), position_slot(number));
-                code.load_slot(position, slot);
-                code.lea(position, position, bytes as i32);
-                code.store_slot(slot, position);
+        let Some(binding) = self.walk.binding else {
+            return;
+        };
+        for (number, &bytes) in pending.iter().enumerate() {
+            let is_bound = position_is_bound(number);
+            let code = &mut self.walk.builder.code;
+            if bytes == 0 {
+                continue;
             }
+            if is_bound {
+                code.lea(binding.buffer(), binding.buffer(), bytes as i32);
+                continue;
+            }
+            let (position, slot) = (binding.scratch(), position_slot(number));
+            code.load_slot(position, slot);
+            code.lea(position, position, bytes as i32);
+            code.store_slot(slot, position);
         }
     }
 
     pub(super) fn advance_needs_scratch(&self) -> bool {
-        self.pending[1..].iter().any(|&bytes| bytes != 0)
-    }
-
-    /// Where indirect branches arrive, these registers are spilled. Those of this superblock are
-    /// given back for them; scratch keeps its content.
-    pub(super) fn exchange(&mut self) {
-        let usual = self.instrumenter.convention().binding();
-        let Some(own) = self.binding.filter(|own| *own != usual) else {
-            return;
-        };
-        self.builder.end_spills();
-        own.exchange_all(usual, &mut self.builder.code);
-        self.note_spills(usual);
-        self.exchanged = true;
-    }
-
-    /// Leaves by an indirect branch, with registers spilled.
-    pub(super) fn leave_indirect_bound(
-        &mut self,
-        item: &Item,
-        binding: RegisterBinding,
-        next_pc: u64,
-    ) {
-        let Item {
-            layout, bytes, pc, ..
-        } = item;
-        let scratch = binding.scratch();
-        let pending = self.pending;
-        if let Kind::Return { pop } = layout.kind {
-            if self.advance_needs_scratch() {
-                // If the return faults, then here.
-                self.builder.code.load(scratch, gpr::RSP, 0);
-                self.advance(pending);
-                self.builder.code.pop(scratch);
-            } else {
-                self.builder.code.pop(scratch);
-                self.advance(pending);
-            }
-            self.exchange();
-            self.builder.return_branch(pop, true);
-            return;
-        }
-        let target = self.builder.load_target(layout, bytes, *pc, scratch);
-        if target.is_err() {
-            return self.emulate(*pc);
-        }
-        if layout.kind == Kind::CallIndirect {
-            self.probe_call(next_pc);
-        }
-        self.advance(pending);
-        if self.advance_needs_scratch() {
-            let again = self.builder.load_target(layout, bytes, *pc, scratch);
-            debug_assert!(again.is_ok(), "it was loaded before");
-        }
-        self.exchange();
-        if layout.kind == Kind::CallIndirect {
-            self.call(crate::translate::copy::Callee::Indirect, 0, next_pc);
-        } else {
-            self.builder.code.jump_through_table();
-        }
-    }
-
-    /// Touches the stack as the call will: if it faults, then here, where it is known which
-    /// superblock it belongs to.
-    pub(super) fn probe_call(&mut self, next_pc: u64) {
-        self.builder
-            .code
-            .store_immediate(gpr::RSP, -8, next_pc as i32);
+        let mut pending = self.pending.iter().enumerate();
+        pending.any(|(number, &bytes)| bytes != 0 && !position_is_bound(number))
     }
 }
 

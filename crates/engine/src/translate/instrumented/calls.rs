@@ -117,7 +117,7 @@ pub(super) fn emit(
 /// Emits what was put off: calls that follow others, and ways out of the cache.
 pub(super) fn finish(translation: &mut Translation, items: &[Item]) {
     while let Some(followed) = translation.followed.pop() {
-        let code = &mut translation.builder.code;
+        let code = &mut translation.walk.builder.code;
         code.land(followed.field);
         if let Some(restoring) = followed.restoring {
             restoring.emit(code);
@@ -126,11 +126,11 @@ pub(super) fn finish(translation: &mut Translation, items: &[Item]) {
         }
         let item = &items[followed.number];
         emit_call(translation, item, &followed.call, followed.flags_live);
-        translation.builder.code.jump(followed.back);
+        translation.walk.builder.code.jump(followed.back);
     }
     for (field, back) in std::mem::take(&mut translation.interrupted) {
-        let gate = translation.cache.gates.exit;
-        let code = &mut translation.builder.code;
+        let gate = translation.walk.cache.gates.exit;
+        let code = &mut translation.walk.builder.code;
         code.land(field);
         code.on_slot(&[0x48, 0xc7], 0, offset::TARGET); // mov qword fs:[target], imm32
         code.imm32(back as i32);
@@ -157,8 +157,8 @@ fn emit_call(translation: &mut Translation, item: &Item, call: &Call, flags_live
 /// Emits a call by way of a gate, which keeps everything; with the whole state, by way of the gate
 /// out of the cache.
 fn emit_gated(translation: &mut Translation, item: &Item, call: &Call, with_context: bool) {
-    let gate = translation.cache.gates.call;
-    let code = &mut translation.builder.code;
+    let gate = translation.walk.cache.gates.call;
+    let code = &mut translation.walk.builder.code;
     for register in numbers(values::SCRATCHES) {
         code.store_slot(offset::kept(register), register);
     }
@@ -177,13 +177,14 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &Call, with_cont
     registers.bring_back(code, values::SCRATCHES);
     if with_context {
         let id = translation
+            .walk
             .cache
-            .exit_id(translation.builder.new_fragment.exits.len());
-        code.leave(id, translation.cache.gates.exit);
-        let mut exit = Exit::new(ExitKind::Call, translation.at, 0);
+            .exit_id(translation.walk.builder.new_fragment.exits.len());
+        code.leave(id, translation.walk.cache.gates.exit);
+        let mut exit = Exit::new(ExitKind::Call, translation.own.at, 0);
         exit.stub = code.here() as u32;
-        exit.detail = u32::from(translation.completed);
-        translation.builder.new_fragment.exits.push(exit);
+        exit.detail = u32::from(translation.own.completed);
+        translation.walk.builder.new_fragment.exits.push(exit);
     } else {
         // mov qword fs:[target], imm32: where to go on, which is known behind the jump only.
         code.on_slot(&[0x48, 0xc7], 0, offset::TARGET);
@@ -193,7 +194,7 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &Call, with_cont
         let back = code.here();
         code.patch32(field, back as i32);
     }
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     quick::give_back_changeable(code, &call.arguments, &mut 0);
     let Some(followed) = &call.followed else {
         return;
@@ -205,19 +206,19 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &Call, with_cont
     let field = code.jump_forward();
     code.load_slot(gpr::RCX, offset::kept(gpr::RCX));
     let back = code.here();
-    translation.followed.push(Followed {
+    translation.own.followed.push(Followed {
         field,
         back,
         restoring: None,
         call: (**followed).clone(),
-        number: translation.number,
+        number: translation.walk.number,
         flags_live: true,
     });
 }
 
 /// Puts where a branch goes into the slot of an argument.
 fn store_target(translation: &mut Translation, item: &Item, number: usize) {
-    let builder = &mut translation.builder;
+    let builder = &mut translation.walk.builder;
     let is_indirect = matches!(
         item.layout.kind,
         Kind::Return { .. } | Kind::JumpIndirect | Kind::CallIndirect

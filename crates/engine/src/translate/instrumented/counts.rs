@@ -7,10 +7,11 @@
 
 use super::scratch::Scratch;
 use crate::emit::Emitter;
-use crate::instrument::{self, Action, Amounts, Counter, Insertions};
+use crate::instrument::{self, Action, Amounts, Counter, Inserted, Insertions};
 use crate::translate::superblock::{BranchDirection, Item};
 
 /// What a fragment counts, and where it adds.
+#[derive(Default)]
 pub(super) struct Tally {
     /// What instructions count on the path that stays inside: their numbers, in order.
     pub(super) due: Vec<(u32, Counter, i64)>,
@@ -26,21 +27,16 @@ pub(super) struct Tally {
 impl Tally {
     /// Decides where to add. `ends_in_transfer`: the last instruction itself
     /// decides where control goes.
-    pub(super) fn new(items: &[Item], insertions: &[Insertions], ends_in_transfer: bool) -> Tally {
+    pub(super) fn new(items: &[Item], inserted: &Inserted, ends_in_transfer: bool) -> Tally {
         let mut tally = Tally {
-            due: Vec::with_capacity(insertions.iter().map(Insertions::count).sum()),
-            added: (0, Vec::new()),
-            at_end: Vec::new(),
-            passed: (Vec::new(), 0),
+            due: Vec::with_capacity(inserted.count()),
+            ..Tally::default()
         };
         let mut first_choice = 0;
-        for (number, (item, insertions)) in (0_u32..).zip(items.iter().zip(insertions)) {
+        for (number, item) in (0_u32..).zip(items) {
+            let insertions = inserted.around(number as usize);
             tally.count(number, insertions.before);
-            if inside_is_taken(item) {
-                tally.count(number, insertions.taken);
-            } else {
-                tally.count(number, insertions.after);
-            }
+            tally.count(number, insertions.inside(inside_is_taken(item)));
             if item.side_exit().is_some() {
                 first_choice = number as usize + 1;
             }
@@ -90,11 +86,7 @@ impl Tally {
             *count += 1;
         }
         let mut amounts = passed.clone();
-        let outside = if inside_is_taken(item) {
-            insertions.after
-        } else {
-            insertions.taken
-        };
+        let outside = insertions.inside(!inside_is_taken(item));
         for action in insertions.before.iter().chain(outside) {
             if let Action::Count { counter, amount } = *action {
                 accumulate(&mut amounts, counter, i64::from(amount));

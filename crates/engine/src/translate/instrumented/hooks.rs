@@ -3,7 +3,7 @@
 //!
 //! A hook is emitted before the first instruction of a superblock. What is usual it does in place
 //! ([`activations`]). Otherwise it puts registers into the slots'
-//! [`Exchange`](crate::slots::Exchange), calls the engine as a tool's function is called, and
+//! [`Exchange`](crate::instrument::slots::Exchange), calls the engine as a tool's function is called, and
 //! takes over what the engine has changed there. Flags stay as they are.
 
 use iced_x86::{Mnemonic, OpKind, Register};
@@ -14,6 +14,7 @@ use crate::cache::Exit;
 use crate::emit::{Emitter, TARGET, gpr};
 use crate::exit::ExitKind;
 use crate::instrument::functions::{self, Hooks, INTEGERS};
+use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Action, Call, Function};
 use crate::slots::{TARGET_SPILL, offset};
 use crate::translate::superblock::Item;
@@ -61,24 +62,24 @@ fn emit_entry(translation: &mut Translation, item: &Item, hooks: &'static Hooks)
     if !hooks.need_end() {
         return call_all(translation, item, calls, flags_live);
     }
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     let unusual = activations::enter(code, hooks, &kept, flags_live);
     call_all(translation, item, calls, flags_live);
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     let over = code.jump_forward();
     activations::land_all(code, unusual);
     activations::restore(code, flags_live);
     ask_at_entry(translation, item, hooks);
-    translation.builder.code.land(over);
+    translation.walk.builder.code.land(over);
 }
 
 /// Emits the call of the engine where a function is entered.
 fn ask_at_entry(translation: &mut Translation, item: &Item, function: &'static Hooks) {
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     for (number, register) in INTEGERS.into_iter().enumerate() {
-        code.store_slot(offset::exchanged_integer(number), register);
+        code.store_slot(tool_offset::exchanged_integer(number), register);
     }
-    code.store_slot(offset::EXCHANGE_STACK, gpr::RSP);
+    code.store_slot(tool_offset::EXCHANGE_STACK, gpr::RSP);
     if function.has_floats {
         (0..8).for_each(|number| store_float(code, number));
     }
@@ -87,28 +88,28 @@ fn ask_at_entry(translation: &mut Translation, item: &Item, function: &'static H
     if function.wrapper.is_none() {
         return;
     }
-    let code = &mut translation.builder.code;
-    code.load_slot(gpr::RCX, offset::EXCHANGE_VERDICT);
+    let code = &mut translation.walk.builder.code;
+    code.load_slot(gpr::RCX, tool_offset::EXCHANGE_VERDICT);
     let proceed = jump_if_rcx_zero(code);
     // The wrapper returns at once.
-    if translation.binding.is_some() {
+    if translation.walk.binding.is_some() {
         redirect(translation, item);
     } else {
-        code.load_slot(gpr::RCX, offset::exchanged_integer(3));
-        code.load_slot(gpr::RAX, offset::EXCHANGE_RESULT);
+        code.load_slot(gpr::RCX, tool_offset::exchanged_integer(3));
+        code.load_slot(gpr::RAX, tool_offset::EXCHANGE_RESULT);
         if function.has_floats {
             load_float(code, 0);
         }
         code.store_slot(offset::spill(TARGET_SPILL), TARGET);
-        let spill = translation.builder.target_spill();
-        translation.builder.code.pop(TARGET);
-        translation.builder.end_spill(spill);
-        translation.builder.return_branch(0, true);
+        let spill = translation.walk.builder.target_spill();
+        translation.walk.builder.code.pop(TARGET);
+        translation.walk.builder.end_spill(spill);
+        translation.walk.builder.return_branch(0, true);
     }
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     code.land(proceed);
     for (number, register) in INTEGERS.into_iter().enumerate() {
-        code.load_slot(register, offset::exchanged_integer(number));
+        code.load_slot(register, tool_offset::exchanged_integer(number));
     }
     if function.has_floats {
         (0..8).for_each(|number| load_float(code, number));
@@ -117,30 +118,30 @@ fn ask_at_entry(translation: &mut Translation, item: &Item, function: &'static H
 
 /// Emits the call of the engine where functions return.
 fn ask_at_return(translation: &mut Translation, item: &Item) {
-    let code = &mut translation.builder.code;
-    code.store_slot(offset::exchanged_integer(3), gpr::RCX);
-    code.store_slot(offset::EXCHANGE_STACK, gpr::RSP);
+    let code = &mut translation.walk.builder.code;
+    code.store_slot(tool_offset::exchanged_integer(3), gpr::RCX);
+    code.store_slot(tool_offset::EXCHANGE_STACK, gpr::RSP);
     store_float(code, 0);
     store_subject(code, item.pc);
     call(translation, item, functions::returned);
-    let code = &mut translation.builder.code;
-    code.load_slot(gpr::RCX, offset::EXCHANGE_VERDICT);
+    let code = &mut translation.walk.builder.code;
+    code.load_slot(gpr::RCX, tool_offset::EXCHANGE_VERDICT);
     let proceed = jump_if_rcx_zero(code);
     redirect(translation, item);
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     code.land(proceed);
-    code.load_slot(gpr::RCX, offset::exchanged_integer(3));
-    code.load_slot(gpr::RAX, offset::EXCHANGE_RESULT);
+    code.load_slot(gpr::RCX, tool_offset::exchanged_integer(3));
+    code.load_slot(gpr::RAX, tool_offset::EXCHANGE_RESULT);
     load_float(code, 0);
 }
 
 /// Leaves the cache with all program state in place: the engine knows where to go on.
 fn redirect(translation: &mut Translation, item: &Item) {
-    let exits = &mut translation.builder.new_fragment.exits;
-    let id = translation.cache.exit_id(exits.len());
+    let exits = &mut translation.walk.builder.new_fragment.exits;
+    let id = translation.walk.cache.exit_id(exits.len());
     exits.push(Exit::new(ExitKind::Redirected, item.pc, 0));
-    let gate = translation.cache.gates.exit;
-    translation.builder.code.leave(id, gate);
+    let gate = translation.walk.cache.gates.exit;
+    translation.walk.builder.code.leave(id, gate);
 }
 
 /// Emits what keeps where a call puts its return address: what enters a function by a jump
@@ -148,9 +149,10 @@ fn redirect(translation: &mut Translation, item: &Item) {
 pub(super) fn note_call(translation: &mut Translation) {
     if translation.instrumenter.functions.follows_returns() {
         translation
+            .walk
             .builder
             .code
-            .store_slot(offset::CALLED, gpr::RSP);
+            .store_slot(tool_offset::CALLED, gpr::RSP);
     }
 }
 
@@ -161,11 +163,11 @@ pub(super) fn follow_stack(translation: &mut Translation, item: &Item) {
         return;
     }
     translation.restore();
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     let none_lost = activations::skip_if_none_lost(code);
-    code.store_slot(offset::EXCHANGE_STACK, gpr::RSP);
+    code.store_slot(tool_offset::EXCHANGE_STACK, gpr::RSP);
     call(translation, item, functions::stack_moved);
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     let over = code.jump_forward();
     code.land(none_lost);
     activations::restore(code, true);
@@ -208,20 +210,28 @@ fn call(translation: &mut Translation, item: &Item, function: Function) {
 
 /// Stores what the hook is about, and rax.
 fn store_subject(code: &mut Emitter, subject: u64) {
-    code.store_slot(offset::EXCHANGE_RESULT, gpr::RAX);
+    code.store_slot(tool_offset::EXCHANGE_RESULT, gpr::RAX);
     code.load_immediate(gpr::RAX, subject);
-    code.store_slot(offset::EXCHANGE_SUBJECT, gpr::RAX);
-    code.load_slot(gpr::RAX, offset::EXCHANGE_RESULT);
+    code.store_slot(tool_offset::EXCHANGE_SUBJECT, gpr::RAX);
+    code.load_slot(gpr::RAX, tool_offset::EXCHANGE_RESULT);
 }
 
 /// `movlps fs:[slot], xmm`
 fn store_float(code: &mut Emitter, number: usize) {
-    code.on_slot(&[0x0f, 0x13], number as u8, offset::exchanged_float(number));
+    code.on_slot(
+        &[0x0f, 0x13],
+        number as u8,
+        tool_offset::exchanged_float(number),
+    );
 }
 
 /// `movlps xmm, fs:[slot]`: the upper half stays.
 fn load_float(code: &mut Emitter, number: usize) {
-    code.on_slot(&[0x0f, 0x12], number as u8, offset::exchanged_float(number));
+    code.on_slot(
+        &[0x0f, 0x12],
+        number as u8,
+        tool_offset::exchanged_float(number),
+    );
 }
 
 /// `jrcxz` over a jump to where [`Emitter::land`] will be.

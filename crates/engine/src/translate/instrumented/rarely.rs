@@ -6,6 +6,7 @@
 use super::scratch::{FIRST_SPILL, Scratch};
 use super::{Translation, calls};
 use crate::emit::{Emitter, Gpr, gpr};
+use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Action, Call, SamplerId, Shadow};
 use crate::slots::offset;
 use crate::translate::record::load_address;
@@ -25,8 +26,8 @@ pub(super) fn sampled(
     sampler: SamplerId,
     call: &Call,
 ) {
-    let code = &mut translation.builder.code;
-    let countdown = offset::COUNTDOWNS + 8 * sampler.index() as i32;
+    let code = &mut translation.walk.builder.code;
+    let countdown = tool_offset::COUNTDOWNS + 8 * sampler.index() as i32;
     code.store_slot(RCX, gpr::RCX);
     code.load_slot(gpr::RCX, countdown);
     code.lea(gpr::RCX, gpr::RCX, -1);
@@ -36,9 +37,9 @@ pub(super) fn sampled(
     let over = code.jump_forward();
     code.land_short(ended);
     code.load_slot(gpr::RCX, RCX);
-    code.store_slot_imm32(offset::SAMPLER, sampler.index() as u32);
+    code.store_slot_imm32(tool_offset::SAMPLER, sampler.index() as u32);
     translation.call_now(item, &[Action::Call(call.clone())], flags_live);
-    translation.builder.code.land(over);
+    translation.walk.builder.code.land(over);
 }
 
 /// Emits a call that is made where shadow memory is not as expected.
@@ -49,12 +50,12 @@ pub(super) fn watched(
     operand: &MemoryOperand,
     call: &Call,
 ) {
-    let lent = translation.lent();
+    let bound = translation.walk.bound();
     let address = calls::registers(&crate::instrument::Argument::Address(*operand));
-    let scratch = Scratch::without(address | lent | 1 << gpr::RCX);
+    let scratch = Scratch::without(address | bound | 1 << gpr::RCX);
     let sum = scratch.registers[0];
     let kept = offset::spill(super::scratch::SECOND_SPILL);
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     code.store_slot(RCX, gpr::RCX);
     code.store_slot(kept, sum);
     let mut differing = Vec::new();
@@ -80,7 +81,7 @@ pub(super) fn watched(
     code.load_slot(sum, kept);
     code.load_slot(gpr::RCX, RCX);
     translation.call_now(item, &[Action::Call(call.clone())], flags_live);
-    translation.builder.code.land(over);
+    translation.walk.builder.code.land(over);
 }
 
 /// How far behind an operand's address the bytes are whose granules are looked at: each granule that

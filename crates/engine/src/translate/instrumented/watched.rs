@@ -50,8 +50,8 @@ fn test(
     };
     let scratch = Scratch::beside(Some(item));
     let [address, other] = scratch.registers;
-    let gate = translation.cache.gates.call;
-    let code = &mut translation.builder.code;
+    let gate = translation.walk.cache.gates.call;
+    let code = &mut translation.walk.builder.code;
     for (spilled, slot) in scratch.spilled(2) {
         code.store_slot(slot, spilled);
     }
@@ -117,7 +117,7 @@ fn test(
     }
     // What is called finds all program state in place.
     translation.restore();
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     code.on_slot(&[0x48, 0xc7], 0, offset::TARGET); // mov qword fs:[target], imm32
     let field = code.here();
     code.imm32(0);
@@ -126,7 +126,7 @@ fn test(
     code.patch32(field, back as i32);
     translation.spill();
     if let Some(over) = over {
-        translation.builder.code.land(over);
+        translation.walk.builder.code.land(over);
     }
 }
 

@@ -10,7 +10,7 @@ use iced_x86::RflagsBits;
 
 use super::{Check, visit_site};
 use crate::emit::{Address, gpr};
-use crate::slots::offset;
+use crate::trace::slots::offset as trace_offset;
 use crate::translate::superblock::Item;
 use crate::translate::traced::Translation;
 use unspool_instructions::operands::Shape;
@@ -38,7 +38,7 @@ pub(crate) fn has_chunks(translation: &Translation, item: &Item) -> bool {
 pub(crate) fn begin(translation: &mut Translation) {
     let scratch = translation.binding.scratch();
     let code = &mut translation.builder.code;
-    code.load_slot(scratch, offset::REST);
+    code.load_slot(scratch, trace_offset::REST);
     code.bytes(&[0x48 | scratch >> 3, 0xf7, 0xd0 | scratch & 7]); // not
     let lowered = Address {
         base: Some(gpr::RCX),
@@ -54,7 +54,7 @@ pub(crate) fn end(translation: &mut Translation, item: &Item) {
     let scratch = translation.binding.scratch();
     let exchange = [0x48 | scratch >> 3, 0x87, 0xc8 | scratch & 7]; // xchg scratch, rcx
     let code = &mut translation.builder.code;
-    code.load_slot(scratch, offset::REST);
+    code.load_slot(scratch, trace_offset::REST);
     let raised = Address {
         base: Some(gpr::RCX),
         index: Some((scratch, 1)),

@@ -8,7 +8,7 @@ use super::super::traced::Translation;
 use super::slow::look_closely;
 use super::{Check, compare_words, jump_not_equal, line_index, push_slow_check};
 use crate::emit::{Address, Gpr};
-use crate::slots::offset;
+use crate::trace::slots::offset as trace_offset;
 use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 /// The comparison of one element's owner words.
@@ -71,7 +71,7 @@ pub(super) fn compare_all(translation: &mut Translation, item: &Item, check: Che
 /// Emits a short jump that is taken if the mask leaves an element out. Returns what follows it.
 fn jump_if_masked(translation: &mut Translation, element: u8) -> u64 {
     let code = &mut translation.builder.code;
-    let slot = offset::ELEMENT_MASK + i32::from(element / 8);
+    let slot = trace_offset::ELEMENT_MASK + i32::from(element / 8);
     code.on_slot(&[0xf6], 0, slot); // test byte
     code.bytes(&[1 << (element % 8), 0x74, 0]); // je
     code.here()
@@ -84,7 +84,7 @@ pub(super) fn address(translation: &mut Translation, operand: &MemoryOperand, el
     };
     let scratch = translation.binding.scratch();
     let code = &mut translation.builder.code;
-    let slot = offset::ELEMENTS + i32::from(element) * i32::from(index_size);
+    let slot = trace_offset::ELEMENTS + i32::from(element) * i32::from(index_size);
     match index_size {
         4 => code.load_slot_signed(scratch, slot),
         _ => code.load_slot(scratch, slot),

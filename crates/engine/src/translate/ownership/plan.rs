@@ -17,13 +17,23 @@ struct Covered {
 }
 
 /// Decides which checks stand before which instruction. A check spans `span` bytes at most,
-/// unless one operand is longer.
-pub(crate) fn plan(items: &[Item], span: i64) -> Vec<Vec<Check>> {
-    let symbols = symbolic_operands(items);
+/// unless one operand is longer. It holds until the end of the superblock, or to where that is
+/// `is_disturbed`: before an instruction, by its number.
+pub(crate) fn plan(
+    items: &[Item],
+    span: i64,
+    is_disturbed: impl Fn(usize) -> bool,
+) -> Vec<Vec<Check>> {
+    let symbols = symbolic_operands(items, &is_disturbed);
     let mut covered: Vec<Covered> = Vec::new();
     let mut plan = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let mut checks = Vec::new();
+        if is_disturbed(index) {
+            covered.clear();
+        }
+        let until = (index + 1..items.len()).find(|&later| is_disturbed(later));
+        let until = until.unwrap_or(items.len());
         for (number, operand) in item.operands().iter().enumerate() {
             if !is_checked(operand) {
                 continue;
@@ -58,7 +68,7 @@ pub(crate) fn plan(items: &[Item], span: i64) -> Vec<Vec<Check>> {
                 last: start + last,
                 write,
             };
-            range.widen(&items[index..], &symbols[index..], span);
+            range.widen(&items[index..until], &symbols[index..until], span);
             checks.push(Check {
                 operand: *operand,
                 first: range.first - start,
@@ -128,10 +138,16 @@ pub(crate) fn reach(operand: &MemoryOperand) -> Option<(i64, i64)> {
 }
 
 /// The symbolic address (without displacement) of each operand whose reach is known.
-fn symbolic_operands(items: &[Item]) -> Vec<Vec<Option<Symbolic>>> {
+fn symbolic_operands(
+    items: &[Item],
+    is_disturbed: impl Fn(usize) -> bool,
+) -> Vec<Vec<Option<Symbolic>>> {
     let mut values = Values::default();
     let mut all = Vec::with_capacity(items.len());
-    for item in items {
+    for (number, item) in items.iter().enumerate() {
+        if is_disturbed(number) {
+            values = Values::default();
+        }
         let symbols = item
             .operands()
             .iter()

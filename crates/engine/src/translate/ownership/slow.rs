@@ -8,6 +8,7 @@ use super::{Check, CheckSite, elements, jump_not_equal, known_word, line_index, 
 use crate::emit::{Address, gpr};
 use crate::gates::ACQUIRES_BRIEFLY;
 use crate::slots::offset;
+use crate::trace::slots::offset as trace_offset;
 use crate::trace::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE};
 use unspool_instructions::operands::MemoryOperand;
 use unspool_kernel::layout::OWNER_WORDS;
@@ -52,19 +53,19 @@ fn answer(translation: &mut Translation, pc: u64, back: u64) {
         translation.owner(),
     );
     let code = &mut translation.builder.code;
-    code.on_slot(&[0xf6], 0, offset::POLL); // test byte
+    code.on_slot(&[0xf6], 0, trace_offset::POLL); // test byte
     code.bytes(&[ASKED_TO_SHOW as u8]);
     let show = jump_not_equal(translation);
     let code = &mut translation.builder.code;
-    code.store_slot_imm32(offset::POLL, 0);
-    code.load_slot(scratch, offset::CLOCK);
+    code.store_slot_imm32(trace_offset::POLL, 0);
+    code.load_slot(scratch, trace_offset::CLOCK);
     let bound = Address {
         base: Some(scratch),
         index: Some((buffer, TIME_PER_BYTE as u8)),
         displacement: 0,
     };
     code.lea_address(scratch, bound, false);
-    code.load_slot(owner, offset::PUBLIC);
+    code.load_slot(owner, trace_offset::PUBLIC);
     code.store(owner, offset_of!(Public, clock) as i32, scratch);
     // lock add qword [owner + state], EPOCH
     code.bytes(&[0xf0]);
@@ -163,7 +164,7 @@ pub(super) fn look_closely(translation: &mut Translation, check: &Check, passed:
             translation
                 .builder
                 .code
-                .compare_register_slot(scratch, offset::SHARED_SEEN);
+                .compare_register_slot(scratch, trace_offset::SHARED_SEEN);
             if is_last {
                 translation.builder.code.jump_if(3, passed); // jae
             } else {

@@ -10,6 +10,9 @@ use crate::slots::offset;
 use crate::translate::instrumented::Translation;
 use crate::translate::superblock::Item;
 
+/// The condition, as opcodes have it.
+const NOT_EQUAL: u8 = 5;
+
 /// What a call keeps, and gives back.
 struct Kept {
     /// General registers, but for the stack pointer.
@@ -70,7 +73,7 @@ pub(super) fn emit(
         kept.general |= values::SCRATCHES;
     }
 
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     kept.save(code);
     let mut registers = Registers {
         saved: kept.general,
@@ -114,19 +117,15 @@ pub(super) fn emit(
             code.load_immediate(gpr::RAX, call.function);
             code.bytes(&[0xff, 0xd0]); // call rax
             code.compare_slot_zero(offset::PENDING);
-            code.bytes(&[0x0f, 0x85]); // jne
-            let field = code.here();
-            code.imm32(0);
+            let field = code.jump_forward_if(NOT_EQUAL);
             let back = code.here();
             translation.interrupted.push((field, back));
         }
     }
-    let code = &mut translation.builder.code;
+    let code = &mut translation.walk.builder.code;
     let follows = call.followed.as_ref().map(|_| {
-        code.bytes(&[0x84, 0xc0, 0x0f, 0x85]); // test al, al; jne
-        let field = code.here();
-        code.imm32(0);
-        field
+        code.bytes(&[0x84, 0xc0]); // test al, al
+        code.jump_forward_if(NOT_EQUAL)
     });
     kept.restore(code, &call.arguments);
     if let (Some(field), Some(followed)) = (follows, &call.followed) {
@@ -135,12 +134,12 @@ pub(super) fn emit(
             kept,
             arguments: call.arguments.clone(),
         };
-        translation.followed.push(Followed {
+        translation.own.followed.push(Followed {
             field,
             back,
             restoring: Some(restoring),
             call: (**followed).clone(),
-            number: translation.number,
+            number: translation.walk.number,
             flags_live,
         });
     }
@@ -236,7 +235,7 @@ impl Kept {
             move_vector(code, 0x11, vector);
         }
         if self.flags {
-            code.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
+            code.take_flags();
             code.store_slot(offset::KEPT_FLAGS, gpr::RAX);
         }
     }
@@ -245,7 +244,7 @@ impl Kept {
     fn restore(&self, code: &mut Emitter, arguments: &[Argument]) {
         if self.flags {
             code.load_slot(gpr::RAX, offset::KEPT_FLAGS);
-            code.bytes(&[0x04, 0x7f, 0x9e]); // add al, 127; sahf
+            code.bring_back_flags();
         }
         for vector in numbers(self.vectors) {
             move_vector(code, 0x10, vector);

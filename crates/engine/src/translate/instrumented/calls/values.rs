@@ -1,6 +1,7 @@
 //! Where the values of a call's arguments come from. Nothing here changes flags.
 
 use crate::emit::{Emitter, Gpr, gpr};
+use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Argument, REGISTER_ARGUMENTS};
 use crate::slots::offset;
 use crate::translate::record::load_address;
@@ -168,7 +169,7 @@ pub(super) fn load(
 }
 
 fn load_of_activation(code: &mut Emitter, to: Gpr, displacement: i32) {
-    code.load_slot(to, offset::ACTIVATIONS);
+    code.load_slot(to, tool_offset::ACTIVATIONS);
     code.load(to, to, displacement);
 }
 

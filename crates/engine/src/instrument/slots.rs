@@ -1,0 +1,106 @@
+//! What a tool keeps in each thread's slots, for inserted code.
+
+use super::MOST_SAMPLERS;
+use super::buffers::{MOST_BUFFERS, Part};
+use crate::slots::{ClientSlots, Slots};
+
+/// A tool's part of a thread's slots.
+#[repr(C)]
+pub(crate) struct ToolSlots {
+    /// The thread's number.
+    pub(crate) thread_number: u64,
+    /// Where the counters are; 0 if there are none.
+    pub(crate) counters: u64,
+    /// The countdowns: the passages that are left.
+    pub(crate) countdowns: [u64; MOST_SAMPLERS],
+    /// Which of them has just ended.
+    pub(crate) sampler: u64,
+    /// What spreads them.
+    pub(crate) random: u64,
+    /// The address at which a buffer was found full; 0 for none.
+    pub(crate) full_buffer: u64,
+    /// The buffers.
+    pub(crate) buffers: [Part; MOST_BUFFERS],
+    /// What passes between hooks of the program's functions and the engine.
+    pub(crate) exchange: Exchange,
+    /// Where the last call put its return address, plus 8; 0 once a hook has seen it.
+    pub(crate) called: u64,
+    /// The end of the list of calls of hooked functions …
+    pub(crate) activations: u64,
+    /// … which may grow to here …
+    pub(crate) activations_limit: u64,
+    /// … if the stack pointer is not below this.
+    pub(crate) usual_stack: u64,
+}
+
+/// Registers at a hook of one of the program's functions: where it is entered, and where it
+/// returns. What the engine changes here, the hook puts into the registers.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Exchange {
+    /// The integer arguments: rdi, rsi, rdx, rcx, r8, r9.
+    pub(crate) integers: [u64; 6],
+    /// rax.
+    pub(crate) result: u64,
+    /// rsp.
+    pub(crate) stack: u64,
+    /// What the hook is about: the description of the function, or the return address.
+    pub(crate) subject: u64,
+    /// Not zero: control does not go on here.
+    pub(crate) verdict: u64,
+    /// The low halves of xmm0 to xmm7.
+    pub(crate) floats: [u64; 8],
+}
+
+// SAFETY: made of numbers; no other part has the room.
+unsafe impl ClientSlots for ToolSlots {
+    const ROOM: usize = 1;
+}
+
+/// A tool's part of these slots.
+#[inline]
+pub(crate) fn of(slots: *mut Slots) -> *mut ToolSlots {
+    ToolSlots::of(slots)
+}
+
+/// A thread begins: its calls of hooked functions are the engine's business at first.
+pub(super) fn prepare(slots: *mut Slots, number: u32) {
+    // SAFETY: the slots belong to the calling thread.
+    unsafe {
+        (*of(slots)).thread_number = u64::from(number);
+        (*of(slots)).usual_stack = u64::MAX;
+    }
+}
+
+/// Byte offsets in the slots, for code that is emitted.
+pub(crate) mod offset {
+    use std::mem::offset_of;
+
+    use super::{ClientSlots, ToolSlots};
+
+    const fn slot(within: usize) -> i32 {
+        ToolSlots::START + within as i32
+    }
+
+    pub(crate) const COUNTDOWNS: i32 = slot(offset_of!(ToolSlots, countdowns));
+    pub(crate) const SAMPLER: i32 = slot(offset_of!(ToolSlots, sampler));
+    pub(crate) const BUFFERS: i32 = slot(offset_of!(ToolSlots, buffers));
+    pub(crate) const CALLED: i32 = slot(offset_of!(ToolSlots, called));
+    pub(crate) const ACTIVATIONS: i32 = slot(offset_of!(ToolSlots, activations));
+    pub(crate) const ACTIVATIONS_LIMIT: i32 = slot(offset_of!(ToolSlots, activations_limit));
+    pub(crate) const USUAL_STACK: i32 = slot(offset_of!(ToolSlots, usual_stack));
+    pub(crate) const EXCHANGE_RESULT: i32 = slot(offset_of!(ToolSlots, exchange.result));
+    pub(crate) const EXCHANGE_STACK: i32 = slot(offset_of!(ToolSlots, exchange.stack));
+    pub(crate) const EXCHANGE_SUBJECT: i32 = slot(offset_of!(ToolSlots, exchange.subject));
+    pub(crate) const EXCHANGE_VERDICT: i32 = slot(offset_of!(ToolSlots, exchange.verdict));
+
+    /// Of an integer argument in the exchange.
+    pub(crate) const fn exchanged_integer(number: usize) -> i32 {
+        slot(offset_of!(ToolSlots, exchange.integers)) + number as i32 * 8
+    }
+
+    /// Of a floating-point argument in the exchange.
+    pub(crate) const fn exchanged_float(number: usize) -> i32 {
+        slot(offset_of!(ToolSlots, exchange.floats)) + number as i32 * 8
+    }
+}

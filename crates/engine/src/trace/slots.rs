@@ -1,0 +1,52 @@
+//! What the tracer keeps in each thread's slots, for inserted code.
+
+use crate::slots::{ClientSlots, Slots};
+
+/// The tracer's part of a thread's slots.
+#[repr(C)]
+pub(crate) struct TraceSlots {
+    /// Line-atomic order: eight times the buffer position plus this bounds the thread's time.
+    pub(crate) clock: u64,
+    /// Line-atomic order: where other threads see this one's state, time, and so on.
+    pub(crate) public: u64,
+    /// Line-atomic order: not zero when another thread wants an answer.
+    pub(crate) poll: u64,
+    /// Line-atomic order: read-shared words not below this one have been seen.
+    pub(crate) shared_seen: u64,
+    /// What says which elements of a gather, a scatter or a tile are accessed: a bit for each.
+    pub(crate) element_mask: u64,
+    /// Their indexes, as they lie in the vector register; of a tile its configuration.
+    pub(crate) elements: [u64; 8],
+    /// Rounds of the repeated string instruction at hand that come later.
+    pub(crate) rest: u64,
+}
+
+// SAFETY: made of numbers; no other part has the room.
+unsafe impl ClientSlots for TraceSlots {
+    const ROOM: usize = 0;
+}
+
+/// The tracer's part of these slots.
+#[inline]
+pub(crate) fn of(slots: *mut Slots) -> *mut TraceSlots {
+    TraceSlots::of(slots)
+}
+
+/// Byte offsets in the slots, for code that is emitted.
+pub(crate) mod offset {
+    use std::mem::offset_of;
+
+    use super::{ClientSlots, TraceSlots};
+
+    const fn slot(within: usize) -> i32 {
+        TraceSlots::START + within as i32
+    }
+
+    pub(crate) const CLOCK: i32 = slot(offset_of!(TraceSlots, clock));
+    pub(crate) const PUBLIC: i32 = slot(offset_of!(TraceSlots, public));
+    pub(crate) const POLL: i32 = slot(offset_of!(TraceSlots, poll));
+    pub(crate) const SHARED_SEEN: i32 = slot(offset_of!(TraceSlots, shared_seen));
+    pub(crate) const ELEMENT_MASK: i32 = slot(offset_of!(TraceSlots, element_mask));
+    pub(crate) const ELEMENTS: i32 = slot(offset_of!(TraceSlots, elements));
+    pub(crate) const REST: i32 = slot(offset_of!(TraceSlots, rest));
+}
