@@ -68,24 +68,17 @@ struct Comparison {
 }
 
 impl ValueCheck {
-    /// Starts with nothing known. The modules tell where the kernel's clock pages are; the
-    /// threads, until when the trace is complete.
+    /// Starts with nothing known but the threads, which tell until when the trace is complete. Of a
+    /// run that goes on they are not known, and none are given: see [`ValueCheck::cut_off`].
     #[must_use]
-    pub fn new(modules: &[Module], threads: &[ThreadInfo]) -> ValueCheck {
-        let cut_off = threads.iter().filter(|thread| !thread.finished);
-        let clock = modules.iter();
-        let clock = clock.filter(|module| module.path.starts_with(b"[vvar"));
-        let clock_pages = clock.map(|module| (module.base, module.size));
+    pub fn new(threads: &[ThreadInfo]) -> ValueCheck {
         ValueCheck {
-            complete_until: cut_off
-                .map(|thread| thread.end_time)
-                .min()
-                .unwrap_or(u64::MAX),
+            complete_until: end_of_complete(threads),
             threads: threads.iter().map(|info| info.thread).collect(),
             reached: FxHashMap::default(),
             memory: ShadowMemory::default(),
             mappings: Mappings::default(),
-            clock_pages: clock_pages.collect(),
+            clock_pages: Vec::new(),
             calls: FxHashMap::default(),
             call_history: CallHistory::default(),
             waiting: None,
@@ -110,6 +103,12 @@ impl ValueCheck {
             self.report.mismatches.clear();
         }
         self.report
+    }
+
+    /// What the threads were, once they are known: those that were cut off may have written more.
+    pub fn cut_off(&mut self, threads: &[ThreadInfo]) {
+        self.settle_waiting();
+        self.lose_after(end_of_complete(threads));
     }
 
     /// Writes may be missing after this time: what was found there says nothing.
@@ -372,12 +371,25 @@ impl ValueCheck {
     }
 }
 
+/// The time until which every thread has its records.
+fn end_of_complete(threads: &[ThreadInfo]) -> u64 {
+    let cut_off = threads.iter().filter(|thread| !thread.finished);
+    let ends = cut_off.map(|thread| thread.end_time);
+    ends.min().unwrap_or(u64::MAX)
+}
+
 /// Whether two ranges have a byte in common.
 fn overlap(first: u64, first_size: u64, second: u64, second_size: u64) -> bool {
     second.wrapping_sub(first) < first_size || first.wrapping_sub(second) < second_size
 }
 
 impl Sink for ValueCheck {
+    fn module(&mut self, module: &Module) {
+        if module.path.starts_with(b"[vvar") {
+            self.clock_pages.push((module.base, module.size));
+        }
+    }
+
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         self.settle_waiting();
         if let Some(last) = batch.last() {

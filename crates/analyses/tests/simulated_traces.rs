@@ -18,7 +18,7 @@ fn recorded(recording: Recording) -> (tempfile::TempDir, Trace, Truth) {
 }
 
 fn checked(trace: &Trace) -> ValueReport {
-    let mut check = ValueCheck::new(trace.modules(), &trace.threads());
+    let mut check = ValueCheck::new(&trace.threads());
     assert_eq!(trace.merged().deliver(&mut check), []);
     check.finish(&[])
 }
@@ -99,7 +99,7 @@ fn a_trace_that_was_cut_off_is_checked_as_far_as_it_goes() {
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&path, &bytes[..bytes.len() * 3 / 4]).unwrap();
     let trace = Trace::open(&path).unwrap();
-    let mut check = ValueCheck::new(trace.modules(), &trace.threads());
+    let mut check = ValueCheck::new(&trace.threads());
     let problems = trace.merged().deliver(&mut check);
     let report = check.finish(&problems);
     assert_eq!(report.verdict(), Verdict::PartlyChecked);
@@ -110,7 +110,7 @@ fn a_trace_that_was_cut_off_is_checked_as_far_as_it_goes() {
         "all that is there is looked at"
     );
     // Without that knowledge the missing writes look like a wrong order.
-    let mut check = ValueCheck::new(trace.modules(), &[]);
+    let mut check = ValueCheck::new(&[]);
     trace.merged().deliver(&mut check);
     assert_eq!(check.finish(&[]).verdict(), Verdict::Failed);
 }

@@ -1,6 +1,7 @@
 //! What was typed. [`crate::plan`] says what it means.
 
 mod detaching;
+mod live;
 mod observing;
 mod reading;
 mod tool;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub(crate) use detaching::{DetachArguments, DetachChoice};
+pub(crate) use live::LiveChoice;
 pub(crate) use observing::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
 pub(crate) use reading::{
     ExportArguments, FormatChoice, InfoArguments, MergeArguments, ProgressChoice,

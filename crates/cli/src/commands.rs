@@ -3,7 +3,9 @@
 mod described;
 pub(crate) mod detach;
 pub(crate) mod export;
+mod followed;
 pub(crate) mod info;
+pub(crate) mod live;
 pub(crate) mod manual;
 pub(crate) mod merge;
 pub(crate) mod observe;

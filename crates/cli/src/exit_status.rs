@@ -2,7 +2,8 @@
 //!
 //! `run` and `trace` end as the program that they observe ends: with its status, or by its
 //! signal. Their own failures use the numbers that `env(1)` and `nohup(1)` use, which
-//! programs rarely return themselves.
+//! programs rarely return themselves. So do analyses of a program, where the answer is that all is
+//! well.
 
 /// The command did what was asked.
 pub(crate) const SUCCESS: u8 = 0;
@@ -30,7 +31,8 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// What `unspool help` says about them.
 pub(crate) const HELP: &str = "\
 Exit status:
-  run and trace end as the program ends. Otherwise:
+  run and trace end as the program ends. So do verify and replay-increments of a
+  program, where their answer has the status 0. Otherwise:
   0    success
   1    the answer is no (verify: the order does not explain a value)
   2    parts of the trace are damaged or missing, and were left out

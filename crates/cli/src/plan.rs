@@ -3,11 +3,13 @@
 
 mod detaching;
 mod kept_translations;
+mod live;
 mod observing;
 mod reading;
 mod tool;
 
 pub(crate) use detaching::LetGo;
+pub(crate) use live::LivePlan;
 pub(crate) use observing::{Children, ObservedProgram, RunPlan, TraceDestination, TracePlan};
 pub(crate) use reading::{Destination, ExportFormat, ExportPlan, Input, MergePlan};
 pub(crate) use tool::{ProbeChoice, ToolChoice, ToolRunPlan};

@@ -31,6 +31,7 @@ mod own_failures;
 mod persist;
 pub mod plan;
 mod process;
+mod receiver;
 mod seccomp;
 mod signals;
 mod slots;
@@ -41,5 +42,6 @@ mod trace;
 mod translate;
 mod x87_pointers;
 
-pub use plan::{Plan, TracePlan};
+pub use plan::{Plan, TraceOutput, TracePlan};
+pub use receiver::Receiver;
 pub use start::{Program, StartError, continuation, environment, run};

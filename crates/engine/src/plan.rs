@@ -2,11 +2,12 @@
 
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use unspool_events::Order;
 
 use crate::detach::When;
+use crate::receiver::Receiver;
 
 /// How a program is to be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +59,8 @@ pub const SMALLEST_CODE_CACHE: u64 = 1 << 20;
 /// How a memory trace is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracePlan {
-    /// Where to write it; `None` counts and discards.
-    pub output: Option<PathBuf>,
+    /// Where it goes.
+    pub output: TraceOutput,
     /// The order between threads.
     pub order: Order,
     /// Trace only threads that registered.
@@ -94,6 +95,47 @@ pub struct TracePlan {
     pub measure_slowdown: bool,
     /// What all processes of the run are told.
     pub run: Run,
+}
+
+/// Where what is recorded goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TraceOutput {
+    /// Nowhere: it is counted.
+    Discard,
+    /// Into this file; `-` is standard output.
+    File(PathBuf),
+    /// To somebody in the process itself.
+    Receiver(Receiver),
+    /// Likewise, in a plan that came from another process: whoever decodes it puts the receiver in.
+    ReceiverToCome,
+}
+
+impl TraceOutput {
+    /// The file, if it is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            TraceOutput::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    fn encode(&self) -> [Vec<u8>; 2] {
+        match self {
+            TraceOutput::Discard => [b"0".to_vec(), Vec::new()],
+            TraceOutput::File(path) => [b"1".to_vec(), path.as_os_str().as_bytes().to_vec()],
+            TraceOutput::Receiver(_) | TraceOutput::ReceiverToCome => [b"2".to_vec(), Vec::new()],
+        }
+    }
+
+    fn decode(kind: &[u8], path: Vec<u8>) -> Option<TraceOutput> {
+        match kind {
+            b"0" => Some(TraceOutput::Discard),
+            b"1" => Some(TraceOutput::File(OsString::from_vec(path).into())),
+            b"2" => Some(TraceOutput::ReceiverToCome),
+            _ => None,
+        }
+    }
 }
 
 /// What the processes of a run are told of it. All times are in nanoseconds.
@@ -149,7 +191,7 @@ impl Run {
 impl Default for TracePlan {
     fn default() -> TracePlan {
         TracePlan {
-            output: None,
+            output: TraceOutput::Discard,
             order: Order::LineAtomic,
             registered_only: false,
             functions: Vec::new(),
@@ -236,10 +278,6 @@ impl Plan {
         let own = self.own_arguments.iter();
         fields.extend(own.map(|argument| argument.as_bytes().to_vec()));
         if let Some(trace) = &self.trace {
-            let output = trace
-                .output
-                .as_ref()
-                .map(|path| path.as_os_str().as_bytes().to_vec());
             let flags = u32::from(trace.registered_only)
                 | u32::from(trace.regions_only) << 1
                 | u32::from(trace.failed_cas) << 2
@@ -248,8 +286,7 @@ impl Plan {
                 | u32::from(trace.progress) << 5
                 | u32::from(trace.strict) << 6
                 | u32::from(trace.instructions) << 7;
-            fields.push(vec![b'0' + u8::from(output.is_some())]);
-            fields.push(output.unwrap_or_default());
+            fields.extend(trace.output.encode());
             let numbers = [
                 trace.order as u64,
                 u64::from(flags),
@@ -291,7 +328,7 @@ impl Plan {
             .map(|argument| argument.map(OsString::from_vec))
             .collect::<Option<Vec<_>>>()
             .filter(|all| all.len() == count)?;
-        let Some(has_output) = fields.next() else {
+        let Some(output_kind) = fields.next() else {
             return Some(Plan {
                 trace: None,
                 leave_children,
@@ -302,8 +339,7 @@ impl Plan {
                 own_arguments,
             });
         };
-        let has_output = has_output? == b"1";
-        let output = PathBuf::from(OsString::from_vec(fields.next()??));
+        let output = TraceOutput::decode(&output_kind?, fields.next()??)?;
         let mut number =
             || -> Option<u64> { String::from_utf8(fields.next()??).ok()?.parse().ok() };
         let order = Order::from_u8(u8::try_from(number()?).ok()?)?;
@@ -318,7 +354,7 @@ impl Plan {
             .map(|name| String::from_utf8(name?).ok())
             .collect::<Option<Vec<String>>>()?;
         let trace = TracePlan {
-            output: has_output.then_some(output),
+            output,
             order,
             registered_only: flags & 1 != 0,
             functions,
@@ -378,6 +414,10 @@ fn unescape(field: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use unspool_events::TraceWriter;
+
     use super::*;
 
     #[test]
@@ -393,7 +433,7 @@ mod tests {
     #[test]
     fn plans_survive_encoding() {
         let trace = TracePlan {
-            output: Some("/tmp/a,b%c d".into()),
+            output: TraceOutput::File("/tmp/a,b%c d".into()),
             order: Order::Ticket,
             functions: vec!["atomic_trace::start_roi".into(), "f,g".into()],
             verify: true,
@@ -426,6 +466,20 @@ mod tests {
         ] {
             assert_eq!(Plan::decode(plan.encode().as_bytes()), Some(plan));
         }
+        let live = |output| Plan {
+            trace: Some(TracePlan {
+                output,
+                child: true,
+                ..TracePlan::default()
+            }),
+            ..Plan::default()
+        };
+        let receiver = Receiver::new(|header| Arc::new(TraceWriter::discarding(header)));
+        let encoded = live(TraceOutput::Receiver(receiver)).encode();
+        assert_eq!(
+            Plan::decode(encoded.as_bytes()),
+            Some(live(TraceOutput::ReceiverToCome))
+        );
         assert_eq!(Plan::decode(b"0,0,0,1,,0,1,x,9,0,0,0,0,0"), None);
         assert_eq!(Plan::decode(b"0,0,0,1,,2,x"), None);
     }

@@ -76,6 +76,9 @@ pub enum StartError {
     /// The native run that the observed one is to be compared with cannot be made.
     #[error(transparent)]
     NativeRun(#[from] native_run::NativeRunError),
+    /// The plan came from another process, and nobody has said who gets the records in this one.
+    #[error("nobody here takes what is recorded")]
+    NoReceiver,
     /// The trace cannot be written.
     #[error("cannot write the trace to {path}")]
     Trace {

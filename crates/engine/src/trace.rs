@@ -27,17 +27,18 @@ use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use unspool_events::superblock::Superblock;
-use unspool_events::{Order, PathId, TraceHeader, TraceWriter};
+use unspool_events::{Order, PathId, RecordSink, TraceHeader};
 
 use crate::binding::LookupConvention;
 use crate::binding::RegisterBinding;
 use crate::client::PerFragment;
 use crate::loader::LoadedProgram;
 use crate::native_run::{Meter, now_unix_ns};
-use crate::plan::{Plan, TracePlan};
+use crate::plan::{Plan, TraceOutput, TracePlan};
 use crate::process::Process;
 use crate::start::{Program, StartError};
 use crate::translate::forced_splits::ForcedSplits;
@@ -61,7 +62,10 @@ pub(crate) struct Tracer {
     header: TraceHeader,
     /// How large the operands of `xsave` and its kin are.
     pub state_sizes: ExtendedStateSizes,
-    writer: Mutex<TraceWriter>,
+    /// Where what is recorded goes.
+    writer: Mutex<Arc<dyn RecordSink>>,
+    /// The status that it wants the process to end with, plus 1; 0 for none.
+    wanted_status: AtomicU32,
     /// The descriptor of the file; -1 for none.
     file: AtomicI32,
     next_path: AtomicU32,
@@ -224,6 +228,7 @@ impl Tracer {
             header,
             state_sizes: ExtendedStateSizes::of_this_processor(),
             writer: Mutex::new(writer),
+            wanted_status: AtomicU32::new(0),
             file: AtomicI32::new(file),
             next_path: AtomicU32::new(0),
             generation: AtomicU32::new(0),
@@ -344,7 +349,7 @@ impl Tracer {
         let mut plan = self.plan.clone();
         plan.child = true;
         if Process::get().plan.leave_children {
-            plan.output = None;
+            plan.output = TraceOutput::Discard;
         }
         let header = TraceHeader {
             process: std::process::id(),
@@ -371,7 +376,7 @@ impl Tracer {
             self.module_mapped(&path, address, offset, size);
         }
         let writer = self.writer.lock().clone();
-        self.functions.define_chosen(&writer);
+        self.functions.define_chosen(&*writer);
     }
 }
 

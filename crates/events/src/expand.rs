@@ -1,6 +1,8 @@
 //! From the raw records of one thread to accesses and events with times.
 
+use std::borrow::Borrow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::batch::Batch;
 use crate::clock::Clock;
@@ -9,7 +11,7 @@ use crate::file::Problem;
 use crate::file::streams::{EventKind, Streams};
 use crate::id::{PathId, ThreadId};
 use crate::operand::{MissingWord, address_from, count_accesses, expand_instruction};
-use crate::paths::{BorrowedPath, Instruction, OwnedPath, PathTable};
+use crate::paths::{BorrowedPath, Code, Instruction, KnownPath, OwnedPath, PathTable};
 use crate::raw::{Header, SpecialKind};
 use crate::superblock::{CacheControl, Extent};
 use unspool_container::Order;
@@ -269,6 +271,37 @@ impl Expander {
         unknown
             .into_iter()
             .chain((self.bad_records > 0).then_some(bad))
+    }
+}
+
+/// Moves the clock of a thread over a record, as expanding it does.
+pub(crate) fn keep_time<AnyCode: Borrow<Arc<Code>>>(
+    kind: &RecordKind<KnownPath<AnyCode>>,
+    words: &[u64],
+    clock: &mut Clock,
+) {
+    match kind {
+        RecordKind::Path { path, instructions } => {
+            let code: &Code = path.code.borrow();
+            if clock.has_stamps() || code.has_tickets() {
+                for index in 0..*instructions {
+                    clock.instruction(index, code.ticket_in(index, words));
+                }
+                clock.end_of_path(*instructions);
+            } else {
+                clock.pass(*instructions as u64);
+            }
+        }
+        RecordKind::Event(_) => {
+            clock.event();
+        }
+        RecordKind::Stamp(instruction) => {
+            if let [time] = words {
+                clock.stamp(*instruction, *time);
+            }
+        }
+        RecordKind::UnknownPath => clock.end_of_path(0),
+        RecordKind::Values(..) | RecordKind::Unknown => {}
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) mod index;
 mod module_events;
 mod modules;
 mod outline;
-mod output;
+pub(crate) mod output;
 mod problem;
 mod read;
 mod recovery;

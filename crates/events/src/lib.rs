@@ -61,10 +61,14 @@ mod codec;
 pub mod event;
 mod expand;
 pub mod file;
+mod handed;
 pub mod id;
+mod live;
+mod merge;
 mod operand;
 mod paths;
 pub mod raw;
+mod record_sink;
 mod sink;
 mod stream_reader;
 pub mod superblock;
@@ -84,5 +88,7 @@ pub use file::{
     ThreadEncoder, ThreadInfo, ThreadReader, Trace, TraceWriter, Understanding, WriteError,
 };
 pub use id::{FunctionId, ModuleId, PathId};
+pub use live::{Ended, LiveAnalysis};
+pub use record_sink::{RecordSink, ThreadRecords, Verdict};
 pub use sink::Sink;
-pub use stream_reader::StreamReader;
+pub use stream_reader::{Delivered, StreamReader};

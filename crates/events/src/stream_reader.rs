@@ -1,18 +1,13 @@
 //! Reads a trace while it is being written.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::io::{ErrorKind, Read};
 
-use crate::batch::Limit;
 use crate::file::index::{End, Totals};
-use crate::file::tables::Tables;
-use crate::file::thread_decoder::ThreadDecoder;
-use crate::file::{Problem, ReadError, Summary};
-use crate::id::ThreadId;
+use crate::file::output::TRAILER_BYTES;
+use crate::file::{Problem, ReadError, Summary, ThreadInfo};
+use crate::merge::Merge;
 use crate::sink::Sink;
 use unspool_container::FIXED_BYTES;
-use unspool_container::Order;
 use unspool_container::chunk::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind};
 use unspool_container::{HeaderError, Layout, TraceHeader};
 
@@ -32,29 +27,21 @@ pub struct StreamReader<Source> {
     source: Source,
     header: TraceHeader,
     offset: u64,
-    tables: Tables,
-    threads: BTreeMap<ThreadId, LiveThread>,
-    /// Threads of which everything has been given.
-    ended: BTreeSet<ThreadId>,
+    merge: Merge,
     totals: Totals,
     end: Option<End>,
-    /// The latest time that was given.
-    given_time: u64,
     problems: Vec<Problem>,
 }
 
-/// A thread that has started.
-#[derive(Debug)]
-struct LiveThread {
-    decoder: ThreadDecoder,
-    /// Chunks that have arrived and are not unpacked yet; without payload if damaged.
-    chunks: VecDeque<(ChunkHeader, Option<Vec<u8>>)>,
-    /// No item that is still to arrive is earlier than this.
-    reached: u64,
-    /// Whether the last chunk has arrived.
-    finished: bool,
-    /// Whether it was noted that its items come too late.
-    late: bool,
+/// What came of reading a trace to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivered {
+    /// The totals.
+    pub summary: Summary,
+    /// The threads, by id.
+    pub threads: Vec<ThreadInfo>,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
 }
 
 impl<Source: Read> StreamReader<Source> {
@@ -81,14 +68,11 @@ impl<Source: Read> StreamReader<Source> {
         }
         Ok(StreamReader {
             source,
+            merge: Merge::new(header.order),
             header,
             offset: offset + check.length as u64,
-            tables: Tables::default(),
-            threads: BTreeMap::new(),
-            ended: BTreeSet::new(),
             totals: Totals::default(),
             end: None,
-            given_time: 0,
             problems: Vec::new(),
         })
     }
@@ -100,15 +84,14 @@ impl<Source: Read> StreamReader<Source> {
     }
 
     /// Gives everything to the sink until the stream ends. Modules and functions are given
-    /// as they arrive, always before the events that name them. Returns the totals and what
-    /// could not be read.
-    pub fn deliver(mut self, sink: &mut impl Sink) -> (Summary, Vec<Problem>) {
+    /// as they arrive, always before the events that name them.
+    pub fn deliver(mut self, sink: &mut impl Sink) -> Delivered {
         loop {
             match self.read_chunk() {
                 Ok(Some((header, payload))) => {
                     self.totals.add(&header);
                     self.take_chunk(header, payload, sink);
-                    self.deliver_settled(sink);
+                    self.merge.deliver(sink);
                 }
                 Ok(None) => break,
                 Err(what) => {
@@ -128,22 +111,18 @@ impl<Source: Read> StreamReader<Source> {
                 what: "the stream was cut off",
             });
         }
-        for thread in self.threads.values_mut() {
-            thread.finished = true;
-        }
-        self.deliver_settled(sink);
         let mut problems = self.problems;
-        problems.extend(self.tables.streams.problems());
-        for thread in self.threads.into_values() {
-            problems.extend(thread.decoder.into_problems());
+        problems.extend(self.merge.finish(sink));
+        Delivered {
+            summary: Summary {
+                dropped_words: self.end.map_or(0, |end| end.dropped_words),
+                superblocks: self.merge.tables.superblocks.len() as u64,
+                file_bytes: self.offset,
+                ..self.totals.summary()
+            },
+            threads: self.totals.threads(),
+            problems,
         }
-        let summary = Summary {
-            dropped_words: self.end.map_or(0, |end| end.dropped_words),
-            superblocks: self.tables.superblocks.len() as u64,
-            file_bytes: self.offset,
-            ..self.totals.summary()
-        };
-        (summary, problems)
     }
 
     /// Reads a chunk; none at the end of the stream.
@@ -151,7 +130,9 @@ impl<Source: Read> StreamReader<Source> {
         if self.end.is_some() {
             // Only the trailer follows; it is read so that the writer is not cut off.
             let mut trailer = Vec::new();
-            let _ = self.source.read_to_end(&mut trailer);
+            let _ = (&mut self.source)
+                .take(TRAILER_BYTES as u64)
+                .read_to_end(&mut trailer);
             self.offset += trailer.len() as u64;
             return Ok(None);
         }
@@ -180,14 +161,14 @@ impl<Source: Read> StreamReader<Source> {
         let intact = header.matches(&payload);
         let what = match header.kind {
             Some(ChunkKind::Records) => {
-                self.queue_chunk(header, intact.then_some(payload));
+                self.merge.take_chunk(header, intact.then_some(payload));
                 return;
             }
             _ if !intact => Err("its checksum is wrong"),
             Some(ChunkKind::End) => End::from_bytes(&payload)
                 .map(|end| self.end = Some(end))
                 .map_err(|_| "it is malformed"),
-            _ => self.tables.add(&header, &payload),
+            _ => self.merge.tables.add(&header, &payload),
         };
         if let Err(what) = what {
             let length = header.chunk_bytes();
@@ -197,131 +178,15 @@ impl<Source: Read> StreamReader<Source> {
                 what,
             });
         }
-        self.tables
+        let tables = &mut self.merge.tables;
+        tables
             .modules
             .drain(..)
             .for_each(|module| sink.module(&module));
-        self.tables
+        tables
             .functions
             .drain(..)
             .for_each(|function| sink.function(&function));
-    }
-
-    /// Puts a chunk in the queue of its thread; without payload if it is damaged.
-    fn queue_chunk(&mut self, header: ChunkHeader, payload: Option<Vec<u8>>) {
-        self.ended.remove(&header.thread);
-        let thread = live_thread(&mut self.threads, header.thread, self.header.order);
-        thread.reached = thread.reached.max(header.end_time);
-        thread.finished |= header.last_of_thread;
-        thread.chunks.push_back((header, payload));
-    }
-
-    /// Gives what is settled.
-    fn deliver_settled(&mut self, sink: &mut impl Sink) {
-        let order = self.header.order;
-        let step = u64::from(order.advances_by_itself());
-        let mut next: BinaryHeap<Reverse<Limit>> = BinaryHeap::new();
-        next.extend(
-            self.threads
-                .iter()
-                .filter_map(|(id, thread)| thread.next(*id, step)),
-        );
-        while let Some(Reverse((time, id))) = next.pop() {
-            let thread = live_thread(&mut self.threads, id, order);
-            if !thread.fill(&self.tables) {
-                if thread.finished {
-                    self.end_thread(id);
-                    continue;
-                }
-                // Everything else would be later than what this thread may still bring.
-                break;
-            }
-            let limit = next.peek().map(|Reverse(limit)| *limit);
-            let first = thread.decoder.next_time().unwrap_or(time);
-            if limit.is_some_and(|limit| (first, id) > limit) {
-                // Later than its chunk header promised.
-                next.push(Reverse((first, id)));
-                continue;
-            }
-            if first < self.given_time && order != Order::None && !thread.late {
-                thread.late = true;
-                self.problems.push(Problem::LateThread {
-                    thread: id,
-                    time: first,
-                });
-            }
-            // Where the next place in the order is the same one, nothing is given in this turn.
-            if limit.is_none_or(|limit| (first, id) < limit) {
-                self.given_time = self.given_time.max(first);
-            }
-            let created = thread.decoder.deliver(limit, sink);
-            if thread.decoder.next_time().is_none() {
-                // What is left of its chunk comes before what its queue promises.
-                thread.fill(&self.tables);
-            }
-            match thread.next(id, step) {
-                None => self.end_thread(id),
-                more => next.extend(more),
-            }
-            let is_new =
-                |child: &ThreadId| !self.threads.contains_key(child) && !self.ended.contains(child);
-            if let Some(child) = created.filter(is_new) {
-                let thread = live_thread(&mut self.threads, child, order);
-                thread.reached = first;
-                next.extend(thread.next(child, step));
-            }
-        }
-    }
-}
-
-impl<Source> StreamReader<Source> {
-    /// Everything of a thread has been given: what is left of it is that it was there.
-    fn end_thread(&mut self, id: ThreadId) {
-        if let Some(thread) = self.threads.remove(&id) {
-            self.problems.extend(thread.decoder.into_problems());
-            self.ended.insert(id);
-        }
-    }
-}
-
-/// The thread with this id, which starts now if it has not yet.
-fn live_thread(
-    threads: &mut BTreeMap<ThreadId, LiveThread>,
-    id: ThreadId,
-    order: Order,
-) -> &mut LiveThread {
-    threads.entry(id).or_insert_with(|| LiveThread {
-        decoder: ThreadDecoder::new(id, order, 0),
-        chunks: VecDeque::new(),
-        reached: 0,
-        finished: false,
-        late: false,
-    })
-}
-
-impl LiveThread {
-    /// The earliest place in the order that its next item can have; none if it has ended.
-    fn next(&self, id: ThreadId, step: u64) -> Option<Reverse<Limit>> {
-        let bound = |time: u64| time.saturating_add(step);
-        let first_chunk = self
-            .chunks
-            .front()
-            .map(|(header, _)| bound(header.start_time));
-        let still_to_come = (!self.finished).then(|| bound(self.reached));
-        let time = self.decoder.next_time().or(first_chunk).or(still_to_come);
-        time.map(|time| Reverse((time, id)))
-    }
-
-    /// Decodes more, if everything decoded was given. Returns whether there is more.
-    fn fill(&mut self, tables: &Tables) -> bool {
-        while !self.decoder.fill() {
-            match self.chunks.pop_front() {
-                None => return false,
-                Some((header, Some(payload))) => self.decoder.load(&header, &payload, tables),
-                Some((header, None)) => self.decoder.lose(&header, "its checksum is wrong"),
-            }
-        }
-        true
     }
 }
 

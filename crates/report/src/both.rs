@@ -1,5 +1,6 @@
 //! One reading for two sinks.
 
+use unspool_events::stream::StreamNumber;
 use unspool_events::{Access, Event, Function, Module, Sink, ThreadId};
 
 /// Gives everything to two sinks: the first, then the second.
@@ -25,6 +26,11 @@ impl<First: Sink, Second: Sink> Sink for Both<'_, First, Second> {
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
         self.0.event(thread, time, event);
         self.1.event(thread, time, event);
+    }
+
+    fn passed_over(&mut self, thread: ThreadId, time: u64, stream: StreamNumber) {
+        self.0.passed_over(thread, time, stream);
+        self.1.passed_over(thread, time, stream);
     }
 
     fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {

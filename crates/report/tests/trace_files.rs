@@ -124,7 +124,7 @@ fn a_binary_stream_a_text_stream_and_a_file_merge_to_the_same_text() {
     };
     let mut from_stream = Vec::new();
     let mut exporter = TsvExporter::new(&mut from_stream, Names::new(), options);
-    let (summary, _) = reader.deliver(&mut exporter);
+    let summary = reader.deliver(&mut exporter).summary;
     exporter.finish().unwrap();
     assert_eq!(summary.accesses, trace.summary().accesses);
     assert_same_text(&from_stream, &from_file);
@@ -143,7 +143,7 @@ fn a_stream_of_a_whole_trace_has_no_problems() {
     impl Sink for Nowhere {}
     let (_folder, path) = recorded(Recording::default());
     let reader = StreamReader::new(File::open(&path).unwrap()).unwrap();
-    assert_eq!(reader.deliver(&mut Nowhere).1, []);
+    assert_eq!(reader.deliver(&mut Nowhere).problems, []);
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn the_right_order_passes_and_each_wrong_one_fails() {
     // Two threads hand a byte to one another; each step is (thread, read, written).
     let steps = [(0, 0, 1), (1, 1, 2), (0, 2, 3), (1, 3, 4)];
     let passes = |order: [usize; 4]| {
-        let mut check = ValueCheck::new(&[], &[]);
+        let mut check = ValueCheck::new(&[]);
         write(&mut check, 0, 0x1000, &[0]);
         for (thread, seen, written) in order.map(|index| steps[index]) {
             read(&mut check, thread, 0x1000, &[seen]);
@@ -68,7 +68,7 @@ fn the_right_order_passes_and_each_wrong_one_fails() {
 
 #[test]
 fn a_mismatch_says_where_and_what_and_is_not_repeated() {
-    let mut check = ValueCheck::new(&[], &[]);
+    let mut check = ValueCheck::new(&[]);
     write(&mut check, 0, 0x1ffe, &[1, 2]);
     read(&mut check, 3, 0x1ffe, &[1, 7, 8, 9]);
     read(&mut check, 3, 0x1ffe, &[1, 7, 8, 9]);
@@ -94,7 +94,7 @@ fn a_mismatch_says_where_and_what_and_is_not_repeated() {
 
 #[test]
 fn an_instruction_that_reads_and_writes_is_checked_before_it_writes() {
-    let mut check = ValueCheck::new(&[], &[]);
+    let mut check = ValueCheck::new(&[]);
     write(&mut check, 0, 0x1000, &[5]);
     let reading = access(AccessKind::Read, 0x1000, &[5]);
     let writing = Access {
@@ -115,7 +115,7 @@ fn an_instruction_that_reads_and_writes_is_checked_before_it_writes() {
 #[test]
 fn writes_without_a_value_are_forgotten_and_counted() {
     for ended_by_event in [false, true] {
-        let mut check = ValueCheck::new(&[], &[]);
+        let mut check = ValueCheck::new(&[]);
         write(&mut check, 0, 0x1000, &[5]);
         check.accesses(ThreadId(0), &[access(AccessKind::Write, 0x1000, &[6])]);
         if ended_by_event {
@@ -134,7 +134,7 @@ fn writes_without_a_value_are_forgotten_and_counted() {
 #[test]
 fn what_the_kernel_does_to_memory_is_forgotten() {
     let forgets = |act: fn(&mut ValueCheck)| {
-        let mut check = ValueCheck::new(&[], &[]);
+        let mut check = ValueCheck::new(&[]);
         write(&mut check, 0, 0x3000, &[5]);
         act(&mut check);
         read(&mut check, 0, 0x3000, &[6]);
@@ -201,7 +201,7 @@ fn what_the_kernel_does_to_memory_is_forgotten() {
         operation: SyncOperation::ThreadExit,
         object: 0x3000,
     });
-    let mut check = ValueCheck::new(&[], &[]);
+    let mut check = ValueCheck::new(&[]);
     write(&mut check, 0, 0x3000, &[5, 0, 0, 0]);
     check.event(ThreadId(0), 0, &exit);
     read(&mut check, 1, 0x3000, &[0; 4]);
@@ -211,7 +211,7 @@ fn what_the_kernel_does_to_memory_is_forgotten() {
 #[test]
 fn what_others_saw_while_the_kernel_wrote_is_explained() {
     let run = |written_at: u64| {
-        let mut check = ValueCheck::new(&[], &[]);
+        let mut check = ValueCheck::new(&[]);
         write(&mut check, 0, 0x3000, &[5]);
         enter(&mut check, 0, 0, [3, written_at, 1, 0, 0, 0]);
         read(&mut check, 1, 0x3000, &[6]);
@@ -249,7 +249,7 @@ fn map_shared(check: &mut ValueCheck, address: u64, inode: u64, offset: u64, own
 
 #[test]
 fn shared_memory_of_which_nothing_is_known_is_not_checked() {
-    let mut check = ValueCheck::new(&[], &[]);
+    let mut check = ValueCheck::new(&[]);
     enter(&mut check, 0, 9, [0, 4096, 3, 0x21, 0, 0]);
     leave(&mut check, 0, 9, 0x8000);
     write(&mut check, 0, 0x8000, &[1]);
@@ -261,7 +261,7 @@ fn shared_memory_of_which_nothing_is_known_is_not_checked() {
     let report = check.finish(&[]);
     assert_eq!((report.mismatch_count, report.foreign_accesses), (0, 4));
     assert_eq!(report.verdict(), Verdict::PartlyChecked);
-    let mut check = ValueCheck::new(&[], &[]);
+    let mut check = ValueCheck::new(&[]);
     write(&mut check, 0, 0x8000, &[1]);
     read(&mut check, 0, 0x8000, &[2]);
     assert_eq!(check.finish(&[]).verdict(), Verdict::Failed);
@@ -270,7 +270,7 @@ fn shared_memory_of_which_nothing_is_known_is_not_checked() {
 #[test]
 fn what_is_written_through_one_mapping_is_read_through_another() {
     let run = |inode, offset, seen| {
-        let mut check = ValueCheck::new(&[], &[]);
+        let mut check = ValueCheck::new(&[]);
         map_shared(&mut check, 0x8000, 7, 0, true);
         map_shared(&mut check, 0x2_0000, inode, offset, true);
         write(&mut check, 0, 0x2_0008, &[1]);
@@ -287,7 +287,7 @@ fn what_is_written_through_one_mapping_is_read_through_another() {
 #[test]
 fn what_others_may_have_written_is_neither_right_nor_wrong() {
     let run = |own, act: fn(&mut ValueCheck)| {
-        let mut check = ValueCheck::new(&[], &[]);
+        let mut check = ValueCheck::new(&[]);
         map_shared(&mut check, 0x8000, 7, 0, own);
         act(&mut check);
         write(&mut check, 0, 0x8000, &[1]);
@@ -322,7 +322,7 @@ fn what_others_may_have_written_is_neither_right_nor_wrong() {
 #[test]
 fn what_the_kernel_may_write_at_any_time_is_neither_right_nor_wrong() {
     let run = |number| {
-        let mut check = ValueCheck::new(&[], &[]);
+        let mut check = ValueCheck::new(&[]);
         enter(&mut check, 0, number, [8, 0x100, 0, 0, 0, 0]);
         leave(&mut check, 0, number, 5);
         write(&mut check, 0, 0x8000, &[1]);
@@ -369,7 +369,7 @@ fn what_was_cut_off_is_compared_but_refutes_nothing() {
             Verdict::Failed,
         ),
     ] {
-        let mut check = ValueCheck::new(&[], &threads);
+        let mut check = ValueCheck::new(&threads);
         write(&mut check, 0, 0x1000, &[1]);
         read(&mut check, 0, 0x1000, &[1]);
         read(&mut check, 0, 0x1000, &[2]);
@@ -391,7 +391,7 @@ fn what_was_cut_off_is_compared_but_refutes_nothing() {
 #[test]
 fn a_loss_is_told_after_it_happened() {
     let run = |reached: u64, problems: &[Problem]| {
-        let mut check = ValueCheck::new(&[], &[]);
+        let mut check = ValueCheck::new(&[]);
         check.event(
             ThreadId(1),
             reached,
@@ -420,7 +420,7 @@ fn a_loss_is_told_after_it_happened() {
 #[test]
 fn the_writes_of_a_thread_that_is_not_there_are_missing() {
     let run = |created: u64| {
-        let mut check = ValueCheck::new(&[], &[thread(0, 20, true), thread(1, 20, true)]);
+        let mut check = ValueCheck::new(&[thread(0, 20, true), thread(1, 20, true)]);
         let create = Event::Synchronisation(Synchronisation {
             operation: SyncOperation::ThreadCreate,
             object: created,
@@ -443,7 +443,8 @@ fn the_kernels_clock_is_no_matter_of_order() {
         size: 0x2000,
         build_id: Vec::new(),
     };
-    let mut check = ValueCheck::new(&[clock], &[]);
+    let mut check = ValueCheck::new(&[]);
+    check.module(&clock);
     write(&mut check, 0, 0x4000, &[1]);
     read(&mut check, 0, 0x8010, &[1]);
     read(&mut check, 0, 0x8010, &[2]);

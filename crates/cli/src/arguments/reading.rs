@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::LiveChoice;
+
 /// `unspool export`
 #[derive(Debug, Args)]
 pub(crate) struct ExportArguments {
@@ -144,11 +146,18 @@ pub(crate) struct InfoArguments {
 }
 
 /// `unspool verify`
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
+#[command(
+    override_usage = "unspool verify [OPTIONS] FILE\n       unspool verify [OPTIONS] -- PROGRAM [ARGUMENT]..."
+)]
 pub(crate) struct VerifyArguments {
     /// The trace, recorded with --verify; - is standard input
-    #[arg(value_name = "FILE")]
-    pub(crate) input: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "program")]
+    pub(crate) input: Option<PathBuf>,
+
+    /// Go on reading a trace that is still being written, until its program ends
+    #[arg(long)]
+    pub(crate) follow: bool,
 
     /// Print JSON instead of text
     #[arg(long)]
@@ -168,6 +177,10 @@ pub(crate) struct VerifyArguments {
     /// Say on standard error how far it has come, with a rate
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ProgressChoice::Auto)]
     pub(crate) progress: ProgressChoice,
+
+    /// What to run instead.
+    #[command(flatten)]
+    pub(crate) live: LiveChoice,
 }
 
 /// A share as people write it.
@@ -180,11 +193,18 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 /// `unspool replay-increments`
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
+#[command(
+    override_usage = "unspool replay-increments [OPTIONS] --address ADDRESS FILE\n       unspool replay-increments [OPTIONS] --address ADDRESS -- PROGRAM [ARGUMENT]..."
+)]
 pub(crate) struct ReplayIncrementsArguments {
     /// The trace; - is standard input
-    #[arg(value_name = "FILE")]
-    pub(crate) input: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "program")]
+    pub(crate) input: Option<PathBuf>,
+
+    /// Go on reading a trace that is still being written, until its program ends
+    #[arg(long)]
+    pub(crate) follow: bool,
 
     /// The counter's address, in decimal or as 0x…
     #[arg(long, value_parser = parse_address)]
@@ -197,6 +217,10 @@ pub(crate) struct ReplayIncrementsArguments {
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// What to run instead.
+    #[command(flatten)]
+    pub(crate) live: LiveChoice,
 }
 
 /// A range of memory as people write it; the byte at its end does not belong to it.

@@ -6,8 +6,8 @@ use unspool_events::Order;
 use super::*;
 use crate::failure::Failure;
 use crate::plan::{
-    Children, Destination, ExportFormat, ExportPlan, Input, MergePlan, RunPlan, TraceDestination,
-    TracePlan,
+    Children, Destination, ExportFormat, ExportPlan, Input, LivePlan, MergePlan, RunPlan,
+    TraceDestination, TracePlan,
 };
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
@@ -186,5 +186,30 @@ fn addresses_are_decimal_or_hexadecimal() {
             panic!("{line}")
         };
         assert_eq!(typed.address, address, "{line}");
+    }
+}
+
+#[test]
+fn an_analysis_takes_a_trace_or_a_program() {
+    let verify = |line: &str| match parse(line) {
+        Ok(Command::Verify(typed)) => Some((typed.input, LivePlan::new(&typed.live).unwrap())),
+        _ => None,
+    };
+    let (input, live) = verify("verify x.unspool --follow").unwrap();
+    assert_eq!((input, live), (Some("x.unspool".into()), None));
+    let (input, live) = verify("verify --order ticket -- ls -l -- x").unwrap();
+    let live = live.unwrap();
+    assert_eq!((input, live.order), (None, Order::Ticket));
+    assert_eq!(live.observed.program, "ls");
+    assert_eq!(live.observed.arguments, ["-l", "--", "x"]);
+    for line in [
+        "verify",
+        "verify x -- ls",
+        "verify --follow -- ls",
+        "verify --order none x",
+        "verify -o answer x",
+        "replay-increments --address 1",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
     }
 }

@@ -78,7 +78,7 @@ fn merge_stream(input: impl Read, plan: &MergePlan) -> Result<u8, Failure> {
     let mut progress = Progress::new("accesses", None, plan.progress, prints_lines(plan));
     let mut learning = Both(&mut description, &mut progress);
     let mut sinks = Both(&mut exporter, &mut learning);
-    let (_, problems) = reader.deliver(&mut sinks);
+    let problems = reader.deliver(&mut sinks).problems;
     opened::report_left_out(exporter.finish()?);
     description.set_complete(problems.is_empty());
     described::complete(described_in, &description)?;

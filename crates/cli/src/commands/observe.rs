@@ -7,14 +7,14 @@ use std::path::PathBuf;
 
 use unspool_engine::loader::{self, LoadError};
 use unspool_engine::native_run::NativeRunError;
-use unspool_engine::{Plan, Program, StartError};
+use unspool_engine::{Plan, Program, StartError, TraceOutput};
 
 use crate::exit_status;
 use crate::failure::Failure;
 use crate::plan::{Children, ObservedProgram, RunPlan, TraceDestination, TracePlan};
 
 /// Accesses that a thread keeps where nothing was said.
-const DEFAULT_BUFFER: u64 = 1 << 15;
+pub(super) const DEFAULT_BUFFER: u64 = 1 << 15;
 
 /// Runs the program under the translator. Does not return once the program has started.
 pub(crate) fn run(plan: &RunPlan) -> Result<u8, Failure> {
@@ -39,11 +39,11 @@ pub(crate) fn wait_for_gdb(address: Option<&unspool_debugger::Address>) -> Resul
 /// Runs the program under the translator and records it.
 pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
     let output = match &plan.destination {
-        TraceDestination::Discard => None,
-        TraceDestination::StandardOutput => Some(PathBuf::from("-")),
+        TraceDestination::Discard => TraceOutput::Discard,
+        TraceDestination::StandardOutput => TraceOutput::File(PathBuf::from("-")),
         // Children write beside it, wherever the program has gone meanwhile.
         TraceDestination::File(path) => {
-            Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+            TraceOutput::File(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
         }
     };
     let trace = unspool_engine::TracePlan {
@@ -86,8 +86,9 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
 
 /// Goes on with a program that an observed one executed, if that is what this process is for.
 pub(crate) fn continue_observed(arguments: &[OsString]) -> Option<Failure> {
-    let (plan, program) = unspool_engine::continuation(arguments)?;
+    let (mut plan, program) = unspool_engine::continuation(arguments)?;
     super::tool::continue_tool(&plan);
+    super::live::continue_live(&mut plan);
     Some(start(plan, &program))
 }
 

@@ -1,43 +1,109 @@
 //! `unspool replay-increments`
 
 use unspool_analyses::{IncrementReplay, IncrementReport};
+use unspool_engine::Receiver;
+use unspool_events::{Ended, TraceHeader};
 
-use super::opened;
+use super::live::{self, Answer};
 use super::standard_output::print_result;
+use super::{followed, opened};
 use crate::arguments::ReplayIncrementsArguments;
 use crate::exit_status;
 use crate::failure::{Failure, warn};
+use crate::plan::LivePlan;
 
 /// The version of the JSON form.
 const SCHEMA_VERSION: u32 = 1;
 
 /// Recounts what each thread saw of a counter.
 pub(crate) fn replay(typed: &ReplayIncrementsArguments) -> Result<u8, Failure> {
-    let trace = opened::open(&typed.input)?;
+    let Some(input) = &typed.input else {
+        return replay_live(typed);
+    };
     let mut replay = IncrementReplay::new(typed.address, typed.start);
-    let problems = trace.merged().deliver(&mut replay);
+    let damage = match typed.follow {
+        true => {
+            let delivered = followed::open(input)?.deliver(&mut replay);
+            opened::report_problems(&delivered.problems, &[])
+        }
+        false => {
+            let trace = opened::open(input)?;
+            let problems = trace.merged().deliver(&mut replay);
+            if !trace.is_complete() {
+                followed::mention_rest(input);
+            }
+            opened::report_problems(trace.problems(), &problems)
+        }
+    };
     let report = replay.finish();
-    let damage = opened::report_problems(trace.problems(), &problems);
+    remarks(&report).into_iter().for_each(warn);
+    let Answer { text, status } = answer(&report, typed, damage)?;
+    print_result(text.as_bytes())?;
+    Ok(status)
+}
+
+/// Recounts while a program runs.
+fn replay_live(typed: &ReplayIncrementsArguments) -> Result<u8, Failure> {
+    match (LivePlan::new(&typed.live)?, receiver(typed.clone())?) {
+        (Some(plan), Some(receiver)) => live::run(&plan, false, receiver),
+        _ => Err(Failure::new("there is neither a trace nor a program")),
+    }
+}
+
+/// What recounts in the processes of a run, if a program is to be run.
+pub(super) fn receiver(typed: ReplayIncrementsArguments) -> Result<Option<Receiver>, Failure> {
+    let Some(plan) = LivePlan::new(&typed.live)? else {
+        return Ok(None);
+    };
+    let (address, start) = (typed.address, typed.start);
+    let begin = move || IncrementReplay::new(address, start);
+    let conclude = move |replay: IncrementReplay, ended: &Ended, _: &TraceHeader| {
+        let damage = match ended.problems.is_empty() && ended.summary.dropped_words == 0 {
+            true => exit_status::SUCCESS,
+            false => exit_status::INPUT_DAMAGED,
+        };
+        let report = replay.finish();
+        let mut answer = answer(&report, &typed, damage)?;
+        if !typed.json {
+            for remark in remarks(&report) {
+                answer.text += &format!("warning: {remark}\n");
+            }
+        }
+        Ok(answer)
+    };
+    Ok(Some(live::receiver(plan.output, begin, conclude)))
+}
+
+/// What is said, and the exit status; `damage` is that of the records.
+fn answer(
+    report: &IncrementReport,
+    typed: &ReplayIncrementsArguments,
+    damage: u8,
+) -> Result<Answer, Failure> {
+    let text = match typed.json {
+        true => as_json(report)?,
+        false => as_text(report),
+    };
+    let status = match report.threads.is_empty() {
+        true => exit_status::ANSWER_IS_NO,
+        false => damage,
+    };
+    Ok(Answer { text, status })
+}
+
+/// What is odd about a report.
+fn remarks(report: &IncrementReport) -> Vec<String> {
+    let mut remarks = Vec::new();
     if report.overlapping_accesses > 0 {
-        warn(format_args!(
+        remarks.push(format!(
             "{} accesses touch the counter without starting at its address",
             report.overlapping_accesses
         ));
     }
-    let text = if typed.json {
-        as_json(&report)?
-    } else {
-        as_text(&report)
-    };
-    print_result(text.as_bytes())?;
     if report.threads.is_empty() {
-        warn(format_args!(
-            "no access to {:#x} was recorded",
-            typed.address
-        ));
-        return Ok(exit_status::ANSWER_IS_NO);
+        remarks.push(format!("no access to {:#x} was recorded", report.address));
     }
-    Ok(damage)
+    remarks
 }
 
 fn as_json(report: &IncrementReport) -> Result<String, Failure> {

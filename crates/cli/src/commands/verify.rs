@@ -1,48 +1,116 @@
 //! `unspool verify`
 
+use std::path::Path;
+
 use unspool_analyses::ValueCheck;
 use unspool_analyses::values::{Mismatch, ValueReport, Verdict};
-use unspool_events::TraceHeader;
+use unspool_engine::Receiver;
+use unspool_events::{Ended, TraceHeader};
 use unspool_report::Both;
 
-use super::opened;
+use super::live::{self, Answer};
 use super::standard_output::print_result;
+use super::{followed, opened};
 use crate::arguments::VerifyArguments;
 use crate::exit_status;
 use crate::failure::Failure;
+use crate::plan::LivePlan;
 use crate::progress::Progress;
 
 /// The version of the JSON form.
 const SCHEMA_VERSION: u32 = 2;
 
-/// Checks that the order of a trace explains the values in it.
+/// Checks that the order of a trace, or of a program's run, explains the values in it.
 pub(crate) fn verify(typed: &VerifyArguments) -> Result<u8, Failure> {
-    let trace = opened::open(&typed.input)?;
-    let mut check = ValueCheck::new(trace.modules(), &trace.threads());
-    let mut progress = Progress::of_trace(&trace, typed.progress, false);
-    let problems = trace.merged().deliver(&mut Both(&mut check, &mut progress));
-    drop(progress);
-    let report = check.finish(&problems);
-    let damage = opened::report_problems(trace.problems(), &problems);
-    if report.accesses_with_value == 0 && !has_values(trace.header()) {
-        let path = typed.input.display();
+    let Some(input) = &typed.input else {
+        return verify_live(typed);
+    };
+    let (header, report, damage) = match typed.follow {
+        true => follow(input)?,
+        false => read(input, typed)?,
+    };
+    if report.accesses_with_value == 0 && !has_values(&header) {
+        let path = input.display();
         return Err(Failure::new(format!(
             "{path} holds no values, so there is nothing to check"
         ))
         .with_help("record them with unspool trace --verify"));
     }
+    let Answer { text, status } = answer(&report, &header, typed, damage)?;
+    print_result(text.as_bytes())?;
+    Ok(status)
+}
+
+/// Checks a trace as far as it is there.
+fn read(input: &Path, typed: &VerifyArguments) -> Result<(TraceHeader, ValueReport, u8), Failure> {
+    let trace = opened::open(input)?;
+    let mut check = ValueCheck::new(&trace.threads());
+    let mut progress = Progress::of_trace(&trace, typed.progress, false);
+    let problems = trace.merged().deliver(&mut Both(&mut check, &mut progress));
+    drop(progress);
+    let report = check.finish(&problems);
+    let damage = opened::report_problems(trace.problems(), &problems);
+    if !trace.is_complete() {
+        followed::mention_rest(input);
+    }
+    Ok((trace.header().clone(), report, damage))
+}
+
+/// Checks a trace while it is written.
+fn follow(input: &Path) -> Result<(TraceHeader, ValueReport, u8), Failure> {
+    let reader = followed::open(input)?;
+    let header = reader.header().clone();
+    let mut check = ValueCheck::new(&[]);
+    let delivered = reader.deliver(&mut check);
+    check.cut_off(&delivered.threads);
+    let report = check.finish(&delivered.problems);
+    let damage = opened::report_problems(&delivered.problems, &[]);
+    Ok((header, report, damage))
+}
+
+/// Checks a program while it runs.
+fn verify_live(typed: &VerifyArguments) -> Result<u8, Failure> {
+    match (LivePlan::new(&typed.live)?, receiver(typed.clone())?) {
+        (Some(plan), Some(receiver)) => live::run(&plan, true, receiver),
+        _ => Err(Failure::new("there is neither a trace nor a program")),
+    }
+}
+
+/// What checks the processes of a run, if a program is to be run.
+pub(super) fn receiver(typed: VerifyArguments) -> Result<Option<Receiver>, Failure> {
+    let Some(plan) = LivePlan::new(&typed.live)? else {
+        return Ok(None);
+    };
+    let begin = || ValueCheck::new(&[]);
+    let conclude = move |check: ValueCheck, ended: &Ended, header: &TraceHeader| {
+        let damage = match ended.problems.is_empty() && ended.summary.dropped_words == 0 {
+            true => exit_status::SUCCESS,
+            false => exit_status::INPUT_DAMAGED,
+        };
+        answer(&check.finish(&ended.problems), header, &typed, damage)
+    };
+    Ok(Some(live::receiver(plan.output, begin, conclude)))
+}
+
+/// What is said, and the exit status; `damage` is that of the records.
+fn answer(
+    report: &ValueReport,
+    header: &TraceHeader,
+    typed: &VerifyArguments,
+    damage: u8,
+) -> Result<Answer, Failure> {
     let is_whole = damage == exit_status::SUCCESS;
     let text = match typed.json {
-        true => as_json(&report, trace.header().order.name(), typed.show, is_whole)?,
-        false => as_text(&report, trace.header().order.name(), typed.show, is_whole),
+        true => as_json(report, header.order.name(), typed.show, is_whole)?,
+        false => as_text(report, header.order.name(), typed.show, is_whole),
     };
-    print_result(text.as_bytes())?;
     let is_enough = report.unchecked_share() * 100.0 <= typed.unchecked;
-    Ok(match report.verdict() {
+    let status = match report.verdict() {
         Verdict::Failed => exit_status::ANSWER_IS_NO,
         Verdict::PartlyChecked if !is_enough => exit_status::PARTLY_CHECKED,
         Verdict::PartlyChecked | Verdict::Passed => damage,
-    })
+    };
+    Ok(Answer { text, status })
 }
 
 /// Whether values were recorded, though perhaps none has come down to us.

@@ -190,12 +190,7 @@ impl TryFrom<TraceArguments> for TracePlan {
         Ok(TracePlan {
             observed,
             destination,
-            order: match typed.order {
-                OrderChoice::None => Order::None,
-                OrderChoice::Ticket => Order::Ticket,
-                OrderChoice::LineAtomic => Order::LineAtomic,
-                OrderChoice::Timestamp => Order::Timestamp,
-            },
+            order: typed.order.into(),
             registered_only: typed.registered_only,
             functions: typed
                 .functions
@@ -221,6 +216,17 @@ impl TryFrom<TraceArguments> for TracePlan {
             code_cache: typed.code_cache,
             let_go: LetGo::new(typed.detach, false)?,
         })
+    }
+}
+
+impl From<OrderChoice> for Order {
+    fn from(typed: OrderChoice) -> Order {
+        match typed {
+            OrderChoice::None => Order::None,
+            OrderChoice::Ticket => Order::Ticket,
+            OrderChoice::LineAtomic => Order::LineAtomic,
+            OrderChoice::Timestamp => Order::Timestamp,
+        }
     }
 }
 
@@ -281,7 +287,7 @@ fn default_output(observed: &ObservedProgram) -> Result<PathBuf, Failure> {
 }
 
 /// Ownership units are found by shifting an address, and are at least a word.
-fn check_granule(granule: u32) -> Result<(), Failure> {
+pub(super) fn check_granule(granule: u32) -> Result<(), Failure> {
     if granule.is_power_of_two() && (8..=4096).contains(&granule) {
         return Ok(());
     }

@@ -18,6 +18,7 @@ mod detach;
 mod elements;
 mod guest_programs;
 mod instructions;
+mod live;
 mod long_runs;
 mod memory_limits;
 mod modules;
@@ -56,6 +57,7 @@ fn main() {
     trials.extend(guest_programs::trials());
     trials.extend(programs::trials());
     trials.extend(instructions::trials());
+    trials.extend(live::trials());
     trials.extend(long_runs::trials());
     trials.extend(cache_control::trials());
     trials.extend(elements::trials());

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use unspool_events::{TraceHeader, TraceWriter};
+use unspool_events::{RecordSink, TraceHeader, TraceWriter};
 
 use crate::finish::diagnostics_fd;
-use crate::plan::TracePlan;
+use crate::plan::{TraceOutput, TracePlan};
 use crate::signals::broken_pipe;
 use crate::start::StartError;
 use unspool_kernel::descriptors::{copy_away, move_away};
@@ -18,9 +19,12 @@ pub(super) fn open(
     plan: &TracePlan,
     header: &TraceHeader,
     child: bool,
-) -> Result<(TraceWriter, i32), StartError> {
-    let Some(output) = &plan.output else {
-        return Ok((TraceWriter::discarding(header), -1));
+) -> Result<(Arc<dyn RecordSink>, i32), StartError> {
+    let output = match &plan.output {
+        TraceOutput::Discard => return Ok((Arc::new(TraceWriter::discarding(header)), -1)),
+        TraceOutput::Receiver(receiver) => return Ok((receiver.sink(header), -1)),
+        TraceOutput::ReceiverToCome => return Err(StartError::NoReceiver),
+        TraceOutput::File(path) => path,
     };
     let (file, path) = if child {
         create_for_child(output)
@@ -40,18 +44,21 @@ pub(super) fn open(
     broken_pipe::expect(&file);
     let writer =
         TraceWriter::from_file(file, header).map_err(|error| failed(io::Error::other(error)))?;
-    Ok((writer, number))
+    Ok((Arc::new(writer), number))
 }
 
 /// The same for a followed child, which runs whether it can be recorded or not.
-pub(super) fn open_or_discard(plan: &TracePlan, header: &TraceHeader) -> (TraceWriter, i32) {
+pub(super) fn open_or_discard(
+    plan: &TracePlan,
+    header: &TraceHeader,
+) -> (Arc<dyn RecordSink>, i32) {
     open(plan, header, true).unwrap_or_else(|error| {
         let reason = std::error::Error::source(&error)
             .map_or_else(String::new, |reason| format!(": {reason}"));
         crate::finish::say(&format!(
             "unspool: this child process is not recorded: {error}{reason}"
         ));
-        (TraceWriter::discarding(header), -1)
+        (Arc::new(TraceWriter::discarding(header)), -1)
     })
 }
 

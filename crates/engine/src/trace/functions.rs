@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspool_binary::{FileOffset, FunctionKind, FunctionNames, Module, RuntimeAddress};
-use unspool_events::{Event, Function, FunctionId, Span, TraceWriter};
+use unspool_events::{Event, Function, FunctionId, RecordSink, Span};
 
 use super::Tracer;
 use super::annotations;
@@ -75,7 +75,7 @@ impl Hooks {
         self.entries.entry(address).or_default()
     }
 
-    fn add(&mut self, address: u64, name: &str, writer: &TraceWriter) {
+    fn add(&mut self, address: u64, name: &str, writer: &dyn RecordSink) {
         let id = FunctionId(self.next);
         self.next += 1;
         writer.define_function(&Function {
@@ -98,7 +98,13 @@ impl Functions {
     }
 
     /// Finds the wanted functions of a module that was mapped.
-    pub(super) fn find_in(&self, module: &Module, address: u64, offset: u64, writer: &TraceWriter) {
+    pub(super) fn find_in(
+        &self,
+        module: &Module,
+        address: u64,
+        offset: u64,
+        writer: &dyn RecordSink,
+    ) {
         let found = self.names.find_in(module);
         let library = self.library.find_in(module);
         if found.is_empty() && library.is_empty() {
@@ -158,7 +164,7 @@ impl Functions {
     }
 
     /// The functions that were chosen, in a file of its own, when its modules are known.
-    pub(super) fn define_chosen(&self, writer: &TraceWriter) {
+    pub(super) fn define_chosen(&self, writer: &dyn RecordSink) {
         let mut hooks = self.hooks.lock();
         let chosen = hooks.chosen.clone();
         for (address, _) in &chosen {
@@ -170,7 +176,7 @@ impl Functions {
     }
 
     /// Code was chosen for a name. (Each module that refers to it has it chosen anew.)
-    fn choose(&self, address: u64, name: &str, writer: &TraceWriter) {
+    fn choose(&self, address: u64, name: &str, writer: &dyn RecordSink) {
         let mut hooks = self.hooks.lock();
         if hooks.chosen.insert((address, name.to_owned())) {
             hooks.add(address, name, writer);
@@ -268,5 +274,5 @@ fn enter(tracer: &Tracer, thread: &mut Thread, called: Vec<Called>) {
 
 fn choose(tracer: &Tracer, address: u64, name: &str) {
     let writer = tracer.writer.lock().clone();
-    tracer.functions.choose(address, name, &writer);
+    tracer.functions.choose(address, name, &*writer);
 }

@@ -109,7 +109,7 @@ impl Tracer {
                 build_id: module.build_id().unwrap_or_default().to_vec(),
             });
         }
-        self.functions.find_in(&module, address, offset, &writer);
+        self.functions.find_in(&module, address, offset, &*writer);
     }
 }
 

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use unspool_events::raw::{SpecialKind, special_header};
 use unspool_events::{Event, Order, ThreadEvent};
@@ -18,7 +19,7 @@ use super::keeper::Looks;
 use super::sleep::Sleep;
 use super::thread_trace::ThreadTrace;
 use super::{Tracer, ownership};
-use crate::plan::TracePlan;
+use crate::plan::{TraceOutput, TracePlan};
 use crate::thread::Thread;
 use crate::trace::slots as trace_slots;
 use crate::trace::thread_trace::OF_THREAD;
@@ -72,9 +73,10 @@ impl ThreadProgress {
 impl Skew {
     pub(super) fn new(plan: &TracePlan) -> Skew {
         // Where nothing is written, nobody reads.
-        let bounded = plan.output.is_some() && plan.order != Order::None;
+        let is_kept = plan.output != TraceOutput::Discard;
+        let bounded = is_kept && plan.order != Order::None;
         Skew {
-            is_kept: plan.output.is_some(),
+            is_kept,
             most: if bounded { plan.max_skew } else { 0 },
             live: Mutex::default(),
         }
@@ -139,28 +141,43 @@ fn own_progress() -> Option<&'static ThreadProgress> {
 }
 
 impl Tracer {
-    /// A buffer was emptied: threads that are too far behind in the file show where they are.
+    /// A buffer was emptied between two records: threads that are too far behind in the file show
+    /// where they are, this one as well.
     pub(super) fn keep_close(&self, thread: &mut Thread) {
-        let most = self.skew.most;
-        if most == 0 || OF_THREAD.get(thread).is_null() {
+        if self.skew.most == 0 || OF_THREAD.get(thread).is_null() {
             return;
         }
         // SAFETY: the trace belongs to this thread, or to its parent that waits.
         let trace = unsafe { &mut *OF_THREAD.get(thread) };
-        let now = match self.order() {
-            Order::None => return,
-            Order::LineAtomic => trace.reached,
-            Order::Ticket => self.tickets.counter().load(Ordering::Relaxed),
-            // SAFETY: reads a counter.
-            Order::Timestamp => unsafe { std::arch::x86_64::_rdtsc() },
+        let Some(now) = self.time_of_run(trace) else {
+            return;
         };
-        let far = |shown: u64| shown.saturating_add(most) < now;
         trace.note_shown();
-        if trace.progress.as_ref().is_some_and(|own| far(own.shown())) {
+        if trace
+            .progress
+            .as_ref()
+            .is_some_and(|own| self.is_far_behind(own.shown(), now))
+        {
             trace.encode(&self.thread_sync(now));
             trace.show();
         }
-        let floor = now - most / 4;
+        self.keep_others_close(thread);
+    }
+
+    /// A buffer was emptied, perhaps in the middle of what belongs to one record: the other threads
+    /// show where they are.
+    pub(super) fn keep_others_close(&self, thread: &mut Thread) {
+        let most = self.skew.most;
+        if most == 0 || OF_THREAD.get(thread).is_null() {
+            return;
+        }
+        // SAFETY: as above.
+        let trace = unsafe { &mut *OF_THREAD.get(thread) };
+        let Some(now) = self.time_of_run(trace) else {
+            return;
+        };
+        let far = |shown: u64| self.is_far_behind(shown, now);
+        let floor = now.saturating_sub(most / 4);
         for (&number, live) in self.skew.live.lock().iter() {
             if number == thread.number || !far(live.progress.shown()) {
                 continue;
@@ -173,6 +190,36 @@ impl Tracer {
                     ownership::ask_to_show(live.progress.poll);
                 }
             }
+        }
+        self.give_others_time();
+    }
+
+    /// The time that the run has reached, as far as this thread knows.
+    fn time_of_run(&self, trace: &ThreadTrace) -> Option<u64> {
+        match self.order() {
+            Order::None => None,
+            Order::LineAtomic => Some(trace.reached),
+            Order::Ticket => Some(self.tickets.counter().load(Ordering::Relaxed)),
+            // SAFETY: reads a counter.
+            Order::Timestamp => Some(unsafe { std::arch::x86_64::_rdtsc() }),
+        }
+    }
+
+    fn is_far_behind(&self, shown: u64, now: u64) -> bool {
+        shown.saturating_add(self.skew.most) < now
+    }
+
+    /// Waits a little where much waits for threads that are behind, which have been asked to show
+    /// where they are. Not for as long as it takes: one of them may wait for this thread.
+    fn give_others_time(&self) {
+        const A_MOMENT: Duration = Duration::from_millis(1);
+        const MOST_MOMENTS: usize = 20;
+        let writer = self.writer.lock().clone();
+        for _ in 0..MOST_MOMENTS {
+            if !writer.is_crowded() {
+                break;
+            }
+            std::thread::sleep(A_MOMENT);
         }
     }
 

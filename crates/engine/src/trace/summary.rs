@@ -9,6 +9,7 @@ use super::Tracer;
 use super::run_totals::RunTotals;
 use crate::finish::Ending;
 use crate::native_run::{Cost, now_ns, processor_time_ns};
+use crate::plan::TraceOutput;
 use crate::process::Process;
 
 /// What the progress line counts.
@@ -82,6 +83,7 @@ pub(super) fn conclude(tracer: &Tracer, process: &Process, ending: Ending) {
         }
         writer.finish()
     };
+    conclude_receiver(tracer);
     let is_whole = result
         .as_ref()
         .is_ok_and(|summary| summary.dropped_words == 0);
@@ -96,15 +98,30 @@ pub(super) fn conclude(tracer: &Tracer, process: &Process, ending: Ending) {
     report(tracer, result, run.as_ref());
 }
 
+/// Tells the user what came of an analysis in this process, if there was one.
+fn conclude_receiver(tracer: &Tracer) {
+    let writer = tracer.writer.lock().clone();
+    let Some(verdict) = writer.verdict() else {
+        return;
+    };
+    crate::finish::say(verdict.text.trim_end());
+    let wanted = verdict.status.map_or(0, |status| u32::from(status) + 1);
+    tracer.wanted_status.store(wanted, Ordering::Relaxed);
+}
+
 impl Tracer {
     /// The status with which the process ends whose program ends with `status`. Only the process that
     /// the user has started says that not everything was recorded, for itself and for all others:
     /// what another one ends with is what the program that waits for it expects.
     pub(super) fn final_status(&self, status: i32) -> i32 {
+        if !self.is_first_process() {
+            return status;
+        }
         let is_short = self.is_short.load(Ordering::Relaxed);
-        match self.plan.strict && self.is_first_process() && is_short {
-            true => crate::finish::ENGINE_FAILURE,
-            false => status,
+        match self.wanted_status.load(Ordering::Relaxed) {
+            _ if self.plan.strict && is_short => crate::finish::ENGINE_FAILURE,
+            0 => status,
+            wanted => wanted.cast_signed() - 1,
         }
     }
 
@@ -213,7 +230,7 @@ impl Recorded {
     fn by_run(tracer: &Tracer, own: Option<&Summary>, cost: Cost) -> Recorded {
         let run = &tracer.plan.run;
         let threads = Process::get().next_thread.load(Ordering::Relaxed);
-        let output = tracer.plan.output.as_deref();
+        let output = tracer.plan.output.file();
         let gathered = output
             .filter(|path| path.is_file())
             .map(|path| RunTotals::gather(path, std::process::id(), run.started_unix_ns));
@@ -265,7 +282,12 @@ fn describe(tracer: &Tracer, run: &Recorded) -> String {
     };
     let order = tracer.plan.order.name();
     text.push_str(&format!(": {}, order {order}", counted(threads, "thread")));
-    if tracer.plan.output.is_some() {
+    if let TraceOutput::Receiver(_) = tracer.plan.output {
+        text.push_str(&format!(
+            ", {} accesses and {} events analysed while it ran",
+            summary.accesses, summary.events
+        ));
+    } else if tracer.plan.output.file().is_some() {
         let per_access = summary.file_bytes as f64 / (summary.accesses.max(1)) as f64;
         text.push_str(&format!(
             ", {} accesses by {} of {} instructions, {} bytes ({per_access:.3} an access)",

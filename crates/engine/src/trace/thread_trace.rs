@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use unspool_events::raw::MAX_PATH_WORDS;
-use unspool_events::{Event, Order, ThreadEncoder, ThreadId};
+use unspool_events::{Event, Order, ThreadId, ThreadRecords};
 
 use super::values::TakenBefore;
 use super::{Tracer, functions};
@@ -24,7 +24,7 @@ pub(crate) static OF_THREAD: PerThread<ThreadTrace> = PerThread::new();
 
 /// What the trace keeps for one thread.
 pub(crate) struct ThreadTrace {
-    pub(super) encoder: Option<ThreadEncoder>,
+    pub(super) encoder: Option<Box<dyn ThreadRecords>>,
     pub(super) slots: *mut Slots,
     /// Whether the code has come to the end of the buffer.
     pub(super) is_full: bool,
@@ -178,17 +178,17 @@ impl ThreadTrace {
     /// cache.
     pub(super) fn enter_generation(&mut self) {
         self.empty();
-        self.write(ThreadEncoder::enter_generation);
+        self.write(|encoder| encoder.enter_generation());
     }
 
     /// Ends the chunk.
     pub(super) fn flush(&mut self) {
-        self.write(ThreadEncoder::flush);
+        self.write(|encoder| encoder.flush());
     }
 
-    fn write(&mut self, write: impl FnOnce(&mut ThreadEncoder)) {
+    fn write(&mut self, write: impl FnOnce(&mut dyn ThreadRecords)) {
         if let Some(encoder) = &mut self.encoder {
-            broken_pipe::kept_from_program(|| write(encoder));
+            broken_pipe::kept_from_program(|| write(&mut **encoder));
         }
     }
 

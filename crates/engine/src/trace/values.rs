@@ -109,6 +109,10 @@ pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) {
     if clean_call.after || clean_call.pushed.is_some() {
         let moved = insert_values(trace, start, MAX_PATH_WORDS, &clean_call);
         thread.set_register(register, moved);
+        if moved < start {
+            // The buffer is full of values long before it is full of records.
+            tracer.keep_others_close(thread);
+        }
     }
 }
 

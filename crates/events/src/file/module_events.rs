@@ -7,6 +7,7 @@ use super::thread_decoder::ThreadDecoder;
 use crate::codec::distinct_headers;
 use crate::event::{Event, KnownStream, Mapping};
 use crate::file::streams::{EventKind, Streams};
+use crate::handed::Kinds;
 use crate::id::ThreadId;
 use crate::raw::{Header, SpecialKind};
 use crate::sink::Sink;
@@ -41,7 +42,8 @@ impl Trace {
         let order = self.header().order;
         let mut decoder = ThreadDecoder::new(thread, order, header.sequence);
         decoder.load(&header, &payload, self.tables());
-        while decoder.fill() {
+        let kinds = Kinds::new(order);
+        while decoder.fill(&kinds) {
             while decoder.deliver(None, found).is_some() {}
         }
     }

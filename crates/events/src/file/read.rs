@@ -8,6 +8,7 @@ use super::contents::read_chunk;
 use super::index::IndexEntry;
 use super::thread_decoder::ThreadDecoder;
 use super::{Problem, Trace};
+use crate::handed::Kinds;
 use crate::id::ThreadId;
 use crate::sink::Sink;
 
@@ -17,6 +18,8 @@ pub struct ThreadReader<'trace> {
     trace: &'trace Trace,
     chunks: std::slice::Iter<'trace, IndexEntry>,
     decoder: ThreadDecoder,
+    /// None: a file has chunks only.
+    kinds: Kinds,
 }
 
 impl<'trace> ThreadReader<'trace> {
@@ -27,6 +30,7 @@ impl<'trace> ThreadReader<'trace> {
             trace,
             chunks,
             decoder,
+            kinds: Kinds::new(trace.header().order),
         }
     }
 
@@ -38,6 +42,7 @@ impl<'trace> ThreadReader<'trace> {
             trace,
             chunks,
             decoder,
+            kinds,
         } = self;
         let chunks = chunks.as_slice();
         let early = chunks
@@ -51,6 +56,7 @@ impl<'trace> ThreadReader<'trace> {
             trace,
             chunks: chunks.iter(),
             decoder,
+            kinds,
         }
     }
 
@@ -77,7 +83,7 @@ impl<'trace> ThreadReader<'trace> {
 
     /// Decodes more, if everything decoded was delivered. Returns whether there is more.
     fn fill(&mut self) -> bool {
-        while !self.decoder.fill() {
+        while !self.decoder.fill(&self.kinds) {
             let Some(entry) = self.chunks.next() else {
                 return false;
             };

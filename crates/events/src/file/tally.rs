@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::codec::{ChunkEncoder, EncodedRecords, payload_words};
 use crate::event::{KnownStream, StreamSet};
-use crate::expand::RecordKind;
+use crate::expand::{RecordKind, keep_time as keep_time_of};
 use crate::file::streams::{EventKind, Streams};
 use crate::operand::{MissingWord, count_accesses as count_operand};
 use crate::paths::{BorrowedPath, Instruction, PathTable};
@@ -127,29 +127,7 @@ fn keep_time(
     clock: &mut Clock,
 ) {
     for (index, row) in encoder.records() {
-        let (header, kind) = (words[row - 1], &kinds[index]);
-        let words = &words[row..][..payload_words(header)];
-        match kind {
-            RecordKind::Path { path, instructions } => {
-                if clock.has_stamps() || path.code.has_tickets() {
-                    for index in 0..*instructions {
-                        clock.instruction(index, path.code.ticket_in(index, words));
-                    }
-                    clock.end_of_path(*instructions);
-                } else {
-                    clock.pass(*instructions as u64);
-                }
-            }
-            RecordKind::Event(_) => {
-                clock.event();
-            }
-            RecordKind::Stamp(instruction) => {
-                if let [time] = words {
-                    clock.stamp(*instruction, *time);
-                }
-            }
-            RecordKind::UnknownPath => clock.end_of_path(0),
-            RecordKind::Values(..) | RecordKind::Unknown => {}
-        }
+        let words = &words[row..][..payload_words(words[row - 1])];
+        keep_time_of(&kinds[index], words, clock);
     }
 }

@@ -6,6 +6,7 @@ use crate::codec::{DecodedChunk, decode_chunk};
 use crate::event::Loss;
 use crate::expand::{Expander, RecordKind};
 use crate::file::tables::Tables;
+use crate::handed::{Handed, Kinds};
 use crate::id::ThreadId;
 use crate::paths::OwnedPath;
 use crate::sink::Sink;
@@ -23,6 +24,8 @@ pub(crate) struct ThreadDecoder {
     expander: Expander,
     chunk: DecodedChunk,
     kinds: Vec<RecordKind<OwnedPath>>,
+    /// Records that were never packed; their kinds are kept with the thread.
+    handed: Option<Handed>,
     batch: Batch,
     /// The number of the chunk that should come next.
     sequence: u64,
@@ -37,6 +40,7 @@ impl ThreadDecoder {
             expander: Expander::new(order),
             chunk: DecodedChunk::default(),
             kinds: Vec::new(),
+            handed: None,
             batch: Batch::default(),
             sequence,
             problems: Vec::new(),
@@ -75,6 +79,11 @@ impl ThreadDecoder {
         }
     }
 
+    /// Takes the next records, which follow those before without a gap.
+    pub(crate) fn load_handed(&mut self, handed: Handed) {
+        self.handed = Some(handed);
+    }
+
     /// Takes note of a chunk that could not be read.
     pub(crate) fn lose(&mut self, header: &ChunkHeader, what: &'static str) {
         self.sequence = header.sequence.saturating_add(1);
@@ -105,8 +114,9 @@ impl ThreadDecoder {
     }
 
     /// Decodes more, if everything decoded was delivered. Returns whether there are items
-    /// to deliver; if not, the next chunk is needed.
-    pub(crate) fn fill(&mut self) -> bool {
+    /// to deliver; if not, the next chunk is needed. `handed_kinds` are those of records that were
+    /// handed over.
+    pub(crate) fn fill(&mut self, handed_kinds: &Kinds) -> bool {
         if self.batch.next_time().is_some() {
             return true;
         }
@@ -117,9 +127,18 @@ impl ThreadDecoder {
             self.expander
                 .expand(&self.kinds[kind], words, &mut self.batch);
         }
+        if let Some(handed) = &mut self.handed {
+            while self.batch.items() < BATCH_ITEMS
+                && let Some((kind, words)) = handed.next_record()
+            {
+                self.expander
+                    .expand(handed_kinds.get(kind), words, &mut self.batch);
+            }
+        }
         if self.batch.items() == 0 {
             // A thread that has ended keeps no memory.
             self.chunk = DecodedChunk::default();
+            self.handed = None;
         }
         self.batch.next_time().is_some()
     }

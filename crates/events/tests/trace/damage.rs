@@ -107,7 +107,7 @@ fn read_all(path: &Path) -> Option<([Vec<u64>; 2], bool)> {
 /// Reads a trace as a stream; returns whether anything was wrong.
 fn stream(bytes: &[u8]) -> Option<bool> {
     let reader = StreamReader::new(bytes).ok()?;
-    let (_, problems) = reader.deliver(&mut Recorder::default());
+    let Delivered { problems, .. } = reader.deliver(&mut Recorder::default());
     Some(!problems.is_empty())
 }
 

@@ -4,6 +4,7 @@ mod damage;
 mod forged;
 mod golden;
 mod in_place;
+mod live;
 mod model;
 mod round_trip;
 mod streaming;

@@ -22,7 +22,7 @@ fn ids_in(superblock: &Superblock, generation: usize) -> PathId {
 }
 
 /// Superblocks and records, whose ids are those of the first generation, in the terms of another.
-fn define(program: &Program, writer: &TraceWriter, generation: usize) {
+fn define(program: &Program, writer: &dyn RecordSink, generation: usize) {
     for superblock in &program.superblocks {
         writer.define_superblock(&Superblock {
             first_path: ids_in(superblock, generation),
@@ -68,7 +68,7 @@ fn in_terms_of(words: &[u64], program: &Program, generation: usize) -> Vec<u64> 
 /// path ids every so many steps: threads enter it one after the other.
 pub(crate) fn write(
     program: &Program,
-    writer: &TraceWriter,
+    writer: &dyn RecordSink,
     flush_every: usize,
     generation_steps: Option<usize>,
 ) -> Summary {
@@ -77,7 +77,7 @@ pub(crate) fn write(
     let modelled: Vec<Modelled> = (0..program.threads.len())
         .map(|i| program.model(i))
         .collect();
-    let mut encoders: Vec<ThreadEncoder> = (0..)
+    let mut encoders: Vec<Box<dyn ThreadRecords>> = (0..)
         .zip(&modelled)
         .map(|(i, _)| writer.thread(ThreadId(i)))
         .collect();
@@ -114,7 +114,7 @@ pub(crate) fn write(
             }
         }
     }
-    encoders.into_iter().for_each(ThreadEncoder::finish);
+    encoders.into_iter().for_each(|encoder| encoder.finish());
     writer.finish().expect("the file can be written")
 }
 
@@ -199,8 +199,8 @@ proptest! {
                 let reader = StreamReader::new(reader).expect("a readable trace");
                 assert_eq!(reader.header(), &header(program.order));
                 let mut recorder = Recorder::default();
-                let (summary, problems) = reader.deliver(&mut recorder);
-                (recorder, summary, problems)
+                let delivered = reader.deliver(&mut recorder);
+                (recorder, delivered.summary, delivered.problems)
             });
             let writer = TraceWriter::with_chunk_words(file, &header(program.order), chunk_words)
                 .expect("a trace");

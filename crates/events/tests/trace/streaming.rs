@@ -82,7 +82,9 @@ fn items_are_given_once_no_thread_can_bring_earlier_ones() {
     parent.finish();
     let written = writer.finish().expect("a reader that reads");
     drop(writer);
-    let (summary, problems) = reading.join().expect("no panic");
+    let Delivered {
+        summary, problems, ..
+    } = reading.join().expect("no panic");
     assert_eq!(summary, written);
     assert_eq!(problems, []);
 }
@@ -101,7 +103,7 @@ fn a_thread_that_was_not_announced_is_reported_if_it_is_late() {
     drop(writer);
     let (sender, given) = mpsc::channel();
     let reader = StreamReader::new(reader).expect("a readable trace");
-    let (_, problems) = reader.deliver(&mut Times(sender));
+    let Delivered { problems, .. } = reader.deliver(&mut Times(sender));
     assert_eq!(
         problems,
         [Problem::LateThread {

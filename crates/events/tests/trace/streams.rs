@@ -177,6 +177,6 @@ fn a_newer_schema_is_a_problem_that_names_both_versions() {
     );
     assert_eq!(items(&trace).len(), events().len() - 1);
     let reader = StreamReader::new(fs::File::open(&path).expect("there")).expect("a trace");
-    let (_, problems) = reader.deliver(&mut PassedOver::default());
+    let Delivered { problems, .. } = reader.deliver(&mut PassedOver::default());
     assert_eq!(problems, std::slice::from_ref(problem));
 }

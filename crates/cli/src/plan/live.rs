@@ -1,0 +1,63 @@
+//! Which program is to be analysed while it runs.
+
+use std::path::PathBuf;
+
+use unspool_events::Order;
+
+use super::observing::check_granule;
+use super::{Children, ObservedProgram};
+use crate::arguments::LiveChoice;
+use crate::failure::Failure;
+
+/// A program to be analysed while it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LivePlan {
+    /// What to run.
+    pub(crate) observed: ObservedProgram,
+    /// The order between threads.
+    pub(crate) order: Order,
+    /// Bytes in a unit of ownership.
+    pub(crate) granule: u32,
+    /// The greatest distance of clocks.
+    pub(crate) max_skew: u64,
+    /// What happens to child processes.
+    pub(crate) children: Children,
+    /// Where the answer goes; nothing for standard error.
+    pub(crate) output: Option<PathBuf>,
+}
+
+impl LivePlan {
+    /// Nothing where a trace is to be read.
+    pub(crate) fn new(typed: &LiveChoice) -> Result<Option<LivePlan>, Failure> {
+        if typed.program.is_empty() {
+            return Ok(None);
+        }
+        check_granule(typed.granule)?;
+        let order = typed.order.into();
+        if typed.max_skew == Some(0) {
+            return Err(Failure::new("--max-skew must be at least 1"));
+        }
+        Ok(Some(LivePlan {
+            observed: ObservedProgram::new(typed.program.clone())?,
+            order,
+            granule: typed.granule,
+            max_skew: typed.max_skew.unwrap_or_else(|| usual_skew(order)),
+            children: typed.children.into(),
+            output: typed
+                .output
+                .as_ref()
+                .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+        }))
+    }
+}
+
+/// How far apart threads may be where nothing was said: so little that what waits takes some
+/// megabytes for each thread, so much that threads are seldom asked where they are.
+fn usual_skew(order: Order) -> u64 {
+    match order {
+        Order::None => 0,
+        Order::LineAtomic => 1 << 20,
+        Order::Ticket => 1 << 16,
+        Order::Timestamp => 1 << 28,
+    }
+}

@@ -1,0 +1,301 @@
+//! An analysis in the process that it is about: no file, and the same [`Sink`] as over one.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use unspool_container::TraceHeader;
+use unspool_container::stream::StreamNumber;
+
+use crate::access::Access;
+use crate::event::Event;
+use crate::file::{Function, Measurement, Module, Problem, Summary, WriteError};
+use crate::id::ThreadId;
+use crate::merge::Merge;
+use crate::record_sink::{RecordSink, ThreadRecords, Verdict};
+use crate::sink::Sink;
+use crate::superblock::Superblock;
+
+/// So many words may wait before the threads that are ahead are asked for patience: 256 MiB.
+const CROWD_WORDS: usize = 1 << 25;
+
+/// Gives what threads hand over to a sink, merged in the order (time, thread, position), as far as
+/// every thread has come.
+///
+/// There is no thread of its own: the one that hands something over has the sink take what is
+/// settled by that, while others that hand over wait. So a program is held back to the pace of the
+/// analysis. What waits for threads that are behind is kept in raw words; the observer keeps the
+/// threads' times close, which bounds it (see [`RecordSink::is_crowded`]).
+///
+/// At the end the sink gets all that is left, and `conclude` makes of it what the user is told.
+pub struct LiveAnalysis<Analysis> {
+    shared: Arc<Shared<Analysis>>,
+}
+
+struct Shared<Analysis> {
+    /// What is defined, and not known to the merge yet: it may be at work when code is translated.
+    defined: Mutex<Defined>,
+    state: Mutex<State<Analysis>>,
+}
+
+#[derive(Debug, Default)]
+struct Defined {
+    generation: u64,
+    superblock_count: u64,
+    superblocks: Vec<(u64, Superblock)>,
+    modules: Vec<Module>,
+    functions: Vec<Function>,
+}
+
+/// Makes of an analysis what is said at the end.
+type Conclude<Analysis> = Box<dyn FnOnce(Analysis, &Ended) -> Verdict + Send>;
+
+struct State<Analysis> {
+    merge: Merge,
+    /// None once it was concluded.
+    analysis: Option<(Counting<Analysis>, Conclude<Analysis>)>,
+    summary: Summary,
+    verdict: Option<Verdict>,
+}
+
+/// What is known at the end of a run, beside what its analysis has seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The totals of what was given to it.
+    pub summary: Summary,
+    /// What could not be understood.
+    pub problems: Vec<Problem>,
+}
+
+impl<Analysis: Sink + Send + 'static> LiveAnalysis<Analysis> {
+    /// Of the run that the header is about.
+    pub fn new(
+        header: &TraceHeader,
+        analysis: Analysis,
+        conclude: impl FnOnce(Analysis, &Ended) -> Verdict + Send + 'static,
+    ) -> LiveAnalysis<Analysis> {
+        let counting = Counting {
+            analysis,
+            accesses: 0,
+            events: 0,
+        };
+        let state = State {
+            merge: Merge::new(header.order),
+            analysis: Some((counting, Box::new(conclude))),
+            summary: Summary::default(),
+            verdict: None,
+        };
+        let shared = Shared {
+            defined: Mutex::default(),
+            state: Mutex::new(state),
+        };
+        LiveAnalysis {
+            shared: Arc::new(shared),
+        }
+    }
+}
+
+impl<Analysis: Sink> Shared<Analysis> {
+    /// Has what was defined known, before records that need it.
+    fn learn(&self, state: &mut State<Analysis>) {
+        let mut defined = lock(&self.defined);
+        let superblocks = std::mem::take(&mut defined.superblocks);
+        let modules = std::mem::take(&mut defined.modules);
+        let functions = std::mem::take(&mut defined.functions);
+        drop(defined);
+        for (generation, superblock) in &superblocks {
+            state.merge.tables.paths.add(*generation).add(superblock);
+        }
+        if let Some((sink, _)) = &mut state.analysis {
+            modules.iter().for_each(|module| sink.module(module));
+            functions
+                .iter()
+                .for_each(|function| sink.function(function));
+        }
+    }
+
+    /// Takes records of a thread, and returns the time that it has reached.
+    fn take(&self, thread: ThreadId, words: &[u64], generation: u64) -> u64 {
+        let mut state = lock(&self.state);
+        self.learn(&mut state);
+        let State {
+            merge,
+            analysis,
+            summary,
+            ..
+        } = &mut *state;
+        let Some((sink, _)) = analysis else {
+            summary.dropped_words += words.len() as u64;
+            return 0;
+        };
+        summary.raw_words += words.len() as u64;
+        let time = merge.take_words(thread, words.to_vec(), generation);
+        merge.deliver(sink);
+        time
+    }
+
+    fn finish_thread(&self, thread: ThreadId) {
+        let mut state = lock(&self.state);
+        self.learn(&mut state);
+        let State {
+            merge,
+            analysis,
+            summary,
+            ..
+        } = &mut *state;
+        if let Some((sink, _)) = analysis {
+            summary.threads += 1;
+            merge.finish_thread(thread);
+            merge.deliver(sink);
+        }
+    }
+
+    fn finish(&self) -> Summary {
+        let mut state = lock(&self.state);
+        self.learn(&mut state);
+        if let Some((mut sink, conclude)) = state.analysis.take() {
+            let problems = state.merge.finish(&mut sink);
+            let summary = Summary {
+                accesses: sink.accesses,
+                events: sink.events,
+                superblocks: lock(&self.defined).superblock_count,
+                ..state.summary
+            };
+            state.summary = summary;
+            let ended = Ended { summary, problems };
+            state.verdict = Some(conclude(sink.analysis, &ended));
+        }
+        state.summary
+    }
+}
+
+impl<Analysis: Sink + Send + 'static> RecordSink for LiveAnalysis<Analysis> {
+    fn define_superblock(&self, superblock: &Superblock) {
+        let mut defined = lock(&self.shared.defined);
+        let generation = defined.generation;
+        defined.superblock_count += 1;
+        defined.superblocks.push((generation, superblock.clone()));
+    }
+
+    fn begin_generation(&self) {
+        lock(&self.shared.defined).generation += 1;
+    }
+
+    fn define_module(&self, module: &Module) {
+        lock(&self.shared.defined).modules.push(module.clone());
+    }
+
+    fn define_function(&self, function: &Function) {
+        lock(&self.shared.defined).functions.push(function.clone());
+    }
+
+    /// What the observer measures of its own run no analysis asks for.
+    fn add_measurement(&self, _: &Measurement) {}
+
+    fn thread(&self, thread: ThreadId) -> Box<dyn ThreadRecords> {
+        let generation = lock(&self.shared.defined).generation;
+        Box::new(LiveThread {
+            shared: Arc::clone(&self.shared),
+            thread,
+            generation,
+            time: 0,
+        })
+    }
+
+    fn finish(&self) -> Result<Summary, WriteError> {
+        Ok(self.shared.finish())
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        lock(&self.shared.state).verdict.take()
+    }
+
+    fn is_crowded(&self) -> bool {
+        lock(&self.shared.state).merge.waiting_words() > CROWD_WORDS
+    }
+}
+
+impl<Analysis> fmt::Debug for LiveAnalysis<Analysis> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("LiveAnalysis").finish_non_exhaustive()
+    }
+}
+
+/// The records of one thread, on their way to an analysis.
+struct LiveThread<Analysis> {
+    shared: Arc<Shared<Analysis>>,
+    thread: ThreadId,
+    /// Of which generation the path ids are.
+    generation: u64,
+    /// The time that it has reached.
+    time: u64,
+}
+
+impl<Analysis: Sink + Send> ThreadRecords for LiveThread<Analysis> {
+    fn append(&mut self, words: &[u64]) {
+        if !words.is_empty() {
+            self.time = self.shared.take(self.thread, words, self.generation);
+        }
+    }
+
+    fn counted(&self) -> Option<(u64, usize)> {
+        Some((self.time, 0))
+    }
+
+    fn flush(&mut self) {}
+
+    fn enter_generation(&mut self) {
+        self.generation = lock(&self.shared.defined).generation;
+    }
+
+    fn finish(self: Box<Self>) {
+        self.shared.finish_thread(self.thread);
+    }
+}
+
+impl<Analysis> fmt::Debug for LiveThread<Analysis> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("LiveThread")
+            .field("thread", &self.thread)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Counts what an analysis gets.
+struct Counting<Analysis> {
+    analysis: Analysis,
+    accesses: u64,
+    events: u64,
+}
+
+impl<Analysis: Sink> Sink for Counting<Analysis> {
+    fn module(&mut self, module: &Module) {
+        self.analysis.module(module);
+    }
+
+    fn function(&mut self, function: &Function) {
+        self.analysis.function(function);
+    }
+
+    fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
+        self.accesses += batch.len() as u64;
+        self.analysis.accesses(thread, batch);
+    }
+
+    fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
+        self.events += 1;
+        self.analysis.event(thread, time, event);
+    }
+
+    fn passed_over(&mut self, thread: ThreadId, time: u64, stream: StreamNumber) {
+        self.analysis.passed_over(thread, time, stream);
+    }
+
+    fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
+        self.analysis.values(thread, accesses, values);
+    }
+}
+
+/// A panic elsewhere does not stop the analysis.
+fn lock<Value>(mutex: &Mutex<Value>) -> MutexGuard<'_, Value> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
