@@ -3,13 +3,13 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
+use unspool_kernel::diagnostics;
 
 use gdbstub::conn::ConnectionExt;
 use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
 use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason};
 use gdbstub::target::ext::breakpoints::WatchKind;
 use unspool_engine::debug::{self, Debuggee, Reason, Stop, Wake};
-use unspool_engine::finish;
 
 use crate::address::Address;
 use crate::link::{self, Link, Listener};
@@ -82,7 +82,7 @@ fn serve(debuggee: &Debuggee, listener: Listener) {
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                finish::say(&format!("no debugger can connect any more: {error}"));
+                diagnostics::say(&format!("no debugger can connect any more: {error}"));
                 debuggee.detach();
                 return;
             }
@@ -174,7 +174,7 @@ fn to_protocol(stop: &Stop) -> MultiThreadStopReason<u64> {
             addr: *address,
         },
         Reason::Tool(reason) => {
-            finish::say(&format!("the tool stops the program: {reason}"));
+            diagnostics::say(&format!("the tool stops the program: {reason}"));
             signal(libc::SIGTRAP)
         }
         Reason::Exited(status) => MultiThreadStopReason::Exited(*status as u8),

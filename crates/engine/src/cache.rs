@@ -197,7 +197,7 @@ impl Cache {
         }
         .reach(layout::cache() + GATES_SIZE, middle, size);
         if opened.hot == layout::cache() || opened.cold == middle {
-            crate::finish::fatal("no memory for translated code");
+            unspool_kernel::diagnostics::fatal("no memory for translated code");
         }
         let gates = emit_gates(&mut code);
         Cache {

@@ -9,9 +9,10 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use unspool_kernel::diagnostics;
 
+use crate::lending;
 use crate::process::{Code, Process};
-use crate::{finish, lending};
 use unspool_instructions::decode::MAX_LENGTH;
 use unspool_kernel::regions::{Region, Regions};
 use unspool_kernel::{layout, race_windows};
@@ -326,7 +327,7 @@ fn allow_writes(code: &mut Code, page: u64) {
     // SAFETY: as above.
     if let Err(error) = unsafe { layout::protect(start, region.end - start, region.protection) } {
         // Whoever cannot let the program write must not go on.
-        finish::fatal(&format!("cannot release translated code: {error}"));
+        diagnostics::fatal(&format!("cannot release translated code: {error}"));
     }
 }
 

@@ -37,6 +37,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use unspool_kernel::diagnostics;
 
 use self::native_calls::NativeCall;
 pub use self::refusal::Refusal;
@@ -174,11 +175,11 @@ fn take_request(thread: &mut Thread) {
     let cause = exhausted.map_or(Cause::Asked, Cause::RecordingEnds);
     let refusal = let_go(thread, &cause);
     if let Cause::RecordingEnds(exhausted) = cause {
-        finish::fatal(&format!(
+        diagnostics::fatal(&format!(
             "{exhausted}, and the process cannot be let go: {refusal}"
         ));
     }
-    finish::say(&format!(
+    diagnostics::say(&format!(
         "unspool: process {} stays under observation: {refusal}",
         std::process::id()
     ));
@@ -210,7 +211,7 @@ pub(crate) fn end_recording(thread: &mut Thread, exhausted: &Exhausted) -> i64 {
     let refusal = let_go(thread, &Cause::RecordingEnds(exhausted.clone()));
     client::each(|client| client.exhaustion_refused());
     thread.set_pc(thread.pc() + SYSCALL_LENGTH);
-    finish::say(&format!(
+    diagnostics::say(&format!(
         "unspool: process {} gets no further thread: {exhausted}, and it cannot be let go: {refusal}",
         std::process::id()
     ));
@@ -224,7 +225,7 @@ pub(crate) fn make_child_natively(thread: &mut Thread) -> i64 {
     thread.set_pc(thread.pc() - SYSCALL_LENGTH);
     let refusal = let_go(thread, &Cause::GetsNoThread);
     thread.set_pc(thread.pc() + SYSCALL_LENGTH);
-    finish::say(&format!(
+    diagnostics::say(&format!(
         "unspool: process {} gets no child that shares its memory in another PID namespace, and it cannot be let go: {refusal}",
         std::process::id()
     ));
@@ -240,7 +241,7 @@ fn let_go(thread: &mut Thread, cause: &Cause) -> Refusal {
     gather::have_all_conclude();
     // Threads that stand still are no longer listed.
     finish::conclude(thread, finish::Ending::AnotherProgram);
-    finish::say(&format!(
+    diagnostics::say(&format!(
         "unspool: process {}{} is let go: it runs natively from here on",
         std::process::id(),
         cause.describe()

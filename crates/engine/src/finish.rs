@@ -1,6 +1,5 @@
 //! How the process ends: in order, by a signal, or because the engine cannot go on.
 
-use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -8,70 +7,17 @@ use crate::client::{self, End};
 use crate::process::{Process, ThreadHandle};
 use crate::signals::{self, STOP, bit};
 use crate::thread::{AddressSpaceRole, Thread};
-use unspool_kernel::descriptors::{Headroom, copy_away};
-use unspool_kernel::race_windows;
-
-/// Exit status of a process that ends because the engine failed.
-pub const ENGINE_FAILURE: i32 = 125;
+use unspool_kernel::{diagnostics, race_windows};
 
 /// Marks the engine's own STOP signals.
 const STOP_REQUEST: u64 = 0x756e_7370_6f6f_6c21;
-
-const STANDARD_ERROR: i32 = 2;
-
-/// Where the engine speaks: a copy of standard error that the program cannot close.
-static DIAGNOSTICS: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(-1);
-
-/// Keeps a copy of standard error.
-pub fn duplicate_stderr() {
-    let _headroom = Headroom::get();
-    // SAFETY: asks for the flags of a descriptor.
-    let is_open = unsafe { libc::fcntl(STANDARD_ERROR, libc::F_GETFD) } >= 0;
-    let itself = if is_open { STANDARD_ERROR } else { -1 };
-    let copy = copy_away(STANDARD_ERROR).map_or(itself, IntoRawFd::into_raw_fd);
-    DIAGNOSTICS.store(copy, Ordering::Relaxed);
-}
-
-/// The descriptor to speak to: the copy, standard error itself where the limit of descriptors
-/// allows none, or -1 where standard error was closed.
-#[must_use]
-pub fn diagnostics_fd() -> i32 {
-    DIAGNOSTICS.load(Ordering::Relaxed)
-}
-
-/// The copy, which the program must not close.
-#[must_use]
-pub fn own_diagnostics() -> Option<i32> {
-    Some(diagnostics_fd()).filter(|&diagnostics_fd| diagnostics_fd != STANDARD_ERROR)
-}
-
-/// Tells the user something.
-pub fn say(message: &str) {
-    let text = format!("{message}\n");
-    // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
-    unsafe { libc::write(diagnostics_fd(), text.as_ptr().cast(), text.len()) };
-}
-
-/// Shows a line that the next one replaces, on a terminal.
-pub fn say_in_place(message: &str) {
-    let text = format!("\r\x1b[K{message}");
-    // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
-    unsafe { libc::write(diagnostics_fd(), text.as_ptr().cast(), text.len()) };
-}
-
-/// Says what is wrong and ends the process.
-pub fn fatal(message: &str) -> ! {
-    say(&format!("error: {message}"));
-    // SAFETY: ends the process.
-    unsafe { libc::_exit(ENGINE_FAILURE) }
-}
 
 /// A child that has run on this thread's thread-local memory has gone. One that was killed while it
 /// held a lock of the engine's has left what that protects half changed, in the memory that it
 /// shared: everything that needs it would wait for ever.
 pub(crate) fn end_if_locked() {
     if unspool_kernel::lock::held() != 0 {
-        fatal(
+        diagnostics::fatal(
             "a child that shared this process's memory was killed while it changed what both share\n\
              help: run it again: the child can only be killed there by SIGKILL, in a short moment",
         );
@@ -87,7 +33,7 @@ pub fn unsupported_instruction(thread: &mut Thread, pc: u64) -> ! {
         .unwrap_or(0);
     let text = disassemble(&bytes[..readable], pc);
     conclude(thread, Ending::Death);
-    fatal(&format!(
+    diagnostics::fatal(&format!(
         "the program's instruction `{text}` at {pc:#x} cannot be run under observation\n\
          help: instructions that load the FS or GS selector, name memory in the GS segment in unusual ways or transfer control \
          between segments are not supported; run the program without unspool"

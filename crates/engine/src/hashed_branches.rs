@@ -12,6 +12,7 @@
 //! so the processor predicts it from the call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use unspool_kernel::diagnostics;
 
 use rustc_hash::FxHashMap;
 
@@ -19,7 +20,6 @@ use crate::binding::LookupConvention;
 use crate::cache::Protection;
 use crate::emit::{Emitter, TARGET, gpr};
 use crate::exit;
-use crate::finish;
 use crate::gates::Gates;
 use crate::slots::{HASH_SPILL, offset};
 use unspool_kernel::layout::{self, HASHED_BRANCHES_SIZE};
@@ -95,7 +95,7 @@ impl HashedBranches {
         if !are_ready() {
             let size = Way::ALL.len() as u64 * HASHED_BRANCHES_SIZE;
             if let Err(error) = layout::open(layout::hashed_branches(), size) {
-                finish::fatal(&format!("no memory for branches to far code: {error}"));
+                diagnostics::fatal(&format!("no memory for branches to far code: {error}"));
             }
             self.end_all();
             READY.store(true, Ordering::Release);

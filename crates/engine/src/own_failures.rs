@@ -6,11 +6,11 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use crate::client;
-use crate::finish::{ENGINE_FAILURE, say};
 use crate::gates;
 use crate::process::Process;
 use crate::slots::slots;
 use crate::thread::Thread;
+use unspool_kernel::diagnostics::{ENGINE_FAILURE, say};
 
 const HELP: &str =
     "help: this is a defect of unspool, not of the program; please report it with the lines above";
@@ -250,7 +250,7 @@ fn say_parts(parts: &[&str]) {
         // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
         unsafe {
             libc::write(
-                crate::finish::diagnostics_fd(),
+                unspool_kernel::diagnostics::diagnostics_fd(),
                 part.as_ptr().cast(),
                 part.len(),
             )
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn a_panic_ends_the_process_from_any_thread() {
         if std::env::var_os(ASKED).is_some() {
-            crate::finish::duplicate_stderr();
+            unspool_kernel::diagnostics::duplicate_stderr();
             super::end_at_panics();
             let _ = std::thread::spawn(|| panic!("an internal check failed")).join();
             return;

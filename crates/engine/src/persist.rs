@@ -25,6 +25,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use unspool_kernel::diagnostics;
 
 use memmap2::Mmap;
 use xxhash_rust::xxh3::xxh3_64;
@@ -33,7 +34,6 @@ use self::file::Parts;
 use self::module::Module;
 use self::seal::{Seal, State};
 use crate::cache::{Cache, KeptCode};
-use crate::finish;
 use crate::plan::Keeping;
 use crate::process::{Code, Process};
 use unspool_kernel::descriptors::Headroom;
@@ -150,7 +150,7 @@ impl Persistence {
 
     fn complain(&self, what: &str, error: &io::Error) {
         if self.asked {
-            finish::say(&format!(
+            diagnostics::say(&format!(
                 "unspool: translations in {} cannot be {what}: {error}",
                 self.path.display()
             ));

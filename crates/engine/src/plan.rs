@@ -85,7 +85,7 @@ pub struct TracePlan {
     pub instructions: bool,
     /// Whether this process was forked or executed by an observed one.
     pub child: bool,
-    /// End with [`crate::finish::ENGINE_FAILURE`] where not everything was recorded.
+    /// End with [`unspool_kernel::diagnostics::ENGINE_FAILURE`] where not everything was recorded.
     pub strict: bool,
     /// Say at the end what was recorded.
     pub summary: bool,

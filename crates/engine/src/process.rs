@@ -153,7 +153,7 @@ impl Process {
     pub fn protected_files(&self) -> Vec<i32> {
         let clients = self.clients.iter();
         let mut files: Vec<i32> = clients.flat_map(|client| client.files()).collect();
-        files.extend(crate::finish::own_diagnostics());
+        files.extend(unspool_kernel::diagnostics::own_diagnostics());
         files.extend(crate::syscalls::vfork_locks());
         files
     }

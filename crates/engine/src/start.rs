@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use unspool_kernel::diagnostics;
 
 use unspool_events::Order;
 
@@ -119,7 +120,7 @@ fn run_with_stack(
     program: &Program,
     stack: &ProgramStack,
 ) -> Result<Infallible, StartError> {
-    finish::duplicate_stderr();
+    diagnostics::duplicate_stderr();
     layout::keep_heap_together();
     settle_c_library();
     let vectors = VectorState::detect().ok_or(StartError::NoXsave)?;

@@ -186,8 +186,8 @@ pub fn install(tool: impl Tool) {
 /// Tells the user something, on standard error as it was at the start: the program may have
 /// closed its own, or sent it elsewhere.
 pub fn say(message: &str) {
-    if unspool_engine::finish::diagnostics_fd() >= 0 {
-        unspool_engine::finish::say(message);
+    if unspool_kernel::diagnostics::diagnostics_fd() >= 0 {
+        unspool_kernel::diagnostics::say(message);
     } else {
         eprintln!("{message}");
     }

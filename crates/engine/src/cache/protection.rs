@@ -7,10 +7,10 @@
 //! for the longest time. No thread is hindered: all code can be run all the time.
 
 use std::ops::Range;
+use unspool_kernel::diagnostics;
 
 use smallvec::SmallVec;
 
-use crate::finish;
 use unspool_kernel::layout;
 use unspool_kernel::race_windows;
 
@@ -95,7 +95,7 @@ impl Protection {
         for half in &mut self.halves {
             let range = half.start..half.filled;
             if !range.is_empty() && layout::open_cache(range).is_err() {
-                finish::fatal("no memory for translated code");
+                diagnostics::fatal("no memory for translated code");
             }
             half.filled = half.start;
         }

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use unspool_kernel::diagnostics;
 
 use super::hooks;
 use super::registers::Registers;
@@ -72,14 +73,14 @@ pub(super) fn start(process: &'static Process, loaded: &LoadedProgram) {
     };
     let debuggee = match Debuggee::new(process, loaded) {
         Ok(debuggee) => debuggee,
-        Err(error) => finish::fatal(&format!("cannot look at the program's memory: {error}")),
+        Err(error) => diagnostics::fatal(&format!("cannot look at the program's memory: {error}")),
     };
     crate::signals::block_all();
     let spawned = std::thread::Builder::new()
         .name("debugger".to_owned())
         .spawn(move || front(debuggee));
     if let Err(error) = spawned {
-        finish::fatal(&format!("cannot start the debugger's thread: {error}"));
+        diagnostics::fatal(&format!("cannot start the debugger's thread: {error}"));
     }
 }
 

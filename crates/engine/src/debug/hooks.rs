@@ -1,6 +1,7 @@
 //! What the program's threads do for the debugger.
 
 use std::os::fd::RawFd;
+use unspool_kernel::diagnostics;
 
 use super::registers::{IN_CALL, Registers};
 use super::watch;
@@ -342,7 +343,7 @@ pub(crate) fn ended(thread: &Thread, reason: Reason) {
 pub(crate) fn execute(thread: &Thread) {
     before_ending(thread);
     if concerns(thread) && lock().attached {
-        finish::say(
+        diagnostics::say(
             "the program executes another one, which the debugger does not follow: it goes on without",
         );
     }

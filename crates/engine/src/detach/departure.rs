@@ -10,6 +10,7 @@ use crate::signals::frame::{FRAME_SIZE, Frame, FullState, vectors};
 use crate::signals::{STOP, bit, deliver};
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{finish, slots};
+use unspool_kernel::diagnostics;
 
 // unspool_leave(stack, fs, gs, filters, count): gives up the engine's stack, puts the thread under
 // the program's filters (seccomp), gives up FS and GS, and has the kernel restore the signal frame
@@ -167,7 +168,7 @@ impl Departure {
         // SAFETY: the frame lies in `memory`, behind the state.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
         if !state.write(fp_state) {
-            finish::fatal("a thread's state could not be kept for its way out");
+            diagnostics::fatal("a thread's state could not be kept for its way out");
         }
         Departure {
             memory,
@@ -215,7 +216,7 @@ impl Departure {
 }
 
 fn no_memory<T>(error: std::io::Error) -> T {
-    finish::fatal(&format!("no memory for a thread's way out: {error}"))
+    diagnostics::fatal(&format!("no memory for a thread's way out: {error}"))
 }
 
 /// Takes what the engine has sent to itself from the thread: the program would die of it.

@@ -4,13 +4,14 @@
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
+use unspool_kernel::diagnostics;
 
 use super::refusal::Refusal;
+use crate::code_pages;
 use crate::process::{Process, ThreadHandle};
 use crate::signals::actions;
 use crate::thread::Thread;
 use crate::translate::Vdso;
-use crate::{code_pages, finish};
 use unspool_kernel::{layout, maps};
 
 const PR_SET_MM: libc::c_int = 35;
@@ -52,7 +53,7 @@ pub(super) fn await_threads(count: usize) {
         }
         std::thread::sleep(PAUSE);
     }
-    finish::fatal("a thread that was started when the tool came to its end does not end");
+    diagnostics::fatal("a thread that was started when the tool came to its end does not end");
 }
 
 fn running_threads() -> impl Iterator<Item = i32> {
@@ -83,7 +84,7 @@ pub(super) fn hand_back(process: &Process, thread: &Thread) {
     // From here on the engine's C library cannot ask for the time.
     let moved = move_vdso(process.vdso, Direction::ToCopy);
     if !moved || !break_set {
-        finish::fatal("the kernel took back less of the process than it had said it would");
+        diagnostics::fatal("the kernel took back less of the process than it had said it would");
     }
 }
 

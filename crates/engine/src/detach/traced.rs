@@ -2,16 +2,17 @@
 //! the engine's registers, memory and signals in place of the program's.
 
 use libc::c_uint;
+use unspool_kernel::diagnostics;
 
 use super::departure::Departure;
 use super::request::{self, AskError};
 use super::{Cause, let_go};
+use crate::code_pages;
 use crate::emit::gpr;
 use crate::process::Process;
 use crate::signals;
 use crate::syscalls::SYSCALL_LENGTH;
 use crate::thread::{AddressSpaceRole, Thread};
-use crate::{code_pages, finish};
 
 const NOT_PERMITTED: i64 = -(libc::EPERM as i64);
 
@@ -32,7 +33,7 @@ pub(crate) fn wants_tracer(thread: &mut Thread) -> Option<i64> {
             thread.set_pc(thread.pc() - SYSCALL_LENGTH);
             let refusal = let_go(thread, &Cause::AsksForTracer);
             thread.set_pc(thread.pc() + SYSCALL_LENGTH);
-            finish::say(&format!(
+            diagnostics::say(&format!(
                 "unspool: process {} asks to be traced; it gets no tracer, because it cannot be let go: {refusal}",
                 std::process::id()
             ));
@@ -51,7 +52,7 @@ pub(crate) fn become_traced(thread: &Thread) {
     if !thread.detach.wants_tracer {
         return;
     }
-    finish::say(&format!(
+    diagnostics::say(&format!(
         "unspool: process {} asks to be traced and is let go: it runs natively from here on",
         std::process::id()
     ));
@@ -84,7 +85,7 @@ pub(crate) fn let_go_for_tracer(tracee: i32) -> Option<i64> {
         // The kernel knows best what to say of a process that is gone.
         Ok(()) | Err(AskError::NoProcess | AskError::NotObserved | AskError::Forbidden(_)) => None,
         Err(error @ (AskError::Refused(_) | AskError::Silent)) => {
-            finish::say(&format!(
+            diagnostics::say(&format!(
                 "unspool: process {} cannot trace process {tracee}, which is observed: {error}",
                 std::process::id()
             ));

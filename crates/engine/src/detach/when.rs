@@ -70,7 +70,7 @@ fn set_timer(deadline: u64) {
             &raw mut timer,
         );
         if made != 0 {
-            crate::finish::say(
+            unspool_kernel::diagnostics::say(
                 "unspool: the kernel gives no timer for --detach-after: the process will not be let go by itself",
             );
             return;

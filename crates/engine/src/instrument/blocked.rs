@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Instrumenter, world};
-use crate::finish::ENGINE_FAILURE;
 use crate::process::Process;
 use crate::signals::{self, STOP, bit};
+use unspool_kernel::diagnostics::ENGINE_FAILURE;
 use unspool_kernel::lock::{Condvar, Mutex};
 
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -136,7 +136,7 @@ fn blame(tid: i32) -> ! {
 }
 
 fn say(place: &str) -> ! {
-    crate::finish::say(&format!(
+    unspool_kernel::diagnostics::say(&format!(
         "error: the tool failed: it blocks the end of the program: a thread waits{place}, and nobody is left who could wake it\n{}",
         crate::own_failures::TOOL_HELP
     ));

@@ -267,7 +267,7 @@ pub(crate) fn make_room(thread: &mut Thread) {
             .flatten()
     });
     let Some(binding) = binding else {
-        crate::finish::fatal("a tool's buffer overflowed outside translated code");
+        unspool_kernel::diagnostics::fatal("a tool's buffer overflowed outside translated code");
     };
     let register = match number {
         0 if first_is_bound() => binding.buffer(),

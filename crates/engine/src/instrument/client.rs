@@ -90,10 +90,12 @@ impl Client for Instrumenter {
 
     fn thread_starts(&self, thread: &mut Thread, _inheritance: Option<&Inheritance>) {
         if let Err(error) = counters::prepare() {
-            crate::finish::fatal(&format!("no memory for a thread's counters: {error}"));
+            unspool_kernel::diagnostics::fatal(&format!(
+                "no memory for a thread's counters: {error}"
+            ));
         }
         if let Err(error) = buffers::prepare() {
-            crate::finish::fatal(&format!(
+            unspool_kernel::diagnostics::fatal(&format!(
                 "no memory for a thread's buffers: {error}\nhelp: have the tool make them smaller"
             ));
         }

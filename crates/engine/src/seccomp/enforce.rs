@@ -113,7 +113,7 @@ fn is_made_by_engine(number: i32) -> bool {
 fn say_unanswered(number: i32) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
-        crate::finish::say(&format!(
+        unspool_kernel::diagnostics::say(&format!(
             "unspool: a seccomp filter leaves system call {number} to a supervisor, which under \
              observation cannot be asked about calls that make threads and processes, start \
              programs or set signals; such calls fail with ENOSYS"

@@ -84,7 +84,7 @@ fn set_filter(process: &Process, thread: &mut Thread, flags: u32, at: u64) -> i6
     let copy = kernel_copy(&instructions, blind);
     let listener = flags & NEW_LISTENER != 0;
     if listener && (blind || copy.is_none()) {
-        crate::finish::say(
+        unspool_kernel::diagnostics::say(
             "unspool: a seccomp filter with a supervisor looks at the instruction pointer, or is \
              too long for what observation adds to it: this is not supported under observation",
         );

@@ -197,7 +197,7 @@ fn replace(
 fn may_be_left(thread: &Thread) -> bool {
     let possible = succession::can_be_left(thread);
     if !possible {
-        crate::finish::say(
+        unspool_kernel::diagnostics::say(
             "unspool: a child is observed all the same: it is under a seccomp filter that the \
              kernel does not take once more, or for which a supervisor answers",
         );

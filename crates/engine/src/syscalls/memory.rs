@@ -76,7 +76,7 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
         } else {
             ""
         };
-        crate::finish::say(&format!(
+        unspool_kernel::diagnostics::say(&format!(
             "unspool: the program asks for memory at {address:#x}, which observation needs for itself; it gets none{way_out}"
         ));
         return -i64::from(libc::ENOMEM);
@@ -105,7 +105,7 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
     if wish && meets_engine(&wanted) && !was_told(process) {
         // Some programs cannot do without what they wish for.
         TOLD.store(true, Ordering::Relaxed);
-        crate::finish::say(&format!(
+        unspool_kernel::diagnostics::say(&format!(
             "unspool: the program wishes for memory at {address:#x}, which observation needs for itself; it gets some elsewhere"
         ));
     }

@@ -31,7 +31,7 @@ pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call)
         request.has(libc::CLONE_VFORK),
     ) {
         (true, true, _) if thread.role != AddressSpaceRole::Process => {
-            crate::finish::say(
+            unspool_kernel::diagnostics::say(
                 "unspool: a process that shares its parent's memory asks for a thread of its own; \
                  it gets none, because this is not supported under observation",
             );

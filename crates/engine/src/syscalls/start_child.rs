@@ -87,7 +87,7 @@ pub(super) fn ask_for_error(number: u64, arguments: &[u64; 6]) -> i64 {
     let result = unsafe { raw_system_call(number as i64, [first, second, third, fourth, fifth]) };
     if result == 0 {
         // SAFETY: ends the child.
-        unsafe { libc::_exit(crate::finish::ENGINE_FAILURE) };
+        unsafe { libc::_exit(unspool_kernel::diagnostics::ENGINE_FAILURE) };
     }
     result
 }

@@ -44,7 +44,9 @@ pub(super) fn empty_buffer(thread: &mut Thread) {
     let fragment = {
         let code = process.code();
         let Some(fragment) = code.cache.fragment_at(target) else {
-            crate::finish::fatal("the trace buffer overflowed outside translated code");
+            unspool_kernel::diagnostics::fatal(
+                "the trace buffer overflowed outside translated code",
+            );
         };
         fragment
     };
@@ -52,7 +54,9 @@ pub(super) fn empty_buffer(thread: &mut Thread) {
         .fragments
         .with(fragment, |fragment| fragment.binding.buffer());
     let Some(register) = register else {
-        crate::finish::fatal("the trace buffer overflowed in code that records nothing");
+        unspool_kernel::diagnostics::fatal(
+            "the trace buffer overflowed in code that records nothing",
+        );
     };
     let start = thread.register(register);
     trace.hand_over(start);

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use unspool_kernel::diagnostics;
 
 use unspool_events::{
     Event, MemoryEffect, ProcessEvent, SyncOperation, Synchronisation, SystemCall, ThreadEvent,
@@ -17,7 +18,7 @@ use crate::binding::LookupConvention;
 use crate::cache::{Cache, CacheFull, Exit, Position};
 use crate::client::{self, Client, ClientFault, Exhausted, Inheritance, Rounds};
 use crate::detach;
-use crate::finish::{self, Ending};
+use crate::finish::Ending;
 use crate::gates::Continuation;
 use crate::process::Process;
 use crate::signals::broken_pipe;
@@ -323,7 +324,7 @@ impl Client for Tracer {
     /// A tool does so in the middle of a record, where no event can stand.
     fn memory_changed(&self) {
         if !self.is_changed_by_others.swap(true, Ordering::Relaxed) {
-            finish::say(
+            diagnostics::say(
                 "unspool: the tool writes into the program's memory, which the trace does not tell",
             );
         }

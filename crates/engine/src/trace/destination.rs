@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use unspool_events::{RecordSink, TraceHeader, TraceWriter};
 
-use crate::finish::diagnostics_fd;
 use crate::plan::{TraceOutput, TracePlan};
 use crate::signals::broken_pipe;
 use crate::start::StartError;
 use unspool_kernel::descriptors::{copy_away, move_away};
+use unspool_kernel::diagnostics::diagnostics_fd;
 
 /// Opens the trace's file out of the way of the program's own descriptors.
 pub(super) fn open(
@@ -55,7 +55,7 @@ pub(super) fn open_or_discard(
     open(plan, header, true).unwrap_or_else(|error| {
         let reason = std::error::Error::source(&error)
             .map_or_else(String::new, |reason| format!(": {reason}"));
-        crate::finish::say(&format!(
+        unspool_kernel::diagnostics::say(&format!(
             "unspool: this child process is not recorded: {error}{reason}"
         ));
         (Arc::new(TraceWriter::discarding(header)), -1)
@@ -110,7 +110,7 @@ fn take_standard_output() -> io::Result<File> {
     if unsafe { libc::dup2(instead, STANDARD_OUTPUT) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    crate::finish::say(
+    unspool_kernel::diagnostics::say(
         "unspool: standard output takes the trace; what the program prints there goes to standard error",
     );
     Ok(itself.into())

@@ -95,7 +95,7 @@ impl Keeper {
             return;
         };
         if post.here.load(Ordering::Acquire) == 0 && post.busy.load(Ordering::Acquire) {
-            crate::finish::fatal(
+            unspool_kernel::diagnostics::fatal(
                 "the process that writes what sleeping threads have recorded was killed while it did so\n\
                  help: run it again: it can only be killed by SIGKILL, and hardly ever in that moment",
             );
@@ -275,7 +275,7 @@ impl Tracer {
         }
         let started = self.keeper.start(file);
         if let (Err(error), true) = (started, self.is_first_process()) {
-            crate::finish::say(&format!(
+            unspool_kernel::diagnostics::say(&format!(
                 "unspool: what a thread has recorded when it falls asleep is written only later, \
                  as there is no process that could do it: {error}"
             ));

@@ -45,7 +45,7 @@ impl Tracer {
                 .is_ok()
         {
             let millions = words as f64 / 1e6;
-            crate::finish::say_in_place(&format!(
+            unspool_kernel::diagnostics::say_in_place(&format!(
                 "unspool: {seconds:.1} s, {millions:.1} million words of trace"
             ));
         }
@@ -104,7 +104,7 @@ fn conclude_receiver(tracer: &Tracer) {
     let Some(verdict) = writer.verdict() else {
         return;
     };
-    crate::finish::say(verdict.text.trim_end());
+    unspool_kernel::diagnostics::say(verdict.text.trim_end());
     let wanted = verdict.status.map_or(0, |status| u32::from(status) + 1);
     tracer.wanted_status.store(wanted, Ordering::Relaxed);
 }
@@ -119,7 +119,7 @@ impl Tracer {
         }
         let is_short = self.is_short.load(Ordering::Relaxed);
         match self.wanted_status.load(Ordering::Relaxed) {
-            _ if self.plan.strict && is_short => crate::finish::ENGINE_FAILURE,
+            _ if self.plan.strict && is_short => unspool_kernel::diagnostics::ENGINE_FAILURE,
             0 => status,
             wanted => wanted.cast_signed() - 1,
         }
@@ -182,7 +182,7 @@ fn measurements(
 /// Says on standard error what was recorded: where something went wrong, and at the end of the run.
 fn report(tracer: &Tracer, result: Result<Summary, WriteError>, run: Option<&Recorded>) {
     if tracer.progress.shown.load(Ordering::Relaxed) != 0 {
-        crate::finish::say_in_place("");
+        unspool_kernel::diagnostics::say_in_place("");
     }
     match &result {
         Err(error) => {
@@ -192,11 +192,11 @@ fn report(tracer: &Tracer, result: Result<Summary, WriteError>, run: Option<&Rec
                 text.push_str(&format!("\nunspool:   caused by: {cause}"));
                 source = cause.source();
             }
-            crate::finish::say(&text);
+            unspool_kernel::diagnostics::say(&text);
         }
         // What a child says could end up in a pipe that the program reads.
         Ok(summary) if summary.dropped_words != 0 && run.is_none() => {
-            crate::finish::say(&format!(
+            unspool_kernel::diagnostics::say(&format!(
                 "unspool: {} words of the trace were dropped",
                 summary.dropped_words
             ));
@@ -207,10 +207,12 @@ fn report(tracer: &Tracer, result: Result<Summary, WriteError>, run: Option<&Rec
         && tracer.plan.summary
         && (result.is_ok() || run.totals.traces > 1)
     {
-        crate::finish::say(&describe(tracer, run));
+        unspool_kernel::diagnostics::say(&describe(tracer, run));
         let accesses = run.totals.summary.accesses;
         let remarks = tracer.unselected(run.threads, accesses);
-        remarks.iter().for_each(|text| crate::finish::say(text));
+        remarks
+            .iter()
+            .for_each(|text| unspool_kernel::diagnostics::say(text));
     }
 }
 

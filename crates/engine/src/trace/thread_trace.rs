@@ -97,7 +97,7 @@ impl ThreadTrace {
     ) -> Box<ThreadTrace> {
         let Buffer { base, size } = match buffer.map_or_else(|| Buffer::map(tracer), Ok) {
             Ok(buffer) => buffer,
-            Err(error) => crate::finish::fatal(&format!(
+            Err(error) => unspool_kernel::diagnostics::fatal(&format!(
                 "no memory for a trace buffer: {error}\nhelp: ask for a smaller one with --buffer"
             )),
         };

@@ -61,7 +61,9 @@ impl Wrapper {
         let kept = STACKS.with_borrow_mut(Vec::pop);
         let stack = kept.unwrap_or_else(|| {
             DefaultStack::new(STACK_SIZE).unwrap_or_else(|error| {
-                crate::finish::fatal(&format!("no memory for a wrapper's stack: {error}"))
+                unspool_kernel::diagnostics::fatal(&format!(
+                    "no memory for a wrapper's stack: {error}"
+                ))
             })
         });
         let coroutine = Coroutine::with_stack(stack, move |yielder, mut registers| {

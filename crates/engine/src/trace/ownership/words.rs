@@ -62,7 +62,7 @@ fn open(range: &Range<u64>, address: u64) {
     let opened = layout::open(chunk.start, chunk.end - chunk.start)
         .or_else(|_| layout::open(range.start, range.end - range.start));
     if let Err(error) = opened {
-        crate::finish::fatal(&format!(
+        unspool_kernel::diagnostics::fatal(&format!(
             "no memory for the owners of cache lines, which line-atomic order needs: {error}"
         ));
     }

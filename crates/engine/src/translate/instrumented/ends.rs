@@ -36,7 +36,7 @@ pub(super) fn fit(
             .sum();
         let pc = items[index].pc;
         if here > most {
-            crate::finish::fatal(&format!(
+            unspool_kernel::diagnostics::fatal(&format!(
                 "the tool has more inserted at the instruction at {pc:#x} than fits: {here} bytes, not {most}\nhelp: have it call one function that does it all"
             ));
         }

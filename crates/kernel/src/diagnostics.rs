@@ -1,0 +1,59 @@
+//! What the engine says to the user, beside the program: on a copy of standard error that the
+//! program cannot close.
+
+use std::os::fd::IntoRawFd;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use crate::descriptors::{Headroom, copy_away};
+
+/// Exit status of a process that ends because the engine failed.
+pub const ENGINE_FAILURE: i32 = 125;
+
+const STANDARD_ERROR: i32 = 2;
+
+/// Where the engine speaks: a copy of standard error that the program cannot close.
+static DIAGNOSTICS: AtomicI32 = AtomicI32::new(-1);
+
+/// Keeps a copy of standard error.
+pub fn duplicate_stderr() {
+    let _headroom = Headroom::get();
+    // SAFETY: asks for the flags of a descriptor.
+    let is_open = unsafe { libc::fcntl(STANDARD_ERROR, libc::F_GETFD) } >= 0;
+    let itself = if is_open { STANDARD_ERROR } else { -1 };
+    let copy = copy_away(STANDARD_ERROR).map_or(itself, IntoRawFd::into_raw_fd);
+    DIAGNOSTICS.store(copy, Ordering::Relaxed);
+}
+
+/// The descriptor to speak to: the copy, standard error itself where the limit of descriptors
+/// allows none, or -1 where standard error was closed.
+#[must_use]
+pub fn diagnostics_fd() -> i32 {
+    DIAGNOSTICS.load(Ordering::Relaxed)
+}
+
+/// The copy, which the program must not close.
+#[must_use]
+pub fn own_diagnostics() -> Option<i32> {
+    Some(diagnostics_fd()).filter(|&diagnostics_fd| diagnostics_fd != STANDARD_ERROR)
+}
+
+/// Tells the user something.
+pub fn say(message: &str) {
+    let text = format!("{message}\n");
+    // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
+    unsafe { libc::write(diagnostics_fd(), text.as_ptr().cast(), text.len()) };
+}
+
+/// Shows a line that the next one replaces, on a terminal.
+pub fn say_in_place(message: &str) {
+    let text = format!("\r\x1b[K{message}");
+    // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
+    unsafe { libc::write(diagnostics_fd(), text.as_ptr().cast(), text.len()) };
+}
+
+/// Says what is wrong and ends the process.
+pub fn fatal(message: &str) -> ! {
+    say(&format!("error: {message}"));
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(ENGINE_FAILURE) }
+}
