@@ -7,7 +7,6 @@
 
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::slots::{BOUND_SPILLS, TARGET_SPILL, offset};
-use crate::thread::Thread;
 
 /// The spill slot of the register that serves as scratch.
 const SCRATCH_SPILL: u8 = BOUND_SPILLS[1];
@@ -149,20 +148,6 @@ impl RegisterBinding {
         code.store_slot(content, self.scratch());
         self.exchange(to, code);
         code.load_slot(to.scratch(), content);
-    }
-
-    /// Returns all registers of a thread that has left the cache with them spilled.
-    pub fn restore_outside(self, thread: &mut Thread) {
-        if self == RegisterBinding::default() {
-            return;
-        }
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*thread.slots).buffer = thread.register(self.buffer()) };
-        for (register, slot) in self.all() {
-            // SAFETY: as above.
-            let value = unsafe { (*thread.slots).spills[usize::from(slot)] };
-            thread.set_register(register, value);
-        }
     }
 
     /// Emits the return of all registers.

@@ -22,7 +22,7 @@ use crate::binding::LookupConvention;
 use crate::cache::{Cache, CacheFull, Exit, Position};
 use crate::detach::Refusal;
 use crate::finish::Ending;
-use crate::gates::Continuation;
+use crate::gates::{Callees, Continuation};
 use crate::loader::LoadedProgram;
 use crate::process::Process;
 use crate::start::THREAD_STACK;
@@ -567,6 +567,14 @@ pub(crate) fn ended(thread: &mut Thread, end: End) {
 pub(crate) fn convention(clients: &[&'static dyn Client]) -> LookupConvention {
     let mut wishes = clients.iter().filter_map(|client| client.convention());
     wishes.next().unwrap_or(LookupConvention::Plain)
+}
+
+/// What emitted code calls for clients.
+pub(crate) fn callees(clients: &[&'static dyn Client]) -> Callees {
+    Callees {
+        slow_check: clients.iter().find_map(|client| client.slow_check()),
+        functions: clients.iter().any(|client| client.has_functions()),
+    }
 }
 
 /// The thread, out of the cache, waits for other threads of the program.

@@ -177,7 +177,7 @@ fn leave_fragment(
     thread.set_pc(exit.target);
     match exit.kind {
         ExitKind::Direct => {
-            exit.binding.restore_outside(thread);
+            thread.restore_binding(exit.binding);
             code_pages::check(&mut code, exit.target);
             if let Some(entry) = code.cache.link_exit(id) {
                 return Some((u64::from(entry.cache), Resume::Entry));

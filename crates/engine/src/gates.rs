@@ -13,7 +13,6 @@ mod wide;
 
 pub(crate) use self::acquire::{Continuation, USABLE as ACQUIRES_BRIEFLY};
 use crate::binding::LookupConvention;
-use crate::client::Client;
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
 use crate::hashed_branches::Way;
@@ -141,10 +140,19 @@ fn return_to_engine(code: &mut Emitter) {
     code.bytes(&[0xc3]);
 }
 
+/// What emitted code calls beyond the engine itself.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Callees {
+    /// What checks call where they fail, by the gate that keeps the program's registers.
+    pub(crate) slow_check: Option<extern "C" fn() -> Continuation>,
+    /// Whether there are functions to be called with arguments.
+    pub(crate) functions: bool,
+}
+
 impl Gates {
     /// Emits all gates; those to functions of clients only where there are some, because the one to
     /// a tool's takes longer than all others together.
-    pub(crate) fn emit(code: &mut Emitter, vectors: VectorState, clients: &[&dyn Client]) -> Gates {
+    pub(crate) fn emit(code: &mut Emitter, vectors: VectorState, callees: Callees) -> Gates {
         let mut gates = Gates::default();
         let control_word = code.here();
         code.imm32(0x1f80); // the default MXCSR
@@ -152,10 +160,10 @@ impl Gates {
         gates.emit_enter(code, vectors);
         gates.emit_exit(code, vectors, control_word);
         gates.emit_system_call(code);
-        if let Some(check) = clients.iter().find_map(|client| client.slow_check()) {
+        if let Some(check) = callees.slow_check {
             gates.emit_acquire(code, check);
         }
-        if clients.iter().any(|client| client.has_functions()) {
+        if callees.functions {
             gates.emit_call(code, vectors, control_word);
         }
         gates

@@ -260,7 +260,7 @@ fn install(
         has_branch_table(loaded),
         size,
         convention,
-        |code| Gates::emit(code, vectors, &clients),
+        |code| Gates::emit(code, vectors, client::callees(&clients)),
     );
     let gates = cache.gates;
     let mut regions = Regions::default();

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::binding::RegisterBinding;
 use crate::cache::{Cache, FLAGS, SpillInterval};
 use crate::client::ClientData;
 use crate::seccomp::ThreadFilters;
@@ -313,6 +314,20 @@ impl Thread {
     pub fn set_register(&mut self, number: u8, value: u64) {
         // SAFETY: the slots belong to this thread.
         unsafe { (*self.slots).registers[usize::from(number)] = value }
+    }
+
+    /// Puts back the registers of the program that are bound where the thread has left the cache.
+    pub fn restore_binding(&mut self, binding: RegisterBinding) {
+        if binding == RegisterBinding::default() {
+            return;
+        }
+        // SAFETY: the slots belong to this thread.
+        unsafe { (*self.slots).buffer = self.register(binding.buffer()) };
+        for (register, slot) in binding.all() {
+            // SAFETY: as above.
+            let value = unsafe { (*self.slots).spills[usize::from(slot)] };
+            self.set_register(register, value);
+        }
     }
 
     /// Puts a spilled register's program value, or the flags', where the program's state is.
