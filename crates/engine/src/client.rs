@@ -23,12 +23,12 @@ use crate::cache::{Cache, CacheFull, Exit, Position};
 use crate::detach::Refusal;
 use crate::finish::Ending;
 use crate::gates::{Callees, Continuation};
-use crate::loader::LoadedProgram;
 use crate::process::Process;
 use crate::start::THREAD_STACK;
 use crate::syscalls::Call;
 use crate::thread::{PendingSignal, Thread};
 use crate::translate::insertion::Inserter;
+use unspool_loader::LoadedProgram;
 
 pub(crate) use self::fragments::PerFragment;
 pub(crate) use self::threads::{ClientData, PerThread};

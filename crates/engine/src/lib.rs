@@ -25,7 +25,6 @@ mod gates;
 mod hashed_branches;
 pub mod instrument;
 mod lending;
-pub mod loader;
 pub mod native_run;
 mod own_failures;
 mod persist;

@@ -15,7 +15,6 @@ use crate::client::{self, Client};
 use crate::gates::{self, Gates, VectorState};
 use crate::instrument::{self, Instrumenter};
 use crate::lending::Lending;
-use crate::loader::{self, LoadError, LoadRequest, LoadedProgram, ProgramStack};
 use crate::persist::{self, Persistence};
 use crate::plan::{self, Inherited, Plan};
 use crate::process::{Code, Process};
@@ -36,6 +35,7 @@ use unspool_kernel::own_stack;
 use unspool_kernel::queued_writes::Queues;
 use unspool_kernel::race_windows;
 use unspool_kernel::regions::{Regions, View};
+use unspool_loader::{LoadError, LoadRequest, LoadedProgram, ProgramStack};
 
 /// Bytes of engine stack of a thread; touched pages only cost memory.
 pub const THREAD_STACK: usize = 1 << 20;
@@ -140,7 +140,7 @@ fn run_with_stack(
     let headroom = Headroom::get();
     let open = OPEN.load(Ordering::Relaxed);
     let found_at = (open >= 0).then(|| PathBuf::from(format!("/proc/self/fd/{open}")));
-    let prepared = loader::prepare(&program.path, found_at.as_deref());
+    let prepared = unspool_loader::prepare(&program.path, found_at.as_deref());
     if open >= 0 {
         // SAFETY: it was opened for this process to load its program, and for nothing else.
         unsafe { libc::close(open) };
@@ -158,11 +158,11 @@ fn run_with_stack(
     request.pie_base = layout::PROGRAM_BASE;
     request.interp_base = layout::LIBRARY_BASE;
     request.vdso = if vdso.size == 0 {
-        loader::Vdso::Ours
+        unspool_loader::Vdso::Ours
     } else {
-        loader::Vdso::At(vdso.start)
+        unspool_loader::Vdso::At(vdso.start)
     };
-    let loaded = loader::load(&request, prepared, stack)?;
+    let loaded = unspool_loader::load(&request, prepared, stack)?;
     if has_branch_table(&loaded) {
         layout::reserve_branch_table().map_err(StartError::Reserve)?;
     }

@@ -36,7 +36,6 @@ use unspool_events::{Order, PathId, RecordSink, TraceHeader};
 use crate::binding::LookupConvention;
 use crate::binding::RegisterBinding;
 use crate::client::PerFragment;
-use crate::loader::LoadedProgram;
 use crate::native_run::{Meter, now_unix_ns};
 use crate::plan::{Plan, TraceOutput, TracePlan};
 use crate::process::Process;
@@ -50,6 +49,7 @@ use unspool_kernel::descriptors::Headroom;
 use unspool_kernel::layout;
 use unspool_kernel::lock::{Mutex, OnceLock};
 use unspool_kernel::maps;
+use unspool_loader::LoadedProgram;
 
 use buffer::leave_mid_fragment;
 use ceilings::Ceilings;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use unspool_engine::instrument::{self, Instrumentation, Signal, SystemCall};
-use unspool_engine::{Plan, Program, StartError, loader};
+use unspool_engine::{Plan, Program, StartError};
 
 use crate::code::Superblock;
 use crate::image::Image;
@@ -24,7 +24,7 @@ enum Failure {
     /// None was named.
     NoProgram,
     /// It was not found, or cannot be loaded.
-    Program(loader::LoadError),
+    Program(unspool_loader::LoadError),
     /// The engine does not start.
     Engine(StartError),
     /// An argument contains a NUL byte.
@@ -149,8 +149,8 @@ fn start(words: &[OsString]) -> Result<std::convert::Infallible, Failure> {
     }
     let (own, program) = split(words);
     let name = program.first().ok_or(Failure::NoProgram)?;
-    let path =
-        loader::resolve(name, std::env::var_os("PATH").as_deref()).map_err(Failure::Program)?;
+    let path = unspool_loader::resolve(name, std::env::var_os("PATH").as_deref())
+        .map_err(Failure::Program)?;
     let arguments = program
         .iter()
         .map(|word| CString::new(word.as_bytes()).map_err(|_| Failure::Argument(word.clone())));

@@ -5,9 +5,9 @@ use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use unspool_engine::loader::{self, LoadError};
 use unspool_engine::native_run::NativeRunError;
 use unspool_engine::{Plan, Program, StartError, TraceOutput};
+use unspool_loader::LoadError;
 
 use crate::exit_status;
 use crate::failure::Failure;
@@ -94,7 +94,7 @@ pub(crate) fn continue_observed(arguments: &[OsString]) -> Option<Failure> {
 
 /// Finds the program and has the engine run it.
 pub(crate) fn observe(plan: Plan, observed: &ObservedProgram) -> Result<u8, Failure> {
-    let path = loader::resolve(&observed.program, std::env::var_os("PATH").as_deref())
+    let path = unspool_loader::resolve(&observed.program, std::env::var_os("PATH").as_deref())
         .map_err(|error| not_loaded(&error))?;
     let words = std::iter::once(&observed.program).chain(&observed.arguments);
     let arguments = words.map(|word| c_string(word)).collect::<Result<_, _>>()?;

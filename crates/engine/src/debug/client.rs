@@ -8,10 +8,10 @@ use super::world::{self, Reason, is_enabled};
 use super::{debuggee, watch};
 use crate::client::{Client, End, Inheritance};
 use crate::detach::Refusal;
-use crate::loader::LoadedProgram;
 use crate::process::Process;
 use crate::syscalls::Call;
 use crate::thread::{PendingSignal, Thread};
+use unspool_loader::LoadedProgram;
 
 /// The debugger, whose state is that of the world that it has stopped.
 struct Debugger;

@@ -13,11 +13,11 @@ use super::registers::Registers;
 use super::watch::{self, WatchKind};
 use super::world::{self, At, BELL, Reason, Stop, lock};
 use crate::instrument::{self, Instrumenter};
-use crate::loader::LoadedProgram;
 use crate::process::{Code, Process};
 use crate::{code_pages, finish};
 use unspool_kernel::descriptors;
 use unspool_kernel::lock::Mutex;
+use unspool_loader::LoadedProgram;
 
 /// What a thread does when the program goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,13 +15,13 @@ use crate::client::{Client, Inheritance, Rounds};
 use crate::detach::Refusal;
 use crate::finish::Ending;
 use crate::instrument::slots as tool_slots;
-use crate::loader::LoadedProgram;
 use crate::process::Process;
 use crate::slots::{BOUND_SPILLS, slots};
 use crate::syscalls::Call;
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 use crate::translate::insertion::Inserter;
 use crate::translate::instrumented::Insertion;
+use unspool_loader::LoadedProgram;
 
 /// Runs code of the tool: if it fails, the tool is to blame.
 pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {

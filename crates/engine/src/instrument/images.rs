@@ -20,7 +20,6 @@ use unspool_binary::{
 
 use super::Instrumenter;
 use super::client::in_tool;
-use crate::loader::LoadedProgram;
 use crate::process::Process;
 use crate::syscalls::{Call, succeeded, whole_pages};
 use unspool_kernel::file_identity::FileIdentity;
@@ -28,6 +27,7 @@ use unspool_kernel::guarded;
 use unspool_kernel::lock::{Mutex, OnceLock};
 use unspool_kernel::maps;
 use unspool_kernel::regions::{Object, Region, Regions, Version};
+use unspool_loader::LoadedProgram;
 
 /// What an image is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use super::{Call, execute_arguments, files};
 use crate::client;
 use crate::finish::Ending;
-use crate::loader::{self, Kind};
 use crate::process::Process;
 use crate::seccomp::succession;
 use crate::signals::{SYNCHRONOUS, actions, deliver, open, set_exact_mask, shared};
@@ -17,6 +16,7 @@ use crate::thread::{AddressSpaceRole, Thread};
 use crate::{detach, plan};
 use unspool_kernel::descriptors::copy_to_stay;
 use unspool_kernel::raw_call::raw_system_call;
+use unspool_loader::Kind;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);
@@ -36,7 +36,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         // SAFETY: the call changes nothing.
         return unsafe { process.gates.call_kernel(call.number, &call.arguments) };
     }
-    if let Err(error) = loader::can_open(&found_at) {
+    if let Err(error) = unspool_loader::can_open(&found_at) {
         return -i64::from(error.errno());
     }
     let place = usize::from(by_directory(call));
@@ -46,7 +46,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         Ok(strings) => strings,
         Err(error) => return error,
     };
-    let kind = match loader::check(&found_at) {
+    let kind = match unspool_loader::check(&found_at) {
         Ok(kind) => kind,
         Err(error) => return -i64::from(error.errno()),
     };

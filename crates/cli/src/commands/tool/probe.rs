@@ -13,7 +13,7 @@ use std::process::Command;
 
 use anyhow::Context;
 use unspool_collector_library::{PROBES, PROBES_HASH};
-use unspool_engine::loader::{self, Kind};
+use unspool_loader::Kind;
 use unspool_probe::environment;
 
 use crate::commands::observe::{c_string, not_loaded};
@@ -39,7 +39,7 @@ pub(super) fn exists(name: &str) -> bool {
 /// Has the program take this process's place. Returns only if that is not possible.
 pub(super) fn run(plan: &ToolRunPlan, choice: ProbeChoice) -> Result<u8, Failure> {
     let program = &plan.observed.program;
-    let path = loader::resolve(program, std::env::var_os("PATH").as_deref())
+    let path = unspool_loader::resolve(program, std::env::var_os("PATH").as_deref())
         .map_err(|error| not_loaded(&error))?;
     check(&path)?;
     let (library, name) = library(&plan.tool.name)?;
@@ -78,7 +78,7 @@ fn preload(library: &Path) -> OsString {
 
 /// Whether the loader of the program will load a library of ours.
 fn check(path: &Path) -> Result<(), Failure> {
-    let kind = loader::check(path).map_err(|error| not_loaded(&error))?;
+    let kind = unspool_loader::check(path).map_err(|error| not_loaded(&error))?;
     let mut program = &kind;
     let mut name = path;
     while let Kind::Script { interpreter, runs } = program {

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::loader::{self, LoadError, LoadRequest, LoadedProgram, ProgramStack};
+use crate::{LoadError, LoadRequest, LoadedProgram, ProgramStack};
 
 /// Loads a program, with a stack of its own.
 pub(super) fn load(request: &LoadRequest) -> Result<LoadedProgram, LoadError> {
-    let prepared = loader::prepare(&request.path, None)?;
-    loader::load(request, prepared, &ProgramStack::mapped(STACK_SIZE))
+    let prepared = crate::prepare(&request.path, None)?;
+    crate::load(request, prepared, &ProgramStack::mapped(STACK_SIZE))
 }
 
 /// Bytes of the stack that [`load`] maps.

@@ -6,8 +6,8 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 
-use crate::loader::auxv::{self, ProgramFacts, Value};
-use crate::loader::stack::{InitialStack, StackContents, TooLong};
+use crate::auxv::{self, ProgramFacts, Value};
+use crate::stack::{InitialStack, StackContents, TooLong};
 
 /// A stack as a program finds it.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::crafted::{CraftedElf, segment};
 use super::scratch::{Scratch, load};
-use crate::loader::elf::{self, Format, PF_R, PF_W, PT_INTERP, ProgramHeader};
-use crate::loader::executable::HEAD_SIZE;
-use crate::loader::layout::{ADDRESSES_END, plan_layout};
-use crate::loader::{Kind, LoadRequest, check};
+use crate::elf::{self, Format, PF_R, PF_W, PT_INTERP, ProgramHeader};
+use crate::executable::HEAD_SIZE;
+use crate::layout::{ADDRESSES_END, plan_layout};
+use crate::{Kind, LoadRequest, check};
 
 fn expect_refusal(path: &Path, errno: i32, words: &str) {
     for result in [

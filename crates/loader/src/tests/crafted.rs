@@ -1,6 +1,6 @@
 //! ELF files made to order.
 
-use crate::loader::elf::{PF_R, PF_W, PF_X, PROGRAM_HEADER_SIZE, PT_LOAD, ProgramHeader};
+use crate::elf::{PF_R, PF_W, PF_X, PROGRAM_HEADER_SIZE, PT_LOAD, ProgramHeader};
 
 /// What to write into an ELF file.
 #[derive(Debug, Clone)]

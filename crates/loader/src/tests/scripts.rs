@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::crafted::CraftedElf;
 use super::scratch::{Scratch, load};
-use crate::loader::{Kind, LoadError, LoadRequest, check, resolve};
+use crate::{Kind, LoadError, LoadRequest, check, resolve};
 
 fn request(path: &Path, arguments: &[&str]) -> LoadRequest {
     let argv = arguments

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::scratch::{Scratch, load};
-use crate::loader::LoadRequest;
+use crate::LoadRequest;
 
 /// Starts a loaded program in place of this one.
 ///

@@ -4,9 +4,9 @@ use std::ffi::CString;
 
 use super::crafted::{CraftedElf, segment};
 use super::scratch::{Scratch, load};
-use crate::loader::elf::{PF_R, PF_W, PF_X, PT_GNU_STACK, ProgramHeader};
-use crate::loader::stack::StackContents;
-use crate::loader::{LoadError, LoadRequest, LoadedProgram, ProgramStack};
+use crate::elf::{PF_R, PF_W, PF_X, PT_GNU_STACK, ProgramHeader};
+use crate::stack::StackContents;
+use crate::{LoadError, LoadRequest, LoadedProgram, ProgramStack};
 use unspool_kernel::maps;
 
 fn load_crafted(elf: &CraftedElf) -> LoadedProgram {
