@@ -20,7 +20,6 @@ mod links;
 mod new_fragment;
 mod pc_map;
 mod positions;
-mod protection;
 mod room;
 mod snapshot;
 mod source_ranges;
@@ -42,7 +41,6 @@ pub(crate) use self::links::{Exit, LinkedEntry};
 pub(crate) use self::new_fragment::NewFragment;
 use self::pc_map::PcMap;
 pub(crate) use self::positions::Position;
-pub(crate) use self::protection::Protection;
 use self::room::Opened;
 pub(crate) use self::snapshot::Snapshot;
 use self::source_ranges::SourceRanges;
@@ -51,8 +49,10 @@ use crate::binding::{LookupConvention, RegisterBinding};
 use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr, TableBranch};
 use crate::exit;
+use crate::exit::Way;
 use crate::gates::{GATES_SIZE, Gates};
-use crate::hashed_branches::{HashedBranches, Way};
+use crate::hashed_branches::HashedBranches;
+use crate::protection::Protection;
 use unspool_kernel::layout;
 
 /// Bytes that must be free in either half before a fragment is begun.

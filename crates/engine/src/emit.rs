@@ -2,7 +2,7 @@
 //!
 //! All of them leave the flags alone unless their name says otherwise.
 
-use crate::hashed_branches::Way;
+use crate::exit::Way;
 use crate::slots::{HASH_SPILL, offset};
 use unspool_kernel::layout::BRANCH_TABLE;
 

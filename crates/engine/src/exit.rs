@@ -1,5 +1,7 @@
 //! Why the cache was left.
 
+use unspool_kernel::layout;
+
 /// Nothing happened yet, or something is pending: look before entering again.
 pub(crate) const PENDING: u32 = 0;
 /// An indirect branch went to an address that has no translation; it is in `slots.pc`.
@@ -14,6 +16,38 @@ pub(crate) const CALL_INTERRUPTED: u32 = 4;
 pub(crate) const INDIRECT_RETURN: u32 = 5;
 /// Exits of fragments are numbered from here, by their index in the table of exits.
 pub(crate) const FIRST: u32 = 16;
+
+/// How an indirect branch goes to its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// By a jump.
+    Jump,
+    /// By a `ret` that belongs to a call of translated code.
+    Return,
+}
+
+impl Way {
+    /// Both, in the order of their numbers.
+    pub const ALL: [Way; 2] = [Way::Jump, Way::Return];
+
+    /// Where its chains are.
+    #[must_use]
+    pub fn chains(self) -> u64 {
+        match self {
+            Way::Jump => layout::hashed_branches(),
+            Way::Return => layout::hashed_returns(),
+        }
+    }
+
+    /// Why the cache is left where a chain ends.
+    #[must_use]
+    pub fn exit(self) -> u32 {
+        match self {
+            Way::Jump => INDIRECT,
+            Way::Return => INDIRECT_RETURN,
+        }
+    }
+}
 
 /// What an exit of a fragment is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

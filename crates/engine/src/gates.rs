@@ -15,7 +15,7 @@ pub(crate) use self::acquire::{Continuation, USABLE as ACQUIRES_BRIEFLY};
 use crate::binding::LookupConvention;
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
-use crate::hashed_branches::Way;
+use crate::exit::Way;
 use crate::slots::{HASH_SPILL, Slots, offset};
 use unspool_kernel::layout;
 

@@ -17,46 +17,14 @@ use unspool_kernel::diagnostics;
 use rustc_hash::FxHashMap;
 
 use crate::binding::LookupConvention;
-use crate::cache::Protection;
 use crate::emit::{Emitter, TARGET, gpr};
-use crate::exit;
+use crate::exit::Way;
 use crate::gates::Gates;
+use crate::protection::Protection;
 use crate::slots::{HASH_SPILL, offset};
 use unspool_kernel::layout::{self, HASHED_BRANCHES_SIZE};
 
 const CHAINS: u64 = HASHED_BRANCHES_SIZE / 8;
-
-/// How an indirect branch goes to its target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
-    /// By a jump.
-    Jump,
-    /// By a `ret` that belongs to a call of translated code.
-    Return,
-}
-
-impl Way {
-    /// Both, in the order of their numbers.
-    pub const ALL: [Way; 2] = [Way::Jump, Way::Return];
-
-    /// Where its chains are.
-    #[must_use]
-    pub fn chains(self) -> u64 {
-        match self {
-            Way::Jump => layout::hashed_branches(),
-            Way::Return => layout::hashed_returns(),
-        }
-    }
-
-    /// Why the cache is left where a chain ends.
-    #[must_use]
-    pub fn exit(self) -> u32 {
-        match self {
-            Way::Jump => exit::INDIRECT,
-            Way::Return => exit::INDIRECT_RETURN,
-        }
-    }
-}
 
 /// The chains of the process. Their memory is not touched before they are used.
 #[derive(Default)]

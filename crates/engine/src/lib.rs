@@ -30,6 +30,7 @@ mod own_failures;
 mod persist;
 pub mod plan;
 mod process;
+mod protection;
 mod receiver;
 mod seccomp;
 mod signals;

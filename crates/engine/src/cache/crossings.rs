@@ -6,8 +6,8 @@
 
 use super::Cache;
 use crate::emit::TableBranch;
+use crate::exit::Way;
 use crate::gates::GATES_SIZE;
-use crate::hashed_branches::Way;
 use unspool_kernel::layout;
 
 impl Cache {

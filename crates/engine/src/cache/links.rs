@@ -5,8 +5,8 @@ use std::mem::offset_of;
 use super::Cache;
 use super::table::{Record, Table};
 use crate::binding::RegisterBinding;
+use crate::exit::Way;
 use crate::exit::{self, ExitKind};
-use crate::hashed_branches::Way;
 
 /// A program address at which translated code can be entered.
 #[derive(Debug, Clone, Copy)]

@@ -13,8 +13,8 @@ use crate::emit::{
     gpr::{RCX, RSP},
 };
 use crate::exit;
+use crate::exit::Way;
 use crate::gates::{self, Gates};
-use crate::hashed_branches::Way;
 use crate::process::Process;
 use crate::thread::{PendingSignal, Refused, Thread};
 use unspool_kernel::guarded;
