@@ -3,8 +3,8 @@
 
 use crate::client;
 use crate::detach;
-use crate::emit::gpr;
 use crate::thread::Thread;
+use unspool_code_cache::emit::gpr;
 use unspool_kernel::guarded;
 
 /// The longest name that a thread may give itself.

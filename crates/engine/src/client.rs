@@ -18,16 +18,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::annotation::Annotation;
-use crate::binding::LookupConvention;
-use crate::cache::{Cache, CacheFull, Exit, Position};
 use crate::detach::Refusal;
 use crate::finish::Ending;
-use crate::gates::{Callees, Continuation};
 use crate::process::Process;
 use crate::start::THREAD_STACK;
 use crate::syscalls::Call;
 use crate::thread::{PendingSignal, Thread};
 use crate::translate::insertion::Inserter;
+use unspool_code_cache::binding::LookupConvention;
+use unspool_code_cache::cache::{Cache, CacheFull, Exit, Position};
+use unspool_code_cache::gates::{Callees, Continuation};
 use unspool_loader::LoadedProgram;
 
 pub(crate) use self::fragments::PerFragment;

@@ -1,17 +1,17 @@
 //! The loop in which a thread alternates between the cache and the engine.
 
 use crate::annotation::Annotation;
-use crate::cache::CacheFull;
 use crate::client;
-use crate::emit::gpr;
-use crate::exit::Way;
-use crate::exit::{self, ExitKind};
 use crate::process::{Code, Process};
 use crate::signals::deliver;
 use crate::syscalls;
 use crate::thread::{AddressSpaceRole, Refused, Thread};
 use crate::translate::{self, Source};
 use crate::{code_pages, detach, finish, flush, x87_pointers};
+use unspool_code_cache::cache::CacheFull;
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::exit::Way;
+use unspool_code_cache::exit::{self, ExitKind};
 use unspool_instructions::decode::Kind;
 use unspool_kernel::{guarded, race_windows};
 

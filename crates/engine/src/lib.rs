@@ -8,21 +8,14 @@
 //! what it observes: it writes [`unspool_events`] and knows nothing of their readers.
 
 mod annotation;
-mod binding;
-mod branch_table;
-mod cache;
 mod client;
 mod code_pages;
 mod collisions;
 pub mod debug;
 pub mod detach;
 mod dispatch;
-mod emit;
-mod exit;
 pub mod finish;
 mod flush;
-mod gates;
-mod hashed_branches;
 pub mod instrument;
 mod lending;
 pub mod native_run;
@@ -30,11 +23,9 @@ mod own_failures;
 mod persist;
 pub mod plan;
 mod process;
-mod protection;
 mod receiver;
 mod seccomp;
 mod signals;
-mod slots;
 pub mod start;
 mod syscalls;
 mod thread;

@@ -6,10 +6,10 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use crate::client;
-use crate::gates;
 use crate::process::Process;
-use crate::slots::slots;
 use crate::thread::Thread;
+use unspool_code_cache::gates;
+use unspool_code_cache::slots::slots;
 use unspool_kernel::diagnostics::{ENGINE_FAILURE, say};
 
 const HELP: &str =

@@ -30,7 +30,7 @@ use chain::Filter;
 use run::CallData;
 use verdict::Verdict;
 
-use crate::gates;
+use unspool_code_cache::gates;
 use unspool_kernel::lock::{Mutex, MutexGuard};
 
 /// `AUDIT_ARCH_X86_64`.
@@ -47,7 +47,7 @@ pub(crate) fn as_the_program_sees_it(signal: i32, info: &[u64; 16]) -> [u64; 16]
     let from_filter = signal == libc::SIGSYS && info[1] & 0xffff_ffff == FROM_FILTER;
     if from_filter && gates::in_cache(info[2]) {
         // SAFETY: the slots belong to this thread, which is in a system call.
-        info[2] = unsafe { (*crate::slots::slots()).pc };
+        info[2] = unsafe { (*unspool_code_cache::slots::slots()).pc };
     }
     info
 }

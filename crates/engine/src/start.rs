@@ -10,9 +10,7 @@ use unspool_kernel::diagnostics;
 
 use unspool_events::Order;
 
-use crate::cache::Cache;
 use crate::client::{self, Client};
-use crate::gates::{self, Gates, VectorState};
 use crate::instrument::{self, Instrumenter};
 use crate::lending::Lending;
 use crate::persist::{self, Persistence};
@@ -23,10 +21,10 @@ use crate::signals::actions::Actions;
 use crate::syscalls::{announce_end, list_thread, set_program_fs};
 use crate::thread::Thread;
 use crate::translate::Vdso;
-use crate::{
-    debug, detach, dispatch, emit::gpr, finish, native_run, own_failures, slots, trace,
-    x87_pointers,
-};
+use crate::{debug, detach, dispatch, finish, native_run, own_failures, trace, x87_pointers};
+use unspool_code_cache::cache::Cache;
+use unspool_code_cache::gates::{self, Gates, VectorState};
+use unspool_code_cache::{emit::gpr, slots};
 use unspool_kernel::descriptors::Headroom;
 use unspool_kernel::layout;
 use unspool_kernel::lock::{Mutex, OnceLock};
@@ -189,7 +187,8 @@ fn run_with_stack(
     let mask = inherited().map_or_else(crate::signals::exact_mask, |it| it.mask);
     let mut thread = Thread::new(0, mask, Arc::clone(&process.actions));
     succession::start(&thread);
-    gates::initialise_vectors(thread.slots, vectors);
+    // SAFETY: the slots belong to this thread, which has not entered the cache yet.
+    unsafe { gates::initialise_vectors(thread.slots, vectors) };
     thread.set_register(gpr::RSP, loaded.stack_pointer);
     thread.set_pc(loaded.entry);
     x87_pointers::ask_processor();

@@ -4,8 +4,6 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::binding::RegisterBinding;
-use crate::cache::{Cache, FLAGS, SpillInterval};
 use crate::client::ClientData;
 use crate::seccomp::ThreadFilters;
 use crate::signals::actions::Actions;
@@ -13,8 +11,10 @@ use crate::signals::delivery::{self, Delivery};
 use crate::signals::held::Held;
 use crate::signals::passed_on;
 use crate::signals::stepping::Steps;
-use crate::slots::{Slots, slots};
 use crate::syscalls::Interrupted;
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::{Cache, FLAGS, SpillInterval};
+use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::guarded;
 
 /// A signal that has been taken from the kernel and not yet been given to the program.

@@ -33,8 +33,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use unspool_events::superblock::Superblock;
 use unspool_events::{Order, PathId, RecordSink, TraceHeader};
 
-use crate::binding::LookupConvention;
-use crate::binding::RegisterBinding;
 use crate::client::PerFragment;
 use crate::native_run::{Meter, now_unix_ns};
 use crate::plan::{Plan, TraceOutput, TracePlan};
@@ -44,6 +42,8 @@ use crate::translate::forced_splits::ForcedSplits;
 use crate::translate::ownership::chunks::CHUNK;
 use crate::translate::record;
 use crate::translate::superblock::{Item, Limits};
+use unspool_code_cache::binding::LookupConvention;
+use unspool_code_cache::binding::RegisterBinding;
 use unspool_instructions::operands::ExtendedStateSizes;
 use unspool_kernel::descriptors::Headroom;
 use unspool_kernel::layout;

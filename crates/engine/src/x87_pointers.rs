@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
-use crate::cache::Cache;
-use crate::gates;
 use crate::process::Process;
 use crate::thread::Thread;
+use unspool_code_cache::cache::Cache;
+use unspool_code_cache::gates;
 use unspool_instructions::decode::{MAX_LENGTH, Segment, decode};
 use unspool_kernel::guarded;
 

@@ -13,9 +13,9 @@ use crate::function::Value;
 use crate::moment::{AtExit, RoutineMoment, word_in_memory};
 use crate::source::Register;
 
-/// How many integers are passed in registers, …
+/// How many integers are passed in registers.
 const INTEGER_REGISTERS: usize = 6;
-/// … and how many floating-point numbers.
+/// How many floating-point numbers are passed in registers.
 const FLOAT_REGISTERS: usize = 8;
 
 /// An argument of a routine, by its number among those of its kind: integers and pointers, or

@@ -7,12 +7,12 @@ use super::registers::{IN_CALL, Registers};
 use super::watch;
 use super::world::{self, At, Reason, World, is_enabled, is_holding, lock};
 use crate::client::PerThread;
-use crate::emit::gpr;
 use crate::process::Process;
 use crate::signals::TRAP_FLAG;
 use crate::syscalls::{Call, SYSCALL_LENGTH};
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 use crate::{finish, flush};
+use unspool_code_cache::emit::gpr;
 use unspool_kernel::lock::Mutex;
 
 /// What is kept for each thread.

@@ -318,7 +318,7 @@ pub(super) fn touched(thread: &mut Thread) {
             .flat_map(|touch| match touch.what {
                 Touched::Range(start, length) => hits(touch.write, start, length),
                 Touched::Elements(elements) => {
-                    let left = thread.register(crate::emit::gpr::RCX);
+                    let left = thread.register(unspool_code_cache::emit::gpr::RCX);
                     let (start, length) = elements.until(thread, left);
                     hits(touch.write, start, length)
                 }

@@ -4,12 +4,13 @@
 use super::native_calls::{self, NativeCall};
 use super::native_wait::NativeWait;
 use super::unfinished_call::UnfinishedCall;
-use crate::emit::gpr;
+use crate::finish;
 use crate::seccomp::native::{MOST_PASSING, NativeFilters, Passing};
 use crate::signals::frame::{FRAME_SIZE, Frame, FullState, vectors};
 use crate::signals::{STOP, bit, deliver};
 use crate::thread::{AddressSpaceRole, Thread};
-use crate::{finish, slots};
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::slots;
 use unspool_kernel::diagnostics;
 
 // unspool_leave(stack, fs, gs, filters, count): gives up the engine's stack, puts the thread under

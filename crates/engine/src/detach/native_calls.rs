@@ -3,9 +3,9 @@
 
 use std::io;
 
-use crate::emit::gpr;
 use crate::seccomp::native::Passing;
-use crate::slots::Slots;
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::slots::Slots;
 use unspool_kernel::layout;
 
 /// The instruction.

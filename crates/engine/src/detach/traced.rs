@@ -8,11 +8,11 @@ use super::departure::Departure;
 use super::request::{self, AskError};
 use super::{Cause, let_go};
 use crate::code_pages;
-use crate::emit::gpr;
 use crate::process::Process;
 use crate::signals;
 use crate::syscalls::SYSCALL_LENGTH;
 use crate::thread::{AddressSpaceRole, Thread};
+use unspool_code_cache::emit::gpr;
 
 const NOT_PERMITTED: i64 = -(libc::EPERM as i64);
 

@@ -15,8 +15,8 @@ use super::Instrumenter;
 use super::client::in_tool;
 use crate::instrument::slots as tool_slots;
 use crate::process::Process;
-use crate::slots::{Slots, slots};
 use crate::thread::Thread;
+use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::layout;
 use unspool_kernel::lock::{Mutex, OnceLock};
 

@@ -9,18 +9,18 @@ use super::{
     Instrumenter, Signal, Superblock, blocked, buffers, counters, images, samplers, system_calls,
     world,
 };
-use crate::binding::LookupConvention;
-use crate::cache::{Cache, CacheFull, Position};
 use crate::client::{Client, Inheritance, Rounds};
 use crate::detach::Refusal;
 use crate::finish::Ending;
 use crate::instrument::slots as tool_slots;
 use crate::process::Process;
-use crate::slots::{BOUND_SPILLS, slots};
 use crate::syscalls::Call;
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 use crate::translate::insertion::Inserter;
 use crate::translate::instrumented::Insertion;
+use unspool_code_cache::binding::LookupConvention;
+use unspool_code_cache::cache::{Cache, CacheFull, Position};
+use unspool_code_cache::slots::{BOUND_SPILLS, slots};
 use unspool_loader::LoadedProgram;
 
 /// Runs code of the tool: if it fails, the tool is to blame.

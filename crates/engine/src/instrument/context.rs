@@ -3,21 +3,21 @@
 use std::arch::x86_64::__cpuid_count;
 use std::marker::PhantomData;
 
-use crate::slots::{Slots, slots};
+use unspool_code_cache::slots::{Slots, slots};
 
-/// Where the legacy area of an XSAVE area has the low 128 bits of vector registers …
+/// Where the legacy area of an XSAVE area has the low 128 bits of vector registers.
 const LOW: usize = 160;
-/// … and the header what is saved, and in which format.
+/// Where the header of an XSAVE area says what is saved, and in which format.
 const HEADER: usize = 512;
-/// Components: those low halves, …
+/// The component of the low 128 bits of vector registers.
 const SSE: u32 = 1;
-/// … bits 128 to 255, …
+/// The component of bits 128 to 255.
 const AVX: u32 = 2;
-/// … mask registers, …
+/// The component of mask registers.
 const MASKS: u32 = 5;
-/// … bits 256 to 511 of the first sixteen, …
+/// The component of bits 256 to 511 of the first sixteen vector registers.
 const UPPER: u32 = 6;
-/// … and the other sixteen.
+/// The component of the other sixteen vector registers.
 const MORE: u32 = 7;
 
 /// The program's state at the place of a call. What is changed here is the program's when the

@@ -15,7 +15,7 @@ pub(crate) use self::area::thread_stack;
 pub(super) use self::area::{free, prepare, settle};
 use crate::instrument::slots as tool_slots;
 use crate::process::Process;
-use crate::slots::{Slots, slots};
+use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::lock::{Mutex, MutexGuard, OnceLock};
 
 /// How many counters a tool can have. As many again are for groups.

@@ -7,8 +7,8 @@
 
 use std::cell::RefCell;
 
-use crate::emit::gpr;
-use crate::slots::slots;
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::slots::slots;
 
 /// Where in its work an instruction is: its address, the stack pointer, what is left to do, and
 /// the places it has come to.

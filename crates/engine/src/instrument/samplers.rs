@@ -1,7 +1,7 @@
 //! Countdowns of calls that are made each n-th time.
 
 use crate::instrument::slots as tool_slots;
-use crate::slots::{Slots, slots};
+use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::lock::{Mutex, OnceLock};
 
 /// The most samplers that a tool can have.

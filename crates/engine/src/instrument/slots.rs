@@ -2,7 +2,7 @@
 
 use super::MOST_SAMPLERS;
 use super::buffers::{MOST_BUFFERS, Part};
-use crate::slots::{ClientSlots, Slots};
+use unspool_code_cache::slots::{ClientSlots, Slots};
 
 /// A tool's part of a thread's slots.
 #[repr(C)]
@@ -25,11 +25,11 @@ pub(crate) struct ToolSlots {
     pub(crate) exchange: Exchange,
     /// Where the last call put its return address, plus 8; 0 once a hook has seen it.
     pub(crate) called: u64,
-    /// The end of the list of calls of hooked functions …
+    /// The end of the list of calls of hooked functions.
     pub(crate) activations: u64,
-    /// … which may grow to here …
+    /// Where the list of calls of hooked functions may grow to.
     pub(crate) activations_limit: u64,
-    /// … if the stack pointer is not below this.
+    /// The stack pointer below which that list does not grow in place.
     pub(crate) usual_stack: u64,
 }
 

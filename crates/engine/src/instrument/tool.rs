@@ -11,13 +11,13 @@ use super::images::{Image, Images};
 use super::insertions::Inserted;
 use super::system_calls::{SystemCall, SystemCallPlaces};
 use super::{Amounts, BufferId, Compiled, Counter, Signal, Superblock, buffers};
-use crate::binding::{LookupConvention, RegisterBinding};
 use crate::client::PerFragment;
 use crate::instrument::slots as tool_slots;
-use crate::slots::slots;
 use crate::translate::forced_splits::ForcedSplits;
 use crate::translate::instrumented::sets_stack_pointer;
 use crate::translate::superblock::{CallSites, Item, Limits};
+use unspool_code_cache::binding::{LookupConvention, RegisterBinding};
+use unspool_code_cache::slots::slots;
 use unspool_instructions::operands::ExtendedStateSizes;
 use unspool_kernel::lock::{Mutex, OnceLock};
 

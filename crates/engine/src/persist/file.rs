@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::module::Module;
 use super::seal::Seal;
-use crate::cache::{KeptBranches, Snapshot};
+use unspool_code_cache::cache::{KeptBranches, Snapshot};
 
 /// Begins each file; the last byte is the version of the format.
 const MAGIC: [u8; 8] = *b"UNSPTRA\x04";
@@ -171,7 +171,7 @@ mod tests {
     use std::io::{Read, Seek};
 
     use super::*;
-    use crate::cache::TargetStub;
+    use unspool_code_cache::cache::TargetStub;
 
     const SEAL: Seal = Seal {
         boot: 77,

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{bit, change_exact_mask, code, deliver};
-use crate::slots::slots;
+use unspool_code_cache::slots::slots;
 
 const KIND: u64 = bit(libc::SIGPIPE);
 

@@ -5,9 +5,9 @@ use super::delivery::{FIRST_REAL_TIME, Signal};
 use super::frame::{FRAME_SIZE, Frame, FullState, vectors};
 use super::{SYNCHRONOUS, bit, change_mask, init, open, set_exact_mask, settle};
 use crate::client::{self, End};
-use crate::emit::gpr;
 use crate::syscalls;
 use crate::thread::{AlternateStack, PendingSignal, Thread};
+use unspool_code_cache::emit::gpr;
 use unspool_kernel::guarded;
 
 const SS_ONSTACK: i32 = 1;

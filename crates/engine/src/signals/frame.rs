@@ -2,10 +2,10 @@
 //! (`arch/x86/include/asm/sigframe.h` and `asm/sigcontext.h`, 64-bit).
 
 use super::TRAP_FLAG;
-use crate::gates::VectorState;
 use crate::process::Process;
-use crate::slots::Slots;
 use crate::x87_pointers;
+use unspool_code_cache::gates::VectorState;
+use unspool_code_cache::slots::Slots;
 use unspool_kernel::guarded;
 
 /// General registers in a `sigcontext`, by number of the register.

@@ -5,18 +5,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::held::Held;
 use super::stepping::{Boundary, Location, Look, Trap};
 use super::{STOP, SYNCHRONOUS, bit, code, deliver, passed_on};
-use crate::cache::Position;
 use crate::client::{self, ClientFault, Rounds};
 use crate::code_pages::{self, Write};
-use crate::emit::{
+use crate::process::Process;
+use crate::thread::{PendingSignal, Refused, Thread};
+use unspool_code_cache::cache::Position;
+use unspool_code_cache::emit::{
     TARGET, TableBranch,
     gpr::{RCX, RSP},
 };
-use crate::exit;
-use crate::exit::Way;
-use crate::gates::{self, Gates};
-use crate::process::Process;
-use crate::thread::{PendingSignal, Refused, Thread};
+use unspool_code_cache::exit;
+use unspool_code_cache::exit::Way;
+use unspool_code_cache::gates::{self, Gates};
 use unspool_kernel::guarded;
 use unspool_kernel::layout::LIBRARY_END;
 use unspool_kernel::reserved;
@@ -195,7 +195,7 @@ fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut 
 /// runs that could be using it.
 fn thread_in_cache<'thread>(pc: u64) -> Option<&'thread mut Thread> {
     // SAFETY: the slots belong to this thread.
-    let entered = unsafe { (*crate::slots::slots()).host_stack != 0 };
+    let entered = unsafe { (*unspool_code_cache::slots::slots()).host_stack != 0 };
     // A jump through an empty entry of the branch table went to address 0.
     let in_cache = entered && (gates::in_cache(pc) || pc == 0);
     // SAFETY: whoever has entered the cache has lent the thread to the handler for that time.
@@ -399,7 +399,7 @@ fn asynchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Contex
 /// The thread is to look at what has come, as soon as it is out of the cache.
 fn set_pending() {
     // SAFETY: the slots belong to this thread; all others use this word atomically.
-    unsafe { AtomicU64::from_ptr(&raw mut (*crate::slots::slots()).pending) }
+    unsafe { AtomicU64::from_ptr(&raw mut (*unspool_code_cache::slots::slots()).pending) }
         .store(1, Ordering::SeqCst);
 }
 
@@ -585,7 +585,7 @@ fn save_raw(thread: &mut Thread, context: &Context) {
 /// Puts the program's state at a position of the cache into the slots.
 fn save_program(
     thread: &mut Thread,
-    cache: &crate::cache::Cache,
+    cache: &unspool_code_cache::cache::Cache,
     at: u64,
     position: Position,
     context: &Context,

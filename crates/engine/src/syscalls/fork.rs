@@ -8,10 +8,10 @@ use super::processes::{errno, list};
 use super::threads::{set_fs_base, thread_pointer};
 use super::vfork_copy::{self, Wait};
 use crate::client;
-use crate::emit::gpr;
 use crate::process::Process;
 use crate::signals::open;
 use crate::thread::{AddressSpaceRole, Thread};
+use unspool_code_cache::emit::gpr;
 use unspool_kernel::raw_call::raw_system_call;
 use unspool_kernel::{guarded, lock, race_windows};
 

@@ -9,10 +9,10 @@
 use super::relative_waits::{RelativeWait, TimeLeft, write_guarded};
 use super::{Call, SYSCALL_LENGTH, waiting};
 use crate::client;
-use crate::emit::gpr;
-use crate::gates::RESTART;
 use crate::signals::bit;
 use crate::thread::{PendingSignal, Thread};
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::gates::RESTART;
 
 const INTERRUPTED: i64 = -(libc::EINTR as i64);
 

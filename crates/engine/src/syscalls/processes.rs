@@ -9,13 +9,14 @@ use super::threads::set_program_fs;
 use super::vfork::vfork;
 use super::{Call, shared_memory_child};
 use crate::client::{self, Inherited};
-use crate::emit::gpr;
 use crate::process::{Process, ThreadHandle};
 use crate::seccomp::{ThreadFilters, install::catch_up};
 use crate::signals::{actions, open, settle};
-use crate::slots::Slots;
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{detach, dispatch, start};
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::gates::initialise_vectors;
+use unspool_code_cache::slots::Slots;
 use unspool_kernel::guarded;
 
 /// `clone`, `clone3`, `fork` and `vfork`.
@@ -109,9 +110,9 @@ impl NewThread {
     pub(super) fn install(&mut self, process: &Process) -> Thread {
         let mut thread = Thread::new(self.number, self.mask, Arc::clone(&self.actions));
         thread.filters = Arc::new(self.filters.inherited());
-        crate::gates::initialise_vectors(thread.slots, process.vectors);
-        // SAFETY: the slots belong to this thread.
+        // SAFETY: the slots belong to this thread, which has not entered the cache yet.
         unsafe {
+            initialise_vectors(thread.slots, process.vectors);
             (*thread.slots).registers = self.registers;
             (*thread.slots).flags = self.flags;
             (*thread.slots).pc = self.pc;

@@ -2,9 +2,9 @@
 
 use super::{Call, Outcome, pass};
 use crate::client;
-use crate::gates::RESTART;
 use crate::process::Process;
 use crate::thread::{AddressSpaceRole, Thread};
+use unspool_code_cache::gates::RESTART;
 use unspool_kernel::guarded;
 
 const ARCH_SET_GS: u64 = 0x1001;

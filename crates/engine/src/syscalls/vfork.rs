@@ -9,12 +9,12 @@ use super::namespace::Relation;
 use super::processes::{actions_of_child, list_as, tell_ids};
 use super::start_child::start_child;
 use super::threads::set_program_fs;
-use crate::emit::gpr;
 use crate::process::Process;
 use crate::signals::open;
-use crate::slots::{Slots, slots};
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{client, dispatch, finish, start};
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::slots::{Slots, slots};
 
 /// What a child between `vfork` and `execve` is given.
 struct VforkChild<'a> {

@@ -6,10 +6,10 @@
 //! `arch/x86/entry/vsyscall/vsyscall_64.c`). So does this.
 
 use super::SYSCALL_LENGTH;
-use crate::emit::gpr;
 use crate::process::Process;
 use crate::signals::deliver;
 use crate::thread::Thread;
+use unspool_code_cache::emit::gpr;
 use unspool_kernel::guarded;
 use unspool_kernel::lock::OnceLock;
 use unspool_kernel::maps;

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::signals::MASK_SIZE;
 use super::{Call, pass};
-use crate::gates::RESTART;
 use crate::process::Process;
 use crate::signals::{
     STOP, SYNCHRONOUS, bit, deliver, directed, open, set_exact_mask, settle, shared,
 };
 use crate::thread::Thread;
+use unspool_code_cache::gates::RESTART;
 use unspool_kernel::guarded;
 use unspool_kernel::race_windows;
 

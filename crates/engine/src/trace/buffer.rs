@@ -3,14 +3,14 @@
 use unspool_events::PathId;
 use unspool_events::raw::{SpecialKind, special_header};
 
-use crate::cache::{Cache, Position};
-use crate::emit::gpr;
 use crate::process::Process;
-use crate::slots::{BOUND_SPILLS, offset};
 use crate::thread::Thread;
 use crate::trace::slots as trace_slots;
 use crate::trace::thread_trace::OF_THREAD;
 use crate::translate::record::LOCK_SPILL;
+use unspool_code_cache::cache::{Cache, Position};
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::slots::{BOUND_SPILLS, offset};
 
 use super::values::take_mid_fragment;
 use super::{Repetition, Tracer};

@@ -14,10 +14,10 @@ use super::Tracer;
 use super::annotations;
 use super::selection;
 use crate::annotation::Annotation;
-use crate::emit::gpr;
 use crate::process::Process;
 use crate::thread::Thread;
 use crate::trace::thread_trace::OF_THREAD;
+use unspool_code_cache::emit::gpr;
 use unspool_kernel::guarded;
 use unspool_kernel::lock::Mutex;
 

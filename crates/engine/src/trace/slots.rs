@@ -1,6 +1,6 @@
 //! What the tracer keeps in each thread's slots, for inserted code.
 
-use crate::slots::{ClientSlots, Slots};
+use unspool_code_cache::slots::{ClientSlots, Slots};
 
 /// The tracer's part of a thread's slots.
 #[repr(C)]

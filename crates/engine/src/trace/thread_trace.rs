@@ -10,7 +10,7 @@ use super::values::TakenBefore;
 use super::{Tracer, functions};
 use crate::client::PerThread;
 use crate::signals::broken_pipe;
-use crate::slots::Slots;
+use unspool_code_cache::slots::Slots;
 use unspool_kernel::layout;
 
 const WORD: u64 = 8;

@@ -11,10 +11,10 @@ use unspool_events::superblock::{AccessingInstruction, Extent, Operand};
 
 use super::thread_trace::ThreadTrace;
 use super::{CHUNK, Repetition, Tracer};
-use crate::cache::Exit;
 use crate::thread::Thread;
 use crate::trace::slots as trace_slots;
 use crate::trace::thread_trace::OF_THREAD;
+use unspool_code_cache::cache::Exit;
 use unspool_kernel::guarded;
 
 /// The most bytes whose values are recorded of a repeated string instruction that is not executed

@@ -3,11 +3,11 @@
 use iced_x86::{Instruction as Decoded, InstructionInfoFactory, Register};
 
 use super::Vdso;
-use crate::binding::RegisterBinding;
-use crate::cache::{Exit, NewFragment, SpillInterval};
-use crate::emit::{Emitter, Gpr, TARGET, gpr};
-use crate::exit::ExitKind;
-use crate::slots::{TARGET_SPILL, offset};
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::{Exit, NewFragment, SpillInterval};
+use unspool_code_cache::emit::{Emitter, Gpr, TARGET, gpr};
+use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::slots::{TARGET_SPILL, offset};
 use unspool_instructions::decode::{Encoding, Instruction, Kind, Segment};
 
 /// The spill slot of the register that stands in for a far RIP-relative base.
@@ -52,7 +52,7 @@ pub(crate) struct Builder {
 pub(crate) struct Uncopyable;
 
 impl Builder {
-    /// Starts a fragment at program address `pc`, with what [`Cache::begin`](crate::cache::Cache::begin) gave.
+    /// Starts a fragment at program address `pc`, with what [`Cache::begin`](unspool_code_cache::cache::Cache::begin) gave.
     #[must_use]
     pub(crate) fn new(
         (code, mut new_fragment): (Emitter, NewFragment),

@@ -10,8 +10,8 @@ use unspool_events::superblock::{Extent, Mask, Slot};
 
 use super::superblock::Item;
 use super::traced::Translation;
-use crate::emit::{Address, Gpr};
 use crate::trace::slots::offset as trace_offset;
+use unspool_code_cache::emit::{Address, Gpr};
 use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 /// Where the parts of a tile configuration lie: first row, bytes of the rows of each tile,

@@ -4,10 +4,10 @@ use super::copy::Callee;
 use super::insertion::PathEnd;
 use super::superblock::{BranchDirection, Item};
 use super::walk::{Inserters, SideExit, Walk};
-use crate::binding::RegisterBinding;
-use crate::emit::{Gpr, TARGET, gpr};
-use crate::exit::ExitKind;
-use crate::slots::{TARGET_SPILL, offset};
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::emit::{Gpr, TARGET, gpr};
+use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::slots::{TARGET_SPILL, offset};
 use unspool_instructions::decode::Kind;
 
 impl Walk<'_> {

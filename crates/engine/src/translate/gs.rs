@@ -8,9 +8,9 @@ use unspool_events::AccessKind;
 
 use super::copy::{BASE_SPILL, Builder, Uncopyable, unused_register};
 use super::record::load_address;
-use crate::cache::SpillInterval;
-use crate::emit::Gpr;
-use crate::slots::offset;
+use unspool_code_cache::cache::SpillInterval;
+use unspool_code_cache::emit::Gpr;
+use unspool_code_cache::slots::offset;
 use unspool_instructions::decode::{Encoding, Instruction, Segment};
 use unspool_instructions::operands::{MemoryOperand, Shape};
 

@@ -25,8 +25,8 @@ use super::live_flags::{Lookahead, find_live_flags};
 use super::reader::CodeReader;
 use super::superblock::{CallSites, End, Item, LIMIT, Limits, fetch, turns};
 use super::walk::Walk;
-use crate::binding::RegisterBinding;
-use crate::cache::{Cache, CacheFull, NewFragment};
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::{Cache, CacheFull, NewFragment};
 use unspool_instructions::operands::ExtendedStateSizes;
 use unspool_kernel::lock::Mutex;
 
@@ -212,7 +212,7 @@ fn commit(
     inserters: Vec<Box<dyn Inserter>>,
     cache: &mut Cache,
     binding: Option<RegisterBinding>,
-    (code, new_fragment): (&crate::emit::Emitter, NewFragment),
+    (code, new_fragment): (&unspool_code_cache::emit::Emitter, NewFragment),
 ) {
     let fragment = cache.next_fragment();
     for inserter in inserters {

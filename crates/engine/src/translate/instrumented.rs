@@ -28,11 +28,11 @@ use self::scratch::Scratch;
 use super::insertion::{Inserter, PathEnd};
 use super::superblock::{End, Item, Limits, runs_on};
 use super::walk::Walk;
-use crate::binding::RegisterBinding;
-use crate::emit::gpr;
 use crate::instrument::{
     Action, Amounts, BufferId, FragmentCounts, Inserted, Instrumenter, MOST_BUFFERS, Superblock,
 };
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::emit::gpr;
 use unspool_instructions::decode::{Kind, Repeat};
 use unspool_instructions::operands::{MemoryOperand, Shape};
 

@@ -11,8 +11,8 @@ use super::item::Item;
 use super::live_flags::Lookahead;
 use super::reader::CodeReader;
 use super::walk::Walk;
-use crate::cache::{Cache, CacheFull, Exit};
-use crate::exit::ExitKind;
+use unspool_code_cache::cache::{Cache, CacheFull, Exit};
+use unspool_code_cache::exit::ExitKind;
 use unspool_instructions::decode::Kind;
 
 /// Instructions after which a fragment ends at the next block boundary.

@@ -12,11 +12,11 @@ use super::addresses::{THREAD_POINTER, wide_register};
 use super::superblock::Item;
 use super::traced::Translation;
 use super::{elements, ownership};
-use crate::cache::{FLAGS, SpillInterval};
-use crate::emit::{Address, Emitter, Gpr, gpr};
-use crate::slots::offset;
 use crate::trace::Repetition;
 use crate::trace::StoredRegister;
+use unspool_code_cache::cache::{FLAGS, SpillInterval};
+use unspool_code_cache::emit::{Address, Emitter, Gpr, gpr};
+use unspool_code_cache::slots::offset;
 use unspool_instructions::decode::{Kind, Segment};
 use unspool_instructions::operands::{
     CacheControl, ElementMask, MemoryOperand, RegisterUse, Shape,

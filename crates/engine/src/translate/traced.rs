@@ -16,12 +16,12 @@ use super::insertion::{Inserter, PathEnd};
 use super::superblock::{End, Item, Limits};
 use super::walk::Walk;
 use super::{ownership, record};
-use crate::binding::RegisterBinding;
-use crate::cache::{Exit, SpillInterval};
-use crate::emit::Gpr;
-use crate::exit::ExitKind;
-use crate::gates::Gates;
 use crate::trace::{FragmentTrace, Repetition, Tracer};
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::{Exit, SpillInterval};
+use unspool_code_cache::emit::Gpr;
+use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::gates::Gates;
 use unspool_instructions::operands::is_non_temporal;
 
 /// A path that leaves the superblock at a conditional branch.

@@ -5,10 +5,10 @@ use super::insertion::{Inserter, PathEnd};
 use super::live_flags::Lookahead;
 use super::reader::WINDOW;
 use super::superblock::{End, Item, Limits};
-use crate::binding::RegisterBinding;
-use crate::cache::{Cache, Exit, NewFragment};
-use crate::emit::Emitter;
-use crate::exit::ExitKind;
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::{Cache, Exit, NewFragment};
+use unspool_code_cache::emit::Emitter;
+use unspool_code_cache::exit::ExitKind;
 use unspool_instructions::decode::Instruction;
 use unspool_instructions::operands::RegisterUse;
 

@@ -8,8 +8,8 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::instrument::slots as tool_slots;
-use crate::slots::{self, slots};
 use crate::start::THREAD_STACK;
+use unspool_code_cache::slots::{self, slots};
 use unspool_kernel::layout;
 
 /// How many counters there is room for.

@@ -12,12 +12,12 @@ use super::in_place::INTEGERS;
 use super::list::{Activation, List, MOST_KEPT};
 use super::wrappers::{CallRegisters, Wrapper, WrapperStep};
 use super::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
-use crate::emit::gpr;
 use crate::instrument::Instrumenter;
 use crate::instrument::slots as tool_slots;
 use crate::instrument::slots::Exchange;
-use crate::slots::slots;
 use crate::thread::Thread;
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::slots::slots;
 use unspool_kernel::guarded;
 
 /// Those of a thread.

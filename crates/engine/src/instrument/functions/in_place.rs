@@ -5,8 +5,8 @@
 //! of the tool.
 
 use super::{HookCall, HookValue, Hooks, list};
-use crate::emit::gpr;
 use crate::instrument::{Argument, Call};
+use unspool_code_cache::emit::gpr;
 
 /// The registers of integer arguments.
 pub(crate) const INTEGERS: [u8; 6] = [gpr::RDI, gpr::RSI, gpr::RDX, gpr::RCX, 8, 9];

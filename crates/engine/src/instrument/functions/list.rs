@@ -11,7 +11,7 @@ use super::Hooks;
 use super::wrappers::Wrapper;
 use crate::instrument::slots as tool_slots;
 use crate::process::Process;
-use crate::slots::slots;
+use unspool_code_cache::slots::slots;
 use unspool_kernel::guarded;
 
 /// How many arguments an activation can keep for hooks at the function's end.
@@ -69,9 +69,9 @@ pub(super) struct List {
     all: Vec<Activation>,
     /// The mapping in which the stack is that was used last.
     stack: Range<u64>,
-    /// How many activations are not on that stack …
+    /// How many activations are not on the stack `counted`.
     strays: usize,
-    /// … as counted when it was this one.
+    /// The stack that was the last one when `strays` were counted.
     counted: Range<u64>,
     sweep_at: usize,
 }

@@ -1,6 +1,6 @@
 //! Acquiring lines: what happens when a check fails.
 //!
-//! All of this may run behind [`crate::gates::Gates::acquire`], so nothing here calls the C
+//! All of this may run behind [`unspool_code_cache::gates::Gates::acquire`], so nothing here calls the C
 //! library's memory or string functions, allocates, or takes a lock.
 
 use std::sync::atomic::Ordering;

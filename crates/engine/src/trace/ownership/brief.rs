@@ -1,14 +1,14 @@
 //! Acquiring lines without leaving the cache for good: what [`Gates::acquire`] calls.
 //!
-//! [`Gates::acquire`]: crate::gates::Gates::acquire
+//! [`Gates::acquire`]: unspool_code_cache::gates::Gates::acquire
 
 use unspool_events::raw::{SpecialKind, special_header};
 
 use super::acquire::Acquisition;
 use super::clock::TIME_PER_BYTE;
 use super::extents::{elements, repeated};
-use crate::gates::Continuation;
 use crate::trace::thread_trace::OF_THREAD;
+use unspool_code_cache::gates::Continuation;
 use unspool_instructions::operands::Shape;
 
 use crate::thread::Thread;

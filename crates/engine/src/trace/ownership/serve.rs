@@ -9,13 +9,13 @@ use super::acquire::Acquisition;
 use super::clock::TIME_PER_BYTE;
 use super::extents::extents;
 use super::{CLEAN_CALL_BIT, EPOCH, POLL};
-use crate::cache::{Exit, FLAGS, Position, SpillInterval};
 use crate::process::Process;
 use crate::thread::Thread;
 use crate::trace::slots as trace_slots;
 use crate::trace::thread_trace::OF_THREAD;
 use crate::translate::ownership::CheckSite;
 use crate::translate::ownership::chunks::ChunkEnd;
+use unspool_code_cache::cache::{Exit, FLAGS, Position, SpillInterval};
 
 /// A check failed, or somebody asked this thread for more than an answer. Returns where the thread goes on in the
 /// cache, or none if it has to leave the superblock.

@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use crate::client::ClientFault;
-use crate::gates;
 use crate::translate::ownership::{COMPARISON, check_fails_at, looks_at_owner};
+use unspool_code_cache::gates;
 use unspool_kernel::guarded;
 use unspool_kernel::layout;
 use unspool_kernel::lock::OnceLock;

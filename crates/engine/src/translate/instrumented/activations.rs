@@ -7,10 +7,10 @@
 
 use super::Translation;
 use super::scratch::{FIRST_SPILL, SECOND_SPILL};
-use crate::emit::{Emitter, gpr};
 use crate::instrument::functions::{ArgumentRegister, Hooks, PUSHED, list, returns};
 use crate::instrument::slots::offset as tool_offset;
-use crate::slots::offset;
+use unspool_code_cache::emit::{Emitter, gpr};
+use unspool_code_cache::slots::offset;
 
 /// Conditions, as opcodes have them.
 const BELOW: u8 = 2;

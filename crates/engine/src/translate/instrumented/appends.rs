@@ -9,14 +9,14 @@ use iced_x86::Register;
 
 use super::Translation;
 use super::scratch::Scratch;
-use crate::binding::RegisterBinding;
-use crate::emit::{Gpr, gpr};
 use crate::instrument::buffers;
 use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Action, Argument, BufferId, Field, MOST_BUFFERS};
-use crate::slots::offset;
 use crate::translate::record::load_address;
 use crate::translate::superblock::Item;
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::emit::{Gpr, gpr};
+use unspool_code_cache::slots::offset;
 use unspool_instructions::decode::Kind;
 use unspool_instructions::operands::MemoryOperand;
 
@@ -79,16 +79,16 @@ pub(super) fn emit(
 struct AppendedEntry<'a> {
     item: &'a Item,
     binding: RegisterBinding,
-    /// The register of the position …
+    /// The register of the position.
     base: Gpr,
-    /// … and how far behind it the entry lies.
+    /// How far behind the position the entry lies.
     start: i32,
     /// A register that may be used.
     spare: Gpr,
 }
 
 impl AppendedEntry<'_> {
-    fn store_all(&self, code: &mut crate::emit::Emitter, size: u16, fields: &[Field]) {
+    fn store_all(&self, code: &mut unspool_code_cache::emit::Emitter, size: u16, fields: &[Field]) {
         let words = (0..usize::from(size)).step_by(WORD);
         for first in words {
             let bytes = WORD.min(usize::from(size) - first);
@@ -104,7 +104,7 @@ impl AppendedEntry<'_> {
         }
     }
 
-    fn store(&self, code: &mut crate::emit::Emitter, field: &Field) {
+    fn store(&self, code: &mut unspool_code_cache::emit::Emitter, field: &Field) {
         let at = i32::from(field.offset);
         let place = self.start + at;
         let stored = match &field.value {
@@ -164,7 +164,7 @@ impl AppendedEntry<'_> {
 
     /// Stores a field with registers that are spilled for it alone: where the fields together
     /// leave none free, or an address is made of what is spilled.
-    fn store_apart(&self, code: &mut crate::emit::Emitter, field: &Field) {
+    fn store_apart(&self, code: &mut unspool_code_cache::emit::Emitter, field: &Field) {
         let scratch = Scratch::without(super::calls::registers(&field.value) | self.lent());
         let [spare, other] = scratch.registers;
         scratch.spill(code, 1);
@@ -194,7 +194,7 @@ impl AppendedEntry<'_> {
     }
 
     /// Whether a branch that depends on rcx will be taken: it is executed, but leads nowhere.
-    fn store_counted(&self, code: &mut crate::emit::Emitter, field: &Field) {
+    fn store_counted(&self, code: &mut unspool_code_cache::emit::Emitter, field: &Field) {
         let at = i32::from(field.offset);
         let kept = usize::from(self.item.layout.length) - 1;
         code.store_slot(offset::kept(gpr::RCX), gpr::RCX);
@@ -209,7 +209,7 @@ impl AppendedEntry<'_> {
     }
 
     /// The register that holds the program's value of a register.
-    fn program_register(&self, code: &mut crate::emit::Emitter, register: Gpr) -> Gpr {
+    fn program_register(&self, code: &mut unspool_code_cache::emit::Emitter, register: Gpr) -> Gpr {
         let Some(slot) = self.lent_slot(register) else {
             return register;
         };
@@ -217,7 +217,13 @@ impl AppendedEntry<'_> {
         self.spare
     }
 
-    fn store_constant(&self, code: &mut crate::emit::Emitter, at: i32, value: u64, size: u8) {
+    fn store_constant(
+        &self,
+        code: &mut unspool_code_cache::emit::Emitter,
+        at: i32,
+        value: u64,
+        size: u8,
+    ) {
         let place = self.start + at;
         if size != 8 || i32::try_from(value as i64).is_ok() {
             code.store_constant_part(self.base, place, value as i32, size);

@@ -11,12 +11,12 @@ use self::quick::Restoring;
 pub(super) use self::values::reads as registers;
 use self::values::{Registers, numbers};
 use super::Translation;
-use crate::cache::Exit;
-use crate::emit::{TARGET, gpr};
-use crate::exit::ExitKind;
 use crate::instrument::{self, Action, Argument, Instrumenter};
-use crate::slots::{TARGET_SPILL, offset};
 use crate::translate::superblock::Item;
+use unspool_code_cache::cache::Exit;
+use unspool_code_cache::emit::{TARGET, gpr};
+use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::slots::{TARGET_SPILL, offset};
 use unspool_instructions::decode::Kind;
 
 /// A call that is to be made.
@@ -134,7 +134,7 @@ pub(super) fn finish(translation: &mut Translation, items: &[Item]) {
         code.land(field);
         code.on_slot(&[0x48, 0xc7], 0, offset::TARGET); // mov qword fs:[target], imm32
         code.imm32(back as i32);
-        code.leave(crate::exit::CALL_INTERRUPTED, gate);
+        code.leave(unspool_code_cache::exit::CALL_INTERRUPTED, gate);
     }
 }
 

@@ -6,9 +6,9 @@
 //! [`FragmentCounts`](crate::instrument::FragmentCounts)).
 
 use super::scratch::Scratch;
-use crate::emit::Emitter;
 use crate::instrument::{self, Action, Amounts, Counter, Inserted, Insertions};
 use crate::translate::superblock::{BranchDirection, Item};
+use unspool_code_cache::emit::Emitter;
 
 /// What a fragment counts, and where it adds.
 #[derive(Default)]

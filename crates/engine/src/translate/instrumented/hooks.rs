@@ -10,14 +10,14 @@ use iced_x86::{Mnemonic, OpKind, Register};
 
 use super::activations::{self, Found};
 use super::{Translation, calls};
-use crate::cache::Exit;
-use crate::emit::{Emitter, TARGET, gpr};
-use crate::exit::ExitKind;
 use crate::instrument::functions::{self, Hooks, INTEGERS};
 use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Action, Call, Function};
-use crate::slots::{TARGET_SPILL, offset};
 use crate::translate::superblock::Item;
+use unspool_code_cache::cache::Exit;
+use unspool_code_cache::emit::{Emitter, TARGET, gpr};
+use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::slots::{TARGET_SPILL, offset};
 use unspool_instructions::decode::Kind;
 
 /// Emits the hook at a superblock's first instruction, if there is one.

@@ -5,12 +5,12 @@
 
 use super::scratch::{FIRST_SPILL, Scratch};
 use super::{Translation, calls};
-use crate::emit::{Emitter, Gpr, gpr};
 use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Action, Call, SamplerId, Shadow};
-use crate::slots::offset;
 use crate::translate::record::load_address;
 use crate::translate::superblock::Item;
+use unspool_code_cache::emit::{Emitter, Gpr, gpr};
+use unspool_code_cache::slots::offset;
 use unspool_instructions::operands::MemoryOperand;
 
 /// Where the program's rcx is meanwhile.

@@ -1,8 +1,8 @@
 //! Registers that inserted code spills for a moment.
 
-use crate::emit::{Emitter, Gpr, TARGET, gpr};
-use crate::slots::offset;
 use crate::translate::superblock::Item;
+use unspool_code_cache::emit::{Emitter, Gpr, TARGET, gpr};
+use unspool_code_cache::slots::offset;
 
 /// The spill slots of scratch registers, which nothing else uses.
 pub(super) const FIRST_SPILL: u8 = 8;

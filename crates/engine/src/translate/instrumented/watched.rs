@@ -3,10 +3,10 @@
 use super::Translation;
 use super::scratch::Scratch;
 use crate::debug::{Extent, is_any_watched, may_touch, watched_ranges};
-use crate::emit::{Address, Emitter, gpr};
-use crate::slots::offset;
 use crate::translate::record::load_address;
 use crate::translate::superblock::Item;
+use unspool_code_cache::emit::{Address, Emitter, gpr};
+use unspool_code_cache::slots::offset;
 use unspool_events::AccessKind;
 use unspool_instructions::operands::{MemoryOperand, Shape};
 

@@ -9,10 +9,10 @@
 use iced_x86::RflagsBits;
 
 use super::{Check, visit_site};
-use crate::emit::{Address, gpr};
 use crate::trace::slots::offset as trace_offset;
 use crate::translate::superblock::Item;
 use crate::translate::traced::Translation;
+use unspool_code_cache::emit::{Address, gpr};
 use unspool_instructions::operands::Shape;
 
 /// The most bytes of each operand that are accessed without a safe point between.

@@ -7,8 +7,8 @@ use super::super::superblock::Item;
 use super::super::traced::Translation;
 use super::slow::look_closely;
 use super::{Check, compare_words, jump_not_equal, line_index, push_slow_check};
-use crate::emit::{Address, Gpr};
 use crate::trace::slots::offset as trace_offset;
+use unspool_code_cache::emit::{Address, Gpr};
 use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 /// The comparison of one element's owner words.

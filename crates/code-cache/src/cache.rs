@@ -32,17 +32,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use self::inactive::Inactive;
-pub(crate) use self::inactive::{Damaged, KeptCode};
-pub(crate) use self::kept_branches::KeptBranches;
-#[cfg(test)]
-pub(crate) use self::kept_branches::TargetStub;
+pub use self::inactive::{Damaged, KeptCode};
+pub use self::kept_branches::KeptBranches;
+pub use self::kept_branches::TargetStub;
 use self::links::Links;
-pub(crate) use self::links::{Exit, LinkedEntry};
-pub(crate) use self::new_fragment::NewFragment;
+pub use self::links::{Exit, LinkedEntry};
+pub use self::new_fragment::NewFragment;
 use self::pc_map::PcMap;
-pub(crate) use self::positions::Position;
+pub use self::positions::Position;
 use self::room::Opened;
-pub(crate) use self::snapshot::Snapshot;
+pub use self::snapshot::Snapshot;
 use self::source_ranges::SourceRanges;
 use self::table::{Record, Table};
 use crate::binding::{LookupConvention, RegisterBinding};
@@ -102,7 +101,7 @@ unsafe impl Record for Fragment {
 const _: () = assert!(size_of::<Fragment>() == 40 && size_of::<SpillInterval>() == 6);
 
 /// The number of the flags among spilled registers: saved as `lahf` and `seto al` leave them.
-pub(crate) const FLAGS: Gpr = 16;
+pub const FLAGS: Gpr = 16;
 
 /// While the cache address is in `start..end` (offsets in the fragment), the program's
 /// `register` is in spill slot `slot`.
@@ -148,12 +147,12 @@ pub struct Cache {
     /// Pages whose code is entered only from outside the cache.
     unlinked_pages: FxHashSet<u64>,
     /// Program addresses before which fragments end: a debugger's breakpoints.
-    pub(crate) stops: BTreeSet<u64>,
-    /// The one of them at which the fragment that is being made begins nevertheless. Nobody
-    /// finds it later …
-    pub(crate) passing: Option<u64>,
-    /// … but who had it made, here.
-    pub(crate) passed: u64,
+    pub stops: BTreeSet<u64>,
+    /// The breakpoint at which the fragment that is being made begins nevertheless. It is not
+    /// listed among the entries: only the thread that has it made enters it, at `passed`.
+    pub passing: Option<u64>,
+    /// Where the fragment that begins at a breakpoint is entered.
+    pub passed: u64,
     /// What was taken over from a snapshot and cannot be entered yet.
     inactive: Inactive,
     /// A new fragment whose room can be used again.
@@ -261,7 +260,7 @@ impl Cache {
 
     /// What is bound where indirect branches arrive.
     #[must_use]
-    pub(crate) fn convention(&self) -> LookupConvention {
+    pub fn convention(&self) -> LookupConvention {
         self.convention
     }
 
@@ -404,7 +403,7 @@ impl Cache {
 
     /// The number of the fragment that is being made.
     #[must_use]
-    pub(crate) fn next_fragment(&self) -> u32 {
+    pub fn next_fragment(&self) -> u32 {
         self.fragments.len() as u32
     }
 

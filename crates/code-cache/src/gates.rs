@@ -11,7 +11,7 @@ mod acquire;
 mod call;
 mod wide;
 
-pub(crate) use self::acquire::{Continuation, USABLE as ACQUIRES_BRIEFLY};
+pub use self::acquire::{Continuation, USABLE as ACQUIRES_BRIEFLY};
 use crate::binding::LookupConvention;
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
@@ -24,9 +24,9 @@ use unspool_kernel::layout;
 pub struct Gates {
     /// `extern "C" fn()`: enters the cache at `slots.target`; returns when it is left.
     pub enter: u64,
-    /// From the first instruction at which `enter` may be diverted to `bail` …
+    /// The first instruction at which `enter` may be diverted to `bail`.
     pub enter_start: u64,
-    /// … to its end.
+    /// The end of `enter`, before which it may be diverted to `bail`.
     pub enter_end: u64,
     /// Ends `enter` with [`exit::PENDING`]; needs nothing but FS.
     pub bail: u64,
@@ -46,22 +46,22 @@ pub struct Gates {
     misses: [[u64; LookupConvention::ALL.len()]; Way::ALL.len()],
     /// A failed ownership check: calls the engine briefly and goes on in the cache.
     pub acquire: u64,
-    /// From here …
+    /// Where `acquire` begins its way back. From here to `acquire_end` a signal makes it begin again
+    /// here, where it sees that something is pending.
     pub acquire_return: u64,
-    /// … to its end a signal makes it start again at `acquire_return`, where it sees that
-    /// something is pending.
+    /// The end of `acquire`.
     pub acquire_end: u64,
     /// Calls a tool's function with the arguments in the slots, and goes on in the cache.
     pub call: u64,
-    /// As `acquire_return` …
+    /// Where `call` begins its way back, as `acquire_return`.
     pub call_return: u64,
-    /// … and `acquire_end`.
+    /// The end of `call`.
     pub call_end: u64,
     /// `extern "C" fn(number, *const [u64; 6]) -> i64`: a system call that a signal can prevent.
     pub system_call: u64,
-    /// From here …
+    /// The first instruction at which a signal diverts `system_call` to `system_call_interrupted`.
     pub system_call_start: u64,
-    /// … to here (the `syscall` instruction, inclusive) a signal diverts to `system_call_interrupted`.
+    /// The `syscall` instruction: the last one at which a signal diverts to `system_call_interrupted`.
     pub system_call_instruction: u64,
     /// Behind that instruction.
     pub system_call_end: u64,
@@ -71,7 +71,7 @@ pub struct Gates {
 
 /// What the system-call gate returns when a signal came before the call was made, or when the
 /// kernel would restart the call after the handler.
-pub(crate) const RESTART: i64 = -512;
+pub const RESTART: i64 = -512;
 
 /// How the vector state is saved on this processor.
 #[derive(Debug, Clone, Copy)]
@@ -142,17 +142,17 @@ fn return_to_engine(code: &mut Emitter) {
 
 /// What emitted code calls beyond the engine itself.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Callees {
+pub struct Callees {
     /// What checks call where they fail, by the gate that keeps the program's registers.
-    pub(crate) slow_check: Option<extern "C" fn() -> Continuation>,
+    pub slow_check: Option<extern "C" fn() -> Continuation>,
     /// Whether there are functions to be called with arguments.
-    pub(crate) functions: bool,
+    pub functions: bool,
 }
 
 impl Gates {
     /// Emits all gates; those to functions of clients only where there are some, because the one to
     /// a tool's takes longer than all others together.
-    pub(crate) fn emit(code: &mut Emitter, vectors: VectorState, callees: Callees) -> Gates {
+    pub fn emit(code: &mut Emitter, vectors: VectorState, callees: Callees) -> Gates {
         let mut gates = Gates::default();
         let control_word = code.here();
         code.imm32(0x1f80); // the default MXCSR
@@ -319,14 +319,17 @@ impl Gates {
 }
 
 /// Prepares the vector state of a new thread: everything initial.
-pub(crate) fn initialise_vectors(slots: *mut Slots, vectors: VectorState) {
+///
+/// # Safety
+/// The slots are those of a thread that is not in the cache.
+pub unsafe fn initialise_vectors(slots: *mut Slots, vectors: VectorState) {
     const HEADER: usize = 512;
     let compaction = if vectors.compact {
         1 << 63 | u64::from(vectors.mask)
     } else {
         0
     };
-    // SAFETY: the slots belong to this thread and hold an area of 4096 bytes.
+    // SAFETY: the caller's: they hold an area of 4096 bytes.
     unsafe {
         let area = (&raw mut (*slots).vectors).cast::<u8>();
         area.write_bytes(0, 4096);
@@ -336,10 +339,10 @@ pub(crate) fn initialise_vectors(slots: *mut Slots, vectors: VectorState) {
 }
 
 /// The end of the gates must stay below this many bytes from the start of the cache.
-pub(crate) const GATES_SIZE: u64 = 4096;
+pub const GATES_SIZE: u64 = 4096;
 
 /// Whether an address lies in the code cache or the gates.
 #[must_use]
-pub(crate) fn in_cache(address: u64) -> bool {
+pub fn in_cache(address: u64) -> bool {
     address.wrapping_sub(layout::cache()) < layout::cache_room()
 }

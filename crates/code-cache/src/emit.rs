@@ -7,29 +7,38 @@ use crate::slots::{HASH_SPILL, offset};
 use unspool_kernel::layout::BRANCH_TABLE;
 
 /// The number of a general-purpose register, as in ModRM (0 = rax … 15 = r15).
-pub(crate) type Gpr = u8;
+pub type Gpr = u8;
 
 /// Numbers of the registers that are named in emitted code.
-pub(crate) mod gpr {
+pub mod gpr {
     use super::Gpr;
-    pub(crate) const RAX: Gpr = 0;
-    pub(crate) const RCX: Gpr = 1;
-    pub(crate) const RDX: Gpr = 2;
-    pub(crate) const RBX: Gpr = 3;
-    pub(crate) const RSP: Gpr = 4;
-    pub(crate) const RBP: Gpr = 5;
-    pub(crate) const RSI: Gpr = 6;
-    pub(crate) const RDI: Gpr = 7;
-    pub(crate) const R11: Gpr = 11;
+    /// `rax`.
+    pub const RAX: Gpr = 0;
+    /// `rcx`.
+    pub const RCX: Gpr = 1;
+    /// `rdx`.
+    pub const RDX: Gpr = 2;
+    /// `rbx`.
+    pub const RBX: Gpr = 3;
+    /// `rsp`.
+    pub const RSP: Gpr = 4;
+    /// `rbp`.
+    pub const RBP: Gpr = 5;
+    /// `rsi`.
+    pub const RSI: Gpr = 6;
+    /// `rdi`.
+    pub const RDI: Gpr = 7;
+    /// `r11`.
+    pub const R11: Gpr = 11;
 }
 
 /// The register that holds the target of an indirect branch on its way through the branch
 /// table: of all registers the one in which compilers keep values across branches least.
-pub(crate) const TARGET: Gpr = gpr::R11;
+pub const TARGET: Gpr = gpr::R11;
 /// `jmp [r11 * 8 + branch table]`
-pub(crate) const TABLE_JUMP: [u8; 8] = through_table(0x24);
+pub const TABLE_JUMP: [u8; 8] = through_table(0x24);
 /// `push [r11 * 8 + branch table]`
-pub(crate) const TABLE_PUSH: [u8; 8] = through_table(0x34);
+pub const TABLE_PUSH: [u8; 8] = through_table(0x34);
 
 /// What becomes of the first or the second where it has met targets that the table does not
 /// cover: `jmp rel32`, and what nobody executes.
@@ -37,7 +46,7 @@ const CROSSING: (u8, [u8; 3]) = (0xe9, [0x0f, 0x0b, 0xcc]);
 
 /// How an indirect branch at a place of the cache goes through the branch table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TableBranch {
+pub enum TableBranch {
     /// [`TABLE_JUMP`]
     Jump,
     /// [`TABLE_PUSH`], and `ret`.
@@ -48,7 +57,7 @@ pub(crate) enum TableBranch {
 
 impl TableBranch {
     /// The instruction, before it was replaced.
-    pub(crate) fn bytes(self) -> [u8; 8] {
+    pub fn bytes(self) -> [u8; 8] {
         match self {
             TableBranch::Jump => TABLE_JUMP,
             TableBranch::Return => TABLE_PUSH,
@@ -57,7 +66,7 @@ impl TableBranch {
     }
 
     /// What the instruction with these bytes is.
-    pub(crate) fn of(bytes: [u8; 8]) -> Option<TableBranch> {
+    pub fn of(bytes: [u8; 8]) -> Option<TableBranch> {
         match bytes {
             TABLE_JUMP => Some(TableBranch::Jump),
             TABLE_PUSH => Some(TableBranch::Return),
@@ -67,7 +76,7 @@ impl TableBranch {
     }
 
     /// The bytes of the jump from `at` to what leads both through the table's range and beyond.
-    pub(crate) fn crossing(at: u64, to: u64) -> [u8; 8] {
+    pub fn crossing(at: u64, to: u64) -> [u8; 8] {
         let (opcode, [a, b, c]) = CROSSING;
         let [d, e, f, g] = (to.wrapping_sub(at + 5) as u32).to_le_bytes();
         [opcode, d, e, f, g, a, b, c]

@@ -14,16 +14,16 @@ use crate::slots::offset;
 /// Where a check goes on.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Continuation {
+pub struct Continuation {
     /// In the cache, with all registers as they were.
-    pub(crate) target: u64,
+    pub target: u64,
     /// Where it leaves the cache instead if something is pending.
-    pub(crate) leave: u64,
+    pub leave: u64,
 }
 
 /// Whether this code was compiled for the baseline and with optimisation: only then is the
 /// above true.
-pub(crate) const USABLE: bool = !cfg!(target_feature = "avx") && !cfg!(debug_assertions);
+pub const USABLE: bool = !cfg!(target_feature = "avx") && !cfg!(debug_assertions);
 
 /// The direction flag and the alignment check.
 const ODD_FLAGS: i32 = 0x4_0400;

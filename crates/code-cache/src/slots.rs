@@ -20,7 +20,7 @@ pub struct Slots {
     pub flags: u64,
     /// Program counter of the program.
     pub pc: u64,
-    /// Where translated code keeps program registers that it borrows.
+    /// Where translated code keeps program registers that it spills.
     pub spills: [u64; 10],
     /// The last branch that went through a hashed chain: its place in the cache.
     pub branch: u64,
@@ -36,31 +36,31 @@ pub struct Slots {
     pub buffer: u64,
     /// Line-atomic order: the word that marks lines as exclusive to this thread.
     pub owner_word: u64,
-    /// Line-atomic order: the number of the check that failed …
+    /// Line-atomic order: the number of the check that failed.
     pub check: u64,
-    /// … the address that it is about …
+    /// Line-atomic order: the address that the check was about.
     pub address: u64,
-    /// … and where it leaves the cache if need be.
+    /// Line-atomic order: where the check leaves the cache if need be.
     pub leave: u64,
     /// The program's FS base (it lives in GS; this is a copy for the engine).
     pub program_fs: u64,
     /// The program's GS base: only here.
     pub program_gs: u64,
-    /// 1 while the thread holds anything that refers to the code cache (see [`crate::flush`]).
+    /// 1 while the thread holds anything that refers to the code cache (the flushes of the cache wait for that).
     pub in_cache: u64,
     /// Not zero while a tool's own code runs.
     pub in_tool: u64,
-    /// What a call of a tool's function keeps of the general registers, by number …
+    /// What a call of a tool's function keeps of the general registers, by number.
     pub kept: [u64; 16],
-    /// … and of the flags, as `lahf` and `seto` give them.
+    /// What a call of a tool's function keeps of the flags, as `lahf` and `seto` give them.
     pub kept_flags: u64,
-    /// The function of a tool that is to be called …
+    /// The function of a tool that is to be called.
     pub function: u64,
-    /// … with the tool …
+    /// The tool, with which its function is called.
     pub tool: u64,
-    /// … and what it returned.
+    /// What the tool's function returned.
     pub result: u64,
-    /// Its arguments, those that are not in registers.
+    /// Arguments of the tool's function, those that are not in registers.
     pub arguments: [u64; MOST_ARGUMENTS],
     /// The program's MXCSR during the call, and one to compare it with.
     pub control_words: [u32; 2],
@@ -91,7 +91,7 @@ struct Room([u64; ROOM_WORDS]);
 ///
 /// # Safety
 /// Zeros must be a value of it, and no other part may have the room.
-pub(crate) unsafe trait ClientSlots: Sized {
+pub unsafe trait ClientSlots: Sized {
     /// Which room it has.
     const ROOM: usize;
 
@@ -114,12 +114,12 @@ pub(crate) unsafe trait ClientSlots: Sized {
 pub struct Vectors(pub [u8; 4096]);
 
 /// The spill slot of the register that holds the target of an indirect branch.
-pub(crate) const TARGET_SPILL: u8 = 0;
+pub const TARGET_SPILL: u8 = 0;
 /// The spill slot of rcx on its way through a hashed chain (that of a far base, which is given
 /// back before).
-pub(crate) const HASH_SPILL: u8 = 1;
+pub const HASH_SPILL: u8 = 1;
 /// The spill slots of the registers that a trace borrows: buffer, scratch, owner word.
-pub(crate) const BOUND_SPILLS: [u8; 3] = [2, 3, 4];
+pub const BOUND_SPILLS: [u8; 3] = [2, 3, 4];
 
 /// The most arguments that a call can have.
 pub const MOST_ARGUMENTS: usize = 10;
@@ -168,7 +168,7 @@ impl Slots {
     ///
     /// # Safety
     /// The slots must be those of the calling thread.
-    pub(crate) unsafe fn keep_of_clients(&mut self, from: *const Slots) {
+    pub unsafe fn keep_of_clients(&mut self, from: *const Slots) {
         // SAFETY: the caller's.
         unsafe { (self.buffer, self.rooms) = ((*from).buffer, (*from).rooms) };
     }
@@ -187,19 +187,19 @@ impl Slots {
 /// through the pointer, one access at a time, and keep no reference.
 #[must_use]
 #[inline]
-pub(crate) fn slots() -> *mut Slots {
+pub fn slots() -> *mut Slots {
     SLOTS.with(|slots| slots.0.get())
 }
 
 /// The displacement of [`Slots`] from FS, the same in every thread.
 #[must_use]
-pub(crate) fn displacement() -> i32 {
+pub fn displacement() -> i32 {
     i32::try_from((slots() as u64).wrapping_sub(thread_pointer()) as i64)
         .expect("static TLS lies within 2 GiB of the thread pointer")
 }
 
 /// The address in FS.
-pub(crate) fn thread_pointer() -> u64 {
+pub fn thread_pointer() -> u64 {
     let base: u64;
     // SAFETY: the x86-64 ABI keeps the thread pointer's own value at fs:0.
     unsafe { std::arch::asm!("mov {}, fs:0", out(reg) base, options(nostack, readonly)) };
@@ -207,35 +207,59 @@ pub(crate) fn thread_pointer() -> u64 {
 }
 
 /// Byte offsets of slots, for code that is emitted.
-pub(crate) mod offset {
+pub mod offset {
     use super::{Segment, Slots, offset_of};
-    pub(crate) const FLAGS: i32 = offset_of!(Slots, flags) as i32;
-    pub(crate) const BRANCH: i32 = offset_of!(Slots, branch) as i32;
-    pub(crate) const EXIT: i32 = offset_of!(Slots, exit) as i32;
-    pub(crate) const TARGET: i32 = offset_of!(Slots, target) as i32;
-    pub(crate) const HOST_STACK: i32 = offset_of!(Slots, host_stack) as i32;
-    pub(crate) const PENDING: i32 = offset_of!(Slots, pending) as i32;
-    pub(crate) const BUFFER: i32 = offset_of!(Slots, buffer) as i32;
-    pub(crate) const OWNER_WORD: i32 = offset_of!(Slots, owner_word) as i32;
-    pub(crate) const CHECK: i32 = offset_of!(Slots, check) as i32;
-    pub(crate) const ADDRESS: i32 = offset_of!(Slots, address) as i32;
-    pub(crate) const LEAVE: i32 = offset_of!(Slots, leave) as i32;
-    pub(crate) const PROGRAM_FS: i32 = offset_of!(Slots, program_fs) as i32;
-    pub(crate) const PROGRAM_GS: i32 = offset_of!(Slots, program_gs) as i32;
-    pub(crate) const KEPT_VECTORS: i32 = offset_of!(Slots, kept_vectors) as i32;
-    pub(crate) const VECTORS_USED: i32 = offset_of!(Slots, vectors_used) as i32;
-    pub(crate) const IN_TOOL: i32 = offset_of!(Slots, in_tool) as i32;
-    pub(crate) const FUNCTION: i32 = offset_of!(Slots, function) as i32;
-    pub(crate) const TOOL: i32 = offset_of!(Slots, tool) as i32;
-    pub(crate) const TOOL_STATE: i32 = offset_of!(Slots, tool_state) as i32;
-    pub(crate) const RESULT: i32 = offset_of!(Slots, result) as i32;
-    pub(crate) const KEPT_FLAGS: i32 = offset_of!(Slots, kept_flags) as i32;
-    pub(crate) const ARGUMENTS: i32 = offset_of!(Slots, arguments) as i32;
-    pub(crate) const CONTROL_WORDS: i32 = offset_of!(Slots, control_words) as i32;
-    pub(crate) const VECTORS: i32 = offset_of!(Slots, vectors) as i32;
+    /// Of [`Slots::flags`](super::Slots::flags).
+    pub const FLAGS: i32 = offset_of!(Slots, flags) as i32;
+    /// Of [`Slots::branch`](super::Slots::branch).
+    pub const BRANCH: i32 = offset_of!(Slots, branch) as i32;
+    /// Of [`Slots::exit`](super::Slots::exit).
+    pub const EXIT: i32 = offset_of!(Slots, exit) as i32;
+    /// Of [`Slots::target`](super::Slots::target).
+    pub const TARGET: i32 = offset_of!(Slots, target) as i32;
+    /// Of [`Slots::host_stack`](super::Slots::host_stack).
+    pub const HOST_STACK: i32 = offset_of!(Slots, host_stack) as i32;
+    /// Of [`Slots::pending`](super::Slots::pending).
+    pub const PENDING: i32 = offset_of!(Slots, pending) as i32;
+    /// Of [`Slots::buffer`](super::Slots::buffer).
+    pub const BUFFER: i32 = offset_of!(Slots, buffer) as i32;
+    /// Of [`Slots::owner_word`](super::Slots::owner_word).
+    pub const OWNER_WORD: i32 = offset_of!(Slots, owner_word) as i32;
+    /// Of [`Slots::check`](super::Slots::check).
+    pub const CHECK: i32 = offset_of!(Slots, check) as i32;
+    /// Of [`Slots::address`](super::Slots::address).
+    pub const ADDRESS: i32 = offset_of!(Slots, address) as i32;
+    /// Of [`Slots::leave`](super::Slots::leave).
+    pub const LEAVE: i32 = offset_of!(Slots, leave) as i32;
+    /// Of [`Slots::program_fs`](super::Slots::program_fs).
+    pub const PROGRAM_FS: i32 = offset_of!(Slots, program_fs) as i32;
+    /// Of [`Slots::program_gs`](super::Slots::program_gs).
+    pub const PROGRAM_GS: i32 = offset_of!(Slots, program_gs) as i32;
+    /// Of [`Slots::kept_vectors`](super::Slots::kept_vectors).
+    pub const KEPT_VECTORS: i32 = offset_of!(Slots, kept_vectors) as i32;
+    /// Of [`Slots::vectors_used`](super::Slots::vectors_used).
+    pub const VECTORS_USED: i32 = offset_of!(Slots, vectors_used) as i32;
+    /// Of [`Slots::in_tool`](super::Slots::in_tool).
+    pub const IN_TOOL: i32 = offset_of!(Slots, in_tool) as i32;
+    /// Of [`Slots::function`](super::Slots::function).
+    pub const FUNCTION: i32 = offset_of!(Slots, function) as i32;
+    /// Of [`Slots::tool`](super::Slots::tool).
+    pub const TOOL: i32 = offset_of!(Slots, tool) as i32;
+    /// Of [`Slots::tool_state`](super::Slots::tool_state).
+    pub const TOOL_STATE: i32 = offset_of!(Slots, tool_state) as i32;
+    /// Of [`Slots::result`](super::Slots::result).
+    pub const RESULT: i32 = offset_of!(Slots, result) as i32;
+    /// Of [`Slots::kept_flags`](super::Slots::kept_flags).
+    pub const KEPT_FLAGS: i32 = offset_of!(Slots, kept_flags) as i32;
+    /// Of [`Slots::arguments`](super::Slots::arguments).
+    pub const ARGUMENTS: i32 = offset_of!(Slots, arguments) as i32;
+    /// Of [`Slots::control_words`](super::Slots::control_words).
+    pub const CONTROL_WORDS: i32 = offset_of!(Slots, control_words) as i32;
+    /// Of [`Slots::vectors`](super::Slots::vectors).
+    pub const VECTORS: i32 = offset_of!(Slots, vectors) as i32;
 
     /// Of the program's base of a segment.
-    pub(crate) const fn base(segment: Segment) -> i32 {
+    pub const fn base(segment: Segment) -> i32 {
         match segment {
             Segment::Fs => PROGRAM_FS,
             Segment::Gs => PROGRAM_GS,
@@ -243,17 +267,17 @@ pub(crate) mod offset {
     }
 
     /// Of a saved program register.
-    pub(crate) const fn register(number: u8) -> i32 {
+    pub const fn register(number: u8) -> i32 {
         number as i32 * 8
     }
 
     /// Of a general register that a call keeps.
-    pub(crate) const fn kept(number: u8) -> i32 {
+    pub const fn kept(number: u8) -> i32 {
         offset_of!(Slots, kept) as i32 + number as i32 * 8
     }
 
     /// Of a spill slot.
-    pub(crate) const fn spill(number: u8) -> i32 {
+    pub const fn spill(number: u8) -> i32 {
         offset_of!(Slots, spills) as i32 + number as i32 * 8
     }
 }

@@ -28,7 +28,7 @@ const CHAINS: u64 = HASHED_BRANCHES_SIZE / 8;
 
 /// The chains of the process. Their memory is not touched before they are used.
 #[derive(Default)]
-pub(crate) struct HashedBranches {
+pub struct HashedBranches {
     /// For each way where a chain ends: gives rcx back, and leaves.
     ends: [u64; Way::ALL.len()],
     /// For each way where a thunk without code leads.
@@ -49,7 +49,7 @@ fn are_ready() -> bool {
 impl HashedBranches {
     /// Chains without thunks.
     #[must_use]
-    pub(crate) fn new(gates: &Gates, convention: LookupConvention) -> HashedBranches {
+    pub fn new(gates: &Gates, convention: LookupConvention) -> HashedBranches {
         HashedBranches {
             ends: Way::ALL.map(|way| gates.chain_end(way, convention)),
             misses: Way::ALL.map(|way| gates.miss(way, convention)),
@@ -59,7 +59,7 @@ impl HashedBranches {
 
     /// Gives each chain its end, before code is made that uses them.
     /// [`unspool_kernel::layout::reserve`] must have been called.
-    pub(crate) fn make_ready(&mut self) {
+    pub fn make_ready(&mut self) {
         if !are_ready() {
             let size = Way::ALL.len() as u64 * HASHED_BRANCHES_SIZE;
             if let Err(error) = layout::open(layout::hashed_branches(), size) {
@@ -77,18 +77,18 @@ impl HashedBranches {
     }
 
     /// A fragment has a target stub for branches to `pc`.
-    pub(crate) fn offer(&mut self, pc: u64, target_stub: u32) {
+    pub fn offer(&mut self, pc: u64, target_stub: u32) {
         self.offered.insert(pc, target_stub);
     }
 
     /// The target stub for branches to `pc` that a fragment has.
     #[must_use]
-    pub(crate) fn offered(&self, pc: u64) -> Option<u32> {
+    pub fn offered(&self, pc: u64) -> Option<u32> {
         self.offered.get(&pc).copied()
     }
 
     /// Sets where branches to `pc` go, with the target's register still spilled.
-    pub(crate) fn set(
+    pub fn set(
         &mut self,
         (way, pc): (Way, u64),
         code: u64,
@@ -116,7 +116,7 @@ impl HashedBranches {
     }
 
     /// Makes branches to `pc` leave the cache.
-    pub(crate) fn clear(&mut self, pc: u64, protection: &mut Protection) {
+    pub fn clear(&mut self, pc: u64, protection: &mut Protection) {
         self.offered.remove(&pc);
         for way in Way::ALL {
             if let Some(&field) = self.fields.get(&(way, pc)) {
@@ -126,7 +126,7 @@ impl HashedBranches {
     }
 
     /// Forgets all thunks, whose room may then be used again: no thread may be in one.
-    pub(crate) fn clear_all(&mut self, gates: &Gates, convention: LookupConvention) {
+    pub fn clear_all(&mut self, gates: &Gates, convention: LookupConvention) {
         *self = HashedBranches::new(gates, convention);
         if are_ready() {
             self.end_all();

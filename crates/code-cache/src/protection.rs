@@ -44,7 +44,7 @@ impl Half {
 
 /// Which full blocks can be written.
 #[derive(Debug)]
-pub(crate) struct Protection {
+pub struct Protection {
     halves: [Half; 2],
     /// For each size the starts of the blocks that can be written, the one written last at the end.
     writable: [SmallVec<[u64; MOST_WRITABLE[0]]>; 2],
@@ -138,7 +138,7 @@ impl Protection {
 
     /// Points the 32-bit field of a jump to `target`, atomically with respect to threads that run
     /// it.
-    pub(crate) fn patch(&mut self, field: u32, target: u32) {
+    pub fn patch(&mut self, field: u32, target: u32) {
         self.make_writable(u64::from(field));
         race_windows::widen();
         let distance = target.wrapping_sub(field + 4);

@@ -13,13 +13,13 @@ use crate::branch_table::{ENTRIES_PER_PAGE, PAGE};
 /// Where indirect branches arrive: what the branch table holds for a program address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C)]
-pub(crate) struct TargetStub {
+pub struct TargetStub {
     /// The module of the program address.
-    pub(crate) module: u32,
+    pub module: u32,
     /// The program address, which lies below the code cache.
-    pub(crate) pc: u32,
+    pub pc: u32,
     /// The cache address.
-    pub(crate) code: u32,
+    pub code: u32,
 }
 
 // SAFETY: without padding, and made of numbers.
@@ -84,7 +84,7 @@ pub struct KeptBranches {
 
 impl KeptBranches {
     /// Those of target stubs, which are in order. What has none leads to `miss`.
-    pub(crate) fn new(target_stubs: Vec<TargetStub>, miss: u64) -> KeptBranches {
+    pub fn new(target_stubs: Vec<TargetStub>, miss: u64) -> KeptBranches {
         KeptBranches {
             runs: runs(&target_stubs),
             target_stubs,

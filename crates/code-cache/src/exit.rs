@@ -3,19 +3,19 @@
 use unspool_kernel::layout;
 
 /// Nothing happened yet, or something is pending: look before entering again.
-pub(crate) const PENDING: u32 = 0;
+pub const PENDING: u32 = 0;
 /// An indirect branch went to an address that has no translation; it is in `slots.pc`.
-pub(crate) const INDIRECT: u32 = 1;
+pub const INDIRECT: u32 = 1;
 /// A signal handler took the state at a boundary between instructions; it is in the slots.
-pub(crate) const INTERRUPTED: u32 = 2;
+pub const INTERRUPTED: u32 = 2;
 /// The trace buffer is full; the thread goes on at `slots.target`.
-pub(crate) const BUFFER_FULL: u32 = 3;
+pub const BUFFER_FULL: u32 = 3;
 /// Something is pending behind a call of a tool's function; the thread goes on at `slots.target`.
-pub(crate) const CALL_INTERRUPTED: u32 = 4;
+pub const CALL_INTERRUPTED: u32 = 4;
 /// As [`INDIRECT`], by a return that is paired with a call.
-pub(crate) const INDIRECT_RETURN: u32 = 5;
+pub const INDIRECT_RETURN: u32 = 5;
 /// Exits of fragments are numbered from here, by their index in the table of exits.
-pub(crate) const FIRST: u32 = 16;
+pub const FIRST: u32 = 16;
 
 /// How an indirect branch goes to its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
