@@ -23,7 +23,15 @@ const NAME: &std::ffi::CStr = c"unspool-vfork";
 
 /// All waits of this process, and in a child that is waited for also that of its parent. Whoever
 /// holds this lock takes no other.
-static WAITS: Mutex<Vec<Wait>> = Mutex::new(Vec::new());
+static WAITS: Mutex<Vec<ListedWait>> = Mutex::new(Vec::new());
+
+/// A wait that forks must know of.
+#[derive(Debug)]
+struct ListedWait {
+    wait: Wait,
+    /// Whether the page is mapped here. Where it is not, something else may have its place.
+    is_mapped: bool,
+}
 
 /// A wait for a child that is about to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +46,7 @@ pub(super) struct Wait {
 /// The descriptors for such waits, which the program must not close.
 pub(crate) fn vfork_locks() -> Vec<RawFd> {
     let waits = WAITS.lock();
-    let locks = waits.iter().map(|wait| wait.lock);
+    let locks = waits.iter().map(|listed| listed.wait.lock);
     locks.filter(|&lock| lock >= 0).collect()
 }
 
@@ -78,7 +86,10 @@ impl Wait {
                 lock: move_away(lock).into_raw_fd(),
             }
         };
-        waits.push(wait);
+        waits.push(ListedWait {
+            wait,
+            is_mapped: true,
+        });
         Some(wait)
     }
 
@@ -102,20 +113,36 @@ impl Wait {
         self.forget();
     }
 
+    /// Takes the wait from the list, and closes its descriptor: both at once for children that are
+    /// forked meanwhile, which close those that are listed.
     fn forget(self) {
-        WAITS.lock().retain(|wait| *wait != self);
+        let mut waits = WAITS.lock();
+        waits.retain(|listed| listed.wait != self);
         self.close();
     }
 
+    /// Takes the page out of this process, and out of what its forked children will unmap: both at
+    /// once for them.
     fn unmap(self) {
-        // SAFETY: the page is the engine's, and nobody accesses it.
-        unsafe { libc::munmap(self.page as *mut libc::c_void, PAGE) };
+        let mut waits = WAITS.lock();
+        for listed in waits.iter_mut().filter(|listed| listed.wait == self) {
+            listed.unmap();
+        }
     }
 
     fn close(self) {
         if self.lock >= 0 {
             // SAFETY: the descriptor is the engine's.
             unsafe { libc::close(self.lock) };
+        }
+    }
+}
+
+impl ListedWait {
+    fn unmap(&mut self) {
+        if std::mem::take(&mut self.is_mapped) {
+            // SAFETY: the page is the engine's, and nobody accesses it.
+            unsafe { libc::munmap(self.wait.page as *mut libc::c_void, PAGE) };
         }
     }
 }
@@ -134,15 +161,19 @@ unsafe fn owned(descriptor: RawFd) -> Option<OwnedFd> {
 pub(super) fn begin_child(own: Option<Wait>, request: &Request) {
     let shares_descriptors = request.has(libc::CLONE_FILES);
     let mut waits = WAITS.lock();
-    for wait in std::mem::take(&mut *waits) {
+    for mut listed in std::mem::take(&mut *waits) {
+        let wait = listed.wait;
         if !shares_descriptors {
             wait.close();
         }
         if Some(wait) != own {
-            wait.unmap();
+            listed.unmap();
             continue;
         }
         let lock = if shares_descriptors { wait.lock } else { -1 };
-        waits.push(Wait { lock, ..wait });
+        waits.push(ListedWait {
+            wait: Wait { lock, ..wait },
+            ..listed
+        });
     }
 }

@@ -17,6 +17,8 @@
 
 extern char **environ;
 
+enum { PAGES = 64 };
+
 static int *shared;
 static int asks[2], answers[2], stays[2];
 
@@ -39,9 +41,21 @@ static void *answer(void *nothing) {
         pthread_t thread;
         EXPECT(pthread_create(&thread, NULL, nothing_much, NULL) == 0);
         pthread_join(thread, NULL);
+        // What is mapped while the other thread waits is the child's, too.
+        char *pages[PAGES];
+        for (int page = 0; page < PAGES; page++) {
+            pages[page] = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            *pages[page] = 1;
+        }
         pid_t child = fork();
-        if (child == 0)
-            _exit(3);
+        if (child == 0) {
+            int sum = 0;
+            for (int page = 0; page < PAGES; page++)
+                sum += *pages[page];
+            _exit(sum == PAGES ? 3 : 4);
+        }
+        for (int page = 0; page < PAGES; page++)
+            munmap(pages[page], 4096);
         int end = ending(child);
         if (end != 3)
             fprintf(stderr, "the child of another thread ended with %d\n", end);
