@@ -98,9 +98,10 @@ impl RegisterBinding {
 
     /// All registers, as a mask.
     #[must_use]
+    #[inline]
     pub fn mask(self) -> u16 {
-        self.all()
-            .fold(0, |mask, (register, _)| mask | 1 << register)
+        let owner = self.owner().map_or(0, |register| 1 << register);
+        1 << self.buffer() | 1 << self.scratch() | owner
     }
 
     /// Emits the borrowing of all registers.

@@ -1,14 +1,13 @@
 //! What a client keeps for each fragment.
 
-use rustc_hash::FxHashMap;
-
 use unspool_kernel::lock::Mutex;
 
 /// What one client keeps for the fragments into which it has inserted something, by the fragment's
 /// number. Other clients have tables of their own.
 #[derive(Debug)]
 pub(crate) struct PerFragment<T> {
-    kept: Mutex<FxHashMap<u32, T>>,
+    /// In the order of the numbers, which is that in which fragments are made.
+    kept: Mutex<Vec<(u32, T)>>,
 }
 
 impl<T> Default for PerFragment<T> {
@@ -21,13 +20,21 @@ impl<T> Default for PerFragment<T> {
 
 impl<T> PerFragment<T> {
     /// Keeps something for a fragment. Called with the cache locked, before its code can run.
+    ///
+    /// # Panics
+    /// If something is kept for this fragment already, or for a later one.
     pub(crate) fn keep(&self, fragment: u32, what: T) {
-        self.kept.lock().insert(fragment, what);
+        let mut kept = self.kept.lock();
+        let is_latest = kept.last().is_none_or(|(last, _)| *last < fragment);
+        assert!(is_latest, "fragment {fragment} is not the latest one");
+        kept.push((fragment, what));
     }
 
     /// Calls `use_it` with what is kept for a fragment, if anything is.
     pub(crate) fn with<R>(&self, fragment: u32, use_it: impl FnOnce(&T) -> R) -> Option<R> {
-        self.kept.lock().get(&fragment).map(use_it)
+        let kept = self.kept.lock();
+        let place = kept.binary_search_by_key(&fragment, |(number, _)| *number);
+        place.ok().map(|place| use_it(&kept[place].1))
     }
 
     /// No fragment is left.

@@ -3,8 +3,6 @@
 //! Most tools insert a little at each instruction, so all of it lies in one list, in the order
 //! of the places, and not in a list for each place.
 
-use std::ops::Range;
-
 use super::{Action, CallWhenOver, InsertionPoint};
 
 /// All that is inserted into a superblock.
@@ -15,17 +13,17 @@ pub(crate) struct Inserted {
     places: Vec<(u32, InsertionPoint)>,
     /// What is called when the system calls are over that instructions make.
     over: Vec<(u32, CallWhenOver)>,
-    /// Where each instruction's are among them.
+    /// Where each instruction's are among the actions.
     ranges: Vec<Ranges>,
 }
 
-/// Where what is inserted around one instruction is among all.
-#[derive(Debug, Clone, Default)]
+/// Where what is inserted around one instruction is among all: one place behind the other, in the
+/// order of [`InsertionPoint`].
+#[derive(Debug, Clone, Copy, Default)]
 struct Ranges {
-    before: Range<usize>,
-    after: Range<usize>,
-    taken: Range<usize>,
-    over: Range<usize>,
+    start: u32,
+    /// Where those end that are inserted at each point.
+    ends: [u32; 3],
 }
 
 /// What is inserted around one instruction.
@@ -34,8 +32,6 @@ pub(crate) struct Insertions<'a> {
     pub(crate) before: &'a [Action],
     pub(crate) after: &'a [Action],
     pub(crate) taken: &'a [Action],
-    /// When the system call that it makes is over.
-    pub(crate) over: &'a [(u32, CallWhenOver)],
 }
 
 impl<'a> Insertions<'a> {
@@ -46,11 +42,6 @@ impl<'a> Insertions<'a> {
 }
 
 impl Inserted {
-    /// How many actions there are.
-    pub(crate) fn count(&self) -> usize {
-        self.actions.len()
-    }
-
     /// Adds an action, behind those that are at its place already.
     pub(super) fn push(&mut self, number: usize, place: InsertionPoint, action: Action) {
         self.places.push((number as u32, place));
@@ -74,23 +65,29 @@ impl Inserted {
     pub(crate) fn find_places(&mut self, count: usize) {
         self.sort();
         self.ranges.resize(count, Ranges::default());
-        let mut start = 0;
-        for alike in self.places.chunk_by(PartialEq::eq) {
-            let (number, place) = alike[0];
-            let here = start..start + alike.len();
-            start = here.end;
-            let ranges = &mut self.ranges[number as usize];
-            match place {
-                InsertionPoint::Before => ranges.before = here,
-                InsertionPoint::After => ranges.after = here,
-                InsertionPoint::Taken => ranges.taken = here,
+        for (end, &(number, point)) in (1..).zip(&self.places) {
+            self.ranges[number as usize].ends[point as usize] = end;
+        }
+        let mut last = 0;
+        for ranges in &mut self.ranges {
+            ranges.start = last;
+            for end in &mut ranges.ends {
+                // Where nothing is inserted, nothing ended.
+                last = last.max(*end);
+                *end = last;
             }
         }
-        let mut start = 0;
-        for alike in self.over.chunk_by(|left, right| left.0 == right.0) {
-            self.ranges[alike[0].0 as usize].over = start..start + alike.len();
-            start += alike.len();
-        }
+    }
+
+    /// All actions.
+    pub(crate) fn actions(&self) -> &[Action] {
+        &self.actions
+    }
+
+    /// Those around an instruction. [`Inserted::find_places`] must have been called.
+    pub(crate) fn actions_around(&self, number: usize) -> &[Action] {
+        let Ranges { start, ends } = self.ranges[number];
+        &self.actions[start as usize..ends[2] as usize]
     }
 
     /// Puts all into the order of the places.
@@ -106,25 +103,32 @@ impl Inserted {
     }
 
     /// What is inserted around an instruction. [`Inserted::find_places`] must have been called.
+    #[inline]
     pub(crate) fn around(&self, number: usize) -> Insertions<'_> {
-        let Ranges {
+        let Ranges { start, ends } = self.ranges[number];
+        let [before, after, _] = ends.map(|end| (end - start) as usize);
+        let (here, taken) = self.actions_around(number).split_at(after);
+        let (before, after) = here.split_at(before);
+        Insertions {
             before,
             after,
             taken,
-            over,
-        } = self.ranges[number].clone();
-        Insertions {
-            before: &self.actions[before],
-            after: &self.actions[after],
-            taken: &self.actions[taken],
-            over: &self.over[over],
         }
+    }
+
+    /// What is called when the system call is over that an instruction makes.
+    pub(crate) fn over(&self, number: usize) -> &[(u32, CallWhenOver)] {
+        let start = self.over.partition_point(|(at, _)| (*at as usize) < number);
+        let length = self.over[start..]
+            .iter()
+            .take_while(|(at, _)| *at as usize == number);
+        &self.over[start..][..length.count()]
     }
 
     /// The instruction is left out: there is nothing behind it.
     pub(crate) fn forget_behind(&mut self, number: usize) {
-        let ranges = &mut self.ranges[number];
-        (ranges.after, ranges.taken) = (0..0, 0..0);
+        let ends = &mut self.ranges[number].ends;
+        *ends = [ends[0]; 3];
     }
 }
 

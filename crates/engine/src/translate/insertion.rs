@@ -104,7 +104,7 @@ pub(crate) trait Inserter {
     fn finish(&mut self, _walk: &mut Walk, _items: &[Item]) {}
 
     /// The superblock becomes the fragment with this number. Called with the cache locked.
-    fn keep(self: Box<Self>, binding: Option<RegisterBinding>, fragment: u32);
+    fn keep(&mut self, binding: Option<RegisterBinding>, fragment: u32);
 }
 
 /// What several clients want of superblocks together.
@@ -117,6 +117,14 @@ impl Combined<'_> {
 
     fn first(&self) -> &dyn Limits {
         self.0[0].limits()
+    }
+
+    /// The same, or those of the only client: they are asked for each instruction.
+    fn narrowest(&self) -> &dyn Limits {
+        match self.0 {
+            [only] => only.limits(),
+            _ => self,
+        }
     }
 }
 
@@ -190,15 +198,16 @@ pub(crate) fn translate(
     let builder = Builder::new(cache.begin(pc)?, pc, source.vdso);
     let mut items = std::mem::take(&mut *ROOM.lock());
     let mut code = CodeReader::new(source);
-    let limits = Combined(&inserters);
-    let end = fetch(cache, (source, &mut code), pc, &limits, &mut items);
+    let combined = Combined(&inserters);
+    let limits = combined.narrowest();
+    let end = fetch(cache, (source, &mut code), pc, limits, &mut items);
     let mut ahead = Lookahead::new(code);
     if !limits.leaves_out() {
         // What is left out overwrites no flags.
         find_live_flags(&mut ahead, &mut items, &end);
     }
     let binding = binding_for(limits.bound_registers(), &items);
-    let mut walk = Walk::new(cache, builder, binding, ahead, &limits);
+    let mut walk = Walk::new(cache, builder, binding, ahead, limits);
     walk.run(&mut inserters, &mut items, end, by_indirect_branch);
     let (code, mut new_fragment) = walk.into_parts();
     new_fragment.turns = turns(&items);
@@ -215,7 +224,7 @@ fn commit(
     (code, new_fragment): (&unspool_code_cache::emit::Emitter, NewFragment),
 ) {
     let fragment = cache.next_fragment();
-    for inserter in inserters {
+    for mut inserter in inserters {
         inserter.keep(binding, fragment);
     }
     cache.commit(code, new_fragment);

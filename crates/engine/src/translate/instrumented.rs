@@ -18,7 +18,6 @@ mod scratch;
 mod watched;
 
 use std::ops::{Deref, DerefMut, Range};
-use std::rc::Rc;
 
 use self::appends::Pending;
 use self::calls::Followed;
@@ -48,10 +47,15 @@ struct Aside {
 
 /// What a tool has inserted into one superblock.
 pub(crate) struct Insertion {
-    instrumenter: &'static Instrumenter,
-    inserted: Rc<Inserted>,
-    tally: Tally,
+    inserted: Inserted,
     asides: Vec<Aside>,
+    progress: Progress,
+}
+
+/// How far its translation is.
+struct Progress {
+    instrumenter: &'static Instrumenter,
+    tally: Tally,
     /// What the path has appended to buffers so far.
     pending: Pending,
     /// What instructions append on the path that stays inside.
@@ -76,19 +80,19 @@ pub(crate) struct Insertion {
 /// What is inserted, with the fragment to which its code is added.
 struct Translation<'t, 'w> {
     walk: &'t mut Walk<'w>,
-    own: &'t mut Insertion,
+    own: &'t mut Progress,
 }
 
 impl Deref for Translation<'_, '_> {
-    type Target = Insertion;
+    type Target = Progress;
 
-    fn deref(&self) -> &Insertion {
+    fn deref(&self) -> &Progress {
         self.own
     }
 }
 
 impl DerefMut for Translation<'_, '_> {
-    fn deref_mut(&mut self) -> &mut Insertion {
+    fn deref_mut(&mut self) -> &mut Progress {
         self.own
     }
 }
@@ -97,10 +101,18 @@ impl Insertion {
     /// Nothing is inserted yet.
     pub(crate) fn new(instrumenter: &'static Instrumenter) -> Insertion {
         Insertion {
-            instrumenter,
-            inserted: Rc::new(instrumenter.room()),
-            tally: Tally::default(),
+            inserted: instrumenter.room(),
             asides: Vec::new(),
+            progress: Progress::new(instrumenter),
+        }
+    }
+}
+
+impl Progress {
+    fn new(instrumenter: &'static Instrumenter) -> Progress {
+        Progress {
+            instrumenter,
+            tally: Tally::default(),
             pending: [0; MOST_BUFFERS],
             appended: Vec::new(),
             repetitions: Vec::new(),
@@ -127,42 +139,30 @@ impl Insertion {
 
 impl Inserter for Insertion {
     fn limits(&self) -> &dyn Limits {
-        self.instrumenter
+        self.progress.instrumenter
     }
 
     fn decide(&mut self, walk: &mut Walk, items: &mut Vec<Item>, end: End) -> End {
-        let mut inserted = Rc::into_inner(std::mem::take(&mut self.inserted)).unwrap_or_default();
+        let instrumenter = self.progress.instrumenter;
         if !items.is_empty() {
-            let superblock = Superblock::new(items, inserted);
-            crate::instrument::translate(self.instrumenter, &superblock);
-            inserted = superblock.into_inserted();
+            let superblock = Superblock::new(items, std::mem::take(&mut self.inserted));
+            crate::instrument::translate(instrumenter, &superblock);
+            self.inserted = superblock.into_inserted();
         }
-        inserted.find_places(items.len());
-        let end = ends::replace(items, &mut inserted, end);
-        let end = ends::fit(self.instrumenter, walk.is_alone(), items, &inserted, end);
-        self.tally = Tally::new(items, &inserted, matches!(end, End::Transfer));
-        for (number, item) in items.iter().enumerate() {
-            let around = inserted.around(number);
-            let calls = |actions: &[Action]| actions.iter().any(Action::calls);
-            if calls(around.before) || calls(around.taken) {
-                walk.disturb(number);
-            }
-            if calls(around.after) || calls(around.taken) {
-                walk.disturb(number + 1);
-            }
-            if number == 0 && self.instrumenter.functions.hook_at(item.pc).is_some() {
-                walk.disturb(0);
-            }
+        self.inserted.find_places(items.len());
+        let end = ends::replace(items, &mut self.inserted, end);
+        let end = ends::fit(instrumenter, walk.is_alone(), items, &self.inserted, end);
+        self.progress.tally = Tally::new(items, &self.inserted, matches!(end, End::Transfer));
+        if !walk.is_alone() {
+            self.tell_others(walk, items);
         }
-        self.inserted = Rc::new(inserted);
         end
     }
 
     fn before(&mut self, walk: &mut Walk, item: &Item) {
         let number = walk.number;
-        let inserted = Rc::clone(&self.inserted);
-        let insertions = inserted.around(number);
-        let mut translation = self.with(walk);
+        let insertions = self.inserted.around(number);
+        let mut translation = self.progress.with(walk);
         (translation.own.at, translation.own.completed) = (item.pc, false);
         if number == 0 {
             hooks::emit(&mut translation, item);
@@ -184,18 +184,23 @@ impl Inserter for Insertion {
         }
         let is_repeated = |operand: &MemoryOperand| matches!(operand.shape, Shape::Repeat { .. });
         if item.layout.repeat != Repeat::None && item.operands().iter().any(is_repeated) {
-            self.repetitions.push(0);
+            self.progress.repetitions.push(0);
         }
     }
 
     fn within_return(&mut self, walk: &mut Walk, item: &Item) {
-        self.with(walk).count(item, Scratch::target);
+        self.progress.with(walk).count(item, Scratch::target);
     }
 
     fn copied(&mut self, walk: &mut Walk, item: &Item) {
         // Only its place was not known before.
         let place = (walk.builder.code.here() - u64::from(item.layout.length)) as u32;
-        if let Some(unknown) = self.repetitions.last_mut().filter(|place| **place == 0) {
+        if let Some(unknown) = self
+            .progress
+            .repetitions
+            .last_mut()
+            .filter(|place| **place == 0)
+        {
             *unknown = place;
         }
     }
@@ -205,40 +210,46 @@ impl Inserter for Insertion {
             return;
         }
         let number = walk.number;
-        let inserted = Rc::clone(&self.inserted);
-        let inside = inserted.around(number).inside(inside_is_taken(item));
-        (self.at, self.completed) = (item.goes_on(), true);
-        self.append_inside(number, inside);
-        self.with(walk).act(item, inside, flags_live);
+        let insertions = self.inserted.around(number);
+        let inside = insertions.inside(inside_is_taken(item));
+        let mut translation = self.progress.with(walk);
+        (translation.own.at, translation.own.completed) = (item.goes_on(), true);
+        translation.own.append_inside(number, inside);
+        translation.act(item, inside, flags_live);
     }
 
     fn side_exit(&mut self, walk: &mut Walk, item: &Item) -> bool {
         let branch = walk.number;
         let insertions = self.inserted.around(branch);
-        let due = self.tally.aside(branch, item, &insertions);
+        let due = self.progress.tally.aside(branch, item, &insertions);
         let outside = insertions.inside(!inside_is_taken(item));
-        let something = !due.is_empty() || !outside.is_empty() || self.pending != [0; MOST_BUFFERS];
-        let pending = self.pending;
-        self.asides.push(Aside {
-            branch,
-            due,
-            pending,
-        });
+        let pending = self.progress.pending;
+        let something = !due.is_empty() || !outside.is_empty() || pending != [0; MOST_BUFFERS];
+        if something {
+            self.asides.push(Aside {
+                branch,
+                due,
+                pending,
+            });
+        }
         something
     }
 
     fn aside(&mut self, walk: &mut Walk, item: &Item, target: u64) {
         let branch = walk.number;
         let place = self.asides.iter().position(|aside| aside.branch == branch);
-        let aside = self
-            .asides
-            .swap_remove(place.expect("each way out was told"));
-        let inserted = Rc::clone(&self.inserted);
-        let outside = inserted.around(branch).inside(!inside_is_taken(item));
+        let Some(place) = place else {
+            // It is others that have something to do there.
+            return;
+        };
+        let aside = self.asides.swap_remove(place);
+        let insertions = self.inserted.around(branch);
+        let outside = insertions.inside(!inside_is_taken(item));
         let nothing = aside.due.is_empty() && outside.is_empty();
         let live = !nothing && walk.flags_live_at(target);
-        (self.pending, self.at, self.is_aside) = (aside.pending, target, true);
-        let mut translation = self.with(walk);
+        let mut translation = self.progress.with(walk);
+        let own = &mut *translation.own;
+        (own.pending, own.at, own.is_aside) = (aside.pending, target, true);
         translation.add(&aside.due, live, Scratch::beside(None));
         translation.act(item, outside, live);
         let pending = translation.own.pending;
@@ -248,10 +259,10 @@ impl Inserter for Insertion {
     fn at_end(&mut self, walk: &mut Walk, items: &[Item], end: &End) {
         let flags_live = match *end {
             End::Transfer => return,
-            End::Continue(pc) => !self.tally.at_end.is_empty() && walk.flags_live_at(pc),
+            End::Continue(pc) => !self.progress.tally.at_end.is_empty() && walk.flags_live_at(pc),
             End::Unfetchable(_) | End::Annotation(_) => true,
         };
-        let mut translation = self.with(walk);
+        let mut translation = self.progress.with(walk);
         let amounts = std::mem::take(&mut translation.own.tally.at_end);
         translation.add(&amounts, flags_live, Scratch::beside(None));
         if let (End::Continue(_), Some(last)) = (end, items.last()) {
@@ -260,8 +271,8 @@ impl Inserter for Insertion {
     }
 
     fn close(&mut self, walk: &mut Walk, _executed: usize, end: PathEnd) -> bool {
-        let pending = self.pending;
-        let mut translation = self.with(walk);
+        let pending = self.progress.pending;
+        let mut translation = self.progress.with(walk);
         let loses_scratch = translation.advance_needs_scratch();
         match end {
             PathEnd::Exit | PathEnd::Transfer => translation.advance(pending),
@@ -280,38 +291,60 @@ impl Inserter for Insertion {
     }
 
     fn before_call(&mut self, walk: &mut Walk) {
-        hooks::note_call(&mut self.with(walk));
+        hooks::note_call(&mut self.progress.with(walk));
     }
 
     fn system_call(&mut self, walk: &Walk, item: &Item) {
-        let over = self.inserted.around(walk.number).over;
-        self.instrumenter.system_calls.set(item.pc, over);
+        let over = self.inserted.over(walk.number);
+        self.progress.instrumenter.system_calls.set(item.pc, over);
     }
 
     fn finish(&mut self, walk: &mut Walk, items: &[Item]) {
-        calls::finish(&mut self.with(walk), items);
+        calls::finish(&mut self.progress.with(walk), items);
     }
 
-    fn keep(self: Box<Self>, binding: Option<RegisterBinding>, fragment: u32) {
-        let Insertion {
+    fn keep(&mut self, binding: Option<RegisterBinding>, fragment: u32) {
+        let Progress {
             instrumenter,
-            inserted,
             tally,
             appended,
             repetitions,
             tool_code,
             ..
-        } = *self;
-        instrumenter.add_tool_code(&tool_code);
+        } = &mut self.progress;
+        instrumenter.add_tool_code(tool_code);
         let kept = FragmentCounts {
-            due: tally.due,
-            added: tally.added,
-            appended,
-            repetitions,
+            due: std::mem::take(&mut tally.due),
+            added: std::mem::take(&mut tally.added),
+            appended: std::mem::take(appended),
+            repetitions: std::mem::take(repetitions),
             binding,
         };
         instrumenter.fragments.keep(fragment, kept);
-        instrumenter.keep_room(Rc::into_inner(inserted).unwrap_or_default());
+        instrumenter.keep_room(std::mem::take(&mut self.inserted));
+    }
+}
+
+impl Insertion {
+    /// Says where functions are called, so that others rely on nothing across them.
+    fn tell_others(&self, walk: &mut Walk, items: &[Item]) {
+        let calls = |actions: &[Action]| actions.iter().any(Action::calls);
+        for number in 0..items.len() {
+            let around = self.inserted.around(number);
+            if calls(around.before) || calls(around.taken) {
+                walk.disturb(number);
+            }
+            if calls(around.after) || calls(around.taken) {
+                walk.disturb(number + 1);
+            }
+        }
+        let functions = &self.progress.instrumenter.functions;
+        if items
+            .first()
+            .is_some_and(|item| functions.hook_at(item.pc).is_some())
+        {
+            walk.disturb(0);
+        }
     }
 }
 

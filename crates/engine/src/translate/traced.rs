@@ -228,26 +228,17 @@ impl Inserter for Recorder {
         ownership::finish(&mut self.with(walk));
     }
 
-    fn keep(self: Box<Self>, binding: Option<RegisterBinding>, fragment: u32) {
+    fn keep(&mut self, binding: Option<RegisterBinding>, fragment: u32) {
         let binding = binding.expect("a record needs registers");
-        let Recorder {
-            tracer,
-            superblock,
-            progress,
-            repetitions,
-            closed,
-            ..
-        } = *self;
-        let first_path = superblock.first_path;
-        tracer.define(&superblock);
+        self.tracer.define(&self.superblock);
         let kept = FragmentTrace {
-            first_path,
+            first_path: self.superblock.first_path,
             binding,
-            progress,
-            repetitions,
-            closed,
+            progress: std::mem::take(&mut self.progress),
+            repetitions: std::mem::take(&mut self.repetitions),
+            closed: self.closed,
         };
-        tracer.fragments.keep(fragment, kept);
+        self.tracer.fragments.keep(fragment, kept);
     }
 }
 

@@ -160,7 +160,9 @@ impl<'a> Walk<'a> {
 
     /// Asks who is furthest out first: what the others find is what that leaves.
     fn decide(&mut self, inserters: Inserters, items: &mut Vec<Item>, mut end: End) -> End {
-        self.disturbed.resize(items.len() + 1, false);
+        if !self.alone {
+            self.disturbed.resize(items.len() + 1, false);
+        }
         for inserter in inserters.iter_mut().rev() {
             end = inserter.decide(self, items, end);
         }
@@ -176,7 +178,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Something is done before an instruction, or behind the one before it, by which registers and
-    /// memory may change, and during which the thread may wait.
+    /// memory may change, and during which the thread may wait. Only where several insert:
+    /// one that is alone knows.
     pub(crate) fn disturb(&mut self, number: usize) {
         self.disturbed[number] = true;
     }
@@ -184,7 +187,7 @@ impl<'a> Walk<'a> {
     /// Whether what is known of registers and memory before an instruction is not to be relied on,
     /// because another inserter's function may be called there.
     pub(crate) fn is_disturbed(&self, number: usize) -> bool {
-        self.disturbed[number]
+        !self.alone && self.disturbed[number]
     }
 
     fn item(&mut self, inserters: Inserters, item: &Item, (number, live): (usize, bool)) {

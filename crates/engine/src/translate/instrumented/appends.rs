@@ -274,12 +274,11 @@ impl Translation<'_, '_> {
             return;
         };
         for (number, &bytes) in pending.iter().enumerate() {
-            let is_bound = position_is_bound(number);
-            let code = &mut self.walk.builder.code;
             if bytes == 0 {
                 continue;
             }
-            if is_bound {
+            let code = &mut self.walk.builder.code;
+            if position_is_bound(number) {
                 code.lea(binding.buffer(), binding.buffer(), bytes as i32);
                 continue;
             }

@@ -28,8 +28,13 @@ impl Tally {
     /// Decides where to add. `ends_in_transfer`: the last instruction itself
     /// decides where control goes.
     pub(super) fn new(items: &[Item], inserted: &Inserted, ends_in_transfer: bool) -> Tally {
+        let counts = |action: &&Action| matches!(action, Action::Count { .. });
+        let count = inserted.actions().iter().filter(counts).count();
+        if count == 0 {
+            return Tally::default();
+        }
         let mut tally = Tally {
-            due: Vec::with_capacity(inserted.count()),
+            due: Vec::with_capacity(count),
             ..Tally::default()
         };
         let mut first_choice = 0;

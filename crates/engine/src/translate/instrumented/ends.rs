@@ -1,7 +1,7 @@
 //! Where a superblock ends because of what the tool inserts.
 
 use super::calls;
-use crate::instrument::{Action, Inserted, Insertions, Instrumenter, Replacement};
+use crate::instrument::{Action, Inserted, Instrumenter, Replacement};
 use crate::translate::superblock::{BranchDirection, End, Item, runs_on};
 
 /// The most bytes that what is inserted may have in a superblock; a fragment has 64 KiB.
@@ -24,13 +24,7 @@ pub(super) fn fit(
     };
     let mut bytes = 0;
     for index in 0..items.len() {
-        let Insertions {
-            before,
-            after,
-            taken,
-            ..
-        } = inserted.around(index);
-        let actions = [before, after, taken].into_iter().flatten();
+        let actions = inserted.actions_around(index).iter();
         let here: usize = actions
             .map(|action| calls::size(instrumenter, action))
             .sum();
@@ -52,6 +46,10 @@ pub(super) fn fit(
 /// Takes out the instructions that the tool does not want to be executed. The superblock ends at
 /// the first one of them behind which it does not go on as it did.
 pub(super) fn replace(items: &mut Vec<Item>, inserted: &mut Inserted, end: End) -> End {
+    let replaces = |action: &Action| matches!(action, Action::Replace(_));
+    if !inserted.actions().iter().any(replaces) {
+        return end;
+    }
     let count = items.len();
     for (index, item) in items.iter_mut().enumerate() {
         let before = inserted.around(index).before;
