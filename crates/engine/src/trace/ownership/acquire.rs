@@ -115,8 +115,11 @@ impl<'a> Acquisition<'a> {
                 let public = ownership.public(taker);
                 let gone = public.poll.load(Ordering::SeqCst) == 0
                     && public.state.load(Ordering::SeqCst) & SAFE != 0;
-                // Only a fork loses a thread in the middle of taking a line.
-                if gone && self.swap(line, word, TRANSIT | me) {
+                // Only a fork loses a thread in the middle of taking a line; and a child in its
+                // parent's place, which the owner words know by the parent's index, can be killed
+                // there.
+                let own = taker == self.index;
+                if (gone || own) && self.swap(line, word, TRANSIT | me) {
                     self.ask_everybody();
                     ownership.word(line).store(me, Ordering::SeqCst);
                     return;
