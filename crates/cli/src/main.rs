@@ -19,10 +19,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use unspool_kernel::own_stack;
 
 use arguments::{Arguments, Command};
 use failure::Failure;
-use unspool_kernel::own_stack;
 
 /// The C entry point, in place of Rust's own.
 ///

@@ -2,9 +2,10 @@
 //!
 //! All of them leave the flags alone unless their name says otherwise.
 
+use unspool_kernel::layout::BRANCH_TABLE;
+
 use crate::exit::Way;
 use crate::slots::{HASH_SPILL, offset};
-use unspool_kernel::layout::BRANCH_TABLE;
 
 /// The number of a general-purpose register, as in ModRM (0 = rax … 15 = r15).
 pub type Gpr = u8;

@@ -12,12 +12,13 @@ mod call;
 mod wide;
 
 pub use self::acquire::{Continuation, USABLE as ACQUIRES_BRIEFLY};
+use unspool_kernel::layout;
+
 use crate::binding::LookupConvention;
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
 use crate::exit::Way;
 use crate::slots::{HASH_SPILL, Slots, offset};
-use unspool_kernel::layout;
 
 /// Addresses of the gates, all in the code cache.
 #[derive(Debug, Clone, Copy, Default)]

@@ -12,9 +12,10 @@
 //! so the processor predicts it from the call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use unspool_kernel::diagnostics;
 
 use rustc_hash::FxHashMap;
+use unspool_kernel::diagnostics;
+use unspool_kernel::layout::{self, HASHED_BRANCHES_SIZE};
 
 use crate::binding::LookupConvention;
 use crate::emit::{Emitter, TARGET, gpr};
@@ -22,7 +23,6 @@ use crate::exit::Way;
 use crate::gates::Gates;
 use crate::protection::Protection;
 use crate::slots::{HASH_SPILL, offset};
-use unspool_kernel::layout::{self, HASHED_BRANCHES_SIZE};
 
 const CHAINS: u64 = HASHED_BRANCHES_SIZE / 8;
 

@@ -7,12 +7,9 @@
 //! for the longest time. No thread is hindered: all code can be run all the time.
 
 use std::ops::Range;
-use unspool_kernel::diagnostics;
 
 use smallvec::SmallVec;
-
-use unspool_kernel::layout;
-use unspool_kernel::race_windows;
+use unspool_kernel::{diagnostics, layout, race_windows};
 
 /// Bytes of a block in the first part of a half: many programs need no more than a few.
 const SMALL: u64 = 16 << 10;

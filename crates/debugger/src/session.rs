@@ -3,13 +3,13 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
-use unspool_kernel::diagnostics;
 
 use gdbstub::conn::ConnectionExt;
 use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
 use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason};
 use gdbstub::target::ext::breakpoints::WatchKind;
 use unspool_engine::debug::{self, Debuggee, Reason, Stop, Wake};
+use unspool_kernel::diagnostics;
 
 use crate::address::Address;
 use crate::link::{self, Link, Listener};

@@ -1,11 +1,12 @@
 //! What a program says of itself: which thread this is, and where a region of interest begins and
 //! ends.
 
+use unspool_code_cache::emit::gpr;
+use unspool_kernel::guarded;
+
 use crate::client;
 use crate::detach;
 use crate::thread::Thread;
-use unspool_code_cache::emit::gpr;
-use unspool_kernel::guarded;
 
 /// The longest name that a thread may give itself.
 const LONGEST_NAME: usize = 256;

@@ -17,6 +17,11 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use unspool_code_cache::binding::LookupConvention;
+use unspool_code_cache::cache::{Cache, CacheFull, Exit, Position};
+use unspool_code_cache::gates::{Callees, Continuation};
+use unspool_loader::LoadedProgram;
+
 use crate::annotation::Annotation;
 use crate::detach::Refusal;
 use crate::finish::Ending;
@@ -25,10 +30,6 @@ use crate::start::THREAD_STACK;
 use crate::syscalls::Call;
 use crate::thread::{PendingSignal, Thread};
 use crate::translate::insertion::Inserter;
-use unspool_code_cache::binding::LookupConvention;
-use unspool_code_cache::cache::{Cache, CacheFull, Exit, Position};
-use unspool_code_cache::gates::{Callees, Continuation};
-use unspool_loader::LoadedProgram;
 
 pub(crate) use self::fragments::PerFragment;
 pub(crate) use self::threads::{ClientData, PerThread};

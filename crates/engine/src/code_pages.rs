@@ -9,13 +9,13 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use unspool_kernel::diagnostics;
+
+use unspool_instructions::decode::MAX_LENGTH;
+use unspool_kernel::regions::{Region, Regions};
+use unspool_kernel::{diagnostics, layout, race_windows};
 
 use crate::lending;
 use crate::process::{Code, Process};
-use unspool_instructions::decode::MAX_LENGTH;
-use unspool_kernel::regions::{Region, Regions};
-use unspool_kernel::{layout, race_windows};
 
 const PAGE: u64 = 4096;
 /// How far a fragment can reach from its start: the most instructions times their length.

@@ -11,10 +11,11 @@
 
 use std::ops::Range;
 
-use crate::flush;
-use crate::process::Code;
 use unspool_kernel::layout::{BRANCH_TABLE, LIBRARY_END};
 use unspool_kernel::regions::Regions;
+
+use crate::flush;
+use crate::process::Code;
 
 /// Bytes of an entry.
 const ENTRY: u64 = 8;

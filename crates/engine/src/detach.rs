@@ -37,6 +37,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
 use unspool_kernel::diagnostics;
 
 use self::native_calls::NativeCall;

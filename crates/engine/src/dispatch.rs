@@ -1,5 +1,12 @@
 //! The loop in which a thread alternates between the cache and the engine.
 
+use unspool_code_cache::cache::CacheFull;
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::exit::Way;
+use unspool_code_cache::exit::{self, ExitKind};
+use unspool_instructions::decode::Kind;
+use unspool_kernel::{guarded, race_windows};
+
 use crate::annotation::Annotation;
 use crate::client;
 use crate::process::{Code, Process};
@@ -8,12 +15,6 @@ use crate::syscalls;
 use crate::thread::{AddressSpaceRole, Refused, Thread};
 use crate::translate::{self, Source};
 use crate::{code_pages, detach, finish, flush, x87_pointers};
-use unspool_code_cache::cache::CacheFull;
-use unspool_code_cache::emit::gpr;
-use unspool_code_cache::exit::Way;
-use unspool_code_cache::exit::{self, ExitKind};
-use unspool_instructions::decode::Kind;
-use unspool_kernel::{guarded, race_windows};
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use unspool_kernel::{diagnostics, race_windows};
+
 use crate::client::{self, End};
 use crate::process::{Process, ThreadHandle};
 use crate::signals::{self, STOP, bit};
 use crate::thread::{AddressSpaceRole, Thread};
-use unspool_kernel::{diagnostics, race_windows};
 
 /// Marks the engine's own STOP signals.
 const STOP_REQUEST: u64 = 0x756e_7370_6f6f_6c21;

@@ -9,10 +9,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
+use unspool_kernel::race_windows;
+
 use crate::process::{Process, ThreadHandle};
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{client, finish};
-use unspool_kernel::race_windows;
 
 /// The thread that empties the cache; 0 for none.
 static FLUSHING: AtomicU64 = AtomicU64::new(0);

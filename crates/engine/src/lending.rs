@@ -11,9 +11,10 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::process::Code;
 use unspool_kernel::file_identity::FileIdentity;
 use unspool_kernel::regions::{Object, Regions};
+
+use crate::process::Code;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -5,12 +5,13 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-use crate::client;
-use crate::process::Process;
-use crate::thread::Thread;
 use unspool_code_cache::gates;
 use unspool_code_cache::slots::slots;
 use unspool_kernel::diagnostics::{ENGINE_FAILURE, say};
+
+use crate::client;
+use crate::process::Process;
+use crate::thread::Thread;
 
 const HELP: &str =
     "help: this is a defect of unspool, not of the program; please report it with the lines above";

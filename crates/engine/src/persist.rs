@@ -25,9 +25,13 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use unspool_kernel::diagnostics;
 
 use memmap2::Mmap;
+use unspool_code_cache::cache::{Cache, KeptCode};
+use unspool_kernel::descriptors::Headroom;
+use unspool_kernel::file_identity::FileIdentity;
+use unspool_kernel::regions::{Object, Regions};
+use unspool_kernel::{diagnostics, limits};
 use xxhash_rust::xxh3::xxh3_64;
 
 use self::file::Parts;
@@ -35,11 +39,6 @@ use self::module::Module;
 use self::seal::{Seal, State};
 use crate::plan::Keeping;
 use crate::process::{Code, Process};
-use unspool_code_cache::cache::{Cache, KeptCode};
-use unspool_kernel::descriptors::Headroom;
-use unspool_kernel::file_identity::FileIdentity;
-use unspool_kernel::limits;
-use unspool_kernel::regions::{Object, Regions};
 
 /// A cache that has more code than this is not kept.
 const CODE_LIMIT: u64 = 128 << 20;

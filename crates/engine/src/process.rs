@@ -6,6 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use unspool_code_cache::binding::LookupConvention;
+use unspool_code_cache::cache::Cache;
+use unspool_code_cache::gates::{Gates, VectorState};
+use unspool_kernel::lock::{Mutex, MutexGuard, OnceLock};
+use unspool_kernel::queued_writes::Queues;
+use unspool_kernel::regions::Regions;
+
 use crate::client::{self, Client};
 use crate::lending::Lending;
 use crate::persist::Persistence;
@@ -13,12 +20,6 @@ use crate::plan::Plan;
 use crate::signals::actions::Actions;
 use crate::thread::Thread;
 use crate::translate::Vdso;
-use unspool_code_cache::binding::LookupConvention;
-use unspool_code_cache::cache::Cache;
-use unspool_code_cache::gates::{Gates, VectorState};
-use unspool_kernel::lock::{Mutex, MutexGuard, OnceLock};
-use unspool_kernel::queued_writes::Queues;
-use unspool_kernel::regions::Regions;
 
 /// Translations and the map of what they come from: changed together, under one lock.
 pub struct Code {

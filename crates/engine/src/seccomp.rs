@@ -26,12 +26,12 @@ pub(crate) mod verdict;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use unspool_code_cache::gates;
+use unspool_kernel::lock::{Mutex, MutexGuard};
+
 use chain::Filter;
 use run::CallData;
 use verdict::Verdict;
-
-use unspool_code_cache::gates;
-use unspool_kernel::lock::{Mutex, MutexGuard};
 
 /// `AUDIT_ARCH_X86_64`.
 pub(crate) const ARCHITECTURE: u32 = 0xc000_003e;

@@ -46,8 +46,9 @@ pub(crate) mod shared;
 pub(crate) mod stepping;
 mod time_stamp;
 
-use crate::thread::Thread;
 use unspool_kernel::race_windows;
+
+use crate::thread::Thread;
 
 /// Signals that the hardware raises at an instruction. The engine never blocks them: a
 /// blocked one would kill the process inside the engine.

@@ -6,9 +6,17 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
-use unspool_kernel::diagnostics;
 
+use unspool_code_cache::cache::Cache;
+use unspool_code_cache::gates::{self, Gates, VectorState};
+use unspool_code_cache::{emit::gpr, slots};
 use unspool_events::Order;
+use unspool_kernel::descriptors::Headroom;
+use unspool_kernel::lock::{Mutex, OnceLock};
+use unspool_kernel::queued_writes::Queues;
+use unspool_kernel::regions::{Regions, View};
+use unspool_kernel::{diagnostics, layout, maps, own_stack, race_windows};
+use unspool_loader::{LoadError, LoadRequest, LoadedProgram, ProgramStack};
 
 use crate::client::{self, Client};
 use crate::instrument::{self, Instrumenter};
@@ -22,18 +30,6 @@ use crate::syscalls::{announce_end, list_thread, set_program_fs};
 use crate::thread::Thread;
 use crate::translate::Vdso;
 use crate::{debug, detach, dispatch, finish, native_run, own_failures, trace, x87_pointers};
-use unspool_code_cache::cache::Cache;
-use unspool_code_cache::gates::{self, Gates, VectorState};
-use unspool_code_cache::{emit::gpr, slots};
-use unspool_kernel::descriptors::Headroom;
-use unspool_kernel::layout;
-use unspool_kernel::lock::{Mutex, OnceLock};
-use unspool_kernel::maps;
-use unspool_kernel::own_stack;
-use unspool_kernel::queued_writes::Queues;
-use unspool_kernel::race_windows;
-use unspool_kernel::regions::{Regions, View};
-use unspool_loader::{LoadError, LoadRequest, LoadedProgram, ProgramStack};
 
 /// Bytes of engine stack of a thread; touched pages only cost memory.
 pub const THREAD_STACK: usize = 1 << 20;

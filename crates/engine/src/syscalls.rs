@@ -28,14 +28,15 @@ mod vfork_copy;
 mod vsyscall;
 mod waiting;
 
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::gates::RESTART;
+
 use self::interrupted::Attempt;
 use self::pointers::Shielded;
 use crate::client;
 use crate::process::Process;
 use crate::thread::{RestartedCall, Thread};
 use crate::{code_pages, seccomp};
-use unspool_code_cache::emit::gpr;
-use unspool_code_cache::gates::RESTART;
 
 pub(crate) use clone_request::KernelCall;
 pub(crate) use code_writes::memory_written;

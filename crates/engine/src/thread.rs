@@ -4,6 +4,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::{Cache, FLAGS, SpillInterval};
+use unspool_code_cache::slots::{Slots, slots};
+use unspool_kernel::guarded;
+
 use crate::client::ClientData;
 use crate::seccomp::ThreadFilters;
 use crate::signals::actions::Actions;
@@ -12,10 +17,6 @@ use crate::signals::held::Held;
 use crate::signals::passed_on;
 use crate::signals::stepping::Steps;
 use crate::syscalls::Interrupted;
-use unspool_code_cache::binding::RegisterBinding;
-use unspool_code_cache::cache::{Cache, FLAGS, SpillInterval};
-use unspool_code_cache::slots::{Slots, slots};
-use unspool_kernel::guarded;
 
 /// A signal that has been taken from the kernel and not yet been given to the program.
 #[derive(Clone, Copy)]

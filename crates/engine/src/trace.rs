@@ -30,8 +30,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+use unspool_code_cache::binding::LookupConvention;
+use unspool_code_cache::binding::RegisterBinding;
 use unspool_events::superblock::Superblock;
 use unspool_events::{Order, PathId, RecordSink, TraceHeader};
+use unspool_instructions::operands::ExtendedStateSizes;
+use unspool_kernel::descriptors::Headroom;
+use unspool_kernel::lock::{Mutex, OnceLock};
+use unspool_kernel::{layout, maps};
+use unspool_loader::LoadedProgram;
 
 use crate::client::PerFragment;
 use crate::native_run::{Meter, now_unix_ns};
@@ -42,15 +49,6 @@ use crate::translate::forced_splits::ForcedSplits;
 use crate::translate::ownership::chunks::CHUNK;
 use crate::translate::record;
 use crate::translate::superblock::{Item, Limits};
-use unspool_code_cache::binding::LookupConvention;
-use unspool_code_cache::binding::RegisterBinding;
-use unspool_instructions::operands::ExtendedStateSizes;
-use unspool_kernel::descriptors::Headroom;
-use unspool_kernel::layout;
-use unspool_kernel::lock::{Mutex, OnceLock};
-use unspool_kernel::maps;
-use unspool_loader::LoadedProgram;
-
 use buffer::leave_mid_fragment;
 use ceilings::Ceilings;
 pub(crate) use ownership::LineLayout;

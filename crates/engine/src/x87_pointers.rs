@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
-
-use crate::process::Process;
-use crate::thread::Thread;
 use unspool_code_cache::cache::Cache;
 use unspool_code_cache::gates;
 use unspool_instructions::decode::{MAX_LENGTH, Segment, decode};
 use unspool_kernel::guarded;
+
+use crate::process::Process;
+use crate::thread::Thread;
 
 /// The instruction of `length` bytes before the program counter has stored x87 state:
 /// corrects the address in it.

@@ -14,11 +14,12 @@ mod machine;
 use std::collections::BTreeSet;
 
 use iced_x86::{Code, Instruction, InstructionInfoFactory, Mnemonic, Register};
-use machine::{Inputs, Machine, Outcome};
 use unspool_events::AccessKind;
 use unspool_instructions::operands::{
     ElementMask, ExtendedStateSizes, MemoryOperand, Shape, memory_operands,
 };
+
+use machine::{Inputs, Machine, Outcome};
 
 /// Instructions that touch no memory of the program's, but fault where none is mapped; and
 /// those that the kernel may emulate.

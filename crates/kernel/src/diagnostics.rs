@@ -34,7 +34,7 @@ pub fn diagnostics_fd() -> i32 {
 /// The copy, which the program must not close.
 #[must_use]
 pub fn own_diagnostics() -> Option<i32> {
-    Some(diagnostics_fd()).filter(|&diagnostics_fd| diagnostics_fd != STANDARD_ERROR)
+    Some(diagnostics_fd()).filter(|&fd| fd != STANDARD_ERROR)
 }
 
 /// Tells the user something.

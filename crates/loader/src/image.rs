@@ -4,12 +4,13 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+use unspool_kernel::file_identity::FileIdentity;
+use unspool_kernel::regions::Version;
+
 use super::error::LoadError;
 use super::executable::Executable;
 use super::layout::{ADDRESSES_END, Layout, PAGE, page_end};
 use super::memory::Reservation;
-use unspool_kernel::file_identity::FileIdentity;
-use unspool_kernel::regions::Version;
 
 /// Where 32-bit displacements end.
 const LOW_END: u64 = 0x8000_0000;

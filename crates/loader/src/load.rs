@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use unspool_kernel::limits;
+
 use super::auxv::{self, ProgramFacts};
 use super::check::{self, PreparedProgram};
 use super::elf::PROGRAM_HEADER_SIZE;
@@ -17,7 +19,6 @@ use super::sanitizer::{self, Sanitizers};
 use super::script::ScriptLine;
 use super::stack::{StackContents, TooLong};
 use super::stack_region::ProgramStack;
-use unspool_kernel::limits;
 
 /// The longest name of a thread, without its terminator.
 const COMMAND_NAME_SIZE: usize = 15;

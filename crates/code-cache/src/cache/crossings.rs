@@ -4,11 +4,12 @@
 //! instruction is then replaced by a jump to a way through the hashed chains, which serve any
 //! target, for this branch alone: most branches never leave the table's range.
 
+use unspool_kernel::layout;
+
 use super::Cache;
 use crate::emit::TableBranch;
 use crate::exit::Way;
 use crate::gates::GATES_SIZE;
-use unspool_kernel::layout;
 
 impl Cache {
     /// Leads the branch at a cache address through the chains from now on. Other threads may

@@ -7,6 +7,8 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
+use unspool_kernel::layout;
+
 use super::active::{ActiveModules, KeptBlock};
 use super::kept_branches::{self, Run, TargetStub};
 use super::pc_map::PcMap;
@@ -15,7 +17,6 @@ use super::table::{Record, Table, Tables};
 use super::{Cache, Fragment};
 use crate::branch_table::BranchTable;
 use crate::gates::GATES_SIZE;
-use unspool_kernel::layout;
 
 /// A snapshot that is not one.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -212,11 +213,11 @@ impl Cache {
         let exits =
             exits.all(|exit| in_hot(exit.field) && (cold.contains(&exit.stub) || exit.field == 0));
         let entries = self.links.entries.iter().all(|entry| in_hot(entry.cache));
-        let all = fragments && exits && entries && self.links.are_whole() && self.check_sleeping();
+        let all = fragments && exits && entries && self.links.are_whole() && self.check_inactive();
         all.then_some(()).ok_or(Damaged)
     }
 
-    fn check_sleeping(&self) -> bool {
+    fn check_inactive(&self) -> bool {
         let Inactive {
             modules,
             parts,

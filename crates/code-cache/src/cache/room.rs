@@ -1,7 +1,8 @@
 //! How much of the code cache's address space has memory.
 
-use super::FRAGMENT_ROOM;
 use unspool_kernel::layout;
+
+use super::FRAGMENT_ROOM;
 
 /// How far each half of the cache can be accessed. The rest holds nothing, and the program's wild
 /// pointers fault there as they would without it.

@@ -13,6 +13,8 @@
 
 use std::ops::Range;
 
+use unspool_kernel::layout;
+
 use super::active::{self, KeptBlock};
 use super::inactive::KeptModule;
 use super::kept_branches::{KeptBranches, TargetStub};
@@ -20,7 +22,6 @@ use super::links::Exit;
 use super::source_ranges::KeptRange;
 use super::{Cache, Fragment, NO_MODULE, table};
 use crate::gates::GATES_SIZE;
-use unspool_kernel::layout;
 
 /// A snapshot.
 pub struct Snapshot {

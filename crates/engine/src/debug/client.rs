@@ -3,6 +3,8 @@
 use std::ffi::CString;
 use std::path::Path;
 
+use unspool_loader::LoadedProgram;
+
 use super::hooks::{self, concerns};
 use super::world::{self, Reason, is_enabled};
 use super::{debuggee, watch};
@@ -11,7 +13,6 @@ use crate::detach::Refusal;
 use crate::process::Process;
 use crate::syscalls::Call;
 use crate::thread::{PendingSignal, Thread};
-use unspool_loader::LoadedProgram;
 
 /// The debugger, whose state is that of the world that it has stopped.
 struct Debugger;

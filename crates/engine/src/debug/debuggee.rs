@@ -6,7 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use unspool_kernel::diagnostics;
+
+use unspool_kernel::lock::Mutex;
+use unspool_kernel::{descriptors, diagnostics};
+use unspool_loader::LoadedProgram;
 
 use super::hooks;
 use super::registers::Registers;
@@ -15,9 +18,6 @@ use super::world::{self, At, BELL, Reason, Stop, lock};
 use crate::instrument::{self, Instrumenter};
 use crate::process::{Code, Process};
 use crate::{code_pages, finish};
-use unspool_kernel::descriptors;
-use unspool_kernel::lock::Mutex;
-use unspool_loader::LoadedProgram;
 
 /// What a thread does when the program goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,10 @@
 //! What the program's threads do for the debugger.
 
 use std::os::fd::RawFd;
+
+use unspool_code_cache::emit::gpr;
 use unspool_kernel::diagnostics;
+use unspool_kernel::lock::Mutex;
 
 use super::registers::{IN_CALL, Registers};
 use super::watch;
@@ -12,8 +15,6 @@ use crate::signals::TRAP_FLAG;
 use crate::syscalls::{Call, SYSCALL_LENGTH};
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 use crate::{finish, flush};
-use unspool_code_cache::emit::gpr;
-use unspool_kernel::lock::Mutex;
 
 /// What is kept for each thread.
 pub(super) static OF_THREAD: PerThread<OfThread> = PerThread::new();

@@ -1,9 +1,10 @@
 //! The registers of a thread, as the program has them.
 
+use unspool_code_cache::emit::gpr;
+
 use crate::signals::TRAP_FLAG;
 use crate::signals::frame::{FullState, vectors};
 use crate::thread::Thread;
-use unspool_code_cache::emit::gpr;
 
 /// The registers of a thread of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]

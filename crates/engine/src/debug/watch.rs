@@ -6,11 +6,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use unspool_kernel::guarded;
+use unspool_kernel::lock::RwLock;
+
 use super::hooks::{OF_THREAD, kept};
 use super::world::{Reason, World, lock};
 use crate::thread::Thread;
-use unspool_kernel::guarded;
-use unspool_kernel::lock::RwLock;
 
 /// Which accesses are watched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

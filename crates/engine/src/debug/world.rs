@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
+use unspool_kernel::lock::{Condvar, Mutex, MutexGuard};
+
 use super::registers::Registers;
 use super::watch::WatchKind;
 use crate::finish;
 use crate::process::Process;
 use crate::thread::Thread;
-use unspool_kernel::lock::{Condvar, Mutex, MutexGuard};
 
 /// Why the program stopped, or ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,10 @@
 //! A thread leaves the engine: what is the thread's goes back to the kernel, and the kernel
 //! restores the program's registers from a signal frame.
 
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::slots;
+use unspool_kernel::diagnostics;
+
 use super::native_calls::{self, NativeCall};
 use super::native_wait::NativeWait;
 use super::unfinished_call::UnfinishedCall;
@@ -9,9 +13,6 @@ use crate::seccomp::native::{MOST_PASSING, NativeFilters, Passing};
 use crate::signals::frame::{FRAME_SIZE, Frame, FullState, vectors};
 use crate::signals::{STOP, bit, deliver};
 use crate::thread::{AddressSpaceRole, Thread};
-use unspool_code_cache::emit::gpr;
-use unspool_code_cache::slots;
-use unspool_kernel::diagnostics;
 
 // unspool_leave(stack, fs, gs, filters, count): gives up the engine's stack, puts the thread under
 // the program's filters (seccomp), gives up FS and GS, and has the kernel restore the signal frame

@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use unspool_kernel::descriptors::Headroom;
+
 use super::departure::Departure;
 use super::process_state;
 use super::refusal::Refusal;
@@ -14,7 +16,6 @@ use crate::process::{Process, ThreadHandle};
 use crate::seccomp::native;
 use crate::signals::{self, deliver, shared};
 use crate::thread::{AddressSpaceRole, Thread};
-use unspool_kernel::descriptors::Headroom;
 
 /// Nobody leads.
 const IDLE: u32 = 0;

@@ -4,7 +4,8 @@
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
-use unspool_kernel::diagnostics;
+
+use unspool_kernel::{diagnostics, layout, maps};
 
 use super::refusal::Refusal;
 use crate::code_pages;
@@ -12,7 +13,6 @@ use crate::process::{Process, ThreadHandle};
 use crate::signals::actions;
 use crate::thread::Thread;
 use crate::translate::Vdso;
-use unspool_kernel::{layout, maps};
 
 const PR_SET_MM: libc::c_int = 35;
 const PR_SET_MM_MAP: libc::c_ulong = 14;

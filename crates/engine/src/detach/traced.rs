@@ -2,6 +2,7 @@
 //! the engine's registers, memory and signals in place of the program's.
 
 use libc::c_uint;
+use unspool_code_cache::emit::gpr;
 use unspool_kernel::diagnostics;
 
 use super::departure::Departure;
@@ -12,7 +13,6 @@ use crate::process::Process;
 use crate::signals;
 use crate::syscalls::SYSCALL_LENGTH;
 use crate::thread::{AddressSpaceRole, Thread};
-use unspool_code_cache::emit::gpr;
 
 const NOT_PERMITTED: i64 = -(libc::EPERM as i64);
 

@@ -1,7 +1,8 @@
 //! What a tool can have inserted, and where.
 
-use super::{BufferId, Counter, SamplerId, Shadow};
 use unspool_instructions::operands::MemoryOperand;
+
+use super::{BufferId, Counter, SamplerId, Shadow};
 
 /// When an action happens with respect to its instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,11 +8,12 @@ use std::backtrace::Backtrace;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use unspool_kernel::diagnostics::ENGINE_FAILURE;
+use unspool_kernel::lock::{Condvar, Mutex};
+
 use super::{Instrumenter, world};
 use crate::process::Process;
 use crate::signals::{self, STOP, bit};
-use unspool_kernel::diagnostics::ENGINE_FAILURE;
-use unspool_kernel::lock::{Condvar, Mutex};
 
 const INTERVAL: Duration = Duration::from_millis(500);
 /// Intervals without any progress.

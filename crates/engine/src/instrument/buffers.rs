@@ -11,14 +11,15 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use unspool_code_cache::slots::{Slots, slots};
+use unspool_kernel::layout;
+use unspool_kernel::lock::{Mutex, OnceLock};
+
 use super::Instrumenter;
 use super::client::in_tool;
 use crate::instrument::slots as tool_slots;
 use crate::process::Process;
 use crate::thread::Thread;
-use unspool_code_cache::slots::{Slots, slots};
-use unspool_kernel::layout;
-use unspool_kernel::lock::{Mutex, OnceLock};
 
 /// The most buffers that a tool can have.
 pub const MOST_BUFFERS: usize = 8;

@@ -5,6 +5,11 @@ use std::ffi::CString;
 use std::io;
 use std::path::Path;
 
+use unspool_code_cache::binding::LookupConvention;
+use unspool_code_cache::cache::{Cache, CacheFull, Position};
+use unspool_code_cache::slots::{BOUND_SPILLS, slots};
+use unspool_loader::LoadedProgram;
+
 use super::{
     Instrumenter, Signal, Superblock, blocked, buffers, counters, images, samplers, system_calls,
     world,
@@ -18,10 +23,6 @@ use crate::syscalls::Call;
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 use crate::translate::insertion::Inserter;
 use crate::translate::instrumented::Insertion;
-use unspool_code_cache::binding::LookupConvention;
-use unspool_code_cache::cache::{Cache, CacheFull, Position};
-use unspool_code_cache::slots::{BOUND_SPILLS, slots};
-use unspool_loader::LoadedProgram;
 
 /// Runs code of the tool: if it fails, the tool is to blame.
 pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {

@@ -17,17 +17,16 @@ use unspool_binary::{
     FileOffset, Function, FunctionNames, LoadBias, Module, RuntimeAddress, Section, SourceLine,
     SourceLines,
 };
+use unspool_kernel::file_identity::FileIdentity;
+use unspool_kernel::lock::{Mutex, OnceLock};
+use unspool_kernel::regions::{Object, Region, Regions, Version};
+use unspool_kernel::{guarded, maps};
+use unspool_loader::LoadedProgram;
 
 use super::Instrumenter;
 use super::client::in_tool;
 use crate::process::Process;
 use crate::syscalls::{Call, succeeded, whole_pages};
-use unspool_kernel::file_identity::FileIdentity;
-use unspool_kernel::guarded;
-use unspool_kernel::lock::{Mutex, OnceLock};
-use unspool_kernel::maps;
-use unspool_kernel::regions::{Object, Region, Regions, Version};
-use unspool_loader::LoadedProgram;
 
 /// What an image is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,8 +1,9 @@
 //! Countdowns of calls that are made each n-th time.
 
-use crate::instrument::slots as tool_slots;
 use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::lock::{Mutex, OnceLock};
+
+use crate::instrument::slots as tool_slots;
 
 /// The most samplers that a tool can have.
 pub const MOST_SAMPLERS: usize = 64;

@@ -1,8 +1,9 @@
 //! What a tool keeps in each thread's slots, for inserted code.
 
+use unspool_code_cache::slots::{ClientSlots, Slots};
+
 use super::MOST_SAMPLERS;
 use super::buffers::{MOST_BUFFERS, Part};
-use unspool_code_cache::slots::{ClientSlots, Slots};
 
 /// A tool's part of a thread's slots.
 #[repr(C)]

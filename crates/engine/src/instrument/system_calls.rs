@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use unspool_kernel::lock::RwLock;
+
 use super::client::{in_tool, state};
 use super::{Instrumenter, MOST_ARGUMENTS, buffers};
 use crate::syscalls::{Call, SYSCALL_LENGTH};
 use crate::thread::Thread;
-use unspool_kernel::lock::RwLock;
 
 /// A system call of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

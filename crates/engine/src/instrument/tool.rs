@@ -6,6 +6,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use unspool_code_cache::binding::{LookupConvention, RegisterBinding};
+use unspool_code_cache::slots::slots;
+use unspool_instructions::operands::ExtendedStateSizes;
+use unspool_kernel::lock::{Mutex, OnceLock};
+
 use super::functions::Functions;
 use super::images::{Image, Images};
 use super::insertions::Inserted;
@@ -16,10 +21,6 @@ use crate::instrument::slots as tool_slots;
 use crate::translate::forced_splits::ForcedSplits;
 use crate::translate::instrumented::sets_stack_pointer;
 use crate::translate::superblock::{CallSites, Item, Limits};
-use unspool_code_cache::binding::{LookupConvention, RegisterBinding};
-use unspool_code_cache::slots::slots;
-use unspool_instructions::operands::ExtendedStateSizes;
-use unspool_kernel::lock::{Mutex, OnceLock};
 
 /// The address that the tool gave as [`Instrumentation::address`]; null if there is no tool.
 #[must_use]

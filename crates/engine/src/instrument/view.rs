@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use unspool_binary::SourceLine;
+use unspool_instructions::decode::Kind;
+use unspool_instructions::operands::{MemoryOperand, RegisterUse};
 
 use super::images::{Image, image_at};
 use super::insertions::Inserted;
 use super::{Action, CallWhenOver, InsertionPoint};
 use crate::translate::superblock::{BranchDirection, Item};
-use unspool_instructions::decode::Kind;
-use unspool_instructions::operands::{MemoryOperand, RegisterUse};
 
 /// A piece of code with one entry that is translated as a whole: instructions in the order
 /// in which they are executed, unless a conditional branch leaves it on the way. It goes on

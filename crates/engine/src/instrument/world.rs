@@ -4,10 +4,11 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use unspool_kernel::guarded;
+
 use super::Instrumenter;
 use crate::process::Process;
 use crate::{client, flush};
-use unspool_kernel::guarded;
 
 const PAGE: u64 = 4096;
 

@@ -10,11 +10,11 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
+use unspool_code_cache::cache::{KeptBranches, Snapshot};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::module::Module;
 use super::seal::Seal;
-use unspool_code_cache::cache::{KeptBranches, Snapshot};
 
 /// Begins each file; the last byte is the version of the format.
 const MAGIC: [u8; 8] = *b"UNSPTRA\x04";

@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
+use unspool_kernel::guarded;
+
 use super::chain::{Filter, InKernel, Rule};
 use super::kernel_copy::{kernel_copy, strict};
 use super::program::{Instruction, MOST_INSTRUCTIONS, Program};
 use crate::process::Process;
 use crate::syscalls::{Call, pass};
 use crate::thread::Thread;
-use unspool_kernel::guarded;
 
 const INVALID: i64 = -(libc::EINVAL as i64);
 const FAULT: i64 = -(libc::EFAULT as i64);

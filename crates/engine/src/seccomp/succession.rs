@@ -7,13 +7,14 @@
 use std::ffi::{CString, OsString};
 use std::sync::Arc;
 
+use unspool_kernel::lock::OnceLock;
+
 use super::ARCHITECTURE;
 use super::chain::{Filter, InKernel, Rule};
 use super::install::{ask_kernel, is_permitted};
 use super::program::{Instruction, MOST_INSTRUCTIONS, Program};
 use super::verdict::ALLOW;
 use crate::thread::Thread;
-use unspool_kernel::lock::OnceLock;
 
 /// The first of the arguments that hold filters; how many there are follows.
 const FILTERS: &str = "--unspool-filters";

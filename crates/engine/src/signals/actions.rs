@@ -1,7 +1,8 @@
 //! What the program wants signals to do.
 
-use super::{STOP, SYNCHRONOUS, bit, handler};
 use unspool_kernel::lock::{Mutex, MutexGuard};
+
+use super::{STOP, SYNCHRONOUS, bit, handler};
 
 /// The kernel's `struct sigaction` for x86-64.
 #[repr(C)]

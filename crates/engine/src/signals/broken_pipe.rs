@@ -9,8 +9,9 @@ use std::fs::File;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{bit, change_exact_mask, code, deliver};
 use unspool_code_cache::slots::slots;
+
+use super::{bit, change_exact_mask, code, deliver};
 
 const KIND: u64 = bit(libc::SIGPIPE);
 

@@ -1,5 +1,8 @@
 //! Giving a signal to the program: its handler, or the default action.
 
+use unspool_code_cache::emit::gpr;
+use unspool_kernel::guarded;
+
 use super::actions::{self, Action, DEFAULT, IGNORE};
 use super::delivery::{FIRST_REAL_TIME, Signal};
 use super::frame::{FRAME_SIZE, Frame, FullState, vectors};
@@ -7,8 +10,6 @@ use super::{SYNCHRONOUS, bit, change_mask, init, open, set_exact_mask, settle};
 use crate::client::{self, End};
 use crate::syscalls;
 use crate::thread::{AlternateStack, PendingSignal, Thread};
-use unspool_code_cache::emit::gpr;
-use unspool_kernel::guarded;
 
 const SS_ONSTACK: i32 = 1;
 const SS_AUTODISARM: i32 = i32::MIN;

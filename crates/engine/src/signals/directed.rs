@@ -15,10 +15,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{SYNCHRONOUS, bit, code};
-use crate::thread::PendingSignal;
 use unspool_kernel::guarded;
 use unspool_kernel::lock::Mutex;
+
+use super::{SYNCHRONOUS, bit, code};
+use crate::thread::PendingSignal;
 
 /// What other threads have queued for a thread, until it looks. One of each kind at most.
 #[derive(Default)]

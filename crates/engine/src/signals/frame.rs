@@ -1,12 +1,13 @@
 //! The signal frame on the program's stack, byte for byte as the kernel lays it out
 //! (`arch/x86/include/asm/sigframe.h` and `asm/sigcontext.h`, 64-bit).
 
-use super::TRAP_FLAG;
-use crate::process::Process;
-use crate::x87_pointers;
 use unspool_code_cache::gates::VectorState;
 use unspool_code_cache::slots::Slots;
 use unspool_kernel::guarded;
+
+use super::TRAP_FLAG;
+use crate::process::Process;
+use crate::x87_pointers;
 
 /// General registers in a `sigcontext`, by number of the register.
 const REGISTER_ORDER: [usize; 16] = [

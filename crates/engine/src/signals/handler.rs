@@ -2,13 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::held::Held;
-use super::stepping::{Boundary, Location, Look, Trap};
-use super::{STOP, SYNCHRONOUS, bit, code, deliver, passed_on};
-use crate::client::{self, ClientFault, Rounds};
-use crate::code_pages::{self, Write};
-use crate::process::Process;
-use crate::thread::{PendingSignal, Refused, Thread};
 use unspool_code_cache::cache::Position;
 use unspool_code_cache::emit::{
     TARGET, TableBranch,
@@ -17,9 +10,16 @@ use unspool_code_cache::emit::{
 use unspool_code_cache::exit;
 use unspool_code_cache::exit::Way;
 use unspool_code_cache::gates::{self, Gates};
-use unspool_kernel::guarded;
 use unspool_kernel::layout::LIBRARY_END;
-use unspool_kernel::reserved;
+use unspool_kernel::{guarded, reserved};
+
+use super::held::Held;
+use super::stepping::{Boundary, Location, Look, Trap};
+use super::{STOP, SYNCHRONOUS, bit, code, deliver, passed_on};
+use crate::client::{self, ClientFault, Rounds};
+use crate::code_pages::{self, Write};
+use crate::process::Process;
+use crate::thread::{PendingSignal, Refused, Thread};
 
 const TRAP_FLAG: i64 = super::TRAP_FLAG as i64;
 const TRAP_TRACE: u64 = 2;

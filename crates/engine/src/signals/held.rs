@@ -8,11 +8,12 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use unspool_kernel::race_windows;
+
 use super::delivery::FIRST_REAL_TIME;
 use super::directed::Mailbox;
 use super::{bit, code};
 use crate::thread::PendingSignal;
-use unspool_kernel::race_windows;
 
 /// As much as can come before the thread looks: one signal that can be blocked, which then is,
 /// and of each of the five that never are one in each [`Way`].

@@ -10,11 +10,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use unspool_kernel::lock::Mutex;
+use unspool_kernel::race_windows;
+
 use super::{SYNCHRONOUS, bit, passed_on};
 use crate::process::Process;
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
-use unspool_kernel::lock::Mutex;
-use unspool_kernel::race_windows;
 
 /// One of each kind at most.
 static SIGNALS: Mutex<Vec<PendingSignal>> = Mutex::new(Vec::new());

@@ -6,9 +6,10 @@
 //! concerns memory that engine and program share is done by the engine instead: the stack,
 //! the thread pointer, signal dispositions, and the words that get thread ids.
 
+use unspool_kernel::guarded;
+
 use super::Call;
 use super::start_child::ask_for_error;
-use unspool_kernel::guarded;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);

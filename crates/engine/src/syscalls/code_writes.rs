@@ -9,12 +9,13 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Call, contents};
-use crate::code_pages;
-use crate::process::Process;
 use unspool_kernel::effects::{Completeness, planned_effects};
 use unspool_kernel::guarded;
 use unspool_kernel::own_process::is_own;
+
+use super::{Call, contents};
+use crate::code_pages;
+use crate::process::Process;
 
 /// Whether a descriptor may be one of `/proc/PID/mem`.
 static MEMORY_FILES: AtomicBool = AtomicBool::new(false);

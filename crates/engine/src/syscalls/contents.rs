@@ -11,14 +11,15 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::memory::whole_pages;
-use super::{Call, pass};
-use crate::code_pages;
-use crate::process::{Code, Process};
 use unspool_kernel::file_identity::FileIdentity;
 use unspool_kernel::guarded;
 use unspool_kernel::queued_writes::vectors;
 use unspool_kernel::regions::Object;
+
+use super::memory::whole_pages;
+use super::{Call, pass};
+use crate::code_pages;
+use crate::process::{Code, Process};
 
 /// Whether some file has been opened for writing, or a descriptor has come from elsewhere.
 static OPENED: AtomicBool = AtomicBool::new(false);

@@ -6,6 +6,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use unspool_kernel::descriptors::copy_to_stay;
+use unspool_kernel::raw_call::raw_system_call;
+use unspool_loader::Kind;
+
 use super::{Call, execute_arguments, files};
 use crate::client;
 use crate::finish::Ending;
@@ -14,9 +18,6 @@ use crate::seccomp::succession;
 use crate::signals::{SYNCHRONOUS, actions, deliver, open, set_exact_mask, shared};
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{detach, plan};
-use unspool_kernel::descriptors::copy_to_stay;
-use unspool_kernel::raw_call::raw_system_call;
-use unspool_loader::Kind;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);

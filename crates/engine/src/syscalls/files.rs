@@ -4,11 +4,12 @@
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 
+use unspool_kernel::file_identity::FileIdentity;
+use unspool_kernel::guarded;
+
 use super::{Call, contents, pass};
 use crate::lending;
 use crate::process::Process;
-use unspool_kernel::file_identity::FileIdentity;
-use unspool_kernel::guarded;
 
 const BAD_FILE: i64 = -(libc::EBADF as i64);
 

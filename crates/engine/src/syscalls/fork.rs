@@ -3,6 +3,10 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
+use unspool_code_cache::emit::gpr;
+use unspool_kernel::raw_call::raw_system_call;
+use unspool_kernel::{guarded, lock, race_windows};
+
 use super::clone_request::{KernelCall, Places, Request};
 use super::processes::{errno, list};
 use super::threads::{set_fs_base, thread_pointer};
@@ -11,9 +15,6 @@ use crate::client;
 use crate::process::Process;
 use crate::signals::open;
 use crate::thread::{AddressSpaceRole, Thread};
-use unspool_code_cache::emit::gpr;
-use unspool_kernel::raw_call::raw_system_call;
-use unspool_kernel::{guarded, lock, race_windows};
 
 /// Makes the child.
 pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {

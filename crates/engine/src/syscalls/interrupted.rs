@@ -6,13 +6,14 @@
 //! made again there, as the kernel would have it. Without that a `pause` would wait on behind the
 //! very handler that was to end it.
 
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::gates::RESTART;
+
 use super::relative_waits::{RelativeWait, TimeLeft, write_guarded};
 use super::{Call, SYSCALL_LENGTH, waiting};
 use crate::client;
 use crate::signals::bit;
 use crate::thread::{PendingSignal, Thread};
-use unspool_code_cache::emit::gpr;
-use unspool_code_cache::gates::RESTART;
 
 const INTERRUPTED: i64 = -(libc::EINTR as i64);
 

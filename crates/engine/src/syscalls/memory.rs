@@ -4,18 +4,18 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use unspool_events::Order;
+use unspool_kernel::file_identity::FileIdentity;
+use unspool_kernel::layout::{self, LIBRARY_BASE};
+use unspool_kernel::regions::{Object, View};
+use unspool_kernel::{limits, reserved};
+
 use super::{Call, contents, queues, succeeded};
 use crate::code_pages;
 use crate::collisions;
 use crate::persist;
 use crate::plan::Plan;
 use crate::process::{Code, Process};
-use unspool_events::Order;
-use unspool_kernel::file_identity::FileIdentity;
-use unspool_kernel::layout::{self, LIBRARY_BASE};
-use unspool_kernel::limits;
-use unspool_kernel::regions::{Object, View};
-use unspool_kernel::reserved;
 
 pub(super) const PAGE: u64 = 4096;
 /// The largest mapping that is steered below 2 GiB.

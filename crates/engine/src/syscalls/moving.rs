@@ -1,10 +1,11 @@
 //! Mappings that move, or show another place of their file.
 
+use unspool_kernel::regions::View;
+
 use super::memory::{PAGE, changed, gone, kernel, meets_engine, unmapped, whole_pages};
 use super::{Call, succeeded};
 use crate::code_pages;
 use crate::process::Process;
-use unspool_kernel::regions::View;
 
 /// `mremap`.
 pub(super) fn remap(process: &Process, call: &Call) -> i64 {

@@ -5,10 +5,11 @@
 //! EFAULT, but nothing where nothing is accessed, and a short count where something was moved
 //! before.
 
-use super::Call;
 use unspool_kernel::effects::{Completeness, planned_effects};
 use unspool_kernel::layout::nowhere;
 use unspool_kernel::{guarded, reserved};
+
+use super::Call;
 
 /// The most iovecs that the kernel takes.
 const MOST_VECTORS: u64 = 1024;

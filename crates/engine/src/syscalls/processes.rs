@@ -3,6 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::gates::initialise_vectors;
+use unspool_code_cache::slots::Slots;
+use unspool_kernel::guarded;
+
 use super::clone_request::Request;
 use super::fork::fork;
 use super::threads::set_program_fs;
@@ -14,10 +19,6 @@ use crate::seccomp::{ThreadFilters, install::catch_up};
 use crate::signals::{actions, open, settle};
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{detach, dispatch, start};
-use unspool_code_cache::emit::gpr;
-use unspool_code_cache::gates::initialise_vectors;
-use unspool_code_cache::slots::Slots;
-use unspool_kernel::guarded;
 
 /// `clone`, `clone3`, `fork` and `vfork`.
 #[inline(never)]

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use unspool_kernel::regions::Object;
+
 use super::memory::{changed, kernel, meets_engine, whole_pages};
 use super::{Call, contents, succeeded};
 use crate::code_pages;
 use crate::process::{Code, Process};
-use unspool_kernel::regions::Object;
 
 /// `mprotect` and `pkey_mprotect`.
 pub(super) fn protect(process: &Process, call: &Call) -> i64 {

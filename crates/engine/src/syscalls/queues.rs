@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use unspool_kernel::guarded;
+use unspool_kernel::queued_writes::{PARAMETERS_SIZE, REQUESTS_OFFSET, vectors, written_by_iocb};
+
 use super::memory::whole_pages;
 use super::{Call, pass};
 use crate::code_pages;
 use crate::process::{Code, Process};
-use unspool_kernel::guarded;
-use unspool_kernel::queued_writes::{PARAMETERS_SIZE, REQUESTS_OFFSET, vectors, written_by_iocb};
 
 /// `io_uring_setup`.
 pub(super) fn set_up(process: &Process, call: &Call) -> i64 {

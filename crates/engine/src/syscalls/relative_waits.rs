@@ -8,9 +8,10 @@
 //! argument what is left. Nor are calls with absolute times, such as `mq_timedreceive` and all
 //! timed waits for a futex but one.
 
+use unspool_kernel::guarded;
+
 use super::Call;
 use super::waiting::{SYS_EPOLL_PWAIT2, SYS_IO_PGETEVENTS};
-use unspool_kernel::guarded;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const MILLISECOND_NS: u64 = 1_000_000;

@@ -5,12 +5,13 @@
 //! can be finished, the thread that gets one would end the process when it comes to it: so the
 //! sender does it.
 
+use unspool_kernel::{guarded, race_windows};
+
 use super::{Call, pass};
 use crate::process::{Process, ThreadHandle};
 use crate::signals::actions::{self, DEFAULT};
 use crate::signals::{SYNCHRONOUS, bit, deliver, directed, settle};
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
-use unspool_kernel::{guarded, race_windows};
 
 /// `kill`, `tkill`, `tgkill`, `rt_sigqueueinfo`, `rt_tgsigqueueinfo`.
 pub(super) fn send(process: &Process, thread: &mut Thread, call: &Call) -> i64 {

@@ -15,6 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
+use unspool_kernel::lock::Mutex;
+use unspool_kernel::raw_call::raw_system_call;
+
 use super::clone_request::{Places, Request};
 use super::namespace::Relation;
 use super::processes::{NewThread, list_as, tell_ids};
@@ -26,8 +29,6 @@ use crate::seccomp::install::catch_up;
 use crate::signals::open;
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{detach, dispatch, finish, start};
-use unspool_kernel::lock::Mutex;
-use unspool_kernel::raw_call::raw_system_call;
 
 /// What parent, child and lender share.
 struct SharedMemoryChild {

@@ -1,13 +1,14 @@
 //! System calls about signals.
 
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::gates::RESTART;
+use unspool_kernel::guarded;
+
 use super::Call;
 use crate::signals::actions::Action;
 use crate::signals::deliver::on_alternate_stack;
 use crate::signals::{bit, change_mask};
 use crate::thread::{AlternateStack, Thread};
-use unspool_code_cache::emit::gpr;
-use unspool_code_cache::gates::RESTART;
-use unspool_kernel::guarded;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);

@@ -1,7 +1,8 @@
 //! The system calls that start a child of the engine's own making.
 
-use super::clone_request::KernelCall;
 use unspool_kernel::raw_call::raw_system_call;
+
+use super::clone_request::KernelCall;
 
 std::arch::global_asm!(
     ".globl unspool_start_child",

@@ -8,12 +8,12 @@
 use std::path::Path;
 
 use libc::{c_long, c_uint};
+use unspool_kernel::{guarded, lock};
 
 use super::{Call, pass};
 use crate::detach;
 use crate::process::{Process, ThreadHandle};
 use crate::thread::Thread;
-use unspool_kernel::{guarded, lock};
 
 /// The set of general registers, for `PTRACE_GETREGSET`.
 const NT_PRSTATUS: u64 = 1;

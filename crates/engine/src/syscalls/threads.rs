@@ -1,11 +1,12 @@
 //! System calls about the calling thread.
 
+use unspool_code_cache::gates::RESTART;
+use unspool_kernel::guarded;
+
 use super::{Call, Outcome, pass};
 use crate::client;
 use crate::process::Process;
 use crate::thread::{AddressSpaceRole, Thread};
-use unspool_code_cache::gates::RESTART;
-use unspool_kernel::guarded;
 
 const ARCH_SET_GS: u64 = 0x1001;
 const ARCH_SET_FS: u64 = 0x1002;

@@ -4,6 +4,9 @@
 
 use std::sync::Arc;
 
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::slots::{Slots, slots};
+
 use super::clone_request::{Places, Request, is_writable};
 use super::namespace::Relation;
 use super::processes::{actions_of_child, list_as, tell_ids};
@@ -13,8 +16,6 @@ use crate::process::Process;
 use crate::signals::open;
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{client, dispatch, finish, start};
-use unspool_code_cache::emit::gpr;
-use unspool_code_cache::slots::{Slots, slots};
 
 /// What a child between `vfork` and `execve` is given.
 struct VforkChild<'a> {

@@ -13,10 +13,11 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
-use super::clone_request::Request;
-use crate::client;
 use unspool_kernel::descriptors::{Headroom, move_away};
 use unspool_kernel::lock::Mutex;
+
+use super::clone_request::Request;
+use crate::client;
 
 const PAGE: usize = 4096;
 const NAME: &std::ffi::CStr = c"unspool-vfork";

@@ -5,14 +5,14 @@
 //! from there, makes the call itself, and returns (`emulate_vsyscall` in
 //! `arch/x86/entry/vsyscall/vsyscall_64.c`). So does this.
 
+use unspool_code_cache::emit::gpr;
+use unspool_kernel::lock::OnceLock;
+use unspool_kernel::{guarded, maps};
+
 use super::SYSCALL_LENGTH;
 use crate::process::Process;
 use crate::signals::deliver;
 use crate::thread::Thread;
-use unspool_code_cache::emit::gpr;
-use unspool_kernel::guarded;
-use unspool_kernel::lock::OnceLock;
-use unspool_kernel::maps;
 
 const PAGE: u64 = 0xffff_ffff_ff60_0000;
 

@@ -8,6 +8,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use unspool_code_cache::gates::RESTART;
+use unspool_kernel::{guarded, race_windows};
+
 use super::signals::MASK_SIZE;
 use super::{Call, pass};
 use crate::process::Process;
@@ -15,9 +18,6 @@ use crate::signals::{
     STOP, SYNCHRONOUS, bit, deliver, directed, open, set_exact_mask, settle, shared,
 };
 use crate::thread::Thread;
-use unspool_code_cache::gates::RESTART;
-use unspool_kernel::guarded;
-use unspool_kernel::race_windows;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INTERRUPTED: i64 = -(libc::EINTR as i64);

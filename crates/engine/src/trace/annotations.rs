@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use unspool_binary::FunctionNames;
 use unspool_events::{Event, Span, ThreadEvent};
+use unspool_kernel::guarded;
 
 use super::client;
 use crate::annotation::{Annotation, ThreadNumber};
 use crate::thread::Thread;
 use crate::translate::plain::MARKER;
-use unspool_kernel::guarded;
 
 /// How often something was said in this process.
 #[derive(Debug, Default)]

@@ -1,19 +1,18 @@
 //! The trace buffer: when it is full, and when a path is left in its middle.
 
+use unspool_code_cache::cache::{Cache, Position};
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::slots::{BOUND_SPILLS, offset};
 use unspool_events::PathId;
 use unspool_events::raw::{SpecialKind, special_header};
 
+use super::values::take_mid_fragment;
+use super::{Repetition, Tracer};
 use crate::process::Process;
 use crate::thread::Thread;
 use crate::trace::slots as trace_slots;
 use crate::trace::thread_trace::OF_THREAD;
 use crate::translate::record::LOCK_SPILL;
-use unspool_code_cache::cache::{Cache, Position};
-use unspool_code_cache::emit::gpr;
-use unspool_code_cache::slots::{BOUND_SPILLS, offset};
-
-use super::values::take_mid_fragment;
-use super::{Repetition, Tracer};
 
 const WORD: u64 = 8;
 const PAGE: u64 = 4096;

@@ -3,12 +3,16 @@
 use std::ffi::CString;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use unspool_kernel::diagnostics;
 
+use unspool_code_cache::binding::LookupConvention;
+use unspool_code_cache::cache::{Cache, CacheFull, Exit, Position};
+use unspool_code_cache::gates::Continuation;
 use unspool_events::{
     Event, MemoryEffect, ProcessEvent, SyncOperation, Synchronisation, SystemCall, ThreadEvent,
     ThreadId,
 };
+use unspool_kernel::effects::{Completeness, Effect, memory_effects};
+use unspool_kernel::{diagnostics, guarded};
 
 use super::ceilings::Reached;
 use super::thread_trace::{Buffer, ThreadTrace};
@@ -24,11 +28,6 @@ use crate::thread::{AddressSpaceRole, Thread};
 use crate::trace::thread_trace::OF_THREAD;
 use crate::translate::insertion::Inserter;
 use crate::translate::traced::Recorder;
-use unspool_code_cache::binding::LookupConvention;
-use unspool_code_cache::cache::{Cache, CacheFull, Exit, Position};
-use unspool_code_cache::gates::Continuation;
-use unspool_kernel::effects::{Completeness, Effect, memory_effects};
-use unspool_kernel::guarded;
 
 /// The tracer and the thread's trace, if there is one.
 pub(super) fn of(thread: &mut Thread) -> Option<(&'static Tracer, &'static mut ThreadTrace)> {

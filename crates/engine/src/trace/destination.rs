@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use unspool_events::{RecordSink, TraceHeader, TraceWriter};
+use unspool_kernel::descriptors::{copy_away, move_away};
+use unspool_kernel::diagnostics::diagnostics_fd;
 
 use crate::plan::{TraceOutput, TracePlan};
 use crate::signals::broken_pipe;
 use crate::start::StartError;
-use unspool_kernel::descriptors::{copy_away, move_away};
-use unspool_kernel::diagnostics::diagnostics_fd;
 
 /// Opens the trace's file out of the way of the program's own descriptors.
 pub(super) fn open(
@@ -104,7 +104,7 @@ fn take_standard_output() -> io::Result<File> {
     let itself = copy_away(STANDARD_OUTPUT).ok_or_else(io::Error::last_os_error)?;
     let instead = match diagnostics_fd() {
         -1 => File::options().write(true).open("/dev/null")?.into_raw_fd(),
-        diagnostics_fd => diagnostics_fd,
+        fd => fd,
     };
     // SAFETY: replaces a descriptor, of which there is a copy, by another one that is open.
     if unsafe { libc::dup2(instead, STANDARD_OUTPUT) } < 0 {

@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspool_binary::{FileOffset, FunctionKind, FunctionNames, Module, RuntimeAddress};
+use unspool_code_cache::emit::gpr;
 use unspool_events::{Event, Function, FunctionId, RecordSink, Span};
+use unspool_kernel::guarded;
+use unspool_kernel::lock::Mutex;
 
 use super::Tracer;
 use super::annotations;
@@ -17,9 +20,6 @@ use crate::annotation::Annotation;
 use crate::process::Process;
 use crate::thread::Thread;
 use crate::trace::thread_trace::OF_THREAD;
-use unspool_code_cache::emit::gpr;
-use unspool_kernel::guarded;
-use unspool_kernel::lock::Mutex;
 
 /// A call that has not returned.
 #[derive(Debug, Clone)]

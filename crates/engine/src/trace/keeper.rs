@@ -21,13 +21,14 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use unspool_kernel::layout;
+use unspool_kernel::lock::Mutex;
+use unspool_kernel::raw_call::raw_system_call;
+
 use super::Tracer;
 use super::sleep::{Nap, wait, wake};
 use crate::process::HELPER;
 use crate::syscalls::{KernelCall, start_child};
-use unspool_kernel::layout;
-use unspool_kernel::lock::Mutex;
-use unspool_kernel::raw_call::raw_system_call;
 
 /// How often it looks. A thread that sleeps at two looks is shown: after one to two of these.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(300);

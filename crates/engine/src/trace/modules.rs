@@ -8,14 +8,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use unspool_events::{Event, Mapping, ModuleId};
+use unspool_kernel::regions::{Object, Regions};
+use unspool_kernel::{layout, maps};
 
 use super::{Tracer, client};
 use crate::process::Process;
 use crate::syscalls::Call;
 use crate::thread::Thread;
-use unspool_kernel::layout;
-use unspool_kernel::maps;
-use unspool_kernel::regions::{Object, Regions};
 
 /// The modules of a process.
 #[derive(Debug, Default)]

@@ -2,12 +2,12 @@
 //! memory.
 
 use unspool_events::{Event, Mapping};
+use unspool_kernel::regions::Region;
 
 use super::client;
 use crate::process::{Code, Process};
 use crate::syscalls::{Call, succeeded};
 use crate::thread::Thread;
-use unspool_kernel::regions::Region;
 
 /// What a system call has mapped that others may show as well.
 pub(super) fn mapped(call: &Call, result: i64) -> Option<Event> {

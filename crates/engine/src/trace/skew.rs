@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use unspool_events::raw::{SpecialKind, special_header};
 use unspool_events::{Event, Order, ThreadEvent};
+use unspool_kernel::lock::Mutex;
 
 use super::keeper::Looks;
 use super::sleep::Sleep;
@@ -23,7 +24,6 @@ use crate::plan::{TraceOutput, TracePlan};
 use crate::thread::Thread;
 use crate::trace::slots as trace_slots;
 use crate::trace::thread_trace::OF_THREAD;
-use unspool_kernel::lock::Mutex;
 
 /// How far the threads are.
 #[derive(Debug)]

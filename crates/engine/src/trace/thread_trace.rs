@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use unspool_code_cache::slots::Slots;
 use unspool_events::raw::MAX_PATH_WORDS;
 use unspool_events::{Event, Order, ThreadId, ThreadRecords};
+use unspool_kernel::layout;
 
 use super::values::TakenBefore;
 use super::{Tracer, functions};
 use crate::client::PerThread;
 use crate::signals::broken_pipe;
-use unspool_code_cache::slots::Slots;
-use unspool_kernel::layout;
 
 const WORD: u64 = 8;
 const PAGE: u64 = 4096;

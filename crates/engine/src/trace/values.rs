@@ -5,17 +5,17 @@
 //! unless it writes; then its source is copied before, in case that both overlap. Such an
 //! instruction is executed in chunks, so the copy is small.
 
+use unspool_code_cache::cache::Exit;
 use unspool_events::AccessKind;
 use unspool_events::raw::{MAX_PATH_WORDS, MAX_SPECIAL_WORDS, SpecialKind, special_header};
 use unspool_events::superblock::{AccessingInstruction, Extent, Operand};
+use unspool_kernel::guarded;
 
 use super::thread_trace::ThreadTrace;
 use super::{CHUNK, Repetition, Tracer};
 use crate::thread::Thread;
 use crate::trace::slots as trace_slots;
 use crate::trace::thread_trace::OF_THREAD;
-use unspool_code_cache::cache::Exit;
-use unspool_kernel::guarded;
 
 /// The most bytes whose values are recorded of a repeated string instruction that is not executed
 /// in chunks, because it counts with 32 bits.

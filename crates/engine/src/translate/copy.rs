@@ -1,14 +1,14 @@
 //! Copying single instructions, and control transfers.
 
 use iced_x86::{Instruction as Decoded, InstructionInfoFactory, Register};
-
-use super::Vdso;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{Exit, NewFragment, SpillInterval};
 use unspool_code_cache::emit::{Emitter, Gpr, TARGET, gpr};
 use unspool_code_cache::exit::ExitKind;
 use unspool_code_cache::slots::{TARGET_SPILL, offset};
 use unspool_instructions::decode::{Encoding, Instruction, Kind, Segment};
+
+use super::Vdso;
 
 /// The spill slot of the register that stands in for a far RIP-relative base.
 pub(super) const BASE_SPILL: u8 = 1;

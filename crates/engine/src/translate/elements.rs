@@ -6,13 +6,13 @@ use iced_x86::{
     Code, Encoder, Instruction as Decoded, InstructionInfoFactory, MemoryOperand as EncodedMemory,
     Mnemonic, OpAccess, Register,
 };
+use unspool_code_cache::emit::{Address, Gpr};
 use unspool_events::superblock::{Extent, Mask, Slot};
+use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 use super::superblock::Item;
 use super::traced::Translation;
 use crate::trace::slots::offset as trace_offset;
-use unspool_code_cache::emit::{Address, Gpr};
-use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 /// Where the parts of a tile configuration lie: first row, bytes of the rows of each tile,
 /// rows of each tile (Intel SDM, volume 1, section 18.2).

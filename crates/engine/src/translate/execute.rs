@@ -1,14 +1,15 @@
 //! The instructions themselves, and the ways out of a superblock.
 
-use super::copy::Callee;
-use super::insertion::PathEnd;
-use super::superblock::{BranchDirection, Item};
-use super::walk::{Inserters, SideExit, Walk};
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::emit::{Gpr, TARGET, gpr};
 use unspool_code_cache::exit::ExitKind;
 use unspool_code_cache::slots::{TARGET_SPILL, offset};
 use unspool_instructions::decode::Kind;
+
+use super::copy::Callee;
+use super::insertion::PathEnd;
+use super::superblock::{BranchDirection, Item};
+use super::walk::{Inserters, SideExit, Walk};
 
 impl Walk<'_> {
     /// Emits an instruction and the ends of paths that it brings about. Returns whether the walk

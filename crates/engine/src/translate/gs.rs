@@ -4,15 +4,15 @@
 //! in GS becomes the sum of that slot and its address, in a spilled register.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction as Decoded, Register};
-use unspool_events::AccessKind;
-
-use super::copy::{BASE_SPILL, Builder, Uncopyable, unused_register};
-use super::record::load_address;
 use unspool_code_cache::cache::SpillInterval;
 use unspool_code_cache::emit::Gpr;
 use unspool_code_cache::slots::offset;
+use unspool_events::AccessKind;
 use unspool_instructions::decode::{Encoding, Instruction, Segment};
 use unspool_instructions::operands::{MemoryOperand, Shape};
+
+use super::copy::{BASE_SPILL, Builder, Uncopyable, unused_register};
+use super::record::load_address;
 
 impl Builder {
     /// Emits an instruction that names memory through GS.

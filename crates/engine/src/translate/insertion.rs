@@ -12,11 +12,16 @@
 //! - **Flags** are the program's wherever another inserter, or the instruction, may look at them.
 //!   Where they are dead ([`Item::flags_live`]), anybody may change them.
 //! - **Registers** that the superblock does not touch are bound for its whole length
-//!   ([`RegisterBinding`]) if an inserter wants some. The first
-//!   that does has the register of the position; scratch is for anybody between two of its own
-//!   instructions.
+//!   ([`RegisterBinding`]) if an inserter wants some. The first that does has the register of the
+//!   position; scratch is for anybody between two of its own instructions.
 //! - **Calls** of functions find all program state in place. What a client has found out about
 //!   registers and memory before is not to be relied on behind them: see [`Walk::is_disturbed`].
+
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::{Cache, CacheFull, NewFragment};
+use unspool_code_cache::emit::Emitter;
+use unspool_instructions::operands::ExtendedStateSizes;
+use unspool_kernel::lock::Mutex;
 
 use super::Source;
 use super::copy::Builder;
@@ -25,10 +30,6 @@ use super::live_flags::{Lookahead, find_live_flags};
 use super::reader::CodeReader;
 use super::superblock::{CallSites, End, Item, LIMIT, Limits, fetch, turns};
 use super::walk::Walk;
-use unspool_code_cache::binding::RegisterBinding;
-use unspool_code_cache::cache::{Cache, CacheFull, NewFragment};
-use unspool_instructions::operands::ExtendedStateSizes;
-use unspool_kernel::lock::Mutex;
 
 /// By what a path ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +153,7 @@ impl Limits for Combined<'_> {
     }
 
     fn forced_splits(&self) -> &ForcedSplits {
-        self.0[0].limits().forced_splits()
+        self.first().forced_splits()
     }
 
     fn follows_calls(&self) -> bool {
@@ -221,7 +222,7 @@ fn commit(
     inserters: Vec<Box<dyn Inserter>>,
     cache: &mut Cache,
     binding: Option<RegisterBinding>,
-    (code, new_fragment): (&unspool_code_cache::emit::Emitter, NewFragment),
+    (code, new_fragment): (&Emitter, NewFragment),
 ) {
     let fragment = cache.next_fragment();
     for mut inserter in inserters {

@@ -8,14 +8,14 @@ use std::cell::OnceCell;
 
 use iced_x86::{InstructionInfoFactory, Register};
 use smallvec::SmallVec;
-
-use super::reader::WINDOW;
-use super::{Vdso, elements};
 use unspool_instructions::decode::{Encoding, Instruction, Kind};
 use unspool_instructions::operands::{
     CacheControl, ExtendedStateSizes, FlagUse, InstructionFacts, MemoryOperand, RegisterUse,
     cache_control, flag_use, memory_operands, quick_flag_use, register_use, requested_components,
 };
+
+use super::reader::WINDOW;
+use super::{Vdso, elements};
 
 /// An instruction with all that is known of it.
 pub(crate) struct Item {

@@ -4,12 +4,12 @@
 //! executed. That is done only where the superblock itself does not decide.
 
 use smallvec::SmallVec;
+use unspool_instructions::decode::{Instruction, Kind};
+use unspool_instructions::operands::{RegisterUse, flag_use, quick_flag_use};
 
 use super::item::{Item, decode_fully};
 use super::reader::{CodeReader, WINDOW};
 use super::superblock::End;
-use unspool_instructions::decode::{Instruction, Kind};
-use unspool_instructions::operands::{RegisterUse, flag_use, quick_flag_use};
 
 /// Looks at code without making it part of a superblock.
 pub(crate) struct Lookahead<'a> {

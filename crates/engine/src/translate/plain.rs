@@ -5,15 +5,16 @@
 //! next to each other. Every basic block begins with all program state in place, so each
 //! is an entry of its own and no block need be translated twice.
 
+use unspool_code_cache::cache::{Cache, CacheFull, Exit};
+use unspool_code_cache::exit::ExitKind;
+use unspool_instructions::decode::Kind;
+
 use super::Source;
 use super::copy::Builder;
 use super::item::Item;
 use super::live_flags::Lookahead;
 use super::reader::CodeReader;
 use super::walk::Walk;
-use unspool_code_cache::cache::{Cache, CacheFull, Exit};
-use unspool_code_cache::exit::ExitKind;
-use unspool_instructions::decode::Kind;
 
 /// Instructions after which a fragment ends at the next block boundary.
 const SOFT_LIMIT: usize = 96;

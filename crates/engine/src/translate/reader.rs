@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use super::Source;
-use crate::code_pages;
 use unspool_instructions::decode::{Instruction, decode};
 use unspool_kernel::guarded;
+
+use super::Source;
+use crate::code_pages;
 
 /// Bytes that are looked at to decode an instruction.
 pub(crate) const WINDOW: usize = 16;

@@ -2,10 +2,17 @@
 //! accessing instruction.
 
 use iced_x86::Register;
+use unspool_code_cache::cache::{FLAGS, SpillInterval};
+use unspool_code_cache::emit::{Address, Emitter, Gpr, gpr};
+use unspool_code_cache::slots::offset;
 use unspool_events::Order;
 use unspool_events::superblock::{
     AccessingInstruction, AddressSource, CacheControl as DescribedControl, Extent, Mask, Operand,
     Slot,
+};
+use unspool_instructions::decode::{Kind, Segment};
+use unspool_instructions::operands::{
+    CacheControl, ElementMask, MemoryOperand, RegisterUse, Shape,
 };
 
 use super::addresses::{THREAD_POINTER, wide_register};
@@ -14,13 +21,6 @@ use super::traced::Translation;
 use super::{elements, ownership};
 use crate::trace::Repetition;
 use crate::trace::StoredRegister;
-use unspool_code_cache::cache::{FLAGS, SpillInterval};
-use unspool_code_cache::emit::{Address, Emitter, Gpr, gpr};
-use unspool_code_cache::slots::offset;
-use unspool_instructions::decode::{Kind, Segment};
-use unspool_instructions::operands::{
-    CacheControl, ElementMask, MemoryOperand, RegisterUse, Shape,
-};
 
 /// The spill slots for saving flags: rax, and the flags themselves.
 pub(crate) const RAX_SPILL: u8 = 5;

@@ -6,9 +6,15 @@
 
 use std::ops::{Deref, DerefMut};
 
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::{Exit, SpillInterval};
+use unspool_code_cache::emit::Gpr;
+use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::gates::Gates;
 use unspool_events::PathId;
 use unspool_events::raw::path_header;
 use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
+use unspool_instructions::operands::is_non_temporal;
 
 use super::addresses::Values;
 use super::copy::Builder;
@@ -17,12 +23,6 @@ use super::superblock::{End, Item, Limits};
 use super::walk::Walk;
 use super::{ownership, record};
 use crate::trace::{FragmentTrace, Repetition, Tracer};
-use unspool_code_cache::binding::RegisterBinding;
-use unspool_code_cache::cache::{Exit, SpillInterval};
-use unspool_code_cache::emit::Gpr;
-use unspool_code_cache::exit::ExitKind;
-use unspool_code_cache::gates::Gates;
-use unspool_instructions::operands::is_non_temporal;
 
 /// A path that leaves the superblock at a conditional branch.
 struct SidePath {

@@ -1,16 +1,17 @@
 //! The walk over the instructions of a superblock.
 
-use super::copy::Builder;
-use super::insertion::{Inserter, PathEnd};
-use super::live_flags::Lookahead;
-use super::reader::WINDOW;
-use super::superblock::{End, Item, Limits};
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{Cache, Exit, NewFragment};
 use unspool_code_cache::emit::Emitter;
 use unspool_code_cache::exit::ExitKind;
 use unspool_instructions::decode::Instruction;
 use unspool_instructions::operands::RegisterUse;
+
+use super::copy::Builder;
+use super::insertion::{Inserter, PathEnd};
+use super::live_flags::Lookahead;
+use super::reader::WINDOW;
+use super::superblock::{End, Item, Limits};
 
 /// Those who insert, in the order of their clients.
 pub(crate) type Inserters<'a> = &'a mut [Box<dyn Inserter>];

@@ -2,12 +2,13 @@
 
 use std::ffi::CString;
 
+use unspool_kernel::maps;
+
 use super::crafted::{CraftedElf, segment};
 use super::scratch::{Scratch, load};
 use crate::elf::{PF_R, PF_W, PF_X, PT_GNU_STACK, ProgramHeader};
 use crate::stack::StackContents;
 use crate::{LoadError, LoadRequest, LoadedProgram, ProgramStack};
-use unspool_kernel::maps;
 
 fn load_crafted(elf: &CraftedElf) -> LoadedProgram {
     let scratch = Scratch::new();

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
-
 use unspool_kernel::guarded;
 use unspool_kernel::lock::OnceLock;
 

@@ -7,10 +7,11 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::instrument::slots as tool_slots;
-use crate::start::THREAD_STACK;
 use unspool_code_cache::slots::{self, slots};
 use unspool_kernel::layout;
+
+use crate::instrument::slots as tool_slots;
+use crate::start::THREAD_STACK;
 
 /// How many counters there is room for.
 pub(super) const CAPACITY: usize = 1 << 22;

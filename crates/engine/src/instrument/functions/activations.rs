@@ -8,6 +8,10 @@
 
 use std::cell::Cell;
 
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::slots::slots;
+use unspool_kernel::guarded;
+
 use super::in_place::INTEGERS;
 use super::list::{Activation, List, MOST_KEPT};
 use super::wrappers::{CallRegisters, Wrapper, WrapperStep};
@@ -16,9 +20,6 @@ use crate::instrument::Instrumenter;
 use crate::instrument::slots as tool_slots;
 use crate::instrument::slots::Exchange;
 use crate::thread::Thread;
-use unspool_code_cache::emit::gpr;
-use unspool_code_cache::slots::slots;
-use unspool_kernel::guarded;
 
 /// Those of a thread.
 #[derive(Default)]

@@ -4,9 +4,10 @@
 //! away, unless anything is unusual. What is called there is then called as any other function
 //! of the tool.
 
+use unspool_code_cache::emit::gpr;
+
 use super::{HookCall, HookValue, Hooks, list};
 use crate::instrument::{Argument, Call};
-use unspool_code_cache::emit::gpr;
 
 /// The registers of integer arguments.
 pub(crate) const INTEGERS: [u8; 6] = [gpr::RDI, gpr::RSI, gpr::RDX, gpr::RCX, 8, 9];

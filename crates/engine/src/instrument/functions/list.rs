@@ -7,12 +7,13 @@
 
 use std::ops::Range;
 
+use unspool_code_cache::slots::slots;
+use unspool_kernel::guarded;
+
 use super::Hooks;
 use super::wrappers::Wrapper;
 use crate::instrument::slots as tool_slots;
 use crate::process::Process;
-use unspool_code_cache::slots::slots;
-use unspool_kernel::guarded;
 
 /// How many arguments an activation can keep for hooks at the function's end.
 pub(super) const MOST_KEPT: usize = 12;

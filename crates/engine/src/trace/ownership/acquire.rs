@@ -5,6 +5,8 @@
 
 use std::sync::atomic::Ordering;
 
+use unspool_kernel::race_windows;
+
 use super::super::Tracer;
 use super::super::thread_trace::ThreadTrace;
 use super::threads::ask;
@@ -12,7 +14,6 @@ use super::{EPOCH_BITS, SAFE, SHARED, TAKEN, TRANSIT};
 use crate::thread::Thread;
 use crate::trace::slots as trace_slots;
 use crate::trace::thread_trace::OF_THREAD;
-use unspool_kernel::race_windows;
 
 /// The most lines that are taken at once.
 const LONGEST_RUN: u64 = 16;

@@ -16,14 +16,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use unspool_kernel::layout;
+use unspool_kernel::lock::Mutex;
+use unspool_kernel::regions::{Object, Regions, View};
+
 use super::super::Tracer;
 use super::super::ceilings::Reached;
 use super::{ACCESSIBLE, LineLayout, Ownership, SHARED, TRANSIT};
 use crate::flush;
 use crate::process::Process;
-use unspool_kernel::layout;
-use unspool_kernel::lock::Mutex;
-use unspool_kernel::regions::{Object, Regions, View};
 
 /// A word of this kind is none of a thread's: it has the number of a distance in its low bits.
 const ALIASED: u32 = TRANSIT | 1 << 29;

@@ -2,16 +2,15 @@
 //!
 //! [`Gates::acquire`]: unspool_code_cache::gates::Gates::acquire
 
+use unspool_code_cache::gates::Continuation;
 use unspool_events::raw::{SpecialKind, special_header};
+use unspool_instructions::operands::Shape;
 
 use super::acquire::Acquisition;
 use super::clock::TIME_PER_BYTE;
 use super::extents::{elements, repeated};
-use crate::trace::thread_trace::OF_THREAD;
-use unspool_code_cache::gates::Continuation;
-use unspool_instructions::operands::Shape;
-
 use crate::thread::Thread;
+use crate::trace::thread_trace::OF_THREAD;
 
 const WORD: u64 = 8;
 /// A stamp: its header and its time.

@@ -1,11 +1,12 @@
 //! Which bytes an instruction is about to access, from the registers and elements in the slots.
 
+use unspool_instructions::operands::{MemoryOperand, Shape};
+
 use crate::thread::Thread;
 use crate::trace::slots as trace_slots;
 use crate::translate::elements::{TILE_FIRST_ROW, TILE_ROW_BYTES, TILE_ROWS};
 use crate::translate::ownership::CheckSite;
 use crate::translate::ownership::chunks::CHUNK;
-use unspool_instructions::operands::{MemoryOperand, Shape};
 
 /// The ranges that an instruction is about to access: addresses and sizes.
 pub(super) fn extents(thread: &Thread, site: &CheckSite) -> Vec<(u64, u64)> {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use unspool_code_cache::cache::{Exit, FLAGS, Position, SpillInterval};
 use unspool_events::raw::{SpecialKind, special_header};
 
 use super::super::{Tracer, leave_mid_fragment};
@@ -15,7 +16,6 @@ use crate::trace::slots as trace_slots;
 use crate::trace::thread_trace::OF_THREAD;
 use crate::translate::ownership::CheckSite;
 use crate::translate::ownership::chunks::ChunkEnd;
-use unspool_code_cache::cache::{Exit, FLAGS, Position, SpillInterval};
 
 /// A check failed, or somebody asked this thread for more than an answer. Returns where the thread goes on in the
 /// cache, or none if it has to leave the superblock.

@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 
+use unspool_code_cache::gates;
+use unspool_kernel::lock::OnceLock;
+use unspool_kernel::{guarded, layout};
+
 use crate::client::ClientFault;
 use crate::translate::ownership::{COMPARISON, check_fails_at, looks_at_owner};
-use unspool_code_cache::gates;
-use unspool_kernel::guarded;
-use unspool_kernel::layout;
-use unspool_kernel::lock::OnceLock;
 
 /// Bytes that become accessible at once: the words of 32 MiB, where lines have 64 bytes.
 const CHUNK: u64 = 2 << 20;

@@ -5,12 +5,13 @@
 //! engine: entries by jumps, another stack, activations that have ended unnoticed, a return
 //! address that has not been hooked.
 
+use unspool_code_cache::emit::{Emitter, gpr};
+use unspool_code_cache::slots::offset;
+
 use super::Translation;
 use super::scratch::{FIRST_SPILL, SECOND_SPILL};
 use crate::instrument::functions::{ArgumentRegister, Hooks, PUSHED, list, returns};
 use crate::instrument::slots::offset as tool_offset;
-use unspool_code_cache::emit::{Emitter, gpr};
-use unspool_code_cache::slots::offset;
 
 /// Conditions, as opcodes have them.
 const BELOW: u8 = 2;

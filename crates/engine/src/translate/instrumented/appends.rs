@@ -6,6 +6,11 @@
 //! the position moves once, where the path ends.
 
 use iced_x86::Register;
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::emit::{Gpr, gpr};
+use unspool_code_cache::slots::offset;
+use unspool_instructions::decode::Kind;
+use unspool_instructions::operands::MemoryOperand;
 
 use super::Translation;
 use super::scratch::Scratch;
@@ -14,11 +19,6 @@ use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Action, Argument, BufferId, Field, MOST_BUFFERS};
 use crate::translate::record::load_address;
 use crate::translate::superblock::Item;
-use unspool_code_cache::binding::RegisterBinding;
-use unspool_code_cache::emit::{Gpr, gpr};
-use unspool_code_cache::slots::offset;
-use unspool_instructions::decode::Kind;
-use unspool_instructions::operands::MemoryOperand;
 
 /// Bytes that a path has stored behind each buffer's position.
 pub(super) type Pending = [u32; MOST_BUFFERS];

@@ -5,10 +5,11 @@
 //! instructions themselves: if one of them faults, what was added too much is taken back (see
 //! [`FragmentCounts`](crate::instrument::FragmentCounts)).
 
+use unspool_code_cache::emit::Emitter;
+
 use super::scratch::Scratch;
 use crate::instrument::{self, Action, Amounts, Counter, Inserted, Insertions};
 use crate::translate::superblock::{BranchDirection, Item};
-use unspool_code_cache::emit::Emitter;
 
 /// What a fragment counts, and where it adds.
 #[derive(Default)]

@@ -7,6 +7,11 @@
 //! takes over what the engine has changed there. Flags stay as they are.
 
 use iced_x86::{Mnemonic, OpKind, Register};
+use unspool_code_cache::cache::Exit;
+use unspool_code_cache::emit::{Emitter, TARGET, gpr};
+use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::slots::{TARGET_SPILL, offset};
+use unspool_instructions::decode::Kind;
 
 use super::activations::{self, Found};
 use super::{Translation, calls};
@@ -14,11 +19,6 @@ use crate::instrument::functions::{self, Hooks, INTEGERS};
 use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Action, Call, Function};
 use crate::translate::superblock::Item;
-use unspool_code_cache::cache::Exit;
-use unspool_code_cache::emit::{Emitter, TARGET, gpr};
-use unspool_code_cache::exit::ExitKind;
-use unspool_code_cache::slots::{TARGET_SPILL, offset};
-use unspool_instructions::decode::Kind;
 
 /// Emits the hook at a superblock's first instruction, if there is one.
 pub(super) fn emit(translation: &mut Translation, item: &Item) {

@@ -3,15 +3,16 @@
 //! What decides is inlined and changes no flags: it ends in a `jrcxz`. The call itself is an
 //! ordinary one.
 
+use unspool_code_cache::emit::{Emitter, Gpr, gpr};
+use unspool_code_cache::slots::offset;
+use unspool_instructions::operands::MemoryOperand;
+
 use super::scratch::{FIRST_SPILL, Scratch};
 use super::{Translation, calls};
 use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Action, Call, SamplerId, Shadow};
 use crate::translate::record::load_address;
 use crate::translate::superblock::Item;
-use unspool_code_cache::emit::{Emitter, Gpr, gpr};
-use unspool_code_cache::slots::offset;
-use unspool_instructions::operands::MemoryOperand;
 
 /// Where the program's rcx is meanwhile.
 const RCX: i32 = offset::spill(FIRST_SPILL);

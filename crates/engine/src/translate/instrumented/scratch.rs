@@ -1,8 +1,9 @@
 //! Registers that inserted code spills for a moment.
 
-use crate::translate::superblock::Item;
 use unspool_code_cache::emit::{Emitter, Gpr, TARGET, gpr};
 use unspool_code_cache::slots::offset;
+
+use crate::translate::superblock::Item;
 
 /// The spill slots of scratch registers, which nothing else uses.
 pub(super) const FIRST_SPILL: u8 = 8;

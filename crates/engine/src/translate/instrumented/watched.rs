@@ -1,14 +1,15 @@
 //! Tests whether accesses touch memory that a debugger watches.
 
+use unspool_code_cache::emit::{Address, Emitter, gpr};
+use unspool_code_cache::slots::offset;
+use unspool_events::AccessKind;
+use unspool_instructions::operands::{MemoryOperand, Shape};
+
 use super::Translation;
 use super::scratch::Scratch;
 use crate::debug::{Extent, is_any_watched, may_touch, watched_ranges};
 use crate::translate::record::load_address;
 use crate::translate::superblock::Item;
-use unspool_code_cache::emit::{Address, Emitter, gpr};
-use unspool_code_cache::slots::offset;
-use unspool_events::AccessKind;
-use unspool_instructions::operands::{MemoryOperand, Shape};
 
 /// Where the flags and the program's stack pointer are meanwhile.
 const FLAGS: i32 = offset::spill(6);

@@ -7,13 +7,13 @@
 //! alone, and behind it the superblock is left as if a signal had come between two rounds.
 
 use iced_x86::RflagsBits;
+use unspool_code_cache::emit::{Address, gpr};
+use unspool_instructions::operands::Shape;
 
 use super::{Check, visit_site};
 use crate::trace::slots::offset as trace_offset;
 use crate::translate::superblock::Item;
 use crate::translate::traced::Translation;
-use unspool_code_cache::emit::{Address, gpr};
-use unspool_instructions::operands::Shape;
 
 /// The most bytes of each operand that are accessed without a safe point between.
 pub(crate) const CHUNK: u64 = 64 << 10;

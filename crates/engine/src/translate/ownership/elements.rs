@@ -1,6 +1,8 @@
 //! Checks of gathers and scatters: one for each element that the mask enables.
 
 use iced_x86::Register;
+use unspool_code_cache::emit::{Address, Gpr};
+use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 use super::super::elements::keep_elements;
 use super::super::superblock::Item;
@@ -8,8 +10,6 @@ use super::super::traced::Translation;
 use super::slow::look_closely;
 use super::{Check, compare_words, jump_not_equal, line_index, push_slow_check};
 use crate::trace::slots::offset as trace_offset;
-use unspool_code_cache::emit::{Address, Gpr};
-use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 /// The comparison of one element's owner words.
 #[derive(Debug, Clone, Copy)]

@@ -1,12 +1,12 @@
 //! Which checks stand before which instruction of a superblock.
 
 use unspool_events::AccessKind;
+use unspool_instructions::decode::{Kind, Segment};
+use unspool_instructions::operands::{MemoryOperand, Shape};
 
 use super::super::addresses::{Symbolic, THREAD_POINTER, Values, wide_register};
 use super::super::superblock::Item;
 use super::Check;
-use unspool_instructions::decode::{Kind, Segment};
-use unspool_instructions::operands::{MemoryOperand, Shape};
 
 /// A range that an earlier check has covered.
 struct Covered {

@@ -2,16 +2,17 @@
 
 use std::mem::offset_of;
 
-use super::super::record::{RAX_SPILL, effective_address};
-use super::super::traced::Translation;
-use super::{Check, CheckSite, elements, jump_not_equal, known_word, line_index, owner_word};
-use crate::trace::slots::offset as trace_offset;
-use crate::trace::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE};
 use unspool_code_cache::emit::{Address, gpr};
 use unspool_code_cache::gates::ACQUIRES_BRIEFLY;
 use unspool_code_cache::slots::offset;
 use unspool_instructions::operands::MemoryOperand;
 use unspool_kernel::layout::OWNER_WORDS;
+
+use super::super::record::{RAX_SPILL, effective_address};
+use super::super::traced::Translation;
+use super::{Check, CheckSite, elements, jump_not_equal, known_word, line_index, owner_word};
+use crate::trace::slots::offset as trace_offset;
+use crate::trace::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE};
 
 /// Emits the slow parts of all checks, at the end of the fragment.
 pub(crate) fn finish(translation: &mut Translation) {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use unspool_code_cache::emit::{Emitter, gpr};
+use unspool_code_cache::slots::offset;
+
 use super::values::{self, Registers, numbers};
 use super::{Call, Followed};
 use crate::instrument::{Argument, Body, Compiled, Step};
 use crate::translate::instrumented::Translation;
 use crate::translate::superblock::Item;
-use unspool_code_cache::emit::{Emitter, gpr};
-use unspool_code_cache::slots::offset;
 
 /// The condition, as opcodes have it.
 const NOT_EQUAL: u8 = 5;

@@ -1,12 +1,13 @@
 //! Where the values of a call's arguments come from. Nothing here changes flags.
 
+use unspool_code_cache::emit::{Emitter, Gpr, gpr};
+use unspool_code_cache::slots::offset;
+use unspool_instructions::decode::Kind;
+
 use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Argument, REGISTER_ARGUMENTS};
 use crate::translate::record::load_address;
 use crate::translate::superblock::Item;
-use unspool_code_cache::emit::{Emitter, Gpr, gpr};
-use unspool_code_cache::slots::offset;
-use unspool_instructions::decode::Kind;
 
 /// The registers of the first arguments, behind those of the tool and the thread's state.
 pub(super) const REGISTERS: [Gpr; REGISTER_ARGUMENTS] = [gpr::RDX, gpr::RCX, 8, 9];
