@@ -41,6 +41,7 @@ impl Information {
         let header = trace.header();
         let labels = counter.as_ref().map(|counter| &counter.labels);
         let threads = trace.threads();
+        let in_place = trace.layout() == Layout::InPlace;
         Information {
             schema: "unspool-information",
             version: SCHEMA_VERSION,
@@ -60,7 +61,7 @@ impl Information {
             complete: trace.is_complete(),
             problems: problems.iter().map(ToString::to_string).collect(),
             totals: totals(trace, &threads),
-            in_place: trace.layout() == Layout::InPlace,
+            in_place,
             streams: streams(trace, counter.as_ref()),
             threads: threads
                 .iter()
@@ -88,7 +89,8 @@ impl Information {
                     address: format!("{:#x}", function.address),
                 })
                 .collect(),
-            counts: counter.map(|counter| counter.counts),
+            // Blocks of other streams have no accesses to be counted.
+            counts: counter.filter(|_| !in_place).map(|counter| counter.counts),
         }
     }
 }
