@@ -1,15 +1,12 @@
 //! What happens in a program besides memory accesses: one module for each stream, with what its
 //! records are, and how they are words.
 
-mod counters;
 mod instructions;
 mod known;
 mod losses;
 mod mappings;
 mod memory_effects;
-mod messages;
 mod processes;
-mod samples;
 mod spans;
 mod synchronisation;
 mod system_calls;
@@ -17,16 +14,13 @@ mod tags;
 mod threads;
 mod words;
 
-pub use counters::Counter;
 pub use instructions::InstructionEvent;
 pub use known::KnownStream;
 pub(crate) use known::StreamSet;
 pub use losses::Loss;
 pub use mappings::Mapping;
 pub use memory_effects::MemoryEffect;
-pub use messages::{Message, MessageDirection};
 pub use processes::ProcessEvent;
-pub use samples::{MOST_FRAMES, Sample};
 pub use spans::Span;
 pub use synchronisation::{SyncOperation, Synchronisation};
 pub use system_calls::SystemCall;
@@ -95,12 +89,6 @@ events! {
     Process(ProcessEvent),
     /// Records were lost.
     Loss(Loss),
-    /// The thread was found somewhere.
-    Sample(Sample),
-    /// Something was counted.
-    Counter(Counter),
-    /// The process sent something to another, or got it.
-    Message(Message),
 }
 
 impl Event {

@@ -79,9 +79,8 @@ pub use unspool_container::{HeaderError, Layout, Order, ThreadId, TraceHeader};
 pub use access::{Access, AccessFlags, AccessKind};
 pub use cache_control::{Fence, LineOperation};
 pub use event::{
-    Counter, Event, EventError, InstructionEvent, KnownStream, Loss, Mapping, MemoryEffect,
-    Message, MessageDirection, ProcessEvent, Sample, Span, SyncOperation, Synchronisation,
-    SystemCall, ThreadEvent,
+    Event, EventError, InstructionEvent, KnownStream, Loss, Mapping, MemoryEffect, ProcessEvent,
+    Span, SyncOperation, Synchronisation, SystemCall, ThreadEvent,
 };
 pub use file::{
     Function, Measurement, Merged, Module, Outline, Problem, ReadError, StreamInfo, Summary,

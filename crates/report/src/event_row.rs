@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use unspool_events::{
-    Counter, Event, InstructionEvent, Loss, Mapping, MemoryEffect, MessageDirection, ProcessEvent,
-    Sample, Span, SyncOperation, Synchronisation, SystemCall, ThreadEvent,
+    Event, InstructionEvent, Loss, Mapping, MemoryEffect, ProcessEvent, Span, SyncOperation,
+    Synchronisation, SystemCall, ThreadEvent,
 };
 
 use crate::Names;
@@ -118,31 +118,9 @@ impl<'a> EventRow<'a> {
             Event::Loss(Loss { words, reason }) => {
                 row.number(words.cast_signed()).name(reason.as_str())
             }
-            Event::Sample(sample) => row.sample(sample),
-            Event::Counter(Counter { name, value }) => {
-                row.number(value.cast_signed()).name(name.as_str())
-            }
-            Event::Message(message) => row
-                .number(message.peer)
-                .size(message.bytes)
-                .arguments(&[message.communicator, message.tag.cast_unsigned()]),
             Event::Thread(ThreadEvent::End | ThreadEvent::ClockMoved)
             | Event::Span(Span::RegionStart | Span::RegionEnd)
             | Event::Process(ProcessEvent::Exec) => row,
-        }
-    }
-
-    /// The instruction, and the innermost of the return addresses: as many as there is room for.
-    fn sample(self, sample: &'a Sample) -> Self {
-        let row = self
-            .number(sample.weight.cast_signed())
-            .name(sample.what.as_str());
-        match sample.stack.split_first() {
-            None => row,
-            Some((&pc, callers)) => {
-                let shown = callers.len().min(row.arguments.len());
-                row.address(pc).arguments(&callers[..shown])
-            }
         }
     }
 
@@ -204,12 +182,6 @@ pub(crate) fn kind_name(event: &Event) -> &'static str {
         Event::Process(ProcessEvent::Fork { .. }) => "fork",
         Event::Process(ProcessEvent::Exec) => "exec",
         Event::Loss(Loss { .. }) => "dropped",
-        Event::Sample(_) => "sample",
-        Event::Counter(_) => "counter",
-        Event::Message(message) => match message.direction {
-            MessageDirection::Sent => "message_sent",
-            MessageDirection::Received => "message_received",
-        },
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use serde_json::Value;
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Counter, Event, Function, InstructionEvent, Loss, Mapping,
+    Access, AccessFlags, AccessKind, Event, Function, InstructionEvent, Loss, Mapping,
     MemoryEffect, Module, ProcessEvent, Sink, Span, Synchronisation, SystemCall, ThreadEvent,
     ThreadId, TraceHeader,
 };
@@ -224,22 +224,6 @@ fn push_fields(object: &mut Object<'_>, event: &Event, names: &Names) {
         Event::Loss(Loss { words, reason }) => {
             object.number("words", *words);
             object.string("reason", reason);
-        }
-        Event::Sample(sample) => {
-            object.string("what", &sample.what);
-            object.number("weight", sample.weight);
-            object.hexadecimals("stack", &sample.stack);
-            object.boolean("stack_is_cut", sample.is_cut);
-        }
-        Event::Counter(Counter { name, value }) => {
-            object.string("name", name);
-            object.number("value", *value);
-        }
-        Event::Message(message) => {
-            object.number("peer", message.peer);
-            object.number("communicator", message.communicator);
-            object.number("tag", message.tag);
-            object.number("bytes", message.bytes);
         }
         Event::Thread(ThreadEvent::End | ThreadEvent::ClockMoved)
         | Event::Span(Span::RegionStart | Span::RegionEnd)

@@ -55,12 +55,6 @@ streams! {
     Processes = 9, "processes", version 1;
     /// What is missing.
     Losses = 10, "losses", version 1;
-    /// Where threads were found, now and then.
-    Samples = 11, "samples", version 1;
-    /// Numbers that change with time.
-    Counters = 12, "counters", version 1;
-    /// What processes send each other.
-    Messages = 13, "messages", version 1;
 }
 
 impl KnownStream {

@@ -2,8 +2,6 @@
 
 use proptest::prelude::*;
 
-use proptest::collection::vec;
-
 use super::*;
 use crate::cache_control::{Fence, LineOperation};
 use crate::id::{FunctionId, ModuleId, ThreadId};
@@ -92,32 +90,6 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
         any::<u32>().prop_map(|child| Event::Process(ProcessEvent::Fork { child })),
         Just(Event::Process(ProcessEvent::Exec)),
         (any::<u64>(), ".{0,40}").prop_map(|(words, reason)| Event::Loss(Loss { words, reason })),
-        (
-            any::<u64>(),
-            ".{0,40}",
-            vec(any::<u64>(), 0..9),
-            any::<bool>()
-        )
-            .prop_map(|(weight, what, stack, is_cut)| {
-                Event::Sample(Sample {
-                    what,
-                    weight,
-                    stack,
-                    is_cut,
-                })
-            }),
-        (any::<u64>(), ".{0,40}").prop_map(|(value, name)| Event::Counter(Counter { name, value })),
-        (any::<bool>(), any::<u32>(), any::<[u64; 2]>(), any::<i64>()).prop_map(
-            |(received, peer, [communicator, bytes], tag)| {
-                Event::Message(Message {
-                    direction: MessageDirection::from_u64(received.into()).expect("in range"),
-                    peer,
-                    communicator,
-                    tag,
-                    bytes,
-                })
-            }
-        ),
     ]
 }
 
@@ -165,16 +137,6 @@ fn what_is_too_long_is_cut_and_says_so() {
     let words = encoded(named("ä".repeat(3000)));
     let cut = Event::decode(KnownStream::Threads, 2, &words[1..]);
     assert_eq!(cut, Ok(named("ä".repeat(2048))));
-
-    let sample = |frames, is_cut| Sample {
-        what: "processor_ns".to_owned(),
-        weight: 1,
-        stack: vec![7; frames],
-        is_cut,
-    };
-    let words = encoded(sample(MOST_FRAMES + 2, false).into());
-    let cut = Event::decode(KnownStream::Samples, 1, &words[1..]);
-    assert_eq!(cut, Ok(sample(MOST_FRAMES + 1, true).into()));
 }
 
 #[test]

@@ -93,17 +93,6 @@ impl<'a> Fields<'a> {
         Ok(first)
     }
 
-    /// A number of words, and those.
-    pub(super) fn list(&mut self) -> Result<Vec<u64>, Unreadable> {
-        let length: usize = self.number()?;
-        let (taken, rest) = self
-            .words
-            .split_at_checked(length)
-            .ok_or(Unreadable::Words)?;
-        self.words = rest;
-        Ok(taken.to_vec())
-    }
-
     pub(super) fn text(&mut self) -> Result<String, Unreadable> {
         let length = self.word()?;
         if length > self.words.len() as u64 * 8 {

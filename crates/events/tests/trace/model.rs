@@ -589,32 +589,7 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
             SystemCall::Entry { number, arguments }
         )),
         Just(Event::Span(Span::RegionStart)),
-        any_sample(),
-        (any::<u64>(), ".{0,20}").prop_map(|(value, name)| Event::Counter(Counter { name, value })),
-        (any::<u32>(), any::<[u64; 2]>(), any::<i64>()).prop_map(
-            |(peer, [communicator, bytes], tag)| {
-                Event::Message(Message {
-                    direction: MessageDirection::Received,
-                    peer,
-                    communicator,
-                    tag,
-                    bytes,
-                })
-            }
-        ),
     ]
-}
-
-fn any_sample() -> impl Strategy<Value = Event> {
-    let stack = prop::collection::vec(any::<u64>(), 0..6);
-    (any::<u64>(), stack, any::<bool>()).prop_map(|(weight, stack, is_cut)| {
-        Event::Sample(Sample {
-            what: "processor_ns".to_owned(),
-            weight,
-            stack,
-            is_cut,
-        })
-    })
 }
 
 /// A record for these superblocks.

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::model::{Item, Recorder, header};
 
-/// Records of streams that no observer writes yet, among others.
+/// Records of several streams.
 fn events() -> Vec<Event> {
     vec![
         ThreadEvent::Start {
@@ -18,24 +18,11 @@ fn events() -> Vec<Event> {
             parent: None,
         }
         .into(),
-        Sample {
-            what: "processor_ns".to_owned(),
-            weight: 1_000_000,
-            stack: vec![0x40_1000, 0x40_2000, 0x7fff_0000_1000],
-            is_cut: false,
-        }
-        .into(),
-        Counter {
-            name: "queue_entries".to_owned(),
-            value: 3,
-        }
-        .into(),
-        Message {
-            direction: MessageDirection::Sent,
-            peer: 1,
-            communicator: 0,
-            tag: -1,
-            bytes: 4096,
+        Span::RegionStart.into(),
+        ProcessEvent::Exec.into(),
+        Synchronisation {
+            operation: SyncOperation::FutexWake,
+            object: 0x40_1000,
         }
         .into(),
         ThreadEvent::End.into(),
@@ -82,7 +69,7 @@ fn streams_are_declared_once_and_only_where_they_are_used() {
             (declaration.name.as_ref(), declaration.version)
         })
         .collect();
-    let expected = ["threads", "samples", "counters", "messages"].map(|name| (name, 1));
+    let expected = ["threads", "spans", "processes", "synchronisation"].map(|name| (name, 1));
     assert_eq!(declared, expected);
     assert_eq!(items(&trace), numbered(&events()));
 }
@@ -119,7 +106,7 @@ fn redeclare(path: &PathBuf, from: &Declaration, to: &Declaration) {
 
 fn declaration(name: &'static str, version: u32) -> Declaration {
     Declaration {
-        number: KnownStream::Counters.number(),
+        number: KnownStream::Processes.number(),
         name: name.into(),
         version,
         form: stream::Form::Records,
@@ -141,12 +128,12 @@ fn a_stream_of_another_name_is_passed_over_and_listed() {
     let (_folder, path) = recorded(&events());
     redeclare(
         &path,
-        &declaration("counters", 1),
-        &declaration("whatever", 1),
+        &declaration("processes", 1),
+        &declaration("elsewhere", 1),
     );
     let trace = Trace::open(&path).expect("readable");
     assert_eq!(trace.problems(), []);
-    let number = KnownStream::Counters.number();
+    let number = KnownStream::Processes.number();
     let info = trace.streams().iter().find(|info| info.number == number);
     let info = info.expect("listed");
     assert_eq!(info.understanding, Understanding::Unknown);
@@ -164,8 +151,8 @@ fn a_newer_schema_is_a_problem_that_names_both_versions() {
     let (_folder, path) = recorded(&events());
     redeclare(
         &path,
-        &declaration("counters", 1),
-        &declaration("counters", 9),
+        &declaration("processes", 1),
+        &declaration("processes", 9),
     );
     let trace = Trace::open(&path).expect("readable");
     let [problem] = trace.problems() else {
@@ -173,7 +160,7 @@ fn a_newer_schema_is_a_problem_that_names_both_versions() {
     };
     assert_eq!(
         problem.to_string(),
-        "the stream `counters` has schema version 9; this program reads versions up to 1"
+        "the stream `processes` has schema version 9; this program reads versions up to 1"
     );
     assert_eq!(items(&trace).len(), events().len() - 1);
     let reader = StreamReader::new(fs::File::open(&path).expect("there")).expect("a trace");
