@@ -14,6 +14,7 @@ mod context;
 mod counters;
 pub mod functions;
 pub mod images;
+mod inserted;
 mod insertions;
 mod repetitions;
 mod samplers;

@@ -2,27 +2,22 @@
 //!
 //! One walk goes over the instructions (`walk`, `execute`) and copies each so that it does at its
 //! new address what it did at its old one ([`copy`]); where clients have something inserted, it
-//! asks their [inserters](insertion::Inserter). [`plain`] is the walk where nobody does. [`traced`]
-//! inserts what records a memory trace ([`record`]: the words, [`ownership`]: the checks of
-//! line-atomic order), [`instrumented`] what a tool wants to have inserted.
+//! asks their [inserters](insertion::Inserter). [`plain`] is the walk where nobody does.
 
 pub(crate) mod addresses;
 pub(crate) mod copy;
-pub(crate) mod elements;
+mod element_masks;
 mod execute;
 pub(crate) mod forced_splits;
 mod gs;
 pub(crate) mod insertion;
-pub(crate) mod instrumented;
 mod item;
 pub(crate) mod live_flags;
-pub(crate) mod ownership;
+pub(crate) mod operand_address;
 pub(crate) mod plain;
 mod reader;
-pub(crate) mod record;
 pub(crate) mod superblock;
-pub(crate) mod traced;
-mod walk;
+pub(crate) mod walk;
 
 use unspool_instructions::decode::MAX_LENGTH;
 use unspool_kernel::regions::Regions;

@@ -1,7 +1,7 @@
 //! Watched memory.
 //!
 //! Translated code tests before each access whether it may touch what is watched
-//! (`translate::instrumented::watched`). If so, [`may_touch`] looks closely, and has the thread
+//! (`instrument::inserted::watched`). If so, [`may_touch`] looks closely, and has the thread
 //! stop behind the instruction.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

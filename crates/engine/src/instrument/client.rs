@@ -17,12 +17,12 @@ use super::{
 use crate::client::{Client, Inheritance, Rounds};
 use crate::detach::Refusal;
 use crate::finish::Ending;
+use crate::instrument::inserted::Insertion;
 use crate::instrument::slots as tool_slots;
 use crate::process::Process;
 use crate::syscalls::Call;
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 use crate::translate::insertion::Inserter;
-use crate::translate::instrumented::Insertion;
 
 /// Runs code of the tool: if it fails, the tool is to blame.
 pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {

@@ -17,9 +17,9 @@ use super::insertions::Inserted;
 use super::system_calls::{SystemCall, SystemCallPlaces};
 use super::{Amounts, BufferId, Compiled, Counter, Signal, Superblock, buffers};
 use crate::client::PerFragment;
+use crate::instrument::inserted::sets_stack_pointer;
 use crate::instrument::slots as tool_slots;
 use crate::translate::forced_splits::ForcedSplits;
-use crate::translate::instrumented::sets_stack_pointer;
 use crate::translate::superblock::{CallSites, Item, Limits};
 
 /// The address that the tool gave as [`Instrumentation::address`]; null if there is no tool.

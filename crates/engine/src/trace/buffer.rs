@@ -10,9 +10,9 @@ use super::values::take_mid_fragment;
 use super::{Repetition, Tracer};
 use crate::process::Process;
 use crate::thread::Thread;
+use crate::trace::inserted::record::LOCK_SPILL;
 use crate::trace::slots as trace_slots;
 use crate::trace::thread_trace::OF_THREAD;
-use crate::translate::record::LOCK_SPILL;
 
 const WORD: u64 = 8;
 const PAGE: u64 = 4096;

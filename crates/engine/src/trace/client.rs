@@ -25,9 +25,9 @@ use crate::process::Process;
 use crate::signals::broken_pipe;
 use crate::syscalls::{Call, succeeded};
 use crate::thread::{AddressSpaceRole, Thread};
+use crate::trace::inserted::traced::Recorder;
 use crate::trace::thread_trace::OF_THREAD;
 use crate::translate::insertion::Inserter;
-use crate::translate::traced::Recorder;
 
 /// The tracer and the thread's trace, if there is one.
 pub(super) fn of(thread: &mut Thread) -> Option<(&'static Tracer, &'static mut ThreadTrace)> {
@@ -343,7 +343,7 @@ impl Client for Tracer {
     }
 
     fn slow_part(&self, pc: u64) -> Option<u64> {
-        crate::translate::ownership::check_fails_at(pc)
+        crate::trace::inserted::ownership::check_fails_at(pc)
     }
 
     fn is_full(&self, thread: &mut Thread, address: u64) -> bool {

@@ -53,7 +53,7 @@ use super::ceilings::Ceilings;
 use crate::client;
 use crate::plan::TracePlan;
 use crate::process::Process;
-use crate::translate::ownership::CheckSite;
+use crate::trace::inserted::ownership::CheckSite;
 use unspool_kernel::layout;
 
 /// Marks clean calls of this module among clean calls.

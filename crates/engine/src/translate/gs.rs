@@ -12,7 +12,7 @@ use unspool_instructions::decode::{Encoding, Instruction, Segment};
 use unspool_instructions::operands::{MemoryOperand, Shape};
 
 use super::copy::{BASE_SPILL, Builder, Uncopyable, unused_register};
-use super::record::load_address;
+use super::operand_address::load_address;
 
 impl Builder {
     /// Emits an instruction that names memory through GS.

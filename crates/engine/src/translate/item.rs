@@ -15,7 +15,7 @@ use unspool_instructions::operands::{
 };
 
 use super::reader::WINDOW;
-use super::{Vdso, elements};
+use super::{Vdso, element_masks};
 
 /// An instruction with all that is known of it.
 pub(crate) struct Item {
@@ -187,7 +187,7 @@ impl Operation {
                 operand.displacement = surroundings.vdso.resolve(item.pc, address) as i64;
             }
         }
-        elements::simplify_masks(surroundings.before, &mut operands);
+        element_masks::simplify_masks(surroundings.before, &mut operands);
         Operation {
             operands: SmallVec::from_slice(&operands),
             cache_control,

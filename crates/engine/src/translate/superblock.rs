@@ -13,7 +13,7 @@ use super::item::Surroundings;
 pub(crate) use super::item::{BranchDirection, Item, turns};
 use super::plain::MARKER;
 use super::reader::CodeReader;
-use super::{Source, elements};
+use super::{Source, element_masks};
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::Cache;
 use unspool_instructions::decode::{Kind, MAX_LENGTH};
@@ -164,7 +164,7 @@ pub(crate) fn fetch(
             let uses = item.uses();
             let now_touched = touched | uses.read | uses.written;
             let now_words = words + limits.word_bound(&item);
-            let now_indexed = indexed + elements::indexed(item.operands());
+            let now_indexed = indexed + element_masks::indexed(item.operands());
             let full = RegisterBinding::for_code(now_touched, count).is_none()
                 || now_indexed > MOST_ELEMENTS
                 || now_words + MOST_WORDS > MAX_PATH_WORDS;

@@ -3,10 +3,10 @@
 use unspool_instructions::operands::{MemoryOperand, Shape};
 
 use crate::thread::Thread;
+use crate::trace::inserted::elements::{TILE_FIRST_ROW, TILE_ROW_BYTES, TILE_ROWS};
+use crate::trace::inserted::ownership::CheckSite;
+use crate::trace::inserted::ownership::chunks::CHUNK;
 use crate::trace::slots as trace_slots;
-use crate::translate::elements::{TILE_FIRST_ROW, TILE_ROW_BYTES, TILE_ROWS};
-use crate::translate::ownership::CheckSite;
-use crate::translate::ownership::chunks::CHUNK;
 
 /// The ranges that an instruction is about to access: addresses and sizes.
 pub(super) fn extents(thread: &Thread, site: &CheckSite) -> Vec<(u64, u64)> {

@@ -12,10 +12,10 @@ use super::extents::extents;
 use super::{CLEAN_CALL_BIT, EPOCH, POLL};
 use crate::process::Process;
 use crate::thread::Thread;
+use crate::trace::inserted::ownership::CheckSite;
+use crate::trace::inserted::ownership::chunks::ChunkEnd;
 use crate::trace::slots as trace_slots;
 use crate::trace::thread_trace::OF_THREAD;
-use crate::translate::ownership::CheckSite;
-use crate::translate::ownership::chunks::ChunkEnd;
 
 /// A check failed, or somebody asked this thread for more than an answer. Returns where the thread goes on in the
 /// cache, or none if it has to leave the superblock.
@@ -134,7 +134,7 @@ fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite, before: bool
         thread.restore_spill(spill);
     }
     if site.flags_live {
-        let slot = crate::translate::record::FLAGS_SPILL;
+        let slot = crate::trace::inserted::record::FLAGS_SPILL;
         thread.restore_spill(SpillInterval {
             start: 0,
             end: 0,

@@ -11,7 +11,7 @@ use unspool_kernel::lock::OnceLock;
 use unspool_kernel::{guarded, layout};
 
 use crate::client::ClientFault;
-use crate::translate::ownership::{COMPARISON, check_fails_at, looks_at_owner};
+use crate::trace::inserted::ownership::{COMPARISON, check_fails_at, looks_at_owner};
 
 /// Bytes that become accessible at once: the words of 32 MiB, where lines have 64 bytes.
 const CHUNK: u64 = 2 << 20;

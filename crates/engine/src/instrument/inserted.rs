@@ -24,12 +24,12 @@ use self::calls::Followed;
 use self::counts::{Tally, inside_is_taken};
 pub(crate) use self::hooks::sets_stack_pointer;
 use self::scratch::Scratch;
-use super::insertion::{Inserter, PathEnd};
-use super::superblock::{End, Item, Limits, runs_on};
-use super::walk::Walk;
 use crate::instrument::{
     Action, Amounts, BufferId, FragmentCounts, Inserted, Instrumenter, MOST_BUFFERS, Superblock,
 };
+use crate::translate::insertion::{Inserter, PathEnd};
+use crate::translate::superblock::{End, Item, Limits, runs_on};
+use crate::translate::walk::Walk;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::emit::gpr;
 use unspool_instructions::decode::{Kind, Repeat};

@@ -6,7 +6,7 @@ use unspool_instructions::decode::Kind;
 
 use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Argument, REGISTER_ARGUMENTS};
-use crate::translate::record::load_address;
+use crate::translate::operand_address::load_address;
 use crate::translate::superblock::Item;
 
 /// The registers of the first arguments, behind those of the tool and the thread's state.
@@ -69,7 +69,7 @@ pub(super) fn is_evaluated_first(item: &Item, argument: &Argument) -> bool {
 }
 
 /// Which general registers an argument reads.
-pub(in crate::translate::instrumented) fn reads(argument: &Argument) -> u16 {
+pub(in crate::instrument::inserted) fn reads(argument: &Argument) -> u16 {
     match argument {
         Argument::Constant(_) | Argument::Context(_) | Argument::Target => 0,
         Argument::Activation(_) | Argument::LowHalf(_) => 0,

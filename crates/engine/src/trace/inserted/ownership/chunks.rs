@@ -11,9 +11,9 @@ use unspool_code_cache::emit::{Address, gpr};
 use unspool_instructions::operands::Shape;
 
 use super::{Check, visit_site};
+use crate::trace::inserted::traced::Translation;
 use crate::trace::slots::offset as trace_offset;
 use crate::translate::superblock::Item;
-use crate::translate::traced::Translation;
 
 /// The most bytes of each operand that are accessed without a safe point between.
 pub(crate) const CHUNK: u64 = 64 << 10;

@@ -8,7 +8,7 @@ use unspool_instructions::operands::{MemoryOperand, Shape};
 use super::Translation;
 use super::scratch::Scratch;
 use crate::debug::{Extent, is_any_watched, may_touch, watched_ranges};
-use crate::translate::record::load_address;
+use crate::translate::operand_address::load_address;
 use crate::translate::superblock::Item;
 
 /// Where the flags and the program's stack pointer are meanwhile.

@@ -4,9 +4,9 @@ use unspool_events::AccessKind;
 use unspool_instructions::decode::{Kind, Segment};
 use unspool_instructions::operands::{MemoryOperand, Shape};
 
-use super::super::addresses::{Symbolic, THREAD_POINTER, Values, wide_register};
-use super::super::superblock::Item;
 use super::Check;
+use crate::translate::addresses::{Symbolic, THREAD_POINTER, Values, wide_register};
+use crate::translate::superblock::Item;
 
 /// A range that an earlier check has covered.
 struct Covered {

@@ -17,7 +17,7 @@ use super::scratch::Scratch;
 use crate::instrument::buffers;
 use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Action, Argument, BufferId, Field, MOST_BUFFERS};
-use crate::translate::record::load_address;
+use crate::translate::operand_address::load_address;
 use crate::translate::superblock::Item;
 
 /// Bytes that a path has stored behind each buffer's position.

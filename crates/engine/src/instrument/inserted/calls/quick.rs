@@ -7,8 +7,8 @@ use unspool_code_cache::slots::offset;
 
 use super::values::{self, Registers, numbers};
 use super::{Call, Followed};
+use crate::instrument::inserted::Translation;
 use crate::instrument::{Argument, Body, Compiled, Step};
-use crate::translate::instrumented::Translation;
 use crate::translate::superblock::Item;
 
 /// The condition, as opcodes have it.

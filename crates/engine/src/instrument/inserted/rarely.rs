@@ -11,7 +11,7 @@ use super::scratch::{FIRST_SPILL, Scratch};
 use super::{Translation, calls};
 use crate::instrument::slots::offset as tool_offset;
 use crate::instrument::{Action, Call, SamplerId, Shadow};
-use crate::translate::record::load_address;
+use crate::translate::operand_address::load_address;
 use crate::translate::superblock::Item;
 
 /// Where the program's rcx is meanwhile.

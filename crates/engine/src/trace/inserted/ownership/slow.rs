@@ -8,9 +8,9 @@ use unspool_code_cache::slots::offset;
 use unspool_instructions::operands::MemoryOperand;
 use unspool_kernel::layout::OWNER_WORDS;
 
-use super::super::record::{RAX_SPILL, effective_address};
-use super::super::traced::Translation;
 use super::{Check, CheckSite, elements, jump_not_equal, known_word, line_index, owner_word};
+use crate::trace::inserted::record::{RAX_SPILL, effective_address};
+use crate::trace::inserted::traced::Translation;
 use crate::trace::slots::offset as trace_offset;
 use crate::trace::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE};
 

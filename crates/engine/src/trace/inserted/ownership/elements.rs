@@ -4,12 +4,12 @@ use iced_x86::Register;
 use unspool_code_cache::emit::{Address, Gpr};
 use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
-use super::super::elements::keep_elements;
-use super::super::superblock::Item;
-use super::super::traced::Translation;
 use super::slow::look_closely;
 use super::{Check, compare_words, jump_not_equal, line_index, push_slow_check};
+use crate::trace::inserted::elements::keep_elements;
+use crate::trace::inserted::traced::Translation;
 use crate::trace::slots::offset as trace_offset;
+use crate::translate::superblock::Item;
 
 /// The comparison of one element's owner words.
 #[derive(Debug, Clone, Copy)]

@@ -16,13 +16,13 @@ use unspool_events::raw::path_header;
 use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
 use unspool_instructions::operands::is_non_temporal;
 
-use super::addresses::Values;
-use super::copy::Builder;
-use super::insertion::{Inserter, PathEnd};
-use super::superblock::{End, Item, Limits};
-use super::walk::Walk;
 use super::{ownership, record};
 use crate::trace::{FragmentTrace, Repetition, Tracer};
+use crate::translate::addresses::Values;
+use crate::translate::copy::Builder;
+use crate::translate::insertion::{Inserter, PathEnd};
+use crate::translate::superblock::{End, Item, Limits};
+use crate::translate::walk::Walk;
 
 /// A path that leaves the superblock at a conditional branch.
 struct SidePath {
