@@ -69,7 +69,7 @@ fn streams_are_declared_once_and_only_where_they_are_used() {
             (declaration.name.as_ref(), declaration.version)
         })
         .collect();
-    let expected = ["threads", "spans", "processes", "synchronisation"].map(|name| (name, 1));
+    let expected = ["threads", "synchronisation", "spans", "processes"].map(|name| (name, 1));
     assert_eq!(declared, expected);
     assert_eq!(items(&trace), numbered(&events()));
 }
