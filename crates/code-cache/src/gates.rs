@@ -18,7 +18,7 @@ use crate::binding::LookupConvention;
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
 use crate::exit::Way;
-use crate::slots::{HASH_SPILL, Slots, offset};
+use crate::slots::{AREA_SIZE, HASH_SPILL, Slots, offset};
 
 /// Addresses of the gates, all in the code cache.
 #[derive(Debug, Clone, Copy, Default)]
@@ -320,20 +320,17 @@ impl Gates {
 }
 
 /// Prepares the vector state of a new thread: everything initial.
-///
-/// # Safety
-/// The slots are those of a thread that is not in the cache.
-pub unsafe fn initialise_vectors(slots: *mut Slots, vectors: VectorState) {
+pub fn initialise_vectors(slots: &Slots, vectors: VectorState) {
     const HEADER: usize = 512;
     let compaction = if vectors.compact {
         1 << 63 | u64::from(vectors.mask)
     } else {
         0
     };
-    // SAFETY: the caller's: they hold an area of 4096 bytes.
+    let area = slots.vectors.area();
+    // SAFETY: the area is the slots', and nobody has a reference into it.
     unsafe {
-        let area = (&raw mut (*slots).vectors).cast::<u8>();
-        area.write_bytes(0, 4096);
+        area.write_bytes(0, AREA_SIZE);
         area.add(24).cast::<u32>().write(0x1f80);
         area.add(HEADER + 8).cast::<u64>().write(compaction);
     }

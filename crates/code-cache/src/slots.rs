@@ -5,72 +5,80 @@
 //! displacement from FS in every thread: code in the cache addresses a slot as
 //! `fs:[displacement + offset]`.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::mem::offset_of;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_instructions::decode::Segment;
 
 /// The program's registers while its thread is outside the code cache, and the words
 /// through which cache and engine talk.
+///
+/// All of it is cells and atomics, and is used by shared reference. Translated code writes the cells,
+/// but only between a thread's way through [`Gates::enter`](crate::gates::Gates::enter) and its return,
+/// which the compiler takes for a call that may change them; a signal handler uses them only where
+/// it has interrupted the thread there. What a handler writes at other times, or another thread
+/// uses, is atomic: [`pending`](Self::pending), [`in_cache`](Self::in_cache), [`in_tool`](Self::in_tool),
+/// and what clients say of theirs.
 #[repr(C, align(64))]
 pub struct Slots {
     /// rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 … r15.
-    pub registers: [u64; 16],
+    pub registers: [Cell<u64>; 16],
     /// The status flags.
-    pub flags: u64,
+    pub flags: Cell<u64>,
     /// Program counter of the program.
-    pub pc: u64,
+    pub pc: Cell<u64>,
     /// Where translated code keeps program registers that it spills.
-    pub spills: [u64; 10],
+    pub spills: [Cell<u64>; 10],
     /// The last branch that went through a hashed chain: its place in the cache.
-    pub branch: u64,
+    pub branch: Cell<u64>,
     /// Why the cache was left: a number of [`crate::exit`].
-    pub exit: u64,
+    pub exit: Cell<u64>,
     /// The cache address at which to enter.
-    pub target: u64,
+    pub target: Cell<u64>,
     /// The engine's stack pointer, a multiple of 16, while in the cache; 0 outside.
-    pub host_stack: u64,
+    pub host_stack: Cell<u64>,
     /// Not zero: leave (or do not enter) the cache, something is pending.
-    pub pending: u64,
+    pub pending: AtomicU64,
     /// Next free word of the trace buffer, or of a tool's first buffer.
-    pub buffer: u64,
+    pub buffer: Cell<u64>,
     /// Line-atomic order: the word that marks lines as exclusive to this thread.
-    pub owner_word: u64,
+    pub owner_word: Cell<u64>,
     /// Line-atomic order: the number of the check that failed.
-    pub check: u64,
+    pub check: Cell<u64>,
     /// Line-atomic order: the address that the check was about.
-    pub address: u64,
+    pub address: Cell<u64>,
     /// Line-atomic order: where the check leaves the cache if need be.
-    pub leave: u64,
+    pub leave: Cell<u64>,
     /// The program's FS base (it lives in GS; this is a copy for the engine).
-    pub program_fs: u64,
+    pub program_fs: Cell<u64>,
     /// The program's GS base: only here.
-    pub program_gs: u64,
+    pub program_gs: Cell<u64>,
     /// 1 while the thread holds anything that refers to the code cache (the flushes of the cache wait for that).
-    pub in_cache: u64,
+    pub in_cache: AtomicU64,
     /// Not zero while a tool's own code runs.
-    pub in_tool: u64,
+    pub in_tool: AtomicU64,
     /// What a call of a tool's function keeps of the general registers, by number.
-    pub kept: [u64; 16],
+    pub kept: [Cell<u64>; 16],
     /// What a call of a tool's function keeps of the flags, as `lahf` and `seto` give them.
-    pub kept_flags: u64,
+    pub kept_flags: Cell<u64>,
     /// The function of a tool that is to be called.
-    pub function: u64,
+    pub function: Cell<u64>,
     /// The tool, with which its function is called.
-    pub tool: u64,
+    pub tool: Cell<u64>,
     /// What the tool's function returned.
-    pub result: u64,
+    pub result: Cell<u64>,
     /// Arguments of the tool's function, those that are not in registers.
-    pub arguments: [u64; MOST_ARGUMENTS],
+    pub arguments: [Cell<u64>; MOST_ARGUMENTS],
     /// The program's MXCSR during the call, and one to compare it with.
-    pub control_words: [u32; 2],
+    pub control_words: [Cell<u32>; 2],
     /// The program's vector and mask registers during the call. (The XSAVE area is not for that:
     /// its header must stay as the processor wants it.)
-    pub kept_vectors: [u64; 33 * 8],
+    pub kept_vectors: [Cell<u64>; 33 * 8],
     /// Which components of the vector state the program uses during the call.
-    pub vectors_used: u64,
+    pub vectors_used: Cell<u64>,
     /// What a tool keeps for the thread.
-    pub tool_state: u64,
+    pub tool_state: Cell<u64>,
     /// What clients keep of their own where inserted code reaches it.
     rooms: [Room; ROOMS],
     /// The program's vector state outside the cache, in XSAVE format.
@@ -83,14 +91,14 @@ const ROOMS: usize = 2;
 const ROOM_WORDS: usize = 128;
 
 #[repr(C, align(64))]
-#[derive(Clone, Copy)]
-struct Room([u64; ROOM_WORDS]);
+struct Room([Cell<u64>; ROOM_WORDS]);
 
 /// What one client keeps of its own in each thread's slots, where inserted code reaches it. It begins
 /// as zeros, and stays what it is where a child has used its parent's slots.
 ///
 /// # Safety
-/// Zeros must be a value of it, and no other part may have the room.
+/// It must be `repr(C)` and made of cells and atomics of words (a shared reference is all that there
+/// is, and inserted code writes it), zeros must be a value of it, and no other part may have the room.
 pub unsafe trait ClientSlots: Sized {
     /// Which room it has.
     const ROOM: usize;
@@ -102,16 +110,30 @@ pub unsafe trait ClientSlots: Sized {
         (offset_of!(Slots, rooms) + Self::ROOM * size_of::<Room>()) as i32
     };
 
-    /// The client's part of a thread's slots. As the slots it is to be used through the pointer.
+    /// The client's part of a thread's slots.
+    #[must_use]
     #[inline]
-    fn of(slots: *mut Slots) -> *mut Self {
-        slots.wrapping_byte_add(Self::START as usize).cast()
+    fn of(slots: &Slots) -> &Self {
+        // SAFETY: the room is large enough and aligned for it, which `START` asserts; it holds zeros
+        // or what was kept there by this type, which alone has the room, and is made of cells.
+        unsafe { &*(&raw const slots.rooms[Self::ROOM]).cast::<Self>() }
     }
 }
 
+/// How many bytes an XSAVE area has.
+pub const AREA_SIZE: usize = 4096;
+
 /// An XSAVE area.
 #[repr(C, align(64))]
-pub struct Vectors(pub [u8; 4096]);
+pub struct Vectors(UnsafeCell<[u8; AREA_SIZE]>);
+
+impl Vectors {
+    /// Where it lies.
+    #[must_use]
+    pub fn area(&self) -> *mut u8 {
+        self.0.get().cast()
+    }
+}
 
 /// The spill slot of the register that holds the target of an indirect branch.
 pub const TARGET_SPILL: u8 = 0;
@@ -124,77 +146,116 @@ pub const BOUND_SPILLS: [u8; 3] = [2, 3, 4];
 /// The most arguments that a call can have.
 pub const MOST_ARGUMENTS: usize = 10;
 
-struct SlotsCell(UnsafeCell<Slots>);
-
 thread_local! {
-    static SLOTS: SlotsCell = const {
-        SlotsCell(UnsafeCell::new(Slots {
-            registers: [0; 16],
-            flags: 0x202,
-            pc: 0,
-            spills: [0; 10],
-            branch: 0,
-            exit: 0,
-            target: 0,
-            host_stack: 0,
-            pending: 0,
-            buffer: 0,
-            owner_word: 0,
-            check: 0,
-            address: 0,
-            leave: 0,
-            program_fs: 0,
-            program_gs: 0,
-            in_cache: 0,
-            in_tool: 0,
-            kept: [0; 16],
-            kept_flags: 0,
-            function: 0,
-            tool: 0,
-            result: 0,
-            arguments: [0; MOST_ARGUMENTS],
-            control_words: [0; 2],
-            kept_vectors: [0; 33 * 8],
-            vectors_used: 0,
-            tool_state: 0,
-            rooms: [Room([0; ROOM_WORDS]); ROOMS],
-            vectors: Vectors([0; 4096]),
-        }))
+    static SLOTS: Slots = const {
+        Slots {
+            registers: [const { Cell::new(0) }; 16],
+            flags: Cell::new(0x202),
+            pc: Cell::new(0),
+            spills: [const { Cell::new(0) }; 10],
+            branch: Cell::new(0),
+            exit: Cell::new(0),
+            target: Cell::new(0),
+            host_stack: Cell::new(0),
+            pending: AtomicU64::new(0),
+            buffer: Cell::new(0),
+            owner_word: Cell::new(0),
+            check: Cell::new(0),
+            address: Cell::new(0),
+            leave: Cell::new(0),
+            program_fs: Cell::new(0),
+            program_gs: Cell::new(0),
+            in_cache: AtomicU64::new(0),
+            in_tool: AtomicU64::new(0),
+            kept: [const { Cell::new(0) }; 16],
+            kept_flags: Cell::new(0),
+            function: Cell::new(0),
+            tool: Cell::new(0),
+            result: Cell::new(0),
+            arguments: [const { Cell::new(0) }; MOST_ARGUMENTS],
+            control_words: [const { Cell::new(0) }; 2],
+            kept_vectors: [const { Cell::new(0) }; 33 * 8],
+            vectors_used: Cell::new(0),
+            tool_state: Cell::new(0),
+            rooms: [const { Room([const { Cell::new(0) }; ROOM_WORDS]) }; ROOMS],
+            vectors: Vectors(UnsafeCell::new([0; AREA_SIZE])),
+        }
     };
 }
 
 impl Slots {
-    /// Takes over from a thread's slots what clients keep there, and where they are in a buffer.
-    ///
-    /// # Safety
-    /// The slots must be those of the calling thread.
-    pub unsafe fn keep_of_clients(&mut self, from: *const Slots) {
-        // SAFETY: the caller's.
-        unsafe { (self.buffer, self.rooms) = ((*from).buffer, (*from).rooms) };
+    /// All general registers.
+    #[must_use]
+    #[inline]
+    pub fn registers(&self) -> [u64; 16] {
+        self.registers.each_ref().map(Cell::get)
+    }
+
+    /// Sets all general registers.
+    pub fn set_registers(&self, values: &[u64; 16]) {
+        for (register, value) in self.registers.iter().zip(values) {
+            register.set(*value);
+        }
     }
 
     /// The program's base of a segment.
     #[must_use]
     pub fn base(&self, segment: Segment) -> u64 {
         match segment {
-            Segment::Fs => self.program_fs,
-            Segment::Gs => self.program_gs,
+            Segment::Fs => self.program_fs.get(),
+            Segment::Gs => self.program_gs.get(),
+        }
+    }
+
+    /// All that is there now.
+    #[must_use]
+    pub fn save(&self) -> SavedSlots {
+        let mut saved = Box::new_uninit();
+        // SAFETY: both are of the type, which is made of numbers.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self, saved.as_mut_ptr(), 1);
+            SavedSlots(saved.assume_init())
+        }
+    }
+
+    /// Puts back what was there, except for what clients keep, and where they are in a buffer.
+    pub fn restore(&self, saved: SavedSlots) {
+        const WORDS: usize = size_of::<Slots>() / size_of::<u64>();
+        let SavedSlots(saved) = saved;
+        saved.buffer.set(self.buffer.get());
+        for (room, own) in saved.rooms.iter().zip(&self.rooms) {
+            for (word, own) in room.0.iter().zip(&own.0) {
+                word.set(own.get());
+            }
+        }
+        let (from, to) = (&raw const *saved, std::ptr::from_ref(self));
+        for word in 0..WORDS {
+            // SAFETY: both are words of the slots, which are in cells. Others may look at some of them.
+            unsafe {
+                let value = from.cast::<u64>().add(word).read();
+                let to = to.cast::<u64>().add(word).cast_mut();
+                AtomicU64::from_ptr(to).store(value, Ordering::Relaxed);
+            }
         }
     }
 }
 
-/// The slots of this thread. Signal handlers and the cache write them too: use them
-/// through the pointer, one access at a time, and keep no reference.
+/// What a thread's slots held.
+pub struct SavedSlots(Box<Slots>);
+
+/// The slots of this thread.
 #[must_use]
 #[inline]
-pub fn slots() -> *mut Slots {
-    SLOTS.with(|slots| slots.0.get())
+pub fn slots() -> &'static Slots {
+    // SAFETY: they lie in the static TLS block and have no destructor: they are there until the
+    // thread has ended, and no reference to them goes to another thread, because cells are not `Sync`.
+    SLOTS.with(|slots| unsafe { &*std::ptr::from_ref(slots) })
 }
 
 /// The displacement of [`Slots`] from FS, the same in every thread.
 #[must_use]
 pub fn displacement() -> i32 {
-    i32::try_from((slots() as u64).wrapping_sub(thread_pointer()) as i64)
+    i32::try_from((std::ptr::from_ref(slots()) as u64).wrapping_sub(thread_pointer()) as i64)
         .expect("static TLS lies within 2 GiB of the thread pointer")
 }
 
@@ -279,5 +340,71 @@ pub mod offset {
     /// Of a spill slot.
     pub const fn spill(number: u8) -> i32 {
         offset_of!(Slots, spills) as i32 + number as i32 * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::mem::offset_of;
+    use std::sync::atomic::Ordering;
+
+    use super::{AREA_SIZE, ClientSlots, Slots, slots};
+
+    #[repr(C)]
+    struct Kept {
+        first: Cell<u64>,
+        second: Cell<u64>,
+    }
+
+    // SAFETY: made of cells of words; nobody else has rooms in a test.
+    unsafe impl ClientSlots for Kept {
+        const ROOM: usize = 1;
+    }
+
+    #[test]
+    fn a_client_finds_its_words_at_their_displacement() {
+        let own = slots();
+        Kept::of(own).first.set(3);
+        Kept::of(own).second.set(7);
+        let displacement = Kept::START as usize + offset_of!(Kept, second);
+        let word = std::ptr::from_ref(own).wrapping_byte_add(displacement);
+        // SAFETY: a word of the slots.
+        assert_eq!(unsafe { word.cast::<u64>().read() }, 7);
+        assert_eq!(Kept::of(own).first.get(), 3);
+    }
+
+    #[test]
+    fn all_but_what_clients_keep_is_put_back() {
+        let own = slots();
+        let last = own.vectors.area().wrapping_add(AREA_SIZE - 1);
+        let set = |value: u64| {
+            own.registers[15].set(value);
+            own.pending.store(value, Ordering::Relaxed);
+            own.buffer.set(value);
+            Kept::of(own).first.set(value);
+            // SAFETY: in this thread's area.
+            unsafe { last.write(value as u8) };
+        };
+        set(1);
+        let saved = own.save();
+        set(2);
+        own.restore(saved);
+        assert_eq!(own.registers()[15], 1);
+        assert_eq!(own.pending.load(Ordering::Relaxed), 1);
+        // SAFETY: as above.
+        assert_eq!(unsafe { last.read() }, 1);
+        assert_eq!((own.buffer.get(), Kept::of(own).first.get()), (2, 2));
+    }
+
+    #[test]
+    fn each_thread_has_its_own() {
+        let there = std::thread::spawn(|| {
+            slots().pc.set(5);
+            std::ptr::from_ref::<Slots>(slots()) as usize
+        });
+        slots().pc.set(3);
+        assert_ne!(there.join().unwrap(), std::ptr::from_ref(slots()) as usize);
+        assert_eq!(slots().pc.get(), 3);
     }
 }

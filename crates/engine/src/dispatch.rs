@@ -91,9 +91,9 @@ fn enter(
     // SAFETY: `target` is the translation of the program counter, or the place in the
     // cache at which the state in the slots was taken.
     unsafe {
-        (*thread.slots).target = target;
+        thread.slots().target.set(target);
         process.gates.enter();
-        if (*thread.slots).exit as u32 == exit::PENDING && resume == Resume::MidFragment {
+        if thread.slots().exit.get() as u32 == exit::PENDING && resume == Resume::MidFragment {
             // The cache was not entered: the slots are what they were.
             return Some((target, resume));
         }
@@ -110,8 +110,10 @@ fn enter(
 fn step_out(thread: &mut Thread) {
     thread.steps.step_out();
     thread.set_pending(false);
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).flags |= crate::signals::TRAP_FLAG };
+    thread
+        .slots()
+        .flags
+        .update(|flags| flags | crate::signals::TRAP_FLAG);
 }
 
 /// Gives the trap behind an instruction, if one is due.
@@ -132,22 +134,20 @@ fn step_program(thread: &mut Thread, target: u64) {
     // The way there is stepped through too: signals that come faster would stop it for ever.
     crate::signals::block_all();
     thread.steps.step_over(target);
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).flags |= crate::signals::TRAP_FLAG };
+    thread
+        .slots()
+        .flags
+        .update(|flags| flags | crate::signals::TRAP_FLAG);
 }
 
 /// Handles the exit that was just taken. Returns where to enter again, if that is known.
 fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)> {
-    // SAFETY: the slots belong to this thread.
-    let id = unsafe { (*thread.slots).exit as u32 };
+    let id = thread.slots().exit.get() as u32;
     let crossing = std::mem::take(&mut thread.crossing);
     race_windows::widen();
     match id {
         exit::PENDING | exit::INTERRUPTED => None,
-        exit::CALL_INTERRUPTED => {
-            // SAFETY: the slots belong to this thread.
-            Some((unsafe { (*thread.slots).target }, Resume::MidFragment))
-        }
+        exit::CALL_INTERRUPTED => Some((thread.slots().target.get(), Resume::MidFragment)),
         exit::INDIRECT => Some((
             after_indirect(process, thread, crossing, Way::Jump),
             Resume::Entry,
@@ -158,8 +158,7 @@ fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)
         )),
         exit::BUFFER_FULL => {
             client::each(|client| client.empty_buffers(thread));
-            // SAFETY: the slots belong to this thread.
-            let target = unsafe { (*thread.slots).target };
+            let target = thread.slots().target.get();
             // The guard page's fault had blocked signals.
             crate::signals::open(thread);
             Some((target, Resume::MidFragment))
@@ -331,8 +330,7 @@ fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
 
 fn deliver_fault(thread: &mut Thread) {
     // The processor sets RF in the flags that it saves for a fault.
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).flags |= RESUME_FLAG };
+    thread.slots().flags.update(|flags| flags | RESUME_FLAG);
     deliver::deliver(thread);
 }
 
@@ -344,8 +342,7 @@ fn note_refusal(process: &Process, thread: &mut Thread) {
         .refused
         .is_some_and(|refused| refused.target == target);
     if !noted && !deliver::is_canonical(target) {
-        // SAFETY: the slots belong to this thread.
-        let branch = unsafe { (*thread.slots).branch };
+        let branch = thread.slots().branch.get();
         let stack = thread.register(gpr::RSP);
         thread.refused = Refused::by(&process.code().cache, branch, stack, target);
     }

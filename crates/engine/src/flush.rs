@@ -47,8 +47,7 @@ const PAUSE: Duration = Duration::from_micros(50);
 const ROUNDS_BETWEEN_REQUESTS: u32 = 40;
 
 fn inside(thread: &Thread) -> &AtomicU64 {
-    // SAFETY: the slots live as long as their thread; this one is only used atomically.
-    unsafe { AtomicU64::from_ptr(&raw mut (*thread.slots).in_cache) }
+    &thread.slots().in_cache
 }
 
 /// The thread goes inside. If the cache is being emptied, it waits.
@@ -83,8 +82,7 @@ pub(crate) fn is_outside(thread: &Thread) -> bool {
 
 /// Whether a thread may be in code of the tool: called by the engine, or by inserted code.
 pub(crate) fn may_be_in_tool(thread: &Thread) -> bool {
-    // SAFETY: the slots live as long as their thread.
-    !is_outside(thread) || unsafe { (*thread.slots).in_tool != 0 }
+    !is_outside(thread) || thread.slots().in_tool.load(Ordering::Relaxed) != 0
 }
 
 /// All other threads stand still as long as this lives.

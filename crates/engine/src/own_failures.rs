@@ -36,8 +36,10 @@ pub(crate) fn is_tools(pc: u64, stack: u64) -> bool {
     if Thread::current().is_null() {
         return true;
     }
-    // SAFETY: the slots belong to this thread.
-    let (called, top) = unsafe { ((*slots()).in_tool != 0, (*slots()).host_stack) };
+    let (called, top) = (
+        slots().in_tool.load(Ordering::Relaxed) != 0,
+        slots().host_stack.get(),
+    );
     // Inserted code switches to the engine's stack as it was when the cache was entered.
     called || top != 0 && (top.saturating_sub(DEEPEST)..top).contains(&stack)
 }

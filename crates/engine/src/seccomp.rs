@@ -46,8 +46,7 @@ pub(crate) fn as_the_program_sees_it(signal: i32, info: &[u64; 16]) -> [u64; 16]
     let mut info = *info;
     let from_filter = signal == libc::SIGSYS && info[1] & 0xffff_ffff == FROM_FILTER;
     if from_filter && gates::in_cache(info[2]) {
-        // SAFETY: the slots belong to this thread, which is in a system call.
-        info[2] = unsafe { (*unspool_code_cache::slots::slots()).pc };
+        info[2] = unspool_code_cache::slots::slots().pc.get();
     }
     info
 }

@@ -183,8 +183,7 @@ fn run_with_stack(
     let mask = inherited().map_or_else(crate::signals::exact_mask, |it| it.mask);
     let mut thread = Thread::new(0, mask, Arc::clone(&process.actions));
     succession::start(&thread);
-    // SAFETY: the slots belong to this thread, which has not entered the cache yet.
-    unsafe { gates::initialise_vectors(thread.slots, vectors) };
+    gates::initialise_vectors(thread.slots(), vectors);
     thread.set_register(gpr::RSP, loaded.stack_pointer);
     thread.set_pc(loaded.entry);
     x87_pointers::ask_processor();

@@ -98,8 +98,7 @@ pub(crate) fn system_call(process: &'static Process, thread: &mut Thread) {
         arguments: asked.1,
     };
     // What the processor does on `syscall`.
-    // SAFETY: the slots belong to this thread.
-    let flags = unsafe { (*thread.slots).flags };
+    let flags = thread.slots().flags.get();
     thread.set_register(gpr::RCX, thread.pc());
     thread.set_register(11, flags);
     enter_tool(thread, &mut call);

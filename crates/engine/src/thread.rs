@@ -132,7 +132,7 @@ impl AlternateStack {
 /// that thread (and its signal handlers) use it.
 pub struct Thread {
     /// The registers and everything that emitted code touches.
-    pub slots: *mut Slots,
+    slots: &'static Slots,
     /// The kernel's thread id.
     pub tid: i32,
     /// The number of the thread: 0 for the first.
@@ -264,11 +264,18 @@ impl Thread {
         self.steps.program_flag || self.single_step
     }
 
+    /// The registers and everything that emitted code touches: the program's state while the thread
+    /// is out of the cache. Another thread may use the atomics among them as long as this one lives,
+    /// and the rest only while it stands still.
+    #[must_use]
+    #[inline]
+    pub fn slots(&self) -> &'static Slots {
+        self.slots
+    }
+
     /// The word that makes the thread look for what is pending before it goes into the cache.
     pub(crate) fn pending(&self) -> &AtomicU64 {
-        // SAFETY: the slots live as long as their thread. The cache reads the word, and other
-        // code uses it through this.
-        unsafe { AtomicU64::from_ptr(&raw mut (*self.slots).pending) }
+        &self.slots.pending
     }
 
     /// Whether something is pending.
@@ -306,15 +313,13 @@ impl Thread {
     #[must_use]
     #[inline]
     pub fn register(&self, number: u8) -> u64 {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots).registers[usize::from(number)] }
+        self.slots.registers[usize::from(number)].get()
     }
 
     /// Sets a general register of the program.
     #[inline]
     pub fn set_register(&mut self, number: u8, value: u64) {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots).registers[usize::from(number)] = value }
+        self.slots.registers[usize::from(number)].set(value);
     }
 
     /// Puts back the registers of the program that are bound where the thread has left the cache.
@@ -322,11 +327,9 @@ impl Thread {
         if binding == RegisterBinding::default() {
             return;
         }
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots).buffer = self.register(binding.buffer()) };
+        self.slots.buffer.set(self.register(binding.buffer()));
         for (register, slot) in binding.all() {
-            // SAFETY: as above.
-            let value = unsafe { (*self.slots).spills[usize::from(slot)] };
+            let value = self.slots.spills[usize::from(slot)].get();
             self.set_register(register, value);
         }
     }
@@ -335,31 +338,26 @@ impl Thread {
     pub fn restore_spill(&mut self, spill: SpillInterval) {
         const LAHF: u64 = 0xd5;
         const OVERFLOW: u64 = 0x800;
-        // SAFETY: the slots belong to this thread.
-        unsafe {
-            let value = (*self.slots).spills[usize::from(spill.slot)];
-            if spill.register != FLAGS {
-                self.set_register(spill.register, value);
-                return;
-            }
-            let overflow = if value & 1 != 0 { OVERFLOW } else { 0 };
-            let flags = (*self.slots).flags & !(LAHF | OVERFLOW);
-            (*self.slots).flags = flags | value >> 8 & LAHF | overflow;
+        let value = self.slots.spills[usize::from(spill.slot)].get();
+        if spill.register != FLAGS {
+            self.set_register(spill.register, value);
+            return;
         }
+        let overflow = if value & 1 != 0 { OVERFLOW } else { 0 };
+        let flags = self.slots.flags.get() & !(LAHF | OVERFLOW);
+        self.slots.flags.set(flags | value >> 8 & LAHF | overflow);
     }
 
     /// The program counter.
     #[must_use]
     #[inline]
     pub fn pc(&self) -> u64 {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots).pc }
+        self.slots.pc.get()
     }
 
     /// Sets the program counter.
     #[inline]
     pub fn set_pc(&mut self, pc: u64) {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots).pc = pc }
+        self.slots.pc.set(pc);
     }
 }

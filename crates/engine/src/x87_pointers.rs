@@ -103,8 +103,7 @@ fn fields(instruction: &Instruction, thread: &Thread) -> Option<(u64, usize, u64
 }
 
 fn segment_base(thread: &Thread, segment: Segment) -> u64 {
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).base(segment) }
+    thread.slots().base(segment)
 }
 
 /// The program's address of the x87 instruction whose copy is at `address`, and what the

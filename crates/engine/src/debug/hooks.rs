@@ -116,8 +116,7 @@ fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
     }
     thread.single_step = false;
     thread.steps.due.debugger = false;
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).flags &= !TRAP_FLAG };
+    thread.slots().flags.update(|flags| flags & !TRAP_FLAG);
     let offers = matches!(event, Some(Reason::Signal(_)));
     let mut told = Told::No;
     let mut event = event;

@@ -34,29 +34,19 @@ const RESTARTED: std::ops::RangeInclusive<i64> = -516..=-512;
 impl Registers {
     /// Those of the calling thread, which is out of the cache.
     pub(super) fn of(thread: &Thread) -> Registers {
-        let mut state = FullState::capture(thread.slots, vectors());
-        // SAFETY: the slots belong to this thread.
-        let (general, pc, flags, fs_base, gs_base) = unsafe {
-            let slots = thread.slots;
-            (
-                (*slots).registers,
-                (*slots).pc,
-                (*slots).flags,
-                (*slots).program_fs,
-                (*slots).program_gs,
-            )
-        };
+        let mut state = FullState::capture(thread.slots(), vectors());
+        let slots = thread.slots();
         let trap_flag = if thread.steps.program_flag {
             TRAP_FLAG
         } else {
             0
         };
         Registers {
-            general,
-            pc,
-            flags: flags & !TRAP_FLAG | trap_flag,
-            fs_base,
-            gs_base,
+            general: slots.registers(),
+            pc: slots.pc.get(),
+            flags: slots.flags.get() & !TRAP_FLAG | trap_flag,
+            fs_base: slots.program_fs.get(),
+            gs_base: slots.program_gs.get(),
             call: -1,
             extended: state.bytes().to_vec(),
         }
@@ -71,13 +61,11 @@ impl Registers {
     pub(super) fn install(&self, thread: &mut Thread) {
         // What user code may change: the status flags, DF, NT, RF, AC, ID.
         const CHANGEABLE: u64 = 0x25_4cd5;
-        // SAFETY: the slots belong to this thread.
-        unsafe {
-            (*thread.slots).registers = self.general;
-            (*thread.slots).pc = self.pc;
-            (*thread.slots).flags = self.flags & CHANGEABLE | 0x202;
-        }
+        let slots = thread.slots();
+        slots.set_registers(&self.general);
+        slots.pc.set(self.pc);
+        slots.flags.set(self.flags & CHANGEABLE | 0x202);
         thread.steps.program_flag = self.flags & TRAP_FLAG != 0;
-        FullState::from_bytes(&self.extended).install(thread.slots, vectors());
+        FullState::from_bytes(&self.extended).install(thread.slots(), vectors());
     }
 }

@@ -213,8 +213,7 @@ impl Elements {
         let mask = if self.narrow { 0xffff_ffff } else { u64::MAX };
         let count = (self.count & mask).wrapping_sub(left & mask);
         let length = count.saturating_mul(self.size);
-        // SAFETY: the slots belong to this thread.
-        let down = unsafe { (*thread.slots).flags } & DIRECTION != 0;
+        let down = thread.slots().flags.get() & DIRECTION != 0;
         let last_end = self.address.wrapping_add(self.size);
         match down {
             true => (last_end.wrapping_sub(length), length),

@@ -116,33 +116,25 @@ impl Departure {
 
     /// The same, for a thread that first makes some system calls, natively.
     pub(super) fn through(thread: &Thread, calls: &[NativeCall]) -> Departure {
+        let slots = thread.slots();
         let mut unfinished = UnfinishedCall::of(thread);
         if let Some((pc, result)) = unfinished.as_ref().and_then(|it| it.ended_by_pending()) {
             unfinished = None;
-            // SAFETY: as below.
-            unsafe {
-                (*thread.slots).pc = pc;
-                (*thread.slots).registers[usize::from(gpr::RAX)] = result as u64;
-            }
+            slots.pc.set(pc);
+            slots.registers[usize::from(gpr::RAX)].set(result as u64);
         }
         let wait = unfinished.as_ref().and_then(UnfinishedCall::wait);
-        let wait = wait.map(|wait| {
-            // SAFETY: as below.
-            NativeWait::new(wait, unsafe { &*thread.slots }).unwrap_or_else(no_memory)
-        });
+        let wait = wait.map(|wait| NativeWait::new(wait, slots).unwrap_or_else(no_memory));
         if let Some(wait) = &wait {
-            // SAFETY: as below; the wait ends behind where the program counter was.
-            unsafe { (*thread.slots).pc = wait.start };
+            slots.pc.set(wait.start);
         }
         let mut passing = Vec::from(own_passing());
         passing.extend(wait.as_ref().map(|wait| wait.passing));
         if !calls.is_empty() {
-            // SAFETY: as below.
-            let start = native_calls::place(calls, unsafe { &*thread.slots });
+            let start = native_calls::place(calls, slots);
             let start = start.unwrap_or_else(no_memory);
             passing.extend(native_calls::passing(calls, start));
-            // SAFETY: as below; the calls end where the program counter was.
-            unsafe { (*thread.slots).pc = start };
+            slots.pc.set(start);
         }
         debug_assert!(passing.len() <= MOST_PASSING);
         // A child in its parent's place has given the kernel its filters before it executed.
@@ -152,10 +144,8 @@ impl Departure {
                 NativeFilters::default()
             }
         };
-        // SAFETY: the slots belong to this thread, which is out of the cache.
-        let own = unsafe { &*thread.slots };
-        let mut frame = Frame::capture(own);
-        let mut state = FullState::capture(thread.slots, vectors());
+        let mut frame = Frame::capture(slots);
+        let mut state = FullState::capture(slots, vectors());
         let lines = (FRAME_SIZE + state.frame_size()).div_ceil(64) as usize;
         // A line to spare for alignment, and one for what the frame's start is off.
         let mut memory: Vec<[u64; 8]> = vec![[0; 8]; lines + 2];
@@ -175,8 +165,8 @@ impl Departure {
         Departure {
             memory,
             frame: address,
-            fs: own.program_fs,
-            gs: own.program_gs,
+            fs: slots.program_fs.get(),
+            gs: slots.program_gs.get(),
             robust_list: thread.robust_list,
             clear_tid: thread.clear_tid,
             wait,

@@ -66,7 +66,7 @@ pub(super) fn passing(calls: &[NativeCall], start: u64) -> impl Iterator<Item = 
 /// # Errors
 /// If the kernel gives no memory for them.
 pub(super) fn place(calls: &[NativeCall], slots: &Slots) -> io::Result<u64> {
-    let code = emit(calls, &slots.registers, slots.pc);
+    let code = emit(calls, &slots.registers(), slots.pc.get());
     put_into_page(&code)
 }
 

@@ -42,13 +42,13 @@ impl NativeWait {
     pub(super) fn new(wait: RelativeWait, slots: &Slots) -> io::Result<NativeWait> {
         let data: &mut Data = Box::leak(Box::default());
         let register = ARGUMENTS[wait.argument()];
-        let behind = slots.pc + SYSCALL_LENGTH;
-        let original = slots.registers[usize::from(register)];
+        let behind = slots.pc.get() + SYSCALL_LENGTH;
+        let original = slots.registers[usize::from(register)].get();
         let code = emit(register, &raw const data.argument as u64, original, behind);
         let start = put_into_page(&code)?;
         let passing = Passing {
             behind: start + CALL_END,
-            number: slots.registers[usize::from(gpr::RAX)] as u32,
+            number: slots.registers[usize::from(gpr::RAX)].get() as u32,
         };
         Ok(NativeWait {
             wait,

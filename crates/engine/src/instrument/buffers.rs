@@ -8,6 +8,7 @@
 //! The position of the first buffer is in a register wherever translated code runs, and in a
 //! slot where the thread is outside; those of the others are always in their slots.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -48,24 +49,23 @@ pub struct BufferKind {
 }
 
 /// A thread's part of a buffer: addresses.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 #[repr(C)]
 pub struct Part {
     /// Where the next entry goes (of the first buffer: see `Slots::buffer`).
-    pub position: u64,
+    pub position: Cell<u64>,
     /// The first entry's place; 0 if there is no buffer.
-    pub base: u64,
+    pub base: Cell<u64>,
     /// The page without access.
-    pub end: u64,
+    pub end: Cell<u64>,
 }
 
 impl Part {
-    /// No buffer.
-    pub const NONE: Part = Part {
-        position: 0,
-        base: 0,
-        end: 0,
-    };
+    fn set(&self, base: u64, end: u64) {
+        self.position.set(base);
+        self.base.set(base);
+        self.end.set(end);
+    }
 }
 
 static ANNOUNCED: Mutex<Vec<BufferKind>> = Mutex::new(Vec::new());
@@ -151,16 +151,10 @@ pub(super) fn prepare() -> io::Result<()> {
         let size = part_size(kind) as u64;
         let base = layout::map_memory(size + PAGE, libc::PROT_READ | libc::PROT_WRITE)?;
         let end = base + size;
-        // SAFETY: the page is the mapping's last; the slots are this thread's.
-        unsafe {
-            layout::protect(end, PAGE, libc::PROT_NONE)?;
-            (*tool_slots::of(slots())).buffers[number] = Part {
-                position: base,
-                base,
-                end,
-            };
-            *position(slots(), number) = base;
-        }
+        // SAFETY: the page is the mapping's last.
+        unsafe { layout::protect(end, PAGE, libc::PROT_NONE)? };
+        tool_slots::of(slots()).buffers[number].set(base, end);
+        position(slots(), number).set(base);
     }
     Ok(())
 }
@@ -168,24 +162,19 @@ pub(super) fn prepare() -> io::Result<()> {
 /// Gives the calling thread's parts back.
 pub(super) fn free() {
     for number in 0..kinds().len() {
-        // SAFETY: the slots and the parts are this thread's, which appends nothing any more.
-        unsafe {
-            let part =
-                std::mem::replace(&mut (*tool_slots::of(slots())).buffers[number], Part::NONE);
-            let size = part.end - part.base + PAGE;
-            libc::munmap(part.base as *mut libc::c_void, size as usize);
-        }
+        let part = &tool_slots::of(slots()).buffers[number];
+        let (base, end) = (part.base.get(), part.end.get());
+        part.set(0, 0);
+        // SAFETY: the part is this thread's, which appends nothing any more.
+        unsafe { libc::munmap(base as *mut libc::c_void, (end - base + PAGE) as usize) };
     }
 }
 
 /// Where a thread that is outside of translated code keeps a position.
-fn position(slots: *mut Slots, number: usize) -> *mut u64 {
-    // SAFETY: the caller uses it as long as the slots live.
-    unsafe {
-        match number {
-            0 if first_is_bound() => &raw mut (*slots).buffer,
-            _ => &raw mut (*tool_slots::of(slots)).buffers[number].position,
-        }
+fn position(slots: &Slots, number: usize) -> &Cell<u64> {
+    match number {
+        0 if first_is_bound() => &slots.buffer,
+        _ => &tool_slots::of(slots).buffers[number].position,
     }
 }
 
@@ -204,13 +193,9 @@ fn hand_over_those(wanted: impl Fn(&BufferKind) -> bool) {
         if !wanted(kind) {
             continue;
         }
-        // SAFETY: the slots are this thread's.
-        unsafe {
-            let at = position(slots(), number);
-            let base = (*tool_slots::of(slots())).buffers[number].base;
-            let end = std::mem::replace(&mut *at, base);
-            hand_over(kind, base, end);
-        }
+        let base = tool_slots::of(slots()).buffers[number].base.get();
+        let end = position(slots(), number).replace(base);
+        hand_over(kind, base, end);
     }
 }
 
@@ -222,20 +207,18 @@ fn hand_over(kind: &BufferKind, base: u64, end: u64) {
 }
 
 /// The buffer whose end a fault of the calling thread is at.
-fn at_end(slots: *mut Slots, address: u64) -> Option<usize> {
+fn at_end(slots: &Slots, address: u64) -> Option<usize> {
     (0..kinds().len()).find(|&number| {
-        // SAFETY: the slots are this thread's.
-        let end = unsafe { (*tool_slots::of(slots)).buffers[number].end };
+        let end = tool_slots::of(slots).buffers[number].end.get();
         (end..end + PAGE).contains(&address)
     })
 }
 
 /// Whether a fault in translated code is the end of a buffer. If so it is kept which.
 pub(crate) fn is_full(thread: &Thread, address: u64) -> bool {
-    let full = at_end(thread.slots, address).is_some();
+    let full = at_end(thread.slots(), address).is_some();
     if full {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*tool_slots::of(thread.slots)).full_buffer = address };
+        tool_slots::of(thread.slots()).full_buffer.set(address);
     }
     full
 }
@@ -246,15 +229,10 @@ pub(crate) fn make_room(thread: &mut Thread) {
     let Some(instrumenter) = Instrumenter::get() else {
         return;
     };
-    // SAFETY: the slots belong to this thread.
-    let (target, address) = unsafe {
-        let slots = thread.slots;
-        (
-            (*slots).target,
-            std::mem::take(&mut (*tool_slots::of(slots)).full_buffer),
-        )
-    };
-    let Some(number) = at_end(thread.slots, address) else {
+    let slots = thread.slots();
+    let target = slots.target.get();
+    let address = tool_slots::of(slots).full_buffer.take();
+    let Some(number) = at_end(slots, address) else {
         return;
     };
     let fragment = {
@@ -275,21 +253,18 @@ pub(crate) fn make_room(thread: &mut Thread) {
         _ => binding.scratch(),
     };
     let start = thread.register(register);
-    // SAFETY: the slots belong to this thread.
-    let Part { base, end, .. } = unsafe { (*tool_slots::of(thread.slots)).buffers[number] };
+    let part = &tool_slots::of(slots).buffers[number];
+    let (base, end) = (part.base.get(), part.end.get());
     hand_over(&kinds()[number], base, start);
     // SAFETY: both ranges lie in this thread's part.
-    unsafe {
-        std::ptr::copy(start as *const u8, base as *mut u8, (end - start) as usize);
-        if number != 0 || !first_is_bound() {
-            (*tool_slots::of(thread.slots)).buffers[number].position = base;
-        }
+    unsafe { std::ptr::copy(start as *const u8, base as *mut u8, (end - start) as usize) };
+    if number != 0 || !first_is_bound() {
+        part.position.set(base);
     }
     thread.set_register(register, base);
 }
 
 /// Moves a position of the calling thread, which has left a superblock in its middle.
 pub(super) fn advance(buffer: BufferId, bytes: u32) {
-    // SAFETY: the slots are this thread's.
-    unsafe { *position(slots(), buffer.index()) += u64::from(bytes) };
+    position(slots(), buffer.index()).update(|at| at + u64::from(bytes));
 }

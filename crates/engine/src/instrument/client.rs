@@ -1,9 +1,11 @@
 //! What the engine tells the tool.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::ffi::CString;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use unspool_code_cache::binding::LookupConvention;
 use unspool_code_cache::cache::{Cache, CacheFull, Position};
@@ -26,11 +28,9 @@ use crate::translate::insertion::Inserter;
 
 /// Runs code of the tool: if it fails, the tool is to blame.
 pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*slots()).in_tool = 1 };
+    slots().in_tool.store(1, Ordering::Relaxed);
     let result = run();
-    // SAFETY: as above.
-    unsafe { (*slots()).in_tool = 0 };
+    slots().in_tool.store(0, Ordering::Relaxed);
     result
 }
 
@@ -51,8 +51,7 @@ pub(crate) fn settle(position_is_taken: bool) -> io::Result<()> {
 
 /// What the tool keeps for the calling thread.
 pub(super) fn state(thread: &Thread) -> *mut () {
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).tool_state as *mut () }
+    thread.slots().tool_state.get() as *mut ()
 }
 
 /// Asks the tool what to insert.
@@ -100,11 +99,10 @@ impl Client for Instrumenter {
                 "no memory for a thread's buffers: {error}\nhelp: have the tool make them smaller"
             ));
         }
-        tool_slots::prepare(thread.slots, thread.number);
+        tool_slots::prepare(thread.slots(), thread.number);
         samplers::prepare(thread.number);
         let state = in_tool(|| self.tool.thread_starts(thread.number));
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*thread.slots).tool_state = state as u64 };
+        thread.slots().tool_state.set(state as u64);
     }
 
     fn thread_ends(&self, thread: &mut Thread) {
@@ -114,12 +112,9 @@ impl Client for Instrumenter {
         buffers::hand_over_all();
         buffers::free();
         super::functions::thread_ends();
-        // SAFETY: the slots belong to this thread, and the state in them to the tool.
-        unsafe {
-            let state = std::mem::take(&mut (*thread.slots).tool_state);
-            let state = state as *mut ();
-            in_tool(|| self.tool.thread_ends(thread.number, state));
-        }
+        let state = thread.slots().tool_state.take() as *mut ();
+        // SAFETY: it is what the tool has made for this thread, and is forgotten now.
+        unsafe { in_tool(|| self.tool.thread_ends(thread.number, state)) };
         let threads = Process::get().threads.lock();
         counters::keep();
         counters::free();
@@ -237,8 +232,7 @@ impl Client for Instrumenter {
         }
         let mut spills = cache.spills_at(position.fragment, at);
         if let Some(spill) = spills.find(|spill| spill.slot == BOUND_SPILLS[0]) {
-            // SAFETY: the slots belong to this thread.
-            unsafe { (*thread.slots).buffer = thread.register(spill.register) };
+            thread.slots().buffer.set(thread.register(spill.register));
         }
     }
 
@@ -275,18 +269,17 @@ impl Client for Instrumenter {
 
     /// Inserted code has put the function and its arguments into the slots.
     fn calls(&self, thread: &mut Thread) -> bool {
-        let slots = thread.slots;
+        let slots = thread.slots();
         let place = thread.pc();
         // SAFETY: the slots belong to this thread; inserted code has put there the address of such a
         // function, and what it is to be called with.
         let result = in_tool(|| unsafe {
-            let function: super::Function = std::mem::transmute((*slots).function as usize);
-            let [first, second, third, fourth, ..] = (*slots).arguments;
-            let (tool, state) = ((*slots).tool as *const (), state(thread));
+            let function: super::Function = std::mem::transmute(slots.function.get() as usize);
+            let [first, second, third, fourth, ..] = slots.arguments.each_ref().map(Cell::get);
+            let (tool, state) = (slots.tool.get() as *const (), state(thread));
             function(tool, state, first, second, third, fourth)
         });
-        // SAFETY: as above.
-        unsafe { (*slots).result = result };
+        slots.result.set(result);
         thread.pc() != place
     }
 

@@ -37,7 +37,7 @@ impl Context {
         }
     }
 
-    fn slots(&self) -> *mut Slots {
+    fn slots(&self) -> &'static Slots {
         slots()
     }
 
@@ -48,8 +48,7 @@ impl Context {
     #[must_use]
     pub fn register(&self, number: u8) -> u64 {
         assert!(number < 16, "there are sixteen general registers");
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots()).registers[usize::from(number)] }
+        self.slots().registers[usize::from(number)].get()
     }
 
     /// Changes a general register.
@@ -58,47 +57,39 @@ impl Context {
     /// If there is no such register.
     pub fn set_register(&mut self, number: u8, value: u64) {
         assert!(number < 16, "there are sixteen general registers");
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots()).registers[usize::from(number)] = value };
+        self.slots().registers[usize::from(number)].set(value);
     }
 
     /// RFLAGS. Where the program overwrites status flags before it reads them, they may differ
     /// from what they would be.
     #[must_use]
     pub fn flags(&self) -> u64 {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots()).flags }
+        self.slots().flags.get()
     }
 
     /// Changes the status flags and the direction flag; the others stay.
     pub fn set_flags(&mut self, flags: u64) {
         const CHANGEABLE: u64 = 0xcd5;
-        // SAFETY: the slots belong to this thread.
-        unsafe {
-            let all = &mut (*self.slots()).flags;
-            *all = *all & !CHANGEABLE | flags & CHANGEABLE;
-        }
+        let all = &self.slots().flags;
+        all.update(|all| all & !CHANGEABLE | flags & CHANGEABLE);
     }
 
     /// The address at which the program goes on.
     #[must_use]
     pub fn instruction_pointer(&self) -> u64 {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots()).pc }
+        self.slots().pc.get()
     }
 
     /// Has the program go on elsewhere when the function returns. What else is inserted at the
     /// place is left out then, and instructions that are not reached do not count.
     pub fn set_instruction_pointer(&mut self, address: u64) {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots()).pc = address };
+        self.slots().pc.set(address);
     }
 
     /// The base of the program's segment FS.
     #[must_use]
     pub fn fs_base(&self) -> u64 {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots()).program_fs }
+        self.slots().program_fs.get()
     }
 
     /// A vector register, zmm0 to zmm31, lowest byte first. What the processor does not have is
@@ -160,7 +151,7 @@ impl Context {
         const COMPACT: u64 = 1 << 63;
         // SAFETY: the slots belong to this thread, and hold an XSAVE area.
         unsafe {
-            let area = (&raw mut (*self.slots()).vectors).cast::<u8>();
+            let area = self.slots().vectors.area();
             let used = area.add(HEADER).cast::<u64>();
             let format = area.add(HEADER + 8).cast::<u64>().read();
             let has = crate::process::Process::get().vectors.mask;

@@ -75,21 +75,20 @@ impl Counter {
         };
         let parts = registry().parts_of(self);
         let threads = process.threads.lock();
-        let mut all: Vec<*mut Slots> = threads
+        let mut all: Vec<&Slots> = threads
             .iter()
             // SAFETY: the thread lives while it is listed, and the list is locked.
-            .map(|handle| unsafe { (*handle.thread).slots })
+            .map(|handle| unsafe { (*handle.thread).slots() })
             .collect();
         // A child in its parent's place has its parent's.
-        all.sort_unstable();
-        all.dedup();
+        all.sort_unstable_by_key(|&slots| std::ptr::from_ref(slots));
+        all.dedup_by_key(|slots| std::ptr::from_ref(*slots));
         // Under the lock of the list, so that no thread is missed or seen twice as it ends.
         let ended = ended();
         let sum = |place: CounterPlace| {
             let ended = ended.get(place.index()).copied().unwrap_or(0);
             all.iter()
-                // SAFETY: as above.
-                .map(|&slots| unsafe { place.load(slots) })
+                .map(|&slots| place.load(slots))
                 .fold(ended, u64::wrapping_add)
         };
         add_up(&parts, sum)
@@ -99,8 +98,7 @@ impl Counter {
     #[must_use]
     pub fn of_this_thread(self) -> u64 {
         let parts = registry().parts_of(self);
-        // SAFETY: the slots are this thread's.
-        add_up(&parts, |place| unsafe { place.load(slots()) })
+        add_up(&parts, |place| place.load(slots()))
     }
 
     /// Where it lies.
@@ -110,8 +108,7 @@ impl Counter {
 
     /// Adds to the calling thread's counter, or takes away.
     pub(crate) fn correct(self, amount: i64) {
-        // SAFETY: the slots are this thread's.
-        unsafe { self.place().add(slots(), amount) };
+        self.place().add(slots(), amount);
     }
 }
 
@@ -180,21 +177,14 @@ impl CounterPlace {
         area::first_slot() + 8 * self.index() as i32
     }
 
-    /// # Safety
-    /// The slots must be those of a thread that has not ended.
-    unsafe fn load(self, slots: *mut Slots) -> u64 {
-        // SAFETY: the caller's.
-        unsafe {
-            self.cell(slots)
-                .map_or(0, |cell| cell.load(Ordering::Relaxed))
-        }
+    fn load(self, slots: &Slots) -> u64 {
+        self.cell(slots)
+            .map_or(0, |cell| cell.load(Ordering::Relaxed))
     }
 
-    /// # Safety
     /// The slots must be the calling thread's.
-    unsafe fn add(self, slots: *mut Slots, amount: i64) {
-        // SAFETY: the caller's.
-        if let Some(cell) = unsafe { self.cell(slots) } {
+    fn add(self, slots: &Slots, amount: i64) {
+        if let Some(cell) = self.cell(slots) {
             let value = cell.load(Ordering::Relaxed);
             cell.store(value.wrapping_add_signed(amount), Ordering::Relaxed);
         }
@@ -202,12 +192,8 @@ impl CounterPlace {
 
     /// What has been counted there, which begins at zero again. Pages of counters that are zero are
     /// not written.
-    ///
-    /// # Safety
-    /// As for [`CounterPlace::add`].
-    unsafe fn take(self, slots: *mut Slots) -> u64 {
-        // SAFETY: the caller's.
-        let Some(cell) = (unsafe { self.cell(slots) }) else {
+    fn take(self, slots: &Slots) -> u64 {
+        let Some(cell) = self.cell(slots) else {
             return 0;
         };
         let value = cell.load(Ordering::Relaxed);
@@ -217,14 +203,12 @@ impl CounterPlace {
         value
     }
 
-    /// # Safety
-    /// As for [`CounterPlace::load`].
-    unsafe fn cell<'a>(self, slots: *mut Slots) -> Option<&'a AtomicU64> {
-        // SAFETY: counters are only used atomically, or by their thread's translated code.
-        unsafe {
-            let first = (*tool_slots::of(slots)).counters as *mut u64;
-            (!first.is_null()).then(|| AtomicU64::from_ptr(first.add(self.index())))
-        }
+    fn cell(self, slots: &Slots) -> Option<&AtomicU64> {
+        let first = tool_slots::of(slots).counters.load(Ordering::Relaxed) as *mut u64;
+        // SAFETY: the counters are there as long as the slots say where, which only their thread
+        // changes, with the list of threads locked; they are only used atomically, or by translated
+        // code.
+        (!first.is_null()).then(|| unsafe { AtomicU64::from_ptr(first.add(self.index())) })
     }
 }
 
@@ -244,8 +228,7 @@ pub(super) fn keep() {
     let room = ended.len().max(given);
     ended.resize(room, 0);
     for (place, total) in (0..).map(CounterPlace).zip(ended.iter_mut().take(given)) {
-        // SAFETY: the slots are this thread's.
-        *total = total.wrapping_add(unsafe { place.take(slots()) });
+        *total = total.wrapping_add(place.take(slots()));
     }
 }
 
@@ -254,7 +237,6 @@ pub(super) fn restart() {
     ended().clear();
     let given = registry().given;
     for place in (0..given as u32).map(CounterPlace) {
-        // SAFETY: the slots are this thread's.
-        unsafe { place.take(slots()) };
+        place.take(slots());
     }
 }

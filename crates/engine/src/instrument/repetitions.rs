@@ -27,8 +27,7 @@ thread_local! {
 }
 
 fn progress() -> Progress {
-    // SAFETY: the slots belong to this thread.
-    let (pc, registers) = unsafe { ((*slots()).pc, (*slots()).registers) };
+    let (pc, registers) = (slots().pc.get(), slots().registers());
     let register = |number: u8| registers[usize::from(number)];
     [
         pc,

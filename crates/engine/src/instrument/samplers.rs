@@ -65,11 +65,8 @@ pub(crate) fn settle() {
 /// run.
 pub(super) fn prepare(thread: u32) {
     let slots = slots();
-    // SAFETY: the slots are this thread's.
-    unsafe {
-        (*tool_slots::of(slots)).random =
-            (u64::from(thread) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    };
+    let seed = (u64::from(thread) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    tool_slots::of(slots).random.set(seed);
     for number in 0..PERIODS.get().map_or(0, Vec::len) {
         start(slots, number);
     }
@@ -78,28 +75,26 @@ pub(super) fn prepare(thread: u32) {
 /// Starts the calling thread's countdown anew that has just come to its end.
 pub fn restart_countdown() {
     let slots = slots();
-    // SAFETY: the slots are this thread's.
-    let number = unsafe { (*tool_slots::of(slots)).sampler } as usize;
+    let number = tool_slots::of(slots).sampler.get() as usize;
     start(slots, number);
 }
 
-fn start(slots: *mut Slots, number: usize) {
+fn start(slots: &Slots, number: usize) {
     let Some(period) = PERIODS.get().and_then(|periods| periods.get(number)) else {
         return;
     };
-    // SAFETY: the slots are this thread's.
-    unsafe {
-        let spread = u64::from(period.jitter) * 2 + 1;
-        let moved = next_random(&mut (*tool_slots::of(slots)).random) % spread;
-        let least = u64::from(period.passages - period.jitter);
-        (*tool_slots::of(slots)).countdowns[number] = least + moved;
-    }
+    let own = tool_slots::of(slots);
+    let spread = u64::from(period.jitter) * 2 + 1;
+    own.random.update(next_random);
+    let moved = own.random.get() % spread;
+    let least = u64::from(period.passages - period.jitter);
+    own.countdowns[number].set(least + moved);
 }
 
 /// Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8 (14), 2003.
-fn next_random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
+fn next_random(mut state: u64) -> u64 {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    state
 }

@@ -1,5 +1,8 @@
 //! What a tool keeps in each thread's slots, for inserted code.
 
+use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::AtomicU64;
+
 use unspool_code_cache::slots::{ClientSlots, Slots};
 
 use super::MOST_SAMPLERS;
@@ -9,29 +12,29 @@ use super::buffers::{MOST_BUFFERS, Part};
 #[repr(C)]
 pub(crate) struct ToolSlots {
     /// The thread's number.
-    pub(crate) thread_number: u64,
+    pub(crate) thread_number: Cell<u64>,
     /// Where the counters are; 0 if there are none.
-    pub(crate) counters: u64,
+    pub(crate) counters: AtomicU64,
     /// The countdowns: the passages that are left.
-    pub(crate) countdowns: [u64; MOST_SAMPLERS],
+    pub(crate) countdowns: [Cell<u64>; MOST_SAMPLERS],
     /// Which of them has just ended.
-    pub(crate) sampler: u64,
+    pub(crate) sampler: Cell<u64>,
     /// What spreads them.
-    pub(crate) random: u64,
+    pub(crate) random: Cell<u64>,
     /// The address at which a buffer was found full; 0 for none.
-    pub(crate) full_buffer: u64,
+    pub(crate) full_buffer: Cell<u64>,
     /// The buffers.
     pub(crate) buffers: [Part; MOST_BUFFERS],
     /// What passes between hooks of the program's functions and the engine.
-    pub(crate) exchange: Exchange,
+    pub(crate) exchange: UnsafeCell<Exchange>,
     /// Where the last call put its return address, plus 8; 0 once a hook has seen it.
-    pub(crate) called: u64,
+    pub(crate) called: Cell<u64>,
     /// The end of the list of calls of hooked functions.
-    pub(crate) activations: u64,
+    pub(crate) activations: Cell<u64>,
     /// Where the list of calls of hooked functions may grow to.
-    pub(crate) activations_limit: u64,
+    pub(crate) activations_limit: Cell<u64>,
     /// The stack pointer below which that list does not grow in place.
-    pub(crate) usual_stack: u64,
+    pub(crate) usual_stack: Cell<u64>,
 }
 
 /// Registers at a hook of one of the program's functions: where it is entered, and where it
@@ -53,34 +56,35 @@ pub(crate) struct Exchange {
     pub(crate) floats: [u64; 8],
 }
 
-// SAFETY: made of numbers; no other part has the room.
+// SAFETY: made of cells and atomics of words; no other part has the room.
 unsafe impl ClientSlots for ToolSlots {
     const ROOM: usize = 1;
 }
 
 /// A tool's part of these slots.
 #[inline]
-pub(crate) fn of(slots: *mut Slots) -> *mut ToolSlots {
+pub(crate) fn of(slots: &Slots) -> &ToolSlots {
     ToolSlots::of(slots)
 }
 
 /// A thread begins: its calls of hooked functions are the engine's business at first.
-pub(super) fn prepare(slots: *mut Slots, number: u32) {
-    // SAFETY: the slots belong to the calling thread.
-    unsafe {
-        (*of(slots)).thread_number = u64::from(number);
-        (*of(slots)).usual_stack = u64::MAX;
-    }
+pub(super) fn prepare(slots: &Slots, number: u32) {
+    of(slots).thread_number.set(u64::from(number));
+    of(slots).usual_stack.set(u64::MAX);
 }
 
 /// Byte offsets in the slots, for code that is emitted.
 pub(crate) mod offset {
     use std::mem::offset_of;
 
-    use super::{ClientSlots, ToolSlots};
+    use super::{ClientSlots, Exchange, ToolSlots};
 
     const fn slot(within: usize) -> i32 {
         ToolSlots::START + within as i32
+    }
+
+    const fn exchanged(within: usize) -> i32 {
+        slot(offset_of!(ToolSlots, exchange) + within)
     }
 
     pub(crate) const COUNTDOWNS: i32 = slot(offset_of!(ToolSlots, countdowns));
@@ -90,18 +94,18 @@ pub(crate) mod offset {
     pub(crate) const ACTIVATIONS: i32 = slot(offset_of!(ToolSlots, activations));
     pub(crate) const ACTIVATIONS_LIMIT: i32 = slot(offset_of!(ToolSlots, activations_limit));
     pub(crate) const USUAL_STACK: i32 = slot(offset_of!(ToolSlots, usual_stack));
-    pub(crate) const EXCHANGE_RESULT: i32 = slot(offset_of!(ToolSlots, exchange.result));
-    pub(crate) const EXCHANGE_STACK: i32 = slot(offset_of!(ToolSlots, exchange.stack));
-    pub(crate) const EXCHANGE_SUBJECT: i32 = slot(offset_of!(ToolSlots, exchange.subject));
-    pub(crate) const EXCHANGE_VERDICT: i32 = slot(offset_of!(ToolSlots, exchange.verdict));
+    pub(crate) const EXCHANGE_RESULT: i32 = exchanged(offset_of!(Exchange, result));
+    pub(crate) const EXCHANGE_STACK: i32 = exchanged(offset_of!(Exchange, stack));
+    pub(crate) const EXCHANGE_SUBJECT: i32 = exchanged(offset_of!(Exchange, subject));
+    pub(crate) const EXCHANGE_VERDICT: i32 = exchanged(offset_of!(Exchange, verdict));
 
     /// Of an integer argument in the exchange.
     pub(crate) const fn exchanged_integer(number: usize) -> i32 {
-        slot(offset_of!(ToolSlots, exchange.integers)) + number as i32 * 8
+        exchanged(offset_of!(Exchange, integers)) + number as i32 * 8
     }
 
     /// Of a floating-point argument in the exchange.
     pub(crate) const fn exchanged_float(number: usize) -> i32 {
-        slot(offset_of!(ToolSlots, exchange.floats)) + number as i32 * 8
+        exchanged(offset_of!(Exchange, floats)) + number as i32 * 8
     }
 }

@@ -32,8 +32,7 @@ pub fn tool_address() -> *const () {
 /// What [`Instrumentation::thread_starts`] returned for the calling thread.
 #[must_use]
 pub fn thread_state() -> *mut () {
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*slots()).tool_state as *mut () }
+    slots().tool_state.get() as *mut ()
 }
 
 /// Where an argument's word is that is not passed in a register, for the call that the calling
@@ -44,16 +43,14 @@ pub fn thread_state() -> *mut () {
 #[must_use]
 #[inline]
 pub fn argument_word(number: usize) -> *mut u64 {
-    // SAFETY: the slots belong to this thread.
-    unsafe { &raw mut (*slots()).arguments[number] }
+    slots().arguments[number].as_ptr()
 }
 
 /// The number of the calling thread of the program: 0 for the first one.
 #[must_use]
 #[inline]
 pub fn thread_number() -> u32 {
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*tool_slots::of(slots())).thread_number as u32 }
+    tool_slots::of(slots()).thread_number.get() as u32
 }
 
 /// The word at an address of the program; `None` if nothing can be read there.

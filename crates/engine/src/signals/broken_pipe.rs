@@ -49,7 +49,7 @@ pub(crate) fn kept_from_program(write: impl FnOnce()) {
 /// Opens the mask, unless a signal has come meanwhile: then the thread looks at that before.
 fn reopen(mask: u64) {
     // SAFETY: both words live as long as the call; the slots are this thread's.
-    unsafe { super::unspool_set_mask(&raw const mask, &raw const (*slots()).pending) };
+    unsafe { super::unspool_set_mask(&raw const mask, slots().pending.as_ptr()) };
 }
 
 /// Whether the signal waits for this thread, and not for its process.

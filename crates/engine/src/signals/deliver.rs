@@ -84,9 +84,8 @@ fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
     if wants_alternate && enabled && !on_alternate {
         top = alternate.base + alternate.size;
     }
-    // SAFETY: the slots belong to this thread, which is out of the cache.
-    let mut frame = Frame::capture(unsafe { &*thread.slots });
-    let mut state = FullState::capture(thread.slots, vectors());
+    let mut frame = Frame::capture(thread.slots());
+    let mut state = FullState::capture(thread.slots(), vectors());
     let fp_state = top.wrapping_sub(state.frame_size()) & !63;
     let address = (fp_state.wrapping_sub(FRAME_SIZE) & !15).wrapping_sub(8);
     let flags = match (enabled, on_alternate) {
@@ -122,7 +121,7 @@ fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
             size: 0,
         };
     }
-    FullState::initial().install(thread.slots, vectors());
+    FullState::initial().install(thread.slots(), vectors());
     enter_handler(thread, signal, action, address);
 }
 
@@ -146,8 +145,7 @@ fn enter_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action, a
     thread.set_register(gpr::RDX, address + CONTEXT);
     thread.set_register(gpr::RSP, address);
     thread.set_pc(action.handler);
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).flags &= !CLEARED };
+    thread.slots().flags.update(|flags| flags & !CLEARED);
     let defers = action.flags & libc::SA_NODEFER as u64 == 0;
     thread
         .delivery
@@ -195,10 +193,9 @@ pub(crate) fn return_from_handler(thread: &mut Thread) -> bool {
     if !change_mask(thread, frame.mask) {
         return false;
     }
-    // SAFETY: the slots belong to this thread, which is out of the cache.
-    frame.restore(unsafe { &mut *thread.slots });
+    frame.restore(thread.slots());
     thread.steps.program_flag = frame.trap_flag();
-    state.install(thread.slots, vectors());
+    state.install(thread.slots(), vectors());
     // What is no stack is left out, as is all of it while the thread is on the one it has.
     let [base, flags, size] = frame.stack;
     let stack = AlternateStack::checked(base, flags as i32, size);

@@ -63,10 +63,10 @@ impl Frame {
     pub(crate) fn capture(slots: &Slots) -> Frame {
         let mut machine = [0; 32];
         for (register, &place) in REGISTER_ORDER.iter().enumerate() {
-            machine[place] = slots.registers[register];
+            machine[place] = slots.registers[register].get();
         }
-        machine[RIP] = slots.pc;
-        machine[FLAGS] = slots.flags;
+        machine[RIP] = slots.pc.get();
+        machine[FLAGS] = slots.flags.get();
         // User-mode CS and SS of 64-bit Linux.
         machine[SELECTORS] = 0x33 | 0x2b << 48;
         Frame {
@@ -110,15 +110,16 @@ impl Frame {
     }
 
     /// Puts the frame's registers into the slots.
-    pub(crate) fn restore(&self, slots: &mut Slots) {
+    pub(crate) fn restore(&self, slots: &Slots) {
         // What user code may change: the status flags, TF, DF, NT, RF, AC, ID.
         const CHANGEABLE: u64 = 0x25_4dd5;
         for (register, &place) in REGISTER_ORDER.iter().enumerate() {
-            slots.registers[register] = self.machine[place];
+            slots.registers[register].set(self.machine[place]);
         }
-        slots.pc = self.machine[RIP];
+        slots.pc.set(self.machine[RIP]);
         // A trap flag of the program's would single-step the engine.
-        slots.flags = self.machine[FLAGS] & CHANGEABLE & !TRAP_FLAG | 0x202;
+        let flags = self.machine[FLAGS] & CHANGEABLE & !TRAP_FLAG | 0x202;
+        slots.flags.set(flags);
     }
 
     /// Where the floating-point state is; 0 for none.
@@ -178,7 +179,7 @@ impl FullState {
     /// Takes the program's state: vectors from the slots, x87 and the rest, which the engine
     /// never touches, from the processor.
     #[must_use]
-    pub(crate) fn capture(slots: *mut Slots, vectors: VectorState) -> FullState {
+    pub(crate) fn capture(slots: &Slots, vectors: VectorState) -> FullState {
         const X87_OPCODE: usize = 6;
         const X87_POINTER: usize = 8;
         let mut state = FullState::empty();
@@ -187,7 +188,7 @@ impl FullState {
         // SAFETY: both areas are aligned and large enough; the engine's own vector
         // registers hold nothing across the block, which says that it clobbers them.
         unsafe {
-            let saved = (&raw mut (*slots).vectors).cast::<u8>();
+            let saved = slots.vectors.area();
             std::arch::asm!(
                 "xor edx, edx",
                 "xrstor64 [{saved}]",
@@ -222,12 +223,12 @@ impl FullState {
     }
 
     /// Makes this the program's state: vectors to the slots, the rest to the processor.
-    pub(crate) fn install(&mut self, slots: *mut Slots, vectors: VectorState) {
+    pub(crate) fn install(&mut self, slots: &Slots, vectors: VectorState) {
         let area = self.area();
         let (low, high) = enabled();
         // SAFETY: as in `capture`; `sanitise` made the area acceptable to XRSTOR.
         unsafe {
-            let saved = (&raw mut (*slots).vectors).cast::<u8>();
+            let saved = slots.vectors.area();
             std::arch::asm!(
                 "mov edx, {high:e}",
                 "xrstor64 [{area}]",

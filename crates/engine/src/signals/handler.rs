@@ -1,6 +1,6 @@
 //! The one signal handler that the kernel knows.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use unspool_code_cache::cache::Position;
 use unspool_code_cache::emit::{
@@ -10,6 +10,7 @@ use unspool_code_cache::emit::{
 use unspool_code_cache::exit;
 use unspool_code_cache::exit::Way;
 use unspool_code_cache::gates::{self, Gates};
+use unspool_code_cache::slots::slots;
 use unspool_kernel::layout::LIBRARY_END;
 use unspool_kernel::{guarded, reserved};
 
@@ -194,8 +195,7 @@ fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut 
 /// The thread, if it is inside the cache or on its way in or out, where no code of the engine's
 /// runs that could be using it.
 fn thread_in_cache<'thread>(pc: u64) -> Option<&'thread mut Thread> {
-    // SAFETY: the slots belong to this thread.
-    let entered = unsafe { (*unspool_code_cache::slots::slots()).host_stack != 0 };
+    let entered = slots().host_stack.get() != 0;
     // A jump through an empty entry of the branch table went to address 0.
     let in_cache = entered && (gates::in_cache(pc) || pc == 0);
     // SAFETY: whoever has entered the cache has lent the thread to the handler for that time.
@@ -301,8 +301,7 @@ fn synchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context
             .any(|client| client.is_full(thread, info[2]))
     {
         // The buffer's guard page: leave, empty the buffer, and come back to this instruction.
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*thread.slots).target = pc };
+        thread.slots().target.set(pc);
         save_raw(thread, context);
         leave(thread, &process.gates, exit::BUFFER_FULL, context);
         return;
@@ -398,9 +397,7 @@ fn asynchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Contex
 
 /// The thread is to look at what has come, as soon as it is out of the cache.
 fn set_pending() {
-    // SAFETY: the slots belong to this thread; all others use this word atomically.
-    unsafe { AtomicU64::from_ptr(&raw mut (*unspool_code_cache::slots::slots()).pending) }
-        .store(1, Ordering::SeqCst);
+    slots().pending.store(1, Ordering::SeqCst);
 }
 
 /// Brings the thread out of the cache, or sees to it that it does not go in.
@@ -508,8 +505,7 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
             let resumes = resumes_repetition(thread, position.pc);
             save_program(thread, &code.cache, pc, position, context);
             if resumes {
-                // SAFETY: the slots belong to this thread.
-                unsafe { (*thread.slots).flags |= RESUME_FLAG };
+                thread.slots().flags.update(|flags| flags | RESUME_FLAG);
             }
             client::each(|client| client.left_mid_fragment(position, false));
             drop(code);
@@ -529,8 +525,7 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
 /// string instruction that is not over: the flag is cleared only when an instruction is, and
 /// not every processor sets it anew at each round.
 fn resumes_repetition(thread: &Thread, pc: u64) -> bool {
-    // SAFETY: the slots belong to this thread.
-    let (flags, entered_at) = unsafe { ((*thread.slots).flags, (*thread.slots).pc) };
+    let (flags, entered_at) = (thread.slots().flags.get(), thread.slots().pc.get());
     let mut prefix = [0];
     thread.is_stepped()
         && flags & RESUME_FLAG != 0
@@ -576,10 +571,8 @@ fn save_raw(thread: &mut Thread, context: &Context) {
     for register in 0..16 {
         thread.set_register(register, context.general(register));
     }
-    // SAFETY: the slots belong to this thread.
-    unsafe {
-        (*thread.slots).flags = (context.registers[libc::REG_EFL as usize] & !TRAP_FLAG) as u64
-    };
+    let flags = context.registers[libc::REG_EFL as usize] & !TRAP_FLAG;
+    thread.slots().flags.set(flags as u64);
 }
 
 /// Puts the program's state at a position of the cache into the slots.
@@ -601,16 +594,13 @@ fn save_program(
 
 /// Makes the interrupted thread go on at the exit gate, whose state is already in the slots.
 fn leave(thread: &mut Thread, gates: &Gates, why: u32, context: &mut Context) {
-    // SAFETY: the slots belong to this thread.
-    unsafe {
-        if thread.steps.left() {
-            // What the steps were to lead to is still to be done.
-            context.set_trap_flag(false);
-            thread.set_pending(true);
-        }
-        (*thread.slots).exit = u64::from(why);
-        context.registers[libc::REG_RSP as usize] = (*thread.slots).host_stack as i64;
+    if thread.steps.left() {
+        // What the steps were to lead to is still to be done.
+        context.set_trap_flag(false);
+        thread.set_pending(true);
     }
+    thread.slots().exit.set(u64::from(why));
+    context.registers[libc::REG_RSP as usize] = thread.slots().host_stack.get() as i64;
     context.set_pc(gates.exit_saved);
     context.hold_signals();
 }

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use unspool_code_cache::emit::gpr;
 use unspool_code_cache::gates::initialise_vectors;
-use unspool_code_cache::slots::Slots;
 use unspool_kernel::guarded;
 
 use super::clone_request::Request;
@@ -79,24 +78,23 @@ impl NewThread {
         number: u32,
         inherited: Arc<Inherited>,
     ) -> NewThread {
-        // SAFETY: the slots belong to this thread, which is out of the cache.
-        let own: &Slots = unsafe { &*thread.slots };
-        let mut registers = own.registers;
+        let own = thread.slots();
+        let mut registers = own.registers();
         registers[usize::from(gpr::RAX)] = 0;
         if request.stack != 0 {
             registers[usize::from(gpr::RSP)] = request.stack;
         }
         NewThread {
             registers,
-            flags: own.flags,
-            pc: own.pc,
-            vectors: crate::signals::frame::FullState::capture(thread.slots, process.vectors),
+            flags: own.flags.get(),
+            pc: own.pc.get(),
+            vectors: crate::signals::frame::FullState::capture(own, process.vectors),
             fs: if request.has(libc::CLONE_SETTLS) {
                 request.tls
             } else {
-                own.program_fs
+                own.program_fs.get()
             },
-            gs: own.program_gs,
+            gs: own.program_gs.get(),
             mask: thread.delivery.mask(),
             number,
             actions: actions_of_child(thread, &request),
@@ -111,19 +109,17 @@ impl NewThread {
     pub(super) fn install(&mut self, process: &Process) -> Thread {
         let mut thread = Thread::new(self.number, self.mask, Arc::clone(&self.actions));
         thread.filters = Arc::new(self.filters.inherited());
-        // SAFETY: the slots belong to this thread, which has not entered the cache yet.
-        unsafe {
-            initialise_vectors(thread.slots, process.vectors);
-            (*thread.slots).registers = self.registers;
-            (*thread.slots).flags = self.flags;
-            (*thread.slots).pc = self.pc;
-            (*thread.slots).program_gs = self.gs;
-        }
+        let slots = thread.slots();
+        initialise_vectors(slots, process.vectors);
+        slots.set_registers(&self.registers);
+        slots.flags.set(self.flags);
+        slots.pc.set(self.pc);
+        slots.program_gs.set(self.gs);
         thread.namespace = self.namespace;
         if self.request.has(libc::CLONE_CHILD_CLEARTID) {
             thread.clear_tid = self.request.child_tid;
         }
-        self.vectors.install(thread.slots, process.vectors);
+        self.vectors.install(slots, process.vectors);
         thread
     }
 }

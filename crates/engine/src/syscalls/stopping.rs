@@ -109,8 +109,8 @@ fn show_registers(process: &Process, tid: u64, at: u64, length: u64) {
     }
     let mut registers: [u64; WORDS] = words(&bytes);
     let thread = handle.thread;
-    // SAFETY: the thread is listed and stopped; its slots are plain data.
-    let slots = unsafe { &*(*thread).slots };
+    // SAFETY: the thread is listed and stopped.
+    let slots = unsafe { (*thread).slots() };
     let cache = &process.code().cache;
     let pc = registers[PC_PLACE];
     match cache.position(pc) {
@@ -118,20 +118,20 @@ fn show_registers(process: &Process, tid: u64, at: u64, length: u64) {
             registers[PC_PLACE] = position.pc;
             for spill in cache.spills_at(position.fragment, pc) {
                 if let Some(&place) = PLACES.get(usize::from(spill.register)) {
-                    registers[place] = slots.spills[usize::from(spill.slot)];
+                    registers[place] = slots.spills[usize::from(spill.slot)].get();
                 }
             }
         }
         None => {
-            for (place, value) in PLACES.into_iter().zip(slots.registers) {
+            for (place, value) in PLACES.into_iter().zip(slots.registers()) {
                 registers[place] = value;
             }
-            registers[PC_PLACE] = slots.pc;
-            registers[FLAGS_PLACE] = slots.flags;
+            registers[PC_PLACE] = slots.pc.get();
+            registers[FLAGS_PLACE] = slots.flags.get();
         }
     }
-    registers[FS_BASE_PLACE] = slots.program_fs;
-    registers[GS_BASE_PLACE] = slots.program_gs;
+    registers[FS_BASE_PLACE] = slots.program_fs.get();
+    registers[GS_BASE_PLACE] = slots.program_gs.get();
     let bytes: Vec<u8> = registers
         .iter()
         .flat_map(|word| word.to_le_bytes())

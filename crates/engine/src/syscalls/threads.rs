@@ -26,8 +26,7 @@ pub(super) fn arch_prctl(process: &Process, thread: &mut Thread, call: &Call) ->
             0
         }
         ARCH_GET_FS => {
-            // SAFETY: the slots belong to this thread.
-            let base = unsafe { (*thread.slots).program_fs };
+            let base = thread.slots().program_fs.get();
             if guarded::write(address, &base.to_le_bytes()) {
                 0
             } else {
@@ -36,13 +35,11 @@ pub(super) fn arch_prctl(process: &Process, thread: &mut Thread, call: &Call) ->
         }
         ARCH_SET_GS if address >> 47 != 0 => -i64::from(libc::EPERM),
         ARCH_SET_GS => {
-            // SAFETY: the slots belong to this thread.
-            unsafe { (*thread.slots).program_gs = address };
+            thread.slots().program_gs.set(address);
             0
         }
         ARCH_GET_GS => {
-            // SAFETY: the slots belong to this thread.
-            let base = unsafe { (*thread.slots).program_gs };
+            let base = thread.slots().program_gs.get();
             if guarded::write(address, &base.to_le_bytes()) {
                 0
             } else {
@@ -78,7 +75,7 @@ pub(crate) fn set_program_fs(process: &Process, thread: &mut Thread, address: u6
 pub(super) fn set_fs_base(process: &Process, thread: &mut Thread, address: u64) {
     // SAFETY: GS belongs to the program; the slots to this thread.
     unsafe {
-        (*thread.slots).program_fs = address;
+        thread.slots().program_fs.set(address);
         if process.fsgsbase {
             std::arch::asm!("wrgsbase {}", in(reg) address, options(nostack, nomem));
         } else {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use unspool_code_cache::emit::gpr;
-use unspool_code_cache::slots::{Slots, slots};
+use unspool_code_cache::slots::slots;
 
 use super::clone_request::{Places, Request, is_writable};
 use super::namespace::Relation;
@@ -30,12 +30,7 @@ struct VforkChild<'a> {
 #[inline(never)]
 pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     const STACK: usize = 256 << 10;
-    let mut saved = Box::<Slots>::new_uninit();
-    // SAFETY: the slots belong to this thread; they are plain data.
-    let mut saved = unsafe {
-        saved.as_mut_ptr().copy_from_nonoverlapping(thread.slots, 1);
-        saved.assume_init()
-    };
+    let saved = thread.slots().save();
     let kept: Vec<usize> = client::all().iter().map(|it| it.before_vfork()).collect();
     let mut stack: Vec<u128> = vec![0; STACK / 16];
     let mut child = VforkChild {
@@ -64,11 +59,8 @@ pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     // SAFETY: the child runs on `stack`, which outlives it or its use of this memory, because
     // the kernel keeps this thread waiting until then.
     let result = unsafe { start_child(&call, run_vfork_child, (&raw mut child).cast()) };
-    // SAFETY: as above; the child has left this memory. What it recorded stays.
-    unsafe {
-        saved.keep_of_clients(thread.slots);
-        thread.slots.copy_from_nonoverlapping(&raw const *saved, 1);
-    }
+    // The child has left this memory. What it recorded stays.
+    thread.slots().restore(saved);
     Thread::set_current(thread);
     finish::end_if_locked();
     // It may have been killed.
@@ -80,7 +72,7 @@ pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
         client::memory_written(thread, request.child_tid, 4);
     }
     if result > 0 && request.has(libc::CLONE_SETTLS) {
-        client::thread_pointer_changed(thread, saved.program_fs);
+        client::thread_pointer_changed(thread, thread.slots().program_fs.get());
     }
     open(thread);
     result
@@ -98,7 +90,7 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     thread.role = AddressSpaceRole::VforkChild;
     thread.filters = Arc::new(parent.filters.inherited());
     thread.alternate_stack = parent.alternate_stack;
-    debug_assert_eq!(thread.slots, slots());
+    debug_assert!(std::ptr::eq(thread.slots(), slots()));
     Thread::set_current(&mut thread);
     thread.set_register(gpr::RAX, 0);
     if request.stack != 0 {

@@ -2,7 +2,7 @@
 
 use unspool_code_cache::cache::{Cache, Position};
 use unspool_code_cache::emit::gpr;
-use unspool_code_cache::slots::{BOUND_SPILLS, offset};
+use unspool_code_cache::slots::BOUND_SPILLS;
 use unspool_events::PathId;
 use unspool_events::raw::{SpecialKind, special_header};
 
@@ -34,8 +34,9 @@ pub(super) fn empty_buffer(thread: &mut Thread) {
     let Some(tracer) = super::tracer() else {
         return;
     };
-    // SAFETY: the slots belong to this thread, the trace too (or to its parent that waits).
-    let (target, trace) = unsafe { ((*thread.slots).target, OF_THREAD.get(thread).as_mut()) };
+    // SAFETY: the trace belongs to this thread, or to its parent that waits.
+    let trace = unsafe { OF_THREAD.get(thread).as_mut() };
+    let target = thread.slots().target.get();
     let Some(trace) = trace.filter(|trace| trace.is_full) else {
         return;
     };
@@ -97,9 +98,7 @@ pub(crate) fn leave_mid_fragment(thread: &mut Thread, cache: &Cache, at: u64, po
             Some(repetition) => {
                 if repetition.in_chunks && u64::from(repetition.place) == at {
                     // The count register is that of the chunk.
-                    // SAFETY: the slots belong to this thread.
-                    let rest =
-                        unsafe { std::mem::take(&mut (*trace_slots::of(thread.slots)).rest) };
+                    let rest = trace_slots::of(thread.slots()).rest.take();
                     let count = thread.register(gpr::RCX);
                     thread.set_register(gpr::RCX, count.wrapping_add(rest));
                 }
@@ -127,8 +126,7 @@ pub(super) fn leave_by_call(
     }
     tracer.fragments.with(position.fragment, |fragment| {
         let recorded = fragment.progress[position.index as usize + usize::from(completed)];
-        // SAFETY: the slots belong to this thread.
-        let start = unsafe { (*thread.slots).buffer };
+        let start = thread.slots().buffer.get();
         close_partial(thread, fragment.first_path, start, recorded);
     });
 }
@@ -158,8 +156,7 @@ fn close_partial(
             }
         }
     }
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).buffer = end };
+    thread.slots().buffer.set(end);
 }
 
 /// Whether a place in the cache is that of a repeated string instruction: between two of its
@@ -194,8 +191,7 @@ fn complete(thread: &Thread, start: u64, repetition: &Repetition) -> u64 {
             false => value,
         };
         let base = match stored.beyond_fs {
-            // SAFETY: the slots belong to this thread.
-            true => unsafe { (*thread.slots).program_fs },
+            true => thread.slots().program_fs.get(),
             false => 0,
         };
         let value = value.wrapping_add(base);
@@ -209,8 +205,7 @@ fn complete(thread: &Thread, start: u64, repetition: &Repetition) -> u64 {
 /// The record is closed: the position in the buffer, wherever it is now, is behind it.
 fn keep_position(thread: &mut Thread, cache: &Cache, at: u64, fragment: u32) {
     let position = bound_position(thread, cache, at, fragment);
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).buffer = position };
+    thread.slots().buffer.set(position);
 }
 
 /// The position in the buffer of a thread that is at a place in the cache: in a register, or in its
@@ -219,20 +214,15 @@ fn bound_position(thread: &Thread, cache: &Cache, at: u64, fragment: u32) -> u64
     let mut spills = cache.spills_at(fragment, at);
     match spills.find(|spill| spill.slot == BOUND_SPILLS[0]) {
         Some(spill) => thread.register(spill.register),
-        // SAFETY: the slots belong to this thread.
-        None => unsafe { (*thread.slots).buffer },
+        None => thread.slots().buffer.get(),
     }
 }
 
 /// An atomic instruction faulted under its ticket lock.
-fn release_lock(thread: &mut Thread) {
-    let place = offset::spill(LOCK_SPILL) as usize / WORD as usize;
-    // SAFETY: the slots are words, and the lock, if one is held, is this thread's.
-    unsafe {
-        let slot = thread.slots.cast::<u64>().add(place);
-        let held = std::mem::take(&mut *slot);
-        if held != 0 {
-            (held as *mut u64).write_volatile(0);
-        }
+fn release_lock(thread: &Thread) {
+    let held = thread.slots().spills[usize::from(LOCK_SPILL)].take();
+    if held != 0 {
+        // SAFETY: the slot holds the address of a lock while the thread has it.
+        unsafe { (held as *mut u64).write_volatile(0) };
     }
 }

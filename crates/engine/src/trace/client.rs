@@ -393,7 +393,7 @@ impl Tracer {
         let mut trace = ThreadTrace::new(
             self,
             ThreadId(thread.number),
-            thread.slots,
+            thread.slots(),
             birth.and_then(|birth| birth.buffer),
         );
         self.skew.begin(thread, &mut trace);
@@ -470,8 +470,7 @@ impl Tracer {
 }
 
 fn tell_thread_pointer(thread: &mut Thread) {
-    // SAFETY: the slots belong to this thread.
-    let address = unsafe { (*thread.slots).program_fs };
+    let address = thread.slots().program_fs.get();
     event(thread, &Event::Thread(ThreadEvent::Pointer { address }));
 }
 

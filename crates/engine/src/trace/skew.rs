@@ -96,8 +96,7 @@ impl Skew {
             sleep: Sleep::default(),
             shown: AtomicU64::new(0),
             floor: AtomicU64::new(0),
-            // SAFETY: the slots belong to this thread.
-            poll: unsafe { &raw const (*trace_slots::of(thread.slots)).poll } as u64,
+            poll: trace_slots::of(thread.slots()).poll.as_ptr() as u64,
         });
         trace.progress = Some(Arc::clone(&progress));
         let live = Live { progress, trace };

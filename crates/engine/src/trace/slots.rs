@@ -1,34 +1,37 @@
 //! What the tracer keeps in each thread's slots, for inserted code.
 
+use std::cell::Cell;
+use std::sync::atomic::AtomicU64;
+
 use unspool_code_cache::slots::{ClientSlots, Slots};
 
 /// The tracer's part of a thread's slots.
 #[repr(C)]
 pub(crate) struct TraceSlots {
     /// Line-atomic order: eight times the buffer position plus this bounds the thread's time.
-    pub(crate) clock: u64,
+    pub(crate) clock: Cell<u64>,
     /// Line-atomic order: where other threads see this one's state, time, and so on.
-    pub(crate) public: u64,
+    pub(crate) public: Cell<u64>,
     /// Line-atomic order: not zero when another thread wants an answer.
-    pub(crate) poll: u64,
+    pub(crate) poll: AtomicU64,
     /// Line-atomic order: read-shared words not below this one have been seen.
-    pub(crate) shared_seen: u64,
+    pub(crate) shared_seen: Cell<u64>,
     /// What says which elements of a gather, a scatter or a tile are accessed: a bit for each.
-    pub(crate) element_mask: u64,
+    pub(crate) element_mask: Cell<u64>,
     /// Their indexes, as they lie in the vector register; of a tile its configuration.
-    pub(crate) elements: [u64; 8],
+    pub(crate) elements: [Cell<u64>; 8],
     /// Rounds of the repeated string instruction at hand that come later.
-    pub(crate) rest: u64,
+    pub(crate) rest: Cell<u64>,
 }
 
-// SAFETY: made of numbers; no other part has the room.
+// SAFETY: made of cells and atomics of words; no other part has the room.
 unsafe impl ClientSlots for TraceSlots {
     const ROOM: usize = 0;
 }
 
 /// The tracer's part of these slots.
 #[inline]
-pub(crate) fn of(slots: *mut Slots) -> *mut TraceSlots {
+pub(crate) fn of(slots: &Slots) -> &TraceSlots {
     TraceSlots::of(slots)
 }
 

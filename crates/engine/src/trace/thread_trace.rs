@@ -25,7 +25,7 @@ pub(crate) static OF_THREAD: PerThread<ThreadTrace> = PerThread::new();
 /// What the trace keeps for one thread.
 pub(crate) struct ThreadTrace {
     pub(super) encoder: Option<Box<dyn ThreadRecords>>,
-    pub(super) slots: *mut Slots,
+    pub(super) slots: &'static Slots,
     /// Whether the code has come to the end of the buffer.
     pub(super) is_full: bool,
     /// The first word of the buffer.
@@ -92,7 +92,7 @@ impl ThreadTrace {
     pub(super) fn new(
         tracer: &Tracer,
         thread: ThreadId,
-        slots: *mut Slots,
+        slots: &'static Slots,
         buffer: Option<Buffer>,
     ) -> Box<ThreadTrace> {
         let Buffer { base, size } = match buffer.map_or_else(|| Buffer::map(tracer), Ok) {
@@ -130,13 +130,11 @@ impl ThreadTrace {
 
     /// Where the next word goes, while the thread is out of the cache.
     pub(super) fn position(&self) -> u64 {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots).buffer }
+        self.slots.buffer.get()
     }
 
     pub(super) fn set_position(&mut self, position: u64) {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*self.slots).buffer = position };
+        self.slots.buffer.set(position);
     }
 
     /// The words of the record in the making, which starts at `start`: as many as have been

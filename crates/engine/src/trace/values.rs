@@ -169,12 +169,11 @@ fn rest(
     if !clean_call.in_chunks {
         return 0;
     }
-    // SAFETY: the slots belong to this thread.
-    let slots = unsafe { &mut *trace_slots::of(thread.slots) };
+    let rest = &trace_slots::of(thread.slots()).rest;
     if !tracer.checks_owners() {
-        slots.rest = rounds.saturating_sub(CHUNK / u64::from(operand.size));
+        rest.set(rounds.saturating_sub(CHUNK / u64::from(operand.size)));
     }
-    slots.rest.min(rounds)
+    rest.get().min(rounds)
 }
 
 /// Copies the source of a repeated string instruction, as far as it can be read.
@@ -188,8 +187,7 @@ fn copy_source(
     let size = u64::from(operand.size);
     let length = rounds.checked_mul(size).filter(is_recorded)?;
     let address = operand.address_in(record)?;
-    // SAFETY: the slots belong to this thread.
-    let downwards = unsafe { (*thread.slots).flags } & DIRECTION != 0;
+    let downwards = thread.slots().flags.get() & DIRECTION != 0;
     let mut bytes = vec![0; length as usize];
     if downwards {
         let end = address.wrapping_add(size);

@@ -78,7 +78,9 @@ pub(in crate::instrument) fn prepare() -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
         layout::protect(guard(start), PAGE as u64, libc::PROT_NONE)?;
-        (*tool_slots::of(slots())).counters = start;
+        tool_slots::of(slots())
+            .counters
+            .store(start, Ordering::Relaxed);
     }
     Ok(())
 }
@@ -88,7 +90,7 @@ pub(in crate::instrument) fn free() {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the slots and the page are this thread's.
     unsafe {
-        let start = std::mem::take(&mut (*tool_slots::of(slots())).counters);
+        let start = tool_slots::of(slots()).counters.swap(0, Ordering::Relaxed);
         let restored = layout::protect(guard(start), PAGE as u64, protection);
         debug_assert!(restored.is_ok(), "the page is there");
     }

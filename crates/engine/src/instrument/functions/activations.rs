@@ -52,7 +52,7 @@ fn with<R>(use_it: impl FnOnce(&mut Activations) -> R) -> R {
 
 fn exchange<'a>() -> &'a mut Exchange {
     // SAFETY: the exchange belongs to this thread, whose code in the cache waits for the hook.
-    unsafe { &mut (*tool_slots::of(slots())).exchange }
+    unsafe { &mut *tool_slots::of(slots()).exchange.get() }
 }
 
 /// Tells that functions were left without returning.
@@ -127,9 +127,7 @@ pub(crate) extern "C" fn entered(_: *const (), _: *mut (), _: u64, _: u64, _: u6
         });
         return 0;
     }
-    // SAFETY: the slots belong to this thread.
-    let called = unsafe { std::mem::take(&mut (*tool_slots::of(slots())).called) }
-        == registers.stack_pointer + 8;
+    let called = tool_slots::of(slots()).called.take() == registers.stack_pointer + 8;
     with(|activations| activations.enter(hooks, &registers, called));
     0
 }
@@ -319,7 +317,7 @@ fn set_floats(thread: &mut Thread, values: &[u64]) {
     const LOW_HALVES: u64 = 1 << 1;
     // SAFETY: the slots belong to this thread, which is out of the cache.
     unsafe {
-        let area = (&raw mut (*thread.slots).vectors).cast::<u8>();
+        let area = thread.slots().vectors.area();
         let header = area.add(HEADER).cast::<u64>();
         if header.read() & LOW_HALVES == 0 {
             // What is in its initial state may not have been written.

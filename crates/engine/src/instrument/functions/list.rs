@@ -99,8 +99,7 @@ impl Default for List {
 impl List {
     /// Takes over what translated code has done to the list.
     pub(super) fn adopt(&mut self) {
-        // SAFETY: the slots belong to this thread.
-        let end = unsafe { (*tool_slots::of(slots())).activations };
+        let end = tool_slots::of(slots()).activations.get();
         if end != 0 {
             let length = (end as usize - self.all.as_ptr() as usize) / size_of::<Activation>();
             debug_assert!((1..=self.all.capacity()).contains(&length));
@@ -122,24 +121,19 @@ impl List {
         self.all[0].stack_pointer = self.stack.end;
         let usual = self.strays == 0 && !self.stack.is_empty();
         let address = |length: usize| self.all.as_ptr().wrapping_add(length) as u64;
-        // SAFETY: the slots belong to this thread.
-        unsafe {
-            (*tool_slots::of(slots())).activations = address(self.all.len());
-            (*tool_slots::of(slots())).activations_limit =
-                address(self.all.capacity().min(self.sweep_at));
-            (*tool_slots::of(slots())).usual_stack =
-                if usual { self.stack.start } else { u64::MAX };
-        }
+        let limit = self.all.capacity().min(self.sweep_at);
+        let own = tool_slots::of(slots());
+        own.activations.set(address(self.all.len()));
+        own.activations_limit.set(address(limit));
+        own.usual_stack
+            .set(if usual { self.stack.start } else { u64::MAX });
     }
 
     /// Takes the list away from translated code, for good.
     pub(super) fn withdraw(&mut self) {
         self.adopt();
-        // SAFETY: the slots belong to this thread.
-        unsafe {
-            (*tool_slots::of(slots())).activations = 0;
-            (*tool_slots::of(slots())).usual_stack = u64::MAX;
-        }
+        tool_slots::of(slots()).activations.set(0);
+        tool_slots::of(slots()).usual_stack.set(u64::MAX);
     }
 
     /// Notes on which stack the thread is.

@@ -233,8 +233,9 @@ impl<'a> Acquisition<'a> {
         self.least = self
             .least
             .max(ownership.shared_clock.load(Ordering::SeqCst) + 1);
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*trace_slots::of(self.thread.slots)).shared_seen = u64::from(u32::MAX - epoch) };
+        trace_slots::of(self.thread.slots())
+            .shared_seen
+            .set(u64::from(u32::MAX - epoch));
     }
 
     /// Makes sure that all other threads have passed a safe point from now on. What threads that have

@@ -111,8 +111,9 @@ impl Tracer {
         }
         trace.barriers = passed;
         trace.stamp_next(barrier.time.load(Ordering::SeqCst) + 1);
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*trace_slots::of(thread.slots)).shared_seen = u64::from(u32::MAX) };
+        trace_slots::of(thread.slots())
+            .shared_seen
+            .set(u64::from(u32::MAX));
     }
 
     /// Lets the thread take lines outside the cache, between two such moments.

@@ -26,8 +26,7 @@ pub(crate) extern "C" fn acquire_lines() -> Continuation {
         let trace = &mut *OF_THREAD.get(thread);
         (thread, trace)
     };
-    // SAFETY: as above.
-    let (number, address) = unsafe { ((*thread.slots).check, (*thread.slots).address) };
+    let (number, address) = (thread.slots().check.get(), thread.slots().address.get());
     let site = tracer.ownership.site(number as u32);
     let leave = Continuation {
         target: site.leave,

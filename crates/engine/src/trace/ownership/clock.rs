@@ -20,15 +20,15 @@ impl ThreadTrace {
     /// A time that nothing exceeds which the thread has recorded before `position`, nor any
     /// stamp that waits there. (A line acquired a moment ago may be taken before it is accessed.)
     pub(in crate::trace) fn bound(&self, position: u64) -> u64 {
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*trace_slots::of(self.slots)).clock }
+        trace_slots::of(self.slots)
+            .clock
+            .get()
             .wrapping_add(position.wrapping_mul(TIME_PER_BYTE))
     }
 
     pub(in crate::trace) fn set_bound(&mut self, position: u64, bound: u64) {
         let clock = bound.wrapping_sub(position.wrapping_mul(TIME_PER_BYTE));
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*trace_slots::of(self.slots)).clock = clock };
+        trace_slots::of(self.slots).clock.set(clock);
     }
 
     /// A stamp was put before `position`.

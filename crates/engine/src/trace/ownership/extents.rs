@@ -46,10 +46,9 @@ pub(super) fn elements<'site>(
     operand: &'site MemoryOperand,
     address: u64,
 ) -> impl Iterator<Item = (u64, u64)> + use<'site> {
-    let slots = thread.slots;
+    let slots = thread.slots();
     let part = move |at: usize, size: usize| {
-        // SAFETY: the slots belong to this thread, which outlives what it acquires.
-        let bits = unsafe { (*trace_slots::of(slots)).elements[at / 8] } >> (at % 8 * 8);
+        let bits = trace_slots::of(slots).elements[at / 8].get() >> (at % 8 * 8);
         match size {
             1 => i64::from(bits as u8),
             2 => i64::from(bits as u16),
@@ -57,8 +56,7 @@ pub(super) fn elements<'site>(
             _ => bits as i64,
         }
     };
-    // SAFETY: as above.
-    let mask = unsafe { (*trace_slots::of(slots)).element_mask };
+    let mask = trace_slots::of(slots).element_mask.get();
     let (numbers, step) = match operand.shape {
         Shape::Tile { tile, stride } => {
             let step = match stride {
@@ -101,8 +99,7 @@ pub(super) fn repeated(
     if count.is_gpr64() {
         let rest = rounds.saturating_sub(CHUNK / size);
         rounds -= rest;
-        // SAFETY: the slots belong to this thread.
-        unsafe { (*trace_slots::of(thread.slots)).rest = rest };
+        trace_slots::of(thread.slots()).rest.set(rest);
     }
     let bytes = rounds.saturating_mul(size);
     let first = if direction_flag(thread) {
@@ -114,8 +111,7 @@ pub(super) fn repeated(
 }
 
 fn direction_flag(thread: &Thread) -> bool {
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*thread.slots).flags & 0x400 != 0 }
+    thread.slots().flags.get() & 0x400 != 0
 }
 
 fn register_value(thread: &Thread, register: iced_x86::Register) -> u64 {
@@ -144,8 +140,7 @@ fn effective_address(thread: &Thread, operand: &MemoryOperand) -> u64 {
         address &= 0xffff_ffff;
     }
     if let Some(segment) = operand.segment {
-        // SAFETY: the slots belong to this thread.
-        address = address.wrapping_add(unsafe { (*thread.slots).base(segment) });
+        address = address.wrapping_add(thread.slots().base(segment));
     }
     address
 }

@@ -1,6 +1,6 @@
 //! What translated code asks of the protocol: to acquire lines.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use unspool_code_cache::cache::{Exit, FLAGS, Position, SpillInterval};
 use unspool_events::raw::{SpecialKind, special_header};
@@ -106,10 +106,8 @@ fn end_piece(
     stops_at: Option<bool>,
 ) -> Option<u64> {
     const ZERO_FLAG: u64 = 0x40;
-    // SAFETY: the slots belong to this thread.
-    unsafe { (*trace_slots::of(thread.slots)).rest = 0 };
-    // SAFETY: as above. They hold the flags of the last round.
-    let is_zero = unsafe { (*thread.slots).flags } & ZERO_FLAG != 0;
+    trace_slots::of(thread.slots()).rest.set(0);
+    let is_zero = thread.slots().flags.get() & ZERO_FLAG != 0;
     if stops_at == Some(is_zero) {
         return Some(resume);
     }
@@ -151,9 +149,8 @@ fn answer(tracer: &Tracer, thread: &mut Thread, time: u64) {
     let public = tracer
         .ownership
         .public(unsafe { (*OF_THREAD.get(thread)).index });
-    // SAFETY: the slot belongs to this thread; others store to it atomically.
-    unsafe { AtomicU64::from_ptr(&raw mut (*trace_slots::of(thread.slots)).poll) }
-        .store(0, Ordering::SeqCst);
+    let poll = &trace_slots::of(thread.slots()).poll;
+    poll.store(0, Ordering::SeqCst);
     public.clock.store(time, Ordering::SeqCst);
     public.state.fetch_add(EPOCH, Ordering::SeqCst);
 }

@@ -30,24 +30,21 @@ impl Tracer {
         }
         let index = ownership.indexes.take();
         let public = ownership.public(index);
-        // SAFETY: the slots and the trace belong to this thread.
-        unsafe {
-            let word = u64::from(index) + 1;
-            (*thread.slots).owner_word = word | word << 32;
-            (*trace_slots::of(thread.slots)).shared_seen = u64::from(u32::MAX);
-            (*trace_slots::of(thread.slots)).poll = 0;
-            (*trace_slots::of(thread.slots)).public = std::ptr::from_ref(public) as u64;
-            public.poll.store(
-                &raw const (*trace_slots::of(thread.slots)).poll as u64,
-                Ordering::SeqCst,
-            );
-            let trace = &mut *OF_THREAD.get(thread);
-            trace.index = index;
-            // Also behind whoever had the index: the thread owns its lines.
-            let after = after.unwrap_or(0).max(public.clock.load(Ordering::SeqCst));
-            if after != 0 {
-                trace.stamp_next(after + 1);
-            }
+        let word = u64::from(index) + 1;
+        thread.slots().owner_word.set(word | word << 32);
+        let own = trace_slots::of(thread.slots());
+        own.shared_seen.set(u64::from(u32::MAX));
+        own.poll.store(0, Ordering::Relaxed);
+        own.public.set(std::ptr::from_ref(public) as u64);
+        let poll = own.poll.as_ptr() as u64;
+        public.poll.store(poll, Ordering::SeqCst);
+        // SAFETY: the trace belongs to this thread.
+        let trace = unsafe { &mut *OF_THREAD.get(thread) };
+        trace.index = index;
+        // Also behind whoever had the index: the thread owns its lines.
+        let after = after.unwrap_or(0).max(public.clock.load(Ordering::SeqCst));
+        if after != 0 {
+            trace.stamp_next(after + 1);
         }
         // Who has asked for the lines before gets them: the thread has looked at none yet.
         public.state.fetch_add(EPOCH, Ordering::SeqCst);
