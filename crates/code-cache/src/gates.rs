@@ -11,7 +11,8 @@ mod acquire;
 mod call;
 mod wide;
 
-pub use self::acquire::{Continuation, USABLE as ACQUIRES_BRIEFLY};
+pub use self::acquire::{CheckSlots, Continuation, USABLE as ACQUIRES_BRIEFLY};
+pub use self::call::{CallSlots, MOST_ARGUMENTS};
 use unspool_kernel::layout;
 
 use crate::binding::LookupConvention;

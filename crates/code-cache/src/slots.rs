@@ -18,8 +18,8 @@ use unspool_instructions::decode::Segment;
 /// but only between a thread's way through [`Gates::enter`](crate::gates::Gates::enter) and its return,
 /// which the compiler takes for a call that may change them; a signal handler uses them only where
 /// it has interrupted the thread there. What a handler writes at other times, or another thread
-/// uses, is atomic: [`pending`](Self::pending), [`in_cache`](Self::in_cache), [`in_tool`](Self::in_tool),
-/// and what clients say of theirs.
+/// uses, is atomic: [`pending`](Self::pending), [`in_cache`](Self::in_cache),
+/// and what gates and clients say of theirs.
 #[repr(C, align(64))]
 pub struct Slots {
     /// rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 … r15.
@@ -40,83 +40,71 @@ pub struct Slots {
     pub host_stack: Cell<u64>,
     /// Not zero: leave (or do not enter) the cache, something is pending.
     pub pending: AtomicU64,
-    /// Next free word of the trace buffer, or of a tool's first buffer.
+    /// What the first of the bound registers holds in the cache: next free word of the trace buffer,
+    /// or of a tool's first buffer.
     pub buffer: Cell<u64>,
-    /// Line-atomic order: the word that marks lines as exclusive to this thread.
+    /// What the third of the bound registers holds in the cache: the word that marks lines as
+    /// exclusive to this thread.
     pub owner_word: Cell<u64>,
-    /// Line-atomic order: the number of the check that failed.
-    pub check: Cell<u64>,
-    /// Line-atomic order: the address that the check was about.
-    pub address: Cell<u64>,
-    /// Line-atomic order: where the check leaves the cache if need be.
-    pub leave: Cell<u64>,
     /// The program's FS base (it lives in GS; this is a copy for the engine).
     pub program_fs: Cell<u64>,
     /// The program's GS base: only here.
     pub program_gs: Cell<u64>,
     /// 1 while the thread holds anything that refers to the code cache (the flushes of the cache wait for that).
     pub in_cache: AtomicU64,
-    /// Not zero while a tool's own code runs.
-    pub in_tool: AtomicU64,
-    /// What a call of a tool's function keeps of the general registers, by number.
-    pub kept: [Cell<u64>; 16],
-    /// What a call of a tool's function keeps of the flags, as `lahf` and `seto` give them.
-    pub kept_flags: Cell<u64>,
-    /// The function of a tool that is to be called.
-    pub function: Cell<u64>,
-    /// The tool, with which its function is called.
-    pub tool: Cell<u64>,
-    /// What the tool's function returned.
-    pub result: Cell<u64>,
-    /// Arguments of the tool's function, those that are not in registers.
-    pub arguments: [Cell<u64>; MOST_ARGUMENTS],
-    /// The program's MXCSR during the call, and one to compare it with.
-    pub control_words: [Cell<u32>; 2],
-    /// The program's vector and mask registers during the call. (The XSAVE area is not for that:
-    /// its header must stay as the processor wants it.)
-    pub kept_vectors: [Cell<u64>; 33 * 8],
-    /// Which components of the vector state the program uses during the call.
-    pub vectors_used: Cell<u64>,
-    /// What a tool keeps for the thread.
-    pub tool_state: Cell<u64>,
-    /// What clients keep of their own where inserted code reaches it.
-    rooms: [Room; ROOMS],
+    /// What gates and clients keep of their own where emitted code reaches it.
+    rooms: Rooms,
     /// The program's vector state outside the cache, in XSAVE format.
     pub vectors: Vectors,
 }
 
-/// How many clients keep something of their own.
-const ROOMS: usize = 2;
-/// How large each client's may be, in words.
-const ROOM_WORDS: usize = 128;
+/// How many words each room has: those of the gates first, then those of clients. All begin at a
+/// cache line.
+const ROOM_WORDS: [usize; 4] = [8, 320, 128, 128];
+/// The first client's room.
+const FIRST_CLIENT: usize = 2;
+
+/// Where a room begins, in words.
+const fn room_start(room: usize) -> usize {
+    let (mut start, mut before) = (0, 0);
+    while before < room {
+        assert!(ROOM_WORDS[before].is_multiple_of(8));
+        start += ROOM_WORDS[before];
+        before += 1;
+    }
+    start
+}
 
 #[repr(C, align(64))]
-struct Room([Cell<u64>; ROOM_WORDS]);
+struct Rooms([Cell<u64>; room_start(ROOM_WORDS.len())]);
 
-/// What one client keeps of its own in each thread's slots, where inserted code reaches it. It begins
-/// as zeros, and stays what it is where a child has used its parent's slots.
+/// What a gate or a client keeps of its own in each thread's slots, where emitted code reaches it. It
+/// begins as zeros. What a client has there stays what it is where a child has used its parent's
+/// slots.
 ///
 /// # Safety
 /// It must be `repr(C)` and made of cells and atomics of words (a shared reference is all that there
-/// is, and inserted code writes it), zeros must be a value of it, and no other part may have the room.
-pub unsafe trait ClientSlots: Sized {
-    /// Which room it has.
+/// is, and emitted code writes it), zeros must be a value of it, and no other part may have the room.
+pub unsafe trait SlotsPart: Sized {
+    /// Which room it has: 0 and 1 are those of the gates, 2 and 3 those of clients.
     const ROOM: usize;
 
     /// Where it lies in the slots, in bytes. Its offsets are relative to this.
     const START: i32 = {
-        assert!(Self::ROOM < ROOMS && size_of::<Self>() <= size_of::<Room>());
-        assert!(align_of::<Self>() <= align_of::<Room>());
-        (offset_of!(Slots, rooms) + Self::ROOM * size_of::<Room>()) as i32
+        assert!(size_of::<Self>() <= ROOM_WORDS[Self::ROOM] * size_of::<u64>());
+        assert!(align_of::<Self>() <= align_of::<Rooms>());
+        (offset_of!(Slots, rooms) + room_start(Self::ROOM) * size_of::<u64>()) as i32
     };
 
-    /// The client's part of a thread's slots.
+    /// This part of a thread's slots.
     #[must_use]
     #[inline]
     fn of(slots: &Slots) -> &Self {
+        let Rooms(words) = &slots.rooms;
+        let room = &words[const { room_start(Self::ROOM)..room_start(Self::ROOM + 1) }];
         // SAFETY: the room is large enough and aligned for it, which `START` asserts; it holds zeros
         // or what was kept there by this type, which alone has the room, and is made of cells.
-        unsafe { &*(&raw const slots.rooms[Self::ROOM]).cast::<Self>() }
+        unsafe { &*room.as_ptr().cast::<Self>() }
     }
 }
 
@@ -143,9 +131,6 @@ pub const HASH_SPILL: u8 = 1;
 /// The spill slots of the registers that a trace borrows: buffer, scratch, owner word.
 pub const BOUND_SPILLS: [u8; 3] = [2, 3, 4];
 
-/// The most arguments that a call can have.
-pub const MOST_ARGUMENTS: usize = 10;
-
 thread_local! {
     static SLOTS: Slots = const {
         Slots {
@@ -160,24 +145,10 @@ thread_local! {
             pending: AtomicU64::new(0),
             buffer: Cell::new(0),
             owner_word: Cell::new(0),
-            check: Cell::new(0),
-            address: Cell::new(0),
-            leave: Cell::new(0),
             program_fs: Cell::new(0),
             program_gs: Cell::new(0),
             in_cache: AtomicU64::new(0),
-            in_tool: AtomicU64::new(0),
-            kept: [const { Cell::new(0) }; 16],
-            kept_flags: Cell::new(0),
-            function: Cell::new(0),
-            tool: Cell::new(0),
-            result: Cell::new(0),
-            arguments: [const { Cell::new(0) }; MOST_ARGUMENTS],
-            control_words: [const { Cell::new(0) }; 2],
-            kept_vectors: [const { Cell::new(0) }; 33 * 8],
-            vectors_used: Cell::new(0),
-            tool_state: Cell::new(0),
-            rooms: [const { Room([const { Cell::new(0) }; ROOM_WORDS]) }; ROOMS],
+            rooms: Rooms([const { Cell::new(0) }; _]),
             vectors: Vectors(UnsafeCell::new([0; AREA_SIZE])),
         }
     };
@@ -223,10 +194,13 @@ impl Slots {
         const WORDS: usize = size_of::<Slots>() / size_of::<u64>();
         let SavedSlots(saved) = saved;
         saved.buffer.set(self.buffer.get());
-        for (room, own) in saved.rooms.iter().zip(&self.rooms) {
-            for (word, own) in room.0.iter().zip(&own.0) {
-                word.set(own.get());
-            }
+        let of_clients = room_start(FIRST_CLIENT)..;
+        let (words, own) = (
+            &saved.rooms.0[of_clients.clone()],
+            &self.rooms.0[of_clients],
+        );
+        for (word, own) in words.iter().zip(own) {
+            word.set(own.get());
         }
         let (from, to) = (&raw const *saved, std::ptr::from_ref(self));
         for word in 0..WORDS {
@@ -286,36 +260,10 @@ pub mod offset {
     pub const BUFFER: i32 = offset_of!(Slots, buffer) as i32;
     /// Of [`Slots::owner_word`](super::Slots::owner_word).
     pub const OWNER_WORD: i32 = offset_of!(Slots, owner_word) as i32;
-    /// Of [`Slots::check`](super::Slots::check).
-    pub const CHECK: i32 = offset_of!(Slots, check) as i32;
-    /// Of [`Slots::address`](super::Slots::address).
-    pub const ADDRESS: i32 = offset_of!(Slots, address) as i32;
-    /// Of [`Slots::leave`](super::Slots::leave).
-    pub const LEAVE: i32 = offset_of!(Slots, leave) as i32;
     /// Of [`Slots::program_fs`](super::Slots::program_fs).
     pub const PROGRAM_FS: i32 = offset_of!(Slots, program_fs) as i32;
     /// Of [`Slots::program_gs`](super::Slots::program_gs).
     pub const PROGRAM_GS: i32 = offset_of!(Slots, program_gs) as i32;
-    /// Of [`Slots::kept_vectors`](super::Slots::kept_vectors).
-    pub const KEPT_VECTORS: i32 = offset_of!(Slots, kept_vectors) as i32;
-    /// Of [`Slots::vectors_used`](super::Slots::vectors_used).
-    pub const VECTORS_USED: i32 = offset_of!(Slots, vectors_used) as i32;
-    /// Of [`Slots::in_tool`](super::Slots::in_tool).
-    pub const IN_TOOL: i32 = offset_of!(Slots, in_tool) as i32;
-    /// Of [`Slots::function`](super::Slots::function).
-    pub const FUNCTION: i32 = offset_of!(Slots, function) as i32;
-    /// Of [`Slots::tool`](super::Slots::tool).
-    pub const TOOL: i32 = offset_of!(Slots, tool) as i32;
-    /// Of [`Slots::tool_state`](super::Slots::tool_state).
-    pub const TOOL_STATE: i32 = offset_of!(Slots, tool_state) as i32;
-    /// Of [`Slots::result`](super::Slots::result).
-    pub const RESULT: i32 = offset_of!(Slots, result) as i32;
-    /// Of [`Slots::kept_flags`](super::Slots::kept_flags).
-    pub const KEPT_FLAGS: i32 = offset_of!(Slots, kept_flags) as i32;
-    /// Of [`Slots::arguments`](super::Slots::arguments).
-    pub const ARGUMENTS: i32 = offset_of!(Slots, arguments) as i32;
-    /// Of [`Slots::control_words`](super::Slots::control_words).
-    pub const CONTROL_WORDS: i32 = offset_of!(Slots, control_words) as i32;
     /// Of [`Slots::vectors`](super::Slots::vectors).
     pub const VECTORS: i32 = offset_of!(Slots, vectors) as i32;
 
@@ -332,11 +280,6 @@ pub mod offset {
         number as i32 * 8
     }
 
-    /// Of a general register that a call keeps.
-    pub const fn kept(number: u8) -> i32 {
-        offset_of!(Slots, kept) as i32 + number as i32 * 8
-    }
-
     /// Of a spill slot.
     pub const fn spill(number: u8) -> i32 {
         offset_of!(Slots, spills) as i32 + number as i32 * 8
@@ -349,7 +292,7 @@ mod tests {
     use std::mem::offset_of;
     use std::sync::atomic::Ordering;
 
-    use super::{AREA_SIZE, ClientSlots, Slots, slots};
+    use super::{AREA_SIZE, Slots, SlotsPart, slots};
 
     #[repr(C)]
     struct Kept {
@@ -358,8 +301,8 @@ mod tests {
     }
 
     // SAFETY: made of cells of words; nobody else has rooms in a test.
-    unsafe impl ClientSlots for Kept {
-        const ROOM: usize = 1;
+    unsafe impl SlotsPart for Kept {
+        const ROOM: usize = 3;
     }
 
     #[test]

@@ -9,6 +9,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
+use unspool_code_cache::gates::CallSlots;
+use unspool_code_cache::slots::SlotsPart;
 use unspool_kernel::race_windows;
 
 use crate::process::{Process, ThreadHandle};
@@ -82,7 +84,11 @@ pub(crate) fn is_outside(thread: &Thread) -> bool {
 
 /// Whether a thread may be in code of the tool: called by the engine, or by inserted code.
 pub(crate) fn may_be_in_tool(thread: &Thread) -> bool {
-    !is_outside(thread) || thread.slots().in_tool.load(Ordering::Relaxed) != 0
+    !is_outside(thread)
+        || CallSlots::of(thread.slots())
+            .in_tool
+            .load(Ordering::Relaxed)
+            != 0
 }
 
 /// All other threads stand still as long as this lives.

@@ -46,7 +46,7 @@ pub use tool::{
     Instrumentation, argument_word, install, program_word, thread_number, thread_state,
     tool_address,
 };
-pub use unspool_code_cache::slots::MOST_ARGUMENTS;
+pub use unspool_code_cache::gates::MOST_ARGUMENTS;
 pub use view::{Block, Branch, Instruction, Superblock};
 pub use world::{
     StoppedThread, instrument_again, read_memory, spawn, stop_the_world, write_memory,

@@ -6,7 +6,8 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use unspool_code_cache::gates;
-use unspool_code_cache::slots::slots;
+use unspool_code_cache::gates::CallSlots;
+use unspool_code_cache::slots::{SlotsPart, slots};
 use unspool_kernel::diagnostics::{ENGINE_FAILURE, say};
 
 use crate::client;
@@ -37,7 +38,7 @@ pub(crate) fn is_tools(pc: u64, stack: u64) -> bool {
         return true;
     }
     let (called, top) = (
-        slots().in_tool.load(Ordering::Relaxed) != 0,
+        CallSlots::of(slots()).in_tool.load(Ordering::Relaxed) != 0,
         slots().host_stack.get(),
     );
     // Inserted code switches to the engine's stack as it was when the cache was entered.

@@ -7,9 +7,36 @@
 //! reach functions that choose wider registers at run time, as the C library's memory
 //! functions do.
 
+use std::cell::Cell;
+use std::mem::offset_of;
+
 use super::{Gates, reset_flags};
 use crate::emit::{Emitter, gpr};
-use crate::slots::offset;
+use crate::slots::{SlotsPart, offset};
+
+/// What inserted code says of the check that has failed.
+#[repr(C)]
+pub struct CheckSlots {
+    /// The check's number.
+    pub number: Cell<u64>,
+    /// The address that it was about.
+    pub address: Cell<u64>,
+    /// Where the thread leaves the cache if need be.
+    leave: Cell<u64>,
+}
+
+// SAFETY: made of cells of words; no other part has the room.
+unsafe impl SlotsPart for CheckSlots {
+    const ROOM: usize = 0;
+}
+
+impl CheckSlots {
+    /// Where [`CheckSlots::number`] is in the slots.
+    pub const NUMBER: i32 = CheckSlots::START + offset_of!(CheckSlots, number) as i32;
+    /// Where [`CheckSlots::address`] is in the slots.
+    pub const ADDRESS: i32 = CheckSlots::START + offset_of!(CheckSlots, address) as i32;
+    const LEAVE: i32 = CheckSlots::START + offset_of!(CheckSlots, leave) as i32;
+}
 
 /// Where a check goes on.
 #[repr(C)]
@@ -56,7 +83,7 @@ impl Gates {
         code.load_immediate(gpr::RAX, function as usize as u64);
         code.bytes(&[0xff, 0xd0]); // call rax
         code.store_slot(offset::TARGET, gpr::RAX);
-        code.store_slot(offset::LEAVE, gpr::RDX);
+        code.store_slot(CheckSlots::LEAVE, gpr::RDX);
 
         // From here on everything can be done again.
         self.acquire_return = code.here();
@@ -66,7 +93,7 @@ impl Gates {
         code.compare_slot_zero(offset::PENDING);
         code.bytes(&[0x74, 18]); // je over both moves
         let here = code.here();
-        code.load_slot(gpr::RAX, offset::LEAVE);
+        code.load_slot(gpr::RAX, CheckSlots::LEAVE);
         code.store_slot(offset::TARGET, gpr::RAX);
         debug_assert_eq!(code.here() - here, 18);
         code.on_slot(&[0xf7], 0, offset::FLAGS); // test dword

@@ -6,6 +6,9 @@
 //! uses nothing wider, the low halves of sixteen: what the function has put into wider
 //! ones is cleared then, as it was. Otherwise all of them are saved.
 
+mod slots;
+
+pub use self::slots::{CallSlots, MOST_ARGUMENTS};
 use super::{Gates, VectorState, reset_flags, wide};
 use crate::emit::{Emitter, Gpr, gpr};
 use crate::exit;
@@ -63,8 +66,8 @@ impl Gates {
         let usual = jump_if_equal(code);
         reset_flags(code);
         code.land(usual);
-        code.on_slot(&[0x0f, 0xae], 3, offset::CONTROL_WORDS); // stmxcsr
-        load_word(code, offset::CONTROL_WORDS);
+        code.on_slot(&[0x0f, 0xae], 3, CallSlots::CONTROL_WORDS); // stmxcsr
+        load_word(code, CallSlots::CONTROL_WORDS);
         code.bytes(&[0x25]); // and eax, imm32
         code.imm32(CONTROLS);
         code.bytes(&[0x3d]); // cmp eax, imm32
@@ -85,11 +88,11 @@ impl Gates {
         // From here on everything can be done again.
         self.call_return = code.here();
         code.load_slot(gpr::RSP, offset::HOST_STACK);
-        code.on_slot(&[0x0f, 0xae], 3, offset::CONTROL_WORDS + 4); // stmxcsr
-        load_word(code, offset::CONTROL_WORDS + 4);
-        code.compare_register_slot(gpr::RAX, offset::CONTROL_WORDS);
+        code.on_slot(&[0x0f, 0xae], 3, CallSlots::CONTROL_WORDS + 4); // stmxcsr
+        load_word(code, CallSlots::CONTROL_WORDS + 4);
+        code.compare_register_slot(gpr::RAX, CallSlots::CONTROL_WORDS);
         let same = jump_if_equal(code);
-        code.on_slot(&[0x0f, 0xae], 2, offset::CONTROL_WORDS); // ldmxcsr
+        code.on_slot(&[0x0f, 0xae], 2, CallSlots::CONTROL_WORDS); // ldmxcsr
         code.land(same);
         code.compare_slot_zero(offset::PENDING);
         code.bytes(&[0x0f, 0x85]); // jne
@@ -168,13 +171,13 @@ fn jump_if_equal(code: &mut Emitter) -> u64 {
 /// Calls the function in its slot with the tool, what that keeps for the thread, and the first
 /// arguments.
 fn call_function(code: &mut Emitter) {
-    code.store_slot_imm32(offset::IN_TOOL, 1);
-    code.load_slot(gpr::RDI, offset::TOOL);
-    code.load_slot(gpr::RSI, offset::TOOL_STATE);
+    code.store_slot_imm32(CallSlots::IN_TOOL, 1);
+    code.load_slot(gpr::RDI, CallSlots::TOOL);
+    code.load_slot(gpr::RSI, CallSlots::TOOL_STATE);
     for (register, slot) in [gpr::RDX, gpr::RCX, 8, 9].into_iter().zip(0..) {
-        code.load_slot(register, offset::ARGUMENTS + 8 * slot);
+        code.load_slot(register, CallSlots::ARGUMENTS + 8 * slot);
     }
-    code.on_slot(&[0xff], 2, offset::FUNCTION); // call
-    code.store_slot(offset::RESULT, gpr::RAX);
-    code.store_slot_imm32(offset::IN_TOOL, 0);
+    code.on_slot(&[0xff], 2, CallSlots::FUNCTION); // call
+    code.store_slot(CallSlots::RESULT, gpr::RAX);
+    code.store_slot_imm32(CallSlots::IN_TOOL, 0);
 }

@@ -6,8 +6,8 @@
 
 use iced_x86::{Code, Encoder, Instruction, MemoryOperand, Register};
 
+use super::call::CallSlots;
 use crate::emit::{Emitter, gpr};
-use crate::slots::offset;
 
 /// State components, as in XCR0.
 const UPPER_HALVES: u32 = 1 << 2;
@@ -34,7 +34,7 @@ pub(super) fn save(code: &mut Emitter, wide: u32) {
         code.load_immediate(gpr::RCX, 1);
         code.bytes(&[0x0f, 0x01, 0xd0]); // xgetbv
         code.bytes(&[0x89, 0xc1]); // mov ecx, eax
-        code.on_slot(&[0x89], gpr::RCX, offset::VECTORS_USED); // mov fs:[used], ecx
+        code.on_slot(&[0x89], gpr::RCX, CallSlots::VECTORS_USED); // mov fs:[used], ecx
     }
     load_place(code);
     let uppers = wide & (UPPER_HALVES | UPPERMOST_HALVES);
@@ -66,7 +66,7 @@ pub(super) fn save(code: &mut Emitter, wide: u32) {
 pub(super) fn restore(code: &mut Emitter, wide: u32, initial: u64) {
     load_place(code);
     if wide != 0 {
-        code.on_slot(&[0x8b], gpr::RCX, offset::VECTORS_USED); // mov ecx, fs:[used]
+        code.on_slot(&[0x8b], gpr::RCX, CallSlots::VECTORS_USED); // mov ecx, fs:[used]
     }
     let uppers = wide & (UPPER_HALVES | UPPERMOST_HALVES);
     either(
@@ -102,7 +102,7 @@ pub(super) fn restore(code: &mut Emitter, wide: u32, initial: u64) {
 fn initialise_unused(code: &mut Emitter, wide: u32, initial: u64) {
     code.load_immediate(gpr::RCX, 1);
     code.bytes(&[0x0f, 0x01, 0xd0]); // xgetbv
-    code.on_slot(&[0x8b], gpr::RCX, offset::VECTORS_USED); // mov ecx, fs:[used]
+    code.on_slot(&[0x8b], gpr::RCX, CallSlots::VECTORS_USED); // mov ecx, fs:[used]
     code.bytes(&[0xf7, 0xd1]); // not ecx
     code.bytes(&[0x21, 0xc8]); // and eax, ecx
     code.bytes(&[0x25]); // and eax, imm32
@@ -142,7 +142,7 @@ fn either(
 /// `rax`: where registers are saved.
 fn load_place(code: &mut Emitter) {
     code.bytes(&[0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0]); // mov rax, fs:0
-    let place = code.slot_displacement(offset::KEPT_VECTORS);
+    let place = code.slot_displacement(CallSlots::KEPT_VECTORS);
     code.lea(gpr::RAX, gpr::RAX, place);
 }
 

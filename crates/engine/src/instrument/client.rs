@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 
 use unspool_code_cache::binding::LookupConvention;
 use unspool_code_cache::cache::{Cache, CacheFull, Position};
-use unspool_code_cache::slots::{BOUND_SPILLS, slots};
+use unspool_code_cache::gates::CallSlots;
+use unspool_code_cache::slots::{BOUND_SPILLS, SlotsPart, slots};
 use unspool_loader::LoadedProgram;
 
 use super::{
@@ -28,9 +29,9 @@ use crate::translate::insertion::Inserter;
 
 /// Runs code of the tool: if it fails, the tool is to blame.
 pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
-    slots().in_tool.store(1, Ordering::Relaxed);
+    CallSlots::of(slots()).in_tool.store(1, Ordering::Relaxed);
     let result = run();
-    slots().in_tool.store(0, Ordering::Relaxed);
+    CallSlots::of(slots()).in_tool.store(0, Ordering::Relaxed);
     result
 }
 
@@ -51,7 +52,7 @@ pub(crate) fn settle(position_is_taken: bool) -> io::Result<()> {
 
 /// What the tool keeps for the calling thread.
 pub(super) fn state(thread: &Thread) -> *mut () {
-    thread.slots().tool_state.get() as *mut ()
+    CallSlots::of(thread.slots()).tool_state.get() as *mut ()
 }
 
 /// Asks the tool what to insert.
@@ -102,7 +103,7 @@ impl Client for Instrumenter {
         tool_slots::prepare(thread.slots(), thread.number);
         samplers::prepare(thread.number);
         let state = in_tool(|| self.tool.thread_starts(thread.number));
-        thread.slots().tool_state.set(state as u64);
+        CallSlots::of(thread.slots()).tool_state.set(state as u64);
     }
 
     fn thread_ends(&self, thread: &mut Thread) {
@@ -112,7 +113,7 @@ impl Client for Instrumenter {
         buffers::hand_over_all();
         buffers::free();
         super::functions::thread_ends();
-        let state = thread.slots().tool_state.take() as *mut ();
+        let state = CallSlots::of(thread.slots()).tool_state.take() as *mut ();
         // SAFETY: it is what the tool has made for this thread, and is forgotten now.
         unsafe { in_tool(|| self.tool.thread_ends(thread.number, state)) };
         let threads = Process::get().threads.lock();
@@ -269,17 +270,17 @@ impl Client for Instrumenter {
 
     /// Inserted code has put the function and its arguments into the slots.
     fn calls(&self, thread: &mut Thread) -> bool {
-        let slots = thread.slots();
+        let call = CallSlots::of(thread.slots());
         let place = thread.pc();
-        // SAFETY: the slots belong to this thread; inserted code has put there the address of such a
-        // function, and what it is to be called with.
+        // SAFETY: inserted code has put there the address of such a function, and what it is to be
+        // called with.
         let result = in_tool(|| unsafe {
-            let function: super::Function = std::mem::transmute(slots.function.get() as usize);
-            let [first, second, third, fourth, ..] = slots.arguments.each_ref().map(Cell::get);
-            let (tool, state) = (slots.tool.get() as *const (), state(thread));
+            let function: super::Function = std::mem::transmute(call.function.get() as usize);
+            let [first, second, third, fourth, ..] = call.arguments.each_ref().map(Cell::get);
+            let (tool, state) = (call.tool.get() as *const (), state(thread));
             function(tool, state, first, second, third, fourth)
         });
-        slots.result.set(result);
+        call.result.set(result);
         thread.pc() != place
     }
 

@@ -3,7 +3,7 @@
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::AtomicU64;
 
-use unspool_code_cache::slots::{ClientSlots, Slots};
+use unspool_code_cache::slots::{Slots, SlotsPart};
 
 use super::MOST_SAMPLERS;
 use super::buffers::{MOST_BUFFERS, Part};
@@ -57,8 +57,8 @@ pub(crate) struct Exchange {
 }
 
 // SAFETY: made of cells and atomics of words; no other part has the room.
-unsafe impl ClientSlots for ToolSlots {
-    const ROOM: usize = 1;
+unsafe impl SlotsPart for ToolSlots {
+    const ROOM: usize = 3;
 }
 
 /// A tool's part of these slots.
@@ -77,7 +77,7 @@ pub(super) fn prepare(slots: &Slots, number: u32) {
 pub(crate) mod offset {
     use std::mem::offset_of;
 
-    use super::{ClientSlots, Exchange, ToolSlots};
+    use super::{Exchange, SlotsPart, ToolSlots};
 
     const fn slot(within: usize) -> i32 {
         ToolSlots::START + within as i32

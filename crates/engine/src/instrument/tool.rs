@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use unspool_code_cache::binding::{LookupConvention, RegisterBinding};
-use unspool_code_cache::slots::slots;
+use unspool_code_cache::gates::CallSlots;
+use unspool_code_cache::slots::{SlotsPart, slots};
 use unspool_instructions::operands::ExtendedStateSizes;
 use unspool_kernel::lock::{Mutex, OnceLock};
 
@@ -32,7 +33,7 @@ pub fn tool_address() -> *const () {
 /// What [`Instrumentation::thread_starts`] returned for the calling thread.
 #[must_use]
 pub fn thread_state() -> *mut () {
-    slots().tool_state.get() as *mut ()
+    CallSlots::of(slots()).tool_state.get() as *mut ()
 }
 
 /// Where an argument's word is that is not passed in a register, for the call that the calling
@@ -43,7 +44,7 @@ pub fn thread_state() -> *mut () {
 #[must_use]
 #[inline]
 pub fn argument_word(number: usize) -> *mut u64 {
-    slots().arguments[number].as_ptr()
+    CallSlots::of(slots()).arguments[number].as_ptr()
 }
 
 /// The number of the calling thread of the program: 0 for the first one.

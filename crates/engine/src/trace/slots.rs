@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 
-use unspool_code_cache::slots::{ClientSlots, Slots};
+use unspool_code_cache::slots::{Slots, SlotsPart};
 
 /// The tracer's part of a thread's slots.
 #[repr(C)]
@@ -25,8 +25,8 @@ pub(crate) struct TraceSlots {
 }
 
 // SAFETY: made of cells and atomics of words; no other part has the room.
-unsafe impl ClientSlots for TraceSlots {
-    const ROOM: usize = 0;
+unsafe impl SlotsPart for TraceSlots {
+    const ROOM: usize = 2;
 }
 
 /// The tracer's part of these slots.
@@ -39,7 +39,7 @@ pub(crate) fn of(slots: &Slots) -> &TraceSlots {
 pub(crate) mod offset {
     use std::mem::offset_of;
 
-    use super::{ClientSlots, TraceSlots};
+    use super::{SlotsPart, TraceSlots};
 
     const fn slot(within: usize) -> i32 {
         TraceSlots::START + within as i32

@@ -6,6 +6,7 @@
 //! address that has not been hooked.
 
 use unspool_code_cache::emit::{Emitter, gpr};
+use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 
 use super::Translation;
@@ -170,19 +171,19 @@ fn spill(code: &mut Emitter, flags_live: bool) {
     code.store_slot(offset::spill(FIRST_SPILL), gpr::RCX);
     code.store_slot(offset::spill(SECOND_SPILL), gpr::RDX);
     if flags_live {
-        code.store_slot(offset::kept(gpr::RAX), gpr::RAX);
+        code.store_slot(CallSlots::kept(gpr::RAX), gpr::RAX);
         code.take_flags();
-        code.store_slot(offset::KEPT_FLAGS, gpr::RAX);
-        code.load_slot(gpr::RAX, offset::kept(gpr::RAX));
+        code.store_slot(CallSlots::KEPT_FLAGS, gpr::RAX);
+        code.load_slot(gpr::RAX, CallSlots::kept(gpr::RAX));
     }
 }
 
 /// Emits its restoring.
 pub(super) fn restore(code: &mut Emitter, flags_live: bool) {
     if flags_live {
-        code.load_slot(gpr::RAX, offset::KEPT_FLAGS);
+        code.load_slot(gpr::RAX, CallSlots::KEPT_FLAGS);
         code.bring_back_flags();
-        code.load_slot(gpr::RAX, offset::kept(gpr::RAX));
+        code.load_slot(gpr::RAX, CallSlots::kept(gpr::RAX));
     }
     code.load_slot(gpr::RCX, offset::spill(FIRST_SPILL));
     code.load_slot(gpr::RDX, offset::spill(SECOND_SPILL));

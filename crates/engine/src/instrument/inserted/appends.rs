@@ -8,6 +8,7 @@
 use iced_x86::Register;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::emit::{Gpr, gpr};
+use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 use unspool_instructions::decode::Kind;
 use unspool_instructions::operands::MemoryOperand;
@@ -169,7 +170,7 @@ impl AppendedEntry<'_> {
         let [spare, other] = scratch.registers;
         scratch.spill(code, 1);
         // Addresses in a segment are computed with the second spill slot.
-        code.store_slot(offset::kept(other), other);
+        code.store_slot(CallSlots::kept(other), other);
         let mut field = *field;
         if let Argument::Address(operand) = &mut field.value {
             // The sum may be made where its index is, but not where its base is.
@@ -189,7 +190,7 @@ impl AppendedEntry<'_> {
             }
         }
         AppendedEntry { spare, ..*self }.store(code, &field);
-        code.load_slot(other, offset::kept(other));
+        code.load_slot(other, CallSlots::kept(other));
         scratch.restore(code, 1);
     }
 
@@ -197,7 +198,7 @@ impl AppendedEntry<'_> {
     fn store_counted(&self, code: &mut unspool_code_cache::emit::Emitter, field: &Field) {
         let at = i32::from(field.offset);
         let kept = usize::from(self.item.layout.length) - 1;
-        code.store_slot(offset::kept(gpr::RCX), gpr::RCX);
+        code.store_slot(CallSlots::kept(gpr::RCX), gpr::RCX);
         self.store_constant(code, at, 1, field.size);
         code.bytes(&self.item.bytes[..kept]);
         let here = code.here();
@@ -205,7 +206,7 @@ impl AppendedEntry<'_> {
         self.store_constant(code, at, 0, field.size);
         let length = (code.here() - here - 1) as u8;
         code.patch8(here, length);
-        code.load_slot(gpr::RCX, offset::kept(gpr::RCX));
+        code.load_slot(gpr::RCX, CallSlots::kept(gpr::RCX));
     }
 
     /// The register that holds the program's value of a register.

@@ -16,6 +16,7 @@ use crate::translate::superblock::Item;
 use unspool_code_cache::cache::Exit;
 use unspool_code_cache::emit::{TARGET, gpr};
 use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::{TARGET_SPILL, offset};
 use unspool_instructions::decode::Kind;
 
@@ -122,7 +123,7 @@ pub(super) fn finish(translation: &mut Translation, items: &[Item]) {
         if let Some(restoring) = followed.restoring {
             restoring.emit(code);
         } else {
-            code.load_slot(gpr::RCX, offset::kept(gpr::RCX));
+            code.load_slot(gpr::RCX, CallSlots::kept(gpr::RCX));
         }
         let item = &items[followed.number];
         emit_call(translation, item, &followed.call, followed.flags_live);
@@ -160,7 +161,7 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &Call, with_cont
     let gate = translation.walk.cache.gates.call;
     let code = &mut translation.walk.builder.code;
     for register in numbers(values::SCRATCHES) {
-        code.store_slot(offset::kept(register), register);
+        code.store_slot(CallSlots::kept(register), register);
     }
     let mut registers = Registers {
         saved: values::SCRATCHES,
@@ -170,9 +171,9 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &Call, with_cont
         values::store(code, item, numbered, &mut registers);
     }
     code.load_immediate(gpr::RAX, call.function);
-    code.store_slot(offset::FUNCTION, gpr::RAX);
+    code.store_slot(CallSlots::FUNCTION, gpr::RAX);
     code.load_immediate(gpr::RAX, call.tool);
-    code.store_slot(offset::TOOL, gpr::RAX);
+    code.store_slot(CallSlots::TOOL, gpr::RAX);
     registers.taken |= 1 << gpr::RAX;
     registers.bring_back(code, values::SCRATCHES);
     if with_context {
@@ -200,11 +201,11 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &Call, with_cont
         return;
     };
     // Without a look at the flags: rcx is not zero.
-    code.store_slot(offset::kept(gpr::RCX), gpr::RCX);
-    code.load_slot_byte(gpr::RCX, offset::RESULT);
+    code.store_slot(CallSlots::kept(gpr::RCX), gpr::RCX);
+    code.load_slot_byte(gpr::RCX, CallSlots::RESULT);
     code.bytes(&[0xe3, 5]); // jrcxz over the jump
     let field = code.jump_forward();
-    code.load_slot(gpr::RCX, offset::kept(gpr::RCX));
+    code.load_slot(gpr::RCX, CallSlots::kept(gpr::RCX));
     let back = code.here();
     translation.own.followed.push(Followed {
         field,

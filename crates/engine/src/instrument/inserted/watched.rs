@@ -1,6 +1,7 @@
 //! Tests whether accesses touch memory that a debugger watches.
 
 use unspool_code_cache::emit::{Address, Emitter, gpr};
+use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 use unspool_events::AccessKind;
 use unspool_instructions::operands::{MemoryOperand, Shape};
@@ -60,10 +61,10 @@ fn test(
         Extent::Anywhere => code.load_immediate(address, 0),
         _ => load_address(code, address, operand),
     }
-    code.store_slot(offset::ARGUMENTS, address);
+    code.store_slot(CallSlots::ARGUMENTS, address);
     if let Some(register) = register {
         let number = register.full_register().number() as u8;
-        code.store_slot(offset::ARGUMENTS + 8, number);
+        code.store_slot(CallSlots::ARGUMENTS + 8, number);
     }
     // Only for these is it known here how long they are.
     let mut over = None;
@@ -89,7 +90,7 @@ fn test(
                 last.wrapping_sub(start),
             ));
             if ranges.len() > 1 {
-                code.load_slot(address, offset::ARGUMENTS);
+                code.load_slot(address, CallSlots::ARGUMENTS);
             }
         }
         if item.flags_live {
@@ -109,10 +110,10 @@ fn test(
     let word = extent.to_word(operand.kind == AccessKind::Write);
     for (argument, value) in [(2, word), (3, u64::from(narrow))] {
         code.load_immediate(other, value);
-        code.store_slot(offset::ARGUMENTS + 8 * argument, other);
+        code.store_slot(CallSlots::ARGUMENTS + 8 * argument, other);
     }
     code.load_immediate(other, may_touch as *const () as u64);
-    code.store_slot(offset::FUNCTION, other);
+    code.store_slot(CallSlots::FUNCTION, other);
     for (spilled, slot) in scratch.spilled(2) {
         code.load_slot(spilled, slot);
     }

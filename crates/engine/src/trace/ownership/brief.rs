@@ -2,7 +2,8 @@
 //!
 //! [`Gates::acquire`]: unspool_code_cache::gates::Gates::acquire
 
-use unspool_code_cache::gates::Continuation;
+use unspool_code_cache::gates::{CheckSlots, Continuation};
+use unspool_code_cache::slots::SlotsPart;
 use unspool_events::raw::{SpecialKind, special_header};
 use unspool_instructions::operands::Shape;
 
@@ -26,7 +27,8 @@ pub(crate) extern "C" fn acquire_lines() -> Continuation {
         let trace = &mut *OF_THREAD.get(thread);
         (thread, trace)
     };
-    let (number, address) = (thread.slots().check.get(), thread.slots().address.get());
+    let check = CheckSlots::of(thread.slots());
+    let (number, address) = (check.number.get(), check.address.get());
     let site = tracer.ownership.site(number as u32);
     let leave = Continuation {
         target: site.leave,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use unspool_code_cache::emit::{Emitter, gpr};
+use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 
 use super::values::{self, Registers, numbers};
@@ -102,7 +103,7 @@ pub(super) fn emit(
     for (register, value, is_read) in own {
         match (is_read, register) {
             (false, _) => {}
-            (true, gpr::RSI) => code.load_slot(gpr::RSI, offset::TOOL_STATE),
+            (true, gpr::RSI) => code.load_slot(gpr::RSI, CallSlots::TOOL_STATE),
             (true, _) => code.load_immediate(register, value),
         }
     }
@@ -227,24 +228,24 @@ fn put(code: &mut Emitter, body: &Body) {
 impl Kept {
     fn save(&self, code: &mut Emitter) {
         for register in numbers(self.general) {
-            code.store_slot(offset::kept(register), register);
+            code.store_slot(CallSlots::kept(register), register);
         }
         if self.stack {
-            code.store_slot(offset::kept(gpr::RSP), gpr::RSP);
+            code.store_slot(CallSlots::kept(gpr::RSP), gpr::RSP);
         }
         for vector in numbers(self.vectors) {
             move_vector(code, 0x11, vector);
         }
         if self.flags {
             code.take_flags();
-            code.store_slot(offset::KEPT_FLAGS, gpr::RAX);
+            code.store_slot(CallSlots::KEPT_FLAGS, gpr::RAX);
         }
     }
 
     /// With what a function has made of registers that it may change.
     fn restore(&self, code: &mut Emitter, arguments: &[Argument]) {
         if self.flags {
-            code.load_slot(gpr::RAX, offset::KEPT_FLAGS);
+            code.load_slot(gpr::RAX, CallSlots::KEPT_FLAGS);
             code.bring_back_flags();
         }
         for vector in numbers(self.vectors) {
@@ -256,7 +257,7 @@ impl Kept {
         }
         give_back_changeable(code, arguments, &mut general);
         for register in numbers(general) {
-            code.load_slot(register, offset::kept(register));
+            code.load_slot(register, CallSlots::kept(register));
         }
     }
 }
@@ -274,6 +275,6 @@ pub(super) fn give_back_changeable(code: &mut Emitter, arguments: &[Argument], m
 /// `movups` between a vector register and its place; opcode 0x11 stores, 0x10 loads.
 fn move_vector(code: &mut Emitter, opcode: u8, vector: u8) {
     let rex = 0x40 | (vector >> 3) << 2;
-    let place = offset::KEPT_VECTORS + 64 * i32::from(vector);
+    let place = CallSlots::KEPT_VECTORS + 64 * i32::from(vector);
     code.on_slot(&[rex, 0x0f, opcode], vector & 7, place);
 }

@@ -1,7 +1,7 @@
 //! Where the values of a call's arguments come from. Nothing here changes flags.
 
 use unspool_code_cache::emit::{Emitter, Gpr, gpr};
-use unspool_code_cache::slots::offset;
+use unspool_code_cache::gates::CallSlots;
 use unspool_instructions::decode::Kind;
 
 use crate::instrument::slots::offset as tool_offset;
@@ -17,7 +17,7 @@ pub(super) type Numbered<'a> = (usize, &'a Argument);
 
 /// The slot of an argument's word.
 pub(super) fn slot(number: usize) -> i32 {
-    offset::ARGUMENTS + 8 * number as i32
+    CallSlots::ARGUMENTS + 8 * number as i32
 }
 
 /// Whether an argument's word is always in its slot.
@@ -42,7 +42,7 @@ impl Registers {
     /// Brings the program's values back into registers.
     pub(super) fn bring_back(&mut self, code: &mut Emitter, mask: u16) {
         for register in numbers(mask & self.taken) {
-            code.load_slot(register, offset::kept(register));
+            code.load_slot(register, CallSlots::kept(register));
         }
         self.taken &= !mask;
     }
@@ -148,7 +148,7 @@ pub(super) fn load(
     match argument {
         Argument::Constant(value) => code.load_immediate(to, *value),
         Argument::Register(from) if registers.taken & 1 << from != 0 => {
-            code.load_slot(to, offset::kept(*from));
+            code.load_slot(to, CallSlots::kept(*from));
         }
         Argument::Register(from) if *from == to => {}
         Argument::Register(from) => code.copy(to, *from),

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use unspool_code_cache::emit::{Address, gpr};
-use unspool_code_cache::gates::ACQUIRES_BRIEFLY;
+use unspool_code_cache::gates::{ACQUIRES_BRIEFLY, CheckSlots};
 use unspool_code_cache::slots::offset;
 use unspool_instructions::operands::MemoryOperand;
 use unspool_kernel::layout::OWNER_WORDS;
@@ -94,8 +94,8 @@ pub(super) fn acquire_briefly(translation: &mut Translation, check: &Check) {
     let number = translation.tracer.next_check_site();
     let scratch = translation.binding.scratch();
     let code = &mut translation.builder.code;
-    code.store_slot(offset::ADDRESS, scratch);
-    code.store_slot_imm32(offset::CHECK, number);
+    code.store_slot(CheckSlots::ADDRESS, scratch);
+    code.store_slot_imm32(CheckSlots::NUMBER, number);
     code.jump(gate);
 }
 
