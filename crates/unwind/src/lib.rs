@@ -1,0 +1,49 @@
+//! From the registers of one frame to those of its caller.
+//!
+//! You supply what lies in a process: [`Module`]s with their call-frame information and code, the
+//! registers of a thread, and a closure that reads words of its stack. [`Unwinder::step`] gives the
+//! caller's registers, how they were found, and how certain it is that the caller called.
+//!
+//! A step tries in this order:
+//!
+//! 1. **Call-frame information** (`.eh_frame`): what the compiler says.
+//! 2. **Analysis of the instructions**, where it says nothing: the function is followed from its
+//!    entry, and what happens to the stack pointer and the saved registers is kept.
+//! 3. **The frame pointer**, where the function's bounds are not known.
+//! 4. **A scan of the stack** for the next word that is the return address of a call.
+//!
+//! Steps 3 and 4 count only where what they find is the return address of a call.
+//!
+//! Nothing is allocated while unwinding, nothing is locked, and nothing is read but what was
+//! supplied, so a signal handler may do it. What was supplied is untrusted: damaged information is
+//! a [`Failure`], never a panic and never an endless loop.
+//!
+//! This crate is not for finding modules, nor for names: it knows neither processes nor files.
+//!
+//! ```
+//! use unspool_unwind::{Registers, Step, Unwinder, RSP};
+//!
+//! // A thread between two functions of which nothing is known.
+//! let mut registers = Registers::at(0x1000);
+//! registers.set(RSP, 0x7000);
+//! let mut unwinder = Unwinder::new();
+//! assert!(unwinder.step(&[], &registers, &mut |_| None).is_err());
+//! ```
+#![forbid(unsafe_code)]
+
+mod cache;
+mod call_frame_information;
+mod code;
+mod module;
+mod recipe;
+mod registers;
+mod unwinder;
+mod validation;
+
+pub use call_frame_information::{Entries, Entry};
+pub use code::{Analysis, Function};
+pub use module::{Module, Section};
+pub use recipe::{Cfa, Recipe, Rule};
+pub use registers::{CALLEE_SAVED, RBP, RBX, RETURN_ADDRESS, RSP, Registers};
+pub use unwinder::{Failure, Frame, Method, Step, Unwinder};
+pub use validation::Certainty;

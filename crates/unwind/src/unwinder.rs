@@ -1,0 +1,267 @@
+//! One step from a frame to its caller, by the best means that there is.
+
+use crate::cache::{Cache, Found};
+use crate::code::{Analysis, Function};
+use crate::module::{Module, Section};
+use crate::recipe::{Cfa, Recipe, Rule};
+use crate::registers::{RBP, RSP, Registers};
+use crate::validation::{self, Certainty};
+
+/// How many words of the stack are looked at for a return address.
+const SCANNED: u64 = 512;
+
+/// Why there is no caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The register with this number of DWARF's is needed and not known.
+    RegisterUnknown(u8),
+    /// The word at this address is needed and cannot be read.
+    Unreadable(u64),
+    /// The call-frame information is damaged.
+    Damaged,
+    /// The caller's frame would not be above.
+    NotAbove,
+    /// Nothing is known of the code, and no return address was found.
+    NoReturnAddress,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::RegisterUnknown(number) => {
+                write!(formatter, "register {number} is needed and not known")
+            }
+            Failure::Unreadable(address) => {
+                write!(formatter, "cannot read the word at {address:#x}")
+            }
+            Failure::Damaged => formatter.write_str("the call-frame information is damaged"),
+            Failure::NotAbove => formatter.write_str("the caller's frame would not be above"),
+            Failure::NoReturnAddress => formatter.write_str("no return address was found"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// How a caller was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// By what the compiler says.
+    CallFrameInformation,
+    /// By the function's instructions.
+    Analysis,
+    /// By the frame pointer.
+    FramePointer,
+    /// By a scan of the stack.
+    Scan,
+}
+
+/// What is above a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step<T> {
+    /// A caller.
+    Caller(T),
+    /// Nothing: the thread began here.
+    Outermost,
+}
+
+/// A caller's frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    /// Its registers.
+    pub registers: Registers,
+    /// How it was found.
+    pub method: Method,
+    /// Where the function that it has called begins, in the process; 0 if that is not known.
+    pub called: u64,
+}
+
+/// The module in whose code an address of the process is. Modules are in the order of their
+/// addresses.
+pub(crate) fn module_at<'m, 'a>(modules: &'m [Module<'a>], address: u64) -> Option<&'m Module<'a>> {
+    let behind = modules.partition_point(|module| module.range.start <= address);
+    let module = modules.get(behind.checked_sub(1)?)?;
+    module.range.contains(&address).then_some(module)
+}
+
+/// Goes from frames to their callers. Each thread has its own.
+pub struct Unwinder {
+    cache: Cache,
+    analysis: Analysis,
+}
+
+impl Default for Unwinder {
+    fn default() -> Unwinder {
+        Unwinder::new()
+    }
+}
+
+impl Unwinder {
+    /// One that has met nothing. It allocates here, and nowhere else.
+    #[must_use]
+    pub fn new() -> Unwinder {
+        Unwinder {
+            cache: Cache::new(),
+            analysis: Analysis::default(),
+        }
+    }
+
+    /// Modules have come or gone.
+    pub fn forget(&mut self) {
+        self.cache.clear();
+    }
+
+    /// The caller of the frame with these registers. `modules` are in the order of their addresses
+    /// and do not overlap; `read` gives the word at an address of the process.
+    ///
+    /// # Errors
+    /// If no way leads to a caller.
+    pub fn step(
+        &mut self,
+        modules: &[Module<'_>],
+        registers: &Registers,
+        read: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Result<Step<Frame>, Failure> {
+        let address = registers.lookup_address();
+        let module = module_at(modules, address);
+        let Some(found) = module.and_then(|module| self.find(module, address)) else {
+            return without_recipe(modules, registers, read);
+        };
+        let expressions = module.map_or(Section::default(), |module| module.frames);
+        let stepped = found.recipe.apply(registers, expressions, read);
+        let is_told = found.method == Method::CallFrameInformation;
+        match stepped.and_then(|step| checked(step, registers, &found.recipe)) {
+            Ok(Step::Caller(caller)) if is_told || returns_to(modules, caller.pc) => {
+                Ok(Step::Caller(Frame {
+                    registers: caller,
+                    method: found.method,
+                    called: found.function,
+                }))
+            }
+            Ok(Step::Outermost) => Ok(Step::Outermost),
+            Err(failure) if is_told => Err(failure),
+            _ => without_recipe(modules, registers, read),
+        }
+    }
+
+    /// How certain it is that `caller` has called, for a step that was made. `read` gives the word at
+    /// an address of the process.
+    #[must_use]
+    pub fn certainty(
+        modules: &[Module<'_>],
+        caller: &Frame,
+        read: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Certainty {
+        validation::certainty(modules, caller.called, caller.registers.pc, read)
+    }
+
+    /// The recipe for an address of the process in `module`.
+    fn find(&mut self, module: &Module<'_>, address: u64) -> Option<Found> {
+        if let Some(found) = self.cache.get(address) {
+            return Some(found);
+        }
+        let found = self.look_up(module, address)?;
+        self.cache.keep(address, found);
+        Some(found)
+    }
+
+    fn look_up(&mut self, module: &Module<'_>, address: u64) -> Option<Found> {
+        let link = address.wrapping_sub(module.bias);
+        if let Some(entry) = module.entry(link) {
+            let recipe = entry.recipe(module.frames, link)?;
+            return Some(Found {
+                recipe,
+                method: Method::CallFrameInformation,
+                function: entry.code.start.wrapping_add(module.bias),
+            });
+        }
+        let function = module.function(link)?;
+        let length = usize::try_from(function.end - function.start).ok()?;
+        let bytes = module.code.from(function.start)?;
+        let code = Section {
+            address: function.start,
+            bytes: &bytes[..bytes.len().min(length)],
+        };
+        let recipe = self.analysis.recipe(Function(code), link)?;
+        Some(Found {
+            recipe,
+            method: Method::Analysis,
+            function: function.start.wrapping_add(module.bias),
+        })
+    }
+}
+
+/// A step that goes up. A signal may have come on another stack.
+fn checked(
+    step: Step<Registers>,
+    from: &Registers,
+    recipe: &Recipe,
+) -> Result<Step<Registers>, Failure> {
+    match step {
+        Step::Caller(caller) if caller.pc == 0 => Ok(Step::Outermost),
+        Step::Caller(caller) if !recipe.is_signal_frame && caller.sp() <= from.sp() => {
+            Err(Failure::NotAbove)
+        }
+        step => Ok(step),
+    }
+}
+
+/// Whether a call stands before an address.
+fn returns_to(modules: &[Module<'_>], address: u64) -> bool {
+    let module = module_at(modules, address.wrapping_sub(1));
+    module.is_some_and(|module| validation::call_before(module, address).is_some())
+}
+
+/// The caller, where nothing is known of the code: by the frame pointer, else by the next return
+/// address on the stack.
+fn without_recipe(
+    modules: &[Module<'_>],
+    registers: &Registers,
+    read: &mut dyn FnMut(u64) -> Option<u64>,
+) -> Result<Step<Frame>, Failure> {
+    let frame = |registers, method| {
+        Step::Caller(Frame {
+            registers,
+            method,
+            called: 0,
+        })
+    };
+    if let Some(caller) = by_frame_pointer(registers, read)
+        && returns_to(modules, caller.pc)
+    {
+        return Ok(frame(caller, Method::FramePointer));
+    }
+    let sp = registers.sp().ok_or(Failure::RegisterUnknown(RSP))?;
+    for word in 0..SCANNED {
+        let at = sp.wrapping_add(8 * word);
+        let Some(pc) = read(at) else { break };
+        if returns_to(modules, pc) {
+            let mut caller = Registers::returning_to(pc);
+            caller.set(RSP, at.wrapping_add(8));
+            if let Some(value) = registers.get(RBP) {
+                caller.set(RBP, value);
+            }
+            return Ok(frame(caller, Method::Scan));
+        }
+    }
+    Err(Failure::NoReturnAddress)
+}
+
+fn by_frame_pointer(
+    registers: &Registers,
+    read: &mut dyn FnMut(u64) -> Option<u64>,
+) -> Option<Registers> {
+    let (frame, sp) = (registers.get(RBP)?, registers.sp()?);
+    if frame < sp || frame % 8 != 0 {
+        return None;
+    }
+    let mut recipe = Recipe::with_cfa(Cfa::Register {
+        number: RBP,
+        offset: 16,
+    });
+    recipe.rules[usize::from(RBP)] = Rule::AtCfa(-16);
+    match recipe.apply(registers, Section::default(), read) {
+        Ok(Step::Caller(caller)) => Some(caller),
+        _ => None,
+    }
+}
