@@ -15,7 +15,7 @@ use serde::Serialize;
 use unspool_events::{Access, AccessFlags, AccessKind, Event, Sink, ThreadEvent, ThreadId};
 
 /// Replays the accesses to one counter. Takes the events in order of time.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct IncrementReplay {
     address: u64,
     value: u64,

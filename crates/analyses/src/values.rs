@@ -90,6 +90,13 @@ impl ValueCheck {
     #[must_use]
     pub fn finish(mut self, problems: &[Problem]) -> ValueReport {
         self.settle_waiting();
+        self.so_far(problems)
+    }
+
+    /// What has come of it until now, given what could not be understood.
+    #[must_use]
+    pub fn so_far(&self, problems: &[Problem]) -> ValueReport {
+        let mut report = self.report.clone();
         // Where these records belong is not known.
         let is_anywhere = |problem: &Problem| {
             matches!(
@@ -98,11 +105,10 @@ impl ValueCheck {
             )
         };
         if problems.iter().any(is_anywhere) {
-            self.lose_after(0);
-            self.report.unexplained_after_loss += std::mem::take(&mut self.report.mismatch_count);
-            self.report.mismatches.clear();
+            report.unexplained_after_loss += std::mem::take(&mut report.mismatch_count);
+            report.mismatches.clear();
         }
-        self.report
+        report
     }
 
     /// What the threads were, once they are known: those that were cut off may have written more.

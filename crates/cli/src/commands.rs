@@ -1,5 +1,6 @@
 //! One module for each command.
 
+mod answer_file;
 mod described;
 pub(crate) mod detach;
 pub(crate) mod export;

@@ -87,7 +87,7 @@ pub use file::{
     ThreadEncoder, ThreadInfo, ThreadReader, Trace, TraceWriter, Understanding, WriteError,
 };
 pub use id::{FunctionId, ModuleId, PathId};
-pub use live::{Ended, LiveAnalysis};
+pub use live::{Conclusion, LiveAnalysis, Seen};
 pub use record_sink::{RecordSink, ThreadRecords, Verdict};
 pub use sink::Sink;
 pub use stream_reader::{Delivered, StreamReader};

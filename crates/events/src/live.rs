@@ -1,7 +1,9 @@
 //! An analysis in the process that it is about: no file, and the same [`Sink`] as over one.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use unspool_container::TraceHeader;
 use unspool_container::stream::StreamNumber;
@@ -26,7 +28,8 @@ const CROWD_WORDS: usize = 1 << 25;
 /// analysis. What waits for threads that are behind is kept in raw words; the observer keeps the
 /// threads' times close, which bounds it (see [`RecordSink::is_crowded`]).
 ///
-/// At the end the sink gets all that is left, and `conclude` makes of it what the user is told.
+/// At the end the sink gets all that is left, and [`Conclusion::conclude`] makes of it what the user
+/// is told. For a process that is killed there is what was noted last of what had been found.
 pub struct LiveAnalysis<Analysis> {
     shared: Arc<Shared<Analysis>>,
 }
@@ -34,32 +37,45 @@ pub struct LiveAnalysis<Analysis> {
 struct Shared<Analysis> {
     /// What is defined, and not known to the merge yet: it may be at work when code is translated.
     defined: Mutex<Defined>,
+    superblock_count: AtomicU64,
     state: Mutex<State<Analysis>>,
+    /// What is said if the process is killed. No thread of the program's takes this lock.
+    last_words: Mutex<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
 struct Defined {
     generation: u64,
-    superblock_count: u64,
     superblocks: Vec<(u64, Superblock)>,
     modules: Vec<Module>,
     functions: Vec<Function>,
 }
 
-/// Makes of an analysis what is said at the end.
-type Conclude<Analysis> = Box<dyn FnOnce(Analysis, &Ended) -> Verdict + Send>;
+/// What becomes of an analysis: what is said at its end, and, until then, in case there is none.
+pub trait Conclusion<Analysis>: Send {
+    /// What the user is told at the end.
+    fn conclude(&mut self, analysis: Analysis, seen: &Seen) -> Verdict;
+
+    /// What the user is told where the process is killed before anything more is found, in whole
+    /// lines.
+    fn so_far(&mut self, analysis: &Analysis, seen: &Seen) -> String;
+}
+
+type BoxedConclusion<Analysis> = Box<dyn Conclusion<Analysis>>;
 
 struct State<Analysis> {
     merge: Merge,
     /// None once it was concluded.
-    analysis: Option<(Counting<Analysis>, Conclude<Analysis>)>,
+    analysis: Option<(Counting<Analysis>, BoxedConclusion<Analysis>)>,
     summary: Summary,
     verdict: Option<Verdict>,
+    /// Accesses and events that had been given when it was noted last what had been found.
+    noted: Option<(u64, u64)>,
 }
 
-/// What is known at the end of a run, beside what its analysis has seen.
+/// What is known of a run, beside what its analysis has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct Seen {
     /// The totals of what was given to it.
     pub summary: Summary,
     /// What could not be understood.
@@ -71,8 +87,13 @@ impl<Analysis: Sink + Send + 'static> LiveAnalysis<Analysis> {
     pub fn new(
         header: &TraceHeader,
         analysis: Analysis,
-        conclude: impl FnOnce(Analysis, &Ended) -> Verdict + Send + 'static,
+        mut conclusion: impl Conclusion<Analysis> + 'static,
     ) -> LiveAnalysis<Analysis> {
+        let nothing = Seen {
+            summary: Summary::default(),
+            problems: Vec::new(),
+        };
+        let last_words = conclusion.so_far(&analysis, &nothing);
         let counting = Counting {
             analysis,
             accesses: 0,
@@ -80,13 +101,16 @@ impl<Analysis: Sink + Send + 'static> LiveAnalysis<Analysis> {
         };
         let state = State {
             merge: Merge::new(header.order),
-            analysis: Some((counting, Box::new(conclude))),
+            analysis: Some((counting, Box::new(conclusion))),
             summary: Summary::default(),
             verdict: None,
+            noted: None,
         };
         let shared = Shared {
             defined: Mutex::default(),
+            superblock_count: AtomicU64::new(0),
             state: Mutex::new(state),
+            last_words: Mutex::new(last_words.into()),
         };
         LiveAnalysis {
             shared: Arc::new(shared),
@@ -152,19 +176,59 @@ impl<Analysis: Sink> Shared<Analysis> {
     fn finish(&self) -> Summary {
         let mut state = lock(&self.state);
         self.learn(&mut state);
-        if let Some((mut sink, conclude)) = state.analysis.take() {
+        if let Some((mut sink, mut conclusion)) = state.analysis.take() {
             let problems = state.merge.finish(&mut sink);
-            let summary = Summary {
-                accesses: sink.accesses,
-                events: sink.events,
-                superblocks: lock(&self.defined).superblock_count,
-                ..state.summary
-            };
+            let summary = self.summary(&state, &sink);
             state.summary = summary;
-            let ended = Ended { summary, problems };
-            state.verdict = Some(conclude(sink.analysis, &ended));
+            let seen = Seen { summary, problems };
+            state.verdict = Some(conclusion.conclude(sink.analysis, &seen));
         }
         state.summary
+    }
+
+    /// The totals of what an analysis was given.
+    fn summary(&self, state: &State<Analysis>, sink: &Counting<Analysis>) -> Summary {
+        Summary {
+            accesses: sink.accesses,
+            events: sink.events,
+            superblocks: self.superblock_count.load(Ordering::Relaxed),
+            ..state.summary
+        }
+    }
+
+    /// Has it said what was found so far, if that is more than at the last time.
+    fn note_findings(&self) {
+        let Some(mut state) = self.try_state() else {
+            return;
+        };
+        let Some((sink, mut conclusion)) = state.analysis.take() else {
+            return;
+        };
+        let given = Some((sink.accesses, sink.events));
+        if state.noted != given {
+            state.noted = given;
+            let seen = Seen {
+                summary: self.summary(&state, &sink),
+                problems: state.merge.problems().to_vec(),
+            };
+            let words = conclusion.so_far(&sink.analysis, &seen);
+            *lock(&self.last_words) = words.into();
+        }
+        state.analysis = Some((sink, conclusion));
+    }
+
+    /// The state, if it can be had within a moment: whoever has it may have been killed.
+    fn try_state(&self) -> Option<MutexGuard<'_, State<Analysis>>> {
+        const TRIES: usize = 50;
+        const BETWEEN_TRIES: Duration = Duration::from_millis(1);
+        for _ in 0..TRIES {
+            match self.state.try_lock() {
+                Ok(state) => return Some(state),
+                Err(TryLockError::Poisoned(state)) => return Some(state.into_inner()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(BETWEEN_TRIES),
+            }
+        }
+        None
     }
 }
 
@@ -172,7 +236,7 @@ impl<Analysis: Sink + Send + 'static> RecordSink for LiveAnalysis<Analysis> {
     fn define_superblock(&self, superblock: &Superblock) {
         let mut defined = lock(&self.shared.defined);
         let generation = defined.generation;
-        defined.superblock_count += 1;
+        self.shared.superblock_count.fetch_add(1, Ordering::Relaxed);
         defined.superblocks.push((generation, superblock.clone()));
     }
 
@@ -207,6 +271,19 @@ impl<Analysis: Sink + Send + 'static> RecordSink for LiveAnalysis<Analysis> {
 
     fn verdict(&self) -> Option<Verdict> {
         lock(&self.shared.state).verdict.take()
+    }
+
+    fn note_findings(&self) {
+        self.shared.note_findings();
+    }
+
+    fn last_words(&self) -> Option<Arc<str>> {
+        let last_words = self.shared.last_words.try_lock().ok()?;
+        Some(Arc::clone(&last_words))
+    }
+
+    fn is_busy(&self) -> bool {
+        matches!(self.shared.state.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     fn is_crowded(&self) -> bool {

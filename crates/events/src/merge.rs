@@ -109,6 +109,11 @@ impl Merge {
         self.waiting_words
     }
 
+    /// What could not be understood so far.
+    pub(crate) fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
     /// Nothing will come any more: gives the rest, and returns what could not be read.
     pub(crate) fn finish(&mut self, sink: &mut impl Sink) -> Vec<Problem> {
         for thread in self.threads.values_mut() {

@@ -1,6 +1,7 @@
 //! Where an observer's records go: into a file, to an analysis in the same process, or nowhere.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use crate::file::{Function, Measurement, Module, Summary, ThreadEncoder, TraceWriter, WriteError};
 use crate::id::ThreadId;
@@ -40,6 +41,22 @@ pub trait RecordSink: Debug + Send + Sync {
     /// end instead of the program's own. Asked for once, after [`RecordSink::finish`].
     fn verdict(&self) -> Option<Verdict> {
         None
+    }
+
+    /// Notes what has been found so far, for the case that the process is killed. Called now and
+    /// then from a process that shares the memory, where files may be opened without the program's
+    /// seeing it. Does not wait for threads, which may be killed meanwhile.
+    fn note_findings(&self) {}
+
+    /// What the user is to be told where the process was killed: what was noted last, in whole
+    /// lines. None where nothing is to be told. No thread of the process is needed for it.
+    fn last_words(&self) -> Option<Arc<str>> {
+        None
+    }
+
+    /// Whether a thread would wait if it handed over something now.
+    fn is_busy(&self) -> bool {
+        false
     }
 
     /// Whether so much waits for threads that are behind that the others should give them time.

@@ -39,7 +39,11 @@ pub fn own_diagnostics() -> Option<i32> {
 
 /// Tells the user something.
 pub fn say(message: &str) {
-    let text = format!("{message}\n");
+    say_lines(&format!("{message}\n"));
+}
+
+/// Tells the user something in whole lines. Allocates nothing.
+pub fn say_lines(text: &str) {
     // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
     unsafe { libc::write(diagnostics_fd(), text.as_ptr().cast(), text.len()) };
 }

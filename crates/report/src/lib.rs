@@ -53,5 +53,5 @@ pub use listing::{Listing, ListingOptions};
 pub use merge_text::{TextMergeSummary, merge_text};
 pub use names::Names;
 pub use parquet_tables::{DataSetExporter, ParquetExporter, ParquetPaths};
-pub use pending_file::PendingFile;
+pub use pending_file::{PendingFile, partial_beside};
 pub use tsv::{LeftOut, TsvExporter, TsvOptions};

@@ -32,10 +32,12 @@ impl PendingDataSet {
         let partial = match fs::read_dir(&own) {
             // Readers of data sets pass names by that start with a dot.
             Ok(mut entries) => match own.join(ACCESSES).is_dir() || entries.next().is_none() {
-                true => own.join(partial_ending()),
+                true => own.join(partial_ending(std::process::id())),
                 false => return Err(ExportError::NotADataSet { path: own }),
             },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => partial_beside(&own),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                partial_beside(&own, std::process::id())
+            }
             Err(source) => return Err(ExportError::Create { path: own, source }),
         };
         let pending = PendingDataSet {

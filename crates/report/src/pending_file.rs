@@ -29,7 +29,7 @@ impl PendingFile {
             let file = File::options().write(true).open(&own)?;
             return Ok(PendingFile::written_at_once(file));
         }
-        let partial = partial_beside(&own);
+        let partial = partial_beside(&own, std::process::id());
         let file = File::create(&partial)?;
         if let Ok(facts) = own.metadata() {
             file.set_permissions(facts.permissions())?;
@@ -66,15 +66,16 @@ impl PendingFile {
     }
 }
 
-/// What follows the name of something that is not whole yet.
-pub(crate) fn partial_ending() -> String {
-    format!(".{}.partial", std::process::id())
+/// What follows the name of something of a process that is not whole yet.
+pub(crate) fn partial_ending(process: u32) -> String {
+    format!(".{process}.partial")
 }
 
-/// The name for the time being of what is to have this name.
-pub(crate) fn partial_beside(own: &Path) -> PathBuf {
+/// The name for the time being of what a process is to give this name.
+#[must_use]
+pub fn partial_beside(own: &Path, process: u32) -> PathBuf {
     let mut partial = OsString::from(own);
-    partial.push(partial_ending());
+    partial.push(partial_ending(process));
     partial.into()
 }
 

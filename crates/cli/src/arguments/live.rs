@@ -36,7 +36,8 @@ pub(crate) struct LiveChoice {
 
     /// Where to write the answer about a program; without it, to standard error when it ends
     ///
-    /// A process that the program starts adds its id to the name.
+    /// A process that the program starts adds its id to the name. Until a process ends, what has
+    /// been found of it is in OUT.PID.partial; that stays where it is killed by SIGKILL.
     #[arg(short, long, value_name = "OUT", conflicts_with = "input")]
     pub(crate) output: Option<PathBuf>,
 

@@ -1,12 +1,13 @@
 //! Analyses in the process that they are about: a command that reads traces is given a program.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use unspool_engine::{Plan, Receiver, TraceOutput};
-use unspool_events::{Ended, LiveAnalysis, Sink, TraceHeader, Verdict};
+use unspool_events::{Conclusion, LiveAnalysis, Seen, Sink, TraceHeader, Verdict};
 
+use super::answer_file::AnswerFile;
 use super::observe::observe;
 use super::{replay_increments, verify};
 use crate::arguments::{Arguments, Command};
@@ -72,67 +73,114 @@ pub(crate) fn continue_live(plan: &mut Plan) {
     }
 }
 
-/// Makes an analysis for each process and program of a run, and answers when it ends.
-pub(super) fn receiver<Analysis: Sink + Send + 'static>(
-    output: Option<PathBuf>,
-    begin: impl Fn() -> Analysis + Send + Sync + 'static,
-    answer: impl Fn(Analysis, &Ended, &TraceHeader) -> Result<Answer, Failure> + Send + Sync + 'static,
-) -> Receiver {
-    let (output, answer) = (Arc::new(output), Arc::new(answer));
+/// What there is to say of one analysis.
+pub(super) trait Question: Send + Sync + 'static {
+    /// What is asked.
+    type Analysis: Sink + Send + 'static;
+
+    /// Begins with nothing seen.
+    fn begin(&self) -> Self::Analysis;
+
+    /// What has come of it at the end.
+    fn answer(
+        &self,
+        analysis: Self::Analysis,
+        seen: &Seen,
+        header: &TraceHeader,
+    ) -> Result<Answer, Failure>;
+
+    /// What has come of it until now.
+    fn so_far(
+        &self,
+        analysis: &Self::Analysis,
+        seen: &Seen,
+        header: &TraceHeader,
+    ) -> Result<Answer, Failure>;
+}
+
+/// Asks each process and program of a run, and says what it answers.
+pub(super) fn receiver(output: Option<PathBuf>, question: impl Question) -> Receiver {
+    let question = Arc::new(question);
     Receiver::new(move |header| {
-        let (output, answer, own) = (Arc::clone(&output), Arc::clone(&answer), header.clone());
-        let conclude = move |analysis, ended: &Ended| {
-            let found = answer(analysis, ended, &own);
-            tell(found, ended, &own, output.as_deref())
+        let asked = Asked {
+            question: Arc::clone(&question),
+            place: AnswerFile::of(output.as_deref(), header),
+            header: header.clone(),
         };
-        Arc::new(LiveAnalysis::new(header, begin(), conclude))
+        Arc::new(LiveAnalysis::new(header, question.begin(), asked))
     })
 }
 
-/// Writes the answer where it is wanted, or has the engine say it.
-fn tell(
-    found: Result<Answer, Failure>,
-    ended: &Ended,
-    header: &TraceHeader,
-    output: Option<&Path>,
-) -> Verdict {
-    let failed = |text: String| Verdict {
+/// A question to one process.
+struct Asked<Asks> {
+    question: Arc<Asks>,
+    /// Nothing for standard error.
+    place: Option<AnswerFile>,
+    header: TraceHeader,
+}
+
+impl<Asks: Question> Conclusion<Asks::Analysis> for Asked<Asks> {
+    fn conclude(&mut self, analysis: Asks::Analysis, seen: &Seen) -> Verdict {
+        let Answer { text, status } = match self.question.answer(analysis, seen, &self.header) {
+            Ok(answer) => answer,
+            Err(failure) => return failed(&format!("{:#}", failure.error)),
+        };
+        let problems: String = seen
+            .problems
+            .iter()
+            .map(|problem| format!("unspool: warning: {problem}\n"))
+            .collect();
+        let status = Some(status).filter(|&status| status != exit_status::SUCCESS);
+        let text = match &self.place {
+            None => format!("{}:\n{problems}{text}", self.process()),
+            Some(place) => match place.write(&text) {
+                Ok(()) => problems,
+                Err(error) => return failed(&format!("cannot write {place}: {error}")),
+            },
+        };
+        Verdict { text, status }
+    }
+
+    fn so_far(&mut self, analysis: &Asks::Analysis, seen: &Seen) -> String {
+        let process = self.process();
+        if seen.summary.accesses + seen.summary.events == 0 {
+            return format!("{process}: killed before anything was found\n");
+        }
+        let text = match self.question.so_far(analysis, seen, &self.header) {
+            Ok(answer) => answer.text,
+            Err(failure) => format!("{:#}\n", failure.error),
+        };
+        let noted = self.place.as_ref().map(|place| place.write_so_far(&text));
+        match noted {
+            Some(Ok(Some(path))) => {
+                let path = path.display();
+                format!("{process}: killed; what had been found until then is in {path}\n")
+            }
+            _ => format!("{process}: killed; what had been found until then:\n{text}"),
+        }
+    }
+}
+
+impl<Asks> Asked<Asks> {
+    /// Which process it is.
+    fn process(&self) -> String {
+        let program = String::from_utf8_lossy(&self.header.program);
+        format!("unspool: process {}, {program}", self.header.process)
+    }
+}
+
+/// The status of records that could not all be understood, or of which some were lost.
+pub(super) fn damage(seen: &Seen) -> u8 {
+    match seen.problems.is_empty() && seen.summary.dropped_words == 0 {
+        true => exit_status::SUCCESS,
+        false => exit_status::INPUT_DAMAGED,
+    }
+}
+
+/// The command has failed, as far as this process goes.
+fn failed(text: &str) -> Verdict {
+    Verdict {
         text: format!("error: {text}"),
         status: Some(exit_status::FAILED),
-    };
-    let Answer { text, status } = match found {
-        Ok(answer) => answer,
-        Err(failure) => return failed(format!("{:#}", failure.error)),
-    };
-    let problems: String = ended
-        .problems
-        .iter()
-        .map(|problem| format!("unspool: warning: {problem}\n"))
-        .collect();
-    let status = Some(status).filter(|&status| status != exit_status::SUCCESS);
-    let Some(output) = output else {
-        let program = String::from_utf8_lossy(&header.program);
-        return Verdict {
-            text: format!(
-                "unspool: process {}, {program}:\n{problems}{text}",
-                header.process
-            ),
-            status,
-        };
-    };
-    let path = match header.parent_process {
-        None => output.to_owned(),
-        Some(_) => {
-            let mut name = output.as_os_str().to_owned();
-            name.push(format!(".{}", header.process));
-            name.into()
-        }
-    };
-    match std::fs::write(&path, text) {
-        Ok(()) => Verdict {
-            text: problems,
-            status,
-        },
-        Err(error) => failed(format!("cannot write {}: {error}", path.display())),
     }
 }

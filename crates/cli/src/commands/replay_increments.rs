@@ -2,7 +2,7 @@
 
 use unspool_analyses::{IncrementReplay, IncrementReport};
 use unspool_engine::Receiver;
-use unspool_events::{Ended, TraceHeader};
+use unspool_events::{Seen, TraceHeader};
 
 use super::live::{self, Answer};
 use super::standard_output::print_result;
@@ -55,23 +55,49 @@ pub(super) fn receiver(typed: ReplayIncrementsArguments) -> Result<Option<Receiv
     let Some(plan) = LivePlan::new(&typed.live)? else {
         return Ok(None);
     };
-    let (address, start) = (typed.address, typed.start);
-    let begin = move || IncrementReplay::new(address, start);
-    let conclude = move |replay: IncrementReplay, ended: &Ended, _: &TraceHeader| {
-        let damage = match ended.problems.is_empty() && ended.summary.dropped_words == 0 {
-            true => exit_status::SUCCESS,
-            false => exit_status::INPUT_DAMAGED,
-        };
-        let report = replay.finish();
-        let mut answer = answer(&report, &typed, damage)?;
-        if !typed.json {
-            for remark in remarks(&report) {
-                answer.text += &format!("warning: {remark}\n");
-            }
+    Ok(Some(live::receiver(plan.output, typed)))
+}
+
+impl live::Question for ReplayIncrementsArguments {
+    type Analysis = IncrementReplay;
+
+    fn begin(&self) -> IncrementReplay {
+        IncrementReplay::new(self.address, self.start)
+    }
+
+    fn answer(
+        &self,
+        replay: IncrementReplay,
+        seen: &Seen,
+        _: &TraceHeader,
+    ) -> Result<Answer, Failure> {
+        remarked_answer(&replay.finish(), self, live::damage(seen))
+    }
+
+    fn so_far(
+        &self,
+        replay: &IncrementReplay,
+        _: &Seen,
+        _: &TraceHeader,
+    ) -> Result<Answer, Failure> {
+        let report = replay.clone().finish();
+        remarked_answer(&report, self, exit_status::INPUT_DAMAGED)
+    }
+}
+
+/// The answer, with what is odd about it.
+fn remarked_answer(
+    report: &IncrementReport,
+    typed: &ReplayIncrementsArguments,
+    damage: u8,
+) -> Result<Answer, Failure> {
+    let mut answer = answer(report, typed, damage)?;
+    if !typed.json {
+        for remark in remarks(report) {
+            answer.text += &format!("warning: {remark}\n");
         }
-        Ok(answer)
-    };
-    Ok(Some(live::receiver(plan.output, begin, conclude)))
+    }
+    Ok(answer)
 }
 
 /// What is said, and the exit status; `damage` is that of the records.

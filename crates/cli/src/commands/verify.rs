@@ -5,7 +5,7 @@ use std::path::Path;
 use unspool_analyses::ValueCheck;
 use unspool_analyses::values::{Mismatch, ValueReport, Verdict};
 use unspool_engine::Receiver;
-use unspool_events::{Ended, TraceHeader};
+use unspool_events::{Seen, TraceHeader};
 use unspool_report::Both;
 
 use super::live::{self, Answer};
@@ -81,15 +81,35 @@ pub(super) fn receiver(typed: VerifyArguments) -> Result<Option<Receiver>, Failu
     let Some(plan) = LivePlan::new(&typed.live)? else {
         return Ok(None);
     };
-    let begin = || ValueCheck::new(&[]);
-    let conclude = move |check: ValueCheck, ended: &Ended, header: &TraceHeader| {
-        let damage = match ended.problems.is_empty() && ended.summary.dropped_words == 0 {
-            true => exit_status::SUCCESS,
-            false => exit_status::INPUT_DAMAGED,
-        };
-        answer(&check.finish(&ended.problems), header, &typed, damage)
-    };
-    Ok(Some(live::receiver(plan.output, begin, conclude)))
+    Ok(Some(live::receiver(plan.output, typed)))
+}
+
+impl live::Question for VerifyArguments {
+    type Analysis = ValueCheck;
+
+    fn begin(&self) -> ValueCheck {
+        ValueCheck::new(&[])
+    }
+
+    fn answer(
+        &self,
+        check: ValueCheck,
+        seen: &Seen,
+        header: &TraceHeader,
+    ) -> Result<Answer, Failure> {
+        let report = check.finish(&seen.problems);
+        answer(&report, header, self, live::damage(seen))
+    }
+
+    fn so_far(
+        &self,
+        check: &ValueCheck,
+        seen: &Seen,
+        header: &TraceHeader,
+    ) -> Result<Answer, Failure> {
+        let report = check.so_far(&seen.problems);
+        answer(&report, header, self, exit_status::INPUT_DAMAGED)
+    }
 }
 
 /// What is said, and the exit status; `damage` is that of the records.

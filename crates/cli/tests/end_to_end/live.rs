@@ -1,6 +1,8 @@
 //! Analyses that are made while the program runs: inside its process, without a file, and over a
 //! trace that is still being written.
 
+mod ends;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -71,6 +73,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         "live::followed::to_a_kill".to_owned(),
         followed_to_a_kill,
     ));
+    trials.extend(ends::trials());
     trials
 }
 

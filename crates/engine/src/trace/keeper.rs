@@ -9,8 +9,11 @@
 //! and the kernel forbids processes with several threads to change their user namespace. It is a
 //! child that sends no signal at its end and that no usual `wait` finds, in a session of its own,
 //! so that no group of the program's seems to live on in it; it has no descriptor but
-//! the trace's, blocks all signals, and goes when the program ends, is let go, or becomes another
+//! the trace's or the one to speak to, blocks all signals, and goes when the program ends, is let go, or becomes another
 //! one. Where the program is killed it writes what sleeping threads have left, and goes.
+//!
+//! Where an analysis gets what is recorded, it also has that note now and then what it has found, and
+//! tells the user if the program is killed.
 //!
 //! It runs in the thread-local memory of an engine thread that has been started for that, and
 //! has left it and itself to the keeper.
@@ -21,9 +24,9 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use unspool_kernel::layout;
 use unspool_kernel::lock::Mutex;
 use unspool_kernel::raw_call::raw_system_call;
+use unspool_kernel::{diagnostics, layout};
 
 use super::Tracer;
 use super::sleep::{Nap, wait, wake};
@@ -50,7 +53,7 @@ pub(super) struct Keeper {
 struct Post {
     /// The process for which it works.
     process: i32,
-    /// The trace's descriptor.
+    /// The trace's descriptor, or the one to speak to; -1 for none.
     file: RawFd,
     /// The keeper's id once it works; an errno with a minus if there is none. It is waited for, so
     /// it is of the type of such words.
@@ -96,7 +99,7 @@ impl Keeper {
             return;
         };
         if post.here.load(Ordering::Acquire) == 0 && post.busy.load(Ordering::Acquire) {
-            unspool_kernel::diagnostics::fatal(
+            diagnostics::fatal(
                 "the process that writes what sleeping threads have recorded was killed while it did so\n\
                  help: run it again: it can only be killed by SIGKILL, and hardly ever in that moment",
             );
@@ -202,14 +205,24 @@ unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
     }
     post.id.store(std::process::id(), Ordering::Release);
     wake(&post.id);
+    let Some(tracer) = super::tracer() else {
+        return 0;
+    };
     let mut looks = Looks::default();
+    let sink = tracer.writer.lock().clone();
     while post.await_next_look() {
         // SAFETY: has no preconditions.
         let is_alone = unsafe { libc::getppid() } != post.process;
+        if is_alone && let Some(last_words) = sink.last_words() {
+            diagnostics::say_lines(&last_words);
+            break;
+        }
         post.busy.store(true, Ordering::Release);
-        if let Some(tracer) = super::tracer() {
+        // What threads hold that were killed is never given back: it is not waited for.
+        if !sink.is_busy() {
             tracer.show_sleepers(&mut looks, is_alone);
         }
+        sink.note_findings();
         post.busy.store(false, Ordering::Release);
         if is_alone {
             break;
@@ -221,7 +234,7 @@ unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
 /// Descriptors that another process has open are not closed for their readers and waiters.
 fn close_all_but(kept: RawFd) {
     let below = (kept > 0).then(|| (0, kept as u32 - 1));
-    let ranges = below.into_iter().chain([(kept as u32 + 1, u32::MAX)]);
+    let ranges = below.into_iter().chain([((kept + 1) as u32, u32::MAX)]);
     // SAFETY: the descriptors are copies that this process alone has.
     let close =
         |range: (u32, u32)| unsafe { libc::syscall(libc::SYS_close_range, range.0, range.1, 0) };
@@ -270,13 +283,14 @@ impl Looks {
 impl Tracer {
     /// Has a keeper write what this process's threads leave when they fall asleep.
     pub(super) fn start_keeper(&self) {
-        let file = self.file.load(Ordering::Relaxed);
-        if file < 0 {
-            return;
-        }
+        let file = match self.file.load(Ordering::Relaxed) {
+            -1 if self.writer.lock().last_words().is_none() => return,
+            -1 => diagnostics::diagnostics_fd(),
+            file => file,
+        };
         let started = self.keeper.start(file);
         if let (Err(error), true) = (started, self.is_first_process()) {
-            unspool_kernel::diagnostics::say(&format!(
+            diagnostics::say(&format!(
                 "unspool: what a thread has recorded when it falls asleep is written only later, \
                  as there is no process that could do it: {error}"
             ));

@@ -11,22 +11,46 @@ use crate::model::{Recorder, any_program, header};
 use crate::round_trip::write;
 
 /// What a live analysis got, and what came of it.
-type Outcome = Arc<Mutex<Option<(Recorder, Ended)>>>;
+type Outcome = Arc<Mutex<Option<(Recorder, Seen)>>>;
+
+/// Keeps what an analysis was given, and says how much that is.
+struct Keep(Outcome);
+
+impl Conclusion<Recorder> for Keep {
+    fn conclude(&mut self, recorder: Recorder, seen: &Seen) -> Verdict {
+        *self.0.lock().expect("no panic") = Some((recorder, seen.clone()));
+        Verdict {
+            text: "done\n".to_owned(),
+            status: Some(3),
+        }
+    }
+
+    fn so_far(&mut self, recorder: &Recorder, seen: &Seen) -> String {
+        assert_eq!(recorder.items.len() as u64, seen.summary.events);
+        format!("{} events\n", seen.summary.events)
+    }
+}
+
+/// Says nothing.
+struct Silent;
+
+impl Conclusion<Times> for Silent {
+    fn conclude(&mut self, _: Times, _: &Seen) -> Verdict {
+        Verdict {
+            text: String::new(),
+            status: None,
+        }
+    }
+
+    fn so_far(&mut self, _: &Times, _: &Seen) -> String {
+        String::new()
+    }
+}
 
 fn live(order: Order) -> (LiveAnalysis<Recorder>, Outcome) {
     let outcome = Outcome::default();
-    let kept = Arc::clone(&outcome);
-    let analysis = LiveAnalysis::new(
-        &header(order),
-        Recorder::default(),
-        move |recorder, ended| {
-            *kept.lock().expect("no panic") = Some((recorder, ended.clone()));
-            Verdict {
-                text: "done\n".to_owned(),
-                status: Some(3),
-            }
-        },
-    );
+    let keep = Keep(Arc::clone(&outcome));
+    let analysis = LiveAnalysis::new(&header(order), Recorder::default(), keep);
     (analysis, outcome)
 }
 
@@ -84,11 +108,7 @@ impl Sink for Times {
 #[test]
 fn items_are_given_once_no_thread_can_bring_earlier_ones() {
     let times = Times::default();
-    let none = |_, _: &Ended| Verdict {
-        text: String::new(),
-        status: None,
-    };
-    let analysis = LiveAnalysis::new(&header(Order::LineAtomic), times.clone(), none);
+    let analysis = LiveAnalysis::new(&header(Order::LineAtomic), times.clone(), Silent);
     let create = Synchronisation {
         operation: SyncOperation::ThreadCreate,
         object: 1,
@@ -151,4 +171,22 @@ fn what_waits_at_the_end_is_given_and_what_comes_behind_it_is_lost() {
     let lost = analysis.finish().expect("nothing can fail").dropped_words;
     assert_eq!(lost, 3);
     assert_eq!(analysis.verdict(), None);
+}
+
+#[test]
+fn what_was_found_is_noted_for_a_process_that_is_killed() {
+    let (analysis, _) = live(Order::LineAtomic);
+    let said = || analysis.last_words().map(|words| words.to_string());
+    assert_eq!(said().as_deref(), Some("0 events\n"));
+    let mut thread = RecordSink::thread(&analysis, ThreadId(0));
+    thread.append(&stamped(1, Span::RegionStart));
+    assert_eq!(said().as_deref(), Some("0 events\n"), "nobody noted it");
+    analysis.note_findings();
+    assert_eq!(said().as_deref(), Some("1 events\n"));
+    thread.append(&stamped(2, Span::RegionEnd));
+    analysis.note_findings();
+    assert_eq!(said().as_deref(), Some("2 events\n"));
+    analysis.finish().expect("nothing can fail");
+    analysis.note_findings();
+    assert_eq!(said().as_deref(), Some("2 events\n"));
 }
