@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::catalogue::Sharing;
-use super::results::{ColumnResult, ProgramResult, RatioSummary};
+use super::results::{ColumnResult, Figure, ProgramResult, RatioSummary};
 use super::variant::{Mode, ToolLimit};
 
 /// Memory over native that every program is granted.
@@ -43,7 +43,7 @@ pub(crate) fn judge(programs: &[ProgramResult]) -> Vec<Verdict> {
         move |program: &ProgramResult| {
             // Applications have limits of their own.
             let column = program.column(mode);
-            column.filter(|_| program.run_limit.is_none())?.cpu_ratio
+            column.filter(|_| program.run_limit.is_none())?.figure()
         }
     };
     let mut verdicts = vec![
@@ -84,7 +84,7 @@ pub(crate) fn judge(programs: &[ProgramResult]) -> Vec<Verdict> {
                 if program.sharing != sharing {
                     return None;
                 }
-                Some(cpu(exact)(program)? / cpu(cheap)(program)?)
+                Some(cpu(exact)(program)?.over(cpu(cheap)(program)?))
             });
             let name = format!("line-atomic over ticket, {what}, threads share {word}: mean");
             verdicts.push(at_most(&name, limit, summary, Side::Mean));
@@ -100,7 +100,7 @@ pub(crate) fn judge(programs: &[ProgramResult]) -> Vec<Verdict> {
     ] {
         let summary = RatioSummary::of(programs, |program| {
             let is_meant = only.is_none_or(|only| program.name == only);
-            program.column(Mode::Openmp).filter(|_| is_meant)?.cpu_ratio
+            program.column(Mode::Openmp).filter(|_| is_meant)?.figure()
         });
         verdicts.push(at_most(name, limit, summary, Side::Greatest));
     }
@@ -115,8 +115,8 @@ pub(crate) fn judge(programs: &[ProgramResult]) -> Vec<Verdict> {
             Some(_) => format!("{} over nothing inserted: mean", tool.described()),
         };
         let summary = RatioSummary::of(programs, |program| {
-            let base = base.map_or(Some(1.0), |base| cpu(base)(program))?;
-            Some(cpu(Mode::Tool(tool))(program)? / base)
+            let base = base.map_or(Some(Figure::certain(1.0)), |base| cpu(base)(program))?;
+            Some(cpu(Mode::Tool(tool))(program)?.over(base))
         });
         verdicts.push(at_most(&name, limit, summary, Side::Mean));
     }
@@ -150,38 +150,34 @@ pub(crate) fn judge(programs: &[ProgramResult]) -> Vec<Verdict> {
 fn applications(programs: &[ProgramResult]) -> impl Iterator<Item = Verdict> {
     let installed = programs.iter().filter(|program| program.skipped.is_none());
     installed.filter_map(|program| {
-        let ratio = |of: &ProgramResult| of.column(Mode::Run)?.cpu_ratio;
-        let summary = RatioSummary::of(std::slice::from_ref(program), ratio);
-        let name = format!("run, application {}", program.name);
-        let verdict = at_most(&name, program.run_limit?, summary, Side::Greatest);
-        Some(match program.column(Mode::Run) {
-            Some(run) => if_steady(verdict, run),
-            None => verdict,
-        })
+        let limit = program.run_limit?;
+        let name = format!("run, application {} <= {limit}", program.name);
+        Some(application(name, limit, program.column(Mode::Run)))
     })
 }
 
-/// What is found of one figure, if that counts.
-fn if_steady(verdict: Verdict, column: &ColumnResult) -> Verdict {
-    let measured = format!(
-        "median {:.2}, least {:.2}",
-        column.cpu_ratio.unwrap_or(f64::NAN),
-        column.least_cpu_ratio.unwrap_or(f64::NAN)
-    );
-    match (verdict.state, column.disagreement()) {
-        (State::NotMeasured, _) => verdict,
-        (_, None) => Verdict {
-            measured,
-            ..verdict
-        },
-        (_, Some(apart)) => Verdict {
-            state: State::Unsteady,
-            measured: format!(
-                "{measured}, but the rounds differ by {:.0} %",
-                apart * 100.0
-            ),
-            ..verdict
-        },
+/// What is found of one figure.
+fn application(name: String, limit: f64, column: Option<&ColumnResult>) -> Verdict {
+    let found = column.and_then(|column| Some((column, column.cpu_ratio?)));
+    let Some((column, ratio)) = found else {
+        return Verdict {
+            limit: name,
+            state: State::NotMeasured,
+            measured: "nothing that counts".to_owned(),
+        };
+    };
+    let doubt = column.doubt();
+    let state = match doubt {
+        Some(_) => State::Unsteady,
+        None if ratio <= limit => State::Met,
+        None => State::Missed,
+    };
+    let median = column.median_cpu_ratio.unwrap_or(f64::NAN);
+    let doubt = doubt.map_or(String::new(), |doubt| format!(", but {doubt}"));
+    Verdict {
+        limit: name,
+        state,
+        measured: format!("least {ratio:.2}, median {median:.2}{doubt}"),
     }
 }
 
@@ -218,7 +214,7 @@ fn verdict(
         None => Verdict {
             limit,
             state: State::NotMeasured,
-            measured: "nothing".to_owned(),
+            measured: "nothing that counts".to_owned(),
         },
         Some(summary) => Verdict {
             limit,
@@ -228,14 +224,23 @@ fn verdict(
                 State::Missed
             },
             measured: format!(
-                "mean {:.3}, least {:.3} ({}), greatest {:.3} ({})",
+                "mean {:.3}, least {:.3} ({}), greatest {:.3} ({}){}",
                 summary.mean,
                 summary.least.0,
                 summary.least.1,
                 summary.greatest.0,
-                summary.greatest.1
+                summary.greatest.1,
+                without(&summary.left_out)
             ),
         },
+    }
+}
+
+/// Names the programs that a summary leaves out.
+fn without(left_out: &[&str]) -> String {
+    match left_out {
+        [] => String::new(),
+        names => format!("; rounds do not agree, left out: {}", names.join(", ")),
     }
 }
 
@@ -280,7 +285,7 @@ fn memory(programs: &[ProgramResult]) -> Verdict {
         return Verdict {
             limit,
             state: State::NotMeasured,
-            measured: "nothing".to_owned(),
+            measured: "nothing that counts".to_owned(),
         };
     };
     let (state, measured) = if !missed.is_empty() {

@@ -19,7 +19,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// How often each program runs in each mode; the median counts
+    /// How often each program runs in each mode; a figure counts from five rounds on
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
 

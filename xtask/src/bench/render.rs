@@ -1,7 +1,7 @@
 //! Results for people: text and Markdown from the same tables.
 
 use super::limits::State;
-use super::results::{ColumnResult, ProgramResult, RatioSummary, Results};
+use super::results::{ColumnResult, Figure, ProgramResult, RatioSummary, Results};
 use super::statistics::{least, median};
 use super::table::Table;
 use super::variant::Mode;
@@ -45,8 +45,9 @@ pub(crate) fn markdown(results: &Results) -> String {
 
 fn conditions(results: &Results) -> String {
     format!(
-        "{} sizes; each program {} times in each mode, in turn; medians. CPU time is user and \
-         system time of the whole process tree.",
+        "{} sizes; each program {} times in each mode, in turn. CPU time is user and system \
+         time of the whole process tree, and its ratios are of the least; others are of medians. \
+         Means leave out figures whose rounds do not agree.",
         if results.small { "Small" } else { "Full" },
         results.runs
     )
@@ -57,7 +58,7 @@ fn tables(results: &Results) -> Vec<Table> {
     let mut tables = vec![
         cpu_ratios(programs),
         ratios("Wall time over native", programs, |column| {
-            column.wall_ratio
+            column.wall_ratio.map(Figure::certain)
         }),
     ];
     if programs
@@ -68,7 +69,7 @@ fn tables(results: &Results) -> Vec<Table> {
         tables.push(ratios(
             "CPU time over the other build's, paired",
             programs,
-            |column| column.ratio_to_other_build,
+            |column| column.ratio_to_other_build.map(Figure::certain),
         ));
     }
     tables.extend(rounds(programs));
@@ -80,14 +81,14 @@ fn tables(results: &Results) -> Vec<Table> {
 
 /// Those of CPU time, of which each that does not count says so.
 fn cpu_ratios(programs: &[ProgramResult]) -> Table {
-    let mut table = ratios("CPU time over native", programs, |column| column.cpu_ratio);
+    let mut table = ratios("CPU time over native", programs, ColumnResult::figure);
     let measured = programs
         .iter()
         .filter(|program| !program.columns.is_empty());
     for (row, program) in table.rows.iter_mut().zip(measured) {
         for (cell, column) in row[3..].iter_mut().zip(&program.columns[1..]) {
-            if let Some(apart) = column.disagreement() {
-                cell.push_str(&format!(" (rounds differ by {:.0} %)", apart * 100.0));
+            if let Some(doubt) = column.doubt().filter(|_| column.cpu_ratio.is_some()) {
+                cell.push_str(&format!(" ({doubt})"));
             }
         }
     }
@@ -129,9 +130,9 @@ fn rounds_of(program: &str, column: &ColumnResult) -> Vec<String> {
         .iter()
         .map(|one| format!("{one:.2}"))
         .collect();
-    let counts = match column.disagreement() {
+    let counts = match column.doubt() {
         None => "yes".to_owned(),
-        Some(apart) => format!("no: {:.0} % apart", apart * 100.0),
+        Some(doubt) => format!("no: {doubt}"),
     };
     vec![
         format!("{program} {}", column.label),
@@ -140,7 +141,7 @@ fn rounds_of(program: &str, column: &ColumnResult) -> Vec<String> {
         column
             .spread()
             .map_or(String::new(), |part| format!("{:.0} %", part * 100.0)),
-        figure(column.least_cpu_ratio, ""),
+        figure(column.cpu_ratio, ""),
         all.join(" "),
         counts,
     ]
@@ -150,7 +151,7 @@ fn rounds_of(program: &str, column: &ColumnResult) -> Vec<String> {
 fn ratios(
     title: &str,
     programs: &[ProgramResult],
-    value: impl Fn(&ColumnResult) -> Option<f64>,
+    value: impl Fn(&ColumnResult) -> Option<Figure>,
 ) -> Table {
     let measured: Vec<&ProgramResult> = programs
         .iter()
@@ -182,7 +183,7 @@ fn ratios(
         let mut row = vec![program.name.to_owned(), seconds, spread];
         for (position, column) in program.columns.iter().enumerate().skip(1) {
             row.push(match value_at(program, position) {
-                Some(ratio) => format!("{ratio:.2}"),
+                Some(Figure { value, .. }) => format!("{value:.2}"),
                 None if column.problems.is_empty() => String::new(),
                 None => "failed".to_owned(),
             });
@@ -258,7 +259,11 @@ fn memory(programs: &[ProgramResult]) -> Table {
     let mut table = ratios(
         "Memory of the largest process over native, in MB",
         programs,
-        |column| Some(column.memory_over_native_bytes? as f64 / 1e6),
+        |column| {
+            Some(Figure::certain(
+                column.memory_over_native_bytes? as f64 / 1e6,
+            ))
+        },
     );
     // Means of differences say nothing; the extremes can be seen.
     table.rows.truncate(table.rows.len() - 3);

@@ -17,6 +17,9 @@ pub(crate) const SCHEMA_VERSION: u32 = 1;
 /// How far the rounds of a figure that counts lie apart at most, relative to their median.
 const AGREEMENT: f64 = 0.1;
 
+/// How many rounds a figure that counts has at least.
+pub(crate) const FEWEST_ROUNDS: usize = 5;
+
 /// Everything that one `cargo xtask bench` found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Results {
@@ -39,7 +42,7 @@ pub(crate) struct Results {
 }
 
 /// One program.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct ProgramResult {
     /// Its name.
     pub(crate) name: &'static str,
@@ -68,10 +71,10 @@ pub(crate) struct ColumnResult {
     pub(crate) wall_s: Vec<f64>,
     /// Peak of the largest process, of each run.
     pub(crate) largest_process_bytes: Vec<u64>,
-    /// Median CPU time over native's.
-    pub(crate) cpu_ratio: Option<f64>,
     /// Least CPU time over native's least.
-    pub(crate) least_cpu_ratio: Option<f64>,
+    pub(crate) cpu_ratio: Option<f64>,
+    /// Median CPU time over native's.
+    pub(crate) median_cpu_ratio: Option<f64>,
     /// CPU time over native's, round by round: both ran next to each other.
     pub(crate) cpu_ratios: Vec<f64>,
     /// Median wall time over native's.
@@ -134,8 +137,8 @@ impl ProgramResult {
             .collect();
         for (column, paired) in self.columns.iter_mut().zip(paired) {
             let over = |values: &[f64], native: Option<f64>| Some(median(values)? / native?);
-            column.cpu_ratio = over(&column.cpu_s, native_cpu);
-            column.least_cpu_ratio = least(&column.cpu_s)
+            column.median_cpu_ratio = over(&column.cpu_s, native_cpu);
+            column.cpu_ratio = least(&column.cpu_s)
                 .zip(least(&native_rounds))
                 .map(|(least, native)| least / native);
             let rounds = column.cpu_s.iter().zip(&native_rounds);
@@ -178,7 +181,7 @@ impl ColumnResult {
             wall_s: Vec::new(),
             largest_process_bytes: Vec::new(),
             cpu_ratio: None,
-            least_cpu_ratio: None,
+            median_cpu_ratio: None,
             cpu_ratios: Vec::new(),
             wall_ratio: None,
             memory_over_native_bytes: None,
@@ -201,9 +204,21 @@ impl ColumnResult {
         relative_spread(&self.cpu_s)
     }
 
-    /// How far its rounds lie apart, over native, where that is too far for its figure to count.
-    pub(crate) fn disagreement(&self) -> Option<f64> {
-        relative_spread(&self.cpu_ratios).filter(|spread| *spread > AGREEMENT)
+    /// Why its CPU time over native does not count, if it does not.
+    pub(crate) fn doubt(&self) -> Option<Doubt> {
+        let rounds = self.cpu_ratios.len();
+        if rounds < FEWEST_ROUNDS {
+            return Some(Doubt::FewRounds(rounds));
+        }
+        let apart = relative_spread(&self.cpu_ratios)?;
+        (apart > AGREEMENT).then_some(Doubt::Apart(apart))
+    }
+
+    /// Its least CPU time over native's.
+    pub(crate) fn figure(&self) -> Option<Figure> {
+        let value = self.cpu_ratio?;
+        let counts = self.doubt().is_none();
+        Some(Figure { value, counts })
     }
 
     fn median_peak(&self) -> Option<f64> {
@@ -216,8 +231,54 @@ impl ColumnResult {
     }
 }
 
-/// Mean, least and greatest of ratios, with the programs that have the latter.
+/// Why a figure does not count.
 #[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Doubt {
+    /// There are only so many rounds.
+    FewRounds(usize),
+    /// The rounds lie so far apart, relative to their median.
+    Apart(f64),
+}
+
+impl std::fmt::Display for Doubt {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Doubt::FewRounds(1) => formatter.write_str("one round"),
+            Doubt::FewRounds(rounds) => write!(formatter, "{rounds} rounds"),
+            Doubt::Apart(apart) => write!(formatter, "rounds differ by {:.0} %", apart * 100.0),
+        }
+    }
+}
+
+/// A ratio, and whether it counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Figure {
+    /// The ratio.
+    pub(crate) value: f64,
+    /// Whether enough rounds agree.
+    pub(crate) counts: bool,
+}
+
+impl Figure {
+    /// One that nothing speaks against.
+    pub(crate) fn certain(value: f64) -> Figure {
+        Figure {
+            value,
+            counts: true,
+        }
+    }
+
+    /// This ratio over another, which counts if both do.
+    pub(crate) fn over(self, other: Figure) -> Figure {
+        Figure {
+            value: self.value / other.value,
+            counts: self.counts && other.counts,
+        }
+    }
+}
+
+/// Mean, least and greatest of the ratios that count, with the programs that have the latter.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RatioSummary {
     /// The geometric mean, or the ratio of the sums.
     pub(crate) mean: f64,
@@ -225,20 +286,30 @@ pub(crate) struct RatioSummary {
     pub(crate) least: (f64, &'static str),
     /// The greatest.
     pub(crate) greatest: (f64, &'static str),
+    /// Programs whose ratio was measured and does not count.
+    pub(crate) left_out: Vec<&'static str>,
 }
 
 impl RatioSummary {
-    /// Sums up one value of every program that has it.
+    /// Sums up one figure of every program that has it. None if none counts.
     pub(crate) fn of(
         programs: &[ProgramResult],
-        value: impl Fn(&ProgramResult) -> Option<f64>,
+        figure: impl Fn(&ProgramResult) -> Option<Figure>,
     ) -> Option<RatioSummary> {
-        let values: Vec<(f64, &'static str)> = programs
+        let figures = programs
             .iter()
-            .filter_map(|program| Some((value(program)?, program.name)))
+            .filter_map(|program| Some((figure(program)?, program.name)));
+        let (counted, left_out): (Vec<_>, Vec<_>) = figures.partition(|(figure, _)| figure.counts);
+        let values: Vec<_> = counted
+            .into_iter()
+            .map(|(figure, name)| (figure.value, name))
             .collect();
         let bare: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
-        RatioSummary::with_mean(&values, geometric_mean(&bare)?)
+        let summary = RatioSummary::with_mean(&values, geometric_mean(&bare)?)?;
+        Some(RatioSummary {
+            left_out: left_out.into_iter().map(|(_, name)| name).collect(),
+            ..summary
+        })
     }
 
     /// Sums up one (numerator, denominator) of every program that has it: the mean is the
@@ -263,6 +334,7 @@ impl RatioSummary {
             mean,
             least: *values.iter().min_by(|a, b| a.0.total_cmp(&b.0))?,
             greatest: *values.iter().max_by(|a, b| a.0.total_cmp(&b.0))?,
+            left_out: Vec::new(),
         })
     }
 }
@@ -301,14 +373,15 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_medians() {
+    fn ratios_are_of_the_least() {
         let result = program(vec![
             column(Mode::Native, false, &[1.0, 9.0, 2.0]),
             column(Mode::Run, false, &[3.0, 2.0, 8.0]),
             column(Mode::TicketFile, false, &[]),
         ]);
         let run = result.column(Mode::Run).unwrap();
-        assert_eq!(run.cpu_ratio, Some(1.5));
+        assert_eq!(run.cpu_ratio, Some(2.0));
+        assert_eq!(run.median_cpu_ratio, Some(1.5));
         assert_eq!(run.wall_ratio, Some(1.5));
         assert_eq!(run.memory_over_native_bytes, Some(1_000_000));
         assert_eq!(result.column(Mode::TicketFile).unwrap().cpu_ratio, None);
@@ -324,13 +397,45 @@ mod tests {
             result.columns[1].clone()
         };
         // What slows a round down slows down both.
-        let steady = run(&[1.0, 2.0, 1.0], &[1.5, 3.0, 1.6]);
-        assert_eq!(steady.cpu_ratios, [1.5, 1.5, 1.6]);
-        assert_eq!(steady.disagreement(), None);
-        assert_eq!(steady.least_cpu_ratio, Some(1.5));
-        let unsteady = run(&[1.0, 2.0, 2.0], &[2.0, 3.0, 3.0]);
-        assert_eq!(unsteady.disagreement(), Some(0.5 / 1.5));
-        assert_eq!(unsteady.least_cpu_ratio, Some(2.0));
+        let steady = run(&[1.0, 2.0, 1.0, 1.0, 1.0], &[1.5, 3.0, 1.6, 1.5, 1.5]);
+        assert_eq!(steady.cpu_ratios, [1.5, 1.5, 1.6, 1.5, 1.5]);
+        assert_eq!(steady.doubt(), None);
+        assert_eq!(steady.figure(), Some(Figure::certain(1.5)));
+        let unsteady = run(&[1.0, 2.0, 2.0, 2.0, 2.0], &[2.0, 3.0, 3.0, 3.0, 3.0]);
+        assert_eq!(unsteady.doubt(), Some(Doubt::Apart(0.5 / 1.5)));
+        let expected = Figure {
+            value: 2.0,
+            counts: false,
+        };
+        assert_eq!(unsteady.figure(), Some(expected));
+        let few = run(&[1.0; 4], &[2.0; 4]);
+        assert_eq!(few.doubt(), Some(Doubt::FewRounds(4)));
+        assert_eq!(run(&[], &[]).figure(), None);
+    }
+
+    #[test]
+    fn a_mean_leaves_out_what_does_not_count() {
+        let of = |name, value, counts| {
+            let mut program = program(Vec::new());
+            program.name = name;
+            (program, Figure { value, counts })
+        };
+        let all = [
+            of("a", 2.0, true),
+            of("b", 100.0, false),
+            of("c", 8.0, true),
+        ];
+        let programs: Vec<_> = all.iter().map(|(program, _)| program.clone()).collect();
+        let figure = |wanted: &ProgramResult| {
+            let mut all = all.iter();
+            let found = all.find(|(program, _)| program.name == wanted.name);
+            found.map(|(_, figure)| *figure)
+        };
+        let summary = RatioSummary::of(&programs, figure).unwrap();
+        assert!((summary.mean - 4.0).abs() < 1e-12);
+        assert_eq!(summary.greatest, (8.0, "c"));
+        assert_eq!(summary.left_out, ["b"]);
+        assert_eq!(RatioSummary::of(&programs[1..2], figure), None);
     }
 
     #[test]
@@ -350,12 +455,17 @@ mod tests {
         slow.name = "slow";
         let fast = program(vec![column(Mode::Native, false, &[1.0])]);
         let summary = RatioSummary::of(&[slow, fast], |program| {
-            program.columns[0].cpu_s.first().copied()
+            program.columns[0]
+                .cpu_s
+                .first()
+                .copied()
+                .map(Figure::certain)
         });
         let expected = RatioSummary {
             mean: 2.0,
             least: (1.0, "p"),
             greatest: (4.0, "slow"),
+            left_out: Vec::new(),
         };
         assert_eq!(summary, Some(expected));
     }
@@ -373,6 +483,7 @@ mod tests {
             mean: 1.2,
             least: (1.0, "large"),
             greatest: (3.0, "p"),
+            left_out: Vec::new(),
         };
         assert_eq!(summary, Some(expected));
         assert_eq!(RatioSummary::together(&[], |_| Some((1.0, 1.0))), None);
