@@ -31,12 +31,21 @@ use crate::openmp::OpenmpArguments;
     about = "Shows what a parallel program on Linux x86-64 really does, without recompiling it",
     after_help = exit_status::HELP,
     subcommand_required = true,
+    disable_help_subcommand = true,
     arg_required_else_help = true,
 )]
 pub(crate) struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// What to explain.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HelpArguments {
+    /// A command (`trace`, `tool run`), or `book` and perhaps the name of a chapter
+    #[arg(value_name = "COMMAND|book")]
+    pub(crate) about: Vec<String>,
 }
 
 /// What to do.
@@ -64,6 +73,8 @@ pub(crate) enum Command {
     Tool(ToolArguments),
     /// Say why an OpenMP program is not faster: where its threads wait, and for what
     Openmp(OpenmpArguments),
+    /// Print what a command does, or a chapter of the book about writing tools
+    Help(HelpArguments),
     /// Print a script that completes this command's arguments in a shell
     Completions {
         /// For which shell

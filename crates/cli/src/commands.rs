@@ -5,6 +5,7 @@ mod described;
 pub(crate) mod detach;
 pub(crate) mod export;
 mod followed;
+pub(crate) mod help;
 pub(crate) mod info;
 pub(crate) mod live;
 pub(crate) mod manual;

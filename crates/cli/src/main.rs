@@ -85,6 +85,7 @@ fn carry_out(command: Command) -> Result<u8, Failure> {
         Command::ReplayIncrements(typed) => commands::replay_increments::replay(&typed),
         Command::Tool(typed) => commands::tool::tool(typed),
         Command::Openmp(typed) => openmp::openmp(&typed),
+        Command::Help(typed) => commands::help::help(&typed),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::ManualPages { directory } => commands::manual::manual_pages(&directory),
     }

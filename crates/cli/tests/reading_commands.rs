@@ -643,3 +643,30 @@ fn the_manual_and_the_completions_are_made() {
         assert!(script.contains("registered-only"), "{shell}");
     }
 }
+
+#[test]
+fn help_is_given_of_commands_and_the_book() {
+    let help = |words: &[&str]| {
+        let words: Vec<&str> = ["help"].iter().chain(words).copied().collect();
+        String::from_utf8(stdout_of(&words)).unwrap()
+    };
+    assert!(help(&[]).contains("replay-increments"));
+    assert!(help(&["tool", "run"]).contains("Usage: unspool tool run"));
+    let contents = help(&["book"]);
+    let chapters: Vec<&str> = contents
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
+        .collect();
+    assert!(chapters.contains(&"cookbook"), "{contents}");
+    let all = help(&["book", "all"]);
+    for chapter in chapters {
+        let text = help(&["book", chapter]);
+        assert!(text.starts_with("# "), "{chapter}");
+        assert!(all.contains(&text), "{chapter}");
+    }
+    for wrong in [&["help", "no-such"][..], &["help", "book", "no-such"]] {
+        let output = unspool(wrong).output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{wrong:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("no-such"));
+    }
+}
