@@ -8,7 +8,7 @@
 //! may come.
 //!
 //! The protocol is the business of the crate `gdbstub`; what is here tells it what the engine's
-//! [`Debuggee`](unspool_engine::debug::Debuggee) can do. All threads stop together. Forked
+//! [`Debuggee`](unspool_debuggee::Debuggee) can do. All threads stop together. Forked
 //! children and programs that are executed are not followed.
 //!
 //! You supply the address, and run the program by the engine afterwards. This crate is not for
@@ -23,3 +23,4 @@ mod target;
 
 pub use address::{Address, InvalidAddress};
 pub use session::{ListenError, listen};
+pub use unspool_debuggee::debugger;

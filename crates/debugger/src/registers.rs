@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use gdbstub::arch::{Arch, Registers as WireRegisters};
-use unspool_engine::debug::Registers;
+use unspool_debuggee::Registers;
 
 /// The processor, for `gdbstub`. Its description is made at run time ([`Layout::description`]).
 #[derive(Debug)]

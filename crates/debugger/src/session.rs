@@ -8,7 +8,7 @@ use gdbstub::conn::ConnectionExt;
 use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
 use gdbstub::stub::{DisconnectReason, GdbStub, MultiThreadStopReason};
 use gdbstub::target::ext::breakpoints::WatchKind;
-use unspool_engine::debug::{self, Debuggee, Reason, Stop, Wake};
+use unspool_debuggee::{self as debug, Debuggee, Reason, Stop, Wake};
 use unspool_kernel::diagnostics;
 
 use crate::address::Address;

@@ -21,7 +21,7 @@ use gdbstub::target::ext::target_description_xml_override::{
 };
 use gdbstub::target::ext::thread_extra_info::{ThreadExtraInfo, ThreadExtraInfoOps};
 use gdbstub::target::{Target, TargetError, TargetResult};
-use unspool_engine::debug::{self, Action, Debuggee};
+use unspool_debuggee::{self as debug, Action, Debuggee};
 
 use crate::registers::{Layout, Wire, X86};
 use crate::signals;

@@ -13,7 +13,7 @@ const LONGEST_NAME: usize = 256;
 
 /// What is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Annotation {
+pub enum Annotation {
     /// The calling thread has this number.
     RegisterThread(ThreadNumber),
     /// A region of interest begins.
@@ -24,7 +24,7 @@ pub(crate) enum Annotation {
 
 /// How a thread's number is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ThreadNumber {
+pub enum ThreadNumber {
     /// By the marker, beside a name.
     Marked,
     /// To a function that takes 64 bits.
@@ -47,7 +47,7 @@ impl Annotation {
     }
 
     /// The thread has said this.
-    pub(crate) fn told(self, thread: &mut Thread) {
+    pub fn told(self, thread: &mut Thread) {
         client::each(|client| client.annotated(thread, self));
         detach::annotation(thread, self);
     }
@@ -55,7 +55,7 @@ impl Annotation {
 
 impl ThreadNumber {
     /// The number, and the thread's name.
-    pub(crate) fn read(self, thread: &Thread) -> (i64, String) {
+    pub fn read(self, thread: &Thread) -> (i64, String) {
         let [first, second, third] =
             [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
         match self {

@@ -2,13 +2,12 @@
 //!
 //! A tracer, a tool and a debugger are clients. The engine tells each of them what happens to
 //! threads, system calls, signals, processes and translations, and knows no more of them than
-//! [`Client`]: several may be there at once, in the order in which [`Process::clients`] lists them,
-//! and where there is none nothing is asked or told. Only where a run is put together
-//! (`start`) are they known by name.
-//!
-//! [`Process::clients`]: crate::process::Facts::clients
+//! [`Client`]: several may be there at once, in the order in which `Process::clients` lists them,
+//! and where there is none nothing is asked or told. Whoever puts a run together gives them to
+//! [`run`](crate::run), each as a [`NewClient`].
 
 mod fragments;
+mod joining;
 mod threads;
 
 use std::any::Any;
@@ -25,17 +24,19 @@ use unspool_loader::LoadedProgram;
 use crate::annotation::Annotation;
 use crate::detach::Refusal;
 use crate::finish::Ending;
+use crate::plan::ClientPlan;
 use crate::process::Process;
 use crate::start::THREAD_STACK;
 use crate::syscalls::Call;
 use crate::thread::{PendingSignal, Thread};
 use crate::translate::insertion::Inserter;
 
-pub(crate) use self::fragments::PerFragment;
-pub(crate) use self::threads::{ClientData, PerThread};
+pub use self::fragments::PerFragment;
+pub use self::joining::NewClient;
+pub use self::threads::{ClientData, PerThread};
 
 /// What the thread that creates another one has a client keep for the new one.
-pub(crate) type Inheritance = Box<dyn Any + Send + Sync>;
+pub type Inheritance = Box<dyn Any + Send + Sync>;
 
 /// The inheritances of a thread from all clients, in their order.
 #[derive(Default)]
@@ -43,7 +44,7 @@ pub(crate) struct Inherited(Vec<Option<Inheritance>>);
 
 /// Why a client cannot go on with a further thread. The process is let go then.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Exhausted(pub(crate) String);
+pub struct Exhausted(pub String);
 
 impl fmt::Display for Exhausted {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,7 +54,7 @@ impl fmt::Display for Exhausted {
 
 /// How a process has ended, or is about to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
     /// With this exit status.
     Exited(i32),
     /// By this signal.
@@ -63,7 +64,7 @@ pub(crate) enum End {
 /// How many rounds of a repeated string instruction a thread makes before it can be left between
 /// two of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rounds {
+pub enum Rounds {
     /// None: the state is the program's behind each.
     None,
     /// Many: what is inserted before the instruction has been done, and will be done again.
@@ -74,7 +75,7 @@ pub(crate) enum Rounds {
 
 /// What is done about a fault that a client has brought about by accesses of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ClientFault {
+pub enum ClientFault {
     /// What was to be accessed is accessible now: the access is made again.
     Again,
     /// What was to be accessed cannot be there: the comparison, of so many bytes, is left out, as
@@ -86,7 +87,7 @@ pub(crate) enum ClientFault {
 ///
 /// Methods with a `thread` are called by that thread, outside translated code unless they say
 /// something else.
-pub(crate) trait Client: Send + Sync {
+pub trait Client: Send + Sync {
     /// Descriptors of the client's, which the program must not close.
     fn files(&self) -> Vec<i32> {
         Vec::new()
@@ -205,6 +206,18 @@ pub(crate) trait Client: Send + Sync {
     /// The kernel is about to be asked for another program in this one's place, which can be
     /// executed as far as one sees.
     fn executes(&self, _thread: &mut Thread, _program: &Path, _arguments: &[CString]) {}
+
+    /// What the client of the program's next image is told, which takes this one's place in this
+    /// process or in a child of it.
+    fn plan_for_next(&self, _is_child: bool) -> Option<ClientPlan> {
+        None
+    }
+
+    /// What the user can do where the program asks for memory that is the engine's, if the client
+    /// could do without.
+    fn way_out_of_reserved_memory(&self) -> Option<&'static str> {
+        None
+    }
 
     /// What keeps the process from being let go, on the client's side.
     fn refuses_to_let_go(&self) -> Option<Refusal> {
@@ -438,7 +451,7 @@ pub(crate) fn inserters(
 }
 
 /// Makes all translations unreachable: see [`Cache::clear`].
-pub(crate) fn clear_translations(cache: &mut Cache, convention: LookupConvention) {
+pub fn clear_translations(cache: &mut Cache, convention: LookupConvention) {
     cache.clear(convention);
     each(|client| client.translations_unreachable());
 }
@@ -451,7 +464,7 @@ pub(crate) fn all() -> &'static [&'static dyn Client] {
 
 /// Tells all clients something, in their order.
 #[inline]
-pub(crate) fn each(tell: impl FnMut(&dyn Client)) {
+pub fn each(tell: impl FnMut(&dyn Client)) {
     all().iter().copied().for_each(tell);
 }
 
@@ -511,7 +524,7 @@ pub(crate) fn stack_size() -> usize {
 }
 
 /// The engine is about to write program memory on the kernel's behalf.
-pub(crate) fn memory_written(thread: &mut Thread, address: u64, size: u64) {
+pub fn memory_written(thread: &mut Thread, address: u64, size: u64) {
     each(|client| client.memory_written(thread, address, size));
 }
 

@@ -285,7 +285,7 @@ fn kernel_can_write(address: u64) -> bool {
 
 /// Makes the watched pages of a range writable again and their translations stale, those
 /// of other mappings of the same memory included.
-pub(crate) fn release(code: &mut Code, range: Range<u64>) -> bool {
+pub fn release(code: &mut Code, range: Range<u64>) -> bool {
     let pages = watched_in(code, &range);
     for &page in &pages {
         stop_watching(code, page);

@@ -146,7 +146,7 @@ static EXHAUSTED: Mutex<Option<Exhausted>> = Mutex::new(None);
 
 /// What is recorded can go no further: before it executes another instruction, the thread lets the
 /// process go. Where that cannot be, the process ends.
-pub(crate) fn end_recording_next(thread: &Thread, exhausted: Exhausted) {
+pub fn end_recording_next(thread: &Thread, exhausted: Exhausted) {
     *EXHAUSTED.lock() = Some(exhausted);
     ask_self(thread);
 }

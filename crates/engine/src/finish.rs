@@ -59,7 +59,7 @@ pub fn is_place_request(info: &[u64; 16]) -> bool {
 }
 
 /// Asks a thread of this process where in a tool it is.
-pub(crate) fn ask_place(tid: i32) {
+pub fn ask_place(tid: i32) {
     send_stop(std::process::id() as i32, tid, PLACE_REQUEST);
 }
 
@@ -205,7 +205,7 @@ fn is_in_tool(handle: ThreadHandle) -> bool {
 }
 
 /// Asks a thread to come out of the code cache. One in another PID namespace cannot be asked.
-pub(crate) fn request_stop(handle: ThreadHandle) {
+pub fn request_stop(handle: ThreadHandle) {
     // SAFETY: the pointer is this thread's own, and null or valid.
     let own = unsafe { Thread::current().as_ref() };
     if handle.namespace != own.map_or(0, |own| own.namespace) {

@@ -68,7 +68,7 @@ pub(crate) fn enter(thread: &mut Thread) {
 }
 
 /// The thread is outside: nothing it holds refers to the cache.
-pub(crate) fn leave(thread: &mut Thread) {
+pub fn leave(thread: &mut Thread) {
     client::each(|client| client.goes_outside(thread));
     inside(thread).store(OUTSIDE, Ordering::SeqCst);
 }
@@ -78,12 +78,12 @@ fn may_enter() -> bool {
 }
 
 /// Whether a thread is outside, so that its state is the program's.
-pub(crate) fn is_outside(thread: &Thread) -> bool {
+pub fn is_outside(thread: &Thread) -> bool {
     inside(thread).load(Ordering::SeqCst) == OUTSIDE
 }
 
 /// Whether a thread may be in code of the tool: called by the engine, or by inserted code.
-pub(crate) fn may_be_in_tool(thread: &Thread) -> bool {
+pub fn may_be_in_tool(thread: &Thread) -> bool {
     !is_outside(thread)
         || CallSlots::of(thread.slots())
             .in_tool
@@ -92,7 +92,7 @@ pub(crate) fn may_be_in_tool(thread: &Thread) -> bool {
 }
 
 /// All other threads stand still as long as this lives.
-pub(crate) struct Stopped(());
+pub struct Stopped(());
 
 impl Drop for Stopped {
     fn drop(&mut self) {
@@ -102,7 +102,7 @@ impl Drop for Stopped {
 
 /// Has all other threads stand still outside, or where they want the same. The calling thread
 /// may be inside, or none of the program's.
-pub(crate) fn stop_others() -> Stopped {
+pub fn stop_others() -> Stopped {
     unspool_kernel::lock::assert_none_held("all other threads are stopped");
     // SAFETY: a thread's own pointer is null or outlives this.
     let (number, thread) = unsafe { (own_number(), Thread::current().as_ref()) };
@@ -213,7 +213,7 @@ fn somebody(process: &Process, ask: bool, is_so: impl Fn(u64, *mut Thread) -> bo
 }
 
 /// Whether a thread is inside. Its handle must be listed, and the list locked.
-pub(crate) fn is_inside(handle: &ThreadHandle) -> bool {
+pub fn is_inside(handle: &ThreadHandle) -> bool {
     // SAFETY: the thread lives while it is listed.
     !is_outside(unsafe { &*handle.thread })
 }

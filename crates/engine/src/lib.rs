@@ -4,35 +4,32 @@
 //! instruction into the code cache, and ends as the program ends. The program never runs
 //! untranslated.
 //!
-//! You supply a [`plan::Plan`] and a [`start::Program`]. This crate is not for analysing
-//! what it observes: it writes [`unspool_events`] and knows nothing of their readers.
+//! You supply a [`Plan`], a [`Program`], and who is to take part in its run ([`NewClient`]). This
+//! crate is not for observing the program: that is what clients are for.
 
-mod annotation;
-mod client;
-mod code_pages;
+pub mod annotation;
+pub mod client;
+pub mod code_pages;
 mod collisions;
-pub mod debug;
 pub mod detach;
 mod dispatch;
 pub mod finish;
-mod flush;
-pub mod instrument;
+pub mod flush;
 mod lending;
-pub mod native_run;
-mod own_failures;
+pub mod own_failures;
 mod persist;
 pub mod plan;
-mod process;
-mod receiver;
+pub mod process;
 mod seccomp;
-mod signals;
+pub mod signals;
 pub mod start;
-mod syscalls;
-mod thread;
-mod trace;
-mod translate;
+mod start_error;
+pub mod syscalls;
+pub mod thread;
+pub mod translate;
 mod x87_pointers;
 
-pub use plan::{Plan, TraceOutput, TracePlan};
-pub use receiver::Receiver;
-pub use start::{Program, StartError, continuation, environment, run};
+pub use client::NewClient;
+pub use plan::{Plan, Program};
+pub use start::{Continuation, continuation, environment, run};
+pub use start_error::StartError;

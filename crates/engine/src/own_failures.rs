@@ -17,7 +17,8 @@ use crate::thread::Thread;
 const HELP: &str =
     "help: this is a defect of unspool, not of the program; please report it with the lines above";
 
-pub(crate) const TOOL_HELP: &str =
+/// What to say where code of a tool has failed.
+pub const TOOL_HELP: &str =
     "help: this is a defect of the tool that observes the program, not of the program";
 
 const MEMORY_HELP: &str = "help: raise the limit that the program or its starter has set (ulimit -v, RLIMIT_AS, a control group's)\n";
@@ -86,7 +87,7 @@ pub(crate) fn end_at_panics() {
 
 /// The first place of a backtrace that is neither the engine's nor a library's, as words that
 /// follow others; empty if none is known.
-pub(crate) fn place_in_tool(backtrace: &std::backtrace::Backtrace) -> String {
+pub fn place_in_tool(backtrace: &std::backtrace::Backtrace) -> String {
     const OTHERS: [&str; 4] = [
         "/rustc/",
         "/rust/deps/",
@@ -198,7 +199,7 @@ static RESERVE: std::sync::atomic::AtomicPtr<libc::c_void> =
 const RESERVE_SIZE: usize = 64 << 20;
 
 /// Keeps a reserve, for a process that is observed by a tool.
-pub(crate) fn keep_reserve() {
+pub fn keep_reserve() {
     // SAFETY: a new mapping, which nobody uses.
     let reserve = unsafe {
         libc::mmap(

@@ -42,7 +42,7 @@ pub struct Code {
 }
 
 /// The name of a process that shares this one's memory and works for it: it goes when this one does.
-pub(crate) const HELPER: &CStr = c"unspool-keeper";
+pub const HELPER: &CStr = c"unspool-keeper";
 
 /// The state of the process.
 pub struct Process {

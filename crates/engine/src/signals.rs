@@ -3,19 +3,19 @@
 //!
 //! The kernel keeps the program's mask and dispositions, so that blocking, pending, waiting
 //! and `signalfd` work by themselves; only the handler is always the engine's. It takes a signal
-//! from the kernel, puts it into [`held`], blocks the rest,
+//! from the kernel, puts it into `held`, blocks the rest,
 //! and brings the thread out of the cache at a boundary between two program instructions:
 //! at once if it stands at one, else after single-stepping the few instructions to the
-//! next. [`delivery`] says which signal the program gets, and [`deliver`] builds its frame.
+//! next. `delivery` says which signal the program gets, and `deliver` builds its frame.
 //!
 //! **Nothing is lost, and nothing is early**, by three rules:
-//! - The kernel's mask is opened in one place, [`open`], through a gate that does nothing where
+//! - The kernel's mask is opened in one place, `open`, through a gate that does nothing where
 //!   something is pending. So once a signal is taken no other comes before the program has it.
 //! - A system call that changes the program's mask changes the kernel's first, through the same
-//!   gate ([`change_mask`]). If a signal came before, the call has not been made: the program gets
+//!   gate (`change_mask`). If a signal came before, the call has not been made: the program gets
 //!   the signal, and makes its call again.
 //! - Signals that the engine can never block ([`SYNCHRONOUS`], [`STOP`]) are kept in
-//!   [`delivery::Delivery`] while the program blocks them, and shown by the calls that ask for
+//!   `delivery::Delivery` while the program blocks them, and shown by the calls that ask for
 //!   pending signals or wait for them.
 //!
 //! **How long that takes is bounded**, whatever the program does, loops without any branch out
@@ -32,11 +32,11 @@
 //! The guest `signals/bounded_delivery` measures it.
 
 pub(crate) mod actions;
-pub(crate) mod broken_pipe;
+pub mod broken_pipe;
 pub(crate) mod deliver;
 pub(crate) mod delivery;
 pub(crate) mod directed;
-pub(crate) mod frame;
+pub mod frame;
 pub(crate) mod handler;
 pub(crate) mod held;
 mod init;
@@ -52,23 +52,23 @@ use crate::thread::Thread;
 
 /// Signals that the hardware raises at an instruction. The engine never blocks them: a
 /// blocked one would kill the process inside the engine.
-pub(crate) const SYNCHRONOUS: u64 = bit(libc::SIGSEGV)
+pub const SYNCHRONOUS: u64 = bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
     | bit(libc::SIGFPE)
     | bit(libc::SIGILL)
     | bit(libc::SIGTRAP);
 
 /// The flag that makes the processor trap behind each instruction.
-pub(crate) const TRAP_FLAG: u64 = 0x100;
+pub const TRAP_FLAG: u64 = 0x100;
 
 /// The signal by which the engine stops its own threads: the one by which glibc has all threads
 /// change their identity, and musl cancels them. Programs use it in no other way, so that all
 /// real-time signals that they know of are theirs.
-pub(crate) const STOP: i32 = 33;
+pub const STOP: i32 = 33;
 
 /// The mask bit of a signal.
 #[must_use]
-pub(crate) const fn bit(signal: i32) -> u64 {
+pub const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
@@ -168,12 +168,12 @@ fn leaves_mask(pc: u64) -> Option<u64> {
 }
 
 /// The `si_code` of a signal: where it comes from, greater than 0 where the kernel raised it.
-pub(crate) fn code(info: &[u64; 16]) -> i32 {
+pub fn code(info: &[u64; 16]) -> i32 {
     info[1] as u32 as i32
 }
 
 /// Blocks all signals but the synchronous ones.
-pub(crate) fn block_all() {
+pub fn block_all() {
     set_exact_mask(!SYNCHRONOUS);
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn exact_mask() -> u64 {
 }
 
 /// Sets the kernel's mask for this thread.
-pub(crate) fn set_exact_mask(mask: u64) {
+pub fn set_exact_mask(mask: u64) {
     change_exact_mask(libc::SIG_SETMASK, mask);
 }
 

@@ -10,124 +10,59 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use unspool_code_cache::cache::Cache;
 use unspool_code_cache::gates::{self, Gates, VectorState};
 use unspool_code_cache::{emit::gpr, slots};
-use unspool_events::Order;
 use unspool_kernel::descriptors::Headroom;
 use unspool_kernel::lock::{Mutex, OnceLock};
 use unspool_kernel::queued_writes::Queues;
 use unspool_kernel::regions::{Regions, View};
 use unspool_kernel::{diagnostics, layout, maps, own_stack, race_windows};
-use unspool_loader::{LoadError, LoadRequest, LoadedProgram, ProgramStack};
+use unspool_loader::{LoadRequest, LoadedProgram, ProgramStack};
 
-use crate::client::{self, Client};
-use crate::instrument::{self, Instrumenter};
+use crate::client::{self, Client, NewClient};
 use crate::lending::Lending;
 use crate::persist::{self, Persistence};
-use crate::plan::{self, Inherited, Plan};
+use crate::plan::{self, ClientPlan, Inherited, Plan, Program};
 use crate::process::{Code, Process};
 use crate::seccomp::succession;
 use crate::signals::actions::Actions;
+use crate::start_error::StartError;
 use crate::syscalls::{announce_end, list_thread, set_program_fs};
 use crate::thread::Thread;
 use crate::translate::Vdso;
-use crate::{debug, detach, dispatch, finish, native_run, own_failures, trace, x87_pointers};
+use crate::{detach, dispatch, finish, own_failures, x87_pointers};
 
 /// Bytes of engine stack of a thread; touched pages only cost memory.
 pub const THREAD_STACK: usize = 1 << 20;
 
-/// Why a program cannot be run.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// It cannot be loaded.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The processor is too old.
-    #[error(
-        "this processor (or kernel) has no XSAVE, without which vector registers cannot be kept apart"
-    )]
-    NoXsave,
-    /// There is no memory for the engine's own stack.
-    #[error("cannot map a stack for unspool itself")]
-    OwnStack(#[source] std::io::Error),
-    /// Address space for the cache is not to be had.
-    #[error("cannot reserve {} GiB of address space for translated code", (layout::CACHE_SIZE + layout::BRANCH_TABLE_SIZE) >> 30)]
-    Reserve(#[source] std::io::Error),
-    /// Address space for the owners of cache lines is not to be had.
-    #[error("cannot reserve {} TB of address space for line-atomic order, from {:#x} on", layout::OWNER_WORDS_END / 1_000_000_000_000 + 1, layout::OWNER_WORDS)]
-    ReserveOwners(#[source] std::io::Error),
-    /// The tests have asked for ceilings that there are not.
-    #[error("cannot lower what a trace can tell apart")]
-    Ceilings(#[source] std::io::Error),
-    /// What the program and line-atomic order need of the address space is the same.
-    #[error(
-        "the program uses the {0} sanitizer, whose shadow memory lies where line-atomic order keeps its owner words"
-    )]
-    ShadowMemory(&'static str),
-    /// The same, for a program that is linked there.
-    #[error(
-        "the program is linked at addresses that line-atomic order needs: above {:#x}, or so large that translated code takes them",
-        layout::OWNER_WORDS
-    )]
-    NoPlaceForOwners,
-    /// The native run that the observed one is to be compared with cannot be made.
-    #[error(transparent)]
-    NativeRun(#[from] native_run::NativeRunError),
-    /// The plan came from another process, and nobody has said who gets the records in this one.
-    #[error("nobody here takes what is recorded")]
-    NoReceiver,
-    /// The trace cannot be written.
-    #[error("cannot write the trace to {path}")]
-    Trace {
-        /// Where to.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-}
-
-/// A program to run.
-#[derive(Debug, Clone)]
-pub struct Program {
-    /// Its file.
-    pub path: PathBuf,
-    /// Its arguments; the first is its name.
-    pub arguments: Vec<CString>,
-    /// Its environment, as `NAME=value`.
-    pub environment: Vec<CString>,
-}
-
-/// Runs a program in this process, which ends as the program ends.
+/// Runs a program in this process, which ends as the program ends. The clients take part in the
+/// run, in this order.
 ///
 /// # Errors
-/// If the program cannot be started.
-pub fn run(plan: Plan, program: &Program) -> Result<Infallible, StartError> {
+/// If the program cannot be started, or a client cannot take part.
+pub fn run(
+    plan: Plan,
+    program: &Program,
+    clients: Vec<Box<dyn NewClient>>,
+) -> Result<Infallible, StartError> {
     own_stack::call(|former| {
         // SAFETY: the engine stays on its own stack until the program has failed to start.
         let stack = unsafe { ProgramStack::below(former) };
-        run_with_stack(plan, program, &stack)
+        run_with_stack(plan, program, clients, &stack)
     })
     .map_err(StartError::OwnStack)?
 }
 
 fn run_with_stack(
-    mut plan: Plan,
+    plan: Plan,
     program: &Program,
+    mut clients: Vec<Box<dyn NewClient>>,
     stack: &ProgramStack,
 ) -> Result<Infallible, StartError> {
     diagnostics::duplicate_stderr();
     layout::keep_heap_together();
     settle_c_library();
     let vectors = VectorState::detect().ok_or(StartError::NoXsave)?;
-    let measure = plan
-        .trace
-        .as_ref()
-        .is_some_and(|trace| trace.measure_slowdown);
-    let native = match measure {
-        true => Some(native_run::run(program)?),
-        false => None,
-    };
-    if let Some(trace) = &mut plan.trace {
-        begin_run(&mut trace.run, native);
+    for client in &mut clients {
+        client.before(program)?;
     }
     // Nothing that the engine opens takes a descriptor from the program.
     race_windows::settle();
@@ -142,7 +77,9 @@ fn run_with_stack(
     let prepared = prepared?;
     layout::make_room(&prepared.fixed_addresses());
     layout::reserve().map_err(StartError::Reserve)?;
-    instrument::settle(plan.trace.is_some()).map_err(StartError::Reserve)?;
+    for client in &mut clients {
+        client.reserve()?;
+    }
     let vdso = copy_vdso();
     let mut request = LoadRequest::new(
         program.path.clone(),
@@ -160,19 +97,7 @@ fn run_with_stack(
     if has_branch_table(&loaded) {
         layout::reserve_branch_table().map_err(StartError::Reserve)?;
     }
-    let trace = plan.trace.as_ref();
-    if trace.is_some_and(|trace| trace.order == Order::LineAtomic) {
-        if loaded.sanitizers.address {
-            return Err(StartError::ShadowMemory("address"));
-        }
-        if loaded.sanitizers.memory {
-            return Err(StartError::ShadowMemory("memory"));
-        }
-        if !layout::has_tables() {
-            return Err(StartError::NoPlaceForOwners);
-        }
-    }
-    let clients = clients(&plan, program, &loaded)?;
+    let clients = join(clients, program, &loaded)?;
     let process = install(plan, &loaded, vdso, vectors, clients);
     drop(headroom);
     own_failures::end_at_panics();
@@ -204,37 +129,20 @@ fn run_with_stack(
     }
 }
 
-/// Notes when the run begins, unless it has begun before.
-fn begin_run(run: &mut plan::Run, native: Option<native_run::Cost>) {
-    if run.started_unix_ns != 0 {
-        return;
-    }
-    let native = native.unwrap_or_default();
-    *run = plan::Run {
-        first_process: true,
-        started_unix_ns: native_run::now_unix_ns(),
-        started_ns: native_run::now_ns(),
-        processor_before_ns: native_run::processor_time_ns(),
-        native_processor_ns: native.processor.as_nanos() as u64,
-        native_wall_ns: native.wall.as_nanos() as u64,
-    };
+/// The program is loaded: those that take part in its run.
+fn join(
+    clients: Vec<Box<dyn NewClient>>,
+    program: &Program,
+    loaded: &LoadedProgram,
+) -> Result<Vec<&'static dyn Client>, StartError> {
+    let all = clients.into_iter();
+    let joined = all.map(|client| client.join(program, loaded));
+    joined.filter_map(Result::transpose).collect()
 }
 
 /// Whether nothing of the program's lies where the branch table is.
 fn has_branch_table(loaded: &LoadedProgram) -> bool {
     !loaded.sanitizers.address && layout::has_tables()
-}
-
-/// Who listens to the run, or changes it.
-fn clients(
-    plan: &Plan,
-    program: &Program,
-    loaded: &LoadedProgram,
-) -> Result<Vec<&'static dyn Client>, StartError> {
-    let tracer = trace::start(plan, program, loaded)?.map(|it| it as &dyn Client);
-    let tool = Instrumenter::get().map(|it| it as &dyn Client);
-    let debugger = debug::client();
-    Ok(tracer.into_iter().chain(tool).chain(debugger).collect())
 }
 
 fn install(
@@ -546,10 +454,21 @@ pub fn inherited() -> Option<Inherited> {
     INHERITED.get().copied()
 }
 
+/// What a process is to go on with that an observed program's `execve` has started.
+#[derive(Debug, Clone)]
+pub struct Continuation {
+    /// How to run it.
+    pub plan: Plan,
+    /// What to run.
+    pub program: Program,
+    /// What clients are told by those of the program before, in their order.
+    pub clients: Vec<ClientPlan>,
+}
+
 /// If this process was started by an observed program's `execve`: what to run, and how.
 /// `arguments` are all of this process's arguments.
 #[must_use]
-pub fn continuation(arguments: &[std::ffi::OsString]) -> Option<(Plan, Program)> {
+pub fn continuation(arguments: &[std::ffi::OsString]) -> Option<Continuation> {
     use std::os::unix::ffi::OsStrExt;
     let mut rest = arguments.get(1..)?;
     succession::take(&mut rest)?;
@@ -562,21 +481,22 @@ pub fn continuation(arguments: &[std::ffi::OsString]) -> Option<(Plan, Program)>
     }
     let inherited = Inherited::decode(rest.split_off_first()?.to_str()?)?;
     let _ = INHERITED.set(inherited);
-    let plan = Plan::decode(rest.split_off_first()?.as_bytes())?;
+    let (plan, clients) = Plan::decode(rest.split_off_first()?.as_bytes())?;
     let path = PathBuf::from(rest.split_off_first()?);
     let arguments = rest
         .iter()
         .map(|text| CString::new(text.as_bytes()))
         .collect::<Result<_, _>>()
         .ok()?;
-    Some((
+    Some(Continuation {
         plan,
-        Program {
+        program: Program {
             path,
             arguments,
             environment: environment(),
         },
-    ))
+        clients,
+    })
 }
 
 /// The environment of this process, as it is.

@@ -38,20 +38,20 @@ use crate::process::Process;
 use crate::thread::{RestartedCall, Thread};
 use crate::{code_pages, seccomp};
 
-pub(crate) use clone_request::KernelCall;
-pub(crate) use code_writes::memory_written;
+pub use clone_request::KernelCall;
+pub use code_writes::memory_written;
 pub(crate) use interrupted::{Interrupted, handler_comes};
-pub(crate) use memory::whole_pages;
+pub use memory::whole_pages;
 pub(crate) use processes::list as list_thread;
 pub(crate) use relative_waits::{RelativeWait, TimeLeft};
 pub(crate) use shared_memory_child::leave as leave_beside;
-pub(crate) use start_child::start_child;
+pub use start_child::start_child;
 pub(crate) use threads::{announce_end, set_program_fs};
 pub(crate) use vfork_copy::vfork_locks;
 pub(crate) use vsyscall::enter as enter_vsyscall;
 
 /// Bytes of the `syscall` instruction.
-pub(crate) const SYSCALL_LENGTH: u64 = 2;
+pub const SYSCALL_LENGTH: u64 = 2;
 
 /// What becomes of a system call.
 pub(crate) enum Outcome {
@@ -63,18 +63,18 @@ pub(crate) enum Outcome {
 
 /// One system call of the program.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Call {
+pub struct Call {
     /// Its number.
-    pub(crate) number: u64,
+    pub number: u64,
     /// rdi, rsi, rdx, r10, r8, r9.
-    pub(crate) arguments: [u64; 6],
+    pub arguments: [u64; 6],
 }
 
 /// The registers of its arguments.
 pub(crate) const ARGUMENTS: [u8; 6] = [gpr::RDI, gpr::RSI, gpr::RDX, 10, 8, 9];
 
 /// Whether what a system call returns is no error.
-pub(crate) fn succeeded(result: i64) -> bool {
+pub fn succeeded(result: i64) -> bool {
     !(-4095..0).contains(&result)
 }
 

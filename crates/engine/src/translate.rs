@@ -4,20 +4,19 @@
 //! new address what it did at its old one ([`copy`]); where clients have something inserted, it
 //! asks their [inserters](insertion::Inserter). [`plain`] is the walk where nobody does.
 
-pub(crate) mod addresses;
-pub(crate) mod copy;
+pub mod copy;
 mod element_masks;
 mod execute;
-pub(crate) mod forced_splits;
+pub mod forced_splits;
 mod gs;
-pub(crate) mod insertion;
+pub mod insertion;
 mod item;
 pub(crate) mod live_flags;
-pub(crate) mod operand_address;
-pub(crate) mod plain;
+pub mod operand_address;
+pub mod plain;
 mod reader;
-pub(crate) mod superblock;
-pub(crate) mod walk;
+pub mod superblock;
+pub mod walk;
 
 use unspool_instructions::decode::MAX_LENGTH;
 use unspool_kernel::regions::Regions;

@@ -1,8 +1,8 @@
 //! All accesses of an operand, of whatever shape: strings, masks, gathers.
 
 use iced_x86::Register as Named;
-use unspool_engine::instrument::{self, Context};
 use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
+use unspool_instrument::{self as instrument, Context};
 
 use crate::argument::{Address, Argument};
 use crate::moment::word_in_memory;

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use unspool_engine::instrument::{BufferId, BufferKind};
+use unspool_instrument::{BufferId, BufferKind};
 
 use crate::argument::{Address, Word};
 use crate::call::{assert_captures_nothing, tool_and_state};

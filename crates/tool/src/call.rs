@@ -2,8 +2,8 @@
 
 use std::ptr::NonNull;
 
-use unspool_engine::instrument;
-use unspool_engine::instrument::functions::HookFunction;
+use unspool_instrument as instrument;
+use unspool_instrument::functions::HookFunction;
 
 use crate::argument::{Analysis, Arguments};
 use crate::function::Value;

@@ -3,10 +3,10 @@
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 
-use unspool_engine::instrument::{
-    self, Action, Call, Counter, Field, InsertionPoint, Replacement, Shadow,
-};
 use unspool_instructions::operands::MemoryOperand;
+use unspool_instrument::{
+    self as instrument, Action, Call, Counter, Field, InsertionPoint, Replacement, Shadow,
+};
 
 use crate::argument::{Address, Analysis, Arguments, Constant};
 use crate::buffer::{Buffer, Entry};

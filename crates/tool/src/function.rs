@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use unspool_engine::instrument::functions::{CallRegisters, Hooks};
-use unspool_engine::instrument::{self, functions};
+use unspool_instrument::functions::{CallRegisters, Hooks};
+use unspool_instrument::{self as instrument, functions};
 
 use crate::tool::Tool;
 use crate::{Address, Word};

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use unspool_engine::instrument::functions::{self, HookCall, HookValue, Hooks, MOST_ARGUMENTS};
-use unspool_engine::instrument::images;
+use unspool_instrument::functions::{self, HookCall, HookValue, Hooks, MOST_ARGUMENTS};
+use unspool_instrument::images;
 
 use crate::argument::{Analysis, Arguments};
 use crate::function::{self, Replacement, Signature, Wrapper};

@@ -82,11 +82,11 @@ pub use source::{
 pub use system_call::{SystemCallArgument, SystemCallNumber, SystemCallPoint, SystemCallResult};
 pub use tool::{Delivery, ThreadInfo, Tool};
 pub use unspool_binary::{Module, Section, SourceLine};
-pub use unspool_engine::instrument::images::{self, ImageKind, image_at};
-pub use unspool_engine::instrument::{
-    Branch, Context, Counter, Shadow, ShadowError, Signal, StoppedThread, SystemCall,
-};
 pub use unspool_events::AccessKind;
 pub use unspool_instructions::operands::{MemoryOperand, RegisterUse, Shape};
+pub use unspool_instrument::images::{self, ImageKind, image_at};
+pub use unspool_instrument::{
+    Branch, Context, Counter, Shadow, ShadowError, Signal, StoppedThread, SystemCall,
+};
 pub use unspool_kernel::lock;
 pub use world::{instrument_again, instrument_range_again, read_memory, spawn, stop_the_world};

@@ -1,7 +1,7 @@
 //! When something is called. An argument says of each moment whether it can be known then.
 
-use unspool_engine::instrument::functions::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
-use unspool_engine::instrument::{self, SystemCallValue};
+use unspool_instrument::functions::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
+use unspool_instrument::{self as instrument, SystemCallValue};
 
 /// When something is called.
 pub trait Moment: 'static {

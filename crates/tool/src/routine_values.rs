@@ -5,8 +5,8 @@
 
 use std::marker::PhantomData;
 
-use unspool_engine::instrument;
-use unspool_engine::instrument::functions::HookValue;
+use unspool_instrument as instrument;
+use unspool_instrument::functions::HookValue;
 
 use crate::argument::{Address, Argument, Word, word_argument};
 use crate::function::Value;

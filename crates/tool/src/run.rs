@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use unspool_engine::instrument::{self, Instrumentation, Signal, SystemCall};
-use unspool_engine::{Plan, Program, StartError};
+use unspool_engine::{Continuation, NewClient, Plan, Program, StartError};
+use unspool_instrument::{self as instrument, Instrumentation, Signal, SystemCall};
 
 use crate::code::Superblock;
 use crate::image::Image;
@@ -85,7 +85,7 @@ pub fn arguments() -> &'static [OsString] {
     OWN_ARGUMENTS.get_or_init(|| {
         let words: Vec<_> = std::env::args_os().collect();
         match unspool_engine::continuation(&words) {
-            Some((plan, _)) => plan.own_arguments,
+            Some(continuation) => continuation.plan.own_arguments,
             None => without_gdb(split(&words).0).0,
         }
     })
@@ -144,8 +144,8 @@ pub fn run(tool: impl Tool) -> ! {
 }
 
 fn start(words: &[OsString]) -> Result<std::convert::Infallible, Failure> {
-    if let Some((plan, program)) = unspool_engine::continuation(words) {
-        return unspool_engine::run(plan, &program).map_err(Failure::Engine);
+    if let Some(Continuation { plan, program, .. }) = unspool_engine::continuation(words) {
+        return unspool_engine::run(plan, &program, clients()).map_err(Failure::Engine);
     }
     let (own, program) = split(words);
     let name = program.first().ok_or(Failure::NoProgram)?;
@@ -171,7 +171,13 @@ fn start(words: &[OsString]) -> Result<std::convert::Infallible, Failure> {
         own_arguments: own,
         ..Plan::default()
     };
-    unspool_engine::run(plan, &program).map_err(Failure::Engine)
+    unspool_engine::run(plan, &program, clients()).map_err(Failure::Engine)
+}
+
+/// The tool, and the debugger if there is one.
+fn clients() -> Vec<Box<dyn NewClient>> {
+    let tool = unspool_instrument::instrumenter(false).into_iter();
+    tool.chain(unspool_debuggee::debugger()).collect()
 }
 
 /// Has the program that is going to be run in this process observed by the tool: for a command
@@ -198,7 +204,7 @@ pub fn say(message: &str) {
 /// between two instructions, with a trap; `reason` is said on standard error. Returns whether
 /// somebody is there to look.
 pub fn stop(reason: &str) -> bool {
-    unspool_engine::debug::request_stop(reason)
+    unspool_debuggee::request_stop(reason)
 }
 
 /// A tool as the engine knows it.

@@ -1,6 +1,6 @@
 //! Calls that are made each n-th time.
 
-use unspool_engine::instrument::SamplerId;
+use unspool_instrument::SamplerId;
 
 /// A countdown of each thread: what [`call_sampled`](crate::Point::call_sampled) inserts with
 /// it is called when it ends, and it begins anew. A tool can have 64.

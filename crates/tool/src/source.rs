@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use iced_x86::{Mnemonic, Register as Named};
-use unspool_engine::instrument::{self, Branch};
 use unspool_instructions::operands::{MemoryOperand, Shape};
+use unspool_instrument::{self as instrument, Branch};
 
 use crate::argument::{Address, Argument, Word, word_argument};
 use crate::function::Value;

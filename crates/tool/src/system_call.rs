@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use unspool_engine::instrument::{self, CallWhenOver, MOST_ARGUMENTS, SystemCallValue};
+use unspool_instrument::{self as instrument, CallWhenOver, MOST_ARGUMENTS, SystemCallValue};
 
 use crate::argument::{Address, Analysis, Argument, Arguments, Word, word_argument};
 use crate::moment::AfterSystemCall;

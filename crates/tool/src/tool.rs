@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::path::Path;
 
-use unspool_engine::instrument::{Signal, SystemCall};
+use unspool_instrument::{Signal, SystemCall};
 
 use crate::code::Superblock;
 use crate::image::Image;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use unspool_engine::instrument;
+use unspool_instrument as instrument;
 
 use crate::argument::Address;
 

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use unspool_engine::{Plan, Receiver, TraceOutput};
+use unspool_engine::Plan;
 use unspool_events::{Conclusion, LiveAnalysis, Seen, Sink, TraceHeader, Verdict};
+use unspool_tracer::{Receiver, TraceOutput, TracePlan};
 
 use super::answer_file::AnswerFile;
 use super::observe::observe;
@@ -26,22 +27,21 @@ pub(super) struct Answer {
 
 /// Runs a program, and has its records go to the receiver. Does not return once it has started.
 pub(super) fn run(plan: &LivePlan, with_values: bool, receiver: Receiver) -> Result<u8, Failure> {
-    let trace = unspool_engine::TracePlan {
+    let trace = TracePlan {
         output: TraceOutput::Receiver(receiver),
         order: plan.order,
         granule: plan.granule,
         max_skew: plan.max_skew,
         buffer: super::observe::DEFAULT_BUFFER,
         verify: with_values,
-        ..unspool_engine::TracePlan::default()
+        ..TracePlan::default()
     };
     let engine_plan = Plan {
-        trace: Some(trace),
         leave_children: plan.children == Children::Leave,
         own_arguments: own_arguments(),
         ..Plan::default()
     };
-    observe(engine_plan, &plan.observed)
+    observe(engine_plan, Some(trace), &plan.observed)
 }
 
 /// The words of the command line that precede the program's: what a program that this one executes
@@ -52,8 +52,7 @@ fn own_arguments() -> Vec<OsString> {
 }
 
 /// In a process that an observed program executed: the same analysis goes on with it.
-pub(crate) fn continue_live(plan: &mut Plan) {
-    let Some(trace) = &mut plan.trace else { return };
+pub(crate) fn continue_live(plan: &Plan, trace: &mut TracePlan) {
     if trace.output != TraceOutput::ReceiverToCome {
         return;
     }

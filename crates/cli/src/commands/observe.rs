@@ -5,9 +5,9 @@ use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use unspool_engine::native_run::NativeRunError;
-use unspool_engine::{Plan, Program, StartError, TraceOutput};
+use unspool_engine::{Continuation, NewClient, Plan, Program, StartError};
 use unspool_loader::LoadError;
+use unspool_tracer::{NativeRunError, TraceError, TraceOutput};
 
 use crate::exit_status;
 use crate::failure::Failure;
@@ -19,7 +19,6 @@ pub(super) const DEFAULT_BUFFER: u64 = 1 << 15;
 /// Runs the program under the translator. Does not return once the program has started.
 pub(crate) fn run(plan: &RunPlan) -> Result<u8, Failure> {
     let engine_plan = Plan {
-        trace: None,
         leave_children: plan.children == Children::Leave,
         code_cache: plan.code_cache,
         persistent_cache: plan.persistent_cache.clone(),
@@ -27,7 +26,7 @@ pub(crate) fn run(plan: &RunPlan) -> Result<u8, Failure> {
         ..Plan::default()
     };
     wait_for_gdb(plan.gdb.as_ref())?;
-    observe(engine_plan, &plan.observed)
+    observe(engine_plan, None, &plan.observed)
 }
 
 /// Has the program debugged, if that is wanted.
@@ -46,7 +45,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
             TraceOutput::File(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
         }
     };
-    let trace = unspool_engine::TracePlan {
+    let trace = unspool_tracer::TracePlan {
         output,
         order: plan.order,
         registered_only: plan.registered_only,
@@ -64,7 +63,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
         summary: true,
         progress: std::io::stderr().is_terminal(),
         measure_slowdown: plan.measure_slowdown,
-        run: unspool_engine::plan::Run::default(),
+        run: unspool_tracer::plan::Run::default(),
     };
     let leave_children = plan.children == Children::Leave;
     let own_arguments = match &plan.tool {
@@ -73,27 +72,38 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
     };
     observe(
         Plan {
-            trace: Some(trace),
             leave_children,
             own_arguments,
             let_go: plan.let_go.starting_now(),
             code_cache: plan.code_cache,
             ..Plan::default()
         },
+        Some(trace),
         &plan.observed,
     )
 }
 
 /// Goes on with a program that an observed one executed, if that is what this process is for.
 pub(crate) fn continue_observed(arguments: &[OsString]) -> Option<Failure> {
-    let (mut plan, program) = unspool_engine::continuation(arguments)?;
+    let Continuation {
+        plan,
+        program,
+        clients,
+    } = unspool_engine::continuation(arguments)?;
     super::tool::continue_tool(&plan);
-    super::live::continue_live(&mut plan);
-    Some(start(plan, &program))
+    let mut trace = clients.iter().find_map(unspool_tracer::TracePlan::decode);
+    if let Some(trace) = &mut trace {
+        super::live::continue_live(&plan, trace);
+    }
+    Some(start(plan, trace, &program))
 }
 
 /// Finds the program and has the engine run it.
-pub(crate) fn observe(plan: Plan, observed: &ObservedProgram) -> Result<u8, Failure> {
+pub(crate) fn observe(
+    plan: Plan,
+    trace: Option<unspool_tracer::TracePlan>,
+    observed: &ObservedProgram,
+) -> Result<u8, Failure> {
     let path = unspool_loader::resolve(&observed.program, std::env::var_os("PATH").as_deref())
         .map_err(|error| not_loaded(&error))?;
     let words = std::iter::once(&observed.program).chain(&observed.arguments);
@@ -103,31 +113,49 @@ pub(crate) fn observe(plan: Plan, observed: &ObservedProgram) -> Result<u8, Fail
         arguments,
         environment: unspool_engine::environment(),
     };
-    Err(start(plan, &program))
+    Err(start(plan, trace, &program))
 }
 
 /// What to do where address space is not to be had.
 pub(crate) const MORE_MEMORY: &str =
     "raise the limits on address space and data: ulimit -v unlimited; ulimit -d unlimited";
 
+/// Who takes part in the run: the tracer, the tool and the debugger, as far as there are any.
+fn clients(trace: Option<unspool_tracer::TracePlan>) -> Vec<Box<dyn NewClient>> {
+    let tool = unspool_instrument::instrumenter(trace.is_some());
+    let tracer = trace.map(unspool_tracer::new_tracer).into_iter();
+    let all = tracer.chain(tool).chain(unspool_debugger::debugger());
+    all.collect()
+}
+
 /// Returns only if the program could not be started.
-fn start(plan: Plan, program: &Program) -> Failure {
-    let Err(error) = unspool_engine::run(plan, program);
+fn start(plan: Plan, trace: Option<unspool_tracer::TracePlan>, program: &Program) -> Failure {
+    let Err(error) = unspool_engine::run(plan, program, clients(trace));
     match error {
         StartError::Load(error) => not_loaded(&error),
-        StartError::ShadowMemory(_) | StartError::NoPlaceForOwners => Failure::new(
+        error @ (StartError::Reserve(_) | StartError::OwnStack(_)) => {
+            Failure::from(anyhow::Error::from(error)).with_help(MORE_MEMORY)
+        }
+        StartError::Client(error) => match error.downcast() {
+            Ok(error) => not_traced(*error),
+            Err(error) => Failure::from(anyhow::Error::from_boxed(error)),
+        },
+        error @ StartError::NoXsave => Failure::from(anyhow::Error::from(error)),
+    }
+}
+
+fn not_traced(error: TraceError) -> Failure {
+    match error {
+        TraceError::ShadowMemory(_) | TraceError::NoPlaceForOwners => Failure::new(
             error.to_string(),
         )
         .with_help("ask for another order: --order ticket, --order timestamp or --order none"),
-        error @ StartError::ReserveOwners(_) => Failure::from(anyhow::Error::from(error))
+        error @ TraceError::ReserveOwners(_) => Failure::from(anyhow::Error::from(error))
             .with_help(
                 "other orders need less: --order ticket, --order timestamp or --order none; \
              or raise the limit on address space: ulimit -v unlimited",
             ),
-        error @ (StartError::Reserve(_) | StartError::OwnStack(_)) => {
-            Failure::from(anyhow::Error::from(error)).with_help(MORE_MEMORY)
-        }
-        StartError::NativeRun(error @ NativeRunError::Input) => Failure::new(error.to_string())
+        TraceError::NativeRun(error @ NativeRunError::Input) => Failure::new(error.to_string())
             .with_help("put the input into a file and add < FILE, or leave --measure-slowdown out"),
         error => Failure::from(anyhow::Error::from(error)),
     }

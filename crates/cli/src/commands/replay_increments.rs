@@ -1,8 +1,8 @@
 //! `unspool replay-increments`
 
 use unspool_analyses::{IncrementReplay, IncrementReport};
-use unspool_engine::Receiver;
 use unspool_events::{Seen, TraceHeader};
+use unspool_tracer::Receiver;
 
 use super::live::{self, Answer};
 use super::standard_output::print_result;

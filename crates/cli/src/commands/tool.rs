@@ -50,7 +50,7 @@ fn run(plan: &ToolRunPlan) -> Result<u8, Failure> {
         ..Plan::default()
     };
     wait_for_gdb(plan.gdb.as_ref())?;
-    observe(engine_plan, &plan.observed)
+    observe(engine_plan, None, &plan.observed)
 }
 
 /// Has the program that will be run observed by a tool. Returns this executable's arguments that

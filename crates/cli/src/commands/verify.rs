@@ -4,9 +4,9 @@ use std::path::Path;
 
 use unspool_analyses::ValueCheck;
 use unspool_analyses::values::{Mismatch, ValueReport, Verdict};
-use unspool_engine::Receiver;
 use unspool_events::{Seen, TraceHeader};
 use unspool_report::Both;
+use unspool_tracer::Receiver;
 
 use super::live::{self, Answer};
 use super::standard_output::print_result;

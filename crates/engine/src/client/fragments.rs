@@ -5,7 +5,7 @@ use unspool_kernel::lock::Mutex;
 /// What one client keeps for the fragments into which it has inserted something, by the fragment's
 /// number. Other clients have tables of their own.
 #[derive(Debug)]
-pub(crate) struct PerFragment<T> {
+pub struct PerFragment<T> {
     /// In the order of the numbers, which is that in which fragments are made.
     kept: Mutex<Vec<(u32, T)>>,
 }
@@ -23,7 +23,7 @@ impl<T> PerFragment<T> {
     ///
     /// # Panics
     /// If something is kept for this fragment already, or for a later one.
-    pub(crate) fn keep(&self, fragment: u32, what: T) {
+    pub fn keep(&self, fragment: u32, what: T) {
         let mut kept = self.kept.lock();
         let is_latest = kept.last().is_none_or(|(last, _)| *last < fragment);
         assert!(is_latest, "fragment {fragment} is not the latest one");
@@ -31,14 +31,14 @@ impl<T> PerFragment<T> {
     }
 
     /// Calls `use_it` with what is kept for a fragment, if anything is.
-    pub(crate) fn with<R>(&self, fragment: u32, use_it: impl FnOnce(&T) -> R) -> Option<R> {
+    pub fn with<R>(&self, fragment: u32, use_it: impl FnOnce(&T) -> R) -> Option<R> {
         let kept = self.kept.lock();
         let place = kept.binary_search_by_key(&fragment, |(number, _)| *number);
         place.ok().map(|place| use_it(&kept[place].1))
     }
 
     /// No fragment is left.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         self.kept.lock().clear();
     }
 }

@@ -14,7 +14,7 @@ const NONE: usize = usize::MAX;
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// What one client keeps for threads: a static of that client's. Nobody else can get at it.
-pub(crate) struct PerThread<T> {
+pub struct PerThread<T> {
     /// Which of a thread's places is the client's.
     place: AtomicUsize,
     kept: PhantomData<fn() -> T>,
@@ -22,7 +22,7 @@ pub(crate) struct PerThread<T> {
 
 /// What all clients keep for a thread, each at the place of its [`PerThread`].
 #[derive(Default)]
-pub(crate) struct ClientData([Kept; MOST]);
+pub struct ClientData([Kept; MOST]);
 
 #[derive(Clone, Copy)]
 struct Kept {
@@ -51,9 +51,16 @@ impl Drop for ClientData {
     }
 }
 
+impl<T> Default for PerThread<T> {
+    fn default() -> PerThread<T> {
+        PerThread::new()
+    }
+}
+
 impl<T> PerThread<T> {
     /// Nothing is kept yet.
-    pub(crate) const fn new() -> PerThread<T> {
+    #[must_use]
+    pub const fn new() -> PerThread<T> {
         PerThread {
             place: AtomicUsize::new(NONE),
             kept: PhantomData,
@@ -62,7 +69,7 @@ impl<T> PerThread<T> {
 
     /// What is kept for a thread; null if nothing is.
     #[inline]
-    pub(crate) fn get(&self, thread: &Thread) -> *mut T {
+    pub fn get(&self, thread: &Thread) -> *mut T {
         match self.place.load(Ordering::Relaxed) {
             NONE => std::ptr::null_mut(),
             place => thread.client_data.0[place].pointer.cast(),
@@ -70,7 +77,7 @@ impl<T> PerThread<T> {
     }
 
     /// Keeps a pointer for a thread, in place of what it had. It stays the client's.
-    pub(crate) fn set(&self, thread: &mut Thread, pointer: *mut T) {
+    pub fn set(&self, thread: &mut Thread, pointer: *mut T) {
         let pointer = pointer.cast();
         thread.client_data.0[self.own_place()] = Kept {
             pointer,
@@ -94,7 +101,7 @@ impl<T> PerThread<T> {
 
 impl<T: Default> PerThread<T> {
     /// What is kept for a thread, which begins as the type's default and ends with the thread.
-    pub(crate) fn of<'a>(&self, thread: &'a mut Thread) -> &'a mut T {
+    pub fn of<'a>(&self, thread: &'a mut Thread) -> &'a mut T {
         /// # Safety
         /// The pointer must come from a box that nobody else has.
         unsafe fn free<T>(pointer: *mut ()) {

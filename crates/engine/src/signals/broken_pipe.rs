@@ -19,7 +19,7 @@ const KIND: u64 = bit(libc::SIGPIPE);
 static MAY_COME: AtomicBool = AtomicBool::new(false);
 
 /// The trace goes to this file.
-pub(crate) fn expect(file: &File) {
+pub fn expect(file: &File) {
     let is_pipe = |kind: std::fs::FileType| kind.is_fifo() || kind.is_socket();
     if file
         .metadata()
@@ -30,7 +30,7 @@ pub(crate) fn expect(file: &File) {
 }
 
 /// Writes something of the trace, without the signal coming to the program.
-pub(crate) fn kept_from_program(write: impl FnOnce()) {
+pub fn kept_from_program(write: impl FnOnce()) {
     if !MAY_COME.load(Ordering::Relaxed) {
         return write();
     }

@@ -150,7 +150,7 @@ impl Frame {
 }
 
 /// The whole extended state in the standard XSAVE format, as signal frames hold it.
-pub(crate) struct FullState {
+pub struct FullState {
     storage: Vec<[u64; 8]>,
     size: usize,
 }
@@ -179,7 +179,7 @@ impl FullState {
     /// Takes the program's state: vectors from the slots, x87 and the rest, which the engine
     /// never touches, from the processor.
     #[must_use]
-    pub(crate) fn capture(slots: &Slots, vectors: VectorState) -> FullState {
+    pub fn capture(slots: &Slots, vectors: VectorState) -> FullState {
         const X87_OPCODE: usize = 6;
         const X87_POINTER: usize = 8;
         let mut state = FullState::empty();
@@ -223,7 +223,7 @@ impl FullState {
     }
 
     /// Makes this the program's state: vectors to the slots, the rest to the processor.
-    pub(crate) fn install(&mut self, slots: &Slots, vectors: VectorState) {
+    pub fn install(&mut self, slots: &Slots, vectors: VectorState) {
         let area = self.area();
         let (low, high) = enabled();
         // SAFETY: as in `capture`; `sanitise` made the area acceptable to XRSTOR.
@@ -300,14 +300,14 @@ impl FullState {
     }
 
     /// The state's bytes.
-    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+    pub fn bytes(&mut self) -> &mut [u8] {
         let size = self.size;
         // SAFETY: the area holds `size` bytes.
         unsafe { std::slice::from_raw_parts_mut(self.area(), size) }
     }
 
     /// A state from bytes of its size, whatever they are.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> FullState {
+    pub fn from_bytes(bytes: &[u8]) -> FullState {
         let mut state = FullState::empty();
         let size = state.size.min(bytes.len());
         state.bytes()[..size].copy_from_slice(&bytes[..size]);
@@ -376,6 +376,6 @@ fn reset_vectors(vectors: VectorState) {
 
 /// The process's way of saving vectors.
 #[must_use]
-pub(crate) fn vectors() -> VectorState {
+pub fn vectors() -> VectorState {
     Process::get().vectors
 }

@@ -87,7 +87,7 @@ pub(super) struct Places {
 
 /// A system call that starts a child.
 #[derive(Debug)]
-pub(crate) struct KernelCall {
+pub struct KernelCall {
     pub(super) number: i64,
     arguments: [u64; 5],
     /// What the first argument points to, where it does.
@@ -106,7 +106,7 @@ impl KernelCall {
 
     /// A process that shares the memory, of whose end nobody is sent a signal. The kernel clears
     /// the word when it has left the memory.
-    pub(crate) fn sharing_memory((stack, size): (u64, u64), word: u64) -> KernelCall {
+    pub fn sharing_memory((stack, size): (u64, u64), word: u64) -> KernelCall {
         let flags = (libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID) as u64;
         KernelCall {
             number: libc::SYS_clone,

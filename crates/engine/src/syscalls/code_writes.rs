@@ -145,7 +145,7 @@ pub(super) fn file_written(process: &Process, call: &Call, result: i64) {
 
 /// What a call that is over has written of this process's memory, if it has written to the file
 /// that this is.
-pub(crate) fn memory_written(call: &Call, result: i64) -> Option<Range<u64>> {
+pub fn memory_written(call: &Call, result: i64) -> Option<Range<u64>> {
     if result <= 0 || !MEMORY_FILES.load(Ordering::Relaxed) {
         return None;
     }

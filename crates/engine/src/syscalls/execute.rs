@@ -80,7 +80,11 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         own.extend(succession::encode(thread));
         let open = carried.as_ref().map(AsRawFd::as_raw_fd);
         own.extend(plan::continuation(open, inherited));
-        own.push(super::memory::plan_for_child(process, is_child).encode());
+        // `is_child`: the user has started another process than this.
+        let clients = process.clients.iter();
+        let clients = clients.filter_map(|client| client.plan_for_next(is_child));
+        let clients: Vec<_> = clients.collect();
+        own.push(super::memory::plan_for_next(process).encode(&clients));
         own.push(program);
         own.extend(strings.arguments.iter().cloned());
         (c"/proc/self/exe".to_owned(), own)

@@ -4,7 +4,6 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use unspool_events::Order;
 use unspool_kernel::file_identity::FileIdentity;
 use unspool_kernel::layout::{self, LIBRARY_BASE};
 use unspool_kernel::regions::{Object, View};
@@ -28,7 +27,9 @@ const ROOM_FOR_LIBRARIES: u64 = 256 << 20;
 const ARENA: u64 = 128 << 20;
 const MAP_DENYWRITE: u64 = 0x800;
 
-pub(crate) fn whole_pages(address: u64, size: u64) -> Range<u64> {
+/// The pages in which a range lies.
+#[must_use]
+pub fn whole_pages(address: u64, size: u64) -> Range<u64> {
     let start = address & !(PAGE - 1);
     start..address.saturating_add(size).saturating_add(PAGE - 1) & !(PAGE - 1)
 }
@@ -36,11 +37,6 @@ pub(crate) fn whole_pages(address: u64, size: u64) -> Range<u64> {
 /// Whether a range meets what the engine has reserved, or the program's vDSO.
 pub(super) fn meets_engine(range: &Range<u64>) -> bool {
     range.start < layout::cache() && layout::vdso() < range.end || reserved::meets(range)
-}
-
-fn is_line_atomic(process: &Process) -> bool {
-    let trace = process.plan.trace.as_ref();
-    trace.is_some_and(|trace| trace.order == Order::LineAtomic)
 }
 
 pub(super) fn kernel(process: &Process, number: i64, arguments: [u64; 6]) -> i64 {
@@ -71,13 +67,13 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
     let mut code = process.code();
     let wanted = whole_pages(address, size);
     if fixed && meets_engine(&wanted) {
-        let way_out = if is_line_atomic(process) {
-            "\nhelp: other orders need less: --order ticket, --order timestamp or --order none"
-        } else {
-            ""
-        };
+        let clients = process.clients.iter();
+        let help: String = clients
+            .filter_map(|client| client.way_out_of_reserved_memory())
+            .map(|way_out| format!("\nhelp: {way_out}"))
+            .collect();
         unspool_kernel::diagnostics::say(&format!(
-            "unspool: the program asks for memory at {address:#x}, which observation needs for itself; it gets none{way_out}"
+            "unspool: the program asks for memory at {address:#x}, which observation needs for itself; it gets none{help}"
         ));
         return -i64::from(libc::ENOMEM);
     }
@@ -206,17 +202,11 @@ fn was_told(process: &Process) -> bool {
 }
 
 /// The plan for a program that takes the place of this one.
-///
-/// `is_child`: the user has started another process than this.
-pub(super) fn plan_for_child(process: &Process, is_child: bool) -> Plan {
-    let mut plan = Plan {
+pub(super) fn plan_for_next(process: &Process) -> Plan {
+    Plan {
         told_of_wish: was_told(process),
         ..process.plan.clone()
-    };
-    if let Some(trace) = &mut plan.trace {
-        trace.run.first_process &= !is_child;
     }
-    plan
 }
 
 /// The device of objects that are shared memory without a file.

@@ -60,11 +60,7 @@ unsafe extern "C" {
 /// The call must give the child a stack that lives as long as the child, or its use of this
 /// memory. `start` must be right to call with `argument`, in the thread-local memory of the
 /// calling thread.
-pub(crate) unsafe fn start_child(
-    call: &KernelCall,
-    start: Start,
-    argument: *mut libc::c_void,
-) -> i64 {
+pub unsafe fn start_child(call: &KernelCall, start: Start, argument: *mut libc::c_void) -> i64 {
     let [first, second, third, fourth, fifth] = call.arguments();
     // SAFETY: the caller's.
     unsafe {

@@ -35,7 +35,7 @@ struct EmittedCall {
 }
 
 /// A fragment in the making.
-pub(crate) struct Builder {
+pub struct Builder {
     /// Its hot code.
     pub code: Emitter,
     /// Its description.
@@ -49,7 +49,7 @@ pub(crate) struct Builder {
 
 /// An instruction that the engine does not know how to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Uncopyable;
+pub struct Uncopyable;
 
 impl Builder {
     /// Starts a fragment at program address `pc`, with what [`Cache::begin`](unspool_code_cache::cache::Cache::begin) gave.
@@ -72,7 +72,7 @@ impl Builder {
 
     /// Offset of the next byte in the fragment.
     #[must_use]
-    pub(crate) fn offset(&self) -> u16 {
+    pub fn offset(&self) -> u16 {
         u16::try_from(self.code.here() - self.start).expect("fragments are below 64 KiB")
     }
 
@@ -99,7 +99,7 @@ impl Builder {
     }
 
     /// Overwrites a byte that was emitted before.
-    pub(crate) fn patch_byte(&mut self, at: u64, value: u8) {
+    pub fn patch_byte(&mut self, at: u64, value: u8) {
         assert!((self.start..self.code.here()).contains(&at));
         // SAFETY: the byte lies in what this builder has emitted.
         unsafe { (at as *mut u8).write(value) };
@@ -248,7 +248,7 @@ impl Builder {
     ///
     /// # Errors
     /// If it names memory through GS.
-    pub(crate) fn indirect_target(
+    pub fn indirect_target(
         &mut self,
         instruction: &Instruction,
         bytes: &[u8],
@@ -317,7 +317,7 @@ impl Builder {
 
     /// Marks the register of the target as spilled from here until [`Builder::end_spill`].
     #[must_use]
-    pub(crate) fn target_spill(&self) -> SpillInterval {
+    pub fn target_spill(&self) -> SpillInterval {
         SpillInterval {
             start: self.offset(),
             end: 0,
@@ -327,7 +327,7 @@ impl Builder {
     }
 
     /// Ends a spill here.
-    pub(crate) fn end_spill(&mut self, spill: SpillInterval) {
+    pub fn end_spill(&mut self, spill: SpillInterval) {
         let end = self.offset();
         self.new_fragment
             .spills
@@ -356,7 +356,7 @@ impl Builder {
 
     /// Emits the branch of a return whose address has been popped to the register of the
     /// target. If calls are `paired` with returns, the processor may predict it from its call.
-    pub(crate) fn return_branch(&mut self, pop: u16, paired: bool) {
+    pub fn return_branch(&mut self, pop: u16, paired: bool) {
         if pop == 0 && paired {
             self.code.return_through_table();
         } else {

@@ -10,11 +10,11 @@ use unspool_kernel::lock::Mutex;
 
 /// The program addresses of such places.
 #[derive(Debug, Default)]
-pub(crate) struct ForcedSplits(Mutex<HashSet<u64>>);
+pub struct ForcedSplits(Mutex<HashSet<u64>>);
 
 impl ForcedSplits {
     /// Adds one.
-    pub(crate) fn note(&self, pc: u64) {
+    pub fn note(&self, pc: u64) {
         self.0.lock().insert(pc);
     }
 

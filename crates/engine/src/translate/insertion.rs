@@ -33,7 +33,7 @@ use super::walk::Walk;
 
 /// By what a path ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PathEnd {
+pub enum PathEnd {
     /// An exit, which follows.
     Exit,
     /// A call or an indirect jump, which follows. The target of an indirect one is in the scratch
@@ -47,7 +47,7 @@ pub(crate) enum PathEnd {
 
 /// What one client has inserted into one superblock. All methods insert nothing unless an inserter
 /// says otherwise.
-pub(crate) trait Inserter {
+pub trait Inserter {
     /// What the client wants of superblocks.
     fn limits(&self) -> &dyn Limits;
 
@@ -150,6 +150,11 @@ impl Limits for Combined<'_> {
 
     fn word_bound(&self, item: &Item) -> usize {
         self.all().map(|limits| limits.word_bound(item)).sum()
+    }
+
+    fn most_words(&self) -> usize {
+        let most = self.all().map(Limits::most_words);
+        most.min().unwrap_or(usize::MAX)
     }
 
     fn forced_splits(&self) -> &ForcedSplits {

@@ -18,18 +18,21 @@ use super::reader::WINDOW;
 use super::{Vdso, element_masks};
 
 /// An instruction with all that is known of it.
-pub(crate) struct Item {
-    pub(crate) layout: Instruction,
-    pub(crate) bytes: [u8; WINDOW],
-    pub(crate) pc: u64,
+pub struct Item {
+    /// Its parts.
+    pub layout: Instruction,
+    /// The program's bytes from it on.
+    pub bytes: [u8; WINDOW],
+    /// Where it is in the program.
+    pub pc: u64,
     decoded: OnceCell<iced_x86::Instruction>,
     operation: OnceCell<Operation>,
     /// Whether the flags before the instruction may still be read.
-    pub(crate) flags_live: bool,
+    pub flags_live: bool,
     /// How the superblock goes on behind it.
-    pub(crate) direction: BranchDirection,
+    pub direction: BranchDirection,
     /// Whether it is left out.
-    pub(crate) left_out: bool,
+    pub left_out: bool,
 }
 
 /// What an instruction works on.
@@ -43,7 +46,7 @@ struct Operation {
 
 /// Where a superblock goes on behind an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BranchDirection {
+pub enum BranchDirection {
     /// At the next instruction; if a branch is taken, the superblock is left.
     Next,
     /// At the target of the branch; if it is not taken, the superblock is left.
@@ -110,28 +113,28 @@ impl Item {
     }
 
     /// All that its bytes say.
-    pub(crate) fn decoded(&self) -> &iced_x86::Instruction {
+    pub fn decoded(&self) -> &iced_x86::Instruction {
         self.decoded
             .get_or_init(|| decode_fully(&self.layout, &self.bytes, self.pc))
     }
 
     /// Its operands in memory.
-    pub(crate) fn operands(&self) -> &[MemoryOperand] {
+    pub fn operands(&self) -> &[MemoryOperand] {
         &self.operation().operands
     }
 
     /// What it asks of the caches.
-    pub(crate) fn cache_control(&self) -> Option<CacheControl> {
+    pub fn cache_control(&self) -> Option<CacheControl> {
         self.operation().cache_control
     }
 
     /// What else there is to know of its accesses.
-    pub(crate) fn facts(&self) -> InstructionFacts {
+    pub fn facts(&self) -> InstructionFacts {
         self.operation().facts
     }
 
     /// Which registers and flags it uses.
-    pub(crate) fn uses(&self) -> RegisterUse {
+    pub fn uses(&self) -> RegisterUse {
         self.operation().uses
     }
 
@@ -145,7 +148,7 @@ impl Item {
     }
 
     /// Where the superblock goes on behind the instruction.
-    pub(crate) fn goes_on(&self) -> u64 {
+    pub fn goes_on(&self) -> u64 {
         match self.direction {
             BranchDirection::Next => self.next_pc(),
             BranchDirection::Target => self.layout.target,
@@ -153,7 +156,7 @@ impl Item {
     }
 
     /// Where a conditional branch goes that leaves the superblock.
-    pub(crate) fn side_exit(&self) -> Option<u64> {
+    pub fn side_exit(&self) -> Option<u64> {
         match (self.layout.kind, self.direction) {
             _ if self.left_out => None,
             (Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. }, BranchDirection::Next) => {
@@ -219,7 +222,7 @@ pub(super) fn decode_fully(layout: &Instruction, bytes: &[u8], pc: u64) -> iced_
 }
 
 /// The instructions that do not follow the one before them in the program: number and address.
-pub(crate) fn turns(items: &[Item]) -> Vec<(u32, u64)> {
+pub fn turns(items: &[Item]) -> Vec<(u32, u64)> {
     let follows = items.windows(2).zip(1..);
     follows
         .filter(|(pair, _)| pair[0].next_pc() != pair[1].pc)

@@ -11,7 +11,7 @@ const SUM_SPILL: u8 = 0;
 const HELPER_SPILL: u8 = 5;
 
 /// Emits the computation of an operand's address into a register that it does not use.
-pub(crate) fn load_address(code: &mut Emitter, scratch: Gpr, operand: &MemoryOperand) {
+pub fn load_address(code: &mut Emitter, scratch: Gpr, operand: &MemoryOperand) {
     let number = |register: Register| register.full_register().number() as Gpr;
     let base = (operand.base != Register::None).then(|| number(operand.base));
     let mut index = scalar_index(operand).map(|(index, scale)| (number(index), scale));
@@ -102,14 +102,14 @@ pub(crate) fn load_address(code: &mut Emitter, scratch: Gpr, operand: &MemoryOpe
 }
 
 /// The general register that is added to the base, if any (not the vector of a gather).
-pub(crate) fn scalar_index(operand: &MemoryOperand) -> Option<(Register, u8)> {
+pub fn scalar_index(operand: &MemoryOperand) -> Option<(Register, u8)> {
     let vector = operand.index.is_vector_register();
     (operand.index != Register::None && !vector).then_some((operand.index, operand.scale))
 }
 
 /// Adds a slot to a register without touching the flags: `lea` with the slot's value in a
 /// register that is spilled for the moment.
-pub(crate) fn add_slot(code: &mut Emitter, register: Gpr, slot: i32) {
+pub fn add_slot(code: &mut Emitter, register: Gpr, slot: i32) {
     // Borrow rdx or rbx, whichever is not the scratch register itself.
     let helper = if register == gpr::RDX {
         gpr::RBX

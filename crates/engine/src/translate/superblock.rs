@@ -6,11 +6,10 @@
 
 use iced_x86::InstructionInfoFactory;
 use rustc_hash::FxHashMap;
-use unspool_events::raw::MAX_PATH_WORDS;
 
 use super::forced_splits::ForcedSplits;
 use super::item::Surroundings;
-pub(crate) use super::item::{BranchDirection, Item, turns};
+pub use super::item::{BranchDirection, Item, turns};
 use super::plain::MARKER;
 use super::reader::CodeReader;
 use super::{Source, element_masks};
@@ -21,7 +20,7 @@ use unspool_instructions::operands::ExtendedStateSizes;
 use unspool_kernel::lock::Mutex;
 
 /// The most instructions in a superblock.
-pub(crate) const LIMIT: usize = 64;
+pub const LIMIT: usize = 64;
 /// The instruction up to which a superblock follows jumps and calls: later there is too
 /// little left of it to be worth a second translation of the code there.
 const FOLLOW_LIMIT: usize = 40;
@@ -32,7 +31,7 @@ const MOST_WORDS: usize = 16;
 const MOST_ELEMENTS: usize = 64;
 
 /// Why a superblock ends behind its last instruction.
-pub(crate) enum End {
+pub enum End {
     /// Its last instruction decides.
     Transfer,
     /// It is long enough; the code goes on here.
@@ -44,7 +43,7 @@ pub(crate) enum End {
 }
 
 /// What a client wants of superblocks: where they end, and how they are copied.
-pub(crate) trait Limits {
+pub trait Limits {
     /// How many instructions they have at most.
     fn most_instructions(&self) -> usize {
         LIMIT
@@ -59,6 +58,10 @@ pub(crate) trait Limits {
     fn state_sizes(&self) -> ExtendedStateSizes;
     /// How many words of a record an instruction needs at most.
     fn word_bound(&self, item: &Item) -> usize;
+    /// How many words the record of a path has room for.
+    fn most_words(&self) -> usize {
+        usize::MAX
+    }
     /// Where superblocks were split by force.
     fn forced_splits(&self) -> &ForcedSplits;
     /// Whether superblocks go on in the functions that they call.
@@ -88,7 +91,7 @@ pub(crate) trait Limits {
 /// A return is led to one target stub, however many superblocks hold its call, and the processor
 /// predicts it from the call's place. So all of them make it at the same place.
 #[derive(Default)]
-pub(crate) struct CallSites(Mutex<FxHashMap<(u64, u64), u32>>);
+pub struct CallSites(Mutex<FxHashMap<(u64, u64), u32>>);
 
 impl CallSites {
     /// Where a call is made.
@@ -102,7 +105,7 @@ impl CallSites {
     }
 
     /// Calls are made at new places from now on.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         self.0.lock().clear();
     }
 }
@@ -117,6 +120,7 @@ pub(crate) fn fetch(
 ) -> End {
     let count = limits.bound_registers();
     let most = limits.most_instructions();
+    let most_words = limits.most_words();
     let mut factory = None;
     let mut touched = 0;
     let mut words = 0;
@@ -167,7 +171,7 @@ pub(crate) fn fetch(
             let now_indexed = indexed + element_masks::indexed(item.operands());
             let full = RegisterBinding::for_code(now_touched, count).is_none()
                 || now_indexed > MOST_ELEMENTS
-                || now_words + MOST_WORDS > MAX_PATH_WORDS;
+                || now_words + MOST_WORDS > most_words;
             if !items.is_empty() && full {
                 limits.forced_splits().note(at);
                 break End::Continue(at);
@@ -178,7 +182,7 @@ pub(crate) fn fetch(
         let executed = items.len() + 1;
         followed = match kind {
             Kind::Jcc { .. } | Kind::JumpDirect if target == pc => {
-                unrolling.goes_on(executed, words, most)
+                unrolling.goes_on((executed, most), (words, most_words))
             }
             Kind::CallDirect if !limits.follows_calls() => false,
             Kind::JumpDirect | Kind::CallDirect => {
@@ -205,7 +209,7 @@ pub(crate) fn fetch(
 }
 
 /// Whether an instruction can be in the middle of a superblock.
-pub(crate) fn runs_on(kind: Kind) -> bool {
+pub fn runs_on(kind: Kind) -> bool {
     matches!(
         kind,
         Kind::Plain
@@ -232,12 +236,15 @@ struct Unrolling {
 
 impl Unrolling {
     /// At the end of a round: whether another one is sure to fit.
-    fn goes_on(&mut self, instructions: usize, words: usize, most: usize) -> bool {
+    fn goes_on(
+        &mut self,
+        (instructions, most): (usize, usize),
+        (words, most_words): (usize, usize),
+    ) -> bool {
         if self.instructions == 0 {
             (self.instructions, self.words) = (instructions, words);
         }
-        instructions + self.instructions <= most
-            && words + self.words + MOST_WORDS <= MAX_PATH_WORDS
+        instructions + self.instructions <= most && words + self.words + MOST_WORDS <= most_words
     }
 }
 

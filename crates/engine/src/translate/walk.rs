@@ -26,13 +26,15 @@ pub(super) struct SideExit {
 }
 
 /// A fragment that is being made.
-pub(crate) struct Walk<'a> {
-    pub(crate) cache: &'a Cache,
-    pub(crate) builder: Builder,
+pub struct Walk<'a> {
+    /// Where the fragment goes.
+    pub cache: &'a Cache,
+    /// Its code so far, and what is known of it.
+    pub builder: Builder,
     /// The registers that are bound, if any are.
-    pub(crate) binding: Option<RegisterBinding>,
+    pub binding: Option<RegisterBinding>,
     /// The number of the instruction that is being translated.
-    pub(crate) number: usize,
+    pub number: usize,
     /// Where its code begins.
     pub(crate) item_start: u64,
     /// Whether calls leave addresses in the cache below the stack, by which returns are predicted.
@@ -174,20 +176,20 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether there is one inserter only.
-    pub(crate) fn is_alone(&self) -> bool {
+    pub fn is_alone(&self) -> bool {
         self.alone
     }
 
     /// Something is done before an instruction, or behind the one before it, by which registers and
     /// memory may change, and during which the thread may wait. Only where several insert:
     /// one that is alone knows.
-    pub(crate) fn disturb(&mut self, number: usize) {
+    pub fn disturb(&mut self, number: usize) {
         self.disturbed[number] = true;
     }
 
     /// Whether what is known of registers and memory before an instruction is not to be relied on,
     /// because another inserter's function may be called there.
-    pub(crate) fn is_disturbed(&self, number: usize) -> bool {
+    pub fn is_disturbed(&self, number: usize) -> bool {
         !self.alone && self.disturbed[number]
     }
 
@@ -232,7 +234,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether the code at an address may read flags before it overwrites them.
-    pub(crate) fn flags_live_at(&mut self, pc: u64) -> bool {
+    pub fn flags_live_at(&mut self, pc: u64) -> bool {
         // Code that is left out overwrites nothing.
         self.leaves_out || self.ahead.live_flags_at(pc) & RegisterUse::STATUS != 0
     }
@@ -289,7 +291,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Emits a call into the engine; the thread goes on behind it.
-    pub(crate) fn clean_call(&mut self, exit: Exit) {
+    pub fn clean_call(&mut self, exit: Exit) {
         self.gate_exit(exit);
         let stub = self.builder.code.here() as u32;
         let exits = &mut self.builder.new_fragment.exits;
@@ -310,7 +312,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Emits what restores the registers that are bound: all program state is in place behind it.
-    pub(crate) fn restore(&mut self) {
+    pub fn restore(&mut self) {
         if let Some(binding) = self.binding {
             binding.restore(&mut self.builder.code);
             self.builder.end_spills();
@@ -318,7 +320,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Emits what binds them again.
-    pub(crate) fn spill(&mut self) {
+    pub fn spill(&mut self) {
         if let Some(binding) = self.binding {
             binding.spill(&mut self.builder.code);
             self.builder.note_spills(binding);
@@ -326,7 +328,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The registers that are bound, as a mask.
-    pub(crate) fn bound(&self) -> u16 {
+    pub fn bound(&self) -> u16 {
         self.binding.map_or(0, RegisterBinding::mask)
     }
 }

@@ -1,0 +1,416 @@
+//! What a tool has inserted.
+//!
+//! All program state is in place between the instructions: what is inserted restores what it
+//! spills. Only where the tool has buffers, registers that the superblock does not touch are bound
+//! throughout ([`appends`]).
+//!
+//! What is counted along a path is added up while translating and added to the counters once
+//! ([`counts`]), where the flags are dead if there is such a place.
+
+mod activations;
+mod appends;
+mod calls;
+mod counts;
+mod ends;
+mod hooks;
+mod rarely;
+mod scratch;
+mod watched;
+
+use std::ops::{Deref, DerefMut, Range};
+
+use self::appends::Pending;
+use self::calls::Followed;
+use self::counts::{Tally, inside_is_taken};
+pub(crate) use self::hooks::sets_stack_pointer;
+use self::scratch::Scratch;
+use crate::{
+    Action, Amounts, BufferId, FragmentCounts, Inserted, Instrumenter, MOST_BUFFERS, Superblock,
+};
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::emit::gpr;
+use unspool_engine::translate::insertion::{Inserter, PathEnd};
+use unspool_engine::translate::superblock::{End, Item, Limits, runs_on};
+use unspool_engine::translate::walk::Walk;
+use unspool_instructions::decode::{Kind, Repeat};
+use unspool_instructions::operands::{MemoryOperand, Shape};
+
+/// What is to be done on a way out of the superblock by a conditional branch.
+struct Aside {
+    /// The number of the branch.
+    branch: usize,
+    /// What is still to be added to counters.
+    due: Amounts,
+    /// What has been appended to buffers.
+    pending: Pending,
+}
+
+/// What a tool has inserted into one superblock.
+pub(crate) struct Insertion {
+    inserted: Inserted,
+    asides: Vec<Aside>,
+    progress: Progress,
+}
+
+/// How far its translation is.
+struct Progress {
+    instrumenter: &'static Instrumenter,
+    tally: Tally,
+    /// What the path has appended to buffers so far.
+    pending: Pending,
+    /// What instructions append on the path that stays inside.
+    appended: Vec<(u32, BufferId, u16)>,
+    /// Where repeated string instructions are.
+    repetitions: Vec<u32>,
+    /// The address at which the program goes on from the place that is being translated.
+    at: u64,
+    /// Whether that place is behind the instruction.
+    completed: bool,
+    /// Whether that place is on a way out of the superblock.
+    is_aside: bool,
+    /// Calls that are made only if others say so.
+    followed: Vec<Followed>,
+    /// The fields of jumps that are taken if something is pending behind a call, and where the
+    /// thread goes on then.
+    interrupted: Vec<(u64, u64)>,
+    /// Where code of the tool has been put.
+    tool_code: Vec<Range<u64>>,
+}
+
+/// What is inserted, with the fragment to which its code is added.
+struct Translation<'t, 'w> {
+    walk: &'t mut Walk<'w>,
+    own: &'t mut Progress,
+}
+
+impl Deref for Translation<'_, '_> {
+    type Target = Progress;
+
+    fn deref(&self) -> &Progress {
+        self.own
+    }
+}
+
+impl DerefMut for Translation<'_, '_> {
+    fn deref_mut(&mut self) -> &mut Progress {
+        self.own
+    }
+}
+
+impl Insertion {
+    /// Nothing is inserted yet.
+    pub(crate) fn new(instrumenter: &'static Instrumenter) -> Insertion {
+        Insertion {
+            inserted: instrumenter.room(),
+            asides: Vec::new(),
+            progress: Progress::new(instrumenter),
+        }
+    }
+}
+
+impl Progress {
+    fn new(instrumenter: &'static Instrumenter) -> Progress {
+        Progress {
+            instrumenter,
+            tally: Tally::default(),
+            pending: [0; MOST_BUFFERS],
+            appended: Vec::new(),
+            repetitions: Vec::new(),
+            at: 0,
+            completed: false,
+            is_aside: false,
+            followed: Vec::new(),
+            interrupted: Vec::new(),
+            tool_code: Vec::new(),
+        }
+    }
+
+    fn with<'t, 'w>(&'t mut self, walk: &'t mut Walk<'w>) -> Translation<'t, 'w> {
+        Translation { walk, own: self }
+    }
+
+    /// Notes what an instruction appends on the path that stays inside.
+    fn append_inside(&mut self, number: usize, actions: &[Action]) {
+        let entries = appends::sizes(actions);
+        let entries = entries.map(|(buffer, size)| (number as u32, buffer, size));
+        self.appended.extend(entries);
+    }
+}
+
+impl Inserter for Insertion {
+    fn limits(&self) -> &dyn Limits {
+        self.progress.instrumenter
+    }
+
+    fn decide(&mut self, walk: &mut Walk, items: &mut Vec<Item>, end: End) -> End {
+        let instrumenter = self.progress.instrumenter;
+        if !items.is_empty() {
+            let superblock = Superblock::new(items, std::mem::take(&mut self.inserted));
+            crate::translate(instrumenter, &superblock);
+            self.inserted = superblock.into_inserted();
+        }
+        self.inserted.find_places(items.len());
+        let end = ends::replace(items, &mut self.inserted, end);
+        let end = ends::fit(instrumenter, walk.is_alone(), items, &self.inserted, end);
+        self.progress.tally = Tally::new(items, &self.inserted, matches!(end, End::Transfer));
+        if !walk.is_alone() {
+            self.tell_others(walk, items);
+        }
+        end
+    }
+
+    fn before(&mut self, walk: &mut Walk, item: &Item) {
+        let number = walk.number;
+        let insertions = self.inserted.around(number);
+        let mut translation = self.progress.with(walk);
+        (translation.own.at, translation.own.completed) = (item.pc, false);
+        if number == 0 {
+            hooks::emit(&mut translation, item);
+        }
+        // A return does that where it has a register free.
+        let is_return = matches!(item.layout.kind, Kind::Return { .. });
+        if translation.walk.binding.is_some() || item.left_out || !is_return {
+            translation.count(item, || Scratch::beside(Some(item)));
+        }
+        translation.own.append_inside(number, insertions.before);
+        translation.act(item, insertions.before, item.flags_live);
+        if item.left_out {
+            return;
+        }
+        watched::emit(&mut translation, item);
+        if !runs_on(item.layout.kind) {
+            translation.own.append_inside(number, insertions.taken);
+            translation.act(item, insertions.taken, item.flags_live);
+        }
+        let is_repeated = |operand: &MemoryOperand| matches!(operand.shape, Shape::Repeat { .. });
+        if item.layout.repeat != Repeat::None && item.operands().iter().any(is_repeated) {
+            self.progress.repetitions.push(0);
+        }
+    }
+
+    fn within_return(&mut self, walk: &mut Walk, item: &Item) {
+        self.progress.with(walk).count(item, Scratch::target);
+    }
+
+    fn copied(&mut self, walk: &mut Walk, item: &Item) {
+        // Only its place was not known before.
+        let place = (walk.builder.code.here() - u64::from(item.layout.length)) as u32;
+        if let Some(unknown) = self
+            .progress
+            .repetitions
+            .last_mut()
+            .filter(|place| **place == 0)
+        {
+            *unknown = place;
+        }
+    }
+
+    fn after(&mut self, walk: &mut Walk, item: &Item, flags_live: bool) {
+        if !item.left_out && !runs_on(item.layout.kind) {
+            return;
+        }
+        let number = walk.number;
+        let insertions = self.inserted.around(number);
+        let inside = insertions.inside(inside_is_taken(item));
+        let mut translation = self.progress.with(walk);
+        (translation.own.at, translation.own.completed) = (item.goes_on(), true);
+        translation.own.append_inside(number, inside);
+        translation.act(item, inside, flags_live);
+    }
+
+    fn side_exit(&mut self, walk: &mut Walk, item: &Item) -> bool {
+        let branch = walk.number;
+        let insertions = self.inserted.around(branch);
+        let due = self.progress.tally.aside(branch, item, &insertions);
+        let outside = insertions.inside(!inside_is_taken(item));
+        let pending = self.progress.pending;
+        let something = !due.is_empty() || !outside.is_empty() || pending != [0; MOST_BUFFERS];
+        if something {
+            self.asides.push(Aside {
+                branch,
+                due,
+                pending,
+            });
+        }
+        something
+    }
+
+    fn aside(&mut self, walk: &mut Walk, item: &Item, target: u64) {
+        let branch = walk.number;
+        let place = self.asides.iter().position(|aside| aside.branch == branch);
+        let Some(place) = place else {
+            // It is others that have something to do there.
+            return;
+        };
+        let aside = self.asides.swap_remove(place);
+        let insertions = self.inserted.around(branch);
+        let outside = insertions.inside(!inside_is_taken(item));
+        let nothing = aside.due.is_empty() && outside.is_empty();
+        let live = !nothing && walk.flags_live_at(target);
+        let mut translation = self.progress.with(walk);
+        let own = &mut *translation.own;
+        (own.pending, own.at, own.is_aside) = (aside.pending, target, true);
+        translation.add(&aside.due, live, Scratch::beside(None));
+        translation.act(item, outside, live);
+        let pending = translation.own.pending;
+        translation.advance(pending);
+    }
+
+    fn at_end(&mut self, walk: &mut Walk, items: &[Item], end: &End) {
+        let flags_live = match *end {
+            End::Transfer => return,
+            End::Continue(pc) => !self.progress.tally.at_end.is_empty() && walk.flags_live_at(pc),
+            End::Unfetchable(_) | End::Annotation(_) => true,
+        };
+        let mut translation = self.progress.with(walk);
+        let amounts = std::mem::take(&mut translation.own.tally.at_end);
+        translation.add(&amounts, flags_live, Scratch::beside(None));
+        if let (End::Continue(_), Some(last)) = (end, items.last()) {
+            hooks::follow_stack(&mut translation, last);
+        }
+    }
+
+    fn close(&mut self, walk: &mut Walk, _executed: usize, end: PathEnd) -> bool {
+        let pending = self.progress.pending;
+        let mut translation = self.progress.with(walk);
+        let loses_scratch = translation.advance_needs_scratch();
+        match end {
+            PathEnd::Exit | PathEnd::Transfer => translation.advance(pending),
+            PathEnd::Return if loses_scratch => {
+                // If the return faults, then here.
+                if let Some(binding) = translation.walk.binding {
+                    let code = &mut translation.walk.builder.code;
+                    code.load(binding.scratch(), gpr::RSP, 0);
+                }
+                translation.advance(pending);
+            }
+            PathEnd::ReturnTaken if !loses_scratch => translation.advance(pending),
+            PathEnd::Return | PathEnd::ReturnTaken => {}
+        }
+        loses_scratch
+    }
+
+    fn before_call(&mut self, walk: &mut Walk) {
+        hooks::note_call(&mut self.progress.with(walk));
+    }
+
+    fn system_call(&mut self, walk: &Walk, item: &Item) {
+        let over = self.inserted.over(walk.number);
+        self.progress.instrumenter.system_calls.set(item.pc, over);
+    }
+
+    fn finish(&mut self, walk: &mut Walk, items: &[Item]) {
+        calls::finish(&mut self.progress.with(walk), items);
+    }
+
+    fn keep(&mut self, binding: Option<RegisterBinding>, fragment: u32) {
+        let Progress {
+            instrumenter,
+            tally,
+            appended,
+            repetitions,
+            tool_code,
+            ..
+        } = &mut self.progress;
+        instrumenter.add_tool_code(tool_code);
+        let kept = FragmentCounts {
+            due: std::mem::take(&mut tally.due),
+            added: std::mem::take(&mut tally.added),
+            appended: std::mem::take(appended),
+            repetitions: std::mem::take(repetitions),
+            binding,
+        };
+        instrumenter.fragments.keep(fragment, kept);
+        instrumenter.keep_room(std::mem::take(&mut self.inserted));
+    }
+}
+
+impl Insertion {
+    /// Says where functions are called, so that others rely on nothing across them.
+    fn tell_others(&self, walk: &mut Walk, items: &[Item]) {
+        let calls = |actions: &[Action]| actions.iter().any(Action::calls);
+        for number in 0..items.len() {
+            let around = self.inserted.around(number);
+            if calls(around.before) || calls(around.taken) {
+                walk.disturb(number);
+            }
+            if calls(around.after) || calls(around.taken) {
+                walk.disturb(number + 1);
+            }
+        }
+        let functions = &self.progress.instrumenter.functions;
+        if items
+            .first()
+            .is_some_and(|item| functions.hook_at(item.pc).is_some())
+        {
+            walk.disturb(0);
+        }
+    }
+}
+
+impl Translation<'_, '_> {
+    /// Emits what is to be added to counters before the instruction. Which registers are free there
+    /// is asked only if something is.
+    fn count(&mut self, item: &Item, scratch: impl FnOnce() -> Scratch) {
+        let amounts = self.own.tally.before(self.walk.number);
+        if !amounts.is_empty() {
+            let code = &mut self.walk.builder.code;
+            counts::add(code, amounts, item.flags_live, scratch());
+        }
+    }
+
+    /// Emits what is to be done at a place, but for counting.
+    fn act(&mut self, item: &Item, actions: &[Action], flags_live: bool) {
+        let is_call = |action: &Action| matches!(action, Action::Call(_) | Action::CallIf { .. });
+        for alike in actions.chunk_by(|left, right| is_call(left) && is_call(right)) {
+            if self.is_aside && alike[0].calls() {
+                // Nobody would know of them if the program were made to go on elsewhere.
+                let pending = std::mem::replace(&mut self.pending, [0; MOST_BUFFERS]);
+                self.advance(pending);
+            }
+            match &alike[0] {
+                Action::Count { .. } | Action::Replace(_) => {}
+                Action::Call(_) | Action::CallIf { .. } => self.call_now(item, alike, flags_live),
+                Action::Sampled { sampler, call } => {
+                    rarely::sampled(self, (item, flags_live), *sampler, call);
+                }
+                Action::Watched {
+                    shadow,
+                    expected,
+                    operand,
+                    call,
+                } => rarely::watched(
+                    self,
+                    (item, flags_live),
+                    (*shadow, *expected),
+                    operand,
+                    call,
+                ),
+                Action::Append {
+                    buffer,
+                    size,
+                    fields,
+                } => appends::emit(self, item, *buffer, *size, fields),
+            }
+        }
+    }
+
+    /// Emits calls. What is called finds all program state in place.
+    fn call_now(&mut self, item: &Item, calls: &[Action], flags_live: bool) {
+        self.restore();
+        calls::emit(self, item, calls, flags_live);
+        self.spill();
+    }
+
+    fn add(&mut self, amounts: &Amounts, flags_live: bool, scratch: Scratch) {
+        counts::add(&mut self.walk.builder.code, amounts, flags_live, scratch);
+    }
+
+    fn restore(&mut self) {
+        self.walk.restore();
+    }
+
+    fn spill(&mut self) {
+        self.walk.spill();
+    }
+}

@@ -1,0 +1,250 @@
+//! Calls of a tool's functions.
+//!
+//! Where it is known what a function changes (see [`Compiled`](crate::Compiled)), the call is made in place and
+//! keeps that ([`quick`]); a short function is copied to there. Otherwise it is made by way of
+//! a gate that keeps all.
+
+mod quick;
+mod values;
+
+use self::quick::Restoring;
+pub(super) use self::values::reads as registers;
+use self::values::{Registers, numbers};
+use super::Translation;
+use crate::{Action, Argument, Instrumenter};
+use unspool_code_cache::cache::Exit;
+use unspool_code_cache::emit::{TARGET, gpr};
+use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::gates::CallSlots;
+use unspool_code_cache::slots::{TARGET_SPILL, offset};
+use unspool_engine::translate::superblock::Item;
+use unspool_instructions::decode::Kind;
+
+/// A call that is to be made.
+#[derive(Clone)]
+pub(crate) struct Call {
+    function: u64,
+    tool: u64,
+    arguments: Vec<Argument>,
+    /// What is called only if this call's result says so.
+    followed: Option<Box<Call>>,
+}
+
+impl Call {
+    fn of(instrumenter: &Instrumenter, action: &Action) -> Option<Call> {
+        let call = |call: &crate::Call| Call {
+            function: call.function as usize as u64,
+            tool: instrumenter.tool.address() as u64,
+            arguments: call.arguments.clone(),
+            followed: None,
+        };
+        match action {
+            Action::Call(it) => Some(call(it)),
+            Action::CallIf { test, then } => Some(Call {
+                followed: Some(Box::new(call(then))),
+                ..call(test)
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// A call that is made only if the one before it says so, away from the straight path.
+pub(crate) struct Followed {
+    /// The field of the jump to it.
+    field: u64,
+    /// Where it goes on.
+    back: u64,
+    /// What the first call has not given back yet.
+    restoring: Option<Restoring>,
+    call: Call,
+    /// The number of the instruction.
+    number: usize,
+    flags_live: bool,
+}
+
+/// How many bytes an action takes at most.
+pub(super) fn size(instrumenter: &Instrumenter, action: &Action) -> usize {
+    const ADDITION: usize = 60;
+    const ARGUMENT: usize = 60;
+    const CALL: usize = 200;
+    const FIELD: usize = 110;
+    /// Of a countdown, or of one piece of shadow memory.
+    const TEST: usize = 100;
+    /// Saving and restoring one.
+    const REGISTER: usize = 22;
+    let call = |call: &crate::Call| {
+        let kept = match instrumenter.compiled(call.function as usize as u64) {
+            Some(compiled) => {
+                let registers = compiled.changes.count_ones() + compiled.vectors.count_ones() + 6;
+                let body = compiled.body.as_ref().map_or(0, |body| body.size());
+                // Twice restored, where another call follows.
+                registers as usize * 2 * REGISTER + body
+            }
+            None => 0,
+        };
+        CALL + kept + call.arguments.len() * ARGUMENT
+    };
+    match action {
+        Action::Count { .. } => ADDITION,
+        Action::Call(it) => call(it),
+        Action::CallIf { test, then } => call(test) + call(then),
+        Action::Sampled { call: it, .. } => call(it) + TEST,
+        Action::Watched {
+            shadow,
+            operand,
+            call: it,
+            ..
+        } => call(it) + TEST * (2 + (operand.size >> shadow.shift()) as usize),
+        Action::Append { fields, .. } => CALL + fields.len() * FIELD,
+        Action::Replace(_) => 0,
+    }
+}
+
+/// Emits the calls among some actions. Flags that are live stay what they are.
+pub(super) fn emit(
+    translation: &mut Translation,
+    item: &Item,
+    actions: &[Action],
+    flags_live: bool,
+) {
+    for action in actions {
+        if let Some(call) = Call::of(translation.instrumenter, action) {
+            emit_call(translation, item, &call, flags_live);
+        }
+    }
+}
+
+/// Emits what was put off: calls that follow others, and ways out of the cache.
+pub(super) fn finish(translation: &mut Translation, items: &[Item]) {
+    while let Some(followed) = translation.followed.pop() {
+        let code = &mut translation.walk.builder.code;
+        code.land(followed.field);
+        if let Some(restoring) = followed.restoring {
+            restoring.emit(code);
+        } else {
+            code.load_slot(gpr::RCX, CallSlots::kept(gpr::RCX));
+        }
+        let item = &items[followed.number];
+        emit_call(translation, item, &followed.call, followed.flags_live);
+        translation.walk.builder.code.jump(followed.back);
+    }
+    for (field, back) in std::mem::take(&mut translation.interrupted) {
+        let gate = translation.walk.cache.gates.exit;
+        let code = &mut translation.walk.builder.code;
+        code.land(field);
+        code.on_slot(&[0x48, 0xc7], 0, offset::TARGET); // mov qword fs:[target], imm32
+        code.imm32(back as i32);
+        code.leave(unspool_code_cache::exit::CALL_INTERRUPTED, gate);
+    }
+}
+
+fn emit_call(translation: &mut Translation, item: &Item, call: &Call, flags_live: bool) {
+    for (number, argument) in call.arguments.iter().enumerate() {
+        if let Argument::Target = argument {
+            store_target(translation, item, number);
+        }
+    }
+    let is_context = |argument: &Argument| matches!(argument, Argument::Context(_));
+    if call.arguments.iter().any(is_context) {
+        return emit_gated(translation, item, call, true);
+    }
+    match translation.instrumenter.compiled(call.function) {
+        Some(compiled) => quick::emit(translation, item, call, &compiled, flags_live),
+        None => emit_gated(translation, item, call, false),
+    }
+}
+
+/// Emits a call by way of a gate, which keeps everything; with the whole state, by way of the gate
+/// out of the cache.
+fn emit_gated(translation: &mut Translation, item: &Item, call: &Call, with_context: bool) {
+    let gate = translation.walk.cache.gates.call;
+    let code = &mut translation.walk.builder.code;
+    for register in numbers(values::SCRATCHES) {
+        code.store_slot(CallSlots::kept(register), register);
+    }
+    let mut registers = Registers {
+        saved: values::SCRATCHES,
+        taken: 0,
+    };
+    for numbered in call.arguments.iter().enumerate() {
+        values::store(code, item, numbered, &mut registers);
+    }
+    code.load_immediate(gpr::RAX, call.function);
+    code.store_slot(CallSlots::FUNCTION, gpr::RAX);
+    code.load_immediate(gpr::RAX, call.tool);
+    code.store_slot(CallSlots::TOOL, gpr::RAX);
+    registers.taken |= 1 << gpr::RAX;
+    registers.bring_back(code, values::SCRATCHES);
+    if with_context {
+        let id = translation
+            .walk
+            .cache
+            .exit_id(translation.walk.builder.new_fragment.exits.len());
+        code.leave(id, translation.walk.cache.gates.exit);
+        let mut exit = Exit::new(ExitKind::Call, translation.own.at, 0);
+        exit.stub = code.here() as u32;
+        exit.detail = u32::from(translation.own.completed);
+        translation.walk.builder.new_fragment.exits.push(exit);
+    } else {
+        // mov qword fs:[target], imm32: where to go on, which is known behind the jump only.
+        code.on_slot(&[0x48, 0xc7], 0, offset::TARGET);
+        let field = code.here();
+        code.imm32(0);
+        code.jump(gate);
+        let back = code.here();
+        code.patch32(field, back as i32);
+    }
+    let code = &mut translation.walk.builder.code;
+    quick::give_back_changeable(code, &call.arguments, &mut 0);
+    let Some(followed) = &call.followed else {
+        return;
+    };
+    // Without a look at the flags: rcx is not zero.
+    code.store_slot(CallSlots::kept(gpr::RCX), gpr::RCX);
+    code.load_slot_byte(gpr::RCX, CallSlots::RESULT);
+    code.bytes(&[0xe3, 5]); // jrcxz over the jump
+    let field = code.jump_forward();
+    code.load_slot(gpr::RCX, CallSlots::kept(gpr::RCX));
+    let back = code.here();
+    translation.own.followed.push(Followed {
+        field,
+        back,
+        restoring: None,
+        call: (**followed).clone(),
+        number: translation.walk.number,
+        flags_live: true,
+    });
+}
+
+/// Puts where a branch goes into the slot of an argument.
+fn store_target(translation: &mut Translation, item: &Item, number: usize) {
+    let builder = &mut translation.walk.builder;
+    let is_indirect = matches!(
+        item.layout.kind,
+        Kind::Return { .. } | Kind::JumpIndirect | Kind::CallIndirect
+    );
+    if !is_indirect {
+        let slot = values::slot(number);
+        let target = item.layout.target;
+        builder.code.store_slot_imm32(slot, target as u32);
+        builder
+            .code
+            .store_slot_imm32(slot + 4, (target >> 32) as u32);
+        return;
+    }
+    if let Kind::Return { .. } = item.layout.kind {
+        builder.code.store_slot(offset::spill(TARGET_SPILL), TARGET);
+        builder.code.load(TARGET, gpr::RSP, 0);
+    } else if builder
+        .indirect_target(&item.layout, &item.bytes, item.pc)
+        .is_err()
+    {
+        // Such an instruction ends the program with a message.
+        return;
+    }
+    let spill = builder.target_spill();
+    builder.code.store_slot(values::slot(number), TARGET);
+    builder.code.load_slot(TARGET, offset::spill(TARGET_SPILL));
+    builder.end_spill(spill);
+}

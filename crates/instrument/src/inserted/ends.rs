@@ -1,0 +1,77 @@
+//! Where a superblock ends because of what the tool inserts.
+
+use super::calls;
+use crate::{Action, Inserted, Instrumenter, Replacement};
+use unspool_engine::translate::superblock::{BranchDirection, End, Item, runs_on};
+
+/// The most bytes that what is inserted may have in a superblock; a fragment has 64 KiB.
+const MOST_BYTES: usize = 44 << 10;
+/// The same where others insert, too.
+const MOST_BYTES_AMONG_OTHERS: usize = 24 << 10;
+
+/// Ends the superblock where there is no more room for what is inserted. What the tool wants
+/// inserted behind comes again, in another one.
+pub(super) fn fit(
+    instrumenter: &Instrumenter,
+    is_alone: bool,
+    items: &mut Vec<Item>,
+    inserted: &Inserted,
+    end: End,
+) -> End {
+    let most = match is_alone {
+        true => MOST_BYTES,
+        false => MOST_BYTES_AMONG_OTHERS,
+    };
+    let mut bytes = 0;
+    for index in 0..items.len() {
+        let actions = inserted.actions_around(index).iter();
+        let here: usize = actions
+            .map(|action| calls::size(instrumenter, action))
+            .sum();
+        let pc = items[index].pc;
+        if here > most {
+            unspool_kernel::diagnostics::fatal(&format!(
+                "the tool has more inserted at the instruction at {pc:#x} than fits: {here} bytes, not {most}\nhelp: have it call one function that does it all"
+            ));
+        }
+        bytes += here;
+        if bytes > most {
+            items.truncate(index);
+            return End::Continue(pc);
+        }
+    }
+    end
+}
+
+/// Takes out the instructions that the tool does not want to be executed. The superblock ends at
+/// the first one of them behind which it does not go on as it did.
+pub(super) fn replace(items: &mut Vec<Item>, inserted: &mut Inserted, end: End) -> End {
+    let replaces = |action: &Action| matches!(action, Action::Replace(_));
+    if !inserted.actions().iter().any(replaces) {
+        return end;
+    }
+    let count = items.len();
+    for (index, item) in items.iter_mut().enumerate() {
+        let before = inserted.around(index).before;
+        let replacement = before.iter().find_map(|action| match action {
+            Action::Replace(replacement) => Some(*replacement),
+            _ => None,
+        });
+        let Some(replacement) = replacement else {
+            continue;
+        };
+        let next = item.pc + u64::from(item.layout.length);
+        let stays = item.direction == BranchDirection::Next && runs_on(item.layout.kind);
+        inserted.forget_behind(index);
+        item.left_out = true;
+        item.direction = BranchDirection::Next;
+        let target = match replacement {
+            Replacement::Nothing if stays && index + 1 < count => continue,
+            Replacement::Nothing => next,
+            Replacement::Jump(target) => target,
+        };
+        items.truncate(index + 1);
+        return End::Continue(target);
+    }
+    end
+}

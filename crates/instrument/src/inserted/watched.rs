@@ -1,0 +1,170 @@
+//! Tests whether accesses touch memory that somebody watches.
+
+use unspool_code_cache::emit::{Address, Emitter, gpr};
+use unspool_code_cache::gates::CallSlots;
+use unspool_code_cache::slots::offset;
+use unspool_events::AccessKind;
+use unspool_instructions::operands::{MemoryOperand, Shape};
+
+use super::Translation;
+use super::scratch::Scratch;
+use crate::watcher::{Extent, Watcher, watcher};
+use unspool_engine::translate::operand_address::load_address;
+use unspool_engine::translate::superblock::Item;
+
+/// Where the flags and the program's stack pointer are meanwhile.
+const FLAGS: i32 = offset::spill(6);
+const STACK: i32 = offset::spill(1);
+
+/// Emits the tests of an instruction's accesses, before it.
+pub(super) fn emit(translation: &mut Translation, item: &Item) {
+    let Some(watcher) = watcher() else {
+        return;
+    };
+    for operand in item.operands() {
+        let ranges = watcher.ranges(operand.kind == AccessKind::Write);
+        if !ranges.is_empty() {
+            test(translation, item, operand, (watcher, &ranges));
+        }
+    }
+}
+
+fn test(
+    translation: &mut Translation,
+    item: &Item,
+    operand: &MemoryOperand,
+    (watcher, ranges): (&dyn Watcher, &[(u64, u64)]),
+) {
+    let size = u64::from(operand.size);
+    let (extent, register, narrow) = match operand.shape {
+        Shape::Plain => (Extent::Bytes(size), None, false),
+        Shape::Masked { count, .. } | Shape::Compressed { count, .. } => {
+            (Extent::Bytes(size * u64::from(count)), None, false)
+        }
+        Shape::AnyOf { .. } => (Extent::Bytes(size), None, false),
+        Shape::Repeat { count, .. } => {
+            let narrow = count == iced_x86::Register::ECX;
+            (Extent::Repeated(size), Some(count), narrow)
+        }
+        Shape::BitString { number } => (Extent::BitString(size), Some(number), false),
+        Shape::AlignedDown => (Extent::Around(size), None, false),
+        Shape::Indexed { .. } | Shape::Tile { .. } => (Extent::Anywhere, None, false),
+    };
+    let scratch = Scratch::beside(Some(item));
+    let [address, other] = scratch.registers;
+    let gate = translation.walk.cache.gates.call;
+    let code = &mut translation.walk.builder.code;
+    for (spilled, slot) in scratch.spilled(2) {
+        code.store_slot(slot, spilled);
+    }
+    match extent {
+        Extent::Anywhere => code.load_immediate(address, 0),
+        _ => load_address(code, address, operand),
+    }
+    code.store_slot(CallSlots::ARGUMENTS, address);
+    if let Some(register) = register {
+        let number = register.full_register().number() as u8;
+        code.store_slot(CallSlots::ARGUMENTS + 8, number);
+    }
+    // Only for these is it known here how long they are.
+    let mut over = None;
+    if let Extent::Bytes(size) = extent {
+        if item.flags_live {
+            save_flags(code);
+        }
+        let mut hits = Vec::new();
+        for &(first, last) in ranges {
+            // An access that begins up to `size` - 1 bytes before touches the first byte.
+            let start = first.wrapping_sub(size - 1);
+            code.load_immediate(other, start.wrapping_neg());
+            let sum = Address {
+                base: Some(other),
+                index: Some((address, 1)),
+                displacement: 0,
+            };
+            code.lea_address(other, sum, false);
+            hits.push(jump_if_at_most(
+                code,
+                other,
+                address,
+                last.wrapping_sub(start),
+            ));
+            if ranges.len() > 1 {
+                code.load_slot(address, CallSlots::ARGUMENTS);
+            }
+        }
+        if item.flags_live {
+            restore_flags(code);
+        }
+        for (spilled, slot) in scratch.spilled(2) {
+            code.load_slot(spilled, slot);
+        }
+        over = Some(code.jump_forward());
+        for hit in hits {
+            code.land(hit);
+        }
+        if item.flags_live {
+            restore_flags(code);
+        }
+    }
+    let word = extent.to_word(operand.kind == AccessKind::Write);
+    for (argument, value) in [(2, word), (3, u64::from(narrow))] {
+        code.load_immediate(other, value);
+        code.store_slot(CallSlots::ARGUMENTS + 8 * argument, other);
+    }
+    code.load_immediate(other, watcher.may_touch() as *const () as u64);
+    code.store_slot(CallSlots::FUNCTION, other);
+    for (spilled, slot) in scratch.spilled(2) {
+        code.load_slot(spilled, slot);
+    }
+    // What is called finds all program state in place.
+    translation.restore();
+    let code = &mut translation.walk.builder.code;
+    code.on_slot(&[0x48, 0xc7], 0, offset::TARGET); // mov qword fs:[target], imm32
+    let field = code.here();
+    code.imm32(0);
+    code.jump(gate);
+    let back = code.here();
+    code.patch32(field, back as i32);
+    translation.spill();
+    if let Some(over) = over {
+        translation.walk.builder.code.land(over);
+    }
+}
+
+/// Emits a comparison and the field of a jump that is taken if `value` is at most `bound`. Changes
+/// `spare` where the bound does not fit into the instruction.
+fn jump_if_at_most(code: &mut Emitter, value: u8, spare: u8, bound: u64) -> u64 {
+    match i32::try_from(bound) {
+        Ok(bound) => {
+            code.bytes(&[0x48 | value >> 3, 0x81, 0xf8 | value & 7]); // cmp value, imm32
+            code.imm32(bound);
+        }
+        Err(_) => {
+            code.load_immediate(spare, bound);
+            let prefix = 0x48 | (spare >> 3) << 2 | value >> 3;
+            code.bytes(&[prefix, 0x39, 0xc0 | (spare & 7) << 3 | value & 7]); // cmp value, spare
+        }
+    }
+    code.bytes(&[0x0f, 0x86]); // jbe
+    let field = code.here();
+    code.imm32(0);
+    field
+}
+
+/// Emits what keeps the flags, by way of the engine's stack: the program's is not to be touched.
+fn save_flags(code: &mut Emitter) {
+    code.store_slot(STACK, gpr::RSP);
+    code.load_slot(gpr::RSP, offset::HOST_STACK);
+    code.bytes(&[0x9c]); // pushfq
+    code.on_slot(&[0x8f], 0, FLAGS); // pop
+    code.load_slot(gpr::RSP, STACK);
+}
+
+fn restore_flags(code: &mut Emitter) {
+    code.store_slot(STACK, gpr::RSP);
+    code.load_slot(gpr::RSP, offset::HOST_STACK);
+    code.on_slot(&[0xff], 6, FLAGS); // push
+    code.bytes(&[0x9d]); // popfq
+    code.load_slot(gpr::RSP, STACK);
+}

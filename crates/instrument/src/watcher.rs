@@ -1,0 +1,85 @@
+//! Who has accesses tested for memory that they may touch.
+
+use unspool_kernel::lock::OnceLock;
+
+use crate::action::Function;
+use crate::tool::{self, Instrumenter, NoTool};
+
+/// Somebody who watches memory of the program's. Translated code then tests before each access
+/// whether it may touch that.
+pub trait Watcher: Send + Sync {
+    /// Whether anything is watched.
+    fn is_any(&self) -> bool;
+
+    /// The ranges in which an access may touch what is watched: first and last byte, a few at most.
+    /// Where they change, translations have to begin anew.
+    fn ranges(&self, write: bool) -> Vec<(u64, u64)>;
+
+    /// What is called before an access that may do so: with the address, the value of the register
+    /// that the extent depends on, the [`Extent`] as a word, and whether the count is 32 bits wide.
+    fn may_touch(&self) -> Function;
+}
+
+static WATCHER: OnceLock<&'static dyn Watcher> = OnceLock::new();
+
+/// Has the accesses of the program that will be run in this process tested, whether it is observed
+/// by a tool or not.
+///
+/// # Panics
+/// If somebody watches already.
+pub fn watch(watcher: &'static dyn Watcher) {
+    if Instrumenter::get().is_none() {
+        tool::install(Box::new(NoTool));
+    }
+    assert!(WATCHER.set(watcher).is_ok(), "a process has one watcher");
+}
+
+/// Who watches memory at the moment.
+pub(crate) fn watcher() -> Option<&'static dyn Watcher> {
+    WATCHER.get().copied().filter(|watcher| watcher.is_any())
+}
+
+/// Where an access that is about to be made begins and ends, as translated code knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// So many bytes from the address on.
+    Bytes(u64),
+    /// A repeated string instruction with elements of so many bytes: as many as the count
+    /// register becomes less.
+    Repeated(u64),
+    /// A bit string: so many bytes, as far from the address as the bit number says.
+    BitString(u64),
+    /// The so many bytes, a power of two, in which the address lies.
+    Around(u64),
+    /// Somewhere.
+    Anywhere,
+}
+
+impl Extent {
+    /// As one word, for translated code.
+    #[must_use]
+    pub(crate) fn to_word(self, write: bool) -> u64 {
+        let (kind, size) = match self {
+            Extent::Bytes(size) => (0, size),
+            Extent::Repeated(size) => (1, size),
+            Extent::BitString(size) => (2, size),
+            Extent::Around(size) => (3, size),
+            Extent::Anywhere => (4, 0),
+        };
+        size << 8 | kind << 1 | u64::from(write)
+    }
+
+    /// The inverse.
+    #[must_use]
+    pub fn from_word(word: u64) -> (Extent, bool) {
+        let size = word >> 8;
+        let extent = match word >> 1 & 0x7f {
+            0 => Extent::Bytes(size),
+            1 => Extent::Repeated(size),
+            2 => Extent::BitString(size),
+            3 => Extent::Around(size),
+            _ => Extent::Anywhere,
+        };
+        (extent, word & 1 != 0)
+    }
+}

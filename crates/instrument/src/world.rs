@@ -1,0 +1,141 @@
+//! What a tool can do beside inserting: stop all threads, have code instrumented anew, read the
+//! program's memory, and have threads of its own.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use unspool_kernel::guarded;
+
+use super::Instrumenter;
+use unspool_engine::process::Process;
+use unspool_engine::{client, flush};
+
+const PAGE: u64 = 4096;
+
+/// The thread that is asking the tool what to insert; 0 for none.
+static INSTRUMENTING: AtomicI32 = AtomicI32::new(0);
+
+fn own_tid() -> i32 {
+    // SAFETY: gettid has no preconditions.
+    unsafe { libc::gettid() }
+}
+
+/// Runs what asks the tool what to insert. The code cache is locked meanwhile.
+pub(super) fn while_instrumenting(run: impl FnOnce()) {
+    INSTRUMENTING.store(own_tid(), Ordering::Relaxed);
+    run();
+    INSTRUMENTING.store(0, Ordering::Relaxed);
+}
+
+fn assert_not_instrumenting(what: &str) {
+    assert!(
+        INSTRUMENTING.load(Ordering::Relaxed) != own_tid(),
+        "{what} is not possible while code is being instrumented"
+    );
+}
+
+/// A thread of the program that stands still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoppedThread {
+    /// The number of the thread.
+    pub number: u32,
+    /// The kernel's id of it.
+    pub tid: i32,
+    /// Where in the program it is; `None` where it is in a function that inserted code called.
+    pub pc: Option<u64>,
+}
+
+/// Runs something while no other thread executes the program's code. Each stands before an
+/// instruction, in a system call (which may go on in the kernel, but not return to the
+/// program), or where it wants to stop the others itself.
+///
+/// # Panics
+/// If it is called while code is being instrumented.
+pub fn stop_the_world<R>(run: impl FnOnce(&[StoppedThread]) -> R) -> R {
+    assert_not_instrumenting("stopping all threads");
+    let _stopped = flush::stop_others();
+    let own = own_tid();
+    let threads = Process::try_get().map_or_else(Vec::new, |process| {
+        let threads = process.threads.lock();
+        let others = threads.iter().filter(|handle| handle.tid != own);
+        others
+            .map(|handle| {
+                // SAFETY: the thread lives while it is listed, and the list is locked. It stands
+                // still, so that its state does not change.
+                let (thread, outside) = unsafe {
+                    let thread = &*handle.thread;
+                    (thread, flush::is_outside(thread))
+                };
+                StoppedThread {
+                    number: thread.number,
+                    tid: handle.tid,
+                    pc: outside.then(|| thread.pc()),
+                }
+            })
+            .collect()
+    });
+    run(&threads)
+}
+
+/// Forgets the translations of code in a range of addresses, or all: before it is executed
+/// again, the tool is asked what to insert. Threads that are in such code leave it at the
+/// end of the superblock at the latest.
+///
+/// # Panics
+/// If it is called while code is being instrumented.
+pub fn instrument_again(range: Range<u64>) {
+    assert_not_instrumenting("instrumenting anew");
+    let (Some(process), Some(instrumenter)) = (Process::try_get(), Instrumenter::get()) else {
+        return;
+    };
+    let mut code = process.code();
+    code.cache.invalidate(range);
+    instrumenter.forget_call_sites();
+}
+
+/// Copies program memory. Returns how many bytes could be read: less where the rest is not
+/// mapped or must not be read.
+#[must_use]
+pub fn read_memory(address: u64, to: &mut [u8]) -> usize {
+    by_page(address, to.len(), |at, range| {
+        guarded::read(at, &mut to[range])
+    })
+}
+
+/// Writes program memory. Returns how many bytes could be written.
+#[must_use]
+pub fn write_memory(address: u64, from: &[u8]) -> usize {
+    client::each(|client| client.memory_changed());
+    by_page(address, from.len(), |at, range| {
+        guarded::write(at, &from[range])
+    })
+}
+
+/// A page is there or is not, so that pages are copied one by one.
+fn by_page(address: u64, length: usize, mut copy: impl FnMut(u64, Range<usize>) -> bool) -> usize {
+    let mut done = 0;
+    while done < length {
+        let Some(at) = address.checked_add(done as u64) else {
+            break;
+        };
+        let piece = ((PAGE - at % PAGE) as usize).min(length - done);
+        if !copy(at, done..done + piece) {
+            break;
+        }
+        done += piece;
+    }
+    done
+}
+
+/// Starts a thread of the tool's own: the program's signals do not come to it, it is not among
+/// the program's threads, and the process ends without waiting for it. A forked child does not
+/// have it.
+///
+/// # Errors
+/// If the system starts no thread.
+pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map(drop)
+}

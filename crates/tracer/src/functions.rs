@@ -1,0 +1,278 @@
+//! Traced functions: calls with their arguments, returns with their values; and those by which a
+//! program says something of itself.
+//!
+//! What stands at the address of an indirect function (`STT_GNU_IFUNC`) only chooses the code that
+//! does the named work. Its calls are followed for what they return: those are the function.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use unspool_binary::{FileOffset, FunctionKind, FunctionNames, Module, RuntimeAddress};
+use unspool_code_cache::emit::gpr;
+use unspool_events::{Event, Function, FunctionId, RecordSink, Span};
+use unspool_kernel::guarded;
+use unspool_kernel::lock::Mutex;
+
+use super::annotations;
+use super::selection;
+use crate::thread_trace::OF_THREAD;
+use crate::tracer::Tracer;
+use unspool_engine::annotation::Annotation;
+use unspool_engine::process::Process;
+use unspool_engine::thread::Thread;
+
+/// A call that has not returned.
+#[derive(Debug, Clone)]
+pub(super) struct Frame {
+    called: Called,
+    stack_pointer: u64,
+    return_address: u64,
+}
+
+/// What was called.
+#[derive(Debug, Clone)]
+enum Called {
+    Function(FunctionId),
+    /// What chooses the code of the function with this name.
+    Resolver(String),
+}
+
+/// Which addresses are of interest.
+pub(super) struct Functions {
+    names: FunctionNames,
+    library: annotations::Library,
+    any: AtomicBool,
+    hooks: Mutex<Hooks>,
+}
+
+#[derive(Default)]
+struct Hooks {
+    entries: HashMap<u64, EnteredFunction>,
+    /// What was chosen for a name.
+    chosen: BTreeSet<(u64, String)>,
+    /// Return addresses of traced calls.
+    returns: HashSet<u64>,
+    next: u32,
+    /// Names that some module has.
+    found: BTreeSet<String>,
+    /// Whether any function that was asked for was called.
+    any_called: bool,
+}
+
+/// What a function is that begins at an address.
+#[derive(Debug, Clone, Default)]
+struct EnteredFunction {
+    /// Those that are traced: several names may stand for the same code.
+    traced: Vec<FunctionId>,
+    /// One that chooses the code of a function with this name.
+    chooses: Option<String>,
+    /// One by which the program says something of itself.
+    said: Option<Annotation>,
+}
+
+impl Hooks {
+    fn entry(&mut self, address: u64) -> &mut EnteredFunction {
+        self.entries.entry(address).or_default()
+    }
+
+    fn add(&mut self, address: u64, name: &str, writer: &dyn RecordSink) {
+        let id = FunctionId(self.next);
+        self.next += 1;
+        writer.define_function(&Function {
+            id,
+            name: name.to_owned(),
+            address,
+        });
+        self.entry(address).traced.push(id);
+    }
+}
+
+impl Functions {
+    pub(super) fn new(names: &[String]) -> Functions {
+        Functions {
+            names: FunctionNames::new(names.iter().map(String::as_str)),
+            library: annotations::Library::default(),
+            any: AtomicBool::new(false),
+            hooks: Mutex::default(),
+        }
+    }
+
+    /// Finds the wanted functions of a module that was mapped.
+    pub(super) fn find_in(
+        &self,
+        module: &Module,
+        address: u64,
+        offset: u64,
+        writer: &dyn RecordSink,
+    ) {
+        let found = self.names.find_in(module);
+        let library = self.library.find_in(module);
+        if found.is_empty() && library.is_empty() {
+            return;
+        }
+        let Some(bias) = module.bias_of_mapping(RuntimeAddress(address), FileOffset(offset), true)
+        else {
+            return;
+        };
+        let mut hooks = self.hooks.lock();
+        for (address, said) in library {
+            let address = address.in_program(bias).0;
+            if !annotations::is_marked(address) {
+                hooks.entry(address).said = Some(said);
+                self.any.store(true, Ordering::Release);
+            }
+        }
+        let mut here: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
+        for found in found {
+            let address = found.function.address().in_program(bias).0;
+            hooks.found.insert(found.asked.to_owned());
+            if found.function.kind() == FunctionKind::Resolver {
+                hooks.entry(address).chooses = Some(found.asked.to_owned());
+            } else {
+                here.entry(address).or_default().insert(found.asked);
+            }
+            self.any.store(true, Ordering::Release);
+        }
+        for (address, names) in here {
+            // What was there before is gone.
+            hooks.entry(address).traced.clear();
+            for name in names {
+                hooks.add(address, name, writer);
+            }
+        }
+    }
+
+    /// What has become of the names that were asked for.
+    pub(super) fn asked(&self) -> selection::Functions {
+        let hooks = self.hooks.lock();
+        let names = self.names.iter().map(str::to_owned);
+        let (uncalled, unknown) = names.partition(|name| hooks.found.contains(name));
+        selection::Functions {
+            unknown,
+            uncalled,
+            any_called: hooks.any_called,
+        }
+    }
+
+    /// Whether control at an address is to be seen.
+    pub(super) fn is_hooked(&self, pc: u64) -> bool {
+        if !self.any.load(Ordering::Acquire) {
+            return false;
+        }
+        let hooks = self.hooks.lock();
+        hooks.entries.contains_key(&pc) || hooks.returns.contains(&pc)
+    }
+
+    /// The functions that were chosen, in a file of its own, when its modules are known.
+    pub(super) fn define_chosen(&self, writer: &dyn RecordSink) {
+        let mut hooks = self.hooks.lock();
+        let chosen = hooks.chosen.clone();
+        for (address, _) in &chosen {
+            hooks.entry(*address).traced.clear();
+        }
+        for (address, name) in &chosen {
+            hooks.add(*address, name, writer);
+        }
+    }
+
+    /// Code was chosen for a name. (Each module that refers to it has it chosen anew.)
+    fn choose(&self, address: u64, name: &str, writer: &dyn RecordSink) {
+        let mut hooks = self.hooks.lock();
+        if hooks.chosen.insert((address, name.to_owned())) {
+            hooks.add(address, name, writer);
+            drop(hooks);
+            translate_anew(address);
+        }
+    }
+}
+
+/// A translation without a hook would not notice what happens there.
+fn translate_anew(address: u64) {
+    let process = Process::get();
+    process.code().cache.invalidate(address..address + 1);
+}
+
+/// Control reached a hooked address: a traced function starts there, or a call returns there.
+pub(super) fn function(thread: &mut Thread, pc: u64) {
+    let Some(tracer) = crate::tracer::tracer() else {
+        return;
+    };
+    // SAFETY: the trace belongs to this thread, or to its parent that waits.
+    let Some(trace) = (unsafe { OF_THREAD.get(thread).as_mut() }) else {
+        return;
+    };
+    let stack_pointer = thread.register(gpr::RSP);
+    // Frames below the stack pointer were left by a jump out of them.
+    while let Some(frame) = trace
+        .frames
+        .pop_if(|frame| frame.stack_pointer < stack_pointer)
+    {
+        if frame.return_address == pc && frame.stack_pointer + 8 == stack_pointer {
+            let value = thread.register(gpr::RAX);
+            match frame.called {
+                Called::Resolver(name) => choose(tracer, value, &name),
+                Called::Function(function) => {
+                    let event = Event::Span(Span::FunctionReturn {
+                        function,
+                        stack_pointer: frame.stack_pointer,
+                        value,
+                    });
+                    trace.event(tracer, &event);
+                }
+            }
+        }
+    }
+    let entry = tracer.functions.hooks.lock().entries.get(&pc).cloned();
+    let Some(entry) = entry else { return };
+    let functions = entry.traced.into_iter().map(Called::Function);
+    let called: Vec<Called> = functions
+        .chain(entry.chooses.map(Called::Resolver))
+        .collect();
+    if !called.is_empty() {
+        enter(tracer, thread, called);
+    }
+    if let Some(said) = entry.said {
+        said.told(thread);
+    }
+}
+
+/// Functions are called, all of which begin where the thread is.
+fn enter(tracer: &Tracer, thread: &mut Thread, called: Vec<Called>) {
+    // SAFETY: as in `function`.
+    let Some(trace) = (unsafe { OF_THREAD.get(thread).as_mut() }) else {
+        return;
+    };
+    let stack_pointer = thread.register(gpr::RSP);
+    let arguments = [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
+    let return_address = guarded::read_word(stack_pointer);
+    for called in called {
+        if let Called::Function(function) = called {
+            tracer.functions.hooks.lock().any_called = true;
+            let event = Event::Span(Span::FunctionCall {
+                function,
+                stack_pointer,
+                arguments,
+            });
+            trace.event(tracer, &event);
+        }
+        if let Some(return_address) = return_address {
+            trace.frames.push(Frame {
+                called,
+                stack_pointer,
+                return_address,
+            });
+        }
+    }
+    let Some(return_address) = return_address else {
+        return;
+    };
+    let is_new = tracer.functions.hooks.lock().returns.insert(return_address);
+    if is_new {
+        translate_anew(return_address);
+    }
+}
+
+fn choose(tracer: &Tracer, address: u64, name: &str) {
+    let writer = tracer.writer.lock().clone();
+    tracer.functions.choose(address, name, &*writer);
+}

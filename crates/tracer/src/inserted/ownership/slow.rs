@@ -1,0 +1,189 @@
+//! The slow parts of checks, at the end of the fragment.
+
+use std::mem::offset_of;
+
+use unspool_code_cache::emit::{Address, gpr};
+use unspool_code_cache::gates::{ACQUIRES_BRIEFLY, CheckSlots};
+use unspool_code_cache::slots::offset;
+use unspool_instructions::operands::MemoryOperand;
+use unspool_kernel::layout::OWNER_WORDS;
+
+use super::{Check, CheckSite, elements, jump_not_equal, known_word, line_index, owner_word};
+use crate::inserted::record::{RAX_SPILL, effective_address};
+use crate::inserted::traced::Translation;
+use crate::ownership::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE};
+use crate::slots::offset as trace_offset;
+
+/// Emits the slow parts of all checks, at the end of the fragment.
+pub(crate) fn finish(translation: &mut Translation) {
+    for slow in std::mem::take(&mut translation.slow_checks) {
+        let Some(check) = &slow.check else {
+            translation.builder.code.land(slow.field);
+            answer(translation, slow.pc, slow.end);
+            continue;
+        };
+        if slow.elements.is_empty() {
+            translation.builder.code.land(slow.field);
+            look_closely(translation, check, slow.end);
+            claim_untouched(translation, check, slow.start);
+        } else {
+            elements::look_closely_at_all(translation, check, &slow.elements);
+        }
+        acquire_briefly(translation, check);
+        let site = check.site(slow.ordinal, slow.words, slow.instruction, slow.flags_live);
+        let leave = translation.builder.code.here();
+        translation.clean_call(translation.tracer.next_check_call(), slow.pc);
+        translation.tracer.add_check_site(CheckSite {
+            start: slow.start,
+            passed: slow.end,
+            leave,
+            buffer: translation.binding.buffer(),
+            ..site
+        });
+        translation.builder.code.jump(slow.start);
+    }
+}
+
+/// Emits the answer to other threads: publishes a bound of the thread's time, and moves its
+/// epoch. What else they may ask is the engine's business.
+fn answer(translation: &mut Translation, pc: u64, back: u64) {
+    const { assert!(TIME_PER_BYTE == 8) };
+    let (buffer, scratch, owner) = (
+        translation.binding.buffer(),
+        translation.binding.scratch(),
+        translation.owner(),
+    );
+    let code = &mut translation.builder.code;
+    code.on_slot(&[0xf6], 0, trace_offset::POLL); // test byte
+    code.bytes(&[ASKED_TO_SHOW as u8]);
+    let show = jump_not_equal(translation);
+    let code = &mut translation.builder.code;
+    code.store_slot_imm32(trace_offset::POLL, 0);
+    code.load_slot(scratch, trace_offset::CLOCK);
+    let bound = Address {
+        base: Some(scratch),
+        index: Some((buffer, TIME_PER_BYTE as u8)),
+        displacement: 0,
+    };
+    code.lea_address(scratch, bound, false);
+    code.load_slot(owner, trace_offset::PUBLIC);
+    code.store(owner, offset_of!(Public, clock) as i32, scratch);
+    // lock add qword [owner + state], EPOCH
+    code.bytes(&[0xf0]);
+    code.on_memory(&[0x83], 0, owner, offset_of!(Public, state) as i32);
+    code.bytes(&[EPOCH as u8]);
+    code.load_slot(owner, offset::OWNER_WORD);
+    code.jump(back);
+    let here = code.here();
+    code.patch32(show, (here - (show + 4)) as i32);
+    translation.clean_call(translation.tracer.poll_detail(), pc);
+    translation.builder.code.jump(back);
+}
+
+/// Emits the short call into the engine. It comes back to the check, or to what follows here.
+pub(super) fn acquire_briefly(translation: &mut Translation, check: &Check) {
+    if !ACQUIRES_BRIEFLY {
+        return;
+    }
+    let operand = MemoryOperand {
+        displacement: check.operand.displacement.wrapping_add(check.first),
+        ..check.operand
+    };
+    effective_address(translation, &operand);
+    let gate = translation.gates().acquire;
+    let number = translation.tracer.next_check_site();
+    let scratch = translation.binding.scratch();
+    let code = &mut translation.builder.code;
+    code.store_slot(CheckSlots::ADDRESS, scratch);
+    code.store_slot_imm32(CheckSlots::NUMBER, number);
+    code.jump(gate);
+}
+
+/// Emits the claim of lines that nobody has touched: most lines change hands only this once.
+/// It jumps to `again` if it got one, or falls through.
+fn claim_untouched(translation: &mut Translation, check: &Check, again: u64) {
+    let (scratch, owner) = (translation.binding.scratch(), translation.owner());
+    for (relative, is_last) in [(check.first, false), (check.last, true)] {
+        if is_last && check.first == check.last {
+            return;
+        }
+        line_index(translation, check, relative);
+        let code = &mut translation.builder.code;
+        code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
+        code.bytes(&[0x31, 0xc0, 0xf0]); // xor eax, eax; lock
+        // cmpxchg [scratch * 4 + OWNER_WORDS], owner (32 bits)
+        let rex = 0x40 | (owner >> 3) << 2 | (scratch >> 3) << 1;
+        code.bytes(&[
+            rex,
+            0x0f,
+            0xb1,
+            0x04 | (owner & 7) << 3,
+            0x85 | (scratch & 7) << 3,
+        ]);
+        code.imm32(OWNER_WORDS as i32);
+        code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
+        code.jump_if(4, again); // je
+    }
+}
+
+/// Emits the exact test of the first and the last byte's line; it jumps to `passed`, or
+/// falls through where the engine is needed.
+pub(super) fn look_closely(translation: &mut Translation, check: &Check, passed: u64) {
+    let (scratch, owner) = (translation.binding.scratch(), translation.owner());
+    let mut failures = Vec::new();
+    for (relative, is_last) in [(check.first, false), (check.last, true)] {
+        if is_last && check.first == check.last {
+            translation.builder.code.jump(passed);
+            break;
+        }
+        // The inlined check left the first line's number in the scratch register, unless it
+        // knew the word's address.
+        if is_last || known_word(translation, check).is_some() {
+            line_index(translation, check, relative);
+        }
+        // mov scratch (32 bits), [scratch * 4 + OWNER_WORDS]
+        owner_word(translation, 0x40, 0x8b, scratch, scratch);
+        // cmp scratch, owner (32 bits)
+        let rex = 0x40 | (owner >> 3) << 2 | scratch >> 3;
+        let modrm = 0xc0 | (owner & 7) << 3 | scratch & 7;
+        translation.builder.code.bytes(&[rex, 0x39, modrm]);
+        let mut next = None;
+        if check.write {
+            if is_last {
+                translation.builder.code.jump_if(4, passed);
+            } else {
+                failures.push(jump_not_equal(translation));
+            }
+        } else {
+            if is_last {
+                translation.builder.code.jump_if(4, passed);
+            } else {
+                translation.builder.code.bytes(&[0x74, 0]); // je over the next test
+                next = Some(translation.builder.code.here());
+            }
+            // cmp scratch, fs:[SHARED_SEEN] (32 bits)
+            translation
+                .builder
+                .code
+                .compare_register_slot(scratch, trace_offset::SHARED_SEEN);
+            if is_last {
+                translation.builder.code.jump_if(3, passed); // jae
+            } else {
+                translation.builder.code.bytes(&[0x0f, 0x82]); // jb
+                failures.push(translation.builder.code.here());
+                translation.builder.code.imm32(0);
+            }
+        }
+        if let Some(next) = next {
+            let length = (translation.builder.code.here() - next) as u8;
+            translation.builder.patch_byte(next - 1, length);
+        }
+    }
+    let here = translation.builder.code.here();
+    for field in failures {
+        translation
+            .builder
+            .code
+            .patch32(field, (here - (field + 4)) as i32);
+    }
+}

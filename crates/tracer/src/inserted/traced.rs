@@ -1,0 +1,336 @@
+//! What the tracer inserts.
+//!
+//! A record's header is written at the exit, because only there is it known which path was
+//! taken. Nothing inserted changes the flags, except ownership checks, which go where the
+//! flags are dead or save them.
+
+use std::ops::{Deref, DerefMut};
+
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::{Exit, SpillInterval};
+use unspool_code_cache::emit::Gpr;
+use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::gates::Gates;
+use unspool_events::PathId;
+use unspool_events::raw::path_header;
+use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
+use unspool_instructions::operands::is_non_temporal;
+
+use super::{ownership, record};
+use crate::fragment_trace::{FragmentTrace, Repetition};
+use crate::inserted::addresses::Values;
+use crate::tracer::Tracer;
+use unspool_engine::translate::copy::Builder;
+use unspool_engine::translate::insertion::{Inserter, PathEnd};
+use unspool_engine::translate::superblock::{End, Item, Limits};
+use unspool_engine::translate::walk::Walk;
+
+/// A path that leaves the superblock at a conditional branch.
+struct SidePath {
+    /// The number of the branch.
+    branch: usize,
+    path: usize,
+    words: usize,
+}
+
+/// The record of one superblock in the making.
+pub(crate) struct Recorder {
+    pub(crate) tracer: &'static Tracer,
+    pub(crate) superblock: Superblock,
+    pub(crate) values: Values,
+    /// Words recorded so far.
+    pub(crate) words: usize,
+    side_paths: Vec<SidePath>,
+    /// For each instruction, and for what is behind the last: (words, accessing instructions)
+    /// recorded before it.
+    progress: Vec<(u8, u8)>,
+    pub(crate) repetitions: Vec<Repetition>,
+    /// Where the record is closed before the last instruction is executed; 0 if it is not.
+    closed: u32,
+    /// Before which instruction what is checked.
+    checks: Vec<Vec<ownership::Check>>,
+    /// Ownership checks whose slow parts are still to be emitted.
+    pub(crate) slow_checks: Vec<ownership::SlowCheck>,
+    /// Where the program's flags are saved at this point.
+    pub(crate) flags_spill: Option<SpillInterval>,
+    /// The place where the last instruction's values are taken before it.
+    pub(crate) values_taken: Option<u32>,
+}
+
+/// The record, with the fragment to which its code is added.
+pub(crate) struct Translation<'t> {
+    pub(crate) builder: &'t mut Builder,
+    pub(crate) binding: RegisterBinding,
+    gates: Gates,
+    /// The id of the fragment's first exit.
+    first_exit: u32,
+    pub(crate) recorder: &'t mut Recorder,
+}
+
+impl Deref for Translation<'_> {
+    type Target = Recorder;
+
+    fn deref(&self) -> &Recorder {
+        self.recorder
+    }
+}
+
+impl DerefMut for Translation<'_> {
+    fn deref_mut(&mut self) -> &mut Recorder {
+        self.recorder
+    }
+}
+
+impl Recorder {
+    /// Nothing is recorded yet of the superblock at `pc`.
+    pub(crate) fn new(tracer: &'static Tracer, pc: u64) -> Recorder {
+        Recorder {
+            tracer,
+            superblock: Superblock {
+                pc,
+                first_path: tracer.next_path(),
+                ..Superblock::default()
+            },
+            values: Values::default(),
+            words: 0,
+            side_paths: Vec::new(),
+            progress: Vec::new(),
+            repetitions: Vec::new(),
+            closed: 0,
+            checks: Vec::new(),
+            slow_checks: Vec::new(),
+            flags_spill: None,
+            values_taken: None,
+        }
+    }
+
+    fn with<'t>(&'t mut self, walk: &'t mut Walk) -> Translation<'t> {
+        Translation {
+            binding: walk.binding.expect("a record needs registers"),
+            gates: walk.cache.gates,
+            first_exit: walk.cache.exit_id(0),
+            builder: &mut walk.builder,
+            recorder: self,
+        }
+    }
+}
+
+impl Inserter for Recorder {
+    fn limits(&self) -> &dyn Limits {
+        self.tracer
+    }
+
+    fn begin(&mut self, walk: &Walk, items: &[Item]) {
+        self.progress.reserve(items.len() + 1);
+        self.checks = match self.tracer.checks_owners() {
+            true => {
+                let span = ownership::span(self.tracer.line_layout());
+                ownership::plan(items, span, |number| walk.is_disturbed(number))
+            }
+            false => vec![Vec::new(); items.len()],
+        };
+    }
+
+    fn at_entry(&mut self, walk: &mut Walk) -> bool {
+        let pc = self.superblock.pc;
+        let is_function = self.tracer.is_function(pc);
+        if is_function {
+            walk.clean_call(Exit::new(ExitKind::Function, pc, 0));
+        }
+        is_function
+    }
+
+    fn before(&mut self, walk: &mut Walk, item: &Item) {
+        let number = walk.number;
+        if walk.is_disturbed(number) {
+            self.values = Values::default();
+        }
+        let is_alone = walk.is_alone();
+        let mut translation = self.with(walk);
+        translation.note_progress();
+        if number == 0 {
+            ownership::poll(&mut translation, item);
+        }
+        if item.left_out {
+            record::restore_flags(&mut translation);
+            return;
+        }
+        let checks = std::mem::take(&mut translation.recorder.checks[number]);
+        ownership::check(&mut translation, item, &checks);
+        translation.record(item);
+        if is_alone {
+            record::settle_flags(&mut translation, item);
+        } else {
+            // Others look at them.
+            record::restore_flags(&mut translation);
+        }
+        if ownership::chunks::has_chunks(&translation, item) {
+            ownership::chunks::begin(&mut translation);
+        }
+    }
+
+    fn copied(&mut self, walk: &mut Walk, item: &Item) {
+        let mut translation = self.with(walk);
+        let in_chunks = ownership::chunks::has_chunks(&translation, item);
+        record::note_repetition(&mut translation, item, in_chunks);
+        if in_chunks {
+            ownership::chunks::end(&mut translation, item);
+        }
+        record::after(&mut translation, item);
+    }
+
+    fn after(&mut self, _walk: &mut Walk, item: &Item, _flags_live: bool) {
+        if !item.left_out {
+            let written = item.uses().written;
+            self.values.execute(item.decoded(), written);
+        }
+    }
+
+    fn side_exit(&mut self, walk: &mut Walk, _item: &Item) -> bool {
+        let branch = walk.number;
+        let path = self.end_path(branch + 1);
+        let words = self.words;
+        self.side_paths.push(SidePath {
+            branch,
+            path,
+            words,
+        });
+        true
+    }
+
+    fn aside(&mut self, walk: &mut Walk, _item: &Item, _target: u64) {
+        let number = walk.number;
+        let mut paths = self.side_paths.iter();
+        let path = paths.find(|path| path.branch == number);
+        let &SidePath { path, words, .. } = path.expect("each way out was told");
+        self.with(walk).close_record(path, words);
+    }
+
+    fn at_end(&mut self, walk: &mut Walk, _items: &[Item], _end: &End) {
+        let mut translation = self.with(walk);
+        translation.note_progress();
+        record::restore_flags(&mut translation);
+    }
+
+    fn close(&mut self, walk: &mut Walk, executed: usize, end: PathEnd) -> bool {
+        if end == PathEnd::ReturnTaken {
+            return false;
+        }
+        let path = self.end_path(executed);
+        let words = self.words;
+        self.with(walk).close_record(path, words);
+        if end != PathEnd::Exit {
+            self.closed = walk.builder.code.here() as u32;
+        }
+        false
+    }
+
+    fn finish(&mut self, walk: &mut Walk, _items: &[Item]) {
+        ownership::finish(&mut self.with(walk));
+    }
+
+    fn keep(&mut self, binding: Option<RegisterBinding>, fragment: u32) {
+        let binding = binding.expect("a record needs registers");
+        self.tracer.define(&self.superblock);
+        let kept = FragmentTrace {
+            first_path: self.superblock.first_path,
+            binding,
+            progress: std::mem::take(&mut self.progress),
+            repetitions: std::mem::take(&mut self.repetitions),
+            closed: self.closed,
+        };
+        self.tracer.fragments.keep(fragment, kept);
+    }
+}
+
+impl Recorder {
+    fn note_progress(&mut self) {
+        let accessing = self.superblock.instructions.len();
+        self.progress.push((self.words as u8, accessing as u8));
+    }
+
+    /// Notes a path that ends behind so many instructions.
+    fn end_path(&mut self, executed: usize) -> usize {
+        let path = Path {
+            accessing: self.superblock.instructions.len() as u16,
+            executed: executed as u16,
+            words: self.words as u8,
+        };
+        self.superblock.paths.push(path);
+        self.superblock.paths.len() - 1
+    }
+
+    /// The number of the instruction that is being translated.
+    pub(crate) fn instruction_number(&self) -> u32 {
+        self.progress.len() as u32 - 1
+    }
+
+    /// Takes the next word of the record.
+    pub(crate) fn take_slot(&mut self) -> u8 {
+        let slot = self.words as u8;
+        self.words += 1;
+        slot
+    }
+}
+
+impl Translation<'_> {
+    /// The register that holds this thread's owner word.
+    pub(crate) fn owner(&self) -> Gpr {
+        let owner = self.binding.owner();
+        owner.expect("code that checks owners has the owner word at hand")
+    }
+
+    /// The ways in and out of the cache.
+    pub(crate) fn gates(&self) -> Gates {
+        self.gates
+    }
+
+    /// A call into the engine with registers bound.
+    pub(crate) fn clean_call(&mut self, detail: u32, target: u64) {
+        let exits = &mut self.builder.new_fragment.exits;
+        let id = self.first_exit + exits.len() as u32;
+        self.builder.code.leave(id, self.gates.exit);
+        let mut exit = Exit::new(ExitKind::CleanCall, target, 0);
+        exit.stub = self.builder.code.here() as u32;
+        exit.detail = detail;
+        exit.binding = self.binding;
+        exits.push(exit);
+    }
+
+    /// Writes the header of a path's record and moves on behind it.
+    fn close_record(&mut self, path: usize, words: usize) {
+        let id = PathId(self.superblock.first_path.0 + path as u32);
+        let header = path_header(id, words);
+        let buffer = self.binding.buffer();
+        self.builder.code.store_immediate(buffer, 0, header as i32);
+        self.builder
+            .code
+            .lea(buffer, buffer, 8 * (words as i32 + 1));
+    }
+
+    /// Records what the instruction accesses, and what it asks of the caches.
+    fn record(&mut self, item: &Item) {
+        let fetched = self.tracer.records_instructions();
+        let control = item.cache_control();
+        if item.operands().is_empty() && control.is_none() && !fetched {
+            return;
+        }
+        let mut described = AccessingInstruction {
+            pc: item.pc,
+            atomic: item.facts().atomic,
+            non_temporal: is_non_temporal(item.decoded()),
+            fetched: fetched.then_some(item.layout.length),
+            cache_control: control.map(|control| record::cache_control(self, control)),
+            ..AccessingInstruction::default()
+        };
+        if !item.operands().is_empty() {
+            record::before(self, item, &mut described);
+        }
+        self.superblock.instructions.push(described);
+    }
+
+    /// Where a word lies relative to the start of the record.
+    pub(crate) fn slot_offset(slot: u8) -> i32 {
+        8 * (i32::from(slot) + 1)
+    }
+}

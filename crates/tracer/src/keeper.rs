@@ -1,0 +1,339 @@
+//! What threads have recorded reaches the file while they sleep.
+//!
+//! A thread that waits in the kernel, perhaps for ever, cannot write what is left in its buffer,
+//! and whoever kills it leaves it no time. A second process that shares the program's memory
+//! does it for threads that have been asleep for a while: the keeper. It looks at them a few times
+//! a second, so that a program that calls the kernel often is not made to write more, nor earlier.
+//!
+//! It is a process, because threads can be counted: programs find them in `/proc/self/task`,
+//! and the kernel forbids processes with several threads to change their user namespace. It is a
+//! child that sends no signal at its end and that no usual `wait` finds, in a session of its own,
+//! so that no group of the program's seems to live on in it; it has no descriptor but
+//! the trace's or the one to speak to, blocks all signals, and goes when the program ends, is let go, or becomes another
+//! one. Where the program is killed it writes what sleeping threads have left, and goes.
+//!
+//! Where an analysis gets what is recorded, it also has that note now and then what it has found, and
+//! tells the user if the program is killed.
+//!
+//! It runs in the thread-local memory of an engine thread that has been started for that, and
+//! has left it and itself to the keeper.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use unspool_kernel::lock::Mutex;
+use unspool_kernel::raw_call::raw_system_call;
+use unspool_kernel::{diagnostics, layout};
+
+use super::sleep::{Nap, wait, wake};
+use crate::tracer::Tracer;
+use unspool_engine::process::HELPER;
+use unspool_engine::syscalls::{KernelCall, start_child};
+
+/// How often it looks. A thread that sleeps at two looks is shown: after one to two of these.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
+
+/// How long others are waited for before it is looked whether they are still there.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+const STACK_BYTES: u64 = 256 << 10;
+
+/// The keeper of this process, if there is one.
+#[derive(Debug, Default)]
+pub(super) struct Keeper {
+    post: Mutex<Option<&'static Post>>,
+}
+
+/// What the keeper shares with its process. It stays for good, as a keeper that was killed leaves
+/// nobody who could say that it is not used any more.
+#[derive(Debug)]
+struct Post {
+    /// The process for which it works.
+    process: i32,
+    /// The trace's descriptor, or the one to speak to; -1 for none.
+    file: RawFd,
+    /// The keeper's id once it works; an errno with a minus if there is none. It is waited for, so
+    /// it is of the type of such words.
+    id: AtomicU32,
+    /// 1 until the keeper has left the memory.
+    here: AtomicU32,
+    /// 1 once it is to go.
+    dismissed: AtomicU32,
+    /// Whether it is using what belongs to others.
+    busy: AtomicBool,
+    /// Its stack.
+    stack: u64,
+}
+
+impl Keeper {
+    /// Starts it, unless it is there. Fails where the kernel gives no process.
+    pub(super) fn start(&self, file: RawFd) -> std::io::Result<()> {
+        let mut post = self.post.lock();
+        if post.is_none() {
+            *post = Some(Post::take_up(file)?);
+        }
+        Ok(())
+    }
+
+    /// Sends it away, and waits until it is gone.
+    pub(super) fn dismiss(&self) {
+        if let Some(post) = self.post.lock().take() {
+            post.leave();
+        }
+    }
+
+    /// In a forked child: the keeper is its parent's.
+    pub(super) fn forget(&self) {
+        if let Some(parents) = self.post.lock().take() {
+            parents.unmap_stack();
+        }
+    }
+
+    /// Ends the process where its keeper was killed while it used what belongs to others: that is
+    /// half changed, and nobody will give it back.
+    pub(super) fn end_if_killed_at_work(&self) {
+        let Some(post) = self.post.try_lock().and_then(|post| *post) else {
+            return;
+        };
+        if post.here.load(Ordering::Acquire) == 0 && post.busy.load(Ordering::Acquire) {
+            diagnostics::fatal(
+                "the process that writes what sleeping threads have recorded was killed while it did so\n\
+                 help: run it again: it can only be killed by SIGKILL, and hardly ever in that moment",
+            );
+        }
+    }
+}
+
+impl Post {
+    fn take_up(file: RawFd) -> std::io::Result<&'static Post> {
+        let post: &'static Post = Box::leak(Box::new(Post {
+            process: std::process::id() as i32,
+            file,
+            id: AtomicU32::new(0),
+            here: AtomicU32::new(1),
+            dismissed: AtomicU32::new(0),
+            busy: AtomicBool::new(false),
+            stack: layout::map_memory(STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE)?,
+        }));
+        // The handle is never used: the thread has no end of its own that could be waited for.
+        let spawned = std::thread::Builder::new()
+            .stack_size(STACK_BYTES as usize)
+            .spawn(|| post.become_keeper());
+        let id = match spawned {
+            Err(error) => -error.raw_os_error().unwrap_or(libc::EAGAIN),
+            Ok(_) => post.await_keeper(),
+        };
+        if id < 0 {
+            post.unmap_stack();
+            return Err(std::io::Error::from_raw_os_error(-id));
+        }
+        Ok(post)
+    }
+
+    /// Starts the keeper with all that this thread has, which uses nothing of it any more.
+    fn become_keeper(&'static self) {
+        unspool_engine::signals::set_exact_mask(!0);
+        let word = self.here.as_ptr() as u64;
+        let call = KernelCall::sharing_memory((self.stack, STACK_BYTES), word);
+        // SAFETY: the stack is mapped for the keeper. It uses the thread-local memory of this
+        // thread, which ends without a touch of it.
+        unsafe {
+            let id = start_child(&call, keep, std::ptr::from_ref(self).cast_mut().cast());
+            if id < 0 {
+                self.id.store(id as u32, Ordering::Release);
+                let all = i32::MAX as u64;
+                let futex = [self.id.as_ptr() as u64, libc::FUTEX_WAKE as u64, all, 0, 0];
+                raw_system_call(libc::SYS_futex, futex);
+            }
+            raw_system_call(libc::SYS_exit, [0; 5]);
+        }
+    }
+
+    /// The keeper's id once it holds nothing of the program's any more, or a minus and an errno.
+    fn await_keeper(&self) -> i32 {
+        loop {
+            let id = self.id.load(Ordering::Acquire);
+            if id != 0 {
+                return id.cast_signed();
+            }
+            if self.here.load(Ordering::Acquire) == 0 {
+                return -libc::EAGAIN;
+            }
+            wait(&self.id, 0, PATIENCE);
+        }
+    }
+
+    fn leave(&self) {
+        self.dismissed.store(1, Ordering::Release);
+        wake(&self.dismissed);
+        while self.here.load(Ordering::Acquire) != 0 {
+            wait(&self.here, 1, PATIENCE);
+        }
+        let id = self.id.load(Ordering::Acquire).cast_signed();
+        // SAFETY: takes the report of a child that is the engine's own.
+        unsafe { libc::waitpid(id, std::ptr::null_mut(), libc::__WALL) };
+        self.unmap_stack();
+    }
+
+    fn unmap_stack(&self) {
+        // SAFETY: the mapping was made for the keeper, which is gone, or has it in another memory.
+        unsafe { libc::munmap(self.stack as *mut c_void, STACK_BYTES as usize) };
+    }
+
+    /// Waits until it is time for the next look. False: it is to go.
+    fn await_next_look(&self) -> bool {
+        let is_dismissed = || self.dismissed.load(Ordering::Acquire) != 0;
+        if !is_dismissed() {
+            wait(&self.dismissed, 0, BETWEEN_LOOKS);
+        }
+        !is_dismissed()
+    }
+}
+
+/// The keeper's life.
+unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
+    // SAFETY: `become_keeper` passes a post, which stays for good.
+    let post = unsafe { &*argument.cast::<Post>() };
+    close_all_but(post.file);
+    // SAFETY: the name is a C string; a new child leads no group.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, HELPER.as_ptr());
+        libc::setsid();
+    }
+    post.id.store(std::process::id(), Ordering::Release);
+    wake(&post.id);
+    let Some(tracer) = crate::tracer::tracer() else {
+        return 0;
+    };
+    let mut looks = Looks::default();
+    let sink = tracer.writer.lock().clone();
+    while post.await_next_look() {
+        // SAFETY: has no preconditions.
+        let is_alone = unsafe { libc::getppid() } != post.process;
+        if is_alone && let Some(last_words) = sink.last_words() {
+            diagnostics::say_lines(&last_words);
+            break;
+        }
+        post.busy.store(true, Ordering::Release);
+        // What threads hold that were killed is never given back: it is not waited for.
+        if !sink.is_busy() {
+            tracer.show_sleepers(&mut looks, is_alone);
+        }
+        sink.note_findings();
+        post.busy.store(false, Ordering::Release);
+        if is_alone {
+            break;
+        }
+    }
+    0
+}
+
+/// Descriptors that another process has open are not closed for their readers and waiters.
+fn close_all_but(kept: RawFd) {
+    let below = (kept > 0).then(|| (0, kept as u32 - 1));
+    let ranges = below.into_iter().chain([((kept + 1) as u32, u32::MAX)]);
+    // SAFETY: the descriptors are copies that this process alone has.
+    let close =
+        |range: (u32, u32)| unsafe { libc::syscall(libc::SYS_close_range, range.0, range.1, 0) };
+    if ranges.map(close).all(|result| result == 0) {
+        return;
+    }
+    // Before Linux 5.9.
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let names = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<RawFd>().ok());
+    for number in names.filter(|&number| number != kept).collect::<Vec<_>>() {
+        // SAFETY: as above.
+        unsafe { libc::close(number) };
+    }
+}
+
+/// What the keeper has seen at its last look.
+#[derive(Debug, Default)]
+pub(super) struct Looks(HashMap<u32, Seen>);
+
+/// A thread that slept.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    nap: Nap,
+    shown: bool,
+}
+
+impl Looks {
+    /// Whether what a thread has left is to be shown now: it was in this sleep at the last look
+    /// too, or nobody will look again.
+    pub(super) fn is_due(&mut self, thread: u32, nap: Nap, at_once: bool) -> bool {
+        let seen = self.0.get(&thread).filter(|seen| seen.nap == nap);
+        let is_due = at_once || seen.is_some_and(|seen| !seen.shown);
+        let shown = is_due || seen.is_some_and(|seen| seen.shown);
+        self.0.insert(thread, Seen { nap, shown });
+        is_due
+    }
+
+    /// Forgets threads that are gone.
+    pub(super) fn keep_only(&mut self, is_there: impl Fn(u32) -> bool) {
+        self.0.retain(|&thread, _| is_there(thread));
+    }
+}
+
+impl Tracer {
+    /// Has a keeper write what this process's threads leave when they fall asleep.
+    pub(super) fn start_keeper(&self) {
+        let file = match self.file.load(Ordering::Relaxed) {
+            -1 if self.writer.lock().last_words().is_none() => return,
+            -1 => diagnostics::diagnostics_fd(),
+            file => file,
+        };
+        let started = self.keeper.start(file);
+        if let (Err(error), true) = (started, self.is_first_process()) {
+            diagnostics::say(&format!(
+                "unspool: what a thread has recorded when it falls asleep is written only later, \
+                 as there is no process that could do it: {error}"
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sleep::Sleep;
+    use super::*;
+
+    #[test]
+    fn a_sleep_is_shown_once_and_at_the_second_look() {
+        let sleep = Sleep::default();
+        let mut looks = Looks::default();
+        let mut look = |at_once| {
+            let nap = sleep.nap().expect("the thread sleeps");
+            looks.is_due(7, nap, at_once)
+        };
+        sleep.begin();
+        assert_eq!(
+            [look(false), look(false), look(false)],
+            [false, true, false]
+        );
+        sleep.end(|| ());
+        sleep.begin();
+        assert_eq!([look(false), look(false)], [false, true]);
+        sleep.end(|| ());
+        sleep.begin();
+        assert!(look(true), "the last look shows everything");
+        assert!(look(true), "even again");
+    }
+
+    #[test]
+    fn a_thread_with_the_number_of_one_that_is_gone_is_another() {
+        let sleep = Sleep::default();
+        sleep.begin();
+        let nap = sleep.nap().expect("the thread sleeps");
+        let mut looks = Looks::default();
+        assert!(!looks.is_due(1, nap, false));
+        looks.keep_only(|thread| thread != 1);
+        assert!(!looks.is_due(1, nap, false));
+        assert!(looks.is_due(1, nap, false));
+    }
+}

@@ -1,0 +1,105 @@
+//! Acquiring lines without leaving the cache for good: what [`Gates::acquire`] calls.
+//!
+//! [`Gates::acquire`]: unspool_code_cache::gates::Gates::acquire
+
+use unspool_code_cache::gates::{CheckSlots, Continuation};
+use unspool_code_cache::slots::SlotsPart;
+use unspool_events::raw::{SpecialKind, special_header};
+use unspool_instructions::operands::Shape;
+
+use super::acquire::Acquisition;
+use super::clock::TIME_PER_BYTE;
+use super::extents::{elements, repeated};
+use crate::thread_trace::OF_THREAD;
+use unspool_engine::thread::Thread;
+
+const WORD: u64 = 8;
+/// A stamp: its header and its time.
+const STAMP: u64 = 2 * WORD;
+
+/// A check failed; the slots hold the registers, the number of the check, and its address.
+/// Bound by what [`super::acquire`] says.
+pub(crate) extern "C" fn acquire_lines() -> Continuation {
+    let tracer = crate::tracer::tracer().expect("only traced code checks owners");
+    // SAFETY: the pointers are this thread's own (the trace may be its parent's, that waits).
+    let (thread, trace) = unsafe {
+        let thread = &mut *Thread::current();
+        let trace = &mut *OF_THREAD.get(thread);
+        (thread, trace)
+    };
+    let check = CheckSlots::of(thread.slots());
+    let (number, address) = (check.number.get(), check.address.get());
+    let site = tracer.ownership.site(number as u32);
+    let leave = Continuation {
+        target: site.leave,
+        leave: site.leave,
+    };
+    let start = thread.register(site.buffer);
+    let making = (site.words as u64 + 1) * WORD;
+    if start + making + STAMP > trace.end {
+        return leave;
+    }
+    let bound = trace.bound(start);
+    // What the record in the making has accessed counts as a whole record.
+    let mut acquisition = Acquisition::new(tracer, thread, bound + WORD * TIME_PER_BYTE);
+    match site.operand.shape {
+        Shape::Repeat { count, .. } => {
+            let (address, size) = repeated(acquisition.thread, site, address, count);
+            acquisition.acquire_range(address, size, site.write);
+        }
+        Shape::Indexed { .. } | Shape::Tile { .. } => {
+            for (address, size) in elements(acquisition.thread, &site.operand, address) {
+                acquisition.acquire_range(address, size, site.write);
+            }
+        }
+        _ => {
+            let size = (site.last - site.first + 1) as u64;
+            acquisition.acquire_range(address, size, site.write);
+        }
+    }
+    let Acquisition {
+        least,
+        lost,
+        nowhere,
+        elsewhere,
+        ..
+    } = acquisition;
+    if least > trace.reached {
+        let header = special_header(SpecialKind::Stamp, site.ordinal as u64, 1);
+        // SAFETY: the range was checked to lie in the buffer, which belongs to this thread.
+        unsafe { insert_stamp(start, making, header, least) };
+        let moved = start + STAMP;
+        thread.set_register(site.buffer, moved);
+        trace.set_bound(moved, bound);
+        trace.pass_stamp(moved, least);
+    }
+    if lost {
+        trace.lost = true;
+    }
+    if lost || nowhere {
+        return leave;
+    }
+    Continuation {
+        target: if elsewhere { site.passed } else { site.start },
+        ..leave
+    }
+}
+
+/// Puts a stamp before the record in the making, which has `making` bytes.
+///
+/// # Safety
+/// The bytes from `start` on, as many as both have together, must be the caller's.
+unsafe fn insert_stamp(start: u64, making: u64, header: u64, time: u64) {
+    let start = start as *mut u64;
+    // Volatile, so that it does not become a call of the C library.
+    // SAFETY: as promised.
+    unsafe {
+        for word in (0..(making / WORD) as usize).rev() {
+            start
+                .add(word + 2)
+                .write_volatile(start.add(word).read_volatile());
+        }
+        start.write_volatile(header);
+        start.add(1).write_volatile(time);
+    }
+}

@@ -1,0 +1,287 @@
+//! What the user asked the tracer to do, in a form that survives `execve`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use unspool_events::Order;
+
+use super::receiver::Receiver;
+use unspool_engine::plan::ClientPlan;
+
+/// How the tracer is named where a plan goes to another process.
+const CLIENT: &str = "tracer";
+
+/// How a memory trace is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracePlan {
+    /// Where it goes.
+    pub output: TraceOutput,
+    /// The order between threads.
+    pub order: Order,
+    /// Trace only threads that registered.
+    pub registered_only: bool,
+    /// Names of functions whose calls are traced.
+    pub functions: Vec<String>,
+    /// Trace accesses only inside regions of interest.
+    pub regions_only: bool,
+    /// Bytes of a line, a power of two.
+    pub granule: u32,
+    /// Number of owner entries; 0 for one a line.
+    pub locks: u64,
+    /// Accesses that a thread keeps before it writes them.
+    pub buffer: u64,
+    /// How far clocks may diverge; 0 for no bound.
+    pub max_skew: u64,
+    /// Count failed compare-and-swaps as writes.
+    pub failed_cas: bool,
+    /// Record values.
+    pub verify: bool,
+    /// Record each instruction, accessing or not.
+    pub instructions: bool,
+    /// Whether this process was forked or executed by an observed one.
+    pub child: bool,
+    /// End with [`unspool_kernel::diagnostics::ENGINE_FAILURE`] where not everything was recorded.
+    pub strict: bool,
+    /// Say at the end what was recorded.
+    pub summary: bool,
+    /// Show a progress line.
+    pub progress: bool,
+    /// Run the program natively first, to tell what observing it costs.
+    pub measure_slowdown: bool,
+    /// What all processes of the run are told.
+    pub run: Run,
+}
+
+/// Where what is recorded goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TraceOutput {
+    /// Nowhere: it is counted.
+    Discard,
+    /// Into this file; `-` is standard output.
+    File(PathBuf),
+    /// To somebody in the process itself.
+    Receiver(Receiver),
+    /// Likewise, in a plan that came from another process: whoever decodes it puts the receiver in.
+    ReceiverToCome,
+}
+
+impl TraceOutput {
+    /// The file, if it is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            TraceOutput::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    fn encode(&self) -> [Vec<u8>; 2] {
+        match self {
+            TraceOutput::Discard => [b"0".to_vec(), Vec::new()],
+            TraceOutput::File(path) => [b"1".to_vec(), path.as_os_str().as_bytes().to_vec()],
+            TraceOutput::Receiver(_) | TraceOutput::ReceiverToCome => [b"2".to_vec(), Vec::new()],
+        }
+    }
+
+    fn decode(kind: &[u8], path: Vec<u8>) -> Option<TraceOutput> {
+        match kind {
+            b"0" => Some(TraceOutput::Discard),
+            b"1" => Some(TraceOutput::File(OsString::from_vec(path).into())),
+            b"2" => Some(TraceOutput::ReceiverToCome),
+            _ => None,
+        }
+    }
+}
+
+/// What the processes of a run are told of it. All times are in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Run {
+    /// Whether this process is the one that the user has started, whatever program it runs by now:
+    /// its end is the run's.
+    pub first_process: bool,
+    /// When the run began, since 1970; 0 where it has not.
+    pub started_unix_ns: u64,
+    /// The same by the clock that nobody sets.
+    pub started_ns: u64,
+    /// Processor time that the process had taken before.
+    pub processor_before_ns: u64,
+    /// What a native run took of processor time; 0 if there was none.
+    pub native_processor_ns: u64,
+    /// How long that was.
+    pub native_wall_ns: u64,
+}
+
+impl Run {
+    fn numbers(&self) -> [u64; 6] {
+        [
+            u64::from(self.first_process),
+            self.started_unix_ns,
+            self.started_ns,
+            self.processor_before_ns,
+            self.native_processor_ns,
+            self.native_wall_ns,
+        ]
+    }
+
+    fn of_numbers(numbers: [u64; 6]) -> Run {
+        let [
+            first,
+            started_unix_ns,
+            started_ns,
+            processor_before_ns,
+            native_processor_ns,
+            native_wall_ns,
+        ] = numbers;
+        Run {
+            first_process: first != 0,
+            started_unix_ns,
+            started_ns,
+            processor_before_ns,
+            native_processor_ns,
+            native_wall_ns,
+        }
+    }
+}
+
+impl Default for TracePlan {
+    fn default() -> TracePlan {
+        TracePlan {
+            output: TraceOutput::Discard,
+            order: Order::LineAtomic,
+            registered_only: false,
+            functions: Vec::new(),
+            regions_only: false,
+            granule: 64,
+            locks: 0,
+            buffer: 1 << 16,
+            max_skew: 0,
+            failed_cas: false,
+            verify: false,
+            instructions: false,
+            child: false,
+            strict: false,
+            summary: true,
+            progress: false,
+            measure_slowdown: false,
+            run: Run::default(),
+        }
+    }
+}
+
+impl TracePlan {
+    /// The tracer of the program's next image is told this.
+    #[must_use]
+    pub(crate) fn encode(&self) -> ClientPlan {
+        let flags = u32::from(self.registered_only)
+            | u32::from(self.regions_only) << 1
+            | u32::from(self.failed_cas) << 2
+            | u32::from(self.verify) << 3
+            | u32::from(self.summary) << 4
+            | u32::from(self.progress) << 5
+            | u32::from(self.strict) << 6
+            | u32::from(self.instructions) << 7;
+        let numbers = [
+            self.order as u64,
+            u64::from(flags),
+            u64::from(self.granule),
+            self.locks,
+            self.buffer,
+            self.max_skew,
+        ];
+        let numbers = numbers.into_iter().chain(self.run.numbers());
+        let mut words = self.output.encode().to_vec();
+        words.extend(numbers.map(|number| number.to_string().into_bytes()));
+        words.extend(self.functions.iter().map(|name| name.clone().into_bytes()));
+        ClientPlan {
+            client: CLIENT.to_owned(),
+            words,
+        }
+    }
+
+    /// What the tracer of the program's last image has told that of this one. `None`: that is not
+    /// for a tracer, or not what one says.
+    #[must_use]
+    pub fn decode(plan: &ClientPlan) -> Option<TracePlan> {
+        if plan.client != CLIENT {
+            return None;
+        }
+        let mut words = plan.words.iter().cloned();
+        let output = TraceOutput::decode(&words.next()?, words.next()?)?;
+        let mut number = || -> Option<u64> { String::from_utf8(words.next()?).ok()?.parse().ok() };
+        let order = Order::from_u8(u8::try_from(number()?).ok()?)?;
+        let flags = number()?;
+        let granule = u32::try_from(number()?).ok()?;
+        let (locks, buffer, max_skew) = (number()?, number()?, number()?);
+        let mut run = [0; 6];
+        for word in &mut run {
+            *word = number()?;
+        }
+        let functions = words
+            .map(|name| String::from_utf8(name).ok())
+            .collect::<Option<Vec<String>>>()?;
+        Some(TracePlan {
+            output,
+            order,
+            registered_only: flags & 1 != 0,
+            functions,
+            regions_only: flags & 2 != 0,
+            granule,
+            locks,
+            buffer,
+            max_skew,
+            failed_cas: flags & 4 != 0,
+            verify: flags & 8 != 0,
+            instructions: flags & 128 != 0,
+            child: true,
+            summary: flags & 16 != 0,
+            progress: flags & 32 != 0,
+            strict: flags & 64 != 0,
+            measure_slowdown: false,
+            run: Run::of_numbers(run),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use unspool_events::TraceWriter;
+
+    use super::*;
+
+    #[test]
+    fn plans_survive_encoding() {
+        let plan = TracePlan {
+            output: TraceOutput::File("/tmp/a,b%c d".into()),
+            order: Order::Ticket,
+            functions: vec!["atomic_trace::start_roi".into(), "f,g".into()],
+            verify: true,
+            instructions: true,
+            child: true,
+            run: Run::of_numbers([1, 2, 3, 4, 5, 6]),
+            ..TracePlan::default()
+        };
+        assert_eq!(TracePlan::decode(&plan.encode()), Some(plan.clone()));
+        let mut others = plan.encode();
+        others.client.push('s');
+        assert_eq!(TracePlan::decode(&others), None);
+        let mut short = plan.encode();
+        short.words.truncate(5);
+        assert_eq!(TracePlan::decode(&short), None);
+    }
+
+    #[test]
+    fn a_receiver_is_to_come_in_another_process() {
+        let live = |output| TracePlan {
+            output,
+            child: true,
+            ..TracePlan::default()
+        };
+        let receiver = Receiver::new(|header| Arc::new(TraceWriter::discarding(header)));
+        let encoded = live(TraceOutput::Receiver(receiver)).encode();
+        let expected = live(TraceOutput::ReceiverToCome);
+        assert_eq!(TracePlan::decode(&encoded), Some(expected));
+    }
+}

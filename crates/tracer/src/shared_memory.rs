@@ -1,0 +1,65 @@
+//! Which memory a shared mapping shows: addresses alone do not tell that two mappings are one
+//! memory.
+
+use unspool_events::{Event, Mapping};
+use unspool_kernel::regions::Region;
+
+use super::client;
+use unspool_engine::process::{Code, Process};
+use unspool_engine::syscalls::{Call, succeeded};
+use unspool_engine::thread::Thread;
+
+/// What a system call has mapped that others may show as well.
+pub(super) fn mapped(call: &Call, result: i64) -> Option<Event> {
+    let maps = match call.number as i64 {
+        libc::SYS_mmap => is_memory(call),
+        number => [libc::SYS_mremap, libc::SYS_shmat].contains(&number),
+    };
+    if !(succeeded(result) && maps) {
+        return None;
+    }
+    let code = Process::get().code();
+    let (start, region) = code.regions.find(result as u64)?;
+    event(&code, start, &region)
+}
+
+/// Whether what is mapped is a plain file, or memory without one. A device may give other memory
+/// to each who asks.
+fn is_memory(call: &Call) -> bool {
+    let [_, _, _, flags, file, _] = call.arguments;
+    // SAFETY: all fields are integers.
+    let mut facts: libc::stat = unsafe { std::mem::zeroed() };
+    flags & libc::MAP_ANONYMOUS as u64 != 0
+        // SAFETY: there is room for the answer; a descriptor that is closed has none.
+        || unsafe { libc::fstat(file as i32, &raw mut facts) } == 0
+            && facts.st_mode & libc::S_IFMT == libc::S_IFREG
+}
+
+fn event(code: &Code, start: u64, region: &Region) -> Option<Event> {
+    let view = region.view.filter(|view| view.shared)?;
+    Some(Event::Mapping(Mapping::Shared {
+        address: start,
+        size: region.end - start,
+        device: view.object.device,
+        inode: view.object.inode,
+        offset: view.offset,
+        own: code.lending.is_own(view.object) && !code.regions.changes_from_outside(region),
+    }))
+}
+
+/// A forked child has the shared mappings of its parent.
+pub(super) fn inherited(thread: &mut Thread) {
+    let events: Vec<Event> = {
+        let code = Process::get().code();
+        let views = code.regions.shared_views();
+        views
+            .filter_map(|(start, region, _)| event(&code, start, region))
+            .collect()
+    };
+    for mut event in events {
+        if let Event::Mapping(Mapping::Shared { own, .. }) = &mut event {
+            *own = false;
+        }
+        client::event(thread, &event);
+    }
+}
