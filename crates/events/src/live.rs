@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use unspool_container::TraceHeader;
 use unspool_container::stream::StreamNumber;
+use unspool_container::{Order, TraceHeader};
 
 use crate::access::Access;
 use crate::event::Event;
@@ -17,8 +17,9 @@ use crate::record_sink::{RecordSink, ThreadRecords, Verdict};
 use crate::sink::Sink;
 use crate::superblock::Superblock;
 
-/// So many words may wait before the threads that are ahead are asked for patience: 256 MiB.
-const CROWD_WORDS: usize = 1 << 25;
+/// So many words may wait before all threads are asked where they are, and those that are ahead for
+/// patience: 64 MiB.
+const CROWD_WORDS: usize = 1 << 23;
 
 /// Gives what threads hand over to a sink, merged in the order (time, thread, position), as far as
 /// every thread has come.
@@ -26,7 +27,9 @@ const CROWD_WORDS: usize = 1 << 25;
 /// There is no thread of its own: the one that hands something over has the sink take what is
 /// settled by that, while others that hand over wait. So a program is held back to the pace of the
 /// analysis. What waits for threads that are behind is kept in raw words; the observer keeps the
-/// threads' times close, which bounds it (see [`RecordSink::is_crowded`]).
+/// threads' times close, which bounds it (see [`RecordSink::is_crowded`]). Where a thread's time does
+/// not advance all the same, the analysis ends before the program, and says so. In an order that says
+/// nothing between threads nobody is waited for.
 ///
 /// At the end the sink gets all that is left, and [`Conclusion::conclude`] makes of it what the user
 /// is told. For a process that is killed there is what was noted last of what had been found.
@@ -38,6 +41,10 @@ struct Shared<Analysis> {
     /// What is defined, and not known to the merge yet: it may be at work when code is translated.
     defined: Mutex<Defined>,
     superblock_count: AtomicU64,
+    /// So many words may wait.
+    most_waiting: usize,
+    /// Whether threads wait for one another.
+    is_ordered: bool,
     state: Mutex<State<Analysis>>,
     /// What is said if the process is killed. No thread of the program's takes this lock.
     last_words: Mutex<Arc<str>>,
@@ -83,9 +90,11 @@ pub struct Seen {
 }
 
 impl<Analysis: Sink + Send + 'static> LiveAnalysis<Analysis> {
-    /// Of the run that the header is about.
+    /// Of the run that the header is about. `most_waiting` is how many bytes of records may wait for
+    /// threads that are behind before the analysis ends.
     pub fn new(
         header: &TraceHeader,
+        most_waiting: u64,
         analysis: Analysis,
         mut conclusion: impl Conclusion<Analysis> + 'static,
     ) -> LiveAnalysis<Analysis> {
@@ -109,6 +118,8 @@ impl<Analysis: Sink + Send + 'static> LiveAnalysis<Analysis> {
         let shared = Shared {
             defined: Mutex::default(),
             superblock_count: AtomicU64::new(0),
+            most_waiting: (most_waiting / 8) as usize,
+            is_ordered: header.order != Order::None,
             state: Mutex::new(state),
             last_words: Mutex::new(last_words.into()),
         };
@@ -153,8 +164,45 @@ impl<Analysis: Sink> Shared<Analysis> {
         };
         summary.raw_words += words.len() as u64;
         let time = merge.take_words(thread, words.to_vec(), generation);
-        merge.deliver(sink);
+        self.deliver(merge, thread, sink);
+        if merge.waiting_words() > self.most_waiting {
+            self.give_up(&mut state);
+        }
         time
+    }
+
+    /// Gives what is settled by what a thread has brought.
+    fn deliver(&self, merge: &mut Merge, thread: ThreadId, sink: &mut Counting<Analysis>) {
+        match self.is_ordered {
+            true => merge.deliver(sink),
+            false => merge.deliver_thread(thread, sink),
+        }
+    }
+
+    /// Concludes the analysis before the process ends: too much waits.
+    fn give_up(&self, state: &mut State<Analysis>) {
+        let Some((thread, time)) = state.merge.last_thread() else {
+            return;
+        };
+        let (mut problems, lost) = state.merge.give_up();
+        state.summary.dropped_words += lost;
+        problems.push(Problem::TooMuchWaits {
+            thread,
+            time,
+            bytes: lost * 8,
+        });
+        self.conclude(state, problems);
+    }
+
+    /// Has the analysis answer, unless it has.
+    fn conclude(&self, state: &mut State<Analysis>, problems: Vec<Problem>) {
+        let Some((sink, mut conclusion)) = state.analysis.take() else {
+            return;
+        };
+        let summary = self.summary(state, &sink);
+        state.summary = summary;
+        let seen = Seen { summary, problems };
+        state.verdict = Some(conclusion.conclude(sink.analysis, &seen));
     }
 
     fn finish_thread(&self, thread: ThreadId) {
@@ -169,19 +217,19 @@ impl<Analysis: Sink> Shared<Analysis> {
         if let Some((sink, _)) = analysis {
             summary.threads += 1;
             merge.finish_thread(thread);
-            merge.deliver(sink);
+            self.deliver(merge, thread, sink);
         }
     }
 
     fn finish(&self) -> Summary {
         let mut state = lock(&self.state);
         self.learn(&mut state);
-        if let Some((mut sink, mut conclusion)) = state.analysis.take() {
-            let problems = state.merge.finish(&mut sink);
-            let summary = self.summary(&state, &sink);
-            state.summary = summary;
-            let seen = Seen { summary, problems };
-            state.verdict = Some(conclusion.conclude(sink.analysis, &seen));
+        let State {
+            merge, analysis, ..
+        } = &mut *state;
+        if let Some((sink, _)) = analysis {
+            let problems = merge.finish(sink);
+            self.conclude(&mut state, problems);
         }
         state.summary
     }
@@ -287,7 +335,8 @@ impl<Analysis: Sink + Send + 'static> RecordSink for LiveAnalysis<Analysis> {
     }
 
     fn is_crowded(&self) -> bool {
-        lock(&self.shared.state).merge.waiting_words() > CROWD_WORDS
+        lock(&self.shared.state).merge.waiting_words()
+            > CROWD_WORDS.min(self.shared.most_waiting / 2)
     }
 }
 

@@ -41,6 +41,8 @@ struct RunningThread {
     kinds: Kinds,
     /// What has arrived and is not expanded yet.
     portions: VecDeque<Portion>,
+    /// How many words the portion had that is being given.
+    open_words: usize,
     /// No item that is still to arrive is earlier than this.
     reached: u64,
     /// Whether the last portion has arrived.
@@ -114,12 +116,36 @@ impl Merge {
         &self.problems
     }
 
+    /// The thread that holds the others back, and the time that it has reached.
+    pub(crate) fn last_thread(&self) -> Option<(ThreadId, u64)> {
+        let step = u64::from(self.order.advances_by_itself());
+        let threads = self.threads.iter();
+        let places = threads.filter_map(|(id, thread)| thread.next(*id, step));
+        let Reverse((_, last)) = places.max()?;
+        Some((last, self.threads[&last].reached))
+    }
+
+    /// Nothing more is given: what waits is lost. Returns what could not be read, and how many words
+    /// are lost, with those of portions that were given in part.
+    pub(crate) fn give_up(&mut self) -> (Vec<Problem>, u64) {
+        let threads = self.threads.values();
+        let open = threads.filter(|thread| thread.decoder.next_time().is_some());
+        let open_words: usize = open.map(|thread| thread.open_words).sum();
+        let lost = std::mem::take(&mut self.waiting_words) + open_words;
+        (self.end(), lost as u64)
+    }
+
     /// Nothing will come any more: gives the rest, and returns what could not be read.
     pub(crate) fn finish(&mut self, sink: &mut impl Sink) -> Vec<Problem> {
         for thread in self.threads.values_mut() {
             thread.finished = true;
         }
         self.deliver(sink);
+        self.end()
+    }
+
+    /// Forgets all threads, and returns what could not be read of them.
+    fn end(&mut self) -> Vec<Problem> {
         let mut problems = std::mem::take(&mut self.problems);
         for thread in std::mem::take(&mut self.threads).into_values() {
             problems.extend(thread.decoder.into_problems());
@@ -132,6 +158,19 @@ impl Merge {
     fn thread(&mut self, id: ThreadId) -> &mut RunningThread {
         self.ended.remove(&id);
         running(&mut self.threads, id, self.order)
+    }
+
+    /// Gives all that a thread has brought. For an order that says nothing between threads nobody
+    /// has to be waited for.
+    pub(crate) fn deliver_thread(&mut self, id: ThreadId, sink: &mut impl Sink) {
+        let thread = running(&mut self.threads, id, self.order);
+        let is_finished = thread.finished;
+        while thread.fill(&self.tables, &mut self.waiting_words) {
+            thread.decoder.deliver(None, sink);
+        }
+        if is_finished {
+            self.end_thread(id);
+        }
     }
 
     /// Gives what is settled.
@@ -210,6 +249,7 @@ fn running(
         decoder: ThreadDecoder::new(id, order, 0),
         kinds: Kinds::new(order),
         portions: VecDeque::new(),
+        open_words: 0,
         reached: 0,
         finished: false,
         late: false,
@@ -242,6 +282,7 @@ impl RunningThread {
                 }
                 Some(Portion::Handed(handed)) => {
                     *waiting_words -= handed.words();
+                    self.open_words = handed.words();
                     self.decoder.load_handed(handed);
                 }
             }

@@ -59,7 +59,8 @@ pub trait RecordSink: Debug + Send + Sync {
         false
     }
 
-    /// Whether so much waits for threads that are behind that the others should give them time.
+    /// Whether so much waits for threads that are behind that all should show where they are, and
+    /// the others give them time.
     fn is_crowded(&self) -> bool {
         false
     }

@@ -176,8 +176,13 @@ impl Tracer {
         let Some(now) = self.time_of_run(trace) else {
             return;
         };
-        let far = |shown: u64| self.is_far_behind(shown, now);
-        let floor = now.saturating_sub(most / 4);
+        // Much may be recorded between two times: where tickets are rare.
+        let is_crowded = self.writer.lock().clone().is_crowded();
+        let far = |shown: u64| is_crowded || self.is_far_behind(shown, now);
+        let floor = match is_crowded {
+            true => now,
+            false => now.saturating_sub(most / 4),
+        };
         for (&number, live) in self.skew.live.lock().iter() {
             if number == thread.number || !far(live.progress.shown()) {
                 continue;

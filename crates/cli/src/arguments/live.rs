@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::observing::parse_size;
 use super::{ChildrenChoice, OrderChoice};
 
 /// A program to be run, instead of a trace to be read.
@@ -29,6 +30,13 @@ pub(crate) struct LiveChoice {
     /// accesses, 65,536 tickets, or a tenth of a second.
     #[arg(long, value_name = "N", conflicts_with = "input")]
     pub(crate) max_skew: Option<u64>,
+
+    /// How much of the records may wait for a thread that is behind, with a program
+    ///
+    /// Threads are kept close, but one that cannot be asked where it is holds up all others. Where
+    /// more would wait the answer is about what happened until then, and says so.
+    #[arg(long, value_name = "SIZE", conflicts_with = "input", value_parser = parse_size, default_value = "2G")]
+    pub(crate) max_waiting: u64,
 
     /// What to do with the processes that the program starts; each that is followed has an answer
     #[arg(long, value_enum, conflicts_with = "input", default_value_t = ChildrenChoice::Follow)]

@@ -171,7 +171,7 @@ pub(crate) struct TraceArguments {
 }
 
 /// Bytes as people write them: a number, perhaps followed by K, M or G.
-fn parse_size(text: &str) -> Result<u64, String> {
+pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(['K', 'M', 'G']);
     let shift = match &text[digits.len()..] {
         "" => 0,

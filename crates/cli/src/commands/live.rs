@@ -1,11 +1,10 @@
 //! Analyses in the process that they are about: a command that reads traces is given a program.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use unspool_engine::Plan;
-use unspool_events::{Conclusion, LiveAnalysis, Seen, Sink, TraceHeader, Verdict};
+use unspool_events::{Conclusion, LiveAnalysis, Problem, Seen, Sink, TraceHeader, Verdict};
 use unspool_tracer::{Receiver, TraceOutput, TracePlan};
 
 use super::answer_file::AnswerFile;
@@ -98,15 +97,20 @@ pub(super) trait Question: Send + Sync + 'static {
 }
 
 /// Asks each process and program of a run, and says what it answers.
-pub(super) fn receiver(output: Option<PathBuf>, question: impl Question) -> Receiver {
+pub(super) fn receiver(plan: LivePlan, question: impl Question) -> Receiver {
     let question = Arc::new(question);
     Receiver::new(move |header| {
         let asked = Asked {
             question: Arc::clone(&question),
-            place: AnswerFile::of(output.as_deref(), header),
+            place: AnswerFile::of(plan.output.as_deref(), header),
             header: header.clone(),
         };
-        Arc::new(LiveAnalysis::new(header, question.begin(), asked))
+        Arc::new(LiveAnalysis::new(
+            header,
+            plan.max_waiting,
+            question.begin(),
+            asked,
+        ))
     })
 }
 
@@ -128,6 +132,7 @@ impl<Asks: Question> Conclusion<Asks::Analysis> for Asked<Asks> {
             .problems
             .iter()
             .map(|problem| format!("unspool: warning: {problem}\n"))
+            .chain(help(&seen.problems))
             .collect();
         let status = Some(status).filter(|&status| status != exit_status::SUCCESS);
         let text = match &self.place {
@@ -166,6 +171,14 @@ impl<Asks> Asked<Asks> {
         let program = String::from_utf8_lossy(&self.header.program);
         format!("unspool: process {}, {program}", self.header.process)
     }
+}
+
+/// The way out of what has ended an analysis.
+fn help(problems: &[Problem]) -> Option<String> {
+    let is_short = |problem: &Problem| matches!(problem, Problem::TooMuchWaits { .. });
+    let text = "unspool: help: let more wait with --max-waiting, or write a trace with unspool trace \
+                and analyse that\n";
+    problems.iter().any(is_short).then(|| text.to_owned())
 }
 
 /// The status of records that could not all be understood, or of which some were lost.

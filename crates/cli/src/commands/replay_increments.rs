@@ -55,7 +55,7 @@ pub(super) fn receiver(typed: ReplayIncrementsArguments) -> Result<Option<Receiv
     let Some(plan) = LivePlan::new(&typed.live)? else {
         return Ok(None);
     };
-    Ok(Some(live::receiver(plan.output, typed)))
+    Ok(Some(live::receiver(plan, typed)))
 }
 
 impl live::Question for ReplayIncrementsArguments {

@@ -81,7 +81,7 @@ pub(super) fn receiver(typed: VerifyArguments) -> Result<Option<Receiver>, Failu
     let Some(plan) = LivePlan::new(&typed.live)? else {
         return Ok(None);
     };
-    Ok(Some(live::receiver(plan.output, typed)))
+    Ok(Some(live::receiver(plan, typed)))
 }
 
 impl live::Question for VerifyArguments {

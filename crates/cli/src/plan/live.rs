@@ -20,6 +20,8 @@ pub(crate) struct LivePlan {
     pub(crate) granule: u32,
     /// The greatest distance of clocks.
     pub(crate) max_skew: u64,
+    /// How many bytes of records may wait for a thread.
+    pub(crate) max_waiting: u64,
     /// What happens to child processes.
     pub(crate) children: Children,
     /// Where the answer goes; nothing for standard error.
@@ -42,6 +44,7 @@ impl LivePlan {
             order,
             granule: typed.granule,
             max_skew: typed.max_skew.unwrap_or_else(|| usual_skew(order)),
+            max_waiting: typed.max_waiting,
             children: typed.children.into(),
             output: typed
                 .output

@@ -136,4 +136,18 @@ pub enum Problem {
         /// Its time when it appeared.
         time: u64,
     },
+    /// So much waited for a thread that an analysis of a running program came to its end: it is
+    /// about what happened until then.
+    #[error(
+        "the analysis ended before the program did: {bytes} bytes of records waited for thread {}, which had come to time {time}",
+        thread.0
+    )]
+    TooMuchWaits {
+        /// For which thread.
+        thread: ThreadId,
+        /// Where it was.
+        time: u64,
+        /// How much waited.
+        bytes: u64,
+    },
 }

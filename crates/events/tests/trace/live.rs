@@ -50,7 +50,7 @@ impl Conclusion<Times> for Silent {
 fn live(order: Order) -> (LiveAnalysis<Recorder>, Outcome) {
     let outcome = Outcome::default();
     let keep = Keep(Arc::clone(&outcome));
-    let analysis = LiveAnalysis::new(&header(order), Recorder::default(), keep);
+    let analysis = LiveAnalysis::new(&header(order), MOST_WAITING, Recorder::default(), keep);
     (analysis, outcome)
 }
 
@@ -81,6 +81,9 @@ proptest! {
     }
 }
 
+/// So little may wait that it is soon too much.
+const MOST_WAITING: u64 = 1 << 20;
+
 /// An event with a stamp.
 fn stamped(time: u64, event: impl Into<Event>) -> Vec<u64> {
     let mut words = vec![special_header(SpecialKind::Stamp, 0, 1), time];
@@ -108,7 +111,12 @@ impl Sink for Times {
 #[test]
 fn items_are_given_once_no_thread_can_bring_earlier_ones() {
     let times = Times::default();
-    let analysis = LiveAnalysis::new(&header(Order::LineAtomic), times.clone(), Silent);
+    let analysis = LiveAnalysis::new(
+        &header(Order::LineAtomic),
+        MOST_WAITING,
+        times.clone(),
+        Silent,
+    );
     let create = Synchronisation {
         operation: SyncOperation::ThreadCreate,
         object: 1,
@@ -189,4 +197,62 @@ fn what_was_found_is_noted_for_a_process_that_is_killed() {
     analysis.finish().expect("nothing can fail");
     analysis.note_findings();
     assert_eq!(said().as_deref(), Some("2 events\n"));
+}
+
+#[test]
+fn too_much_that_waits_for_a_thread_ends_the_analysis_and_it_says_so() {
+    let (analysis, outcome) = live(Order::Ticket);
+    let mut behind = RecordSink::thread(&analysis, ThreadId(0));
+    let mut ahead = RecordSink::thread(&analysis, ThreadId(1));
+    behind.append(&stamped(1, Span::RegionStart));
+    let words = stamped(10, Span::RegionStart).repeat(1000);
+    let most = MOST_WAITING / 8 / words.len() as u64;
+    for _ in 0..most {
+        ahead.append(&words);
+    }
+    assert_eq!(analysis.verdict(), None);
+    assert!(analysis.is_crowded());
+    (0..5).for_each(|_| ahead.append(&words));
+    assert!(analysis.verdict().is_some());
+    assert!(!analysis.is_crowded(), "nothing waits any more");
+    let (recorder, seen) = outcome.lock().expect("no panic").take().expect("concluded");
+    // What is settled was given: it is in the true order.
+    assert_eq!(recorder.items.len(), 1);
+    let [
+        Problem::TooMuchWaits {
+            thread,
+            time,
+            bytes,
+        },
+    ] = seen.problems[..]
+    else {
+        panic!("{:?}", seen.problems);
+    };
+    assert_eq!((thread, time), (ThreadId(0), 1));
+    assert!((MOST_WAITING..MOST_WAITING + 17 * words.len() as u64).contains(&bytes));
+    let summary = analysis.finish().expect("nothing can fail");
+    assert_eq!(summary.dropped_words, (most + 5) * words.len() as u64);
+}
+
+#[test]
+fn without_an_order_between_threads_nobody_is_waited_for() {
+    let (analysis, outcome) = live(Order::None);
+    let mut behind = RecordSink::thread(&analysis, ThreadId(0));
+    let mut ahead = RecordSink::thread(&analysis, ThreadId(1));
+    let words = |event: Event| {
+        let mut words = Vec::new();
+        event.encode(&mut words);
+        words
+    };
+    behind.append(&words(Span::RegionStart.into()));
+    let records = words(Span::RegionEnd.into()).repeat(1000);
+    let times = MOST_WAITING / 8 / records.len() as u64 * 4;
+    for _ in 0..times {
+        ahead.append(&records);
+        assert!(!analysis.is_crowded());
+    }
+    analysis.finish().expect("nothing can fail");
+    let (recorder, seen) = outcome.lock().expect("no panic").take().expect("concluded");
+    assert_eq!(seen.problems, []);
+    assert_eq!(recorder.items.len() as u64, 1 + 1000 * times);
 }

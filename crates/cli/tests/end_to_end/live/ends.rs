@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use unspool_guests::{Outcome, Requirement};
+use unspool_guests::{Ending, Outcome, Requirement};
 
-use crate::observer::{COMMAND, Verdict, natively, require, run_well, trial, wrong};
+use crate::observer::{COMMAND, Verdict, natively, require, run, run_well, trial, unspool, wrong};
 use crate::order::guest_command;
 use crate::scratch::Scratch;
 
@@ -55,6 +55,7 @@ pub(super) fn trials() -> Vec<Trial> {
         let end = ended_by(scratch, 9, "", kill)?;
         end.must(&end.said.is_empty(), "nothing is said")
     }));
+    trials.push(trial("live::too_much_waits".to_owned(), too_much_waits));
     trials
 }
 
@@ -117,4 +118,31 @@ fn ended_by(scratch: &Scratch, signal: i32, options: &str, before: &str) -> Resu
         outcome,
         invocation,
     })
+}
+
+/// What is found before too much waits for a thread is answered, with what to do about the rest.
+fn too_much_waits(scratch: &Scratch) -> Result<(), Verdict> {
+    let guest = guest_command("order/sleeper", &["300"])?;
+    let run_with = |options: &[&str]| {
+        let observed = unspool(scratch, &["verify", "--unchecked", "100"])
+            .arguments(options.iter().chain(&["--"]))
+            .arguments(&guest);
+        run(scratch, &observed).map(|outcome| (outcome, observed))
+    };
+    let (outcome, observed) = run_with(&["--max-waiting", "64K"])?;
+    let said = outcome.stderr_text();
+    let is_told = said.contains("the analysis ended before the program did")
+        && said.contains("help: let more wait with --max-waiting")
+        && said.contains("passed as far as the trace goes");
+    if !is_told || outcome.ending != Ending::Exited(2) {
+        return Err(wrong("it says what to do", &observed, &outcome));
+    }
+    // The controls: the same run as usual, and where nobody is waited for.
+    for options in [&[][..], &["--max-waiting", "64K", "--order", "none"]] {
+        let (outcome, observed) = run_with(options)?;
+        if outcome.stderr_text().contains("ended before") {
+            return Err(wrong("nothing waits too long", &observed, &outcome));
+        }
+    }
+    Ok(())
 }
