@@ -1,8 +1,9 @@
 //! From the registers of one frame to those of its caller.
 //!
 //! You supply what lies in a process: [`Module`]s with their call-frame information and code, the
-//! registers of a thread, and a closure that reads words of its stack. [`Unwinder::step`] gives the
-//! caller's registers, how they were found, and how certain it is that the caller called.
+//! registers of a thread, and a closure that reads words of its stack. [`Unwinder::step`] makes the
+//! registers those of the caller, and says how they were found; [`Unwinder::certainty`] says how
+//! certain it is that the caller called.
 //!
 //! A step tries in this order:
 //!
@@ -27,7 +28,7 @@
 //! let mut registers = Registers::at(0x1000);
 //! registers.set(RSP, 0x7000);
 //! let mut unwinder = Unwinder::new();
-//! assert!(unwinder.step(&[], &registers, &mut |_| None).is_err());
+//! assert!(unwinder.step(&[], &mut registers, &mut |_| None).is_err());
 //! ```
 #![forbid(unsafe_code)]
 
@@ -35,6 +36,7 @@ mod cache;
 mod call_frame_information;
 mod code;
 mod module;
+mod quick;
 mod recipe;
 mod registers;
 mod unwinder;
@@ -45,5 +47,5 @@ pub use code::{Analysis, Function};
 pub use module::{Module, Section};
 pub use recipe::{Cfa, Recipe, Rule};
 pub use registers::{CALLEE_SAVED, RBP, RBX, RETURN_ADDRESS, RSP, Registers};
-pub use unwinder::{Failure, Frame, Method, Step, Unwinder};
+pub use unwinder::{Failure, Found, Method, Step, Unwinder};
 pub use validation::Certainty;

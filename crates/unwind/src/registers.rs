@@ -15,6 +15,17 @@ pub const RETURN_ADDRESS: u8 = 16;
 /// Registers that a function gives back as it got them: rbx, rbp, r12 to r15.
 pub const CALLEE_SAVED: [u8; 6] = [RBX, RBP, 12, 13, 14, 15];
 
+/// The same as bits.
+const CALLEE_SAVED_BITS: u16 = {
+    let mut bits = 0;
+    let mut at = 0;
+    while at < CALLEE_SAVED.len() {
+        bits |= 1 << CALLEE_SAVED[at];
+        at += 1;
+    }
+    bits
+};
+
 /// DWARF's number of the register with a hardware number (rax, rcx, rdx, rbx, rsp, …).
 pub(crate) fn from_hardware(number: u8) -> u8 {
     const LOW: [u8; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
@@ -48,6 +59,15 @@ impl Registers {
         }
     }
 
+    /// A function returns: what it need not give back is not known any more.
+    #[inline]
+    pub(crate) fn return_to(&mut self, pc: u64, sp: u64) {
+        self.pc = pc;
+        self.is_interrupted = false;
+        self.known &= CALLEE_SAVED_BITS;
+        self.set(RSP, sp);
+    }
+
     /// The caller's, of which nothing but the return address is known.
     pub(crate) fn returning_to(pc: u64) -> Registers {
         Registers {
@@ -57,6 +77,7 @@ impl Registers {
     }
 
     /// Sets the register with this number of DWARF's; others than the general ones are ignored.
+    #[inline]
     pub fn set(&mut self, number: u8, value: u64) {
         if let Some(place) = self.values.get_mut(usize::from(number)) {
             *place = value;
@@ -66,6 +87,7 @@ impl Registers {
 
     /// The register with this number of DWARF's, if it is known.
     #[must_use]
+    #[inline]
     pub fn get(&self, number: u8) -> Option<u64> {
         let is_known = usize::from(number) < GENERAL && self.known >> number & 1 != 0;
         is_known.then(|| self.values[usize::from(number)])
@@ -80,6 +102,7 @@ impl Registers {
     /// An address within the instruction that is being executed: of a frame that has called, one
     /// within the call.
     #[must_use]
+    #[inline]
     pub fn lookup_address(&self) -> u64 {
         if self.is_interrupted {
             self.pc

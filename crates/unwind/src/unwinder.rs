@@ -1,6 +1,6 @@
 //! One step from a frame to its caller, by the best means that there is.
 
-use crate::cache::{Cache, Found};
+use crate::cache::{Cache, Known};
 use crate::code::{Analysis, Function};
 use crate::module::{Module, Section};
 use crate::recipe::{Cfa, Recipe, Rule};
@@ -65,12 +65,10 @@ pub enum Step<T> {
     Outermost,
 }
 
-/// A caller's frame.
+/// How a caller was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame {
-    /// Its registers.
-    pub registers: Registers,
-    /// How it was found.
+pub struct Found {
+    /// The means.
     pub method: Method,
     /// Where the function that it has called begins, in the process; 0 if that is not known.
     pub called: u64,
@@ -111,32 +109,59 @@ impl Unwinder {
         self.cache.clear();
     }
 
-    /// The caller of the frame with these registers. `modules` are in the order of their addresses
-    /// and do not overlap; `read` gives the word at an address of the process.
+    /// Makes the registers of a frame those of its caller; they are as before where there is none.
+    /// `modules` are in the order of their addresses and do not overlap; `read` gives the word at
+    /// an address of the process.
     ///
     /// # Errors
     /// If no way leads to a caller.
+    #[inline]
     pub fn step(
         &mut self,
         modules: &[Module<'_>],
-        registers: &Registers,
+        registers: &mut Registers,
+        read: &mut impl FnMut(u64) -> Option<u64>,
+    ) -> Result<Step<Found>, Failure> {
+        let Some(known) = self.cache.quick(registers.lookup_address()) else {
+            return self.step_unknown(modules, registers, read);
+        };
+        let found = known.found();
+        if known.method == Method::CallFrameInformation {
+            return match known.recipe.apply(registers, read)? {
+                Step::Caller(()) => Ok(Step::Caller(found)),
+                Step::Outermost => Ok(Step::Outermost),
+            };
+        }
+        let callee = *registers;
+        match known.recipe.apply(registers, &mut *read) {
+            Ok(Step::Outermost) => Ok(Step::Outermost),
+            Ok(Step::Caller(())) if returns_to(modules, registers.pc) => Ok(Step::Caller(found)),
+            _ => {
+                *registers = callee;
+                without_recipe(modules, registers, read)
+            }
+        }
+    }
+
+    /// A step by a recipe that is not at hand in its quick form.
+    fn step_unknown(
+        &mut self,
+        modules: &[Module<'_>],
+        registers: &mut Registers,
         read: &mut dyn FnMut(u64) -> Option<u64>,
-    ) -> Result<Step<Frame>, Failure> {
+    ) -> Result<Step<Found>, Failure> {
         let address = registers.lookup_address();
         let module = module_at(modules, address);
-        let Some(found) = module.and_then(|module| self.find(module, address)) else {
+        let Some(known) = module.and_then(|module| self.find(module, address)) else {
             return without_recipe(modules, registers, read);
         };
         let expressions = module.map_or(Section::default(), |module| module.frames);
-        let stepped = found.recipe.apply(registers, expressions, read);
-        let is_told = found.method == Method::CallFrameInformation;
-        match stepped.and_then(|step| checked(step, registers, &found.recipe)) {
+        let stepped = known.recipe.apply(registers, expressions, read);
+        let is_told = known.method == Method::CallFrameInformation;
+        match stepped.and_then(|step| checked(step, registers, &known.recipe)) {
             Ok(Step::Caller(caller)) if is_told || returns_to(modules, caller.pc) => {
-                Ok(Step::Caller(Frame {
-                    registers: caller,
-                    method: found.method,
-                    called: found.function,
-                }))
+                *registers = caller;
+                Ok(Step::Caller(known.found()))
             }
             Ok(Step::Outermost) => Ok(Step::Outermost),
             Err(failure) if is_told => Err(failure),
@@ -144,32 +169,33 @@ impl Unwinder {
         }
     }
 
-    /// How certain it is that `caller` has called, for a step that was made. `read` gives the word at
-    /// an address of the process.
+    /// How certain it is that the caller, which is at `pc`, has called, for a step that was made.
+    /// `read` gives the word at an address of the process.
     #[must_use]
     pub fn certainty(
         modules: &[Module<'_>],
-        caller: &Frame,
+        found: Found,
+        pc: u64,
         read: &mut dyn FnMut(u64) -> Option<u64>,
     ) -> Certainty {
-        validation::certainty(modules, caller.called, caller.registers.pc, read)
+        validation::certainty(modules, found.called, pc, read)
     }
 
     /// The recipe for an address of the process in `module`.
-    fn find(&mut self, module: &Module<'_>, address: u64) -> Option<Found> {
-        if let Some(found) = self.cache.get(address) {
-            return Some(found);
+    fn find(&mut self, module: &Module<'_>, address: u64) -> Option<Known<Recipe>> {
+        if let Some(known) = self.cache.large(address) {
+            return Some(*known);
         }
-        let found = self.look_up(module, address)?;
-        self.cache.keep(address, found);
-        Some(found)
+        let known = self.look_up(module, address)?;
+        self.cache.keep(address, known);
+        Some(known)
     }
 
-    fn look_up(&mut self, module: &Module<'_>, address: u64) -> Option<Found> {
+    fn look_up(&mut self, module: &Module<'_>, address: u64) -> Option<Known<Recipe>> {
         let link = address.wrapping_sub(module.bias);
         if let Some(entry) = module.entry(link) {
             let recipe = entry.recipe(module.frames, link)?;
-            return Some(Found {
+            return Some(Known {
                 recipe,
                 method: Method::CallFrameInformation,
                 function: entry.code.start.wrapping_add(module.bias),
@@ -183,7 +209,7 @@ impl Unwinder {
             bytes: &bytes[..bytes.len().min(length)],
         };
         let recipe = self.analysis.recipe(Function(code), link)?;
-        Some(Found {
+        Some(Known {
             recipe,
             method: Method::Analysis,
             function: function.start.wrapping_add(module.bias),
@@ -216,21 +242,22 @@ fn returns_to(modules: &[Module<'_>], address: u64) -> bool {
 /// address on the stack.
 fn without_recipe(
     modules: &[Module<'_>],
+    registers: &mut Registers,
+    read: &mut dyn FnMut(u64) -> Option<u64>,
+) -> Result<Step<Found>, Failure> {
+    let (caller, method) = match by_frame_pointer(registers, read) {
+        Some(caller) if returns_to(modules, caller.pc) => (caller, Method::FramePointer),
+        _ => (by_scan(modules, registers, read)?, Method::Scan),
+    };
+    *registers = caller;
+    Ok(Step::Caller(Found { method, called: 0 }))
+}
+
+fn by_scan(
+    modules: &[Module<'_>],
     registers: &Registers,
     read: &mut dyn FnMut(u64) -> Option<u64>,
-) -> Result<Step<Frame>, Failure> {
-    let frame = |registers, method| {
-        Step::Caller(Frame {
-            registers,
-            method,
-            called: 0,
-        })
-    };
-    if let Some(caller) = by_frame_pointer(registers, read)
-        && returns_to(modules, caller.pc)
-    {
-        return Ok(frame(caller, Method::FramePointer));
-    }
+) -> Result<Registers, Failure> {
     let sp = registers.sp().ok_or(Failure::RegisterUnknown(RSP))?;
     for word in 0..SCANNED {
         let at = sp.wrapping_add(8 * word);
@@ -241,7 +268,7 @@ fn without_recipe(
             if let Some(value) = registers.get(RBP) {
                 caller.set(RBP, value);
             }
-            return Ok(frame(caller, Method::Scan));
+            return Ok(caller);
         }
     }
     Err(Failure::NoReturnAddress)
