@@ -139,7 +139,7 @@ fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
             }
         }
         world = world::wait(world);
-        if Process::get().is_ending() {
+        if thread.process.is_ending() {
             drop(world);
             finish::park(thread);
             world = lock();
@@ -281,7 +281,7 @@ pub(crate) fn call_ends(thread: &mut Thread, result: Option<i64>, restart: bool)
     let mut world = lock();
     while !world.may_go(thread) && thread.exit_status.is_none() {
         world = world::wait(world);
-        if Process::get().is_ending() {
+        if thread.process.is_ending() {
             drop(world);
             finish::park(thread);
             world = lock();
@@ -315,7 +315,7 @@ pub(crate) fn before_ending(thread: &Thread) {
         return;
     }
     let mut world = lock();
-    while !world.may_go(thread) && !Process::get().is_ending() {
+    while !world.may_go(thread) && !thread.process.is_ending() {
         world = world::wait(world);
     }
 }

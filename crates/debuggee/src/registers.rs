@@ -3,7 +3,7 @@
 use unspool_code_cache::emit::gpr;
 
 use unspool_engine::signals::TRAP_FLAG;
-use unspool_engine::signals::frame::{FullState, vectors};
+use unspool_engine::signals::frame::FullState;
 use unspool_engine::thread::Thread;
 
 /// The registers of a thread of the program.
@@ -34,7 +34,7 @@ const RESTARTED: std::ops::RangeInclusive<i64> = -516..=-512;
 impl Registers {
     /// Those of the calling thread, which is out of the cache.
     pub(super) fn of(thread: &Thread) -> Registers {
-        let mut state = FullState::capture(thread.slots(), vectors());
+        let mut state = FullState::capture(thread);
         let slots = thread.slots();
         let trap_flag = if thread.steps.program_flag {
             TRAP_FLAG
@@ -66,6 +66,6 @@ impl Registers {
         slots.pc.set(self.pc);
         slots.flags.set(self.flags & CHANGEABLE | 0x202);
         thread.steps.program_flag = self.flags & TRAP_FLAG != 0;
-        FullState::from_bytes(&self.extended).install(thread.slots(), vectors());
+        FullState::from_bytes(&self.extended).install(thread);
     }
 }

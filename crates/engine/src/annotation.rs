@@ -4,7 +4,6 @@
 use unspool_code_cache::emit::gpr;
 use unspool_kernel::guarded;
 
-use crate::client;
 use crate::detach;
 use crate::thread::Thread;
 
@@ -48,7 +47,9 @@ impl Annotation {
 
     /// The thread has said this.
     pub fn told(self, thread: &mut Thread) {
-        client::each(|client| client.annotated(thread, self));
+        thread
+            .clients()
+            .each(|client| client.annotated(thread, self));
         detach::annotation(thread, self);
     }
 }

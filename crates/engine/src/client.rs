@@ -13,6 +13,7 @@ mod threads;
 use std::any::Any;
 use std::ffi::CString;
 use std::fmt;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -175,6 +176,10 @@ pub trait Client: Send + Sync {
     fn thread_pointer_changed(&self, _thread: &mut Thread, _address: u64) {}
 
     // Processes.
+
+    /// There is a process, in which nothing runs yet: a client that needs it elsewhere than beside a
+    /// thread keeps it.
+    fn run_begins(&self, _process: &'static Process) {}
 
     /// The program is loaded, and its first thread has started.
     fn program_loaded(&self, _process: &'static Process, _program: &LoadedProgram) {}
@@ -438,34 +443,103 @@ pub trait Client: Send + Sync {
     }
 }
 
-/// What clients insert into the superblock at `pc`, in their order.
-///
-/// # Errors
-/// If translations have to begin anew first.
-pub(crate) fn inserters(
-    clients: &[&'static dyn Client],
-    pc: u64,
-) -> Result<Vec<Box<dyn Inserter>>, CacheFull> {
-    let all = clients.iter().map(|client| client.inserter(pc));
-    all.filter_map(Result::transpose).collect()
+/// All clients of a run, in their order.
+#[derive(Default)]
+pub struct Clients(Vec<&'static dyn Client>);
+
+impl Deref for Clients {
+    type Target = [&'static dyn Client];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
-/// Makes all translations unreachable: see [`Cache::clear`].
-pub fn clear_translations(cache: &mut Cache, convention: LookupConvention) {
-    cache.clear(convention);
-    each(|client| client.translations_unreachable());
+impl FromIterator<&'static dyn Client> for Clients {
+    fn from_iter<I: IntoIterator<Item = &'static dyn Client>>(clients: I) -> Clients {
+        Clients(clients.into_iter().collect())
+    }
 }
 
-/// All clients of the run.
-#[inline]
-pub(crate) fn all() -> &'static [&'static dyn Client] {
-    Process::try_get().map_or(&[], |process| &process.clients)
+impl Clients {
+    /// Tells all of them something.
+    #[inline]
+    pub fn each(&self, tell: impl FnMut(&dyn Client)) {
+        self.iter().copied().for_each(tell);
+    }
+
+    /// What they insert into the superblock at `pc`.
+    ///
+    /// # Errors
+    /// If translations have to begin anew first.
+    pub(crate) fn inserters(&self, pc: u64) -> Result<Vec<Box<dyn Inserter>>, CacheFull> {
+        let all = self.iter().map(|client| client.inserter(pc));
+        all.filter_map(Result::transpose).collect()
+    }
+
+    /// Makes all translations unreachable: see [`Cache::clear`].
+    pub fn clear_translations(&self, cache: &mut Cache, convention: LookupConvention) {
+        cache.clear(convention);
+        self.each(|client| client.translations_unreachable());
+    }
+
+    /// Bytes of a new thread's engine stack.
+    pub(crate) fn stack_size(&self) -> usize {
+        let wanted = self.iter().map(|client| client.stack_size());
+        wanted.fold(THREAD_STACK, usize::max)
+    }
+
+    /// See [`Client::fault`].
+    pub(crate) fn fault(&self, pc: u64, address: u64) -> Option<ClientFault> {
+        self.iter().find_map(|client| client.fault(pc, address))
+    }
+
+    /// See [`Client::slow_part`].
+    pub(crate) fn slow_part(&self, pc: u64) -> Option<u64> {
+        self.iter().find_map(|client| client.slow_part(pc))
+    }
+
+    /// See [`Client::leaves_between_rounds`].
+    pub(crate) fn leaves_between_rounds(&self, at: u64, position: &Position) -> Rounds {
+        let answers = self
+            .iter()
+            .map(|client| client.leaves_between_rounds(at, position));
+        answers.min().unwrap_or(Rounds::All)
+    }
+
+    /// Whether one wants all threads to come out of the code cache.
+    pub(crate) fn wants_all_outside(&self) -> bool {
+        self.iter().any(|client| client.wants_all_outside())
+    }
+
+    /// What is spilled where indirect branches arrive.
+    pub(crate) fn convention(&self) -> LookupConvention {
+        let mut wishes = self.iter().filter_map(|client| client.convention());
+        wishes.next().unwrap_or(LookupConvention::Plain)
+    }
+
+    /// What emitted code calls for them.
+    pub(crate) fn callees(&self) -> Callees {
+        Callees {
+            slow_check: self.iter().find_map(|client| client.slow_check()),
+            functions: self.iter().any(|client| client.has_functions()),
+        }
+    }
+
+    /// The calling thread waits in the kernel, perhaps for long, as long as what is returned lives.
+    pub(crate) fn rest(&self) -> Rest<'_> {
+        self.each(|client| client.begin_rest());
+        Rest(self)
+    }
 }
 
-/// Tells all clients something, in their order.
-#[inline]
-pub fn each(tell: impl FnMut(&dyn Client)) {
-    all().iter().copied().for_each(tell);
+/// See [`Clients::rest`].
+pub(crate) struct Rest<'clients>(&'clients Clients);
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        self.0.each(|client| client.end_rest());
+    }
 }
 
 impl Inherited {
@@ -474,12 +548,13 @@ impl Inherited {
         creator: &mut Thread,
         number: (u64, u32),
     ) -> Result<Arc<Inherited>, Exhausted> {
+        let clients = &creator.process.clients;
         let mut inherited = Inherited::default();
-        for client in all() {
+        for client in clients.iter() {
             match client.thread_created(creator, number.0) {
                 Ok(inheritance) => inherited.0.push(inheritance),
                 Err(exhausted) => {
-                    inherited.not_needed(number.1);
+                    inherited.not_needed(clients, number.1);
                     return Err(exhausted);
                 }
             }
@@ -488,15 +563,15 @@ impl Inherited {
     }
 
     /// The thread could not be started.
-    pub(crate) fn not_needed(&self, number: u32) {
-        for (client, inheritance) in all().iter().zip(&self.0) {
+    pub(crate) fn not_needed(&self, clients: &Clients, number: u32) {
+        for (client, inheritance) in clients.iter().zip(&self.0) {
             client.thread_not_started(number, inheritance.as_ref());
         }
     }
 
     /// The thread is about to execute its first instruction.
     pub(crate) fn thread_starts(&self, thread: &mut Thread) {
-        for (client, inheritance) in all().iter().zip(&self.0) {
+        for (client, inheritance) in thread.clients().iter().zip(&self.0) {
             client.thread_starts(thread, inheritance.as_ref());
         }
     }
@@ -504,114 +579,67 @@ impl Inherited {
 
 /// The first thread is about to execute its first instruction.
 pub(crate) fn first_thread_starts(thread: &mut Thread) {
-    each(|client| client.thread_starts(thread, None));
+    let clients = thread.clients();
+    clients.each(|client| client.thread_starts(thread, None));
 }
 
 /// The thread has executed its last instruction.
 pub(crate) fn thread_ends(thread: &mut Thread) {
-    each(|client| client.thread_ends(thread));
+    let clients = thread.clients();
+    clients.each(|client| client.thread_ends(thread));
 }
 
 /// The thread stands still for good.
 pub(crate) fn thread_parks(thread: &mut Thread) {
-    each(|client| client.thread_parks(thread));
-}
-
-/// Bytes of a new thread's engine stack.
-pub(crate) fn stack_size() -> usize {
-    let wanted = all().iter().map(|client| client.stack_size());
-    wanted.fold(THREAD_STACK, usize::max)
+    let clients = thread.clients();
+    clients.each(|client| client.thread_parks(thread));
 }
 
 /// The engine is about to write program memory on the kernel's behalf.
 pub fn memory_written(thread: &mut Thread, address: u64, size: u64) {
-    each(|client| client.memory_written(thread, address, size));
-}
-
-/// See [`Client::fault`].
-pub(crate) fn fault_of_client(pc: u64, address: u64) -> Option<ClientFault> {
-    let mut all = all().iter();
-    all.find_map(|client| client.fault(pc, address))
-}
-
-/// See [`Client::slow_part`].
-pub(crate) fn slow_part(pc: u64) -> Option<u64> {
-    all().iter().find_map(|client| client.slow_part(pc))
-}
-
-/// See [`Client::leaves_between_rounds`].
-pub(crate) fn leaves_between_rounds(at: u64, position: &Position) -> Rounds {
-    let all = all().iter();
-    let answers = all.map(|client| client.leaves_between_rounds(at, position));
-    answers.min().unwrap_or(Rounds::All)
+    let clients = thread.clients();
+    clients.each(|client| client.memory_written(thread, address, size));
 }
 
 /// See [`Client::must_complete`].
 pub(crate) fn must_complete(thread: &Thread) -> bool {
-    all().iter().any(|client| client.must_complete(thread))
+    let mut clients = thread.clients().iter();
+    clients.any(|client| client.must_complete(thread))
 }
 
 /// The program's FS base of the thread has changed.
 pub(crate) fn thread_pointer_changed(thread: &mut Thread, address: u64) {
-    each(|client| client.thread_pointer_changed(thread, address));
+    let clients = thread.clients();
+    clients.each(|client| client.thread_pointer_changed(thread, address));
 }
 
 /// Whether the thread may go into the code cache, as far as clients are concerned.
 #[inline]
 pub(crate) fn may_enter(thread: &Thread) -> bool {
-    all().iter().all(|client| client.may_enter(thread))
-}
-
-/// Whether a client wants all threads to come out of the code cache.
-pub(crate) fn wants_all_outside() -> bool {
-    all().iter().any(|client| client.wants_all_outside())
+    let mut clients = thread.clients().iter();
+    clients.all(|client| client.may_enter(thread))
 }
 
 /// The thread is about to end the process.
 pub(crate) fn before_end(thread: &mut Thread) {
-    each(|client| client.before_end(thread));
+    let clients = thread.clients();
+    clients.each(|client| client.before_end(thread));
 }
 
 /// The process ends next.
 pub(crate) fn ended(thread: &mut Thread, end: End) {
-    each(|client| client.ended(thread, end));
-}
-
-/// What is spilled where indirect branches arrive.
-pub(crate) fn convention(clients: &[&'static dyn Client]) -> LookupConvention {
-    let mut wishes = clients.iter().filter_map(|client| client.convention());
-    wishes.next().unwrap_or(LookupConvention::Plain)
-}
-
-/// What emitted code calls for clients.
-pub(crate) fn callees(clients: &[&'static dyn Client]) -> Callees {
-    Callees {
-        slow_check: clients.iter().find_map(|client| client.slow_check()),
-        functions: clients.iter().any(|client| client.has_functions()),
-    }
+    let clients = thread.clients();
+    clients.each(|client| client.ended(thread, end));
 }
 
 /// The thread, out of the cache, waits for other threads of the program.
 pub(crate) fn begin_wait(thread: &mut Thread) {
-    each(|client| client.begin_wait(thread));
+    let clients = thread.clients();
+    clients.each(|client| client.begin_wait(thread));
 }
 
 /// It goes on.
 pub(crate) fn end_wait(thread: &mut Thread) {
-    each(|client| client.end_wait(thread));
-}
-
-/// The thread waits in the kernel, perhaps for long, as long as what is returned lives.
-pub(crate) fn rest() -> Rest {
-    each(|client| client.begin_rest());
-    Rest(())
-}
-
-/// See [`rest`].
-pub(crate) struct Rest(());
-
-impl Drop for Rest {
-    fn drop(&mut self) {
-        each(|client| client.end_rest());
-    }
+    let clients = thread.clients();
+    clients.each(|client| client.end_wait(thread));
 }

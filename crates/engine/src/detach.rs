@@ -49,9 +49,8 @@ pub(crate) use self::traced::{
 pub use self::when::{When, deadline_after};
 pub(crate) use self::when::{annotation, begin};
 
-use crate::client::{self, Exhausted};
+use crate::client::Exhausted;
 use crate::finish;
-use crate::process::Process;
 use crate::signals::{STOP, code};
 use crate::syscalls::SYSCALL_LENGTH;
 use crate::thread::{AddressSpaceRole, Thread};
@@ -210,7 +209,7 @@ fn open_answer() -> Option<(File, bool)> {
 pub(crate) fn end_recording(thread: &mut Thread, exhausted: &Exhausted) -> i64 {
     thread.set_pc(thread.pc() - SYSCALL_LENGTH);
     let refusal = let_go(thread, &Cause::RecordingEnds(exhausted.clone()));
-    client::each(|client| client.exhaustion_refused());
+    thread.clients().each(|client| client.exhaustion_refused());
     thread.set_pc(thread.pc() + SYSCALL_LENGTH);
     diagnostics::say(&format!(
         "unspool: process {} gets no further thread: {exhausted}, and it cannot be let go: {refusal}",
@@ -235,7 +234,7 @@ pub(crate) fn make_child_natively(thread: &mut Thread) -> i64 {
 
 /// Lets the process go. The thread is at a safe point. Returns only if that cannot be done.
 fn let_go(thread: &mut Thread, cause: &Cause) -> Refusal {
-    let process = Process::get();
+    let process = thread.process;
     if let Err(refusal) = gather::stop_all(process, thread) {
         return refusal;
     }
@@ -291,7 +290,7 @@ pub(crate) fn forget_others(thread: &mut Thread) {
     ASKER.store(0, Ordering::Release);
     gather::forget();
     thread.detach = OfThread::default();
-    when::start();
+    when::start(thread.process);
     if EXHAUSTED.lock().is_some() {
         ask_self(thread);
     }

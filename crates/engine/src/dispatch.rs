@@ -19,7 +19,7 @@ use crate::{code_pages, detach, finish, flush, x87_pointers};
 /// Runs the program's code in this thread, from the state in its slots, until the thread
 /// (or, after `vfork`, the child) ends. Returns its exit status.
 pub(crate) fn run(thread: &mut Thread) -> i32 {
-    let process = Process::get();
+    let process = thread.process;
     let mut entry = None;
     loop {
         if let Some(status) = thread.exit_status.take() {
@@ -38,7 +38,7 @@ pub(crate) fn run(thread: &mut Thread) -> i32 {
             if process.is_ending() && thread.role == AddressSpaceRole::Process {
                 finish::park(thread);
             }
-            client::each(|client| client.interrupted(thread));
+            thread.clients().each(|client| client.interrupted(thread));
             trap(thread);
             deliver::deliver(thread);
             entry = None;
@@ -54,7 +54,7 @@ pub(crate) fn run(thread: &mut Thread) -> i32 {
         }
         let (target, resume) = entry.take().unwrap_or_else(|| {
             flush::enter(thread);
-            if flush::is_wanted() {
+            if flush::is_wanted(process) {
                 flush::flush(process, thread);
             }
             (enter_at(process, thread), Resume::Entry)
@@ -120,7 +120,7 @@ fn step_out(thread: &mut Thread) {
 fn trap(thread: &mut Thread) {
     let due = std::mem::take(&mut thread.steps.due);
     if due.debugger {
-        client::each(|client| client.stepped(thread));
+        thread.clients().each(|client| client.stepped(thread));
     }
     if due.program {
         let trap = deliver::single_step(thread.pc());
@@ -157,7 +157,7 @@ fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)
             Resume::Entry,
         )),
         exit::BUFFER_FULL => {
-            client::each(|client| client.empty_buffers(thread));
+            thread.clients().each(|client| client.empty_buffers(thread));
             let target = thread.slots().target.get();
             // The guard page's fault had blocked signals.
             crate::signals::open(thread);
@@ -216,7 +216,7 @@ fn leave_fragment(
         }
         ExitKind::CleanCall => {
             drop(code);
-            let mut all = client::all().iter();
+            let mut all = thread.clients().iter();
             let target = all.find_map(|client| client.clean_call(thread, &exit));
             target.map(|target| (target, Resume::MidFragment))
         }
@@ -229,25 +229,29 @@ fn leave_fragment(
         }
         ExitKind::Function => {
             drop(code);
-            client::each(|client| client.control_reaches(thread, exit.target));
+            thread
+                .clients()
+                .each(|client| client.control_reaches(thread, exit.target));
             Some((u64::from(exit.stub), Resume::MidFragment))
         }
         ExitKind::Call => {
             drop(code);
             let back = u64::from(exit.stub);
-            let mut all = client::all().iter();
+            let mut all = thread.clients().iter();
             if !all.any(|client| client.calls(thread)) {
                 return Some((back, Resume::MidFragment));
             }
             let code = process.code();
             if let Some(position) = code.cache.position(back) {
-                client::each(|client| client.redirected(thread, position, exit.detail != 0));
+                thread
+                    .clients()
+                    .each(|client| client.redirected(thread, position, exit.detail != 0));
             }
             None
         }
         ExitKind::Redirected => {
             drop(code);
-            client::each(|client| client.redirects(thread));
+            thread.clients().each(|client| client.redirects(thread));
             None
         }
         ExitKind::Emulate => {
@@ -256,7 +260,7 @@ fn leave_fragment(
         }
         ExitKind::Unfetchable if code.cache.stops.contains(&exit.target) => {
             drop(code);
-            let mut all = client::all().iter();
+            let mut all = thread.clients().iter();
             if all.any(|client| client.stops_at_breakpoint(thread)) {
                 return None;
             }
@@ -307,7 +311,8 @@ fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
     client::begin_wait(thread);
     let readable = guarded::read(pc, &mut bytes[..length]);
     client::end_wait(thread);
-    let mapped = Process::get()
+    let mapped = thread
+        .process
         .code()
         .regions
         .find(pc + length as u64)
@@ -321,7 +326,7 @@ fn unfetchable(thread: &mut Thread, pc: u64, executable: u64) {
         _ => (libc::SIGSEGV, reason, pc + length as u64),
     };
     // Of the kernel's half, the kernel says that everything is there.
-    let present = address >= USER_END || is_present(address);
+    let present = address >= USER_END || is_present(thread.process, address);
     let error = FETCH_BY_USER | if present { PRESENT } else { 0 };
     let fault = deliver::synthetic_fault(signal, reason, address, error);
     thread.delivery.put_first(fault);
@@ -375,9 +380,9 @@ fn go_back_to_branch(thread: &mut Thread) {
 }
 
 /// Whether a page that may be accessed is there, and only its execution is forbidden.
-fn is_present(address: u64) -> bool {
+fn is_present(process: &Process, address: u64) -> bool {
     const PAGE: u64 = 4096;
-    let accessible = Process::get()
+    let accessible = process
         .code()
         .regions
         .find(address)
@@ -477,7 +482,7 @@ fn translate_code(
         vdso: process.vdso,
         end,
     };
-    let inserters = client::inserters(&process.clients, pc)?;
+    let inserters = process.clients.inserters(pc)?;
     if inserters.is_empty() {
         return translate::plain::translate(cache, &source, pc, by_indirect_branch);
     }

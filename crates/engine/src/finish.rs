@@ -73,7 +73,7 @@ pub fn is_stop_request(info: &[u64; 16]) -> bool {
 pub fn end_process(thread: &mut Thread, status: i32) -> ! {
     client::before_end(thread);
     conclude(thread, Ending::Death);
-    let all = client::all().iter();
+    let all = thread.clients().iter();
     let status = all.fold(status, |status, client| client.final_status(status));
     client::ended(thread, End::Exited(status));
     // SAFETY: ends the process; nothing of the engine's needs a destructor.
@@ -109,7 +109,7 @@ pub enum Ending {
 /// Brings the trace, or what a tool does, to its end: the process is about to die, or to become
 /// another program. A child in its parent's memory leaves the list: who is given back.
 pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
-    let process = Process::get();
+    let process = thread.process;
     match thread.role {
         AddressSpaceRole::VforkChild => return leave_list(process, thread),
         AddressSpaceRole::SharedMemoryChild if ending != Ending::Death => {
@@ -121,21 +121,23 @@ pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
             crate::syscalls::leave_beside(process, thread);
             return None;
         }
-        AddressSpaceRole::Process if !client::all().iter().any(|client| client.concludes()) => {
+        AddressSpaceRole::Process if !thread.clients().iter().any(|client| client.concludes()) => {
             crate::persist::keep(process);
             return None;
         }
         AddressSpaceRole::Process => {}
     }
     signals::block_all();
-    let _watches: Vec<_> = client::all().iter().map(|it| it.end_begins()).collect();
+    let _watches: Vec<_> = thread.clients().iter().map(|it| it.end_begins()).collect();
     while process.ending.swap(thread.tid as usize, Ordering::AcqRel) != 0 {
         // Another thread is already ending the process.
         park(thread);
     }
     stop_others(process, thread);
     race_windows::widen();
-    client::each(|client| client.conclude(thread, ending));
+    thread
+        .clients()
+        .each(|client| client.conclude(thread, ending));
     None
 }
 
@@ -145,7 +147,7 @@ pub fn take_back(process: &Process, thread: &mut Thread, left: Option<ThreadHand
     thread.executing = false;
     return_to_list(process, left);
     if process.is_ending() && thread.role == AddressSpaceRole::Process {
-        client::each(|client| client.goes_on(thread));
+        thread.clients().each(|client| client.goes_on(thread));
         process.ending.store(0, Ordering::Release);
         TAKEN_BACK.fetch_add(1, Ordering::Release);
         // SAFETY: wakes threads of this process.
@@ -184,7 +186,7 @@ fn stop_others(process: &Process, thread: &mut Thread) {
         let now = Instant::now();
         let is_late = now > deadline;
         let is_very_late = now > deadline + MUCH_PATIENCE;
-        let wait_on = || waiting.iter().any(|handle| is_in_tool(*handle));
+        let wait_on = || waiting.iter().any(|handle| is_in_tool(process, *handle));
         if waiting.is_empty() || is_very_late || is_late && !wait_on() {
             return;
         }
@@ -197,8 +199,8 @@ fn stop_others(process: &Process, thread: &mut Thread) {
 
 /// Whether a thread, if it is still there, runs code of a tool: that may take its time, and where
 /// it blocks, this is found out.
-fn is_in_tool(handle: ThreadHandle) -> bool {
-    let threads = Process::get().threads.lock();
+fn is_in_tool(process: &Process, handle: ThreadHandle) -> bool {
+    let threads = process.threads.lock();
     let mut alive = threads.iter().filter(|other| other.tid == handle.tid);
     // SAFETY: the thread lives while it is listed, and the list is locked.
     alive.any(|handle| crate::flush::may_be_in_tool(unsafe { &*handle.thread }))
@@ -233,7 +235,7 @@ fn send_stop(process: i32, tid: i32, what: u64) {
 
 /// Brings all other threads that run translated code out of it for a moment.
 pub fn interrupt_others(thread: &Thread) {
-    let process = Process::get();
+    let process = thread.process;
     let threads = process.threads.lock();
     let is_other = |handle: &&ThreadHandle| !std::ptr::eq(handle.thread, thread);
     for handle in threads.iter().filter(is_other) {
@@ -245,7 +247,7 @@ pub fn interrupt_others(thread: &Thread) {
 /// if that is taken back.
 pub fn park(thread: &mut Thread) {
     unspool_kernel::lock::assert_none_held("a thread waits for the end of the process");
-    let process = Process::get();
+    let process = thread.process;
     let taken_back = TAKEN_BACK.load(Ordering::Acquire);
     if !process.is_ending() {
         return;
@@ -270,7 +272,9 @@ pub fn park(thread: &mut Thread) {
     }
     signals::block_all();
     return_to_list(process, left);
-    client::each(|client| client.thread_starts_again(thread));
+    thread
+        .clients()
+        .each(|client| client.thread_starts_again(thread));
     signals::set_exact_mask(mask);
 }
 
@@ -283,7 +287,9 @@ pub fn leave_list(process: &Process, thread: *const Thread) -> Option<ThreadHand
     let left = place.map(|place| threads.remove(place));
     drop(threads);
     if let Some(handle) = left {
-        client::each(|client| client.thread_gone(handle.tid));
+        process
+            .clients
+            .each(|client| client.thread_gone(handle.tid));
     }
     left
 }

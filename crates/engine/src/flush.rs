@@ -58,18 +58,18 @@ pub(crate) fn enter(thread: &mut Thread) {
         inside(thread).store(INSIDE, Ordering::SeqCst);
         race_windows::widen();
         if may_enter() && client::may_enter(thread) {
-            client::each(|client| client.enters(thread));
+            thread.clients().each(|client| client.enters(thread));
             return;
         }
         leave(thread);
-        client::each(|client| client.hold(thread));
+        thread.clients().each(|client| client.hold(thread));
         wait(thread, may_enter);
     }
 }
 
 /// The thread is outside: nothing it holds refers to the cache.
 pub fn leave(thread: &mut Thread) {
-    client::each(|client| client.goes_outside(thread));
+    thread.clients().each(|client| client.goes_outside(thread));
     inside(thread).store(OUTSIDE, Ordering::SeqCst);
 }
 
@@ -101,8 +101,8 @@ impl Drop for Stopped {
 }
 
 /// Has all other threads stand still outside, or where they want the same. The calling thread
-/// may be inside, or none of the program's.
-pub fn stop_others() -> Stopped {
+/// may be inside, or none of the program's; before there is a process, others stop only each other.
+pub fn stop_others(process: Option<&Process>) -> Stopped {
     unspool_kernel::lock::assert_none_held("all other threads are stopped");
     // SAFETY: a thread's own pointer is null or outlives this.
     let (number, thread) = unsafe { (own_number(), Thread::current().as_ref()) };
@@ -124,7 +124,7 @@ pub fn stop_others() -> Stopped {
         own.store(was, Ordering::SeqCst);
     }
     let stopped = Stopped(());
-    if let Some(process) = Process::try_get() {
+    if let Some(process) = process {
         let mut round = 0;
         let is_inside = |state, of| state == INSIDE && of != Thread::current();
         while somebody(process, round % ROUNDS_BETWEEN_REQUESTS == 0, is_inside) {
@@ -142,7 +142,7 @@ fn wait(thread: &mut Thread, mut done: impl FnMut() -> bool) {
     }
     client::begin_wait(thread);
     while !done() {
-        if Process::get().is_ending() && thread.role == AddressSpaceRole::Process {
+        if thread.process.is_ending() && thread.role == AddressSpaceRole::Process {
             finish::park(thread);
             client::begin_wait(thread);
         }
@@ -164,7 +164,7 @@ pub(crate) fn flush(process: &'static Process, thread: &mut Thread) {
             let is_inside = |state, _| state != OUTSIDE;
             !somebody(process, round % ROUNDS_BETWEEN_REQUESTS == 1, is_inside)
         });
-        client::each(|client| client.all_outside(thread));
+        thread.clients().each(|client| client.all_outside(thread));
         {
             let mut code = process.code();
             if NO_TABLE.swap(false, Ordering::SeqCst) {
@@ -174,7 +174,7 @@ pub(crate) fn flush(process: &'static Process, thread: &mut Thread) {
             }
             code.cache.start_anew();
             code.checked.clear();
-            client::each(|client| client.translations_gone());
+            thread.clients().each(|client| client.translations_gone());
         }
         serialise();
         race_windows::widen();
@@ -190,8 +190,8 @@ pub(crate) fn want_no_table() {
 }
 
 /// Whether the cache is to be emptied although it is not full. A thread that goes inside does it.
-pub(crate) fn is_wanted() -> bool {
-    NO_TABLE.load(Ordering::SeqCst) || client::wants_all_outside()
+pub(crate) fn is_wanted(process: &Process) -> bool {
+    NO_TABLE.load(Ordering::SeqCst) || process.clients.wants_all_outside()
 }
 
 /// Whether there is a thread of which this is so; they are asked to come out if that is

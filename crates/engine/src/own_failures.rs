@@ -10,7 +10,6 @@ use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::{SlotsPart, slots};
 use unspool_kernel::diagnostics::{ENGINE_FAILURE, say};
 
-use crate::client;
 use crate::process::Process;
 use crate::thread::Thread;
 
@@ -28,7 +27,10 @@ const MEMORY_HELP: &str = "help: raise the limit that the program or its starter
 pub(crate) fn is_tools(pc: u64, stack: u64) -> bool {
     /// More than any stack of the engine's has.
     const DEEPEST: u64 = 64 << 20;
-    let mut all = client::all().iter();
+    let Some(process) = Process::try_get() else {
+        return false;
+    };
+    let mut all = process.clients.iter();
     if !all.clone().any(|client| client.has_functions()) {
         return false;
     }
@@ -130,8 +132,7 @@ fn circumstances(place: u64) -> String {
     // Writing to a string does not fail.
     let _ = write!(text, ", thread {}, program counter {pc:#x}", thread.number);
     // This thread may hold the lock.
-    let code = Process::try_get().and_then(Process::try_code);
-    let Some(code) = code else {
+    let Some(code) = thread.process.try_code() else {
         return text + ", while the code cache was in use";
     };
     let entry = code
@@ -186,8 +187,10 @@ unsafe impl GlobalAlloc for Allocator {
 }
 
 fn had(memory: *mut u8, size: usize) -> *mut u8 {
-    if memory.is_null() && Process::try_get().is_some() {
-        end_without_memory(size);
+    if memory.is_null()
+        && let Some(process) = Process::try_get()
+    {
+        end_without_memory(process, size);
     }
     memory
 }
@@ -216,7 +219,7 @@ pub fn keep_reserve() {
     }
 }
 
-fn end_without_memory(size: usize) -> ! {
+fn end_without_memory(process: &Process, size: usize) -> ! {
     let reserve = RESERVE.swap(std::ptr::null_mut(), Ordering::AcqRel);
     if reserve.is_null() {
         // There is no memory for a text either, or for the one that was begun.
@@ -235,7 +238,7 @@ fn end_without_memory(size: usize) -> ! {
     unsafe { libc::munmap(reserve, RESERVE_SIZE) };
     let here = 0_u8;
     let is_tools = is_tools(0, (&raw const here) as u64);
-    crate::client::each(|client| client.out_of_memory(size));
+    process.clients.each(|client| client.out_of_memory(size));
     if is_tools {
         let place = place_in_tool(&std::backtrace::Backtrace::force_capture());
         say(&format!(

@@ -199,8 +199,8 @@ pub(crate) fn activate(code: &mut Code) {
 }
 
 /// From now on the process may not do what keeping needs.
-pub(crate) fn give_up() {
-    Process::get().code().persistence = None;
+pub(crate) fn give_up(process: &Process) {
+    process.code().persistence = None;
 }
 
 /// Keeps the translations, if there are enough new ones. The process is about to end.

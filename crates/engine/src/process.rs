@@ -13,7 +13,7 @@ use unspool_kernel::lock::{Mutex, MutexGuard, OnceLock};
 use unspool_kernel::queued_writes::Queues;
 use unspool_kernel::regions::Regions;
 
-use crate::client::{self, Client};
+use crate::client::Clients;
 use crate::lending::Lending;
 use crate::persist::Persistence;
 use crate::plan::Plan;
@@ -85,7 +85,7 @@ pub struct Facts {
     /// thread ends.
     pub first_status: AtomicU64,
     /// Who listens to the run, or changes it.
-    pub(crate) clients: Vec<&'static dyn Client>,
+    pub clients: Clients,
 }
 
 impl std::ops::Deref for Process {
@@ -159,18 +159,11 @@ impl Process {
         files
     }
 
-    /// The process. Panics before [`Process::install`].
+    /// The process, once there is one, for what comes from outside and may come to any thread: a
+    /// signal, and a failure. Whoever has a thread of the program, or is a client, knows its process
+    /// from there.
     #[must_use]
-    #[inline]
-    pub fn get() -> &'static Process {
-        PROCESS
-            .get()
-            .expect("the process is installed before any program code runs")
-    }
-
-    /// The process, once there is one.
-    #[must_use]
-    pub fn try_get() -> Option<&'static Process> {
+    pub(crate) fn try_get() -> Option<&'static Process> {
         PROCESS.get()
     }
 
@@ -179,8 +172,13 @@ impl Process {
     /// # Panics
     /// If there is one already.
     pub fn install(process: Process) -> &'static Process {
-        assert!(PROCESS.set(process).is_ok(), "there is one process");
-        Process::get()
+        let mut process = Some(process);
+        let installed = PROCESS.get_or_init(|| process.take().expect("it is taken once"));
+        assert!(process.is_none(), "there is one process");
+        installed
+            .clients
+            .each(|client| client.run_begins(installed));
+        installed
     }
 
     /// Locks the translations.
@@ -198,7 +196,14 @@ impl Process {
     /// What code that is translated now finds spilled where indirect branches arrive.
     #[must_use]
     pub fn convention(&self) -> LookupConvention {
-        client::convention(&self.clients)
+        self.clients.convention()
+    }
+
+    /// Makes all translations unreachable; those that come find `convention` where indirect branches
+    /// arrive.
+    pub fn clear_translations(&self, convention: LookupConvention) {
+        let mut code = self.code();
+        self.clients.clear_translations(&mut code.cache, convention);
     }
 
     /// Whether the process is ending.

@@ -17,7 +17,7 @@ use unspool_kernel::regions::{Regions, View};
 use unspool_kernel::{diagnostics, layout, maps, own_stack, race_windows};
 use unspool_loader::{LoadRequest, LoadedProgram, ProgramStack};
 
-use crate::client::{self, Client, NewClient};
+use crate::client::{self, Clients, NewClient};
 use crate::lending::Lending;
 use crate::persist::{self, Persistence};
 use crate::plan::{self, ClientPlan, Inherited, Plan, Program};
@@ -106,7 +106,7 @@ fn run_with_stack(
 
     let _stack = SignalStack::install();
     let mask = inherited().map_or_else(crate::signals::exact_mask, |it| it.mask);
-    let mut thread = Thread::new(0, mask, Arc::clone(&process.actions));
+    let mut thread = Thread::new(process, 0, mask, Arc::clone(&process.actions));
     succession::start(&thread);
     gates::initialise_vectors(thread.slots(), vectors);
     thread.set_register(gpr::RSP, loaded.stack_pointer);
@@ -115,9 +115,11 @@ fn run_with_stack(
     Thread::set_current(&mut thread);
     list_thread(process, &mut thread);
     client::first_thread_starts(&mut thread);
-    client::each(|client| client.program_loaded(process, &loaded));
+    thread
+        .clients()
+        .each(|client| client.program_loaded(process, &loaded));
     set_program_fs(process, &mut thread, 0);
-    detach::begin();
+    detach::begin(process);
     crate::signals::open(&thread);
     let status = dispatch::run(&mut thread);
     end_thread(process, &mut thread, status);
@@ -134,7 +136,7 @@ fn join(
     clients: Vec<Box<dyn NewClient>>,
     program: &Program,
     loaded: &LoadedProgram,
-) -> Result<Vec<&'static dyn Client>, StartError> {
+) -> Result<Clients, StartError> {
     let all = clients.into_iter();
     let joined = all.map(|client| client.join(program, loaded));
     joined.filter_map(Result::transpose).collect()
@@ -150,10 +152,10 @@ fn install(
     loaded: &LoadedProgram,
     vdso: Vdso,
     vectors: VectorState,
-    clients: Vec<&'static dyn Client>,
+    clients: Clients,
 ) -> &'static Process {
     const HWCAP2_FSGSBASE: u64 = 2;
-    let convention = client::convention(&clients);
+    let convention = clients.convention();
     let size = plan
         .code_cache
         .clamp(plan::SMALLEST_CODE_CACHE, layout::cache_room());
@@ -162,7 +164,7 @@ fn install(
         has_branch_table(loaded),
         size,
         convention,
-        |code| Gates::emit(code, vectors, client::callees(&clients)),
+        |code| Gates::emit(code, vectors, clients.callees()),
     );
     let gates = cache.gates;
     let mut regions = Regions::default();

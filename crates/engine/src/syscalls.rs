@@ -33,7 +33,6 @@ use unspool_code_cache::gates::RESTART;
 
 use self::interrupted::Attempt;
 use self::pointers::Shielded;
-use crate::client;
 use crate::process::Process;
 use crate::thread::{RestartedCall, Thread};
 use crate::{code_pages, seccomp};
@@ -102,7 +101,9 @@ pub(crate) fn system_call(process: &'static Process, thread: &mut Thread) {
     thread.set_register(gpr::RCX, thread.pc());
     thread.set_register(11, flags);
     enter_tool(thread, &mut call);
-    client::each(|client| client.call_begins(thread, &call));
+    thread
+        .clients()
+        .each(|client| client.call_begins(thread, &call));
     let mut attempt = Attempt::begin(thread, asked, &call);
     let result = match dispatch(process, thread, &call, &mut attempt) {
         Outcome::Return(result) => Some(result),
@@ -114,11 +115,11 @@ pub(crate) fn system_call(process: &'static Process, thread: &mut Thread) {
         false => result.map(|result| attempt.end(result)),
     };
     let mut in_place = false;
-    for client in client::all() {
+    for client in thread.clients().iter() {
         in_place |= client.call_over(thread, result, restart);
     }
     let Some(mut result) = result.filter(|_| !in_place) else {
-        client::each(|client| client.call_left(thread));
+        thread.clients().each(|client| client.call_left(thread));
         return;
     };
     if restart {
@@ -126,12 +127,16 @@ pub(crate) fn system_call(process: &'static Process, thread: &mut Thread) {
         remember(thread, asked, &call);
         attempt.keep(thread, &call, result);
         thread.set_pc(thread.pc() - SYSCALL_LENGTH);
-        client::each(|client| client.call_ends(thread, &call, -i64::from(libc::EINTR)));
+        thread
+            .clients()
+            .each(|client| client.call_ends(thread, &call, -i64::from(libc::EINTR)));
         return;
     }
-    client::each(|client| client.call_result(thread, &call, &mut result));
+    thread
+        .clients()
+        .each(|client| client.call_result(thread, &call, &mut result));
     thread.set_register(gpr::RAX, result as u64);
-    for client in client::all() {
+    for client in thread.clients().iter() {
         client.call_returned(thread, &call, result);
         client.call_ends(thread, &call, result);
     }
@@ -148,7 +153,9 @@ fn enter_tool(thread: &mut Thread, call: &mut Call) {
             // Later ones were those of handlers that are over.
             thread.restarted_calls.truncate(known);
         }
-        None => client::each(|client| client.call_asked(thread, call)),
+        None => thread
+            .clients()
+            .each(|client| client.call_asked(thread, call)),
     }
 }
 
@@ -156,7 +163,7 @@ fn enter_tool(thread: &mut Thread, call: &mut Call) {
 fn remember(thread: &mut Thread, asked: (u64, [u64; 6]), call: &Call) {
     /// Handlers that are left by other ways than their ends leave calls behind.
     const MOST: usize = 16;
-    if client::all().is_empty() {
+    if thread.clients().is_empty() {
         return;
     }
     if thread.restarted_calls.len() == MOST {
@@ -334,7 +341,7 @@ pub(crate) unsafe fn own_call(number: i64, arguments: [u64; 6]) -> i64 {
 
 /// Lets the kernel do it.
 pub(crate) fn pass(process: &Process, call: &Call) -> i64 {
-    let _rest = client::rest();
+    let _rest = process.clients.rest();
     let written = code_writes::begin(process, call);
     // SAFETY: the call is the program's own, on the program's memory; calls that could
     // touch the engine are handled before.

@@ -9,7 +9,8 @@ use unspool_code_cache::cache::{Cache, FLAGS, SpillInterval};
 use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::guarded;
 
-use crate::client::ClientData;
+use crate::client::{ClientData, Clients};
+use crate::process::Process;
 use crate::seccomp::ThreadFilters;
 use crate::signals::actions::Actions;
 use crate::signals::delivery::{self, Delivery};
@@ -131,6 +132,8 @@ impl AlternateStack {
 /// What the engine keeps for one program thread. It lives on the thread's own stack; only
 /// that thread (and its signal handlers) use it.
 pub struct Thread {
+    /// The process whose program code it runs.
+    pub process: &'static Process,
     /// The registers and everything that emitted code touches.
     slots: &'static Slots,
     /// The kernel's thread id.
@@ -190,8 +193,14 @@ thread_local! {
 impl Thread {
     /// A thread in its initial state.
     #[must_use]
-    pub fn new(number: u32, mask: u64, actions: Arc<Actions>) -> Thread {
+    pub(crate) fn new(
+        process: &'static Process,
+        number: u32,
+        mask: u64,
+        actions: Arc<Actions>,
+    ) -> Thread {
         Thread {
+            process,
             slots: slots(),
             // SAFETY: gettid has no preconditions.
             tid: unsafe { libc::gettid() },
@@ -262,6 +271,13 @@ impl Thread {
     #[inline]
     pub fn is_stepped(&self) -> bool {
         self.steps.program_flag || self.single_step
+    }
+
+    /// Who listens to the process, or changes it.
+    #[must_use]
+    #[inline]
+    pub fn clients(&self) -> &'static Clients {
+        &self.process.clients
     }
 
     /// The registers and everything that emitted code touches: the program's state while the thread

@@ -12,7 +12,6 @@ use unspool_kernel::diagnostics::ENGINE_FAILURE;
 use unspool_kernel::lock::{Condvar, Mutex};
 
 use super::{Instrumenter, world};
-use unspool_engine::process::Process;
 use unspool_engine::signals::{self, STOP, bit};
 
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -102,9 +101,8 @@ fn processor_time() -> Duration {
 
 /// The threads of the program that are in the tool's code; the one that ends the process first.
 fn in_tool(ender: i32) -> Vec<i32> {
-    let threads = Process::get()
-        .threads
-        .try_lock()
+    let threads = Instrumenter::process()
+        .and_then(|process| process.threads.try_lock())
         .map(|threads| {
             let within = threads.iter().filter(|handle| {
                 // SAFETY: the thread lives while it is listed, and the list is locked.

@@ -19,7 +19,6 @@ use unspool_kernel::lock::{Mutex, OnceLock};
 use super::Instrumenter;
 use super::client::in_tool;
 use crate::slots as tool_slots;
-use unspool_engine::process::Process;
 use unspool_engine::thread::Thread;
 
 /// The most buffers that a tool can have.
@@ -236,7 +235,7 @@ pub(crate) fn make_room(thread: &mut Thread) {
         return;
     };
     let fragment = {
-        let code = Process::get().code();
+        let code = thread.process.code();
         code.cache.fragment_at(target)
     };
     let binding = fragment.and_then(|it| {

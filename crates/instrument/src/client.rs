@@ -45,6 +45,10 @@ pub(crate) fn translate(instrumenter: &Instrumenter, superblock: &Superblock) {
 }
 
 impl Client for Instrumenter {
+    fn run_begins(&self, process: &'static Process) {
+        self.run_begins(process);
+    }
+
     fn convention(&self) -> Option<LookupConvention> {
         Some(self.convention())
     }
@@ -100,7 +104,7 @@ impl Client for Instrumenter {
         let state = CallSlots::of(thread.slots()).tool_state.take() as *mut ();
         // SAFETY: it is what the tool has made for this thread, and is forgotten now.
         unsafe { in_tool(|| self.tool.thread_ends(thread.number, state)) };
-        let threads = Process::get().threads.lock();
+        let threads = thread.process.threads.lock();
         counters::keep();
         counters::free();
         drop(threads);
@@ -183,7 +187,7 @@ impl Client for Instrumenter {
     }
 
     fn call_result(&self, thread: &mut Thread, call: &Call, result: &mut i64) {
-        images::follow(Process::get(), call, *result);
+        images::follow(thread.process, call, *result);
         system_calls::over(self, thread, call, result);
     }
 

@@ -5,6 +5,8 @@ use std::marker::PhantomData;
 
 use unspool_code_cache::slots::{Slots, slots};
 
+use super::Instrumenter;
+
 /// Where the legacy area of an XSAVE area has the low 128 bits of vector registers.
 const LOW: usize = 160;
 /// Where the header of an XSAVE area says what is saved, and in which format.
@@ -154,7 +156,7 @@ impl Context {
             let area = self.slots().vectors.area();
             let used = area.add(HEADER).cast::<u64>();
             let format = area.add(HEADER + 8).cast::<u64>().read();
-            let has = unspool_engine::process::Process::get().vectors.mask;
+            let has = Instrumenter::process()?.vectors.mask;
             if has & 1 << component == 0 {
                 return None;
             }

@@ -13,9 +13,9 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use self::area::thread_stack;
 pub(super) use self::area::{free, prepare, settle};
+use crate::Instrumenter;
 use crate::slots as tool_slots;
 use unspool_code_cache::slots::{Slots, slots};
-use unspool_engine::process::Process;
 use unspool_kernel::lock::{Mutex, MutexGuard, OnceLock};
 
 /// How many counters a tool can have. As many again are for groups.
@@ -70,7 +70,7 @@ impl Counter {
     /// may be in it or not.
     #[must_use]
     pub fn total(self) -> u64 {
-        let Some(process) = Process::try_get() else {
+        let Some(process) = Instrumenter::process() else {
             return 0;
         };
         let parts = registry().parts_of(self);

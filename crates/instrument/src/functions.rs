@@ -26,7 +26,6 @@ pub use wrappers::{CallRegisters, WrapperFunction};
 
 use super::images::Image;
 use super::{Function, Instrumenter};
-use unspool_engine::process::Process;
 use unspool_kernel::lock::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A value at a hook.
@@ -259,7 +258,7 @@ impl Functions {
 }
 
 fn translate_anew(range: Range<u64>) {
-    if let Some(process) = Process::try_get() {
+    if let Some(process) = Instrumenter::process() {
         process.code().cache.invalidate(range);
     }
 }

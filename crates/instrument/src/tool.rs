@@ -20,6 +20,7 @@ use super::{Amounts, BufferId, Compiled, Counter, Signal, Superblock, buffers};
 use crate::inserted::sets_stack_pointer;
 use crate::slots as tool_slots;
 use unspool_engine::client::PerFragment;
+use unspool_engine::process::Process;
 use unspool_engine::translate::forced_splits::ForcedSplits;
 use unspool_engine::translate::superblock::{CallSites, Item, Limits};
 
@@ -199,6 +200,7 @@ pub(crate) struct Instrumenter {
     /// Room for the next superblock's instructions, and for what is inserted there.
     room: Mutex<Inserted>,
     state_sizes: ExtendedStateSizes,
+    process: OnceLock<&'static Process>,
 }
 
 /// What a fragment counts, and where: so that it comes out right where the fragment is left
@@ -240,6 +242,7 @@ pub fn install(tool: Box<dyn Instrumentation>) {
         tool_code: Mutex::default(),
         room: Mutex::default(),
         state_sizes: ExtendedStateSizes::of_this_processor(),
+        process: OnceLock::new(),
     };
     let first = INSTRUMENTER.set(instrumenter).is_ok();
     assert!(first, "a process has one tool");
@@ -257,6 +260,16 @@ impl Instrumenter {
     #[inline]
     pub(crate) fn get() -> Option<&'static Instrumenter> {
         INSTRUMENTER.get()
+    }
+
+    /// There is a process, which the tool observes.
+    pub(super) fn run_begins(&self, process: &'static Process) {
+        let _ = self.process.set(process);
+    }
+
+    /// The process, once there is one: what a tool may ask for anywhere, and at any time.
+    pub(super) fn process() -> Option<&'static Process> {
+        Instrumenter::get()?.process.get().copied()
     }
 
     /// What is spilled where indirect branches arrive.

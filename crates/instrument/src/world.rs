@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use unspool_kernel::guarded;
 
 use super::Instrumenter;
-use unspool_engine::process::Process;
-use unspool_engine::{client, flush};
+use unspool_engine::flush;
 
 const PAGE: u64 = 4096;
 
@@ -53,9 +52,10 @@ pub struct StoppedThread {
 /// If it is called while code is being instrumented.
 pub fn stop_the_world<R>(run: impl FnOnce(&[StoppedThread]) -> R) -> R {
     assert_not_instrumenting("stopping all threads");
-    let _stopped = flush::stop_others();
+    let process = Instrumenter::process();
+    let _stopped = flush::stop_others(process);
     let own = own_tid();
-    let threads = Process::try_get().map_or_else(Vec::new, |process| {
+    let threads = process.map_or_else(Vec::new, |process| {
         let threads = process.threads.lock();
         let others = threads.iter().filter(|handle| handle.tid != own);
         others
@@ -85,7 +85,7 @@ pub fn stop_the_world<R>(run: impl FnOnce(&[StoppedThread]) -> R) -> R {
 /// If it is called while code is being instrumented.
 pub fn instrument_again(range: Range<u64>) {
     assert_not_instrumenting("instrumenting anew");
-    let (Some(process), Some(instrumenter)) = (Process::try_get(), Instrumenter::get()) else {
+    let (Some(process), Some(instrumenter)) = (Instrumenter::process(), Instrumenter::get()) else {
         return;
     };
     let mut code = process.code();
@@ -105,7 +105,9 @@ pub fn read_memory(address: u64, to: &mut [u8]) -> usize {
 /// Writes program memory. Returns how many bytes could be written.
 #[must_use]
 pub fn write_memory(address: u64, from: &[u8]) -> usize {
-    client::each(|client| client.memory_changed());
+    if let Some(process) = Instrumenter::process() {
+        process.clients.each(|client| client.memory_changed());
+    }
     by_page(address, from.len(), |at, range| {
         guarded::write(at, &from[range])
     })

@@ -12,7 +12,6 @@ use crate::inserted::record::LOCK_SPILL;
 use crate::slots as trace_slots;
 use crate::thread_trace::OF_THREAD;
 use crate::tracer::Tracer;
-use unspool_engine::process::Process;
 use unspool_engine::thread::Thread;
 
 const WORD: u64 = 8;
@@ -31,7 +30,7 @@ pub(super) fn buffer_fault(thread: &mut Thread, address: u64) -> bool {
 /// The buffer is full in the middle of a fragment: what is complete goes to the encoder, the
 /// record in the making moves to the start.
 pub(super) fn empty_buffer(thread: &mut Thread) {
-    let process = Process::get();
+    let process = thread.process;
     let Some(tracer) = crate::tracer::tracer() else {
         return;
     };

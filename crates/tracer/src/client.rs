@@ -21,7 +21,7 @@ use crate::inserted::traced::Recorder;
 use crate::thread_trace::OF_THREAD;
 use crate::tracer::{Tracer, tracer};
 use unspool_engine::annotation::Annotation;
-use unspool_engine::client::{self, Client, ClientFault, Exhausted, Inheritance, Rounds};
+use unspool_engine::client::{Client, ClientFault, Exhausted, Inheritance, Rounds};
 use unspool_engine::detach;
 use unspool_engine::finish::Ending;
 use unspool_engine::plan::ClientPlan;
@@ -63,6 +63,10 @@ impl Birth {
 }
 
 impl Client for Tracer {
+    fn run_begins(&self, process: &'static Process) {
+        let _ = self.process.set(process);
+    }
+
     fn files(&self) -> Vec<i32> {
         let file = self.file.load(Ordering::Relaxed);
         if file < 0 { Vec::new() } else { vec![file] }
@@ -183,7 +187,7 @@ impl Client for Tracer {
         self.start_child();
         self.forget_owners(true);
         self.skew.forget_others();
-        client::clear_translations(&mut Process::get().code().cache, self.convention());
+        thread.process.clear_translations(self.convention());
         self.thread_starts(thread, None);
         tell_thread_pointer(thread);
         shared_memory::inherited(thread);
@@ -220,7 +224,7 @@ impl Client for Tracer {
         conclude(thread);
         self.keeper.dismiss();
         broken_pipe::kept_from_program(|| {
-            summary::conclude(self, Process::get(), ending);
+            summary::conclude(self, thread.process, ending);
         });
     }
 
@@ -230,7 +234,7 @@ impl Client for Tracer {
         self.start_child();
         self.forget_owners(false);
         self.skew.forget_others();
-        client::clear_translations(&mut Process::get().code().cache, self.convention());
+        thread.process.clear_translations(self.convention());
         self.thread_starts_again(thread);
     }
 
@@ -573,7 +577,7 @@ fn call_ends(thread: &mut Thread, call: &Call, result: i64) {
             }),
         );
     }
-    if let Some(mapped) = shared_memory::mapped(call, result) {
+    if let Some(mapped) = shared_memory::mapped(tracer.process(), call, result) {
         trace.event(tracer, &mapped);
     }
     trace.event(

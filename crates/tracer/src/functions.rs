@@ -176,19 +176,18 @@ impl Functions {
     }
 
     /// Code was chosen for a name. (Each module that refers to it has it chosen anew.)
-    fn choose(&self, address: u64, name: &str, writer: &dyn RecordSink) {
+    fn choose(&self, process: &Process, address: u64, name: &str, writer: &dyn RecordSink) {
         let mut hooks = self.hooks.lock();
         if hooks.chosen.insert((address, name.to_owned())) {
             hooks.add(address, name, writer);
             drop(hooks);
-            translate_anew(address);
+            translate_anew(process, address);
         }
     }
 }
 
 /// A translation without a hook would not notice what happens there.
-fn translate_anew(address: u64) {
-    let process = Process::get();
+fn translate_anew(process: &Process, address: u64) {
     process.code().cache.invalidate(address..address + 1);
 }
 
@@ -268,11 +267,13 @@ fn enter(tracer: &Tracer, thread: &mut Thread, called: Vec<Called>) {
     };
     let is_new = tracer.functions.hooks.lock().returns.insert(return_address);
     if is_new {
-        translate_anew(return_address);
+        translate_anew(thread.process, return_address);
     }
 }
 
 fn choose(tracer: &Tracer, address: u64, name: &str) {
     let writer = tracer.writer.lock().clone();
-    tracer.functions.choose(address, name, &*writer);
+    tracer
+        .functions
+        .choose(tracer.process(), address, name, &*writer);
 }

@@ -13,7 +13,6 @@ use unspool_kernel::{layout, maps};
 
 use super::client;
 use crate::tracer::Tracer;
-use unspool_engine::process::Process;
 use unspool_engine::syscalls::Call;
 use unspool_engine::thread::Thread;
 
@@ -139,7 +138,7 @@ impl Tracer {
 /// Adds an event for each module of which there is none yet.
 pub(super) fn tell(tracer: &Tracer, thread: &mut Thread) {
     let loaded = {
-        let code = Process::get().code();
+        let code = thread.process.code();
         tracer.modules.lock().take_untold(&code.regions)
     };
     for module in loaded {
@@ -150,7 +149,7 @@ pub(super) fn tell(tracer: &Tracer, thread: &mut Thread) {
 /// Behind a system call that may have changed the program's mappings.
 pub(super) fn follow(tracer: &Tracer, thread: &mut Thread, call: &Call, result: i64) {
     let gone = {
-        let code = Process::get().code();
+        let code = thread.process.code();
         tracer.modules.lock().take_gone(&code.regions)
     };
     for module in gone {

@@ -52,8 +52,6 @@ use super::ceilings::Ceilings;
 use super::plan::TracePlan;
 use crate::inserted::ownership::CheckSite;
 use crate::tracer::Tracer;
-use unspool_engine::client;
-use unspool_engine::process::Process;
 use unspool_kernel::layout;
 
 /// Marks clean calls of this module among clean calls.
@@ -267,9 +265,12 @@ impl Tracer {
     /// time begins after all of it. From here on code checks, so it is translated anew.
     pub(super) fn begin_sharing(&self) {
         if self.ownership.is_on() && !self.ownership.is_checking() {
-            let mut code = Process::get().code();
+            let process = self.process();
+            let mut code = process.code();
             self.ownership.checking.store(true, Ordering::Relaxed);
-            client::clear_translations(&mut code.cache, self.convention());
+            process
+                .clients
+                .clear_translations(&mut code.cache, self.convention());
         }
     }
 

@@ -10,7 +10,7 @@ use unspool_engine::syscalls::{Call, succeeded};
 use unspool_engine::thread::Thread;
 
 /// What a system call has mapped that others may show as well.
-pub(super) fn mapped(call: &Call, result: i64) -> Option<Event> {
+pub(super) fn mapped(process: &Process, call: &Call, result: i64) -> Option<Event> {
     let maps = match call.number as i64 {
         libc::SYS_mmap => is_memory(call),
         number => [libc::SYS_mremap, libc::SYS_shmat].contains(&number),
@@ -18,7 +18,7 @@ pub(super) fn mapped(call: &Call, result: i64) -> Option<Event> {
     if !(succeeded(result) && maps) {
         return None;
     }
-    let code = Process::get().code();
+    let code = process.code();
     let (start, region) = code.regions.find(result as u64)?;
     event(&code, start, &region)
 }
@@ -50,7 +50,7 @@ fn event(code: &Code, start: u64, region: &Region) -> Option<Event> {
 /// A forked child has the shared mappings of its parent.
 pub(super) fn inherited(thread: &mut Thread) {
     let events: Vec<Event> = {
-        let code = Process::get().code();
+        let code = thread.process.code();
         let views = code.regions.shared_views();
         views
             .filter_map(|(start, region, _)| event(&code, start, region))

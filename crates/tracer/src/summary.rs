@@ -231,13 +231,13 @@ impl Recorded {
     /// what it took.
     fn by_run(tracer: &Tracer, own: Option<&Summary>, cost: Cost) -> Recorded {
         let run = &tracer.plan.run;
-        let threads = Process::get().next_thread.load(Ordering::Relaxed);
+        let threads = tracer.process().next_thread.load(Ordering::Relaxed);
         let output = tracer.plan.output.file();
         let gathered = output
             .filter(|path| path.is_file())
             .map(|path| RunTotals::gather(path, std::process::id(), run.started_unix_ns));
         let has_others = tracer.plan.child || tracer.has_forked();
-        let are_followed = !Process::get().plan.leave_children;
+        let are_followed = !tracer.process().plan.leave_children;
         let more = gathered.is_none() && has_others && are_followed;
         let totals = gathered.filter(|totals| totals.traces > 1);
         Recorded {

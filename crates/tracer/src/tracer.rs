@@ -78,6 +78,7 @@ pub(crate) struct Tracer {
     pub(crate) skew: skew::Skew,
     pub(crate) keeper: keeper::Keeper,
     pub(crate) forced_splits: ForcedSplits,
+    pub(crate) process: OnceLock<&'static Process>,
 }
 
 /// More paths than a superblock can have.
@@ -133,6 +134,7 @@ impl Tracer {
             skew: skew::Skew::new(plan),
             keeper: keeper::Keeper::default(),
             forced_splits: ForcedSplits::default(),
+            process: OnceLock::new(),
         };
         tracer.define_kernels_modules();
         for segment in &loaded.segments {
@@ -167,9 +169,16 @@ impl Tracer {
         self.plan.verify
     }
 
+    /// The process that is traced.
+    pub(crate) fn process(&self) -> &'static Process {
+        self.process
+            .get()
+            .expect("nothing is asked before the run begins")
+    }
+
     /// Whether this is the process that the user has started.
     pub(crate) fn is_first_process(&self) -> bool {
-        self.plan.run.first_process && Process::get().forked.load(Ordering::Relaxed) == 0
+        self.plan.run.first_process && self.process().forked.load(Ordering::Relaxed) == 0
     }
 
     /// Whether it has started others.
@@ -185,7 +194,7 @@ impl Tracer {
 
     /// Whether another observed process or program started this one.
     pub(crate) fn is_child(&self) -> bool {
-        self.plan.child || Process::get().forked.load(Ordering::Relaxed) != 0
+        self.plan.child || self.process().forked.load(Ordering::Relaxed) != 0
     }
 
     /// Where tickets are drawn.
@@ -229,7 +238,7 @@ impl Tracer {
         let _headroom = Headroom::get();
         let mut plan = self.plan.clone();
         plan.child = true;
-        if Process::get().plan.leave_children {
+        if self.process().plan.leave_children {
             plan.output = TraceOutput::Discard;
         }
         let header = TraceHeader {

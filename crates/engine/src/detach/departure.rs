@@ -10,7 +10,7 @@ use super::native_wait::NativeWait;
 use super::unfinished_call::UnfinishedCall;
 use crate::finish;
 use crate::seccomp::native::{MOST_PASSING, NativeFilters, Passing};
-use crate::signals::frame::{FRAME_SIZE, Frame, FullState, vectors};
+use crate::signals::frame::{FRAME_SIZE, Frame, FullState};
 use crate::signals::{STOP, bit, deliver};
 use crate::thread::{AddressSpaceRole, Thread};
 
@@ -145,7 +145,7 @@ impl Departure {
             }
         };
         let mut frame = Frame::capture(slots);
-        let mut state = FullState::capture(slots, vectors());
+        let mut state = FullState::capture(thread);
         let lines = (FRAME_SIZE + state.frame_size()).div_ceil(64) as usize;
         // A line to spare for alignment, and one for what the frame's start is off.
         let mut memory: Vec<[u64; 8]> = vec![[0; 8]; lines + 2];

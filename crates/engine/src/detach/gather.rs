@@ -95,7 +95,7 @@ pub(super) fn join(thread: &mut Thread) {
         return;
     }
     client::thread_parks(thread);
-    finish::leave_list(Process::get(), thread);
+    finish::leave_list(thread.process, thread);
     let departure = Departure::of(thread);
     CONCLUDED.fetch_add(1, Ordering::AcqRel);
     while PHASE.load(Ordering::Acquire) != LEAVING {
@@ -134,7 +134,7 @@ fn obstacle(process: &Process) -> Option<Refusal> {
     if process.is_ending() {
         return Some(Refusal::Ending);
     }
-    let mut all = client::all().iter();
+    let mut all = process.clients.iter();
     all.find_map(|client| client.refuses_to_let_go())
 }
 

@@ -35,9 +35,9 @@ pub fn deadline_after(time: Duration) -> u64 {
 static TIMER: AtomicI32 = AtomicI32::new(-1);
 
 /// Sets the timer, if there is to be one. A forked child has none yet.
-pub(super) fn start() {
+pub(super) fn start(process: &Process) {
     TIMER.store(-1, Ordering::Release);
-    let deadline = Process::get().plan.let_go.deadline_ns;
+    let deadline = process.plan.let_go.deadline_ns;
     if deadline != 0 {
         set_timer(deadline);
     }
@@ -97,14 +97,14 @@ pub(super) fn forget() {
 }
 
 /// The process is observed from now on, and shows it.
-pub(crate) fn begin() {
+pub(crate) fn begin(process: &Process) {
     mark::show();
-    start();
+    start(process);
 }
 
 /// The program has said something of itself.
 pub(crate) fn annotation(thread: &Thread, said: Annotation) {
-    if Process::get().plan.let_go.at_region_end && said == Annotation::EndRegion {
+    if thread.process.plan.let_go.at_region_end && said == Annotation::EndRegion {
         ask_self(thread);
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn seccomp(process: &Process, thread: &mut Thread, call: &Call) -> i6
     const SET_MODE_FILTER: u32 = 1;
     let [operation, flags, at, ..] = call.arguments;
     match (operation as u32, flags as u32) {
-        (SET_MODE_STRICT, 0) if at == 0 => set_strict(thread),
+        (SET_MODE_STRICT, 0) if at == 0 => set_strict(process, thread),
         (SET_MODE_STRICT, _) => INVALID,
         (SET_MODE_FILTER, flags) => set_filter(process, thread, flags, at),
         _ => pass(process, call),
@@ -52,7 +52,7 @@ pub(crate) fn prctl(process: &Process, thread: &mut Thread, call: &Call) -> i64 
     const MODE_FILTER: u64 = 2;
     let [_, mode, at, ..] = call.arguments;
     match mode {
-        MODE_STRICT => set_strict(thread),
+        MODE_STRICT => set_strict(process, thread),
         MODE_FILTER => set_filter(process, thread, 0, at),
         _ => INVALID,
     }
@@ -60,11 +60,11 @@ pub(crate) fn prctl(process: &Process, thread: &mut Thread, call: &Call) -> i64 
 
 /// `SECCOMP_MODE_STRICT`. The kernel's own would stop the engine, and needs no permission: where
 /// its stand-in does, the engine alone sees to it.
-fn set_strict(thread: &mut Thread) -> i64 {
+fn set_strict(process: &Process, thread: &mut Thread) -> i64 {
     if thread.filters.newest().is_some() {
         return INVALID;
     }
-    crate::persist::give_up();
+    crate::persist::give_up(process);
     let copy = kernel_copy(&strict(), false).is_some_and(|copy| ask_kernel(0, &copy) == 0);
     let in_kernel = InKernel {
         copy,
@@ -91,7 +91,7 @@ fn set_filter(process: &Process, thread: &mut Thread, flags: u32, at: u64) -> i6
         );
         return INVALID;
     }
-    crate::persist::give_up();
+    crate::persist::give_up(process);
     let in_kernel = InKernel {
         copy: !blind && copy.is_some(),
         listener,

@@ -5,7 +5,7 @@ use unspool_kernel::guarded;
 
 use super::actions::{self, Action, DEFAULT, IGNORE};
 use super::delivery::{FIRST_REAL_TIME, Signal};
-use super::frame::{FRAME_SIZE, Frame, FullState, vectors};
+use super::frame::{FRAME_SIZE, Frame, FullState};
 use super::{SYNCHRONOUS, bit, change_mask, init, open, set_exact_mask, settle};
 use crate::client::{self, End};
 use crate::syscalls;
@@ -23,7 +23,7 @@ pub(crate) fn deliver(thread: &mut Thread) {
     thread.set_pending(false);
     thread.collect_signals();
     let signal = thread.delivery.take_next();
-    let offered = client::all().iter().fold(signal, |signal, client| {
+    let offered = thread.clients().iter().fold(signal, |signal, client| {
         signal.and_then(|signal| client.signal_due(thread, signal))
     });
     if let Some(signal) = offered {
@@ -39,7 +39,7 @@ fn give(thread: &mut Thread, signal: &PendingSignal) {
     let forced = signal.fault.is_some();
     let blocked = thread.delivery.mask() & bit(signal.number) != 0;
     let is_ignored = action.handler == IGNORE && !forced;
-    let mut all = client::all().iter();
+    let mut all = thread.clients().iter();
     if !is_ignored && !all.all(|client| client.signal_comes(thread, signal)) {
         return;
     }
@@ -74,7 +74,9 @@ pub(crate) fn die(thread: &mut Thread, signal: i32) -> ! {
 fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
     let restarts = action.flags & libc::SA_RESTART as u64 != 0;
     syscalls::handler_comes(thread, signal, restarts);
-    client::each(|client| client.handler_called(thread, signal.number));
+    thread
+        .clients()
+        .each(|client| client.handler_called(thread, signal.number));
     let stack_pointer = thread.register(gpr::RSP);
     let alternate = thread.alternate_stack;
     let on_alternate = on_alternate_stack(thread, stack_pointer);
@@ -85,7 +87,7 @@ fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
         top = alternate.base + alternate.size;
     }
     let mut frame = Frame::capture(thread.slots());
-    let mut state = FullState::capture(thread.slots(), vectors());
+    let mut state = FullState::capture(thread);
     let fp_state = top.wrapping_sub(state.frame_size()) & !63;
     let address = (fp_state.wrapping_sub(FRAME_SIZE) & !15).wrapping_sub(8);
     let flags = match (enabled, on_alternate) {
@@ -121,7 +123,7 @@ fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
             size: 0,
         };
     }
-    FullState::initial().install(thread.slots(), vectors());
+    FullState::initial().install(thread);
     enter_handler(thread, signal, action, address);
 }
 
@@ -159,7 +161,9 @@ fn enter_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action, a
             },
         );
     }
-    client::each(|client| client.handler_entered(thread));
+    thread
+        .clients()
+        .each(|client| client.handler_entered(thread));
 }
 
 /// Whether a stack pointer lies on the program's alternate stack.
@@ -195,7 +199,7 @@ pub(crate) fn return_from_handler(thread: &mut Thread) -> bool {
     }
     frame.restore(thread.slots());
     thread.steps.program_flag = frame.trap_flag();
-    state.install(thread.slots(), vectors());
+    state.install(thread);
     // What is no stack is left out, as is all of it while the thread is on the one it has.
     let [base, flags, size] = frame.stack;
     let stack = AlternateStack::checked(base, flags as i32, size);

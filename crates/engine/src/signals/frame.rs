@@ -6,7 +6,7 @@ use unspool_code_cache::slots::Slots;
 use unspool_kernel::guarded;
 
 use super::TRAP_FLAG;
-use crate::process::Process;
+use crate::thread::Thread;
 use crate::x87_pointers;
 
 /// General registers in a `sigcontext`, by number of the register.
@@ -179,16 +179,17 @@ impl FullState {
     /// Takes the program's state: vectors from the slots, x87 and the rest, which the engine
     /// never touches, from the processor.
     #[must_use]
-    pub fn capture(slots: &Slots, vectors: VectorState) -> FullState {
+    pub fn capture(thread: &Thread) -> FullState {
         const X87_OPCODE: usize = 6;
         const X87_POINTER: usize = 8;
+        let vectors = thread.process.vectors;
         let mut state = FullState::empty();
         let area = state.area();
         let (low, high) = enabled();
         // SAFETY: both areas are aligned and large enough; the engine's own vector
         // registers hold nothing across the block, which says that it clobbers them.
         unsafe {
-            let saved = slots.vectors.area();
+            let saved = thread.slots().vectors.area();
             std::arch::asm!(
                 "xor edx, edx",
                 "xrstor64 [{saved}]",
@@ -211,7 +212,7 @@ impl FullState {
         // SAFETY: address and opcode of the last x87 instruction lie in the legacy area.
         unsafe {
             let pointer = area.add(X87_POINTER).cast::<u64>();
-            let code = Process::get().code();
+            let code = thread.process.code();
             let opcode = area.add(X87_OPCODE).cast::<u16>();
             let last = x87_pointers::last_instruction(&code.cache, pointer.read(), opcode.read());
             if let Some((address, code)) = last {
@@ -223,12 +224,13 @@ impl FullState {
     }
 
     /// Makes this the program's state: vectors to the slots, the rest to the processor.
-    pub fn install(&mut self, slots: &Slots, vectors: VectorState) {
+    pub fn install(&mut self, thread: &Thread) {
+        let vectors = thread.process.vectors;
         let area = self.area();
         let (low, high) = enabled();
         // SAFETY: as in `capture`; `sanitise` made the area acceptable to XRSTOR.
         unsafe {
-            let saved = slots.vectors.area();
+            let saved = thread.slots().vectors.area();
             std::arch::asm!(
                 "mov edx, {high:e}",
                 "xrstor64 [{area}]",
@@ -372,10 +374,4 @@ fn reset_vectors(vectors: VectorState) {
         }
         std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const control, options(nostack, readonly));
     }
-}
-
-/// The process's way of saving vectors.
-#[must_use]
-pub fn vectors() -> VectorState {
-    Process::get().vectors
 }

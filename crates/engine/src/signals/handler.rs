@@ -128,8 +128,9 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
     };
     let thread = Thread::current();
     let raised_by_kernel = code(&info) > 0;
+    // A thread that runs no program code may fault at what a client has made, too.
     let of_client = match signal == libc::SIGSEGV && raised_by_kernel {
-        true => client::fault_of_client(context.pc(), info[2]),
+        true => Process::try_get().and_then(|it| it.clients.fault(context.pc(), info[2])),
         false => None,
     };
     if let Some(fault) = of_client {
@@ -145,21 +146,23 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
     } else {
         // SAFETY: it lives as long as its thread is the current one.
         let held = unsafe { &*Thread::current_held() };
+        // SAFETY: the thread is this one; its process never changes.
+        let process = unsafe { (&raw const (*thread).process).read() };
         if signal == STOP && crate::finish::is_place_request(&info) {
-            client::each(|client| client.tell_place());
+            process.clients.each(|client| client.tell_place());
         } else if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
-            synchronous(held, signal, &info, &mut context);
+            synchronous(process, held, signal, &info, &mut context);
         } else if crate::detach::is_request(signal, &info) {
             // SAFETY: the thread is this one; where it runs changes only while signals are blocked.
             let place = unsafe { (&raw const (*thread).role).read() };
             crate::detach::take_note(place, &info);
-            take_out(&mut context);
+            take_out(process, &mut context);
         } else if crate::detach::is_continuation(signal, &info) {
             // The process was only continued so that it can be let go.
         } else if signal == STOP && crate::finish::is_stop_request(&info) {
-            take_out(&mut context);
+            take_out(process, &mut context);
         } else {
-            asynchronous(held, signal, &info, &mut context);
+            asynchronous(process, held, signal, &info, &mut context);
         }
     }
     // SAFETY: as above.
@@ -214,9 +217,14 @@ fn thread_in_cache<'thread>(pc: u64) -> Option<&'thread mut Thread> {
 /// | the guard page of a full buffer? | the thread leaves, and comes back |
 /// | a tool's code? | the tool has failed |
 /// | none of these | the program's own fault |
-fn synchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context) {
+fn synchronous(
+    process: &Process,
+    held: &Held,
+    signal: i32,
+    info: &[u64; 16],
+    context: &mut Context,
+) {
     let pc = context.pc();
-    let process = Process::get();
     if signal == libc::SIGTRAP && is_step(info, context) {
         let was_misaligned = held.misaligned.swap(false, Ordering::Relaxed);
         if was_misaligned {
@@ -264,7 +272,7 @@ fn synchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context
         context.set_trap_flag(true);
         return;
     }
-    if misaligned && let Some(slow_part) = client::slow_part(pc) {
+    if misaligned && let Some(slow_part) = process.clients.slow_part(pc) {
         // The program has set its alignment-check flag, and a check has met two words at once.
         context.set_pc(slow_part);
         return;
@@ -296,7 +304,8 @@ fn synchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context
         return;
     }
     if is_memory_fault
-        && client::all()
+        && thread
+            .clients()
             .iter()
             .any(|client| client.is_full(thread, info[2]))
     {
@@ -335,7 +344,7 @@ fn table_branch(pc: u64) -> Option<TableBranch> {
 
 /// A fault at a translated instruction: the program gets it with the context of the original.
 fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &mut Context) {
-    let process = Process::get();
+    let process = thread.process;
     let pc = context.pc();
     let code = process.code();
     let after_trap = signal == libc::SIGTRAP && code.cache.position(pc - 1).is_some();
@@ -346,7 +355,9 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         return;
     };
     save_program(thread, &code.cache, at, position, context);
-    client::each(|client| client.left_mid_fragment(position, after_trap));
+    thread
+        .clients()
+        .each(|client| client.left_mid_fragment(position, after_trap));
     drop(code);
     let mut info = *info;
     if after_trap {
@@ -371,14 +382,20 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         fault: Some(fault),
         is_directed: false,
     };
-    client::each(|client| client.faulted(thread));
+    thread.clients().each(|client| client.faulted(thread));
     // Another signal may be on its way to the next boundary: it comes behind.
     thread.delivery.put_first(fault);
     thread.set_pending(true);
     leave(thread, &process.gates, exit::INTERRUPTED, context);
 }
 
-fn asynchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Context) {
+fn asynchronous(
+    process: &Process,
+    held: &Held,
+    signal: i32,
+    info: &[u64; 16],
+    context: &mut Context,
+) {
     let info = &passed_on::original(info);
     let pending = PendingSignal {
         number: signal,
@@ -392,7 +409,7 @@ fn asynchronous(held: &Held, signal: i32, info: &[u64; 16], context: &mut Contex
         // It is blocked now, and comes again when the thread has looked at the others.
         deliver::send_to_itself(signal, info);
     }
-    take_out(context);
+    take_out(process, context);
 }
 
 /// The thread is to look at what has come, as soon as it is out of the cache.
@@ -401,8 +418,8 @@ fn set_pending() {
 }
 
 /// Brings the thread out of the cache, or sees to it that it does not go in.
-fn take_out(context: &mut Context) {
-    let gates = &Process::get().gates;
+fn take_out(process: &Process, context: &mut Context) {
+    let gates = &process.gates;
     let pc = context.pc();
     set_pending();
     if (gates.system_call_start..=gates.system_call_instruction).contains(&pc) {
@@ -450,7 +467,7 @@ fn is_step(info: &[u64; 16], context: &Context) -> bool {
 
 /// One instruction of the cache has been executed with the trap flag.
 fn trapped(thread: &mut Thread, context: &mut Context) {
-    let gates = &Process::get().gates;
+    let gates = &thread.process.gates;
     let pc = context.pc();
     let place = if in_translated_code(gates, pc) {
         Location::Translated
@@ -482,7 +499,7 @@ fn trapped(thread: &mut Thread, context: &mut Context) {
 }
 
 fn leave_or_step(thread: &mut Thread, context: &mut Context) {
-    let process = Process::get();
+    let process = thread.process;
     let pc = context.pc();
     let code = process.code();
     let position = code.cache.position(pc).filter(|position| {
@@ -507,9 +524,11 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
             if resumes {
                 thread.slots().flags.update(|flags| flags | RESUME_FLAG);
             }
-            client::each(|client| client.left_mid_fragment(position, false));
+            thread
+                .clients()
+                .each(|client| client.left_mid_fragment(position, false));
             drop(code);
-            client::each(|client| client.stepped(thread));
+            thread.clients().each(|client| client.stepped(thread));
             if trap {
                 thread.delivery.put_first(deliver::single_step(position.pc));
             }
@@ -538,7 +557,7 @@ fn resumes_repetition(thread: &Thread, pc: u64) -> bool {
 fn has_made_rounds(thread: &mut Thread, pc: u64, position: &Position) -> bool {
     /// To single-step them takes about a millisecond.
     const MANY: u32 = 1000;
-    let rounds = client::leaves_between_rounds(pc, position);
+    let rounds = thread.clients().leaves_between_rounds(pc, position);
     if rounds != Rounds::Many {
         thread.repeating = (0, 0);
         return rounds == Rounds::None;
@@ -584,12 +603,16 @@ fn save_program(
     context: &Context,
 ) {
     save_raw(thread, context);
-    client::each(|client| client.leave_mid_fragment(thread, cache, at, position));
+    thread
+        .clients()
+        .each(|client| client.leave_mid_fragment(thread, cache, at, position));
     for spill in cache.spills_at(position.fragment, at) {
         thread.restore_spill(spill);
     }
     thread.set_pc(position.pc);
-    client::each(|client| client.left_between_rounds(at, &position));
+    thread
+        .clients()
+        .each(|client| client.left_between_rounds(at, &position));
 }
 
 /// Makes the interrupted thread go on at the exit gate, whose state is already in the slots.

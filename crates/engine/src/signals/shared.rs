@@ -14,7 +14,6 @@ use unspool_kernel::lock::Mutex;
 use unspool_kernel::race_windows;
 
 use super::{SYNCHRONOUS, bit, passed_on};
-use crate::process::Process;
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 
 /// One of each kind at most.
@@ -70,7 +69,7 @@ pub(crate) fn take(thread: &mut Thread, wanted: u64) {
 /// Has all threads look here that let such a signal through or wait for it.
 fn interrupt_takers(thread: &Thread, kind: u64) {
     let own = std::process::id() as i32;
-    let threads = Process::get().threads.lock();
+    let threads = thread.process.threads.lock();
     for handle in threads.iter().filter(|handle| handle.process == own) {
         // SAFETY: the thread lives while it is listed, and the list is locked.
         let takes = unsafe { &(*handle.thread).held }.takes(kind);

@@ -11,7 +11,6 @@ use unspool_kernel::raw_call::raw_system_call;
 use unspool_loader::Kind;
 
 use super::{Call, execute_arguments, files};
-use crate::client;
 use crate::finish::Ending;
 use crate::process::Process;
 use crate::seccomp::succession;
@@ -89,11 +88,13 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         own.extend(strings.arguments.iter().cloned());
         (c"/proc/self/exe".to_owned(), own)
     };
-    let gives_up = client::all().iter().any(|client| client.concludes());
+    let gives_up = thread.clients().iter().any(|client| client.concludes());
     if gives_up && let Some(error) = refusal(&file, [&arguments, &strings.environment]) {
         return error;
     }
-    client::each(|client| client.executes(thread, &path, &strings.arguments));
+    thread
+        .clients()
+        .each(|client| client.executes(thread, &path, &strings.arguments));
     crate::signals::block_all();
     let ending = match native {
         true => Ending::AnotherProgram,
@@ -180,7 +181,7 @@ fn replace(
     // Translated code must not run where the faults that it needs are ignored. A child that shares
     // its parent's memory has dispositions of its own, and would leave its parent stopped.
     let shares_them = hidden != 0 && thread.role == AddressSpaceRole::Process;
-    let stopped = shares_them.then(crate::flush::stop_others);
+    let stopped = shares_them.then(|| crate::flush::stop_others(Some(thread.process)));
     actions::ignore(hidden);
     set_exact_mask(thread.delivery.mask());
     shared::take(thread, thread.delivery.mask());

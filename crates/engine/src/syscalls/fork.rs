@@ -11,7 +11,6 @@ use super::clone_request::{KernelCall, Places, Request};
 use super::processes::{errno, list};
 use super::threads::{set_fs_base, thread_pointer};
 use super::vfork_copy::{self, Wait};
-use crate::client;
 use crate::process::Process;
 use crate::signals::open;
 use crate::thread::{AddressSpaceRole, Thread};
@@ -26,7 +25,7 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
         open(thread);
         return -i64::from(libc::EAGAIN);
     }
-    client::each(|client| client.before_fork(thread));
+    thread.clients().each(|client| client.before_fork(thread));
     let child = copy_quiet_process(process, request);
     if child == 0 {
         vfork_copy::begin_child(wait, request);
@@ -35,9 +34,11 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
         let _ = guarded::write(request.parent_tid, &(child as i32).to_le_bytes());
     }
     race_windows::widen();
-    client::each(|client| client.after_fork(thread, child));
+    thread
+        .clients()
+        .each(|client| client.after_fork(thread, child));
     match wait {
-        Some(wait) if child > 0 => wait.wait(),
+        Some(wait) if child > 0 => wait.wait(thread.process),
         Some(wait) if child < 0 => wait.cancel(),
         _ => {}
     }
@@ -71,7 +72,7 @@ fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request
     process.threads.lock().clear();
     crate::flush::forget_others();
     crate::detach::forget_others(thread);
-    client::each(|client| client.copy_begins(process));
+    thread.clients().each(|client| client.copy_begins(process));
     list(process, thread);
     // Signals that wait for the parent are the parent's.
     thread.collect_signals();

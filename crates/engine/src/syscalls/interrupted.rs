@@ -11,7 +11,6 @@ use unspool_code_cache::gates::RESTART;
 
 use super::relative_waits::{RelativeWait, TimeLeft, write_guarded};
 use super::{Call, SYSCALL_LENGTH, waiting};
-use crate::client;
 use crate::signals::bit;
 use crate::thread::{PendingSignal, Thread};
 
@@ -145,7 +144,11 @@ pub(crate) fn handler_comes(thread: &mut Thread, signal: &PendingSignal, restart
     let call = &interrupted.made;
     let wait = interrupted.wait;
     let mut result = wait.map_or(INTERRUPTED, |wait| wait.ended_by_signal(write_guarded));
-    client::each(|client| client.call_result(thread, call, &mut result));
+    thread
+        .clients()
+        .each(|client| client.call_result(thread, call, &mut result));
     thread.set_register(gpr::RAX, result as u64);
-    client::each(|client| client.call_returned(thread, call, result));
+    thread
+        .clients()
+        .each(|client| client.call_returned(thread, call, result));
 }

@@ -72,7 +72,6 @@ unsafe impl Send for NewThread {}
 impl NewThread {
     /// The state of a thread that is like `thread`, as far as the request wants it so.
     pub(super) fn new(
-        process: &Process,
         thread: &Thread,
         request: Request,
         number: u32,
@@ -88,7 +87,7 @@ impl NewThread {
             registers,
             flags: own.flags.get(),
             pc: own.pc.get(),
-            vectors: crate::signals::frame::FullState::capture(own, process.vectors),
+            vectors: crate::signals::frame::FullState::capture(thread),
             fs: if request.has(libc::CLONE_SETTLS) {
                 request.tls
             } else {
@@ -106,8 +105,8 @@ impl NewThread {
     }
 
     /// Gives the state to the thread that runs here.
-    pub(super) fn install(&mut self, process: &Process) -> Thread {
-        let mut thread = Thread::new(self.number, self.mask, Arc::clone(&self.actions));
+    pub(super) fn install(&mut self, process: &'static Process) -> Thread {
+        let mut thread = Thread::new(process, self.number, self.mask, Arc::clone(&self.actions));
         thread.filters = Arc::new(self.filters.inherited());
         let slots = thread.slots();
         initialise_vectors(slots, process.vectors);
@@ -119,7 +118,7 @@ impl NewThread {
         if self.request.has(libc::CLONE_CHILD_CLEARTID) {
             thread.clear_tid = self.request.child_tid;
         }
-        self.vectors.install(slots, process.vectors);
+        self.vectors.install(&thread);
         thread
     }
 }
@@ -138,19 +137,19 @@ fn new_thread(process: &'static Process, thread: &mut Thread, request: Request) 
         Ok(inherited) => inherited,
         Err(exhausted) => return detach::end_recording(thread, &exhausted),
     };
-    let new_thread = NewThread::new(process, thread, request, number, Arc::clone(&inherited));
+    let new_thread = NewThread::new(thread, request, number, Arc::clone(&inherited));
     process.thread_count.fetch_add(1, Ordering::AcqRel);
     let (announce, announced) = std::sync::mpsc::sync_channel(1);
     // The new thread must not take signals before it is ready for them.
     crate::signals::block_all();
     let spawned = std::thread::Builder::new()
-        .stack_size(client::stack_size())
+        .stack_size(process.clients.stack_size())
         .spawn(move || run_thread(process, new_thread, &announce));
     let result = match spawned {
         Ok(_detached) => announced.recv().map_or(-i64::from(libc::EAGAIN), i64::from),
         Err(error) => {
             process.thread_count.fetch_sub(1, Ordering::AcqRel);
-            inherited.not_needed(number);
+            inherited.not_needed(&process.clients, number);
             -i64::from(error.raw_os_error().unwrap_or(libc::EAGAIN))
         }
     };

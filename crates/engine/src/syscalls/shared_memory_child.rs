@@ -73,7 +73,7 @@ pub(super) fn start(process: &'static Process, thread: &mut Thread, request: Req
         if is_thread {
             process.thread_count.fetch_sub(1, Ordering::AcqRel);
         }
-        inherited.not_needed(number);
+        inherited.not_needed(&process.clients, number);
     }
     open(thread);
     let gets_no_threads = matches!(&made, Err(refused) if refused.is_for_good());
@@ -110,7 +110,6 @@ fn make(
     let beside = Arc::new(SharedMemoryChild {
         process,
         new_thread: Mutex::new(Some(NewThread::new(
-            process,
             thread,
             request.clone(),
             number,
@@ -127,7 +126,7 @@ fn make(
     let (lend, lent) = sync_channel(1);
     let shared = Arc::clone(&beside);
     let spawned = std::thread::Builder::new()
-        .stack_size(client::stack_size())
+        .stack_size(process.clients.stack_size())
         .spawn(move || run_lender(&shared, &lend));
     if let Err(error) = spawned {
         return Err(NoLender(error.raw_os_error().unwrap_or(libc::EAGAIN)));

@@ -116,7 +116,9 @@ pub(crate) fn announce_end(thread: &mut Thread) {
     // Whoever hears of the end may give all threads a filter, and this is none any more.
     thread.filters.set(None);
     release_robust_list(thread);
-    client::each(|client| client.end_is_announced(thread));
+    thread
+        .clients()
+        .each(|client| client.end_is_announced(thread));
     if thread.clear_tid != 0 {
         client::memory_written(thread, thread.clear_tid, 4);
     }

@@ -12,7 +12,6 @@ use super::namespace::Relation;
 use super::processes::{actions_of_child, list_as, tell_ids};
 use super::start_child::start_child;
 use super::threads::set_program_fs;
-use crate::process::Process;
 use crate::signals::open;
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{client, dispatch, finish, start};
@@ -31,7 +30,11 @@ struct VforkChild<'a> {
 pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     const STACK: usize = 256 << 10;
     let saved = thread.slots().save();
-    let kept: Vec<usize> = client::all().iter().map(|it| it.before_vfork()).collect();
+    let kept: Vec<usize> = thread
+        .clients()
+        .iter()
+        .map(|it| it.before_vfork())
+        .collect();
     let mut stack: Vec<u128> = vec![0; STACK / 16];
     let mut child = VforkChild {
         parent: thread,
@@ -64,8 +67,8 @@ pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     Thread::set_current(thread);
     finish::end_if_locked();
     // It may have been killed.
-    finish::leave_list(Process::get(), child.listed);
-    for (client, kept) in client::all().iter().zip(kept) {
+    finish::leave_list(thread.process, child.listed);
+    for (client, kept) in thread.clients().iter().zip(kept) {
         client.after_vfork(thread, kept, result);
     }
     if result > 0 && clears {
@@ -84,9 +87,15 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
         let child = &mut *argument.cast::<VforkChild<'_>>();
         (&*child.parent, child)
     };
+    let process = parent.process;
     let request = child.request;
     let actions = actions_of_child(parent, request);
-    let mut thread = Thread::new(parent.number, parent.delivery.mask(), Arc::clone(&actions));
+    let mut thread = Thread::new(
+        process,
+        parent.number,
+        parent.delivery.mask(),
+        Arc::clone(&actions),
+    );
     thread.role = AddressSpaceRole::VforkChild;
     thread.filters = Arc::new(parent.filters.inherited());
     thread.alternate_stack = parent.alternate_stack;
@@ -99,23 +108,27 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     let ids = child.relation.of_child(thread.tid);
     thread.namespace = ids.own;
     child.listed = &raw const thread;
-    list_as(Process::get(), &mut thread, ids.ids, ids.namespace);
+    list_as(process, &mut thread, ids.ids, ids.namespace);
     if request.clears_handlers() {
         actions.forget_handlers();
     }
-    client::each(|client| client.vfork_child_starts(&mut thread, parent));
+    thread
+        .clients()
+        .each(|client| client.vfork_child_starts(&mut thread, parent));
     tell_ids(&mut thread, request, ids.ids.1);
     if request.has(libc::CLONE_SETTLS) {
-        set_program_fs(Process::get(), &mut thread, request.tls);
+        set_program_fs(process, &mut thread, request.tls);
     }
     open(&thread);
     let status = dispatch::run(&mut thread);
     if thread.role == AddressSpaceRole::Process {
         // It has forked, and this is the new process.
-        start::end_thread(Process::get(), &mut thread, status);
+        start::end_thread(process, &mut thread, status);
     } else {
-        client::each(|client| client.vfork_child_leaves(&mut thread));
-        finish::leave_list(Process::get(), &raw const thread);
+        thread
+            .clients()
+            .each(|client| client.vfork_child_leaves(&mut thread));
+        finish::leave_list(process, &raw const thread);
     }
     status
 }

@@ -17,7 +17,7 @@ use unspool_kernel::descriptors::{Headroom, move_away};
 use unspool_kernel::lock::Mutex;
 
 use super::clone_request::Request;
-use crate::client;
+use crate::process::Process;
 
 const PAGE: usize = 4096;
 const NAME: &std::ffi::CStr = c"unspool-vfork";
@@ -95,10 +95,10 @@ impl Wait {
     }
 
     /// Waits until the child has executed a program or ended.
-    pub(super) fn wait(self) {
+    pub(super) fn wait(self, process: &Process) {
         self.unmap();
         {
-            let _rest = client::rest();
+            let _rest = process.clients.rest();
             // SAFETY: the descriptor is the engine's, which the program cannot close.
             while unsafe { libc::flock(self.lock, libc::LOCK_EX) } != 0
                 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted

@@ -123,7 +123,7 @@ pub(super) fn with_exact_mask(
     shared::take(thread, blocked & awaited);
     set_exact_mask(thread.delivery.mask() & !bit(STOP));
     let directed = deliver::give_back(thread, blocked);
-    let rest = crate::client::rest();
+    let rest = process.clients.rest();
     // SAFETY: the call is the program's own, and leaves the engine alone.
     let result = unsafe { process.gates.call_kernel(call.number, &call.arguments) };
     drop(rest);

@@ -24,7 +24,6 @@ use super::{ACCESSIBLE, LineLayout, Ownership, SHARED, TRANSIT};
 use crate::ceilings::Reached;
 use crate::tracer::Tracer;
 use unspool_engine::flush;
-use unspool_engine::process::Process;
 
 /// A word of this kind is none of a thread's: it has the number of a distance in its low bits.
 const ALIASED: u32 = TRANSIT | 1 << 29;
@@ -287,16 +286,16 @@ impl Tracer {
             return Ok(());
         }
         {
-            let code = Process::get().code();
+            let code = self.process().code();
             ownership.aliases.drop_gone(ownership, &code.regions);
             if !ownership.aliases.is_behind(ownership, &code.regions) {
                 return Ok(());
             }
         }
         let mut marked = Ok(());
-        let _stopped = flush::stop_others();
+        let _stopped = flush::stop_others(Some(self.process()));
         self.have_in_common(|| {
-            let code = Process::get().code();
+            let code = self.process().code();
             marked = ownership.aliases.mark(ownership, &code.regions);
             true
         });

@@ -15,7 +15,6 @@ use crate::inserted::ownership::chunks::ChunkEnd;
 use crate::slots as trace_slots;
 use crate::thread_trace::OF_THREAD;
 use crate::tracer::Tracer;
-use unspool_engine::process::Process;
 use unspool_engine::thread::Thread;
 
 /// A check failed, or somebody asked this thread for more than an answer. Returns where the thread goes on in the
@@ -119,7 +118,7 @@ fn end_piece(
 /// The superblock is left at an instruction: lines of earlier checks are gone, or (not `before`)
 /// the instruction has been executed in part.
 fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite, before: bool) {
-    let code = Process::get().code();
+    let code = thread.process.code();
     let position = code
         .cache
         .position_of(at, site.instruction)
