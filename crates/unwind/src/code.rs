@@ -20,9 +20,11 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use unspool_instructions::decode::{Encoding, Instruction, Kind, decode};
+use std::ops::Range;
 
-use crate::module::Section;
+use unspool_instructions::decode::{Encoding, Instruction, Kind};
+
+use crate::module::Code;
 use crate::recipe::Recipe;
 use effect::effect;
 use state::State;
@@ -33,8 +35,13 @@ const MOST_PASSES: usize = 4;
 const LABELS: usize = 2048;
 
 /// A function: its code from its entry to its end.
-#[derive(Debug, Clone, Copy)]
-pub struct Function<'a>(pub Section<'a>);
+#[derive(Debug, Clone)]
+pub struct Function<'a> {
+    /// Code that holds it.
+    pub code: &'a Code<'a>,
+    /// Its addresses.
+    pub range: Range<u64>,
+}
 
 /// What is known where a branch leads to.
 #[derive(Clone, Copy)]
@@ -83,7 +90,7 @@ impl Analysis {
     }
 
     /// The recipe for the instruction at `address`, or around it, if there is one.
-    pub fn recipe(&mut self, function: Function<'_>, address: u64) -> Option<Recipe> {
+    pub fn recipe(&mut self, function: &Function<'_>, address: u64) -> Option<Recipe> {
         self.settle(function);
         let mut found = None;
         self.pass(function, &mut |instruction, length, state| {
@@ -97,7 +104,7 @@ impl Analysis {
     }
 
     /// Follows the function until nothing changes.
-    fn settle(&mut self, function: Function<'_>) {
+    fn settle(&mut self, function: &Function<'_>) {
         self.labels.clear();
         for _ in 0..MOST_PASSES {
             self.changed = false;
@@ -110,11 +117,7 @@ impl Analysis {
 
     /// Follows the function once. `visit` gets address and length of each instruction and what is
     /// known before it, and says whether to go on.
-    fn pass(
-        &mut self,
-        Function(code): Function<'_>,
-        visit: &mut dyn FnMut(u64, u64, &State) -> bool,
-    ) {
+    fn pass(&mut self, function: &Function<'_>, visit: &mut dyn FnMut(u64, u64, &State) -> bool) {
         let mut walk = Walk {
             state: Some(State::at_entry()),
             guess: None,
@@ -122,22 +125,20 @@ impl Analysis {
             canonical: State::at_entry(),
             jump: None,
         };
-        let mut offset = 0;
-        while offset < code.bytes.len() {
-            let address = code.address + offset as u64;
+        let mut address = function.range.start;
+        while address < function.range.end {
             let before = self.arrive(&mut walk, address);
-            let Ok(instruction) = decode(&code.bytes[offset..], address) else {
+            let Some((instruction, bytes)) = function.code.instruction(address) else {
                 return;
             };
-            let length = usize::from(instruction.length).max(1);
-            if !visit(address, length as u64, &before) {
+            let length = u64::from(instruction.length).max(1);
+            if !visit(address, length, &before) {
                 return;
             }
-            let bytes = &code.bytes[offset..offset + length];
             let mut after = before;
-            after.apply(effect(&instruction, bytes, address));
-            self.leave(&mut walk, code, address, &instruction, after);
-            offset += length;
+            after.apply(effect(&instruction, &bytes, address));
+            self.leave(&mut walk, &function.range, &instruction, after);
+            address += length;
         }
     }
 
@@ -183,12 +184,11 @@ impl Analysis {
     fn leave(
         &mut self,
         walk: &mut Walk,
-        code: Section<'_>,
-        address: u64,
+        function: &Range<u64>,
         instruction: &Instruction,
         after: State,
     ) {
-        let is_inside = |target: u64| code.from(target).is_some_and(|rest| !rest.is_empty());
+        let is_inside = |target: u64| function.contains(&target);
         let is_call = matches!(instruction.kind, Kind::CallDirect | Kind::CallIndirect);
         walk.is_behind_call = is_call || walk.is_behind_call && is_padding(instruction);
         walk.state = Some(after);
@@ -221,7 +221,7 @@ impl Analysis {
             Kind::FarTransfer | Kind::Ud | Kind::Hlt | Kind::Int3 | Kind::Invalid => {
                 walk.state = None;
             }
-            _ => walk.remember_frame(address, &after),
+            _ => walk.remember_frame(&after),
         }
     }
 
@@ -290,7 +290,7 @@ fn is_padding(instruction: &Instruction) -> bool {
 impl Walk {
     /// Keeps the state as that of the prologue's end, if its frame is larger than what was before,
     /// or the first with a frame pointer.
-    fn remember_frame(&mut self, _address: u64, state: &State) {
+    fn remember_frame(&mut self, state: &State) {
         if state.is_larger_than(&self.canonical) {
             self.canonical = *state;
         }

@@ -28,7 +28,7 @@
 //! let mut registers = Registers::at(0x1000);
 //! registers.set(RSP, 0x7000);
 //! let mut unwinder = Unwinder::new();
-//! assert!(unwinder.step(&[], &mut registers, &mut |_| None).is_err());
+//! assert!(unwinder.step(&[][..], &mut registers, &mut |_| None).is_err());
 //! ```
 #![forbid(unsafe_code)]
 
@@ -44,7 +44,7 @@ mod validation;
 
 pub use call_frame_information::{Entries, Entry};
 pub use code::{Analysis, Function};
-pub use module::{Module, Section};
+pub use module::{Code, Module, Modules, Section};
 pub use recipe::{Cfa, Recipe, Rule};
 pub use registers::{CALLEE_SAVED, RBP, RBX, RETURN_ADDRESS, RSP, Registers};
 pub use unwinder::{Failure, Found, Method, Step, Unwinder};

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use unspool_instructions::decode::{Instruction, decode};
+
 use crate::call_frame_information::{self, Entry};
 
 /// Bytes of an image, and the address that its file gives the first of them.
@@ -14,11 +16,85 @@ pub struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
+    /// The address behind the last byte.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.address.saturating_add(self.bytes.len() as u64)
+    }
+
     /// The bytes from `address` to the section's end.
     #[must_use]
     pub fn from(&self, address: u64) -> Option<&'a [u8]> {
         let offset = usize::try_from(address.checked_sub(self.address)?).ok()?;
         self.bytes.get(offset..)
+    }
+}
+
+/// How many bytes of code are looked at together: enough for any instruction, and what decoding
+/// is quickest with.
+pub(crate) const WINDOW: usize = 32;
+
+/// Code of an image, by the addresses that its file gives it.
+#[derive(Clone)]
+pub enum Code<'a> {
+    /// It is here.
+    Bytes(Section<'a>),
+    /// It is read when it is needed.
+    Memory {
+        /// Its addresses.
+        range: Range<u64>,
+        /// Copies code from an address on. Returns how many bytes could be copied.
+        read: &'a (dyn Fn(u64, &mut [u8]) -> usize + Sync),
+    },
+}
+
+impl Default for Code<'_> {
+    fn default() -> Self {
+        Code::Bytes(Section::default())
+    }
+}
+
+impl Code<'_> {
+    /// The addresses.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        match self {
+            Code::Bytes(section) => section.address..section.end(),
+            Code::Memory { range, .. } => range.clone(),
+        }
+    }
+
+    /// The bytes from an address on, as far as there are so many.
+    pub(crate) fn window(&self, address: u64) -> ([u8; WINDOW], usize) {
+        let mut window = [0; WINDOW];
+        let length = match self {
+            Code::Bytes(section) => {
+                let bytes = section.from(address).unwrap_or_default();
+                let length = bytes.len().min(WINDOW);
+                window[..length].copy_from_slice(&bytes[..length]);
+                length
+            }
+            Code::Memory { range, read } if range.contains(&address) => {
+                let rest = usize::try_from(range.end - address).unwrap_or(WINDOW);
+                let wanted = rest.min(WINDOW);
+                read(address, &mut window[..wanted]).min(wanted)
+            }
+            Code::Memory { .. } => 0,
+        };
+        (window, length)
+    }
+
+    /// The instruction at an address.
+    pub(crate) fn instruction(&self, address: u64) -> Option<(Instruction, [u8; WINDOW])> {
+        let (window, length) = self.window(address);
+        let instruction = decode(&window[..length], address).ok()?;
+        Some((instruction, window))
+    }
+}
+
+impl std::fmt::Debug for Code<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "code at {:#x?}", self.range())
     }
 }
 
@@ -34,10 +110,25 @@ pub struct Module<'a> {
     /// `.eh_frame_hdr`.
     pub header: Option<Section<'a>>,
     /// The code, as far as it is readable.
-    pub code: Section<'a>,
+    pub code: Code<'a>,
     /// Where functions begin of which call-frame information says nothing, by addresses of the
     /// file, in order.
     pub functions: &'a [u64],
+}
+
+/// Where modules are found by addresses.
+pub trait Modules {
+    /// The one in whose code an address of the process is.
+    fn module_at(&self, address: u64) -> Option<Module<'_>>;
+}
+
+/// Modules in the order of their addresses, which do not overlap.
+impl Modules for [Module<'_>] {
+    fn module_at(&self, address: u64) -> Option<Module<'_>> {
+        let behind = self.partition_point(|module| module.range.start <= address);
+        let module = self.get(behind.checked_sub(1)?)?;
+        module.range.contains(&address).then(|| module.clone())
+    }
 }
 
 impl Module<'_> {
@@ -50,7 +141,7 @@ impl Module<'_> {
     pub(crate) fn function(&self, address: u64) -> Option<Range<u64>> {
         let behind = self.functions.partition_point(|start| *start <= address);
         let start = *self.functions.get(behind.checked_sub(1)?)?;
-        let code_end = self.code.address + self.code.bytes.len() as u64;
+        let code_end = self.code.range().end;
         let end = self.functions.get(behind).copied().unwrap_or(code_end);
         (start..end).contains(&address).then_some(start..end)
     }

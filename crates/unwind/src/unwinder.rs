@@ -2,7 +2,7 @@
 
 use crate::cache::{Cache, Known};
 use crate::code::{Analysis, Function};
-use crate::module::{Module, Section};
+use crate::module::{Module, Modules, Section};
 use crate::recipe::{Cfa, Recipe, Rule};
 use crate::registers::{RBP, RSP, Registers};
 use crate::validation::{self, Certainty};
@@ -74,14 +74,6 @@ pub struct Found {
     pub called: u64,
 }
 
-/// The module in whose code an address of the process is. Modules are in the order of their
-/// addresses.
-pub(crate) fn module_at<'m, 'a>(modules: &'m [Module<'a>], address: u64) -> Option<&'m Module<'a>> {
-    let behind = modules.partition_point(|module| module.range.start <= address);
-    let module = modules.get(behind.checked_sub(1)?)?;
-    module.range.contains(&address).then_some(module)
-}
-
 /// Goes from frames to their callers. Each thread has its own.
 pub struct Unwinder {
     cache: Cache,
@@ -110,15 +102,14 @@ impl Unwinder {
     }
 
     /// Makes the registers of a frame those of its caller; they are as before where there is none.
-    /// `modules` are in the order of their addresses and do not overlap; `read` gives the word at
-    /// an address of the process.
+    /// `read` gives the word at an address of the process.
     ///
     /// # Errors
     /// If no way leads to a caller.
     #[inline]
     pub fn step(
         &mut self,
-        modules: &[Module<'_>],
+        modules: &(impl Modules + ?Sized),
         registers: &mut Registers,
         read: &mut impl FnMut(u64) -> Option<u64>,
     ) -> Result<Step<Found>, Failure> {
@@ -146,16 +137,21 @@ impl Unwinder {
     /// A step by a recipe that is not at hand in its quick form.
     fn step_unknown(
         &mut self,
-        modules: &[Module<'_>],
+        modules: &(impl Modules + ?Sized),
         registers: &mut Registers,
         read: &mut dyn FnMut(u64) -> Option<u64>,
     ) -> Result<Step<Found>, Failure> {
         let address = registers.lookup_address();
-        let module = module_at(modules, address);
-        let Some(known) = module.and_then(|module| self.find(module, address)) else {
+        let module = modules.module_at(address);
+        let Some(known) = module
+            .as_ref()
+            .and_then(|module| self.find(module, address))
+        else {
             return without_recipe(modules, registers, read);
         };
-        let expressions = module.map_or(Section::default(), |module| module.frames);
+        let expressions = module
+            .as_ref()
+            .map_or(Section::default(), |module| module.frames);
         let stepped = known.recipe.apply(registers, expressions, read);
         let is_told = known.method == Method::CallFrameInformation;
         match stepped.and_then(|step| checked(step, registers, &known.recipe)) {
@@ -173,7 +169,7 @@ impl Unwinder {
     /// `read` gives the word at an address of the process.
     #[must_use]
     pub fn certainty(
-        modules: &[Module<'_>],
+        modules: &(impl Modules + ?Sized),
         found: Found,
         pc: u64,
         read: &mut dyn FnMut(u64) -> Option<u64>,
@@ -201,18 +197,17 @@ impl Unwinder {
                 function: entry.code.start.wrapping_add(module.bias),
             });
         }
-        let function = module.function(link)?;
-        let length = usize::try_from(function.end - function.start).ok()?;
-        let bytes = module.code.from(function.start)?;
-        let code = Section {
-            address: function.start,
-            bytes: &bytes[..bytes.len().min(length)],
+        let range = module.function(link)?;
+        let start = range.start.wrapping_add(module.bias);
+        let function = Function {
+            code: &module.code,
+            range,
         };
-        let recipe = self.analysis.recipe(Function(code), link)?;
+        let recipe = self.analysis.recipe(&function, link)?;
         Some(Known {
             recipe,
             method: Method::Analysis,
-            function: function.start.wrapping_add(module.bias),
+            function: start,
         })
     }
 }
@@ -233,15 +228,15 @@ fn checked(
 }
 
 /// Whether a call stands before an address.
-fn returns_to(modules: &[Module<'_>], address: u64) -> bool {
-    let module = module_at(modules, address.wrapping_sub(1));
-    module.is_some_and(|module| validation::call_before(module, address).is_some())
+fn returns_to(modules: &(impl Modules + ?Sized), address: u64) -> bool {
+    let module = modules.module_at(address.wrapping_sub(1));
+    module.is_some_and(|module| validation::call_before(&module, address).is_some())
 }
 
 /// The caller, where nothing is known of the code: by the frame pointer, else by the next return
 /// address on the stack.
 fn without_recipe(
-    modules: &[Module<'_>],
+    modules: &(impl Modules + ?Sized),
     registers: &mut Registers,
     read: &mut dyn FnMut(u64) -> Option<u64>,
 ) -> Result<Step<Found>, Failure> {
@@ -254,7 +249,7 @@ fn without_recipe(
 }
 
 fn by_scan(
-    modules: &[Module<'_>],
+    modules: &(impl Modules + ?Sized),
     registers: &Registers,
     read: &mut dyn FnMut(u64) -> Option<u64>,
 ) -> Result<Registers, Failure> {

@@ -3,10 +3,9 @@
 //! Source: Tallent, Mellor-Crummey and Fagan, PLDI 2009, section 4.1.2 (confirmed, probable and
 //! wrong unwinds).
 
-use unspool_instructions::decode::{Instruction, Kind, MAX_LENGTH, decode};
+use unspool_instructions::decode::{Instruction, Kind, MAX_LENGTH};
 
-use crate::module::Module;
-use crate::unwinder::module_at;
+use crate::module::{Module, Modules};
 
 /// How certain it is that a caller has called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,20 +55,21 @@ fn instruction_before(module: &Module<'_>, link: u64, length: u8) -> Option<Inst
 }
 
 fn instruction_at(module: &Module<'_>, link: u64) -> Option<Instruction> {
-    let bytes = module.code.from(link)?;
-    decode(&bytes[..bytes.len().min(32)], link).ok()
+    let (instruction, _) = module.code.instruction(link)?;
+    Some(instruction)
 }
 
 /// How certain it is that the function which begins at `callee` was called from where `address`
 /// is returned to. `read` reads words of the process.
 pub(crate) fn certainty(
-    modules: &[Module<'_>],
+    modules: &(impl Modules + ?Sized),
     callee: u64,
     address: u64,
     read: &mut dyn FnMut(u64) -> Option<u64>,
 ) -> Certainty {
-    let call =
-        module_at(modules, address.wrapping_sub(1)).and_then(|module| call_before(module, address));
+    let call = modules
+        .module_at(address.wrapping_sub(1))
+        .and_then(|module| call_before(&module, address));
     match call {
         None => Certainty::Wrong,
         Some(Call::Indirect) => Certainty::ProbableIndirect,
@@ -84,12 +84,12 @@ pub(crate) fn certainty(
 /// Whether the function that begins at `from` jumps to the one that begins at `to`. A jump through
 /// memory counts as it stands there now.
 fn jumps_to(
-    modules: &[Module<'_>],
+    modules: &(impl Modules + ?Sized),
     from: u64,
     to: u64,
     read: &mut dyn FnMut(u64) -> Option<u64>,
 ) -> bool {
-    let Some(module) = module_at(modules, from) else {
+    let Some(module) = modules.module_at(from) else {
         return false;
     };
     let link = from.wrapping_sub(module.bias);
@@ -100,7 +100,7 @@ fn jumps_to(
         .map_or(link + 4 * MAX_LENGTH as u64, |code| code.end);
     let mut at = link;
     while at < end {
-        let Some(instruction) = instruction_at(module, at) else {
+        let Some(instruction) = instruction_at(&module, at) else {
             return false;
         };
         let target = match instruction.kind {
@@ -108,7 +108,7 @@ fn jumps_to(
                 Some(instruction.target.wrapping_add(module.bias))
             }
             Kind::JumpIndirect if instruction.rip_relative => {
-                memory_operand(module, at, &instruction).and_then(&mut *read)
+                memory_operand(&module, at, &instruction).and_then(&mut *read)
             }
             _ => None,
         };
@@ -122,7 +122,7 @@ fn jumps_to(
 
 /// The address in the process of an instruction's operand relative to the program counter.
 fn memory_operand(module: &Module<'_>, at: u64, instruction: &Instruction) -> Option<u64> {
-    let bytes = module.code.from(at)?;
+    let (bytes, _) = module.code.window(at);
     let from = usize::from(instruction.displacement_offset);
     let displacement = bytes.get(from..)?.first_chunk::<4>()?;
     let displacement = i64::from(i32::from_le_bytes(*displacement));

@@ -1,6 +1,7 @@
 use super::effect::Effect;
 use super::*;
-use crate::call_frame_information::{Entries, Entry};
+use crate::call_frame_information::Entries;
+use crate::module::Section;
 use crate::recipe::{Cfa, Rule};
 use crate::registers::CALLEE_SAVED;
 use object::{Object, ObjectSection};
@@ -103,15 +104,6 @@ struct Wrong {
     first: String,
 }
 
-fn function<'a>(code: Section<'a>, entry: &Entry) -> Option<Function<'a>> {
-    let length = usize::try_from(entry.code.end - entry.code.start).ok()?;
-    let bytes = code.from(entry.code.start)?.get(..length)?;
-    Some(Function(Section {
-        address: entry.code.start,
-        bytes,
-    }))
-}
-
 /// Compares all functions of a file. Parts of functions that lie elsewhere are left out: what holds
 /// where they begin cannot be told from their instructions. `disturb` changes the state first.
 fn compare(path: &str, disturb: fn(&mut State)) -> (Agreement, Vec<Wrong>) {
@@ -123,8 +115,12 @@ fn compare(path: &str, disturb: fn(&mut State)) -> (Agreement, Vec<Wrong>) {
     let mut all = Agreement::default();
     let mut wrong = Vec::new();
     for entry in Entries::new(frames) {
-        let Some(function) = function(code, &entry) else {
+        if entry.code.start < code.address || entry.code.end > code.end() {
             continue;
+        }
+        let function = Function {
+            code: &Code::Bytes(code),
+            range: entry.code.clone(),
         };
         let at_entry = entry.recipe(frames, entry.code.start).unwrap();
         if at_entry.cfa != Recipe::at_entry().cfa {
@@ -134,11 +130,11 @@ fn compare(path: &str, disturb: fn(&mut State)) -> (Agreement, Vec<Wrong>) {
             instructions: 0,
             first: String::new(),
         };
-        analysis.settle(function);
-        analysis.pass(function, &mut |address, _, state| {
-            let bytes = code.from(address).unwrap();
+        analysis.settle(&function);
+        analysis.pass(&function, &mut |address, _, state| {
+            let (instruction, _) = function.code.instruction(address).unwrap();
             // Padding is not executed, and what is said of it means nothing.
-            if is_padding(&decode(bytes, address).unwrap()) {
+            if is_padding(&instruction) {
                 return true;
             }
             let mut state = *state;

@@ -5,7 +5,7 @@ use std::arch::asm;
 use std::ops::Range;
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
-use unspool_unwind::{Module, RBP, RBX, RSP, Registers, Section};
+use unspool_unwind::{Code, Module, RBP, RBX, RSP, Registers, Section};
 
 /// An image of this process, read from its file.
 pub(crate) struct Image {
@@ -65,9 +65,11 @@ pub(crate) fn module<'a>(image: &'a Image, functions: &'a [u64], known: Known) -
     let file = object::File::parse(&*image.data).unwrap();
     let code = file.segments().find_map(|segment| {
         let start = (segment.address() & !0xfff) + image.bias;
-        (start == image.range.start).then(|| Section {
-            address: segment.address(),
-            bytes: segment.data().unwrap(),
+        (start == image.range.start).then(|| {
+            Code::Bytes(Section {
+                address: segment.address(),
+                bytes: segment.data().unwrap(),
+            })
         })
     });
     let mut module = Module {
