@@ -38,6 +38,10 @@ pub trait Sink {
         let _ = (thread, time, stream);
     }
 
+    /// All was given that is settled by now of a trace that is still being written, and it may take a
+    /// while until there is more: what somebody waits to see is to be shown.
+    fn settled(&mut self) {}
+
     /// The values that one instruction read and wrote. `accesses` are all accesses of the
     /// instruction (the last ones given to [`Sink::accesses`] for this thread), and
     /// `values[i]` holds the bytes of `accesses[i]`: what a read found, what a write left.

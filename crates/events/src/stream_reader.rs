@@ -92,6 +92,7 @@ impl<Source: Read> StreamReader<Source> {
                     self.totals.add(&header);
                     self.take_chunk(header, payload, sink);
                     self.merge.deliver(sink);
+                    sink.settled();
                 }
                 Ok(None) => break,
                 Err(what) => {

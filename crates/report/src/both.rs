@@ -13,6 +13,11 @@ impl<First: Sink, Second: Sink> Sink for Both<'_, First, Second> {
         self.1.module(module);
     }
 
+    fn settled(&mut self) {
+        self.0.settled();
+        self.1.settled();
+    }
+
     fn function(&mut self, function: &Function) {
         self.0.function(function);
         self.1.function(function);

@@ -42,6 +42,13 @@ impl<W: Write> BufferedOutput<W> {
         }
     }
 
+    /// Passes on what there is.
+    pub(crate) fn pass_on_all(&mut self) {
+        if !self.text.is_empty() {
+            self.write_out();
+        }
+    }
+
     /// Passes the rest on.
     ///
     /// # Errors

@@ -44,6 +44,10 @@ impl<W: Write> CsvExporter<W> {
 }
 
 impl<W: Write> Sink for CsvExporter<W> {
+    fn settled(&mut self) {
+        self.output.pass_on_all();
+    }
+
     fn module(&mut self, module: &Module) {
         self.names.add_module(module);
     }

@@ -66,6 +66,10 @@ fn header_line(header: &TraceHeader, modules: &[Module], functions: &[Function])
 }
 
 impl<W: Write> Sink for JsonExporter<W> {
+    fn settled(&mut self) {
+        self.output.pass_on_all();
+    }
+
     fn module(&mut self, module: &Module) {
         self.names.add_module(module);
     }

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use unspool_events::{
     Access, AccessFlags, AccessKind, Event, Function, InstructionEvent, Module, Sink, ThreadId,
-    Trace,
+    Trace, TraceHeader,
 };
 
 use crate::buffered_output::{BufferedOutput, push_bytes, push_decimal, push_hexadecimal};
@@ -29,6 +29,8 @@ pub struct ListingOptions {
     pub from: u64,
     /// The last time.
     pub to: u64,
+    /// Only what these threads do; of all where there are none.
+    pub threads: Vec<ThreadId>,
     /// Only what touches one of these bytes of memory.
     pub addresses: Option<Range<u64>>,
 }
@@ -47,13 +49,20 @@ impl<W: Write> Listing<W> {
     ///
     /// The files of the modules are read where they are the ones that ran.
     pub fn new(output: W, trace: &Trace, options: ListingOptions) -> Self {
+        let mut listing = Self::of_stream(output, trace.header(), options);
+        listing.names = Names::of_trace(trace);
+        listing.code = Code::of_trace(trace);
+        listing
+    }
+
+    /// The same of a trace whose modules and functions come as it goes by.
+    pub fn of_stream(output: W, header: &TraceHeader, options: ListingOptions) -> Self {
         let mut listing = Listing {
             output: BufferedOutput::new(output),
             options,
-            names: Names::of_trace(trace),
-            code: Code::of_trace(trace),
+            names: Names::new(),
+            code: Code::new(header),
         };
-        let header = trace.header();
         let arguments: Vec<_> = header.arguments.iter().map(|word| lossy(word)).collect();
         let (program, order) = (lossy(&header.program), header.order.name());
         let arguments = arguments.join(" ");
@@ -71,6 +80,11 @@ impl<W: Write> Listing<W> {
 
     fn is_in_time(&self, time: u64) -> bool {
         (self.options.from..=self.options.to).contains(&time)
+    }
+
+    fn is_thread_wanted(&self, thread: ThreadId) -> bool {
+        let wanted = &self.options.threads;
+        wanted.is_empty() || wanted.contains(&thread)
     }
 
     fn is_event_wanted(&self, event: &Event, row: &EventRow<'_>) -> bool {
@@ -133,8 +147,13 @@ const NAME_END: usize = 62;
 const DISASSEMBLY_END: usize = 98;
 
 impl<W: Write> Sink for Listing<W> {
+    fn settled(&mut self) {
+        self.output.pass_on_all();
+    }
+
     fn module(&mut self, module: &Module) {
         self.names.add_module(module);
+        self.code.add_module(module);
     }
 
     fn function(&mut self, function: &Function) {
@@ -142,6 +161,9 @@ impl<W: Write> Sink for Listing<W> {
     }
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
+        if !self.is_thread_wanted(thread) {
+            return;
+        }
         for accesses in instructions(batch) {
             let mut all = accesses.iter();
             if all.any(|access| {
@@ -155,7 +177,10 @@ impl<W: Write> Sink for Listing<W> {
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
         self.code.event(time, event);
         let row = EventRow::new(event, &self.names);
-        if !self.is_event_wanted(event, &row) || !self.is_in_time(time) {
+        if !self.is_event_wanted(event, &row)
+            || !self.is_in_time(time)
+            || !self.is_thread_wanted(thread)
+        {
             return;
         }
         let text = self.output.text();
@@ -166,6 +191,9 @@ impl<W: Write> Sink for Listing<W> {
     }
 
     fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
+        if !self.is_thread_wanted(thread) {
+            return;
+        }
         for (access, value) in accesses.iter().zip(values) {
             let is_wanted = !value.is_empty() && self.is_in_time(access.time);
             if !is_wanted || !self.touches(access.address, access.size.into()) {

@@ -143,6 +143,10 @@ impl<W: Write> TsvExporter<W> {
 }
 
 impl<W: Write> Sink for TsvExporter<W> {
+    fn settled(&mut self) {
+        self.output.pass_on_all();
+    }
+
     fn module(&mut self, module: &Module) {
         self.names.add_module(module);
     }

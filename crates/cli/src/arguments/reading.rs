@@ -36,6 +36,12 @@ pub(crate) struct ExportArguments {
     #[arg(long)]
     pub(crate) ordered: bool,
 
+    /// Go on reading a trace that is still being written, until its program ends
+    ///
+    /// In order of time, and as it comes: what is settled is written. For tsv, csv and json.
+    #[arg(long)]
+    pub(crate) follow: bool,
+
     /// Leave the times out (tsv only; the order then is the only thing that tells)
     #[arg(long, requires = "ordered")]
     pub(crate) without_time: bool,
@@ -85,6 +91,10 @@ pub(crate) struct MergeArguments {
     #[arg(value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
 
+    /// Go on reading a trace that is still being written, until its program ends
+    #[arg(long)]
+    pub(crate) follow: bool,
+
     /// Keep the times, which are otherwise left out
     #[arg(long)]
     pub(crate) keep_time: bool,
@@ -112,6 +122,10 @@ pub(crate) struct ShowArguments {
     #[arg(value_name = "FILE")]
     pub(crate) input: PathBuf,
 
+    /// Go on reading a trace that is still being written, until its program ends
+    #[arg(long)]
+    pub(crate) follow: bool,
+
     /// The first time to show; what lies far before it is not read
     #[arg(long, value_name = "TIME", default_value_t = 0)]
     pub(crate) from: u64,
@@ -135,6 +149,14 @@ pub(crate) struct InfoArguments {
     /// The trace; - is standard input
     #[arg(value_name = "FILE")]
     pub(crate) input: PathBuf,
+
+    /// Wait for the end of a trace that is still being written, and say meanwhile how far it is
+    #[arg(long)]
+    pub(crate) follow: bool,
+
+    /// Whether to say how far it is, with --follow
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ProgressChoice::Auto)]
+    pub(crate) progress: ProgressChoice,
 
     /// Print JSON instead of text
     #[arg(long)]

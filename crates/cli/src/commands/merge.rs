@@ -10,7 +10,7 @@ use unspool_report::{
     Both, Description, Names, TextMergeSummary, TsvExporter, TsvOptions, merge_text,
 };
 
-use super::{described, opened};
+use super::{described, followed, opened};
 use crate::exit_status;
 use crate::failure::{Failure, warn};
 use crate::plan::{Destination, Input, MergePlan};
@@ -21,6 +21,12 @@ const OUTPUT_BYTES: usize = 256 << 10;
 
 /// Puts a trace in order.
 pub(crate) fn merge(plan: &MergePlan) -> Result<u8, Failure> {
+    if plan.follow {
+        return match &plan.input {
+            Input::File(path) => merge_stream(followed::open(path)?, plan),
+            Input::StandardInput => Err(followed::not_a_file("standard input")),
+        };
+    }
     let mut input = plan.input.open()?;
     let facts = input.metadata().ok().filter(Metadata::is_file);
     let (is_file, bytes) = (facts.is_some(), facts.map(|facts| facts.len()));
@@ -33,7 +39,11 @@ pub(crate) fn merge(plan: &MergePlan) -> Result<u8, Failure> {
         // A whole file can be read better than a stream: what is damaged can be skipped,
         // and all threads are known from the start.
         Input::File(path) if is_file => merge_file(path, plan),
-        _ => merge_stream(input, plan),
+        _ => {
+            let reader = StreamReader::new(input);
+            let reader = reader.with_context(|| format!("cannot use {}", plan.input))?;
+            merge_stream(reader, plan)
+        }
     }
 }
 
@@ -64,11 +74,13 @@ fn merge_file(path: &Path, plan: &MergePlan) -> Result<u8, Failure> {
     opened::report_left_out(exporter.finish()?);
     described::complete(described_in, &description)?;
     pending.complete()?;
+    if !trace.is_complete() {
+        followed::mention_rest(path);
+    }
     Ok(opened::report_problems(trace.problems(), &problems))
 }
 
-fn merge_stream(input: impl Read, plan: &MergePlan) -> Result<u8, Failure> {
-    let reader = StreamReader::new(input).with_context(|| format!("cannot use {}", plan.input))?;
+fn merge_stream(reader: StreamReader<impl Read>, plan: &MergePlan) -> Result<u8, Failure> {
     let options = options(reader.header(), plan);
     let described_in = described::create(plan.description.as_deref())?;
     // Names come with the stream.

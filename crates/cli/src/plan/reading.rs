@@ -134,6 +134,8 @@ pub(crate) struct ExportPlan {
     pub(crate) description: Option<PathBuf>,
     /// Whether the threads are merged in order of time.
     pub(crate) ordered: bool,
+    /// Whether the trace is read to its end although it is still being written.
+    pub(crate) follow: bool,
     /// Whether to say how far it has come.
     pub(crate) progress: ProgressChoice,
 }
@@ -148,6 +150,12 @@ impl TryFrom<ExportArguments> for ExportPlan {
         }
         if typed.partitioned && typed.format != FormatChoice::Parquet {
             return Err(Failure::new("--partitioned is for --format parquet only"));
+        }
+        let is_parquet = typed.format == FormatChoice::Parquet;
+        if typed.follow && is_parquet {
+            return Err(Failure::new("--follow is for --format tsv, csv and json only").with_help(
+                "no reader can use a Parquet file before its end: convert the trace when it is whole",
+            ));
         }
         let is_plain_text = matches!(typed.format, FormatChoice::Tsv | FormatChoice::Csv);
         if typed.description.is_some() && !is_plain_text {
@@ -188,6 +196,7 @@ impl TryFrom<ExportArguments> for ExportPlan {
             destination,
             description: description.filter(|_| is_plain_text),
             ordered: typed.ordered,
+            follow: typed.follow,
             progress: typed.progress,
         })
     }
@@ -204,6 +213,8 @@ pub(crate) struct MergePlan {
     pub(crate) description: Option<PathBuf>,
     /// Whether each line keeps its time.
     pub(crate) keep_time: bool,
+    /// Whether the trace is read to its end although it is still being written.
+    pub(crate) follow: bool,
     /// Whether to say how far it has come.
     pub(crate) progress: ProgressChoice,
 }
@@ -219,6 +230,7 @@ impl From<MergeArguments> for MergePlan {
             description: destination.description(typed.description),
             destination,
             keep_time: typed.keep_time,
+            follow: typed.follow,
             progress: typed.progress,
         }
     }

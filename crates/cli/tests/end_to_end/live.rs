@@ -2,6 +2,7 @@
 //! trace that is still being written.
 
 mod ends;
+mod following;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -78,6 +79,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         followed_to_a_kill,
     ));
     trials.extend(ends::trials());
+    trials.extend(following::trials());
     trials
 }
 

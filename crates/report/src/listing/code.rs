@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
-use unspool_events::{Event, Module, ModuleId, Trace};
+use unspool_events::{Event, Module, ModuleId, Trace, TraceHeader};
 
 use super::code_file::CodeFile;
 use super::mapped_modules::MappedModules;
@@ -43,11 +43,24 @@ impl Code {
     pub(super) fn of_trace(trace: &Trace) -> Code {
         Code {
             modules: MappedModules::of_trace(trace),
-            started_ns: trace.header().start_unix_ns,
+            ..Code::new(trace.header())
+        }
+    }
+
+    /// Of a trace of which only the start is known yet.
+    pub(super) fn new(header: &TraceHeader) -> Code {
+        Code {
+            modules: MappedModules::default(),
+            started_ns: header.start_unix_ns,
             files: FxHashMap::default(),
             places: FxHashMap::default(),
             remarks: Vec::new(),
         }
+    }
+
+    /// Adds a module, unless it is known.
+    pub(super) fn add_module(&mut self, module: &Module) {
+        self.modules.add(module);
     }
 
     /// Learns when modules come and go.

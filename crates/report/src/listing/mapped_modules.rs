@@ -34,6 +34,14 @@ impl MappedModules {
         }
     }
 
+    /// Adds a module, unless it is known.
+    pub(super) fn add(&mut self, module: &Module) {
+        let mut known = self.modules.iter();
+        if !known.any(|placed| placed.module.id == module.id) {
+            self.modules.push(PlacedModule::new(module));
+        }
+    }
+
     fn some_overlap(&self) -> bool {
         let ranges = self.modules.iter().map(|placed| &placed.module);
         let mut ranges: Vec<_> = ranges.map(|module| (module.base, module.size)).collect();

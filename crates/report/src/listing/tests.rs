@@ -73,6 +73,7 @@ fn listed(options: ListingOptions) -> Vec<String> {
 const ALL: ListingOptions = ListingOptions {
     from: 0,
     to: u64::MAX,
+    threads: Vec::new(),
     addresses: None,
 };
 
