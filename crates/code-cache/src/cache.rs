@@ -44,6 +44,7 @@ use self::room::Opened;
 pub use self::snapshot::Snapshot;
 use self::source_ranges::SourceRanges;
 use self::table::{Record, Table};
+use crate::address::CacheAddress;
 use crate::binding::{LookupConvention, RegisterBinding};
 use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr, TableBranch};
@@ -62,6 +63,11 @@ const PAGE_SHIFT: u64 = 12;
 /// The number of the module of fragments that belong to none.
 const NO_MODULE: u16 = u16::MAX;
 
+/// The number of a fragment: those that are made later have greater ones, until the cache starts anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct FragmentId(pub u32);
+
 /// A contiguous part of the cache.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -69,9 +75,9 @@ pub struct Fragment {
     /// Program address of its first instruction.
     pub pc: u64,
     /// First cache address.
-    pub start: u32,
+    pub start: CacheAddress,
     /// End of its hot code.
-    pub end: u32,
+    pub end: CacheAddress,
     /// Program bytes that follow each other from there on.
     pub length: u32,
     /// Where its part of the PC map starts.
@@ -152,7 +158,7 @@ pub struct Cache {
     /// listed among the entries: only the thread that has it made enters it, at `passed`.
     pub passing: Option<u64>,
     /// Where the fragment that begins at a breakpoint is entered.
-    pub passed: u64,
+    pub passed: CacheAddress,
     /// What was taken over from a snapshot and cannot be entered yet.
     inactive: Inactive,
     /// A new fragment whose room can be used again.
@@ -220,7 +226,7 @@ impl Cache {
             unlinked_pages: FxHashSet::default(),
             stops: BTreeSet::new(),
             passing: None,
-            passed: 0,
+            passed: CacheAddress::NOWHERE,
             inactive: Inactive::default(),
             spare: NewFragment::default(),
             size,
@@ -354,7 +360,7 @@ impl Cache {
         let new = self.by_pc.get(&pc).copied();
         new.or_else(|| {
             let may_be_entered =
-                |&index: &u32| self.is_current(u64::from(self.links.entries[index as usize].cache));
+                |&index: &u32| self.is_current(self.links.entries[index as usize].cache);
             self.kept_entries(pc).find(may_be_entered)
         })
     }
@@ -371,9 +377,9 @@ impl Cache {
             return Some(index);
         }
         let cache = self.inside(pc)?;
-        let index = self
-            .links
-            .push_entry(pc, cache, 0, RegisterBinding::default());
+        let index =
+            self.links
+                .push_entry(pc, cache, CacheAddress::NOWHERE, RegisterBinding::default());
         self.by_pc.insert(pc, index);
         Some(index)
     }
@@ -386,7 +392,7 @@ impl Cache {
 
     /// Where a fragment that keeps all program state in place between instructions holds the
     /// instruction at a program address.
-    fn inside(&self, pc: u64) -> Option<u32> {
+    fn inside(&self, pc: u64) -> Option<CacheAddress> {
         if !self.has_plain || self.is_unlinked(pc) || self.stops.contains(&pc) {
             return None;
         }
@@ -397,14 +403,14 @@ impl Cache {
             let step = Some(index)
                 .filter(|_| self.is_live(index) && fragment.plain)
                 .and_then(|index| self.steps(index).find(|step| step.pc == pc))?;
-            Some(fragment.start + step.start)
+            Some(fragment.start.plus(step.start))
         })
     }
 
     /// The number of the fragment that is being made.
     #[must_use]
-    pub fn next_fragment(&self) -> u32 {
-        self.fragments.len() as u32
+    pub fn next_fragment(&self) -> FragmentId {
+        FragmentId(self.fragments.len() as u32)
     }
 
     /// The exit with an id from `slots.exit`.
@@ -417,13 +423,13 @@ impl Cache {
     /// publishes its entries.
     pub fn commit(&mut self, code: &Emitter, mut new_fragment: NewFragment) {
         if let Some(pc) = self.passing {
-            self.passed = u64::from(new_fragment.entries[0].1);
+            self.passed = new_fragment.entries[0].1;
             new_fragment.entries.clear();
             new_fragment
                 .target_stubs
                 .retain(|&(target_stub, _)| target_stub != pc);
         }
-        let start = self.hot as u32;
+        let start = CacheAddress::emitted(self.hot);
         self.hot = code.here().next_multiple_of(16).min(self.middle());
         let fragment = self.fragments.len() as u32;
         self.has_plain |= new_fragment.plain;
@@ -431,7 +437,7 @@ impl Cache {
         self.fragments.push(Fragment {
             pc: new_fragment.pc,
             start,
-            end: code.here() as u32,
+            end: code.place(),
             length,
             pc_map: self.pc_map.push(&new_fragment),
             spills: self.spills.len() as u32,
@@ -454,7 +460,7 @@ impl Cache {
                 continue;
             }
             if self.branches.is_empty_at(pc) {
-                self.branches.set(pc, u64::from(target_stub));
+                self.branches.set(pc, target_stub.get());
             } else if !self.branches.covers(pc) {
                 self.hashed.offer(pc, target_stub);
             }
@@ -527,9 +533,9 @@ impl Cache {
     fn retire(&mut self, index: u32) {
         let fragment = self.fragments[index as usize];
         self.fragments[index as usize].live = false;
-        let held = u64::from(fragment.start)..=u64::from(fragment.end);
+        let held = fragment.start..=fragment.end;
         for pc in self.possible_entries(index) {
-            if held.contains(&self.branches.get(pc)) {
+            if CacheAddress::of(self.branches.get(pc)).is_some_and(|it| held.contains(&it)) {
                 self.branches.clear(pc);
             }
             self.hashed.clear(pc, &mut self.protection);
@@ -538,7 +544,7 @@ impl Cache {
                 new.into_iter().chain(self.kept_entries(pc)).collect();
             for entry_index in entries {
                 let entry = self.links.entries[entry_index as usize];
-                if held.contains(&u64::from(entry.cache)) {
+                if held.contains(&entry.cache) {
                     if new == Some(entry_index) {
                         self.by_pc.remove(&pc);
                     }

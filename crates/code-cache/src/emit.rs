@@ -4,6 +4,7 @@
 
 use unspool_kernel::layout::BRANCH_TABLE;
 
+use crate::address::CacheAddress;
 use crate::exit::Way;
 use crate::slots::{HASH_SPILL, offset};
 
@@ -122,6 +123,12 @@ impl Emitter {
     #[inline]
     pub fn here(&self) -> u64 {
         self.cursor as u64
+    }
+
+    /// The same, in the cache.
+    #[inline]
+    pub fn place(&self) -> CacheAddress {
+        CacheAddress::emitted(self.here())
     }
 
     /// Bytes left.

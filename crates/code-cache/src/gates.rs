@@ -13,8 +13,8 @@ mod wide;
 
 pub use self::acquire::{CheckSlots, Continuation, USABLE as ACQUIRES_BRIEFLY};
 pub use self::call::{CallSlots, MOST_ARGUMENTS};
-use unspool_kernel::layout;
 
+use crate::address::CacheAddress;
 use crate::binding::LookupConvention;
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
 use crate::exit;
@@ -343,5 +343,5 @@ pub const GATES_SIZE: u64 = 4096;
 /// Whether an address lies in the code cache or the gates.
 #[must_use]
 pub fn in_cache(address: u64) -> bool {
-    address.wrapping_sub(layout::cache()) < layout::cache_room()
+    CacheAddress::of(address).is_some()
 }

@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 use unspool_kernel::diagnostics;
 use unspool_kernel::layout::{self, HASHED_BRANCHES_SIZE};
 
+use crate::address::CacheAddress;
 use crate::binding::LookupConvention;
 use crate::emit::{Emitter, TARGET, gpr};
 use crate::exit::Way;
@@ -34,9 +35,9 @@ pub struct HashedBranches {
     /// For each way where a thunk without code leads.
     misses: [u64; Way::ALL.len()],
     /// For each target of each way, the field of its thunk's last instruction.
-    fields: FxHashMap<(Way, u64), u32>,
+    fields: FxHashMap<(Way, u64), CacheAddress>,
     /// Target stubs that fragments have for targets beyond the table, until they are wanted.
-    offered: FxHashMap<u64, u32>,
+    offered: FxHashMap<u64, CacheAddress>,
 }
 
 /// Whether each chain has an end.
@@ -77,13 +78,13 @@ impl HashedBranches {
     }
 
     /// A fragment has a target stub for branches to `pc`.
-    pub fn offer(&mut self, pc: u64, target_stub: u32) {
+    pub fn offer(&mut self, pc: u64, target_stub: CacheAddress) {
         self.offered.insert(pc, target_stub);
     }
 
     /// The target stub for branches to `pc` that a fragment has.
     #[must_use]
-    pub fn offered(&self, pc: u64) -> Option<u32> {
+    pub fn offered(&self, pc: u64) -> Option<CacheAddress> {
         self.offered.get(&pc).copied()
     }
 
@@ -112,7 +113,7 @@ impl HashedBranches {
             Way::Return => cold.patchable_return(code),
         };
         write(way, chain, thunk);
-        self.fields.insert((way, pc), field as u32);
+        self.fields.insert((way, pc), CacheAddress::emitted(field));
     }
 
     /// Makes branches to `pc` leave the cache.
@@ -135,11 +136,11 @@ impl HashedBranches {
 }
 
 /// Points the last instruction of a thunk elsewhere.
-fn point(way: Way, field: u32, code: u64, protection: &mut Protection) {
+fn point(way: Way, field: CacheAddress, code: u64, protection: &mut Protection) {
     match way {
-        Way::Jump => protection.patch(field, code as u32),
+        Way::Jump => protection.patch(field, CacheAddress::emitted(code)),
         // The address itself is pushed, not the distance to it.
-        Way::Return => protection.patch(field, (code as u32).wrapping_add(field + 4)),
+        Way::Return => protection.set_field(field, code as u32),
     }
 }
 

@@ -5,11 +5,12 @@
 //! **fragments**, links them to each other, and knows which instruction of the program each place
 //! translates. [`gates`] lead in and out, [`exit`] says why a thread has come out, and
 //! [`branch_table`] and [`hashed_branches`] lead indirect branches from one fragment to the next.
-//! [`protection`] keeps what is filled from being written by accident.
+//! [`address`] tells where code lies from where the program's does. [`protection`] keeps what is filled from being written by accident.
 //!
 //! You supply the code of each fragment. What it does, who wants something inserted, and the threads that
 //! execute it are not known here.
 
+pub mod address;
 pub mod binding;
 pub mod branch_table;
 pub mod cache;

@@ -6,6 +6,7 @@
 //! last, and a block that is to be changed again takes the place of the one that was left alone
 //! for the longest time. No thread is hindered: all code can be run all the time.
 
+use crate::address::CacheAddress;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -135,18 +136,22 @@ impl Protection {
 
     /// Points the 32-bit field of a jump to `target`, atomically with respect to threads that run
     /// it.
-    pub fn patch(&mut self, field: u32, target: u32) {
-        self.make_writable(u64::from(field));
+    pub fn patch(&mut self, field: CacheAddress, target: CacheAddress) {
+        self.set_field(field, target.distance_from(field.plus(4)));
+    }
+
+    /// Sets a 32-bit field of an instruction, atomically with respect to threads that run it.
+    pub fn set_field(&mut self, field: CacheAddress, value: u32) {
+        self.make_writable(field.get());
         race_windows::widen();
-        let distance = target.wrapping_sub(field + 4);
         // SAFETY: the field belongs to a jump of the cache and does not cross a cache line, so
         // the store is seen whole. It need not be aligned, so it is the machine's store, not
         // Rust's.
         unsafe {
             std::arch::asm!(
-                "mov dword ptr [{field}], {distance:e}",
-                field = in(reg) u64::from(field),
-                distance = in(reg) distance,
+                "mov dword ptr [{field}], {value:e}",
+                field = in(reg) field.get(),
+                value = in(reg) value,
                 options(nostack, preserves_flags)
             );
         }
@@ -205,12 +210,13 @@ mod tests {
         assert!(protected(hot, 0..100).is_empty());
         protection.filled_up_to([hot + 10 * SMALL + 5, cold + SMALL - 1]);
         assert_eq!(protected(hot, 0..100), [0, 1]);
-        protection.patch((hot + SMALL + 50) as u32, 77 + (hot + SMALL + 54) as u32);
+        let field = CacheAddress::emitted(hot + SMALL + 50);
+        protection.patch(field, field.plus(4 + 77));
         // SAFETY: the test's own memory.
         let distance = unsafe { std::ptr::read_unaligned((hot + SMALL + 50) as *const u32) };
         assert_eq!(distance, 77);
         assert_eq!(protected(hot, 0..100), [0, 2]);
-        protection.patch((hot + 3 * SMALL) as u32, 0);
+        protection.set_field(CacheAddress::emitted(hot + 3 * SMALL), 0);
         protection.replace(hot, [0; 8]);
         assert_eq!(protected(hot, 0..100), [2, 4], "3 was written since");
         assert!(protected(cold, 0..100).is_empty());
@@ -227,10 +233,10 @@ mod tests {
         let all = (0..5 * blocks_of_large).collect::<Vec<_>>();
         assert_eq!(protected(hot, 0..HALF / SMALL), all);
         assert!(protected(cold, 0..100).is_empty());
-        protection.patch((hot + 3 * LARGE + SMALL) as u32, 0);
+        protection.set_field(CacheAddress::emitted(hot + 3 * LARGE + SMALL), 0);
         let open = 3 * blocks_of_large..4 * blocks_of_large;
         assert!(protected(hot, open).is_empty());
-        protection.patch(hot as u32, 0);
+        protection.set_field(CacheAddress::emitted(hot), 0);
         assert_eq!(protected(hot, 0..2), [1]);
     }
 
@@ -241,7 +247,7 @@ mod tests {
         protection.filled_up_to([hot + 10 * SMALL, cold]);
         protection.give_up();
         protection.filled_up_to([hot + 20 * SMALL, cold + LARGE]);
-        protection.patch(hot as u32, 0);
+        protection.set_field(CacheAddress::emitted(hot), 0);
         assert!(protected(hot, 0..100).is_empty() && protected(cold, 0..100).is_empty());
     }
 }

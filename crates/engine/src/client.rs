@@ -17,6 +17,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::LookupConvention;
 use unspool_code_cache::cache::{Cache, CacheFull, Exit, Position};
 use unspool_code_cache::gates::{Callees, Continuation};
@@ -389,7 +390,7 @@ pub trait Client: Send + Sync {
     fn empty_buffers(&self, _thread: &mut Thread) {}
 
     /// Code in the middle of a fragment asks for something. Returns where the thread goes on.
-    fn clean_call(&self, _thread: &mut Thread, _exit: &Exit) -> Option<u64> {
+    fn clean_call(&self, _thread: &mut Thread, _exit: &Exit) -> Option<CacheAddress> {
         None
     }
 
@@ -415,19 +416,19 @@ pub trait Client: Send + Sync {
 
     /// Whether the thread can be left at a repeated string instruction of a program, between two
     /// of its rounds, where `at` is in the cache.
-    fn leaves_between_rounds(&self, _at: u64, _position: &Position) -> Rounds {
+    fn leaves_between_rounds(&self, _at: CacheAddress, _position: &Position) -> Rounds {
         Rounds::All
     }
 
     /// It has been left there, with the program's registers in the slots.
-    fn left_between_rounds(&self, _at: u64, _position: &Position) {}
+    fn left_between_rounds(&self, _at: CacheAddress, _position: &Position) {}
 
     /// A fragment is left in its middle, with the cache's registers in the slots.
     fn leave_mid_fragment(
         &self,
         _thread: &mut Thread,
         _cache: &Cache,
-        _at: u64,
+        _at: CacheAddress,
         _position: Position,
     ) {
     }
@@ -500,7 +501,7 @@ impl Clients {
     }
 
     /// See [`Client::leaves_between_rounds`].
-    pub(crate) fn leaves_between_rounds(&self, at: u64, position: &Position) -> Rounds {
+    pub(crate) fn leaves_between_rounds(&self, at: CacheAddress, position: &Position) -> Rounds {
         let answers = self
             .iter()
             .map(|client| client.leaves_between_rounds(at, position));

@@ -10,6 +10,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_instructions::decode::MAX_LENGTH;
 use unspool_kernel::regions::{Region, Regions};
 use unspool_kernel::{diagnostics, layout, race_windows};
@@ -185,7 +186,7 @@ pub(crate) fn remember(code: &mut Code, pc: u64) {
     let Some(entry) = code.cache.entry(pc) else {
         return;
     };
-    if let Some(index) = code.cache.fragment_at(u64::from(entry.cache)) {
+    if let Some(index) = code.cache.fragment_at(entry.cache) {
         let fragment = code.cache.fragment(index);
         let mut bytes = vec![0; fragment.length as usize];
         if unspool_kernel::guarded::read(fragment.pc, &mut bytes) {
@@ -203,7 +204,7 @@ pub(crate) fn check(code: &mut Code, pc: u64) {
     let Some(entry) = code.cache.entry(pc) else {
         return;
     };
-    let Some(index) = code.cache.fragment_at(u64::from(entry.cache)) else {
+    let Some(index) = code.cache.fragment_at(entry.cache) else {
         return;
     };
     let fragment = *code.cache.fragment(index);
@@ -258,7 +259,8 @@ pub(crate) fn handle_write(process: &Process, address: u64, registers: &[i64; 23
             return Write::Other;
         }
     }
-    match code.cache.is_current(pc) {
+    let in_cache = CacheAddress::of(pc);
+    match in_cache.is_some_and(|at| code.cache.is_current(at)) {
         true => Write::Elsewhere,
         false => Write::Here,
     }

@@ -1,5 +1,6 @@
 //! The loop in which a thread alternates between the cache and the engine.
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::CacheFull;
 use unspool_code_cache::emit::gpr;
 use unspool_code_cache::exit::Way;
@@ -82,16 +83,16 @@ enum Resume {
 fn enter(
     process: &'static Process,
     thread: &mut Thread,
-    target: u64,
+    target: CacheAddress,
     resume: Resume,
-) -> Option<(u64, Resume)> {
+) -> Option<(CacheAddress, Resume)> {
     race_windows::widen();
     thread.lend_to_handlers();
     race_windows::widen();
     // SAFETY: `target` is the translation of the program counter, or the place in the
     // cache at which the state in the slots was taken.
     unsafe {
-        thread.slots().target.set(target);
+        thread.slots().target.set(target.get());
         process.gates.enter();
         if thread.slots().exit.get() as u32 == exit::PENDING && resume == Resume::MidFragment {
             // The cache was not entered: the slots are what they were.
@@ -130,24 +131,29 @@ fn trap(thread: &mut Thread) {
 
 /// The program has set its trap flag, or a debugger steps it: it gets a signal behind the
 /// instruction at the program counter, whose translation is at `target`.
-fn step_program(thread: &mut Thread, target: u64) {
+fn step_program(thread: &mut Thread, target: CacheAddress) {
     // The way there is stepped through too: signals that come faster would stop it for ever.
     crate::signals::block_all();
-    thread.steps.step_over(target);
+    thread.steps.step_over(target.get());
     thread
         .slots()
         .flags
         .update(|flags| flags | crate::signals::TRAP_FLAG);
 }
 
+/// Where a thread stands that has left the cache in the middle of a fragment.
+fn left_at(thread: &Thread) -> CacheAddress {
+    CacheAddress::emitted(thread.slots().target.get())
+}
+
 /// Handles the exit that was just taken. Returns where to enter again, if that is known.
-fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)> {
+fn leave(process: &'static Process, thread: &mut Thread) -> Option<(CacheAddress, Resume)> {
     let id = thread.slots().exit.get() as u32;
     let crossing = std::mem::take(&mut thread.crossing);
     race_windows::widen();
     match id {
         exit::PENDING | exit::INTERRUPTED => None,
-        exit::CALL_INTERRUPTED => Some((thread.slots().target.get(), Resume::MidFragment)),
+        exit::CALL_INTERRUPTED => Some((left_at(thread), Resume::MidFragment)),
         exit::INDIRECT => Some((
             after_indirect(process, thread, crossing, Way::Jump),
             Resume::Entry,
@@ -158,7 +164,7 @@ fn leave(process: &'static Process, thread: &mut Thread) -> Option<(u64, Resume)
         )),
         exit::BUFFER_FULL => {
             thread.clients().each(|client| client.empty_buffers(thread));
-            let target = thread.slots().target.get();
+            let target = left_at(thread);
             // The guard page's fault had blocked signals.
             crate::signals::open(thread);
             Some((target, Resume::MidFragment))
@@ -171,7 +177,7 @@ fn leave_fragment(
     process: &'static Process,
     thread: &mut Thread,
     id: u32,
-) -> Option<(u64, Resume)> {
+) -> Option<(CacheAddress, Resume)> {
     let mut code = process.code();
     let exit = *code.cache.exit(id);
     thread.set_pc(exit.target);
@@ -180,7 +186,7 @@ fn leave_fragment(
             thread.restore_binding(exit.binding);
             code_pages::check(&mut code, exit.target);
             if let Some(entry) = code.cache.link_exit(id) {
-                return Some((u64::from(entry.cache), Resume::Entry));
+                return Some((entry.cache, Resume::Entry));
             }
             let Ok(target) = translate_at(process, &mut code, exit.target, false) else {
                 drop(code);
@@ -232,11 +238,11 @@ fn leave_fragment(
             thread
                 .clients()
                 .each(|client| client.control_reaches(thread, exit.target));
-            Some((u64::from(exit.stub), Resume::MidFragment))
+            Some((exit.stub, Resume::MidFragment))
         }
         ExitKind::Call => {
             drop(code);
-            let back = u64::from(exit.stub);
+            let back = exit.stub;
             let mut all = thread.clients().iter();
             if !all.any(|client| client.calls(thread)) {
                 return Some((back, Resume::MidFragment));
@@ -282,7 +288,7 @@ fn leave_fragment(
 }
 
 /// The thread is at a breakpoint that is not for it: translates what is there for this once.
-fn pass_breakpoint(process: &'static Process, thread: &mut Thread) -> u64 {
+fn pass_breakpoint(process: &'static Process, thread: &mut Thread) -> CacheAddress {
     loop {
         let pc = thread.pc();
         let mut code = process.code();
@@ -349,7 +355,8 @@ fn note_refusal(process: &Process, thread: &mut Thread) {
     if !noted && !deliver::is_canonical(target) {
         let branch = thread.slots().branch.get();
         let stack = thread.register(gpr::RSP);
-        thread.refused = Refused::by(&process.code().cache, branch, stack, target);
+        thread.refused = CacheAddress::of(branch)
+            .and_then(|branch| Refused::by(&process.code().cache, branch, stack, target));
     }
 }
 
@@ -411,9 +418,9 @@ const SEGV_ACCERR: i32 = 2;
 fn after_indirect(
     process: &'static Process,
     thread: &mut Thread,
-    crossing: Option<u64>,
+    crossing: Option<CacheAddress>,
     way: Way,
-) -> u64 {
+) -> CacheAddress {
     let pc = thread.pc();
     let known = {
         let cache = &mut process.code().cache;
@@ -429,7 +436,7 @@ fn after_indirect(
 }
 
 /// Where to enter the cache for the program counter.
-fn enter_at(process: &'static Process, thread: &mut Thread) -> u64 {
+fn enter_at(process: &'static Process, thread: &mut Thread) -> CacheAddress {
     let pc = thread.pc();
     find_or_translate(process, thread, pc, false)
 }
@@ -440,12 +447,12 @@ fn find_or_translate(
     thread: &mut Thread,
     pc: u64,
     by_indirect_branch: bool,
-) -> u64 {
+) -> CacheAddress {
     loop {
         let mut code = process.code();
         code_pages::check(&mut code, pc);
         if let Some(entry) = code.cache.entry_anywhere(pc) {
-            return u64::from(entry.cache);
+            return entry.cache;
         }
         if let Ok(target) = translate_at(process, &mut code, pc, by_indirect_branch) {
             return target;
@@ -461,12 +468,12 @@ fn translate_at(
     code: &mut Code,
     pc: u64,
     by_indirect_branch: bool,
-) -> Result<u64, CacheFull> {
+) -> Result<CacheAddress, CacheFull> {
     translate_code(process, code, pc, by_indirect_branch)?;
     code_pages::remember(code, pc);
     let entry = code.cache.entry(pc);
     let entry = entry.expect("a translation has an entry at its first instruction");
-    Ok(u64::from(entry.cache))
+    Ok(entry.cache)
 }
 
 fn translate_code(

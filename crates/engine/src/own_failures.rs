@@ -5,6 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::gates;
 use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::{SlotsPart, slots};
@@ -135,19 +136,16 @@ fn circumstances(place: u64) -> String {
     let Some(code) = thread.process.try_code() else {
         return text + ", while the code cache was in use";
     };
-    let entry = code
-        .cache
-        .entry(pc)
-        .map_or(place, |entry| u64::from(entry.cache));
-    let place = if gates::in_cache(place) { place } else { entry };
-    let block = code.cache.fragment_at(place);
-    let _ = match block.map(|index| code.cache.fragment(index)) {
+    let entry = || code.cache.entry(pc).map(|entry| entry.cache);
+    let place = CacheAddress::of(place).or_else(entry);
+    let block = place.and_then(|at| Some((at, code.cache.fragment_at(at)?)));
+    let _ = match block.map(|(at, id)| (at, code.cache.fragment(id))) {
         None => write!(text, ", in no translated block"),
-        Some(block) => write!(
+        Some((at, block)) => write!(
             text,
             ", translated block {:#x} + {:#x} of the code at {:#x}",
             block.start,
-            place - u64::from(block.start),
+            at.distance_from(block.start),
             block.pc
         ),
     };

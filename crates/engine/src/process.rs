@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use unspool_code_cache::binding::LookupConvention;
-use unspool_code_cache::cache::Cache;
+use unspool_code_cache::cache::{Cache, FragmentId};
 use unspool_code_cache::gates::{Gates, VectorState};
 use unspool_kernel::lock::{Mutex, MutexGuard, OnceLock};
 use unspool_kernel::queued_writes::Queues;
@@ -34,7 +34,7 @@ pub struct Code {
     /// What the kernel may be writing without a call that waits for it.
     pub queues: Queues,
     /// The program bytes from which fragments were made that other processes may change.
-    pub checked: rustc_hash::FxHashMap<u32, Vec<u8>>,
+    pub checked: rustc_hash::FxHashMap<FragmentId, Vec<u8>>,
     /// Which shared memory other processes may write.
     pub lending: Lending,
     /// What is kept of them between runs, if anything is.

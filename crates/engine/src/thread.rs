@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{Cache, FLAGS, SpillInterval};
 use unspool_code_cache::slots::{Slots, slots};
@@ -58,7 +59,7 @@ pub struct Refused {
 impl Refused {
     /// The branch at a cache address, with this stack pointer.
     #[must_use]
-    pub fn by(cache: &Cache, at: u64, stack: u64, target: u64) -> Option<Refused> {
+    pub fn by(cache: &Cache, at: CacheAddress, stack: u64, target: u64) -> Option<Refused> {
         let branch = cache.position(at).or_else(|| {
             // The second half of a call, which has left its return address.
             let back = guarded::read_word(stack)?;
@@ -157,7 +158,7 @@ pub struct Thread {
     /// The last branch whose target no address can be.
     pub refused: Option<Refused>,
     /// A branch through the branch table that has just met a target beyond the table.
-    pub crossing: Option<u64>,
+    pub crossing: Option<CacheAddress>,
     /// What it takes to let the process go.
     pub(crate) detach: crate::detach::OfThread,
     /// What signals do in this process.

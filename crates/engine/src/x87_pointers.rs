@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::Cache;
 use unspool_code_cache::gates;
 use unspool_instructions::decode::{MAX_LENGTH, Segment, decode};
@@ -111,10 +112,7 @@ fn segment_base(thread: &Thread, segment: Segment) -> u64 {
 /// there. Recent processors keep that of instructions with unmasked exceptions only.
 #[must_use]
 pub(crate) fn last_instruction(cache: &Cache, address: u64, opcode: u16) -> Option<(u64, u16)> {
-    if !gates::in_cache(address) {
-        return None;
-    }
-    let position = cache.position(address)?;
+    let position = cache.position(CacheAddress::of(address)?)?;
     let own = opcode_at(position.pc, usize::from(position.length))?;
     let kept = keeps_opcodes() || opcode != 0 && opcode_at(address, MAX_LENGTH) == Some(opcode);
     Some((position.pc, if kept { own } else { opcode }))

@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::layout;
 use unspool_kernel::lock::{Mutex, OnceLock};
@@ -236,7 +237,7 @@ pub(crate) fn make_room(thread: &mut Thread) {
     };
     let fragment = {
         let code = thread.process.code();
-        code.cache.fragment_at(target)
+        CacheAddress::of(target).and_then(|at| code.cache.fragment_at(at))
     };
     let binding = fragment.and_then(|it| {
         instrumenter

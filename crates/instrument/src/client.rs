@@ -6,6 +6,7 @@ use std::ffi::CString;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::LookupConvention;
 use unspool_code_cache::cache::{Cache, CacheFull, Position};
 use unspool_code_cache::gates::CallSlots;
@@ -215,7 +216,13 @@ impl Client for Instrumenter {
     }
 
     /// What is in a register of a buffer goes to its slot, before registers spilled are given back.
-    fn leave_mid_fragment(&self, thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
+    fn leave_mid_fragment(
+        &self,
+        thread: &mut Thread,
+        cache: &Cache,
+        at: CacheAddress,
+        position: Position,
+    ) {
         if !buffers::are_used() || !buffers::first_is_bound() {
             return;
         }
@@ -276,14 +283,14 @@ impl Client for Instrumenter {
         super::functions::redirect(thread);
     }
 
-    fn leaves_between_rounds(&self, at: u64, position: &Position) -> Rounds {
+    fn leaves_between_rounds(&self, at: CacheAddress, position: &Position) -> Rounds {
         match self.is_between_rounds(at, position) {
             true => Rounds::Many,
             false => Rounds::All,
         }
     }
 
-    fn left_between_rounds(&self, at: u64, position: &Position) {
+    fn left_between_rounds(&self, at: CacheAddress, position: &Position) {
         if self.is_between_rounds(at, position) {
             super::repetitions::leave();
         }
@@ -293,10 +300,10 @@ impl Client for Instrumenter {
 impl Instrumenter {
     /// Whether a place in the cache is that of a repeated string instruction: between two of its
     /// rounds the state is the program's, as at a fault in its middle.
-    fn is_between_rounds(&self, at: u64, position: &Position) -> bool {
+    fn is_between_rounds(&self, at: CacheAddress, position: &Position) -> bool {
         let is_there = self.fragments.with(position.fragment, |fragment| {
             let mut places = fragment.repetitions.iter();
-            places.any(|&place| u64::from(place) == at)
+            places.any(|&place| place == at)
         });
         is_there.unwrap_or(false)
     }

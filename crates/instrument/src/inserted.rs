@@ -27,7 +27,9 @@ use self::scratch::Scratch;
 use crate::{
     Action, Amounts, BufferId, FragmentCounts, Inserted, Instrumenter, MOST_BUFFERS, Superblock,
 };
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::FragmentId;
 use unspool_code_cache::emit::gpr;
 use unspool_engine::translate::insertion::{Inserter, PathEnd};
 use unspool_engine::translate::superblock::{End, Item, Limits, runs_on};
@@ -61,7 +63,7 @@ struct Progress {
     /// What instructions append on the path that stays inside.
     appended: Vec<(u32, BufferId, u16)>,
     /// Where repeated string instructions are.
-    repetitions: Vec<u32>,
+    repetitions: Vec<CacheAddress>,
     /// The address at which the program goes on from the place that is being translated.
     at: u64,
     /// Whether that place is behind the instruction.
@@ -184,7 +186,7 @@ impl Inserter for Insertion {
         }
         let is_repeated = |operand: &MemoryOperand| matches!(operand.shape, Shape::Repeat { .. });
         if item.layout.repeat != Repeat::None && item.operands().iter().any(is_repeated) {
-            self.progress.repetitions.push(0);
+            self.progress.repetitions.push(CacheAddress::NOWHERE);
         }
     }
 
@@ -194,12 +196,13 @@ impl Inserter for Insertion {
 
     fn copied(&mut self, walk: &mut Walk, item: &Item) {
         // Only its place was not known before.
-        let place = (walk.builder.code.here() - u64::from(item.layout.length)) as u32;
+        let start = walk.builder.code.here() - u64::from(item.layout.length);
+        let place = CacheAddress::emitted(start);
         if let Some(unknown) = self
             .progress
             .repetitions
             .last_mut()
-            .filter(|place| **place == 0)
+            .filter(|place| !place.is_somewhere())
         {
             *unknown = place;
         }
@@ -303,7 +306,7 @@ impl Inserter for Insertion {
         calls::finish(&mut self.progress.with(walk), items);
     }
 
-    fn keep(&mut self, binding: Option<RegisterBinding>, fragment: u32) {
+    fn keep(&mut self, binding: Option<RegisterBinding>, fragment: FragmentId) {
         let Progress {
             instrumenter,
             tally,

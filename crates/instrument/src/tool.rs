@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::{LookupConvention, RegisterBinding};
 use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::{SlotsPart, slots};
@@ -215,7 +216,7 @@ pub(crate) struct FragmentCounts {
     /// order, and bytes.
     pub(crate) appended: Vec<(u32, BufferId, u16)>,
     /// Where repeated string instructions are in the cache.
-    pub(crate) repetitions: Vec<u32>,
+    pub(crate) repetitions: Vec<CacheAddress>,
     /// The registers spilled, if any are.
     pub(crate) binding: Option<RegisterBinding>,
 }

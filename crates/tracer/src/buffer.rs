@@ -1,5 +1,7 @@
 //! The trace buffer: when it is full, and when a path is left in its middle.
 
+use unspool_code_cache::address::CacheAddress;
+use unspool_code_cache::cache::FragmentId;
 use unspool_code_cache::cache::{Cache, Position};
 use unspool_code_cache::emit::gpr;
 use unspool_code_cache::slots::BOUND_SPILLS;
@@ -43,7 +45,8 @@ pub(super) fn empty_buffer(thread: &mut Thread) {
     trace.is_full = false;
     let fragment = {
         let code = process.code();
-        let Some(fragment) = code.cache.fragment_at(target) else {
+        let fragment = CacheAddress::of(target).and_then(|at| code.cache.fragment_at(at));
+        let Some(fragment) = fragment else {
             unspool_kernel::diagnostics::fatal(
                 "the trace buffer overflowed outside translated code",
             );
@@ -68,8 +71,14 @@ pub(super) fn empty_buffer(thread: &mut Thread) {
 }
 
 /// A fragment is left between two of its instructions: what it recorded becomes a partial
-/// record. The registers in the slots are those of the cache, spills not yet restored.
-pub(crate) fn leave_mid_fragment(thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
+/// record. The registers in the slots are those of the cache, spills not yet restored; without a place
+/// they are those of a call into the engine.
+pub(crate) fn leave_mid_fragment(
+    thread: &mut Thread,
+    cache: &Cache,
+    at: Option<CacheAddress>,
+    position: Position,
+) {
     let Some(tracer) = crate::tracer::tracer() else {
         return;
     };
@@ -81,13 +90,15 @@ pub(crate) fn leave_mid_fragment(thread: &mut Thread, cache: &Cache, at: u64, po
             tracer.forced_splits.note(position.pc);
         }
         release_lock(thread);
-        if fragment.closed != 0 && at >= u64::from(fragment.closed) {
+        let is_closed =
+            |at: &CacheAddress| fragment.closed.is_somewhere() && *at >= fragment.closed;
+        if let Some(at) = at.filter(is_closed) {
             keep_position(thread, cache, at, position.fragment);
             return;
         }
         let mut start = match at {
-            0 => thread.register(fragment.binding.buffer()),
-            _ => bound_position(thread, cache, at, position.fragment),
+            None => thread.register(fragment.binding.buffer()),
+            Some(at) => bound_position(thread, cache, at, position.fragment),
         };
         let interrupted = fragment
             .repetitions
@@ -96,7 +107,7 @@ pub(crate) fn leave_mid_fragment(thread: &mut Thread, cache: &Cache, at: u64, po
         let (words, accessing) = match interrupted {
             None => fragment.progress[position.index as usize],
             Some(repetition) => {
-                if repetition.in_chunks && u64::from(repetition.place) == at {
+                if repetition.in_chunks && Some(repetition.place) == at {
                     // The count register is that of the chunk.
                     let rest = trace_slots::of(thread.slots()).rest.take();
                     let count = thread.register(gpr::RCX);
@@ -161,10 +172,10 @@ fn close_partial(
 
 /// Whether a place in the cache is that of a repeated string instruction: between two of its
 /// rounds the state is the program's, as at a fault in its middle.
-pub(super) fn is_between_rounds(tracer: &Tracer, at: u64, position: &Position) -> bool {
+pub(super) fn is_between_rounds(tracer: &Tracer, at: CacheAddress, position: &Position) -> bool {
     let is_there = tracer.fragments.with(position.fragment, |fragment| {
         let mut repetitions = fragment.repetitions.iter();
-        repetitions.any(|repetition| u64::from(repetition.place) == at)
+        repetitions.any(|repetition| repetition.place == at)
     });
     is_there.unwrap_or(false)
 }
@@ -203,14 +214,14 @@ fn complete(thread: &Thread, start: u64, repetition: &Repetition) -> u64 {
 }
 
 /// The record is closed: the position in the buffer, wherever it is now, is behind it.
-fn keep_position(thread: &mut Thread, cache: &Cache, at: u64, fragment: u32) {
+fn keep_position(thread: &mut Thread, cache: &Cache, at: CacheAddress, fragment: FragmentId) {
     let position = bound_position(thread, cache, at, fragment);
     thread.slots().buffer.set(position);
 }
 
 /// The position in the buffer of a thread that is at a place in the cache: in a register, or in its
 /// slot where that is restored.
-fn bound_position(thread: &Thread, cache: &Cache, at: u64, fragment: u32) -> u64 {
+fn bound_position(thread: &Thread, cache: &Cache, at: CacheAddress, fragment: FragmentId) -> u64 {
     let mut spills = cache.spills_at(fragment, at);
     match spills.find(|spill| spill.slot == BOUND_SPILLS[0]) {
         Some(spill) => thread.register(spill.register),

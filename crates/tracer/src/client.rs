@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::LookupConvention;
 use unspool_code_cache::cache::{Cache, CacheFull, Exit, Position};
 use unspool_code_cache::gates::Continuation;
@@ -371,12 +372,12 @@ impl Client for Tracer {
         buffer::empty_buffer(thread);
     }
 
-    fn clean_call(&self, thread: &mut Thread, exit: &Exit) -> Option<u64> {
+    fn clean_call(&self, thread: &mut Thread, exit: &Exit) -> Option<CacheAddress> {
         if exit.detail & super::ownership::CLEAN_CALL_BIT != 0 {
             return super::ownership::serve(self, thread, exit);
         }
         values::serve(self, thread, exit);
-        Some(u64::from(exit.stub))
+        Some(exit.stub)
     }
 
     fn control_reaches(&self, thread: &mut Thread, pc: u64) {
@@ -387,7 +388,7 @@ impl Client for Tracer {
         super::annotations::annotation(thread, said);
     }
 
-    fn leaves_between_rounds(&self, at: u64, position: &Position) -> Rounds {
+    fn leaves_between_rounds(&self, at: CacheAddress, position: &Position) -> Rounds {
         match buffer::is_between_rounds(self, at, position) {
             true => Rounds::None,
             false => Rounds::All,
@@ -398,8 +399,14 @@ impl Client for Tracer {
         buffer::leave_by_call(self, thread, position, completed);
     }
 
-    fn leave_mid_fragment(&self, thread: &mut Thread, cache: &Cache, at: u64, position: Position) {
-        buffer::leave_mid_fragment(thread, cache, at, position);
+    fn leave_mid_fragment(
+        &self,
+        thread: &mut Thread,
+        cache: &Cache,
+        at: CacheAddress,
+        position: Position,
+    ) {
+        buffer::leave_mid_fragment(thread, cache, Some(at), position);
     }
 }
 

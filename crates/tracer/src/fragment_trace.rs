@@ -1,5 +1,6 @@
 //! What the tracer knows of a fragment.
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_events::PathId;
 
@@ -15,8 +16,8 @@ pub(crate) struct FragmentTrace {
     /// Its repeated string instructions.
     pub(crate) repetitions: Vec<Repetition>,
     /// Where in the cache the record of its last path is closed before its last
-    /// instruction; 0 if it is not.
-    pub(crate) closed: u32,
+    /// instruction; nowhere if it is not.
+    pub(crate) closed: CacheAddress,
 }
 
 /// A repeated string instruction, which a fault or a signal may end in its middle: what it did
@@ -26,7 +27,7 @@ pub(crate) struct Repetition {
     /// The number of the instruction.
     pub(crate) instruction: u32,
     /// Where it is in the cache.
-    pub(crate) place: u32,
+    pub(crate) place: CacheAddress,
     /// Words and accessing instructions recorded with it.
     pub(crate) progress: (u8, u8),
     /// What is stored behind it: the word, and what goes there.

@@ -7,6 +7,7 @@
 use unspool_kernel::layout;
 
 use super::Cache;
+use crate::address::CacheAddress;
 use crate::emit::TableBranch;
 use crate::exit::Way;
 use crate::gates::GATES_SIZE;
@@ -14,7 +15,8 @@ use crate::gates::GATES_SIZE;
 impl Cache {
     /// Leads the branch at a cache address through the chains from now on. Other threads may
     /// run it meanwhile; they do either.
-    pub fn lead_through_chains(&mut self, branch: u64) {
+    pub fn lead_through_chains(&mut self, branch: CacheAddress) {
+        let branch = branch.get();
         let in_hot = (layout::cache() + GATES_SIZE..self.hot).contains(&branch);
         // SAFETY: the hot code is readable, and no branch crosses the end of a cache line.
         let bytes = unsafe { std::ptr::read_unaligned(branch as *const [u8; 8]) };

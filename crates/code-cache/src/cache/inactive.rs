@@ -15,6 +15,7 @@ use super::pc_map::PcMap;
 use super::source_ranges::KeptRange;
 use super::table::{Record, Table, Tables};
 use super::{Cache, Fragment};
+use crate::address::CacheAddress;
 use crate::branch_table::BranchTable;
 use crate::gates::GATES_SIZE;
 
@@ -195,23 +196,27 @@ impl Cache {
 
     /// Whether all references of what was taken over lead somewhere.
     fn check(&self) -> Result<(), Damaged> {
-        let hot = (layout::cache() + GATES_SIZE) as u32..self.hot as u32;
-        let cold = self.middle() as u32..self.cold as u32;
-        let in_hot = |field: u32| field == 0 || hot.contains(&field) && hot.contains(&(field + 3));
-        let mut last_end = 0;
+        let hot = layout::cache() + GATES_SIZE..self.hot;
+        let cold = self.middle()..self.cold;
+        let in_hot = |field: CacheAddress| {
+            let field = field.get();
+            field == 0 || hot.contains(&field) && hot.contains(&(field + 3))
+        };
+        let mut last_end = CacheAddress::NOWHERE;
         let fragments = self.fragments.iter().all(|fragment: &Fragment| {
             let spills = fragment.spills as usize + usize::from(fragment.spill_count);
             let in_order = std::mem::replace(&mut last_end, fragment.end) <= fragment.start;
             in_order
-                && hot.contains(&fragment.start)
-                && fragment.end <= hot.end
+                && hot.contains(&fragment.start.get())
+                && fragment.end.get() <= hot.end
                 && fragment.start <= fragment.end
                 && spills <= self.spills.len()
                 && (fragment.pc_map as usize) < self.pc_map.bytes().len()
         });
         let mut exits = self.links.exits.iter();
-        let exits =
-            exits.all(|exit| in_hot(exit.field) && (cold.contains(&exit.stub) || exit.field == 0));
+        let exits = exits.all(|exit| {
+            in_hot(exit.field) && (cold.contains(&exit.stub.get()) || !exit.field.is_somewhere())
+        });
         let entries = self.links.entries.iter().all(|entry| in_hot(entry.cache));
         let all = fragments && exits && entries && self.links.are_whole() && self.check_inactive();
         all.then_some(()).ok_or(Damaged)

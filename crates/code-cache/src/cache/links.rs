@@ -4,6 +4,7 @@ use std::mem::offset_of;
 
 use super::Cache;
 use super::table::{Record, Table};
+use crate::address::CacheAddress;
 use crate::binding::RegisterBinding;
 use crate::exit::Way;
 use crate::exit::{self, ExitKind};
@@ -15,9 +16,10 @@ pub struct LinkedEntry {
     /// The program address.
     pub pc: u64,
     /// The code, to be entered with all program state in place.
-    pub cache: u32,
-    /// The code to be entered with the trace registers loaded (see [`RegisterBinding`]); 0 if none.
-    pub bound: u32,
+    pub cache: CacheAddress,
+    /// The code to be entered with the trace registers loaded (see [`RegisterBinding`]);
+    /// nowhere if none.
+    pub bound: CacheAddress,
     /// The first linked exit: its index plus 1.
     incoming: u32,
     /// Which trace registers `bound` expects.
@@ -35,11 +37,11 @@ unsafe impl Record for LinkedEntry {}
 pub struct Exit {
     /// The program address to go on at.
     pub target: u64,
-    /// The 32-bit field of its jump; 0 if it cannot be linked.
-    pub field: u32,
+    /// The 32-bit field of its jump; nowhere if it cannot be linked.
+    pub field: CacheAddress,
     /// Where `field` points while not linked: code that leaves. For a call into the engine,
     /// where the thread goes on afterwards.
-    pub stub: u32,
+    pub stub: CacheAddress,
     /// For the trace: which check or clean call this is.
     pub detail: u32,
     /// The next exit linked to the same entry: its index plus 1.
@@ -79,14 +81,23 @@ impl Exit {
         }
     }
 
-    /// An exit that is a single patchable jump.
+    /// An exit that is a single patchable jump, with this field.
     #[must_use]
-    pub fn new(kind: ExitKind, target: u64, field: u64) -> Exit {
+    pub fn by_jump(kind: ExitKind, target: u64, field: CacheAddress) -> Exit {
+        Exit {
+            field,
+            ..Exit::new(kind, target)
+        }
+    }
+
+    /// An exit that is never linked.
+    #[must_use]
+    pub fn new(kind: ExitKind, target: u64) -> Exit {
         Exit {
             target,
             kind,
-            field: field as u32,
-            stub: 0,
+            field: CacheAddress::NOWHERE,
+            stub: CacheAddress::NOWHERE,
             binding: RegisterBinding::default(),
             detail: 0,
             linked: false,
@@ -108,8 +119,8 @@ impl Links {
     pub(super) fn push_entry(
         &mut self,
         pc: u64,
-        cache: u32,
-        bound: u32,
+        cache: CacheAddress,
+        bound: CacheAddress,
         binding: RegisterBinding,
     ) -> u32 {
         let index = self.entries.len() as u32;
@@ -149,7 +160,7 @@ impl Links {
     pub(super) fn to_keep(
         &self,
         entries: &[(u16, u64, u32)],
-        module_at: impl Fn(u32) -> u16,
+        module_at: impl Fn(CacheAddress) -> u16,
     ) -> (Vec<LinkedEntry>, Vec<Exit>) {
         let mut exits: Vec<Exit> = self.exits.iter().map(|exit| exit.without_link()).collect();
         let mut entry = |&(module, _, index): &(u16, u64, u32)| {
@@ -198,8 +209,8 @@ impl Cache {
         let mut cold = self.begin_cold();
         for mut exit in exits.drain(..) {
             let id = self.exit_id(0);
-            if exit.field != 0 {
-                exit.stub = cold.here() as u32;
+            if exit.field.is_somewhere() {
+                exit.stub = cold.place();
                 cold.leave(id, self.gates.exit);
                 self.protection.patch(exit.field, exit.stub);
             }
@@ -224,7 +235,7 @@ impl Cache {
 
     fn link(&mut self, index: u32) {
         let exit = self.links.exits[index as usize];
-        if exit.linked || exit.field == 0 || self.is_unlinked(exit.target) {
+        if exit.linked || !exit.field.is_somewhere() || self.is_unlinked(exit.target) {
             return;
         }
         let Some(entry_index) = self.find(exit.target) else {
@@ -233,7 +244,7 @@ impl Cache {
         let entry = self.links.entries[entry_index as usize];
         let place = if exit.binding == RegisterBinding::default() {
             entry.cache
-        } else if entry.bound != 0 && entry.binding == exit.binding {
+        } else if entry.bound.is_somewhere() && entry.binding == exit.binding {
             entry.bound
         } else if self.has_cold_room() {
             self.exchange_on_the_way(exit.binding, &entry)
@@ -246,18 +257,18 @@ impl Cache {
 
     /// Emits code that exchanges the trace registers spilled for those that an entry expects, if
     /// it does, and goes on there. Returns where it is.
-    fn exchange_on_the_way(&mut self, binding: RegisterBinding, to: &LinkedEntry) -> u32 {
+    fn exchange_on_the_way(&mut self, binding: RegisterBinding, to: &LinkedEntry) -> CacheAddress {
         let mut cold = self.begin_cold();
-        let here = cold.here();
-        if to.bound == 0 {
-            binding.restore(&mut cold);
-            cold.jump(u64::from(to.cache));
-        } else {
+        let here = cold.place();
+        if to.bound.is_somewhere() {
             binding.exchange(to.binding, &mut cold);
-            cold.jump(u64::from(to.bound));
+            cold.jump(to.bound.get());
+        } else {
+            binding.restore(&mut cold);
+            cold.jump(to.cache.get());
         }
         self.end_cold(&cold);
-        here as u32
+        here
     }
 
     /// Whether the branch table has an entry for a program address.
@@ -287,23 +298,23 @@ impl Cache {
         let entry = self.links.entries[index as usize];
         let offered = self.hashed.offered(pc).filter(|_| !in_table);
         let target_stub = if let Some(target_stub) = offered {
-            u64::from(target_stub)
-        } else if entry.bound != 0 && self.convention.binding() == entry.binding {
-            u64::from(entry.bound)
-        } else if entry.bound != 0 {
-            u64::from(self.exchange_on_the_way(self.convention.binding(), &entry))
+            target_stub
+        } else if entry.bound.is_somewhere() && self.convention.binding() == entry.binding {
+            entry.bound
+        } else if entry.bound.is_somewhere() {
+            self.exchange_on_the_way(self.convention.binding(), &entry)
         } else {
             let mut cold = self.begin_cold();
-            let here = cold.here();
+            let here = cold.place();
             self.convention.restore(&mut cold);
-            cold.jump(u64::from(entry.cache));
+            cold.jump(entry.cache.get());
             self.end_cold(&cold);
             here
         };
         if in_table {
-            self.branches.set(pc, target_stub);
+            self.branches.set(pc, target_stub.get());
         } else {
-            self.land_in_chain(pc, target_stub, way);
+            self.land_in_chain(pc, target_stub.get(), way);
         }
     }
 
@@ -329,13 +340,18 @@ mod tests {
     fn links() -> Links {
         let mut links = Links::default();
         for pc in [0x1000, 0x2000] {
-            links.push_entry(pc, 0x5000_0000, 0, RegisterBinding::default());
-            links
-                .exits
-                .push(Exit::new(ExitKind::Direct, pc, 0x5000_0040));
-            links
-                .exits
-                .push(Exit::new(ExitKind::Direct, pc, 0x5000_0080));
+            let cache = CacheAddress::emitted(0x5000_0000);
+            links.push_entry(pc, cache, CacheAddress::NOWHERE, RegisterBinding::default());
+            links.exits.push(Exit::by_jump(
+                ExitKind::Direct,
+                pc,
+                CacheAddress::emitted(0x5000_0040),
+            ));
+            links.exits.push(Exit::by_jump(
+                ExitKind::Direct,
+                pc,
+                CacheAddress::emitted(0x5000_0080),
+            ));
         }
         links
     }
@@ -376,8 +392,9 @@ mod tests {
         for (exit, entry) in [(0, 0), (1, 0), (2, 1)] {
             links.join(exit, entry);
         }
-        links.exits[1].field = 0x5000_9000;
-        let module_at = |field| u16::from(field == 0x5000_9000);
+        let far = CacheAddress::emitted(0x5000_9000);
+        links.exits[1].field = far;
+        let module_at = |field| u16::from(field == far);
         let (entries, exits) = links.to_keep(&[(0, 0x2000, 1), (0, 0x1000, 0)], module_at);
         let links = Links {
             entries: Table::kept(entries.leak()),

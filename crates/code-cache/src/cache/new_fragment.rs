@@ -1,6 +1,7 @@
 //! What a fragment is before it becomes part of the cache.
 
 use super::{Exit, SpillInterval};
+use crate::address::CacheAddress;
 use crate::binding::RegisterBinding;
 
 /// Everything that is known of one fragment once its code has been emitted.
@@ -20,9 +21,9 @@ pub struct NewFragment {
     /// Exits, in order; `field` already emitted with any target.
     pub exits: Vec<Exit>,
     /// Target stubs of indirect branches: (program address, cache address).
-    pub target_stubs: Vec<(u64, u32)>,
-    /// Entries: (program address, cache address, bound address or 0).
-    pub entries: Vec<(u64, u32, u32)>,
+    pub target_stubs: Vec<(u64, CacheAddress)>,
+    /// Entries: (program address, cache address, bound address or nowhere).
+    pub entries: Vec<(u64, CacheAddress, CacheAddress)>,
     /// What `bound` addresses expect.
     pub binding: RegisterBinding,
     /// Whether nothing is inserted: all program state is in place between instructions.

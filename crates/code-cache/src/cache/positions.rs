@@ -1,13 +1,15 @@
 //! The way back from a cache address to the program.
 
+use super::FragmentId;
 use super::pc_map::{PcStep, PcSteps};
 use super::{Cache, Fragment, NO_MODULE, SpillInterval};
+use crate::address::CacheAddress;
 
 /// Where a cache address lies in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The fragment.
-    pub fragment: u32,
+    pub fragment: FragmentId,
     /// The program's instruction.
     pub pc: u64,
     /// Bytes of that instruction.
@@ -21,7 +23,7 @@ pub struct Position {
 }
 
 impl Position {
-    fn before(fragment: u32, step: PcStep) -> Position {
+    fn before(fragment: FragmentId, step: PcStep) -> Position {
         Position {
             fragment,
             pc: step.pc,
@@ -36,41 +38,39 @@ impl Position {
 impl Cache {
     /// The fragment that holds a cache address.
     #[must_use]
-    pub fn fragment_at(&self, address: u64) -> Option<u32> {
-        let address = u32::try_from(address).ok()?;
+    pub fn fragment_at(&self, address: CacheAddress) -> Option<FragmentId> {
         let after = self
             .fragments
             .partition_point(|fragment| fragment.start <= address);
         let index = after.checked_sub(1)?;
-        (address < self.fragments[index].end).then_some(index as u32)
+        (address < self.fragments[index].end).then_some(FragmentId(index as u32))
     }
 
-    /// A fragment by its index.
+    /// A fragment by its number.
     #[must_use]
-    pub fn fragment(&self, index: u32) -> &Fragment {
+    pub fn fragment(&self, FragmentId(index): FragmentId) -> &Fragment {
         &self.fragments[index as usize]
     }
 
     /// Where a cache address lies in the program; `None` outside fragments' hot code.
     #[must_use]
-    pub fn position(&self, address: u64) -> Option<Position> {
-        let index = self.fragment_at(address)?;
-        let fragment = self.fragments[index as usize];
-        let wanted = address as u32 - fragment.start;
-        let step = self.steps(index).find(|step| wanted < step.end)?;
+    pub fn position(&self, address: CacheAddress) -> Option<Position> {
+        let id = self.fragment_at(address)?;
+        let wanted = address.offset_from(self.fragment(id).start)?;
+        let step = self.steps(id.0).find(|step| wanted < step.end)?;
         let prologue = wanted < step.start;
         Some(Position {
             boundary: wanted == if prologue { 0 } else { step.start },
             prologue,
-            ..Position::before(index, step)
+            ..Position::before(id, step)
         })
     }
 
     /// Whether a cache address lies in a fragment that may still be entered.
     #[must_use]
-    pub fn is_current(&self, address: u64) -> bool {
-        let index = self.fragment_at(address);
-        index.is_some_and(|index| self.is_live(index))
+    pub fn is_current(&self, address: CacheAddress) -> bool {
+        let id = self.fragment_at(address);
+        id.is_some_and(|id| self.is_live(id.0))
     }
 
     pub(super) fn is_live(&self, index: u32) -> bool {
@@ -80,10 +80,10 @@ impl Cache {
 
     /// Where the code of a fragment's first instruction starts, behind what prepares it.
     #[must_use]
-    pub fn prologue_end(&self, index: u32) -> u64 {
-        let fragment = self.fragments[index as usize];
-        let first = self.steps(index).next();
-        u64::from(first.map_or(fragment.end, |step| fragment.start + step.start))
+    pub fn prologue_end(&self, id: FragmentId) -> CacheAddress {
+        let fragment = self.fragment(id);
+        let first = self.steps(id.0).next();
+        first.map_or(fragment.end, |step| fragment.start.plus(step.start))
     }
 
     pub(super) fn steps(&self, index: u32) -> PcSteps<'_> {
@@ -95,20 +95,20 @@ impl Cache {
     /// The position before an instruction, by its number, of the fragment that holds a cache
     /// address.
     #[must_use]
-    pub fn position_of(&self, address: u64, wanted: u32) -> Option<Position> {
-        let index = self.fragment_at(address)?;
-        let step = self.steps(index).nth(wanted as usize)?;
-        Some(Position::before(index, step))
+    pub fn position_of(&self, address: CacheAddress, wanted: u32) -> Option<Position> {
+        let id = self.fragment_at(address)?;
+        let step = self.steps(id.0).nth(wanted as usize)?;
+        Some(Position::before(id, step))
     }
 
     /// The registers that are spilled at a cache address of a fragment.
     pub fn spills_at(
         &self,
-        fragment: u32,
-        address: u64,
+        fragment: FragmentId,
+        address: CacheAddress,
     ) -> impl Iterator<Item = SpillInterval> + '_ {
-        let fragment = self.fragments[fragment as usize];
-        let offset = address as u32 - fragment.start;
+        let fragment = self.fragment(fragment);
+        let offset = address.offset_from(fragment.start).unwrap_or(u32::MAX);
         let first = fragment.spills as usize;
         self.spills
             .range(first..first + usize::from(fragment.spill_count))

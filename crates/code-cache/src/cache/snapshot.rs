@@ -15,12 +15,14 @@ use std::ops::Range;
 
 use unspool_kernel::layout;
 
+use super::FragmentId;
 use super::active::{self, KeptBlock};
 use super::inactive::KeptModule;
 use super::kept_branches::{KeptBranches, TargetStub};
 use super::links::Exit;
 use super::source_ranges::KeptRange;
 use super::{Cache, Fragment, NO_MODULE, table};
+use crate::address::CacheAddress;
 use crate::gates::GATES_SIZE;
 
 /// A snapshot.
@@ -101,9 +103,9 @@ impl Cache {
         modules.map(|found| found.unwrap_or(NO_MODULE)).collect()
     }
 
-    fn module_at(&self, modules: &[u16], cache: u32) -> u16 {
-        self.fragment_at(u64::from(cache))
-            .map_or(NO_MODULE, |index| modules[index as usize])
+    fn module_at(&self, modules: &[u16], cache: CacheAddress) -> u16 {
+        self.fragment_at(cache)
+            .map_or(NO_MODULE, |FragmentId(index)| modules[index as usize])
     }
 
     /// Module, program address and index of each entry worth keeping, in order.
@@ -119,15 +121,12 @@ impl Cache {
     }
 
     /// Whether an entry is the one that is found for its program address, or will be.
-    fn is_wanted(&self, index: u32, pc: u64, cache: u32) -> bool {
+    fn is_wanted(&self, index: u32, pc: u64, cache: CacheAddress) -> bool {
         let found = self.by_pc.get(&pc);
         let was_kept = (index as usize) < self.links.entries.kept_len();
         let sleeps = || {
-            let fragment = self.fragment_at(u64::from(cache));
-            fragment.is_some_and(|index| {
-                self.inactive
-                    .is_inactive(self.fragments[index as usize].module)
-            })
+            let fragment = self.fragment_at(cache);
+            fragment.is_some_and(|id| self.inactive.is_inactive(self.fragment(id).module))
         };
         found == Some(&index) || was_kept && (found.is_none() || sleeps())
     }
@@ -160,7 +159,7 @@ impl Cache {
             let module = module(pc..pc + 1)?;
             // A target stub in the cold half leads to the entry.
             let there = if target_stub < self.middle() {
-                target_stub as u32
+                CacheAddress::emitted(target_stub)
             } else {
                 self.entry(pc)?.cache
             };
@@ -188,9 +187,9 @@ impl Cache {
         let start = layout::cache() + GATES_SIZE;
         let mut image = code_bytes(start..self.hot);
         for exit in exits {
-            if exit.field != 0 && !exit.is_linked() {
-                let at = (u64::from(exit.field) - start) as usize;
-                let distance = exit.stub.wrapping_sub(exit.field + 4);
+            if exit.field.is_somewhere() && !exit.is_linked() {
+                let at = (exit.field.get() - start) as usize;
+                let distance = exit.stub.distance_from(exit.field.plus(4));
                 image[at..at + 4].copy_from_slice(&distance.to_le_bytes());
             }
         }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::Position;
 use unspool_code_cache::emit::{
     TARGET, TableBranch,
@@ -291,7 +292,7 @@ fn synchronous(
         note_refusal(thread, process, context);
         let target = context.general(TARGET);
         let crosses = target >= LIBRARY_END && deliver::is_canonical(target);
-        thread.crossing = Some(pc).filter(|_| pc != 0 && crosses);
+        thread.crossing = CacheAddress::of(pc).filter(|_| crosses);
         let way = match branch {
             TableBranch::Return => Way::Return,
             _ => Way::Jump,
@@ -326,10 +327,12 @@ fn synchronous(
 /// comes to the target, and must know then where the branch was.
 fn note_refusal(thread: &mut Thread, process: &Process, context: &Context) {
     let (pc, target) = (context.pc(), context.general(TARGET));
-    if deliver::is_canonical(target) || !gates::in_cache(pc) {
+    if deliver::is_canonical(target) {
         return;
     }
-    thread.refused = Refused::by(&process.code().cache, pc, context.general(RSP), target);
+    if let Some(at) = CacheAddress::of(pc) {
+        thread.refused = Refused::by(&process.code().cache, at, context.general(RSP), target);
+    }
 }
 
 /// The branch through the table that has faulted at `pc`.
@@ -347,9 +350,11 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
     let process = thread.process;
     let pc = context.pc();
     let code = process.code();
-    let after_trap = signal == libc::SIGTRAP && code.cache.position(pc - 1).is_some();
-    let at = if after_trap { pc - 1 } else { pc };
-    let Some(position) = code.cache.position(at) else {
+    let here = CacheAddress::of(pc);
+    let behind = |at: &CacheAddress| code.cache.position(at.before()).is_some();
+    let after_trap = signal == libc::SIGTRAP && here.as_ref().is_some_and(behind);
+    let at = here.map(|at| if after_trap { at.before() } else { at });
+    let Some((at, position)) = at.and_then(|at| Some((at, code.cache.position(at)?))) else {
         drop(code);
         crate::own_failures::fault(signal, pc, context.general(RSP), info[2]);
         return;
@@ -502,15 +507,17 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
     let process = thread.process;
     let pc = context.pc();
     let code = process.code();
-    let position = code.cache.position(pc).filter(|position| {
+    let at = CacheAddress::of(pc);
+    let position = at.and_then(|at| Some((at, code.cache.position(at)?)));
+    let position = position.filter(|(at, position)| {
         // A program that single-steps has not executed a first round yet.
         let may_be_left = !thread.is_stepped() && !client::must_complete(thread);
-        position.boundary || may_be_left && has_made_rounds(thread, pc, position)
+        position.boundary || may_be_left && has_made_rounds(thread, *at, position)
     });
-    let boundary = position.map(|position| Boundary {
+    let boundary = position.map(|(_, position)| Boundary {
         prologue_end: position
             .prologue
-            .then(|| code.cache.prologue_end(position.fragment)),
+            .then(|| code.cache.prologue_end(position.fragment).get()),
     });
     let has_signal = thread.has_signal();
     let debugger = thread.single_step;
@@ -518,9 +525,9 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
         .steps
         .look(pc, boundary, debugger, has_signal, || pushes_flags(pc));
     match (look, position) {
-        (Look::Leave { trap }, Some(position)) => {
+        (Look::Leave { trap }, Some((at, position))) => {
             let resumes = resumes_repetition(thread, position.pc);
-            save_program(thread, &code.cache, pc, position, context);
+            save_program(thread, &code.cache, at, position, context);
             if resumes {
                 thread.slots().flags.update(|flags| flags | RESUME_FLAG);
             }
@@ -554,16 +561,17 @@ fn resumes_repetition(thread: &Thread, pc: u64) -> bool {
 }
 
 /// Whether a thread can be left at a repeated string instruction, between two of its rounds.
-fn has_made_rounds(thread: &mut Thread, pc: u64, position: &Position) -> bool {
+fn has_made_rounds(thread: &mut Thread, here: CacheAddress, position: &Position) -> bool {
     /// To single-step them takes about a millisecond.
     const MANY: u32 = 1000;
-    let rounds = thread.clients().leaves_between_rounds(pc, position);
+    let rounds = thread.clients().leaves_between_rounds(here, position);
     if rounds != Rounds::Many {
         thread.repeating = (0, 0);
         return rounds == Rounds::None;
     }
     let (at, rounds) = thread.repeating;
-    thread.repeating = (pc, if at == pc { rounds + 1 } else { 0 });
+    let here = here.get();
+    thread.repeating = (here, if at == here { rounds + 1 } else { 0 });
     if thread.repeating.1 < MANY {
         return false;
     }
@@ -598,7 +606,7 @@ fn save_raw(thread: &mut Thread, context: &Context) {
 fn save_program(
     thread: &mut Thread,
     cache: &unspool_code_cache::cache::Cache,
-    at: u64,
+    at: CacheAddress,
     position: Position,
     context: &Context,
 ) {

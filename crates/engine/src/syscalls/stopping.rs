@@ -8,6 +8,7 @@
 use std::path::Path;
 
 use libc::{c_long, c_uint};
+use unspool_code_cache::address::CacheAddress;
 use unspool_kernel::{guarded, lock};
 
 use super::{Call, pass};
@@ -113,10 +114,11 @@ fn show_registers(process: &Process, tid: u64, at: u64, length: u64) {
     let slots = unsafe { (*thread).slots() };
     let cache = &process.code().cache;
     let pc = registers[PC_PLACE];
-    match cache.position(pc) {
-        Some(position) => {
+    let in_cache = CacheAddress::of(pc);
+    match in_cache.and_then(|there| Some((there, cache.position(there)?))) {
+        Some((there, position)) => {
             registers[PC_PLACE] = position.pc;
-            for spill in cache.spills_at(position.fragment, pc) {
+            for spill in cache.spills_at(position.fragment, there) {
                 if let Some(&place) = PLACES.get(usize::from(spill.register)) {
                     registers[place] = slots.spills[usize::from(spill.slot)].get();
                 }

@@ -1,6 +1,7 @@
 //! Copying single instructions, and control transfers.
 
 use iced_x86::{Instruction as Decoded, InstructionInfoFactory, Register};
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{Exit, NewFragment, SpillInterval};
 use unspool_code_cache::emit::{Emitter, Gpr, TARGET, gpr};
@@ -216,15 +217,17 @@ impl Builder {
     /// Emits an exit by a patchable jump (conditional or not).
     pub(crate) fn exit_jump(&mut self, condition: Option<u8>, kind: ExitKind, target: u64) {
         let here = self.code.here();
-        let field = self.code.patchable_jump(condition, here);
-        self.new_fragment.exits.push(Exit::new(kind, target, field));
+        let field = CacheAddress::emitted(self.code.patchable_jump(condition, here));
+        self.new_fragment
+            .exits
+            .push(Exit::by_jump(kind, target, field));
     }
 
     /// Emits an exit to a program address by a patchable jump, with trace registers spilled.
     pub(crate) fn exit_bound(&mut self, target: u64, binding: RegisterBinding) {
         let here = self.code.here();
-        let field = self.code.patchable_jump(None, here);
-        let mut exit = Exit::new(ExitKind::Direct, target, field);
+        let field = CacheAddress::emitted(self.code.patchable_jump(None, here));
+        let mut exit = Exit::by_jump(ExitKind::Direct, target, field);
         exit.binding = binding;
         self.new_fragment.exits.push(exit);
     }
@@ -391,8 +394,8 @@ impl Builder {
 
     /// Emits the place of the target stub of returns and other indirect branches: the register of the
     /// target comes back from its slot. Returns its address.
-    pub(crate) fn target_stub(&mut self) -> u64 {
-        let here = self.code.here();
+    pub(crate) fn target_stub(&mut self) -> CacheAddress {
+        let here = self.code.place();
         self.code.load_slot(TARGET, offset::spill(TARGET_SPILL));
         here
     }

@@ -247,13 +247,13 @@ impl Walk<'_> {
     /// The target stub of a return: indirect branches arrive with the usual registers bound.
     fn land(&mut self, next_pc: u64) {
         if self.binding.is_some() {
-            let stub = self.builder.code.here() as u32;
+            let stub = self.builder.code.place();
             self.builder.new_fragment.target_stubs.push((next_pc, stub));
             let usual = self.cache.convention().binding();
             self.builder.exit_bound(next_pc, usual);
             return;
         }
-        let stub = self.builder.target_stub() as u32;
+        let stub = self.builder.target_stub();
         self.builder.new_fragment.target_stubs.push((next_pc, stub));
         self.builder.exit_jump(None, ExitKind::Direct, next_pc);
     }

@@ -18,6 +18,7 @@
 //!   registers and memory before is not to be relied on behind them: see [`Walk::is_disturbed`].
 
 use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::FragmentId;
 use unspool_code_cache::cache::{Cache, CacheFull, NewFragment};
 use unspool_code_cache::emit::Emitter;
 use unspool_instructions::operands::ExtendedStateSizes;
@@ -105,7 +106,7 @@ pub trait Inserter {
     fn finish(&mut self, _walk: &mut Walk, _items: &[Item]) {}
 
     /// The superblock becomes the fragment with this number. Called with the cache locked.
-    fn keep(&mut self, binding: Option<RegisterBinding>, fragment: u32);
+    fn keep(&mut self, binding: Option<RegisterBinding>, fragment: FragmentId);
 }
 
 /// What several clients want of superblocks together.

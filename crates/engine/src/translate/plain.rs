@@ -5,6 +5,7 @@
 //! next to each other. Every basic block begins with all program state in place, so each
 //! is an entry of its own and no block need be translated twice.
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::{Cache, CacheFull, Exit};
 use unspool_code_cache::exit::ExitKind;
 use unspool_instructions::decode::Kind;
@@ -28,7 +29,7 @@ enum Next {
     /// The next instruction, in the same basic block.
     Instruction,
     /// A new basic block, whose target stub has been emitted if it has one.
-    Block { target_stub: u64 },
+    Block { target_stub: Option<CacheAddress> },
     /// Nothing.
     End,
 }
@@ -87,12 +88,12 @@ impl Translation<'_> {
                 Next::Instruction if count < HARD_LIMIT && !ends => {}
                 Next::Instruction => return self.exit(ExitKind::Direct),
                 Next::Block { target_stub } => {
-                    if target_stub != 0 {
-                        self.note_stub(self.pc, target_stub);
+                    if let Some(stub) = target_stub {
+                        self.note_stub(self.pc, stub);
                     }
                     // Whether the block is ever entered otherwise shows later: the cache finds any
                     // instruction then.
-                    let is_known = target_stub == 0 && self.walk.cache.knows(self.pc);
+                    let is_known = target_stub.is_none() && self.walk.cache.knows(self.pc);
                     if count >= SOFT_LIMIT || ends || is_known {
                         return self.exit(ExitKind::Direct);
                     }
@@ -104,7 +105,7 @@ impl Translation<'_> {
     fn item(&mut self, item: &Item) -> Next {
         let next_pc = item.next_pc();
         if item.bytes[..8] == MARKER {
-            let exit = Exit::new(ExitKind::Annotation, next_pc, 0);
+            let exit = Exit::new(ExitKind::Annotation, next_pc);
             self.walk.gate_exit(exit);
             return Next::End;
         }
@@ -112,8 +113,8 @@ impl Translation<'_> {
         match item.layout.kind {
             Kind::Syscall => self.after_system_call(next_pc),
             _ if !goes_on => Next::End,
-            Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. } => Next::Block { target_stub: 0 },
-            Kind::CallDirect if item.layout.target == next_pc => Next::Block { target_stub: 0 },
+            Kind::Jcc { .. } | Kind::JrcxzOrLoop { .. } => Next::Block { target_stub: None },
+            Kind::CallDirect if item.layout.target == next_pc => Next::Block { target_stub: None },
             Kind::CallDirect | Kind::CallIndirect => self.after_call(next_pc),
             _ => Next::Instruction,
         }
@@ -123,16 +124,18 @@ impl Translation<'_> {
         self.walk.builder.exit_jump(None, kind, self.pc);
     }
 
-    fn note_stub(&mut self, pc: u64, stub: u64) {
+    fn note_stub(&mut self, pc: u64, stub: CacheAddress) {
         let stubs = &mut self.walk.builder.new_fragment.target_stubs;
-        stubs.push((pc, stub as u32));
+        stubs.push((pc, stub));
     }
 
     /// The target stub of the call's return, and behind it the code there.
     fn after_call(&mut self, next_pc: u64) -> Next {
         let target_stub = self.walk.builder.target_stub();
         if !self.walk.cache.knows(next_pc) && self.source.fetchable(next_pc) != 0 {
-            return Next::Block { target_stub };
+            return Next::Block {
+                target_stub: Some(target_stub),
+            };
         }
         self.note_stub(next_pc, target_stub);
         self.walk.builder.exit_jump(None, ExitKind::Direct, next_pc);
@@ -143,6 +146,6 @@ impl Translation<'_> {
         if !self.source.is_stable(next_pc, 1) || self.walk.cache.entry(next_pc).is_some() {
             return Next::End;
         }
-        Next::Block { target_stub: 0 }
+        Next::Block { target_stub: None }
     }
 }

@@ -1,5 +1,6 @@
 //! The walk over the instructions of a superblock.
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{Cache, Exit, NewFragment};
 use unspool_code_cache::emit::Emitter;
@@ -135,8 +136,8 @@ impl<'a> Walk<'a> {
     /// Where the superblock is entered. If registers are bound, then behind what binds them, too.
     pub(super) fn entry(&mut self, inserters: Inserters, by_indirect_branch: bool) {
         let pc = self.builder.new_fragment.pc;
-        let start = self.builder.code.here() as u32;
-        let (mut entry, mut bound) = (start, 0);
+        let start = self.builder.code.place();
+        let (mut entry, mut bound) = (start, CacheAddress::NOWHERE);
         if let Some(binding) = self.binding {
             let mut is_only_entry = false;
             for inserter in inserters {
@@ -148,14 +149,14 @@ impl<'a> Walk<'a> {
             self.builder.note_spills(binding);
             self.builder.new_fragment.binding = binding;
             if !is_only_entry {
-                bound = self.builder.code.here() as u32;
+                bound = self.builder.code.place();
             }
         } else if by_indirect_branch {
             let spill = self.builder.target_spill();
-            let stub = self.builder.target_stub() as u32;
+            let stub = self.builder.target_stub();
             self.builder.end_spill(spill);
             self.builder.new_fragment.target_stubs.push((pc, stub));
-            entry = self.builder.code.here() as u32;
+            entry = self.builder.code.place();
         }
         self.builder.new_fragment.prologue = u32::from(self.builder.offset());
         self.builder.new_fragment.entries.push((pc, entry, bound));
@@ -279,7 +280,7 @@ impl<'a> Walk<'a> {
         if let Some(binding) = self.binding {
             binding.restore(&mut self.builder.code);
         }
-        self.gate_exit(Exit::new(kind, target, 0));
+        self.gate_exit(Exit::new(kind, target));
     }
 
     /// Emits a way out by the gate.
@@ -293,7 +294,7 @@ impl<'a> Walk<'a> {
     /// Emits a call into the engine; the thread goes on behind it.
     pub fn clean_call(&mut self, exit: Exit) {
         self.gate_exit(exit);
-        let stub = self.builder.code.here() as u32;
+        let stub = self.builder.code.place();
         let exits = &mut self.builder.new_fragment.exits;
         exits.last_mut().expect("it was just added").stub = stub;
     }

@@ -182,8 +182,8 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &Call, with_cont
             .cache
             .exit_id(translation.walk.builder.new_fragment.exits.len());
         code.leave(id, translation.walk.cache.gates.exit);
-        let mut exit = Exit::new(ExitKind::Call, translation.own.at, 0);
-        exit.stub = code.here() as u32;
+        let mut exit = Exit::new(ExitKind::Call, translation.own.at);
+        exit.stub = code.place();
         exit.detail = u32::from(translation.own.completed);
         translation.walk.builder.new_fragment.exits.push(exit);
     } else {

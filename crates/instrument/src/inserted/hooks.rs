@@ -139,7 +139,7 @@ fn ask_at_return(translation: &mut Translation, item: &Item) {
 fn redirect(translation: &mut Translation, item: &Item) {
     let exits = &mut translation.walk.builder.new_fragment.exits;
     let id = translation.walk.cache.exit_id(exits.len());
-    exits.push(Exit::new(ExitKind::Redirected, item.pc, 0));
+    exits.push(Exit::new(ExitKind::Redirected, item.pc));
     let gate = translation.walk.cache.gates.exit;
     translation.walk.builder.code.leave(id, gate);
 }

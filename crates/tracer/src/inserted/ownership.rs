@@ -26,6 +26,7 @@ use super::record::{effective_address, with_flags};
 use super::traced::Translation;
 use crate::ownership::LineLayout;
 use crate::slots::offset as trace_offset;
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::emit::Gpr;
 use unspool_code_cache::gates;
 use unspool_engine::translate::superblock::Item;
@@ -69,11 +70,11 @@ pub(crate) struct CheckSite {
     /// The instruction's number in its superblock.
     pub(crate) instruction: u32,
     /// Where the check begins, to be made again.
-    pub(crate) start: u64,
+    pub(crate) start: CacheAddress,
     /// Where the cache goes on behind the check.
-    pub(crate) passed: u64,
+    pub(crate) passed: CacheAddress,
     /// Where the cache is left for the engine to look at it.
-    pub(crate) leave: u64,
+    pub(crate) leave: CacheAddress,
     /// The register that holds the position in the buffer.
     pub(crate) buffer: Gpr,
     /// Whether the program's flags are in their spill slot.
@@ -225,9 +226,9 @@ fn visit_site(
     let flags_live = translation.flags_spill.is_some();
     let instruction = translation.instruction_number();
     let site = check.site(ordinal, translation.words, instruction, flags_live);
-    let leave = translation.builder.code.here();
+    let leave = translation.builder.code.place();
     translation.clean_call(translation.tracer.next_check_call(), item.pc);
-    let passed = translation.builder.code.here();
+    let passed = translation.builder.code.place();
     translation.tracer.add_check_site(CheckSite {
         start: passed,
         passed,
@@ -281,9 +282,9 @@ impl Check {
             ordinal,
             words,
             instruction,
-            start: 0,
-            passed: 0,
-            leave: 0,
+            start: CacheAddress::NOWHERE,
+            passed: CacheAddress::NOWHERE,
+            leave: CacheAddress::NOWHERE,
             buffer: 0,
             flags_live,
             ends_chunk: None,

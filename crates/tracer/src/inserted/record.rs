@@ -2,6 +2,7 @@
 //! accessing instruction.
 
 use iced_x86::Register;
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::{FLAGS, SpillInterval};
 use unspool_code_cache::emit::{Address, Gpr, gpr};
 use unspool_code_cache::slots::offset;
@@ -142,7 +143,9 @@ pub(crate) fn note_repetition(translation: &mut Translation, item: &Item, in_chu
     }
     let repetition = Repetition {
         instruction: translation.instruction_number(),
-        place: (translation.builder.code.here() - u64::from(item.layout.length)) as u32,
+        place: CacheAddress::emitted(
+            translation.builder.code.here() - u64::from(item.layout.length),
+        ),
         progress: (
             translation.words as u8,
             translation.superblock.instructions.len() as u8,

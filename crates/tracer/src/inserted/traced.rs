@@ -6,7 +6,9 @@
 
 use std::ops::{Deref, DerefMut};
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::FragmentId;
 use unspool_code_cache::cache::{Exit, SpillInterval};
 use unspool_code_cache::emit::Gpr;
 use unspool_code_cache::exit::ExitKind;
@@ -46,7 +48,7 @@ pub(crate) struct Recorder {
     progress: Vec<(u8, u8)>,
     pub(crate) repetitions: Vec<Repetition>,
     /// Where the record is closed before the last instruction is executed; 0 if it is not.
-    closed: u32,
+    closed: CacheAddress,
     /// Before which instruction what is checked.
     checks: Vec<Vec<ownership::Check>>,
     /// Ownership checks whose slow parts are still to be emitted.
@@ -96,7 +98,7 @@ impl Recorder {
             side_paths: Vec::new(),
             progress: Vec::new(),
             repetitions: Vec::new(),
-            closed: 0,
+            closed: CacheAddress::NOWHERE,
             checks: Vec::new(),
             slow_checks: Vec::new(),
             flags_spill: None,
@@ -135,7 +137,7 @@ impl Inserter for Recorder {
         let pc = self.superblock.pc;
         let is_function = self.tracer.is_function(pc);
         if is_function {
-            walk.clean_call(Exit::new(ExitKind::Function, pc, 0));
+            walk.clean_call(Exit::new(ExitKind::Function, pc));
         }
         is_function
     }
@@ -220,7 +222,7 @@ impl Inserter for Recorder {
         let words = self.words;
         self.with(walk).close_record(path, words);
         if end != PathEnd::Exit {
-            self.closed = walk.builder.code.here() as u32;
+            self.closed = walk.builder.code.place();
         }
         false
     }
@@ -229,7 +231,7 @@ impl Inserter for Recorder {
         ownership::finish(&mut self.with(walk));
     }
 
-    fn keep(&mut self, binding: Option<RegisterBinding>, fragment: u32) {
+    fn keep(&mut self, binding: Option<RegisterBinding>, fragment: FragmentId) {
         let binding = binding.expect("a record needs registers");
         self.tracer.define(&self.superblock);
         let kept = FragmentTrace {
@@ -290,8 +292,8 @@ impl Translation<'_> {
         let exits = &mut self.builder.new_fragment.exits;
         let id = self.first_exit + exits.len() as u32;
         self.builder.code.leave(id, self.gates.exit);
-        let mut exit = Exit::new(ExitKind::CleanCall, target, 0);
-        exit.stub = self.builder.code.here() as u32;
+        let mut exit = Exit::new(ExitKind::CleanCall, target);
+        exit.stub = self.builder.code.place();
         exit.detail = detail;
         exit.binding = self.binding;
         exits.push(exit);

@@ -31,8 +31,8 @@ pub(crate) extern "C" fn acquire_lines() -> Continuation {
     let (number, address) = (check.number.get(), check.address.get());
     let site = tracer.ownership.site(number as u32);
     let leave = Continuation {
-        target: site.leave,
-        leave: site.leave,
+        target: site.leave.get(),
+        leave: site.leave.get(),
     };
     let start = thread.register(site.buffer);
     let making = (site.words as u64 + 1) * WORD;
@@ -80,7 +80,11 @@ pub(crate) extern "C" fn acquire_lines() -> Continuation {
         return leave;
     }
     Continuation {
-        target: if elsewhere { site.passed } else { site.start },
+        target: if elsewhere {
+            site.passed.get()
+        } else {
+            site.start.get()
+        },
         ..leave
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::{Exit, FLAGS, Position, SpillInterval};
 use unspool_events::raw::{SpecialKind, special_header};
 
@@ -19,8 +20,8 @@ use unspool_engine::thread::Thread;
 
 /// A check failed, or somebody asked this thread for more than an answer. Returns where the thread goes on in the
 /// cache, or none if it has to leave the superblock.
-pub(crate) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) -> Option<u64> {
-    let resume = u64::from(exit.stub);
+pub(crate) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) -> Option<CacheAddress> {
+    let resume = exit.stub;
     let register = exit.binding.buffer();
     // SAFETY: the trace belongs to this thread, or to its parent that waits.
     let trace = unsafe { &mut *OF_THREAD.get(thread) };
@@ -53,7 +54,7 @@ pub(crate) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) -> Option
         ..
     } = acquisition;
     if lost {
-        leave_superblock(thread, resume - 1, site, true);
+        leave_superblock(thread, resume.before(), site, true);
         // The instruction comes first in the next record.
         if least > trace.reached {
             trace.stamp_next(least);
@@ -101,23 +102,23 @@ pub(crate) fn own(tracer: &Tracer, thread: &mut Thread, address: u64, size: u64)
 /// instruction of its own, unless the last comparison has ended them all.
 fn end_piece(
     thread: &mut Thread,
-    resume: u64,
+    resume: CacheAddress,
     site: &CheckSite,
     stops_at: Option<bool>,
-) -> Option<u64> {
+) -> Option<CacheAddress> {
     const ZERO_FLAG: u64 = 0x40;
     trace_slots::of(thread.slots()).rest.set(0);
     let is_zero = thread.slots().flags.get() & ZERO_FLAG != 0;
     if stops_at == Some(is_zero) {
         return Some(resume);
     }
-    leave_superblock(thread, resume - 1, site, false);
+    leave_superblock(thread, resume.before(), site, false);
     None
 }
 
 /// The superblock is left at an instruction: lines of earlier checks are gone, or (not `before`)
 /// the instruction has been executed in part.
-fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite, before: bool) {
+fn leave_superblock(thread: &mut Thread, at: CacheAddress, site: &CheckSite, before: bool) {
     let code = thread.process.code();
     let position = code
         .cache
@@ -127,7 +128,7 @@ fn leave_superblock(thread: &mut Thread, at: u64, site: &CheckSite, before: bool
         boundary: before,
         ..position
     };
-    leave_mid_fragment(thread, &code.cache, 0, position);
+    leave_mid_fragment(thread, &code.cache, None, position);
     for spill in code.cache.spills_at(position.fragment, at) {
         thread.restore_spill(spill);
     }

@@ -2,6 +2,7 @@
 
 use std::mem::offset_of;
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::emit::{Address, gpr};
 use unspool_code_cache::gates::{ACQUIRES_BRIEFLY, CheckSlots};
 use unspool_code_cache::slots::offset;
@@ -31,11 +32,11 @@ pub(crate) fn finish(translation: &mut Translation) {
         }
         acquire_briefly(translation, check);
         let site = check.site(slow.ordinal, slow.words, slow.instruction, slow.flags_live);
-        let leave = translation.builder.code.here();
+        let leave = translation.builder.code.place();
         translation.clean_call(translation.tracer.next_check_call(), slow.pc);
         translation.tracer.add_check_site(CheckSite {
-            start: slow.start,
-            passed: slow.end,
+            start: CacheAddress::emitted(slow.start),
+            passed: CacheAddress::emitted(slow.end),
             leave,
             buffer: translation.binding.buffer(),
             ..site
