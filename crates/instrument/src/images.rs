@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_binary::{
     FileOffset, Function, FunctionNames, LoadBias, Module, RuntimeAddress, Section, SourceLine,
@@ -24,6 +25,7 @@ use unspool_kernel::{guarded, maps};
 use unspool_loader::LoadedProgram;
 
 use super::Instrumenter;
+use super::call_path::Frames;
 use super::client::in_tool;
 use unspool_engine::process::Process;
 use unspool_engine::syscalls::{Call, succeeded, whole_pages};
@@ -56,6 +58,7 @@ pub struct Image {
     code: Mutex<Vec<CodeRange>>,
     contents: OnceLock<Option<Contents>>,
     lines: OnceLock<Mutex<SourceLines>>,
+    frames: OnceLock<Frames>,
 }
 
 /// Pages of an image that have been executable.
@@ -93,6 +96,7 @@ impl Image {
             code: Mutex::new(vec![piece]),
             contents: OnceLock::new(),
             lines: OnceLock::new(),
+            frames: OnceLock::new(),
         }
     }
 
@@ -214,6 +218,23 @@ impl Image {
             .find(RuntimeAddress(address).in_file(contents.bias))
     }
 
+    /// What it says of frames of functions. While it is being loaded that may not be there yet.
+    pub(super) fn frames(&self) -> Option<&Frames> {
+        if self.frames.get().is_none() {
+            let frames = Frames::read(self)?;
+            // Somebody else may have been quicker.
+            let _ = self.frames.set(frames);
+        }
+        self.frames.get()
+    }
+
+    /// The piece of its code that holds an address.
+    pub(super) fn code_range_at(&self, address: u64) -> Option<Range<u64>> {
+        let code = self.code.lock();
+        let mut ranges = code.iter().map(|piece| &piece.range);
+        ranges.find(|range| range.contains(&address)).cloned()
+    }
+
     fn routine<'a>(&'a self, contents: &Contents, function: Function<'a>) -> Routine<'a> {
         Routine {
             image: self,
@@ -296,10 +317,18 @@ impl<'a> Routine<'a> {
 /// All images of the process.
 #[derive(Debug, Default)]
 pub(crate) struct Images {
-    all: Mutex<Vec<Arc<Image>>>,
+    all: Mutex<Arc<Vec<Arc<Image>>>>,
+    /// How often they, or their code, have changed.
+    changes: AtomicU64,
 }
 
 impl Images {
+    /// Those that there are, and how often they have changed.
+    pub(super) fn now(&self) -> (Arc<Vec<Arc<Image>>>, u64) {
+        let all = self.all.lock();
+        (Arc::clone(&all), self.changes.load(Ordering::Relaxed))
+    }
+
     fn find(&self, address: u64) -> Option<Arc<Image>> {
         let all = self.all.lock();
         let holds = |image: &&Arc<Image>| {
@@ -314,6 +343,8 @@ impl Images {
     fn update(&self, regions: &Regions, range: &Range<u64>) -> (Vec<Arc<Image>>, Vec<Arc<Image>>) {
         let now: Vec<(Range<u64>, Region)> = regions.within(range.clone()).collect();
         let mut all = self.all.lock();
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        let all = Arc::make_mut(&mut all);
         let mut gone = Vec::new();
         all.retain(|image| {
             let mut code = image.code.lock();
@@ -331,7 +362,7 @@ impl Images {
         for (piece, region) in now {
             if region.protection & libc::PROT_EXEC != 0
                 && !all.iter().any(|image| image.covers(&piece))
-                && let Some(image) = add(&mut all, piece, &region)
+                && let Some(image) = add(all, piece, &region)
             {
                 new.push(image);
             }
@@ -493,7 +524,7 @@ pub(crate) fn announce(process: &Process, loaded: &LoadedProgram) {
         let image = Image::new(ImageKind::Vdso, "[vdso]".into(), piece);
         images.push(Arc::new(image));
     }
-    instrumenter.images.all.lock().clone_from(&images);
+    *instrumenter.images.all.lock() = Arc::new(images.clone());
     for image in &images {
         in_tool(|| instrumenter.tool.image_loads(image));
     }

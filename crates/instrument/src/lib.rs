@@ -11,6 +11,7 @@
 mod action;
 pub(crate) mod blocked;
 pub(crate) mod buffers;
+mod call_path;
 mod client;
 mod compiled;
 mod context;

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod bystander;
+mod call_paths;
 mod calls;
 mod crowded;
 mod entries;
@@ -27,6 +28,7 @@ fn main() {
         "arguments" if asked("gated") => run(arguments::Values::<true>::new()),
         "arguments" => run(arguments::Values::<false>::new()),
         "bystander" => run(bystander::Bystander),
+        "call-paths" => run(call_paths::CallPaths::default()),
         "calls" => run(calls::Calls::new()),
         "crowded" => run(crowded::Crowded::new()),
         "failing" => run(failing::Failing),

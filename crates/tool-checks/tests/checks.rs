@@ -129,6 +129,48 @@ fn entries_are_what_is_counted() {
     }
 }
 
+fn call_paths_line(line: &str) -> Option<bool> {
+    line.starts_with("call paths: ")
+        .then(|| line.starts_with("call paths: 0 different of "))
+}
+
+/// What is found by unwinding is what was followed call by call.
+#[test]
+fn call_paths_are_the_calls_that_were_made() {
+    const GUESTS: &[&str] = &[
+        "control/long_jumps",
+        "control/unwinding",
+        "memory/generated_code",
+        "threads/create_and_join_often",
+        "processes/fork_tree",
+    ];
+    for name in GUESTS {
+        agrees(&["call-paths"], name, call_paths_line);
+    }
+}
+
+/// A program of the machine, with libraries of other compilers' making; and a list with a gap, which
+/// must be noticed.
+#[test]
+fn call_paths_in_a_program_of_the_machine() {
+    let arguments = [
+        "-c".to_owned(),
+        "import json; print(json.dumps([1] * 99))".to_owned(),
+    ];
+    let python = Path::new("/usr/bin/python3");
+    let outcome = under(&["call-paths"], python, &arguments, "call-paths-python");
+    let text = outcome.stderr_text();
+    assert_eq!(call_paths_line(text.trim_end()), Some(true), "{text}");
+    let spoilt = under(
+        &["call-paths", "spoilt"],
+        python,
+        &arguments,
+        "call-paths-spoilt",
+    );
+    let text = spoilt.stderr_text();
+    assert_eq!(call_paths_line(text.trim_end()), Some(false), "{text}");
+}
+
 /// Calls that the guest counts itself are seen to end, and each as the one that was entered.
 #[test]
 fn calls_end_as_they_were_entered() {

@@ -46,6 +46,6 @@ pub use call_frame_information::{Entries, Entry};
 pub use code::{Analysis, Function};
 pub use module::{Code, Module, Modules, Section};
 pub use recipe::{Cfa, Recipe, Rule};
-pub use registers::{CALLEE_SAVED, RBP, RBX, RETURN_ADDRESS, RSP, Registers};
+pub use registers::{CALLEE_SAVED, RBP, RBX, RETURN_ADDRESS, RSP, Registers, from_hardware};
 pub use unwinder::{Failure, Found, Method, Step, Unwinder};
 pub use validation::Certainty;

@@ -43,6 +43,8 @@ pub enum Code<'a> {
     Memory {
         /// Its addresses.
         range: Range<u64>,
+        /// What is added to them for `read`.
+        bias: u64,
         /// Copies code from an address on. Returns how many bytes could be copied.
         read: &'a (dyn Fn(u64, &mut [u8]) -> usize + Sync),
     },
@@ -74,10 +76,11 @@ impl Code<'_> {
                 window[..length].copy_from_slice(&bytes[..length]);
                 length
             }
-            Code::Memory { range, read } if range.contains(&address) => {
+            Code::Memory { range, bias, read } if range.contains(&address) => {
                 let rest = usize::try_from(range.end - address).unwrap_or(WINDOW);
                 let wanted = rest.min(WINDOW);
-                read(address, &mut window[..wanted]).min(wanted)
+                let from = address.wrapping_add(*bias);
+                read(from, &mut window[..wanted]).min(wanted)
             }
             Code::Memory { .. } => 0,
         };

@@ -27,7 +27,8 @@ const CALLEE_SAVED_BITS: u16 = {
 };
 
 /// DWARF's number of the register with a hardware number (rax, rcx, rdx, rbx, rsp, …).
-pub(crate) fn from_hardware(number: u8) -> u8 {
+#[must_use]
+pub fn from_hardware(number: u8) -> u8 {
     const LOW: [u8; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
     match LOW.get(usize::from(number)) {
         Some(&low) => low,

@@ -1,0 +1,167 @@
+//! Call paths: through which calls a thread has come to where it is.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use unspool_kernel::guarded;
+use unspool_unwind::{
+    Code, Module, Modules, RSP, Registers, Section, Step, Unwinder, from_hardware,
+};
+
+use super::Instrumenter;
+use super::context::Context;
+use super::images::{Image, ImageKind};
+
+thread_local! {
+    /// The thread's unwinder, and which images it knows.
+    static UNWINDER: RefCell<Option<(u64, Unwinder)>> = const { RefCell::new(None) };
+}
+
+/// What a file says of the frames of its functions, by the addresses that it gives them.
+#[derive(Debug)]
+pub(super) struct Frames {
+    information: OwnedSection,
+    header: Option<OwnedSection>,
+    /// Where functions begin, in order.
+    functions: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct OwnedSection {
+    address: u64,
+    bytes: Vec<u8>,
+}
+
+impl OwnedSection {
+    /// The section of a name, as it is in memory.
+    fn read(module: &unspool_binary::Module, bias: u64, name: &str) -> Option<OwnedSection> {
+        let mut sections = module.sections().iter();
+        let section = sections.find(|section| section.name == name)?;
+        let address = section.address.0;
+        let mut bytes = vec![0; usize::try_from(section.size).ok()?];
+        let is_read = guarded::read(address.wrapping_add(bias), &mut bytes);
+        is_read.then_some(OwnedSection { address, bytes })
+    }
+
+    fn section(&self) -> Section<'_> {
+        Section {
+            address: self.address,
+            bytes: &self.bytes,
+        }
+    }
+}
+
+impl Frames {
+    /// What the image in memory says; nothing before it is there.
+    pub(super) fn read(image: &Image) -> Option<Frames> {
+        let (module, bias) = (image.module()?, image.bias()?);
+        let mut functions: Vec<u64> = module
+            .functions()
+            .map(|function| function.address().0)
+            .collect();
+        functions.dedup();
+        let read = |name| OwnedSection::read(module, bias, name);
+        Some(Frames {
+            information: read(".eh_frame")?,
+            header: read(".eh_frame_hdr"),
+            functions,
+        })
+    }
+}
+
+/// The images at one time.
+struct Mapped(Arc<Vec<Arc<Image>>>);
+
+impl Modules for Mapped {
+    fn module_at(&self, address: u64) -> Option<Module<'_>> {
+        let mut images = self.0.iter();
+        let (image, range) =
+            images.find_map(|image| Some((image, image.code_range_at(address)?)))?;
+        Some(module(image, range))
+    }
+}
+
+/// What is known of code of an image.
+fn module(image: &Image, range: Range<u64>) -> Module<'_> {
+    let frames = match image.kind() {
+        ImageKind::Generated => None,
+        _ => image.frames(),
+    };
+    let bias = frames.and_then(|_| image.bias()).unwrap_or(0);
+    let code = Code::Memory {
+        range: range.start.wrapping_sub(bias)..range.end.wrapping_sub(bias),
+        bias,
+        read: &read_code,
+    };
+    Module {
+        range,
+        bias,
+        frames: frames.map_or(Section::default(), |frames| frames.information.section()),
+        header: frames
+            .and_then(|frames| frames.header.as_ref())
+            .map(OwnedSection::section),
+        code,
+        functions: frames.map_or(&[], |frames| &frames.functions),
+    }
+}
+
+fn read_code(address: u64, to: &mut [u8]) -> usize {
+    if guarded::read(address, to) {
+        to.len()
+    } else {
+        0
+    }
+}
+
+impl Context {
+    /// Through which calls the thread has come to this place: puts the address of the instruction
+    /// and then return addresses, innermost first, into `path`. Returns how many there are. It ends
+    /// before the outermost function where `path` is too short, or where nothing tells how a
+    /// function was called: a just-in-time compiler's code, for instance, that keeps no frame
+    /// pointer.
+    ///
+    /// Frames are found by the information that compilers leave for exceptions; in functions
+    /// without any by their instructions, else by the frame pointer, else by the next word of the
+    /// stack to which a call returns.
+    #[must_use]
+    pub fn call_path(&self, path: &mut [u64]) -> usize {
+        let Some(instrumenter) = Instrumenter::get() else {
+            return 0;
+        };
+        let (images, version) = instrumenter.images.now();
+        let images = Mapped(images);
+        let mut registers = self.frame();
+        let mut count = 0;
+        UNWINDER.with_borrow_mut(|unwinder| {
+            let (known, unwinder) = unwinder.get_or_insert_with(|| (version, Unwinder::new()));
+            if std::mem::replace(known, version) != version {
+                unwinder.forget();
+            }
+            for place in path {
+                *place = registers.pc;
+                count += 1;
+                let mut read = guarded::read_quickly;
+                match unwinder.step(&images, &mut registers, &mut read) {
+                    Ok(Step::Caller(_)) => {}
+                    Ok(Step::Outermost) | Err(_) => break,
+                }
+            }
+        });
+        count
+    }
+
+    /// The registers as the unwinder wants them.
+    fn frame(&self) -> Registers {
+        let mut registers = Registers::at(self.instruction_pointer());
+        for number in 0..16 {
+            registers.set(from_hardware(number), self.register(number));
+        }
+        debug_assert_eq!(
+            registers.get(RSP),
+            Some(self.register(4)),
+            "rsp is number 4"
+        );
+        registers
+    }
+}
