@@ -72,6 +72,7 @@ mod record_sink;
 mod sink;
 mod stream_reader;
 pub mod superblock;
+mod tee;
 
 pub use unspool_container::stream;
 pub use unspool_container::{HeaderError, Layout, Order, ThreadId, TraceHeader};
@@ -91,3 +92,4 @@ pub use live::{Conclusion, LiveAnalysis, Seen};
 pub use record_sink::{RecordSink, ThreadRecords, Verdict};
 pub use sink::Sink;
 pub use stream_reader::{Delivered, StreamReader};
+pub use tee::Tee;

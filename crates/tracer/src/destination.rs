@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use unspool_events::{RecordSink, TraceHeader, TraceWriter};
+use unspool_events::{RecordSink, Tee, TraceHeader, TraceWriter};
 use unspool_kernel::descriptors::{copy_away, move_away};
 use unspool_kernel::diagnostics::diagnostics_fd;
 
@@ -20,11 +20,12 @@ pub(super) fn open(
     header: &TraceHeader,
     child: bool,
 ) -> Result<(Arc<dyn RecordSink>, i32), TraceError> {
-    let output = match &plan.output {
+    let (output, receiver) = match &plan.output {
         TraceOutput::Discard => return Ok((Arc::new(TraceWriter::discarding(header)), -1)),
         TraceOutput::Receiver(receiver) => return Ok((receiver.sink(header), -1)),
-        TraceOutput::ReceiverToCome => return Err(TraceError::NoReceiver),
-        TraceOutput::File(path) => path,
+        TraceOutput::ReceiverToCome(_) => return Err(TraceError::NoReceiver),
+        TraceOutput::FileAndReceiver(path, receiver) => (path, Some(receiver)),
+        TraceOutput::File(path) => (path, None),
     };
     let (file, path) = if child {
         create_for_child(output)
@@ -44,7 +45,15 @@ pub(super) fn open(
     broken_pipe::expect(&file);
     let writer =
         TraceWriter::from_file(file, header).map_err(|error| failed(io::Error::other(error)))?;
-    Ok((Arc::new(writer), number))
+    let file: Arc<dyn RecordSink> = Arc::new(writer);
+    let sink = match receiver {
+        None => file,
+        Some(receiver) => Arc::new(Tee {
+            file,
+            analysis: receiver.sink(header),
+        }),
+    };
+    Ok((sink, number))
 }
 
 /// The same for a followed child, which runs whether it can be recorded or not.

@@ -9,7 +9,7 @@
 //! and the kernel forbids processes with several threads to change their user namespace. It is a
 //! child that sends no signal at its end and that no usual `wait` finds, in a session of its own,
 //! so that no group of the program's seems to live on in it; it has no descriptor but
-//! the trace's or the one to speak to, blocks all signals, and goes when the program ends, is let go, or becomes another
+//! the trace's and the one to speak to, blocks all signals, and goes when the program ends, is let go, or becomes another
 //! one. Where the program is killed it writes what sleeping threads have left, and goes.
 //!
 //! Where an analysis gets what is recorded, it also has that note now and then what it has found, and
@@ -197,7 +197,19 @@ impl Post {
 unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
     // SAFETY: `become_keeper` passes a post, which stays for good.
     let post = unsafe { &*argument.cast::<Post>() };
-    close_all_but(post.file);
+    let Some(tracer) = crate::tracer::tracer() else {
+        return 0;
+    };
+    let sink = tracer.writer.lock().clone();
+    let speaks = sink.last_words().is_some();
+    close_all_but([
+        post.file,
+        if speaks {
+            diagnostics::diagnostics_fd()
+        } else {
+            -1
+        },
+    ]);
     // SAFETY: the name is a C string; a new child leads no group.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, HELPER.as_ptr());
@@ -205,17 +217,15 @@ unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
     }
     post.id.store(std::process::id(), Ordering::Release);
     wake(&post.id);
-    let Some(tracer) = crate::tracer::tracer() else {
-        return 0;
-    };
     let mut looks = Looks::default();
-    let sink = tracer.writer.lock().clone();
     while post.await_next_look() {
         // SAFETY: has no preconditions.
         let is_alone = unsafe { libc::getppid() } != post.process;
         if is_alone && let Some(last_words) = sink.last_words() {
             diagnostics::say_lines(&last_words);
-            break;
+            if tracer.file.load(Ordering::Relaxed) < 0 {
+                break;
+            }
         }
         post.busy.store(true, Ordering::Release);
         // What threads hold that were killed is never given back: it is not waited for.
@@ -232,13 +242,21 @@ unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
 }
 
 /// Descriptors that another process has open are not closed for their readers and waiters.
-fn close_all_but(kept: RawFd) {
-    let below = (kept > 0).then(|| (0, kept as u32 - 1));
-    let ranges = below.into_iter().chain([((kept + 1) as u32, u32::MAX)]);
+fn close_all_but(mut kept: [RawFd; 2]) {
+    kept.sort_unstable();
+    let mut next = 0;
+    let mut ranges = Vec::new();
+    for number in kept.into_iter().filter(|&number| number >= 0) {
+        if next < number as u32 {
+            ranges.push((next, number as u32 - 1));
+        }
+        next = next.max(number as u32 + 1);
+    }
+    ranges.push((next, u32::MAX));
     // SAFETY: the descriptors are copies that this process alone has.
     let close =
         |range: (u32, u32)| unsafe { libc::syscall(libc::SYS_close_range, range.0, range.1, 0) };
-    if ranges.map(close).all(|result| result == 0) {
+    if ranges.into_iter().map(close).all(|result| result == 0) {
         return;
     }
     // Before Linux 5.9.
@@ -246,7 +264,8 @@ fn close_all_but(kept: RawFd) {
         return;
     };
     let names = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<RawFd>().ok());
-    for number in names.filter(|&number| number != kept).collect::<Vec<_>>() {
+    let unwanted = names.filter(|number| !kept.contains(number));
+    for number in unwanted.collect::<Vec<_>>() {
         // SAFETY: as above.
         unsafe { libc::close(number) };
     }

@@ -62,8 +62,11 @@ pub enum TraceOutput {
     File(PathBuf),
     /// To somebody in the process itself.
     Receiver(Receiver),
-    /// Likewise, in a plan that came from another process: whoever decodes it puts the receiver in.
-    ReceiverToCome,
+    /// Into this file, and to somebody in the process.
+    FileAndReceiver(PathBuf, Receiver),
+    /// To somebody in the process, and perhaps into a file, in a plan that came from another process:
+    /// whoever decodes it puts the receiver in.
+    ReceiverToCome(Option<PathBuf>),
 }
 
 impl TraceOutput {
@@ -71,24 +74,31 @@ impl TraceOutput {
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match self {
-            TraceOutput::File(path) => Some(path),
-            _ => None,
+            TraceOutput::File(path) | TraceOutput::FileAndReceiver(path, _) => Some(path),
+            TraceOutput::ReceiverToCome(path) => path.as_deref(),
+            TraceOutput::Discard | TraceOutput::Receiver(_) => None,
         }
     }
 
     fn encode(&self) -> [Vec<u8>; 2] {
-        match self {
-            TraceOutput::Discard => [b"0".to_vec(), Vec::new()],
-            TraceOutput::File(path) => [b"1".to_vec(), path.as_os_str().as_bytes().to_vec()],
-            TraceOutput::Receiver(_) | TraceOutput::ReceiverToCome => [b"2".to_vec(), Vec::new()],
-        }
+        let path = self.file().map(|path| path.as_os_str().as_bytes().to_vec());
+        let kind: &[u8] = match (self, &path) {
+            (TraceOutput::Discard, _) => b"0",
+            (TraceOutput::File(_), _) => b"1",
+            (_, None) => b"2",
+            (_, Some(_)) => b"3",
+        };
+        [kind.to_vec(), path.unwrap_or_default()]
     }
 
     fn decode(kind: &[u8], path: Vec<u8>) -> Option<TraceOutput> {
         match kind {
             b"0" => Some(TraceOutput::Discard),
             b"1" => Some(TraceOutput::File(OsString::from_vec(path).into())),
-            b"2" => Some(TraceOutput::ReceiverToCome),
+            b"2" => Some(TraceOutput::ReceiverToCome(None)),
+            b"3" => Some(TraceOutput::ReceiverToCome(Some(
+                OsString::from_vec(path).into(),
+            ))),
             _ => None,
         }
     }
@@ -281,7 +291,7 @@ mod tests {
         };
         let receiver = Receiver::new(|header| Arc::new(TraceWriter::discarding(header)));
         let encoded = live(TraceOutput::Receiver(receiver)).encode();
-        let expected = live(TraceOutput::ReceiverToCome);
+        let expected = live(TraceOutput::ReceiverToCome(None));
         assert_eq!(TracePlan::decode(&encoded), Some(expected));
     }
 }

@@ -49,7 +49,11 @@ pub(crate) struct LiveChoice {
     #[arg(short, long, value_name = "OUT", conflicts_with = "input")]
     pub(crate) output: Option<PathBuf>,
 
-    /// A program to run and its arguments, instead of a trace: nothing is written to the disk
+    /// Write the trace to this file, too, as `unspool trace` does
+    #[arg(long, value_name = "FILE", conflicts_with = "input")]
+    pub(crate) record: Option<PathBuf>,
+
+    /// A program to run and its arguments, instead of a trace: no trace is written unless one is wanted
     ///
     /// It ends with the program's status, unless the answer has one of its own.
     #[arg(

@@ -1,6 +1,7 @@
 //! Analyses in the process that they are about: a command that reads traces is given a program.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use unspool_engine::Plan;
@@ -27,7 +28,7 @@ pub(super) struct Answer {
 /// Runs a program, and has its records go to the receiver. Does not return once it has started.
 pub(super) fn run(plan: &LivePlan, with_values: bool, receiver: Receiver) -> Result<u8, Failure> {
     let trace = TracePlan {
-        output: TraceOutput::Receiver(receiver),
+        output: output(plan.record.clone(), receiver),
         order: plan.order,
         granule: plan.granule,
         max_skew: plan.max_skew,
@@ -43,6 +44,14 @@ pub(super) fn run(plan: &LivePlan, with_values: bool, receiver: Receiver) -> Res
     observe(engine_plan, Some(trace), &plan.observed)
 }
 
+/// To the analysis, and to a file where one is wanted.
+fn output(record: Option<PathBuf>, receiver: Receiver) -> TraceOutput {
+    match record {
+        None => TraceOutput::Receiver(receiver),
+        Some(path) => TraceOutput::FileAndReceiver(path, receiver),
+    }
+}
+
 /// The words of the command line that precede the program's: what a program that this one executes
 /// is told.
 fn own_arguments() -> Vec<OsString> {
@@ -52,9 +61,10 @@ fn own_arguments() -> Vec<OsString> {
 
 /// In a process that an observed program executed: the same analysis goes on with it.
 pub(crate) fn continue_live(plan: &Plan, trace: &mut TracePlan) {
-    if trace.output != TraceOutput::ReceiverToCome {
+    let TraceOutput::ReceiverToCome(record) = &trace.output else {
         return;
-    }
+    };
+    let record = record.clone();
     let own = plan.own_arguments.iter().cloned();
     let program = ["--", "program"].map(OsString::from);
     let words = std::iter::once("unspool".into()).chain(own).chain(program);
@@ -67,7 +77,7 @@ pub(crate) fn continue_live(plan: &Plan, trace: &mut TracePlan) {
         _ => return,
     };
     if let Ok(Some(receiver)) = receiver {
-        trace.output = TraceOutput::Receiver(receiver);
+        trace.output = output(record, receiver);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which program is to be analysed while it runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use unspool_events::Order;
 
@@ -24,6 +24,8 @@ pub(crate) struct LivePlan {
     pub(crate) max_waiting: u64,
     /// What happens to child processes.
     pub(crate) children: Children,
+    /// Where the trace goes, if there is to be one.
+    pub(crate) record: Option<PathBuf>,
     /// Where the answer goes; nothing for standard error.
     pub(crate) output: Option<PathBuf>,
 }
@@ -46,12 +48,15 @@ impl LivePlan {
             max_skew: typed.max_skew.unwrap_or_else(|| usual_skew(order)),
             max_waiting: typed.max_waiting,
             children: typed.children.into(),
-            output: typed
-                .output
-                .as_ref()
-                .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+            record: typed.record.as_deref().map(absolute),
+            output: typed.output.as_deref().map(absolute),
         }))
     }
+}
+
+/// The same file, also where a program that is executed works in another folder.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// How far apart threads may be where nothing was said: so little that what waits takes some

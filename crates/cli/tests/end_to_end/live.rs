@@ -3,6 +3,7 @@
 
 mod ends;
 mod following;
+mod three_ways;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -80,6 +81,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ));
     trials.extend(ends::trials());
     trials.extend(following::trials());
+    trials.extend(three_ways::trials());
     trials
 }
 
