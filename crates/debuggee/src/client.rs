@@ -9,11 +9,11 @@ use super::hooks::{self, concerns};
 use super::world::{self, Reason, is_enabled};
 use super::{debuggee, watch};
 use unspool_engine::StartError;
+use unspool_engine::call::Call;
+use unspool_engine::client::Refusal;
 use unspool_engine::client::{Client, End, Inheritance, NewClient};
-use unspool_engine::detach::Refusal;
 use unspool_engine::plan::Program;
 use unspool_engine::process::Process;
-use unspool_engine::syscalls::Call;
 use unspool_engine::thread::{PendingSignal, Thread};
 
 /// The debugger, whose state is that of the world that it has stopped.

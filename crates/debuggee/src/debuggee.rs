@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use unspool_engine::requests;
 
 use unspool_kernel::lock::Mutex;
 use unspool_kernel::{descriptors, diagnostics};
@@ -15,8 +16,8 @@ use super::hooks;
 use super::registers::Registers;
 use super::watch::{self, WatchKind};
 use super::world::{self, At, BELL, Reason, Stop, lock};
+use unspool_engine::code_pages;
 use unspool_engine::process::{Code, Process};
-use unspool_engine::{code_pages, finish};
 
 /// What a thread does when the program goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,7 +282,7 @@ impl Debuggee {
         if calls {
             let threads = self.process.threads.lock();
             if let Some(handle) = threads.iter().find(|handle| handle.tid == tid) {
-                finish::request_stop(*handle);
+                requests::request_stop(*handle);
             }
         }
         true

@@ -1,6 +1,7 @@
 //! What the program's threads do for the debugger.
 
 use std::os::fd::RawFd;
+use unspool_engine::threads;
 
 use unspool_code_cache::emit::gpr;
 use unspool_kernel::diagnostics;
@@ -9,12 +10,12 @@ use unspool_kernel::lock::Mutex;
 use super::registers::{IN_CALL, Registers};
 use super::watch;
 use super::world::{self, At, Reason, World, is_enabled, is_holding, lock};
+use unspool_engine::call::{Call, SYSCALL_LENGTH};
 use unspool_engine::client::PerThread;
+use unspool_engine::flush;
 use unspool_engine::process::Process;
 use unspool_engine::signals::TRAP_FLAG;
-use unspool_engine::syscalls::{Call, SYSCALL_LENGTH};
 use unspool_engine::thread::{AddressSpaceRole, PendingSignal, Thread};
-use unspool_engine::{finish, flush};
 
 /// What is kept for each thread.
 pub(super) static OF_THREAD: PerThread<OfThread> = PerThread::new();
@@ -141,7 +142,7 @@ fn hold(thread: &mut Thread, event: Option<Reason>) -> Told {
         world = world::wait(world);
         if thread.process.is_ending() {
             drop(world);
-            finish::park(thread);
+            threads::park(thread);
             world = lock();
         }
     }
@@ -283,7 +284,7 @@ pub(crate) fn call_ends(thread: &mut Thread, result: Option<i64>, restart: bool)
         world = world::wait(world);
         if thread.process.is_ending() {
             drop(world);
-            finish::park(thread);
+            threads::park(thread);
             world = lock();
         }
     }

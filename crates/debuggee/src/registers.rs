@@ -2,8 +2,8 @@
 
 use unspool_code_cache::emit::gpr;
 
+use unspool_engine::signal_handling::frame::FullState;
 use unspool_engine::signals::TRAP_FLAG;
-use unspool_engine::signals::frame::FullState;
 use unspool_engine::thread::Thread;
 
 /// The registers of a thread of the program.

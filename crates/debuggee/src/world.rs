@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
+use unspool_engine::requests;
 
 use unspool_kernel::lock::{Condvar, Mutex, MutexGuard};
 
 use super::registers::Registers;
 use super::watch::WatchKind;
-use unspool_engine::finish;
 use unspool_engine::process::Process;
 use unspool_engine::thread::Thread;
 
@@ -240,6 +240,6 @@ fn ask_out(process: &Process) -> bool {
     let threads = process.threads.lock();
     let inside = threads
         .iter()
-        .filter(|handle| handle.process == own && unspool_engine::flush::is_inside(handle));
-    inside.map(|handle| finish::request_stop(*handle)).count() != 0
+        .filter(|handle| handle.process == own && unspool_engine::threads::is_inside(handle));
+    inside.map(|handle| requests::request_stop(*handle)).count() != 0
 }

@@ -12,10 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use unspool_code_cache::address::CacheAddress;
 use unspool_instructions::decode::MAX_LENGTH;
-use unspool_kernel::regions::{Region, Regions};
+use unspool_kernel::regions::Region;
 use unspool_kernel::{diagnostics, layout, race_windows};
 
-use crate::lending;
 use crate::process::{Code, Process};
 
 const PAGE: u64 = 4096;
@@ -145,39 +144,6 @@ pub(crate) fn are_watched() -> bool {
     WATCHED.load(Ordering::Relaxed)
 }
 
-/// Whether threads of the program may have to serve accesses to its memory.
-static SERVED: AtomicBool = AtomicBool::new(false);
-
-/// From now on threads of the program may serve accesses to its memory (`userfaultfd`): a thread
-/// that holds the lock of the cache must not wait for one.
-pub(crate) fn serve_later() {
-    SERVED.store(true, Ordering::Relaxed);
-}
-
-/// Whether program memory can be read at once, without a thread of the program's.
-#[must_use]
-pub(crate) fn is_there(regions: &Regions, at: u64, length: u64) -> bool {
-    if !SERVED.load(Ordering::Relaxed) {
-        return true;
-    }
-    let mut page = at & !(PAGE - 1);
-    while page < at + length {
-        if regions.may_be_served(page) && !is_resident(page) {
-            return false;
-        }
-        page += PAGE;
-    }
-    true
-}
-
-/// Whether a page is in memory. One that is not mapped counts, too: nobody is waited for there.
-fn is_resident(page: u64) -> bool {
-    let mut resident = 0_u8;
-    // SAFETY: asks about one page, and there is room for one answer.
-    let known = unsafe { libc::mincore(page as *mut libc::c_void, 1, &raw mut resident) } == 0;
-    !known || resident & 1 != 0
-}
-
 /// Keeps the bytes from which the fragment at `pc` was just made, if others may change them.
 pub(crate) fn remember(code: &mut Code, pc: u64) {
     if !code.cache.is_unlinked(pc) {
@@ -200,7 +166,7 @@ pub(crate) fn check(code: &mut Code, pc: u64) {
     if !code.cache.is_unlinked(pc) {
         return;
     }
-    lending::take_back(code);
+    code.take_back_lent();
     let Some(entry) = code.cache.entry(pc) else {
         return;
     };
@@ -282,7 +248,7 @@ fn kernel_can_write(address: u64) -> bool {
         ADD_NOTHING_AND_COMPARE,
     ];
     // SAFETY: nothing is changed; waking is something that whoever waits must reckon with.
-    unsafe { crate::syscalls::own_call(libc::SYS_futex, arguments) >= 0 }
+    unsafe { crate::call::own_call(libc::SYS_futex, arguments) >= 0 }
 }
 
 /// Makes the watched pages of a range writable again and their translations stale, those

@@ -27,60 +27,34 @@ mod mark;
 mod native_calls;
 mod native_wait;
 mod process_state;
-mod refusal;
 mod request;
 mod traced;
 mod unfinished_call;
 mod when;
 
+use crate::client::{self, Exhausted, Refusal};
+use crate::requests;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::{IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use unspool_kernel::diagnostics;
 
 use self::native_calls::NativeCall;
-pub use self::refusal::Refusal;
 pub use self::request::{AskError, ask, descendants};
 pub(crate) use self::traced::{
     after_failed_execute, become_traced, is_to_be_traced, let_go_for_tracer, wants_tracer,
 };
-pub use self::when::{When, deadline_after};
-pub(crate) use self::when::{annotation, begin};
+pub use self::when::annotated;
+pub(crate) use self::when::begin;
 
-use crate::client::Exhausted;
+use crate::call::SYSCALL_LENGTH;
 use crate::finish;
-use crate::signals::{STOP, code};
-use crate::syscalls::SYSCALL_LENGTH;
-use crate::thread::{AddressSpaceRole, Thread};
+use crate::requests::{ANSWER, ASKED, ASKER, STOP_AFTERWARDS, ask_self};
+use crate::thread::{AddressSpaceRole, LettingGo, Thread};
 use unspool_kernel::descriptors::{Headroom, move_away};
 use unspool_kernel::lock::Mutex;
-
-/// What a thread keeps for this.
-#[derive(Debug, Default)]
-pub(crate) struct OfThread {
-    /// The gathering for which the thread stands still; 0 for none.
-    standing: AtomicU32,
-    /// Whether the kernel would not take its filters (seccomp) when it is let go.
-    keeps_filters: AtomicBool,
-    /// A child in its parent's place has asked to be traced: from its `execve` on.
-    wants_tracer: bool,
-}
-
-/// Marks the STOP signal by which the process is asked to be let go. Its siginfo holds, if the
-/// asker wants an answer, the asker's process id in its fifth word and in its sixth the number of
-/// a descriptor there, perhaps with [`STOP_AFTERWARDS`].
-const REQUEST: u64 = 0x756e_7370_6f6f_6c2f;
-/// The process is to stop itself as soon as it runs natively.
-const STOP_AFTERWARDS: u64 = 1 << 32;
-/// Marks the SIGCONT by which a stopped process is continued so that it can be let go.
-const CONTINUE: u64 = 0x756e_7370_6f6f_6c2b;
-
-/// Whether something has been asked for that was not done yet, and whom to answer, where.
-static ASKED: AtomicU32 = AtomicU32::new(0);
-static ASKER: AtomicU64 = AtomicU64::new(0);
-static ANSWER: AtomicU64 = AtomicU64::new(0);
 
 /// Why the process is let go: what the user is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,38 +80,6 @@ impl Cause {
             }
         }
     }
-}
-
-/// Whether a STOP signal asks for the process to be let go.
-#[must_use]
-pub(crate) fn is_request(signal: i32, info: &[u64; 16]) -> bool {
-    signal == STOP && info[3] == REQUEST
-}
-
-/// Whether a signal is an asker's, and nothing else than a SIGCONT that is not the program's.
-#[must_use]
-pub(crate) fn is_continuation(signal: i32, info: &[u64; 16]) -> bool {
-    signal == libc::SIGCONT && info[3] == CONTINUE && code(info) == libc::SI_QUEUE
-}
-
-/// Keeps what such a signal asks for. For signal handlers. A child that shares its parent's memory
-/// cannot be let go, and does not answer.
-pub(crate) fn take_note(role: AddressSpaceRole, info: &[u64; 16]) {
-    if role == AddressSpaceRole::Process {
-        note_request(info);
-    }
-}
-
-fn note_request(info: &[u64; 16]) {
-    ASKER.store(info[4], Ordering::Release);
-    ANSWER.store(info[5], Ordering::Release);
-    ASKED.store(1, Ordering::Release);
-}
-
-/// Has the thread let the process go at its next safe point.
-fn ask_self(thread: &Thread) {
-    note_request(&[0; 16]);
-    thread.set_pending(true);
 }
 
 /// Why the process lets itself go, where no one has asked for it.
@@ -166,7 +108,7 @@ pub(crate) fn at_safe_point(thread: &mut Thread) {
 fn take_request(thread: &mut Thread) {
     if thread.role != AddressSpaceRole::Process || thread.exit_status.is_some() {
         // Another thread is to take it.
-        return finish::interrupt_others(thread);
+        return requests::interrupt_others(thread);
     }
     if ASKED.swap(0, Ordering::AcqRel) == 0 {
         return;
@@ -240,7 +182,7 @@ fn let_go(thread: &mut Thread, cause: &Cause) -> Refusal {
     }
     gather::have_all_conclude();
     // Threads that stand still are no longer listed.
-    finish::conclude(thread, finish::Ending::AnotherProgram);
+    finish::conclude(thread, client::Ending::AnotherProgram);
     diagnostics::say(&format!(
         "unspool: process {}{} is let go: it runs natively from here on",
         std::process::id(),
@@ -289,7 +231,7 @@ pub(crate) fn forget_others(thread: &mut Thread) {
     ASKED.store(0, Ordering::Release);
     ASKER.store(0, Ordering::Release);
     gather::forget();
-    thread.detach = OfThread::default();
+    thread.detach = LettingGo::default();
     when::start(thread.process);
     if EXHAUSTED.lock().is_some() {
         ask_self(thread);

@@ -11,9 +11,10 @@ use unspool_kernel::{guarded, race_windows};
 use crate::annotation::Annotation;
 use crate::client;
 use crate::process::{Code, Process};
-use crate::signals::deliver;
+use crate::signal_handling::deliver;
 use crate::syscalls;
 use crate::thread::{AddressSpaceRole, Refused, Thread};
+use crate::threads;
 use crate::translate::{self, Source};
 use crate::{code_pages, detach, finish, flush, x87_pointers};
 
@@ -37,7 +38,7 @@ pub(crate) fn run(thread: &mut Thread) -> i32 {
         }
         if pending {
             if process.is_ending() && thread.role == AddressSpaceRole::Process {
-                finish::park(thread);
+                threads::park(thread);
             }
             thread.clients().each(|client| client.interrupted(thread));
             trap(thread);
@@ -166,7 +167,7 @@ fn leave(process: &'static Process, thread: &mut Thread) -> Option<(CacheAddress
             thread.clients().each(|client| client.empty_buffers(thread));
             let target = left_at(thread);
             // The guard page's fault had blocked signals.
-            crate::signals::open(thread);
+            crate::signal_handling::open(thread);
             Some((target, Resume::MidFragment))
         }
         _ => leave_fragment(process, thread, id),
@@ -204,9 +205,9 @@ fn leave_fragment(
                     // Only the trap behind the call is pending, and does not keep it from being made.
                     thread.set_pending(false);
                 }
-                crate::signals::open(thread);
+                crate::signal_handling::open(thread);
             }
-            syscalls::system_call(process, thread);
+            syscalls::system_call(process, thread, run);
             None
         }
         ExitKind::FlagsPopped => {
@@ -229,7 +230,7 @@ fn leave_fragment(
         ExitKind::Annotation => {
             drop(code);
             if let Some(said) = Annotation::marked(thread) {
-                said.told(thread);
+                detach::annotated(thread, said);
             }
             None
         }
@@ -278,7 +279,7 @@ fn leave_fragment(
             let executable = code.regions.executable_length(exit.target);
             drop(code);
             flush::leave(thread);
-            if syscalls::enter_vsyscall(process, thread) {
+            if syscalls::enter_vsyscall(process, thread, run) {
                 return None;
             }
             unfetchable(thread, exit.target, executable);

@@ -9,13 +9,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use unspool_code_cache::gates::CallSlots;
-use unspool_code_cache::slots::SlotsPart;
 use unspool_kernel::race_windows;
 
-use crate::process::{Process, ThreadHandle};
+use crate::client;
+use crate::process::Process;
+use crate::requests;
 use crate::thread::{AddressSpaceRole, Thread};
-use crate::{client, finish};
+use crate::threads;
+use crate::threads::{INSIDE, INSIDE_BUT_STOPPED, OUTSIDE, inside};
 
 /// The thread that empties the cache; 0 for none.
 static FLUSHING: AtomicU64 = AtomicU64::new(0);
@@ -35,22 +36,12 @@ fn own_number() -> u64 {
     }
 }
 
-/// What a thread's word holds: it is outside, inside, or inside but in a function of the tool
-/// that waits until it can stop the others.
-const OUTSIDE: u64 = 0;
-const INSIDE: u64 = 1;
-const INSIDE_BUT_STOPPED: u64 = 2;
-
 /// Whether the cache is to be emptied so that no code uses the branch table any more.
 static NO_TABLE: AtomicBool = AtomicBool::new(false);
 
 const PAUSE: Duration = Duration::from_micros(50);
 /// A request comes in vain while a thread is just going inside.
 const ROUNDS_BETWEEN_REQUESTS: u32 = 40;
-
-fn inside(thread: &Thread) -> &AtomicU64 {
-    &thread.slots().in_cache
-}
 
 /// The thread goes inside. If the cache is being emptied, it waits.
 pub(crate) fn enter(thread: &mut Thread) {
@@ -75,20 +66,6 @@ pub fn leave(thread: &mut Thread) {
 
 fn may_enter() -> bool {
     FLUSHING.load(Ordering::SeqCst) == 0 && STOPPING.load(Ordering::SeqCst) == 0
-}
-
-/// Whether a thread is outside, so that its state is the program's.
-pub fn is_outside(thread: &Thread) -> bool {
-    inside(thread).load(Ordering::SeqCst) == OUTSIDE
-}
-
-/// Whether a thread may be in code of the tool: called by the engine, or by inserted code.
-pub fn may_be_in_tool(thread: &Thread) -> bool {
-    !is_outside(thread)
-        || CallSlots::of(thread.slots())
-            .in_tool
-            .load(Ordering::Relaxed)
-            != 0
 }
 
 /// All other threads stand still as long as this lives.
@@ -143,7 +120,7 @@ fn wait(thread: &mut Thread, mut done: impl FnMut() -> bool) {
     client::begin_wait(thread);
     while !done() {
         if thread.process.is_ending() && thread.role == AddressSpaceRole::Process {
-            finish::park(thread);
+            threads::park(thread);
             client::begin_wait(thread);
         }
         std::thread::sleep(PAUSE);
@@ -205,17 +182,11 @@ fn somebody(process: &Process, ask: bool, is_so: impl Fn(u64, *mut Thread) -> bo
         if is_so(state, handle.thread) {
             found = true;
             if ask {
-                finish::request_stop(*handle);
+                requests::request_stop(*handle);
             }
         }
     }
     found
-}
-
-/// Whether a thread is inside. Its handle must be listed, and the list locked.
-pub fn is_inside(handle: &ThreadHandle) -> bool {
-    // SAFETY: the thread lives while it is listed.
-    !is_outside(unsafe { &*handle.thread })
 }
 
 /// Sees to it that no processor runs instructions that it fetched before.

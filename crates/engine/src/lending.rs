@@ -11,10 +11,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use unspool_code_cache::cache::Cache;
 use unspool_kernel::file_identity::FileIdentity;
 use unspool_kernel::regions::{Object, Regions};
-
-use crate::process::Code;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -54,96 +53,97 @@ impl Lending {
             lender.fetch_add(1, Ordering::SeqCst);
         }
     }
-}
 
-/// Descriptors are given to another process: whoever has them may write what they stand for.
-pub(crate) fn give_away(code: &mut Code, descriptors: &[i32]) {
-    for &descriptor in descriptors {
-        let Some(file) = FileIdentity::open(descriptor) else {
-            continue;
+    /// Descriptors are given to another process: whoever has them may write what they stand for.
+    pub(crate) fn give_away(
+        &mut self,
+        (regions, cache): (&mut Regions, &mut Cache),
+        descriptors: &[i32],
+    ) {
+        for &descriptor in descriptors {
+            let Some(file) = FileIdentity::open(descriptor) else {
+                continue;
+            };
+            self.own.remove(&file.object);
+            regions.open_object(file.object);
+            forget_open_code(regions, cache);
+        }
+    }
+
+    /// Another process is about to have the program's shared memory.
+    pub(crate) fn before_fork(&mut self, (regions, cache): (&mut Regions, &mut Cache)) {
+        self.keeps();
+        let code_of_own = shared_code(regions);
+        let mut lent: BTreeSet<Object> = code_of_own
+            .filter(|&object| self.own.contains(&object))
+            .collect();
+        if !lent.is_empty() && self.kept.is_none() {
+            self.kept = shared_word();
+        }
+        if self.kept.is_none() {
+            lent.clear();
+        } else if !lent.is_empty() {
+            for object in open_files() {
+                lent.remove(&object);
+            }
+        }
+        self.own.retain(|object| lent.contains(object));
+        self.places = places_of(regions, &lent);
+        self.next_look = Some((Instant::now() + FIRST_PAUSE, FIRST_PAUSE));
+        regions.open_all_objects_but(&lent);
+        regions.lend(lent);
+        forget_open_code(regions, cache);
+    }
+
+    /// There is a new child, if `child` is its number; 0 in the child.
+    pub(crate) fn after_fork(&mut self, regions: &mut Regions, child: i32) {
+        if child > 0 {
+            self.borrowers.push(child);
+        } else if child == 0 {
+            self.lenders.extend(self.kept.take());
+            self.borrowers.clear();
+            self.own.clear();
+            regions.open_all_objects_but(&BTreeSet::new());
+        }
+    }
+
+    /// Takes back what all children have given up, if it is time to look.
+    pub(crate) fn take_back(&mut self, (regions, cache): (&mut Regions, &mut Cache)) {
+        let Some((time, pause)) = self.next_look else {
+            return;
         };
-        code.lending.own.remove(&file.object);
-        code.regions.open_object(file.object);
-        let open: Vec<_> = code.regions.code_open_to_others().collect();
-        for range in open {
-            code.cache.invalidate(range);
+        let now = Instant::now();
+        if now < time {
+            return;
+        }
+        let pause = (pause * 2).min(LONGEST_PAUSE);
+        self.next_look = Some((now + pause, pause));
+        let count = self.kept.map_or(1, |kept| kept.load(Ordering::SeqCst));
+        if count != 0 {
+            // For good: `next_look` is not needed any more.
+            self.next_look = None;
+            return;
+        }
+        let places = &self.places;
+        let has = |&child: &i32| places.iter().any(|&place| may_have(child, place));
+        self.borrowers.retain(has);
+        // What a child did before its mappings were gone counts.
+        let count = self.kept.map_or(1, |kept| kept.load(Ordering::SeqCst));
+        if self.borrowers.is_empty() && count == 0 {
+            self.next_look = None;
+            for range in regions.end_lending() {
+                cache.allow_links(&range);
+                cache.invalidate(range);
+            }
         }
     }
 }
 
-/// Another process is about to have the program's shared memory.
-pub(crate) fn before_fork(code: &mut Code) {
-    let Code {
-        lending, regions, ..
-    } = code;
-    lending.keeps();
-    let code_of_own = shared_code(regions);
-    let mut lent: BTreeSet<Object> = code_of_own
-        .filter(|&object| lending.own.contains(&object))
-        .collect();
-    if !lent.is_empty() && lending.kept.is_none() {
-        lending.kept = shared_word();
-    }
-    if lending.kept.is_none() {
-        lent.clear();
-    } else if !lent.is_empty() {
-        for object in open_files() {
-            lent.remove(&object);
-        }
-    }
-    lending.own.retain(|object| lent.contains(object));
-    lending.places = places_of(regions, &lent);
-    lending.next_look = Some((Instant::now() + FIRST_PAUSE, FIRST_PAUSE));
-    regions.open_all_objects_but(&lent);
-    regions.lend(lent);
+/// Translations of code that other processes may change are not to be used.
+fn forget_open_code(regions: &Regions, cache: &mut Cache) {
     let open: Vec<_> = regions.code_open_to_others().collect();
     for range in open {
-        code.cache.invalidate(range);
-    }
-}
-
-/// There is a new child, if `child` is its number; 0 in the child.
-pub(crate) fn after_fork(code: &mut Code, child: i32) {
-    let lending = &mut code.lending;
-    if child > 0 {
-        lending.borrowers.push(child);
-    } else if child == 0 {
-        lending.lenders.extend(lending.kept.take());
-        lending.borrowers.clear();
-        lending.own.clear();
-        code.regions.open_all_objects_but(&BTreeSet::new());
-    }
-}
-
-/// Takes back what all children have given up, if it is time to look.
-pub(crate) fn take_back(code: &mut Code) {
-    let lending = &mut code.lending;
-    let Some((time, pause)) = lending.next_look else {
-        return;
-    };
-    let now = Instant::now();
-    if now < time {
-        return;
-    }
-    let pause = (pause * 2).min(LONGEST_PAUSE);
-    lending.next_look = Some((now + pause, pause));
-    let count = lending.kept.map_or(1, |kept| kept.load(Ordering::SeqCst));
-    if count != 0 {
-        // For good: `next_look` is not needed any more.
-        lending.next_look = None;
-        return;
-    }
-    let places = &lending.places;
-    let has = |&child: &i32| places.iter().any(|&place| may_have(child, place));
-    lending.borrowers.retain(has);
-    // What a child did before its mappings were gone counts.
-    let count = lending.kept.map_or(1, |kept| kept.load(Ordering::SeqCst));
-    if lending.borrowers.is_empty() && count == 0 {
-        lending.next_look = None;
-        for range in code.regions.end_lending() {
-            code.cache.allow_links(&range);
-            code.cache.invalidate(range);
-        }
+        cache.invalidate(range);
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn is_tools(pc: u64, stack: u64) -> bool {
 
 /// A fault inside the engine itself.
 pub(crate) fn fault(signal: i32, pc: u64, stack: u64, address: u64) {
-    let base = crate::start::engine_base();
+    let base = engine_base();
     let place = if gates::in_cache(pc) {
         "in translated code".to_owned()
     } else {
@@ -262,6 +262,15 @@ fn say_parts(parts: &[&str]) {
             )
         };
     }
+}
+
+/// Where the engine is loaded, for reports of its own failures.
+#[must_use]
+pub fn engine_base() -> u64 {
+    unsafe extern "C" {
+        static __ehdr_start: u8;
+    }
+    (&raw const __ehdr_start) as u64
 }
 
 #[cfg(test)]

@@ -38,7 +38,6 @@ use self::file::Parts;
 use self::module::Module;
 use self::seal::{Seal, State};
 use crate::plan::Keeping;
-use crate::process::{Code, Process};
 
 /// A cache that has more code than this is not kept.
 const CODE_LIMIT: u64 = 128 << 20;
@@ -182,64 +181,6 @@ fn now() -> i64 {
     since.map_or(0, |since| since.as_secs() as i64)
 }
 
-/// Activates the translations of all code that is there.
-pub(crate) fn activate(code: &mut Code) {
-    let Some(persistence) = &mut code.persistence else {
-        return;
-    };
-    for (start, region, view, version) in code.regions.unchanged_code() {
-        let here = Module::new(start, region, view, version);
-        for (number, module) in (0..).zip(&mut persistence.inactive) {
-            if *module == Some(here) {
-                *module = None;
-                code.cache.activate(number);
-            }
-        }
-    }
-}
-
-/// From now on the process may not do what keeping needs.
-pub(crate) fn give_up(process: &Process) {
-    process.code().persistence = None;
-}
-
-/// Keeps the translations, if there are enough new ones. The process is about to end.
-pub(crate) fn keep(process: &Process) {
-    let mut code = process.code();
-    let Code {
-        cache,
-        regions,
-        persistence: Some(persistence),
-        ..
-    } = &mut *code
-    else {
-        return;
-    };
-    if cache.translated_bytes < FEW_BYTES && !persistence.renew {
-        return;
-    }
-    let modules = persistence.modules(regions);
-    let new = cache.new_bytes(|range| module_of(&modules, range));
-    let few = new < FEW_BYTES || new < persistence.kept_bytes / 20;
-    let unchanged = few && !persistence.renew || persistence.is_outdone(new);
-    // SAFETY: has no preconditions.
-    let same_user = unsafe { libc::geteuid() } == persistence.user;
-    let fits = cache.emitted_bytes() <= CODE_LIMIT && !is_limited();
-    if unchanged || !fits || !same_user || root() != persistence.root {
-        return;
-    }
-    crate::signals::block_all();
-    let mut written = persistence.write(cache, modules.clone(), new);
-    if matches!(&written, Err(error) if error.raw_os_error() == Some(libc::EMFILE)) {
-        // The program has used up its descriptors. It ends, and hardly wants more now.
-        let _headroom = Headroom::get();
-        written = persistence.write(cache, modules.clone(), new);
-    }
-    if let Err(error) = written {
-        persistence.complain("kept", &error);
-    }
-}
-
 /// What tells a file from one that has taken its place: its inode and its time of modification.
 fn version(facts: &Metadata) -> (u64, i64, i64) {
     (facts.ino(), facts.mtime(), facts.mtime_nsec())
@@ -262,6 +203,46 @@ fn module_of(modules: &[Module], range: Range<u64>) -> Option<u16> {
 }
 
 impl Persistence {
+    /// Activates the translations of all code that is there.
+    pub(crate) fn activate(&mut self, regions: &Regions, cache: &mut Cache) {
+        for (start, region, view, version) in regions.unchanged_code() {
+            let here = Module::new(start, region, view, version);
+            for (number, module) in (0..).zip(&mut self.inactive) {
+                if *module == Some(here) {
+                    *module = None;
+                    cache.activate(number);
+                }
+            }
+        }
+    }
+
+    /// Keeps the translations, if there are enough new ones. The process is about to end.
+    pub(crate) fn keep(&mut self, regions: &Regions, cache: &Cache) {
+        if cache.translated_bytes < FEW_BYTES && !self.renew {
+            return;
+        }
+        let modules = self.modules(regions);
+        let new = cache.new_bytes(|range| module_of(&modules, range));
+        let few = new < FEW_BYTES || new < self.kept_bytes / 20;
+        let unchanged = few && !self.renew || self.is_outdone(new);
+        // SAFETY: has no preconditions.
+        let same_user = unsafe { libc::geteuid() } == self.user;
+        let fits = cache.emitted_bytes() <= CODE_LIMIT && !is_limited();
+        if unchanged || !fits || !same_user || root() != self.root {
+            return;
+        }
+        crate::signals::block_all();
+        let mut written = self.write(cache, modules.clone(), new);
+        if matches!(&written, Err(error) if error.raw_os_error() == Some(libc::EMFILE)) {
+            // The program has used up its descriptors. It ends, and hardly wants more now.
+            let _headroom = Headroom::get();
+            written = self.write(cache, modules.clone(), new);
+        }
+        if let Err(error) = written {
+            self.complain("kept", &error);
+        }
+    }
+
     /// Whether another process has kept as much meanwhile as this one would, with so many bytes of
     /// new code. Of a server's processes, which all begin with the same, the one that has
     /// translated most leaves its translations, and not the one that ends last.

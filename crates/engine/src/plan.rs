@@ -3,8 +3,7 @@
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
-
-use crate::detach::When;
+use std::time::Duration;
 
 /// How a program is to be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +21,28 @@ pub struct Plan {
     /// The arguments of this executable that precede the program's: what they mean is its own
     /// business.
     pub own_arguments: Vec<OsString>,
+}
+
+/// When a process is let go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct When {
+    /// At this time of the monotonic clock; 0 for never.
+    pub deadline_ns: u64,
+    /// When a thread comes to the end of a region of interest.
+    pub at_region_end: bool,
+}
+
+/// What the monotonic clock shows after a time.
+#[must_use]
+pub fn deadline_after(time: Duration) -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel fills the structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+    u64::try_from((now + time).as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Where translations are kept.

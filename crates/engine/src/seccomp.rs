@@ -3,22 +3,18 @@
 //! The engine makes calls of its own in the program's process, which no filter of the program's
 //! expects: a filter that forbids them would kill the program, or quietly take from the engine
 //! what it relies on. And calls that the program makes are made somewhere else than the program
-//! thinks. So the engine keeps each thread's filters ([`chain`]), as `install` gets them, and
-//! judges a call before anything is done about it (`enforce`): with the address behind the
+//! thinks. So the engine keeps each thread's filters ([`chain`]), as `filters` gets them, and
+//! judges a call before anything is done about it (`syscalls::judge`): with the address behind the
 //! program's own instruction, its arguments, and the kernel's order of results ([`verdict`]).
 //!
 //! The kernel has a copy of each filter that lets the engine's calls pass ([`kernel_copy`]); what
-//! that is for is said there. `succession` hands the filters to the next program in the process.
+//! that is for is said there. `filters::succession` hands the filters to the next program in the process.
 
 pub(crate) mod always;
 pub(crate) mod chain;
-pub(crate) mod enforce;
-pub(crate) mod install;
 pub(crate) mod kernel_copy;
-pub(crate) mod native;
 pub(crate) mod program;
 pub(crate) mod run;
-pub(crate) mod succession;
 #[cfg(test)]
 mod tests;
 pub(crate) mod verdict;
@@ -37,7 +33,7 @@ use verdict::Verdict;
 pub(crate) const ARCHITECTURE: u32 = 0xc000_003e;
 
 /// `SYS_SECCOMP`: a filter has sent this SIGSYS.
-const FROM_FILTER: u64 = 1;
+pub(crate) const FROM_FILTER: u64 = 1;
 
 /// What came with a signal. A filter under which the engine itself was started may have the
 /// kernel send a SIGSYS for a call of the program's, with the address of the gate. For signal

@@ -18,20 +18,20 @@ use unspool_kernel::{diagnostics, layout, maps, own_stack, race_windows};
 use unspool_loader::{LoadRequest, LoadedProgram, ProgramStack};
 
 use crate::client::{self, Clients, NewClient};
+use crate::filters::succession;
+use crate::finish::end_thread;
 use crate::lending::Lending;
-use crate::persist::{self, Persistence};
+use crate::persist::Persistence;
 use crate::plan::{self, ClientPlan, Inherited, Plan, Program};
 use crate::process::{Code, Process};
-use crate::seccomp::succession;
+use crate::signal_handling::SignalStack;
+use crate::signal_handling::handler;
 use crate::signals::actions::Actions;
 use crate::start_error::StartError;
-use crate::syscalls::{announce_end, list_thread, set_program_fs};
+use crate::syscalls::{list_thread, set_program_fs};
 use crate::thread::Thread;
 use crate::translate::Vdso;
-use crate::{detach, dispatch, finish, own_failures, x87_pointers};
-
-/// Bytes of engine stack of a thread; touched pages only cost memory.
-pub const THREAD_STACK: usize = 1 << 20;
+use crate::{detach, dispatch, own_failures, x87_pointers};
 
 /// Runs a program in this process, which ends as the program ends. The clients take part in the
 /// run, in this order.
@@ -120,7 +120,7 @@ fn run_with_stack(
         .each(|client| client.program_loaded(process, &loaded));
     set_program_fs(process, &mut thread, 0);
     detach::begin(process);
-    crate::signals::open(&thread);
+    crate::signal_handling::open(&thread);
     let status = dispatch::run(&mut thread);
     end_thread(process, &mut thread, status);
     // The first thread ends alone: the process goes on until the last one ends.
@@ -201,7 +201,8 @@ fn install(
         .filter(|_| clients.is_empty())
         .and_then(|directory| Persistence::start(directory, &loaded.executable, &mut cache));
     // Whatever ends the process comes to its clients first.
-    let dispositions = Actions::inherit(!clients.is_empty());
+    let ignored = inherited().map_or(0, |it| it.ignored);
+    let dispositions = Actions::inherit(handler::entry(), ignored, !clients.is_empty());
     // SAFETY: getauxval has no preconditions.
     let fsgsbase = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
     let mut code = Code {
@@ -214,7 +215,7 @@ fn install(
         lending: Lending::default(),
         persistence,
     };
-    persist::activate(&mut code);
+    code.activate_kept();
     Process::install(Process::new(
         code,
         gates,
@@ -247,51 +248,6 @@ fn dynamic_loader(loaded: &LoadedProgram) -> Range<u64> {
     };
     let last = own.next_back().unwrap_or(first);
     first.address..last.address + last.size
-}
-
-/// Whether a process that its threads leave one by one ends as the last of them did. Before
-/// Linux 6.0 it ended as the first one did.
-fn last_thread_decides() -> bool {
-    const SINCE: u32 = 6;
-    // SAFETY: all fields are arrays of characters.
-    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes one structure.
-    unsafe { libc::uname(&raw mut names) };
-    let digit = |&letter: &libc::c_char| char::from(letter as u8).to_digit(10);
-    let digits = names.release.iter().map_while(digit);
-    digits.fold(0, |number, digit| number * 10 + digit) >= SINCE
-}
-
-/// Marks a thread's status that is the number of the signal that has killed it alone.
-const KILLED: u64 = 1 << 32;
-
-/// Ends a thread of the program. Returns only if others go on.
-pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
-    crate::signals::block_all();
-    let status = match thread.killed_by {
-        0 => status as u32 as u64,
-        signal => KILLED | signal as u64,
-    };
-    if thread.number == 0 {
-        process.first_status.store(status, Ordering::Release);
-    }
-    announce_end(thread);
-    race_windows::widen();
-    if process.thread_count.fetch_sub(1, Ordering::AcqRel) == 1 {
-        let status = match last_thread_decides() {
-            true => status,
-            false => process.first_status.load(Ordering::Acquire),
-        };
-        if status & KILLED != 0 {
-            finish::end_by_signal(thread, status as i32);
-        }
-        finish::end_process(thread, status as i32);
-    }
-    client::thread_ends(thread);
-    race_windows::widen();
-    finish::leave_list(process, thread);
-    crate::signals::passed_on::pass_on_all(thread);
-    Thread::unset_current();
 }
 
 /// Has the C library do what it does when it makes its first thread: it takes the signal by which
@@ -381,67 +337,6 @@ fn own_layout() -> Option<[u64; 5]> {
         *value = fields.get(field - 3)?.parse().ok()?;
     }
     Some(values)
-}
-
-/// Where the engine is loaded, for reports of its own failures.
-#[must_use]
-pub fn engine_base() -> u64 {
-    unsafe extern "C" {
-        static __ehdr_start: u8;
-    }
-    (&raw const __ehdr_start) as u64
-}
-
-/// The stack on which the engine's signal handler runs in this thread.
-pub struct SignalStack {
-    base: *mut libc::c_void,
-}
-
-const SIGNAL_STACK_SIZE: usize = 128 << 10;
-
-impl SignalStack {
-    /// Maps one and tells the kernel.
-    ///
-    /// # Panics
-    /// If there is no memory.
-    #[must_use]
-    pub fn install() -> SignalStack {
-        // SAFETY: a new private mapping, used as this thread's signal stack until dropped.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                SIGNAL_STACK_SIZE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK,
-                -1,
-                0,
-            )
-        };
-        assert!(base != libc::MAP_FAILED, "no memory for a signal stack");
-        let stack = libc::stack_t {
-            ss_sp: base,
-            ss_flags: 0,
-            ss_size: SIGNAL_STACK_SIZE,
-        };
-        // SAFETY: the stack was just mapped.
-        unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
-        SignalStack { base }
-    }
-}
-
-impl Drop for SignalStack {
-    fn drop(&mut self) {
-        let stack = libc::stack_t {
-            ss_sp: std::ptr::null_mut(),
-            ss_flags: libc::SS_DISABLE,
-            ss_size: 0,
-        };
-        // SAFETY: signals are blocked when a thread ends, so nothing runs on the stack.
-        unsafe {
-            libc::sigaltstack(&raw const stack, std::ptr::null_mut());
-            libc::munmap(self.base, SIGNAL_STACK_SIZE);
-        }
-    }
 }
 
 /// The descriptor of the program's file, if the process was started with one; -1 if not.

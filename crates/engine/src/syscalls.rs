@@ -1,14 +1,13 @@
 //! System calls. Most are the kernel's business and pass through; here are those that
 //! touch what engine and program share: memory, threads, signals, the executable's name.
 
-mod clone_request;
 mod code_writes;
 mod contents;
 mod execute;
 mod execute_arguments;
 mod files;
 mod fork;
-mod interrupted;
+mod judge;
 mod memory;
 mod moving;
 mod namespace;
@@ -16,82 +15,44 @@ mod pointers;
 mod processes;
 mod protection;
 mod queues;
-mod relative_waits;
 mod sending;
 mod shared_memory_child;
 mod signals;
-mod start_child;
 mod stopping;
 mod threads;
 mod vfork;
-mod vfork_copy;
 mod vsyscall;
 mod waiting;
 
 use unspool_code_cache::emit::gpr;
 use unspool_code_cache::gates::RESTART;
 
-use self::interrupted::Attempt;
 use self::pointers::Shielded;
+use crate::call::waits::{self, waits_with};
+use crate::call::{Call, Outcome, SYSCALL_LENGTH};
 use crate::process::Process;
+use crate::restarting::{self, Attempt};
 use crate::thread::{RestartedCall, Thread};
-use crate::{code_pages, seccomp};
+use crate::{filters, served_memory};
 
-pub use clone_request::KernelCall;
 pub use code_writes::memory_written;
-pub(crate) use interrupted::{Interrupted, handler_comes};
 pub use memory::whole_pages;
 pub(crate) use processes::list as list_thread;
-pub(crate) use relative_waits::{RelativeWait, TimeLeft};
-pub(crate) use shared_memory_child::leave as leave_beside;
-pub use start_child::start_child;
-pub(crate) use threads::{announce_end, set_program_fs};
-pub(crate) use vfork_copy::vfork_locks;
+pub(crate) use threads::set_program_fs;
 pub(crate) use vsyscall::enter as enter_vsyscall;
 
-/// Bytes of the `syscall` instruction.
-pub const SYSCALL_LENGTH: u64 = 2;
-
-/// What becomes of a system call.
-pub(crate) enum Outcome {
-    /// It returned this.
-    Return(i64),
-    /// It set the program's registers itself.
-    RegistersSet,
-}
-
-/// One system call of the program.
-#[derive(Debug, Clone, Copy)]
-pub struct Call {
-    /// Its number.
-    pub number: u64,
-    /// rdi, rsi, rdx, r10, r8, r9.
-    pub arguments: [u64; 6],
-}
-
-/// The registers of its arguments.
-pub(crate) const ARGUMENTS: [u8; 6] = [gpr::RDI, gpr::RSI, gpr::RDX, 10, 8, 9];
-
-/// Whether what a system call returns is no error.
-pub fn succeeded(result: i64) -> bool {
-    !(-4095..0).contains(&result)
-}
-
-/// What the program asks for where it stands at a system call: number and arguments.
-fn asked(thread: &Thread) -> (u64, [u64; 6]) {
-    // The kernel takes no more of the number.
-    let number = i64::from(thread.register(gpr::RAX) as i32) as u64;
-    (number, ARGUMENTS.map(|number| thread.register(number)))
-}
+/// How a thread of the program is run until it exits, with its status: what a call does in the
+/// thread that it has started.
+pub(crate) type Run = fn(&mut Thread) -> i32;
 
 /// Executes the system call at the end of which the thread stands.
-pub(crate) fn system_call(process: &'static Process, thread: &mut Thread) {
+pub(crate) fn system_call(process: &'static Process, thread: &mut Thread, run: Run) {
     if thread.is_pending() {
         // What came before the call comes before it to the program, too.
         thread.set_pc(thread.pc() - SYSCALL_LENGTH);
         return;
     }
-    let asked = asked(thread);
+    let asked = restarting::asked(thread);
     let mut call = Call {
         number: asked.0,
         arguments: asked.1,
@@ -105,7 +66,7 @@ pub(crate) fn system_call(process: &'static Process, thread: &mut Thread) {
         .clients()
         .each(|client| client.call_begins(thread, &call));
     let mut attempt = Attempt::begin(thread, asked, &call);
-    let result = match dispatch(process, thread, &call, &mut attempt) {
+    let result = match dispatch(process, thread, (&call, &mut attempt), run) {
         Outcome::Return(result) => Some(result),
         Outcome::RegistersSet => None,
     };
@@ -185,20 +146,22 @@ fn interrupted_by_engine(thread: &mut Thread, result: i64) -> bool {
 fn dispatch(
     process: &'static Process,
     thread: &mut Thread,
-    call: &Call,
-    attempt: &mut Attempt,
+    (call, attempt): (&Call, &mut Attempt),
+    run: Run,
 ) -> Outcome {
-    if let Some(outcome) = seccomp::enforce::judge(process, thread, call) {
+    if let Some(outcome) = judge::judge(process, thread, call) {
         return outcome;
     }
     match pointers::shield(call) {
-        Shielded::Same => make(process, thread, &attempt.for_kernel(call)),
-        Shielded::Changed(changed, _lists) => make(process, thread, &attempt.for_kernel(&changed)),
+        Shielded::Same => make(process, thread, &attempt.for_kernel(call), run),
+        Shielded::Changed(changed, _lists) => {
+            make(process, thread, &attempt.for_kernel(&changed), run)
+        }
         Shielded::Failed(error) => Outcome::Return(error),
     }
 }
 
-fn make(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome {
+fn make(process: &'static Process, thread: &mut Thread, call: &Call, run: Run) -> Outcome {
     use Outcome::Return;
     match call.number as i64 {
         libc::SYS_mmap => Return(memory::map(process, call, thread.pc())),
@@ -212,7 +175,7 @@ fn make(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome 
         libc::SYS_exit => threads::exit(thread, call),
         libc::SYS_exit_group => crate::finish::end_process(thread, call.arguments[0] as i32),
         libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
-            Return(processes::clone(process, thread, call))
+            Return(processes::clone(process, thread, call, run))
         }
         libc::SYS_execve | libc::SYS_execveat => Return(execute::execute(process, thread, call)),
         libc::SYS_arch_prctl => Return(threads::arch_prctl(process, thread, call)),
@@ -225,11 +188,11 @@ fn make(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome 
         SYS_RSEQ => Return(-i64::from(libc::ENOSYS)),
         libc::SYS_prctl => Return(threads::prctl(process, thread, call)),
         libc::SYS_ptrace => Return(stopping::trace(process, thread, call)),
-        libc::SYS_seccomp => Return(seccomp::install::seccomp(process, thread, call)),
+        libc::SYS_seccomp => Return(filters::install::seccomp(process, thread, call)),
         libc::SYS_rt_sigaction => Return(signals::set_action(thread, call)),
         libc::SYS_rt_sigprocmask => Return(signals::set_mask(thread, call)),
         libc::SYS_sigaltstack => Return(signals::set_alternate_stack(thread, call)),
-        libc::SYS_rt_sigreturn if crate::signals::deliver::return_from_handler(thread) => {
+        libc::SYS_rt_sigreturn if crate::signal_handling::deliver::return_from_handler(thread) => {
             Outcome::RegistersSet
         }
         libc::SYS_memfd_create => Return(files::make_memory(process, call)),
@@ -248,8 +211,8 @@ fn make(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome 
         | libc::SYS_ppoll
         | libc::SYS_pselect6
         | libc::SYS_epoll_pwait
-        | waiting::SYS_EPOLL_PWAIT2
-        | waiting::SYS_IO_PGETEVENTS => Return(match waiting::waits_with(call) {
+        | waits::SYS_EPOLL_PWAIT2
+        | waits::SYS_IO_PGETEVENTS => Return(match waits_with(call) {
             Some(mask) => waiting::wait_with_mask(process, thread, call, mask),
             None => pass(process, call),
         }),
@@ -301,7 +264,7 @@ fn make(process: &'static Process, thread: &mut Thread, call: &Call) -> Outcome 
             Return(result)
         }
         libc::SYS_userfaultfd => {
-            code_pages::serve_later();
+            served_memory::serve_later();
             Return(pass(process, call))
         }
         libc::SYS_readlink
@@ -321,23 +284,6 @@ const SYS_RSEQ: i64 = 334;
 
 /// Missing in the C library's headers.
 const SYS_MSEAL: i64 = 462;
-
-/// Makes a call that the program has not asked for, and no filter of the program's judges.
-///
-/// # Safety
-/// The call must be one that leaves engine memory alone, and returns in this thread.
-pub(crate) unsafe fn own_call(number: i64, arguments: [u64; 6]) -> i64 {
-    let [a, b, c, d, e, f] = arguments;
-    // SAFETY: as the caller promises.
-    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
-    match result {
-        -1 => {
-            let error = std::io::Error::last_os_error().raw_os_error();
-            -i64::from(error.unwrap_or(libc::EINVAL))
-        }
-        _ => result,
-    }
-}
 
 /// Lets the kernel do it.
 pub(crate) fn pass(process: &Process, call: &Call) -> i64 {

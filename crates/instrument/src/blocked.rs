@@ -107,7 +107,7 @@ fn in_tool(ender: i32) -> Vec<i32> {
             let within = threads.iter().filter(|handle| {
                 // SAFETY: the thread lives while it is listed, and the list is locked.
                 handle.tid != ender
-                    && unspool_engine::flush::may_be_in_tool(unsafe { &*handle.thread })
+                    && unspool_engine::threads::may_be_in_tool(unsafe { &*handle.thread })
             });
             within.map(|handle| handle.tid).collect::<Vec<_>>()
         })
@@ -125,7 +125,7 @@ pub(crate) fn waits(tid: i32) -> bool {
 /// Ends the process, with a message that says where in the tool the thread is.
 fn blame(tid: i32) -> ! {
     const ANSWER: Duration = Duration::from_millis(100);
-    unspool_engine::finish::ask_place(tid);
+    unspool_engine::requests::ask_place(tid);
     for _ in 0..20 {
         std::thread::sleep(ANSWER);
         if let Some(found) = FOUND.lock().take() {

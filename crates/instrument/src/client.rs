@@ -19,11 +19,11 @@ use super::{
 };
 use crate::inserted::Insertion;
 use crate::slots as tool_slots;
+use unspool_engine::call::Call;
+use unspool_engine::client::Ending;
+use unspool_engine::client::Refusal;
 use unspool_engine::client::{Client, Inheritance, Rounds};
-use unspool_engine::detach::Refusal;
-use unspool_engine::finish::Ending;
 use unspool_engine::process::Process;
-use unspool_engine::syscalls::Call;
 use unspool_engine::thread::{AddressSpaceRole, PendingSignal, Thread};
 use unspool_engine::translate::insertion::Inserter;
 

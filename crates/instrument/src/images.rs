@@ -27,8 +27,9 @@ use unspool_loader::LoadedProgram;
 use super::Instrumenter;
 use super::call_path::Frames;
 use super::client::in_tool;
+use unspool_engine::call::{Call, succeeded};
 use unspool_engine::process::Process;
-use unspool_engine::syscalls::{Call, succeeded, whole_pages};
+use unspool_engine::syscalls::whole_pages;
 
 /// What an image is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

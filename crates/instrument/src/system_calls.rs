@@ -9,7 +9,7 @@ use unspool_kernel::lock::RwLock;
 
 use super::client::{in_tool, state};
 use super::{Instrumenter, MOST_ARGUMENTS, buffers};
-use unspool_engine::syscalls::{Call, SYSCALL_LENGTH};
+use unspool_engine::call::{Call, SYSCALL_LENGTH};
 use unspool_engine::thread::Thread;
 
 /// A system call of the program.

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering};
+use unspool_engine::threads;
 
 use unspool_kernel::guarded;
 
@@ -64,7 +65,7 @@ pub fn stop_the_world<R>(run: impl FnOnce(&[StoppedThread]) -> R) -> R {
                 // still, so that its state does not change.
                 let (thread, outside) = unsafe {
                     let thread = &*handle.thread;
-                    (thread, flush::is_outside(thread))
+                    (thread, threads::is_outside(thread))
                 };
                 StoppedThread {
                     number: thread.number,

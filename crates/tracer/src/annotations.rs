@@ -121,6 +121,6 @@ pub(super) fn annotation(thread: &mut Thread, said: Annotation) {
     trace.set_recording(tracer.should_record(trace.registered));
     let is_region = !matches!(said, Annotation::RegisterThread(_));
     if is_region && tracer.plan.regions_only {
-        unspool_engine::finish::interrupt_others(thread);
+        unspool_engine::requests::interrupt_others(thread);
     }
 }

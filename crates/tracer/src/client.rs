@@ -22,13 +22,13 @@ use crate::inserted::traced::Recorder;
 use crate::thread_trace::OF_THREAD;
 use crate::tracer::{Tracer, tracer};
 use unspool_engine::annotation::Annotation;
+use unspool_engine::call::{Call, succeeded};
+use unspool_engine::client::Ending;
 use unspool_engine::client::{Client, ClientFault, Exhausted, Inheritance, Rounds};
 use unspool_engine::detach;
-use unspool_engine::finish::Ending;
 use unspool_engine::plan::ClientPlan;
 use unspool_engine::process::Process;
-use unspool_engine::signals::broken_pipe;
-use unspool_engine::syscalls::{Call, succeeded};
+use unspool_engine::signal_handling::broken_pipe;
 use unspool_engine::thread::{AddressSpaceRole, Thread};
 use unspool_engine::translate::insertion::Inserter;
 

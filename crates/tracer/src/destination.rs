@@ -12,7 +12,7 @@ use unspool_kernel::diagnostics::diagnostics_fd;
 
 use super::plan::{TraceOutput, TracePlan};
 use super::start_error::TraceError;
-use unspool_engine::signals::broken_pipe;
+use unspool_engine::signal_handling::broken_pipe;
 
 /// Opens the trace's file out of the way of the program's own descriptors.
 pub(super) fn open(

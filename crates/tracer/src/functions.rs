@@ -231,7 +231,7 @@ pub(super) fn function(thread: &mut Thread, pc: u64) {
         enter(tracer, thread, called);
     }
     if let Some(said) = entry.said {
-        said.told(thread);
+        unspool_engine::detach::annotated(thread, said);
     }
 }
 

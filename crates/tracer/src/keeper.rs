@@ -30,8 +30,8 @@ use unspool_kernel::{diagnostics, layout};
 
 use super::sleep::{Nap, wait, wake};
 use crate::tracer::Tracer;
+use unspool_engine::call::{KernelCall, start_child};
 use unspool_engine::process::HELPER;
-use unspool_engine::syscalls::{KernelCall, start_child};
 
 /// How often it looks. A thread that sleeps at two looks is shown: after one to two of these.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(300);

@@ -13,7 +13,7 @@ use unspool_kernel::{layout, maps};
 
 use super::client;
 use crate::tracer::Tracer;
-use unspool_engine::syscalls::Call;
+use unspool_engine::call::Call;
 use unspool_engine::thread::Thread;
 
 /// The modules of a process.

@@ -5,8 +5,8 @@ use unspool_events::{Event, Mapping};
 use unspool_kernel::regions::Region;
 
 use super::client;
+use unspool_engine::call::{Call, succeeded};
 use unspool_engine::process::{Code, Process};
-use unspool_engine::syscalls::{Call, succeeded};
 use unspool_engine::thread::Thread;
 
 /// What a system call has mapped that others may show as well.

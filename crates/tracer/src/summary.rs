@@ -9,7 +9,7 @@ use super::native_run::{Cost, now_ns, processor_time_ns};
 use super::plan::TraceOutput;
 use super::run_totals::RunTotals;
 use crate::tracer::Tracer;
-use unspool_engine::finish::Ending;
+use unspool_engine::client::Ending;
 use unspool_engine::process::Process;
 
 /// What the progress line counts.

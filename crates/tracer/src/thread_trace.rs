@@ -12,7 +12,7 @@ use super::functions;
 use super::values::TakenBefore;
 use crate::tracer::Tracer;
 use unspool_engine::client::PerThread;
-use unspool_engine::signals::broken_pipe;
+use unspool_engine::signal_handling::broken_pipe;
 
 const WORD: u64 = 8;
 const PAGE: u64 = 4096;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use unspool_engine::detach::{When, deadline_after};
+use unspool_engine::plan::{When, deadline_after};
 
 use crate::arguments::DetachChoice;
 use crate::failure::Failure;

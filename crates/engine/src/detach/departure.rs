@@ -8,10 +8,11 @@ use unspool_kernel::diagnostics;
 use super::native_calls::{self, NativeCall};
 use super::native_wait::NativeWait;
 use super::unfinished_call::UnfinishedCall;
-use crate::finish;
-use crate::seccomp::native::{MOST_PASSING, NativeFilters, Passing};
-use crate::signals::frame::{FRAME_SIZE, Frame, FullState};
-use crate::signals::{STOP, bit, deliver};
+use crate::filters::native::{MOST_PASSING, NativeFilters, Passing};
+use crate::requests;
+use crate::signal_handling::deliver;
+use crate::signal_handling::frame::{FRAME_SIZE, Frame, FullState};
+use crate::signals::{STOP, bit};
 use crate::thread::{AddressSpaceRole, Thread};
 
 // unspool_leave(stack, fs, gs, filters, count): gives up the engine's stack, puts the thread under
@@ -215,9 +216,9 @@ fn no_memory<T>(error: std::io::Error) -> T {
 fn drop_own_signals() {
     let mut programs = Vec::new();
     while let Some((_, info)) = deliver::take_pending(bit(STOP)) {
-        let own = finish::is_stop_request(&info)
-            || finish::is_place_request(&info)
-            || super::is_request(STOP, &info);
+        let own = requests::is_stop_request(&info)
+            || requests::is_place_request(&info)
+            || requests::is_request(STOP, &info);
         if !own {
             programs.push(info);
         }

@@ -8,14 +8,17 @@ use unspool_kernel::descriptors::Headroom;
 
 use super::departure::Departure;
 use super::process_state;
-use super::refusal::Refusal;
 use crate::client;
-use crate::finish;
+use crate::client::Refusal;
+use crate::filters::native;
 use crate::flush;
 use crate::process::{Process, ThreadHandle};
-use crate::seccomp::native;
-use crate::signals::{self, deliver, shared};
+use crate::requests;
+use crate::signal_handling;
+use crate::signal_handling::{deliver, shared};
+use crate::signals;
 use crate::thread::{AddressSpaceRole, Thread};
+use crate::threads;
 
 /// Nobody leads.
 const IDLE: u32 = 0;
@@ -91,11 +94,11 @@ pub(super) fn join(thread: &mut Thread) {
     client::end_wait(thread);
     if PHASE.load(Ordering::Acquire) == IDLE {
         thread.detach.standing.store(0, Ordering::Release);
-        signals::open(thread);
+        signal_handling::open(thread);
         return;
     }
     client::thread_parks(thread);
-    finish::leave_list(thread.process, thread);
+    threads::leave_list(thread.process, thread);
     let departure = Departure::of(thread);
     CONCLUDED.fetch_add(1, Ordering::AcqRel);
     while PHASE.load(Ordering::Acquire) != LEAVING {
@@ -124,7 +127,7 @@ pub(super) fn stop_all(process: &Process, thread: &mut Thread) -> Result<(), Ref
     });
     if ready.is_err() {
         PHASE.store(IDLE, Ordering::Release);
-        signals::open(thread);
+        signal_handling::open(thread);
     }
     ready
 }
@@ -200,7 +203,7 @@ fn find_moving(process: &Process, leader: i32, asks: bool) -> Result<Option<Refu
         } else {
             moving = Some(Refusal::Busy(handle.tid));
             if asks {
-                finish::request_stop(*handle);
+                requests::request_stop(*handle);
             }
         }
     }

@@ -7,7 +7,7 @@ use unspool_code_cache::emit::gpr;
 use unspool_code_cache::slots::Slots;
 use unspool_kernel::layout;
 
-use crate::seccomp::native::Passing;
+use crate::filters::native::Passing;
 
 /// The instruction.
 pub(super) const SYSCALL: [u8; 2] = [0x0f, 0x05];

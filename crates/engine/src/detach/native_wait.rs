@@ -10,8 +10,9 @@ use unspool_code_cache::emit::gpr;
 use unspool_code_cache::slots::Slots;
 
 use super::native_calls::{JUMP_TO_NEXT_WORD, SYSCALL, load, put_into_page};
-use crate::seccomp::native::Passing;
-use crate::syscalls::{ARGUMENTS, RelativeWait, SYSCALL_LENGTH, TimeLeft};
+use crate::call::relative_waits::{RelativeWait, TimeLeft};
+use crate::call::{ARGUMENTS, SYSCALL_LENGTH};
+use crate::filters::native::Passing;
 
 /// What the instructions read: the register's value, and what it may point to. It stays.
 #[repr(C)]

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use unspool_kernel::{diagnostics, layout, maps};
 
-use super::refusal::Refusal;
+use crate::client::Refusal;
 use crate::code_pages;
+use crate::own_files::own_files;
 use crate::process::{Process, ThreadHandle};
 use crate::signals::actions;
 use crate::thread::Thread;
@@ -144,8 +145,8 @@ fn memory_map(start_break: u64, end_break: u64) -> Option<[u64; 13]> {
 /// Closes what the engine has open for itself in this process. For whom its parent waits, with
 /// whom it may share descriptors, goes on doing so until it executes a program or ends.
 fn close_own_files(process: &Process) {
-    let mut files = process.protected_files();
-    let parents = crate::syscalls::vfork_locks();
+    let mut files = own_files(process);
+    let parents = crate::vfork_copy::vfork_locks();
     files.retain(|file| !parents.contains(file));
     for file in files {
         // SAFETY: the descriptor is the engine's, which has nothing more to say or to write.

@@ -10,8 +10,9 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use super::{CONTINUE, REQUEST, STOP_AFTERWARDS, mark};
+use super::mark;
 use crate::process::HELPER;
+use crate::requests::{CONTINUE, REQUEST, STOP_AFTERWARDS};
 use crate::signals::STOP;
 
 /// How long a process may take, under any load.

@@ -8,10 +8,10 @@ use unspool_kernel::diagnostics;
 use super::departure::Departure;
 use super::request::{self, AskError};
 use super::{Cause, let_go};
+use crate::call::SYSCALL_LENGTH;
 use crate::code_pages;
 use crate::process::Process;
 use crate::signals;
-use crate::syscalls::SYSCALL_LENGTH;
 use crate::thread::{AddressSpaceRole, Thread};
 
 const NOT_PERMITTED: i64 = -(libc::EPERM as i64);

@@ -4,9 +4,12 @@
 
 use std::sync::Arc;
 
+use crate::call::interrupted::Interrupted;
+use crate::call::relative_waits::RelativeWait;
+use crate::restarting;
+use crate::signal_handling::deliver;
 use crate::signals::actions::{Actions, DEFAULT, IGNORE};
-use crate::signals::{STOP, bit, deliver};
-use crate::syscalls::{Interrupted, RelativeWait};
+use crate::signals::{STOP, bit};
 use crate::thread::Thread;
 
 /// A call of a thread that blocks all signals.
@@ -21,7 +24,7 @@ pub(super) struct UnfinishedCall {
 impl UnfinishedCall {
     /// Of a thread at a safe point.
     pub(super) fn of(thread: &Thread) -> Option<UnfinishedCall> {
-        let call = Interrupted::of(thread)?;
+        let call = restarting::next(thread)?;
         Some(UnfinishedCall {
             call,
             actions: Arc::clone(&thread.actions),
@@ -67,7 +70,7 @@ impl UnfinishedCall {
         let mut all = vec![first];
         all.extend(std::iter::from_fn(|| deliver::take_pending(kind)));
         for (number, info) in &all {
-            deliver::send_to_itself(*number, info);
+            crate::signals::send_to_itself(*number, info);
         }
         Some(first.0)
     }

@@ -1,35 +1,13 @@
 //! When a process lets itself go: after a time, or at the end of a region of interest.
 
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
 
-use super::{REQUEST, ask_self, mark};
+use super::mark;
 use crate::annotation::Annotation;
 use crate::process::Process;
+use crate::requests::{REQUEST, ask_self};
 use crate::signals::STOP;
 use crate::thread::Thread;
-
-/// When a process is let go.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct When {
-    /// At this time of the monotonic clock; 0 for never.
-    pub deadline_ns: u64,
-    /// When a thread comes to the end of a region of interest.
-    pub at_region_end: bool,
-}
-
-/// What the monotonic clock shows after a time.
-#[must_use]
-pub fn deadline_after(time: Duration) -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the kernel fills the structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-    u64::try_from((now + time).as_nanos()).unwrap_or(u64::MAX)
-}
 
 /// The kernel's id of the timer that asks the process to let itself go; -1 for none.
 static TIMER: AtomicI32 = AtomicI32::new(-1);
@@ -103,7 +81,10 @@ pub(crate) fn begin(process: &Process) {
 }
 
 /// The program has said something of itself.
-pub(crate) fn annotation(thread: &Thread, said: Annotation) {
+pub fn annotated(thread: &mut Thread, said: Annotation) {
+    thread
+        .clients()
+        .each(|client| client.annotated(thread, said));
     if thread.process.plan.let_go.at_region_end && said == Annotation::EndRegion {
         ask_self(thread);
     }

@@ -2,7 +2,7 @@
 
 use unspool_kernel::lock::{Mutex, MutexGuard};
 
-use super::{STOP, SYNCHRONOUS, bit, handler};
+use super::{STOP, SYNCHRONOUS, bit};
 
 /// The kernel's `struct sigaction` for x86-64.
 #[repr(C)]
@@ -29,16 +29,18 @@ const SA_RESTORER: u64 = 0x0400_0000;
 #[derive(Debug)]
 pub struct Actions {
     table: Mutex<[Action; 65]>,
+    /// The engine's handler.
+    entry: u64,
     /// Whether signals that end the process are caught, so that the trace can be finished.
     catch_fatal: bool,
 }
 
 impl Actions {
-    /// Takes over the dispositions that the process was started with, and installs the
-    /// engine's handler for synchronous faults.
+    /// Takes over the dispositions that the process was started with, and installs the engine's
+    /// handler, which is at `entry`, for synchronous faults. `inherited`: signals that were ignored
+    /// by the program before, where the engine's is another disposition.
     #[must_use]
-    pub fn inherit(catch_fatal: bool) -> Actions {
-        let inherited = crate::start::inherited().map_or(0, |it| it.ignored);
+    pub fn inherit(entry: u64, inherited: u64, catch_fatal: bool) -> Actions {
         let mut table = [Action::default(); 65];
         for signal in 1..=64 {
             let mut action = kernel_action(signal);
@@ -51,6 +53,7 @@ impl Actions {
         }
         let actions = Actions {
             table: Mutex::new(table),
+            entry,
             catch_fatal,
         };
         for signal in 1..=64 {
@@ -64,6 +67,7 @@ impl Actions {
     pub fn duplicate(&self) -> Actions {
         Actions {
             table: Mutex::new(*self.lock()),
+            entry: self.entry,
             catch_fatal: self.catch_fatal,
         }
     }
@@ -135,7 +139,7 @@ impl Actions {
             kernel.flags |= libc::SA_RESTART as u64;
         }
         if caught {
-            kernel.handler = handler::unspool_signal_entry as *const () as u64;
+            kernel.handler = self.entry;
             kernel.flags |= libc::SA_SIGINFO as u64 | libc::SA_ONSTACK as u64 | SA_RESTORER;
             kernel.restorer = unspool_signal_return as *const () as u64;
             kernel.mask = !SYNCHRONOUS;

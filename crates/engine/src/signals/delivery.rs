@@ -38,7 +38,7 @@ pub struct Delivery<S> {
 
 /// The first real-time signal: of those below, one of each kind can be pending for a thread, and
 /// one for the process.
-pub(super) const FIRST_REAL_TIME: i32 = 32;
+pub(crate) const FIRST_REAL_TIME: i32 = 32;
 
 impl<S: Signal> Delivery<S> {
     /// A thread that has this mask, and no signals.

@@ -3,7 +3,7 @@
 //! The kernel does not say of a queued signal whether it is for the thread that gets it or for the
 //! process, nor of a timer's. Of most signals nobody has to know: the kernel keeps what the program
 //! blocks where it was sent to. The signals of faults it gives to the engine at once, and one
-//! for the process is for [others](super::shared) if the thread blocks it. So
+//! for the process is for others (`signal_handling::shared`) if the thread blocks it. So
 //! - what a thread of the program queues for another one (`rt_tgsigqueueinfo`) goes there past the
 //!   kernel, into the other thread's [`Mailbox`];
 //! - timers that are for a thread (`SIGEV_THREAD_ID`) are known by their numbers;
@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use unspool_kernel::guarded;
 use unspool_kernel::lock::Mutex;
 
+use super::PendingSignal;
 use super::{SYNCHRONOUS, bit, code};
-use crate::thread::PendingSignal;
 
 /// What other threads have queued for a thread, until it looks. One of each kind at most.
 #[derive(Default)]
@@ -136,7 +136,7 @@ mod tests {
             super::super::set_exact_mask(set);
             let mut info = [0; 16];
             info[1] = u64::from(libc::SI_QUEUE as u32);
-            super::super::deliver::send_to_itself(libc::SIGWINCH, &info);
+            super::super::send_to_itself(libc::SIGWINCH, &info);
             pending_for_thread()
         });
         assert_eq!(told.join().unwrap() & set, bit(libc::SIGWINCH));

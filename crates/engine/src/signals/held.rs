@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use unspool_kernel::race_windows;
 
+use super::PendingSignal;
 use super::delivery::FIRST_REAL_TIME;
 use super::directed::Mailbox;
 use super::{bit, code};
-use crate::thread::PendingSignal;
 
 /// As much as can come before the thread looks: one signal that can be blocked, which then is,
 /// and of each of the five that never are one in each [`Way`].
@@ -63,7 +63,7 @@ pub struct Held {
     pub(crate) mailbox: Mailbox,
     /// Whether the step that is being made is one of a tool's code, with an access that the
     /// program's alignment-check flag does not allow.
-    pub(super) misaligned: AtomicBool,
+    pub(crate) misaligned: AtomicBool,
 }
 
 // SAFETY: only the thread that it belongs to and its handlers use the places; the rest is atomic.
@@ -158,7 +158,7 @@ impl Held {
         self.mask.load(Ordering::SeqCst)
     }
 
-    pub(super) fn publish(&self, mask: u64) {
+    pub(crate) fn publish(&self, mask: u64) {
         self.mask.store(mask, Ordering::SeqCst);
     }
 
@@ -178,7 +178,7 @@ impl Held {
     }
 
     /// The kernel had begun it.
-    pub(super) fn note_begun_call(&self) {
+    pub(crate) fn note_begun_call(&self) {
         self.call_begun.store(true, Ordering::Relaxed);
     }
 
@@ -188,7 +188,7 @@ impl Held {
     }
 
     /// Whether the thread lets a signal through or waits for it.
-    pub(super) fn takes(&self, kind: u64) -> bool {
+    pub(crate) fn takes(&self, kind: u64) -> bool {
         kind & self.mask() & !self.awaited.load(Ordering::SeqCst) == 0
     }
 }

@@ -4,8 +4,7 @@
 //! is the kernel's own, `kill`'s or `tgkill`'s. So such a code is moved to where no code is used,
 //! and the handler that gets the signal moves it back.
 
-use super::{code, directed};
-use crate::thread::{PendingSignal, Thread};
+use super::{PendingSignal, code, directed};
 
 /// How far codes are moved.
 const DISTANCE: i32 = 1 << 30;
@@ -53,7 +52,7 @@ pub(crate) fn is_for_process(signal: &PendingSignal) -> bool {
 
 /// Sends the process a signal that has come to this thread. The thread blocks all signals
 /// afterwards, also those of faults: the kernel chooses another one.
-pub(super) fn pass_on(number: i32, info: &[u64; 16]) {
+pub(crate) fn pass_on(number: i32, info: &[u64; 16]) {
     super::set_exact_mask(!0);
     let info = sendable(info);
     // SAFETY: a process may send itself any signal with such a siginfo.
@@ -64,16 +63,6 @@ pub(super) fn pass_on(number: i32, info: &[u64; 16]) {
             number,
             info.as_ptr(),
         );
-    }
-}
-
-/// A thread ends with signals that it has taken and the program has not had: those for the process
-/// go to another thread. It makes no access any more that could fault.
-pub(crate) fn pass_on_all(thread: &mut Thread) {
-    super::set_exact_mask(!0);
-    thread.collect_signals();
-    while let Some(signal) = thread.delivery.remove_where(is_for_process) {
-        pass_on(signal.number, &signal.info);
     }
 }
 

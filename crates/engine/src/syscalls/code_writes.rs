@@ -13,9 +13,11 @@ use unspool_kernel::effects::{Completeness, planned_effects};
 use unspool_kernel::guarded;
 use unspool_kernel::own_process::is_own;
 
-use super::{Call, contents};
+use super::contents;
+use crate::call::Call;
 use crate::code_pages;
 use crate::process::Process;
+use crate::served_memory;
 
 /// Whether a descriptor may be one of `/proc/PID/mem`.
 static MEMORY_FILES: AtomicBool = AtomicBool::new(false);
@@ -107,7 +109,7 @@ pub(super) fn note_descriptor(call: &Call) {
     if from_elsewhere {
         contents::descriptor_came();
         // It may be that of a file system which this process serves.
-        code_pages::serve_later();
+        served_memory::serve_later();
     }
     let path = if path == 0 {
         None
@@ -118,7 +120,7 @@ pub(super) fn note_descriptor(call: &Call) {
         MEMORY_FILES.store(true, Ordering::Relaxed);
     }
     if path.as_deref().is_some_and(is_file_server) {
-        code_pages::serve_later();
+        served_memory::serve_later();
     }
 }
 

@@ -17,7 +17,8 @@ use unspool_kernel::queued_writes::vectors;
 use unspool_kernel::regions::Object;
 
 use super::memory::whole_pages;
-use super::{Call, pass};
+use super::pass;
+use crate::call::Call;
 use crate::code_pages;
 use crate::process::{Code, Process};
 

@@ -10,11 +10,13 @@ use unspool_kernel::descriptors::copy_to_stay;
 use unspool_kernel::raw_call::raw_system_call;
 use unspool_loader::Kind;
 
-use super::{Call, execute_arguments, files};
-use crate::finish::Ending;
+use super::{execute_arguments, files};
+use crate::call::Call;
+use crate::client::Ending;
+use crate::filters::succession;
 use crate::process::Process;
-use crate::seccomp::succession;
-use crate::signals::{SYNCHRONOUS, actions, deliver, open, set_exact_mask, shared};
+use crate::signal_handling::{deliver, open, shared};
+use crate::signals::{SYNCHRONOUS, actions, set_exact_mask};
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{detach, plan};
 

@@ -7,9 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 use unspool_kernel::file_identity::FileIdentity;
 use unspool_kernel::guarded;
 
-use super::{Call, contents, pass};
-use crate::lending;
-use crate::process::Process;
+use super::{contents, pass};
+use crate::call::Call;
+use crate::own_files::own_files;
+use crate::process::{Code, Process};
 
 const BAD_FILE: i64 = -(libc::EBADF as i64);
 
@@ -23,7 +24,7 @@ pub(super) fn close(process: &Process, call: &Call) -> i64 {
 }
 
 fn is_protected(process: &Process, file: u64) -> bool {
-    i32::try_from(file).is_ok_and(|file| process.protected_files().contains(&file))
+    i32::try_from(file).is_ok_and(|file| own_files(process).contains(&file))
 }
 
 /// `memfd_create`: memory that only this process has until it gives it away.
@@ -49,7 +50,13 @@ pub(super) fn send(process: &Process, call: &Call) -> i64 {
     for number in 0..count.min(1024) {
         let given = descriptors_in(call.arguments[1] + number * MESSAGE);
         if !given.is_empty() {
-            lending::give_away(&mut process.code(), &given);
+            let Code {
+                lending,
+                regions,
+                cache,
+                ..
+            } = &mut *process.code();
+            lending.give_away((regions, cache), &given);
         }
     }
     pass(process, call)
@@ -90,11 +97,7 @@ fn descriptors_in(header: u64) -> Vec<i32> {
 /// `close_range`, in pieces around the engine's files.
 pub(super) fn close_range(process: &Process, call: &Call) -> i64 {
     let [first, last, flags, ..] = call.arguments;
-    let mut kept: Vec<u64> = process
-        .protected_files()
-        .iter()
-        .map(|&file| file as u64)
-        .collect();
+    let mut kept: Vec<u64> = own_files(process).iter().map(|&file| file as u64).collect();
     kept.sort_unstable();
     let mut from = first;
     for file in kept {

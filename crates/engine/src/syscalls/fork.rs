@@ -7,13 +7,13 @@ use unspool_code_cache::emit::gpr;
 use unspool_kernel::raw_call::raw_system_call;
 use unspool_kernel::{guarded, lock, race_windows};
 
-use super::clone_request::{KernelCall, Places, Request};
 use super::processes::{errno, list};
 use super::threads::{set_fs_base, thread_pointer};
-use super::vfork_copy::{self, Wait};
-use crate::process::Process;
-use crate::signals::open;
+use crate::call::clone_request::{KernelCall, Places, Request};
+use crate::process::{Code, Process};
+use crate::signal_handling::open;
 use crate::thread::{AddressSpaceRole, Thread};
+use crate::vfork_copy::{self, Wait};
 
 /// Makes the child.
 pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
@@ -50,9 +50,14 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
 /// all of them free, and what they protect whole.
 fn copy_quiet_process(process: &Process, request: &Request) -> i64 {
     let others_excluded = lock::exclude_others();
-    crate::lending::before_fork(&mut process.code());
+    process.code().lend();
     let child = copy_process(request);
-    crate::lending::after_fork(&mut process.code(), child as i32);
+    {
+        let Code {
+            lending, regions, ..
+        } = &mut *process.code();
+        lending.after_fork(regions, child as i32);
+    }
     if child == 0 {
         others_excluded.end_in_child();
     }
@@ -77,7 +82,7 @@ fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request
     // Signals that wait for the parent are the parent's.
     thread.collect_signals();
     thread.delivery.forget();
-    crate::signals::shared::forget();
+    crate::signal_handling::shared::forget();
     crate::signals::directed::forget();
     if request.clears_handlers() {
         thread.actions.forget_handlers();

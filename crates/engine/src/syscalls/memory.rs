@@ -9,10 +9,10 @@ use unspool_kernel::layout::{self, LIBRARY_BASE};
 use unspool_kernel::regions::{Object, View};
 use unspool_kernel::{limits, reserved};
 
-use super::{Call, contents, queues, succeeded};
+use super::{contents, queues};
+use crate::call::{Call, succeeded};
 use crate::code_pages;
 use crate::collisions;
-use crate::persist;
 use crate::plan::Plan;
 use crate::process::{Code, Process};
 
@@ -47,7 +47,7 @@ pub(super) fn kernel(process: &Process, number: i64, arguments: [u64; 6]) -> i64
 /// The same for what the program has not asked for.
 fn own(number: i64, arguments: [u64; 6]) -> i64 {
     // SAFETY: as in `kernel`.
-    unsafe { super::own_call(number, arguments) }
+    unsafe { crate::call::own_call(number, arguments) }
 }
 
 /// `mmap`, called from `pc`.
@@ -132,7 +132,7 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
             && code.persistence.is_some()
         {
             code.regions.set_version(range.start, file.version);
-            persist::activate(&mut code);
+            code.activate_kept();
         }
         changed(&mut code, range);
     }

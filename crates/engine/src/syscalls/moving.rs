@@ -3,7 +3,7 @@
 use unspool_kernel::regions::View;
 
 use super::memory::{PAGE, changed, gone, kernel, meets_engine, unmapped, whole_pages};
-use super::{Call, succeeded};
+use crate::call::{Call, succeeded};
 use crate::code_pages;
 use crate::process::Process;
 

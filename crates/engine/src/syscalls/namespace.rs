@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use super::clone_request::Request;
+use crate::call::clone_request::Request;
 use crate::thread::Thread;
 
 /// The number for threads that nobody can reach.

@@ -9,7 +9,7 @@ use unspool_kernel::effects::{Completeness, planned_effects};
 use unspool_kernel::layout::nowhere;
 use unspool_kernel::{guarded, reserved};
 
-use super::Call;
+use crate::call::Call;
 
 /// The most iovecs that the kernel takes.
 const MOST_VECTORS: u64 = 1024;

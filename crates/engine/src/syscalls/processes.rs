@@ -7,21 +7,26 @@ use unspool_code_cache::emit::gpr;
 use unspool_code_cache::gates::initialise_vectors;
 use unspool_kernel::guarded;
 
-use super::clone_request::Request;
+use super::Run;
 use super::fork::fork;
+use super::shared_memory_child;
 use super::threads::set_program_fs;
 use super::vfork::vfork;
-use super::{Call, shared_memory_child};
+use crate::call::Call;
+use crate::call::clone_request::Request;
 use crate::client::{self, Inherited};
+use crate::filters::install::catch_up;
 use crate::process::{Process, ThreadHandle};
-use crate::seccomp::{ThreadFilters, install::catch_up};
-use crate::signals::{actions, open, settle};
+use crate::seccomp::ThreadFilters;
+use crate::signal_handling::SignalStack;
+use crate::signal_handling::{open, settle};
+use crate::signals::actions;
 use crate::thread::{AddressSpaceRole, Thread};
-use crate::{detach, dispatch, start};
+use crate::{detach, finish};
 
 /// `clone`, `clone3`, `fork` and `vfork`.
 #[inline(never)]
-pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call) -> i64 {
+pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call, run: Run) -> i64 {
     let request = match Request::read(call) {
         Ok(request) => request,
         Err(error) => return error,
@@ -38,11 +43,13 @@ pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call)
             );
             -i64::from(libc::EAGAIN)
         }
-        (true, true, _) if request.is_ordinary_thread() => new_thread(process, thread, request),
-        (true, true, _) | (true, false, false) => {
-            shared_memory_child::start(process, thread, request)
+        (true, true, _) if request.is_ordinary_thread() => {
+            new_thread(process, thread, request, run)
         }
-        (true, false, true) => vfork(thread, &request),
+        (true, true, _) | (true, false, false) => {
+            shared_memory_child::start(process, thread, request, run)
+        }
+        (true, false, true) => vfork(thread, &request, run),
         (false, _, _) => fork(process, thread, &request),
     }
 }
@@ -52,7 +59,7 @@ pub(super) struct NewThread {
     registers: [u64; 16],
     flags: u64,
     pc: u64,
-    vectors: crate::signals::frame::FullState,
+    vectors: crate::signal_handling::frame::FullState,
     pub(super) fs: u64,
     gs: u64,
     mask: u64,
@@ -60,6 +67,7 @@ pub(super) struct NewThread {
     pub(super) request: Request,
     pub(super) actions: Arc<actions::Actions>,
     pub(super) inherited: Arc<Inherited>,
+    pub(super) run: Run,
     /// The namespace of the parent.
     pub(super) namespace: u32,
     /// What judges the parent's calls.
@@ -76,6 +84,7 @@ impl NewThread {
         request: Request,
         number: u32,
         inherited: Arc<Inherited>,
+        run: Run,
     ) -> NewThread {
         let own = thread.slots();
         let mut registers = own.registers();
@@ -87,7 +96,7 @@ impl NewThread {
             registers,
             flags: own.flags.get(),
             pc: own.pc.get(),
-            vectors: crate::signals::frame::FullState::capture(thread),
+            vectors: crate::signal_handling::frame::FullState::capture(thread),
             fs: if request.has(libc::CLONE_SETTLS) {
                 request.tls
             } else {
@@ -100,6 +109,7 @@ impl NewThread {
             request,
             namespace: thread.namespace,
             inherited,
+            run,
             filters: Arc::clone(&thread.filters),
         }
     }
@@ -131,13 +141,13 @@ pub(super) fn actions_of_child(thread: &Thread, request: &Request) -> Arc<action
     }
 }
 
-fn new_thread(process: &'static Process, thread: &mut Thread, request: Request) -> i64 {
+fn new_thread(process: &'static Process, thread: &mut Thread, request: Request, run: Run) -> i64 {
     let (count, number) = process.number_thread();
     let inherited = match Inherited::from(thread, (count, number)) {
         Ok(inherited) => inherited,
         Err(exhausted) => return detach::end_recording(thread, &exhausted),
     };
-    let new_thread = NewThread::new(thread, request, number, Arc::clone(&inherited));
+    let new_thread = NewThread::new(thread, request, number, Arc::clone(&inherited), run);
     process.thread_count.fetch_add(1, Ordering::AcqRel);
     let (announce, announced) = std::sync::mpsc::sync_channel(1);
     // The new thread must not take signals before it is ready for them.
@@ -164,7 +174,7 @@ fn run_thread(
 ) {
     // The C library starts every thread with the signal open that it cancels threads by.
     crate::signals::block_all();
-    let _stack = start::SignalStack::install();
+    let _stack = SignalStack::install();
     let mut thread = new_thread.install(process);
     Thread::set_current(&mut thread);
     list(process, &mut thread);
@@ -177,8 +187,8 @@ fn run_thread(
     let _ = announce.send(thread.tid);
     settle(&mut thread);
     open(&thread);
-    let status = dispatch::run(&mut thread);
-    start::end_thread(process, &mut thread, status);
+    let status = (new_thread.run)(&mut thread);
+    finish::end_thread(process, &mut thread, status);
 }
 
 /// Writes the new thread's id to where its parent and it itself are to find it. `outer` is the
@@ -209,7 +219,7 @@ pub(super) fn list_as(process: &Process, thread: &mut Thread, ids: (i32, i32), n
         namespace,
         thread,
     };
-    crate::finish::enlist(&mut process.threads.lock(), handle);
+    crate::threads::enlist(&mut process.threads.lock(), handle);
 }
 
 pub(super) fn errno() -> i32 {

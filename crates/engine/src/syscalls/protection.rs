@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use unspool_kernel::regions::Object;
 
+use super::contents;
 use super::memory::{changed, kernel, meets_engine, whole_pages};
-use super::{Call, contents, succeeded};
+use crate::call::{Call, succeeded};
 use crate::code_pages;
 use crate::process::{Code, Process};
 

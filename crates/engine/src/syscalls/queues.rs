@@ -6,7 +6,8 @@ use unspool_kernel::guarded;
 use unspool_kernel::queued_writes::{PARAMETERS_SIZE, REQUESTS_OFFSET, vectors, written_by_iocb};
 
 use super::memory::whole_pages;
-use super::{Call, pass};
+use super::pass;
+use crate::call::Call;
 use crate::code_pages;
 use crate::process::{Code, Process};
 

@@ -7,16 +7,19 @@
 
 use unspool_kernel::{guarded, race_windows};
 
-use super::{Call, pass};
+use super::pass;
+use crate::call::Call;
+use crate::finish;
 use crate::process::{Process, ThreadHandle};
+use crate::signal_handling::settle;
 use crate::signals::actions::{self, DEFAULT};
-use crate::signals::{SYNCHRONOUS, bit, deliver, directed, settle};
+use crate::signals::{SYNCHRONOUS, bit, directed};
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 
 /// `kill`, `tkill`, `tgkill`, `rt_sigqueueinfo`, `rt_tgsigqueueinfo`.
 pub(super) fn send(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
     if let Some(signal) = ends_this_process(process, thread, call) {
-        deliver::die(thread, signal);
+        finish::die(thread, signal);
     }
     match is_queued_fault(thread, call) {
         true => queue(process, thread, call),
@@ -84,7 +87,7 @@ fn queue(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
     // SAFETY: the thread lives while it is listed, and the list is locked.
     unsafe { &(*handle.thread).held }.mailbox.put(signal);
     race_windows::widen();
-    crate::finish::request_stop(*handle);
+    crate::requests::request_stop(*handle);
     0
 }
 

@@ -11,6 +11,9 @@
 //! The lender does not wait as `vfork` does, which no debugger can stop: sanitizers look for
 //! leaks in such a child, and stop all threads of their program before.
 
+use crate::finish::announcement::clear_tid;
+use crate::signal_handling::SignalStack;
+use crate::threads;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -18,17 +21,18 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use unspool_kernel::lock::Mutex;
 use unspool_kernel::raw_call::raw_system_call;
 
-use super::clone_request::{Places, Request};
+use super::Run;
 use super::namespace::Relation;
 use super::processes::{NewThread, list_as, tell_ids};
-use super::start_child::start_child;
-use super::threads::{clear_tid, set_program_fs, thread_pointer};
+use super::threads::{set_program_fs, thread_pointer};
+use crate::call::clone_request::{Places, Request};
+use crate::call::start_child;
 use crate::client::{self, Inherited};
+use crate::filters::install::catch_up;
 use crate::process::Process;
-use crate::seccomp::install::catch_up;
-use crate::signals::open;
+use crate::signal_handling::open;
 use crate::thread::{AddressSpaceRole, Thread};
-use crate::{detach, dispatch, finish, start};
+use crate::{detach, finish};
 
 /// What parent, child and lender share.
 struct SharedMemoryChild {
@@ -56,7 +60,12 @@ struct Loan {
 }
 
 /// Starts the child. Returns its id, or minus an errno.
-pub(super) fn start(process: &'static Process, thread: &mut Thread, request: Request) -> i64 {
+pub(super) fn start(
+    process: &'static Process,
+    thread: &mut Thread,
+    request: Request,
+    run: Run,
+) -> i64 {
     let (count, number) = process.number_thread();
     let is_thread = request.has(libc::CLONE_THREAD);
     let inherited = match Inherited::from(thread, (count, number)) {
@@ -67,7 +76,13 @@ pub(super) fn start(process: &'static Process, thread: &mut Thread, request: Req
         process.thread_count.fetch_add(1, Ordering::AcqRel);
     }
     crate::signals::block_all();
-    let made = make(process, thread, request, number, Arc::clone(&inherited));
+    let made = make(
+        process,
+        thread,
+        request,
+        (number, Arc::clone(&inherited)),
+        run,
+    );
     let result = made.as_ref().map_or_else(NoLender::error, |&child| child);
     if result < 0 {
         if is_thread {
@@ -103,8 +118,8 @@ fn make(
     process: &'static Process,
     thread: &Thread,
     request: Request,
-    number: u32,
-    inherited: Arc<Inherited>,
+    (number, inherited): (u32, Arc<Inherited>),
+    run_thread: Run,
 ) -> Result<i64, NoLender> {
     let (announce, announced) = sync_channel(1);
     let beside = Arc::new(SharedMemoryChild {
@@ -114,6 +129,7 @@ fn make(
             request.clone(),
             number,
             inherited,
+            run_thread,
         ))),
         relation: Relation::new(thread, &request),
         is_thread: request.has(libc::CLONE_THREAD),
@@ -176,7 +192,7 @@ fn run_lender(beside: &SharedMemoryChild, lend: &SyncSender<Loan>) {
     // SAFETY: the child has been killed, or executes another program. What it kept on its stack
     // is still there, and nobody uses it any more.
     if let Some(thread) = unsafe { left.as_mut() } {
-        finish::leave_list(beside.process, thread);
+        threads::leave_list(beside.process, thread);
         clear_tid(thread);
         if thread.executing {
             client::thread_ends(thread);
@@ -237,7 +253,7 @@ unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
     // SAFETY: `make` passes this, and the lender keeps it.
     let beside = unsafe { &*argument.cast::<SharedMemoryChild>() };
     let process = beside.process;
-    let _stack = start::SignalStack::install();
+    let _stack = SignalStack::install();
     let new_thread = beside.new_thread.lock().take();
     let mut new_thread = new_thread.expect("there is one child to take it");
     let mut thread = new_thread.install(process);
@@ -260,21 +276,13 @@ unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
         let _ = beside.announce.send(());
     }
     open(&thread);
-    let status = dispatch::run(&mut thread);
+    let status = (new_thread.run)(&mut thread);
     if thread.role == AddressSpaceRole::Process {
         // It is a thread of its parent's, or has forked, and this is the new process.
-        start::end_thread(process, &mut thread, status);
+        finish::end_thread(process, &mut thread, status);
     } else {
-        leave(process, &mut thread);
+        finish::leave_beside(process, &mut thread);
     }
     beside.listed.store(std::ptr::null_mut(), Ordering::Release);
     status
-}
-
-/// The child is about to exit.
-pub(crate) fn leave(process: &Process, thread: &mut Thread) {
-    crate::signals::block_all();
-    super::announce_end(thread);
-    client::thread_ends(thread);
-    finish::leave_list(process, thread);
 }

@@ -4,15 +4,15 @@ use unspool_code_cache::emit::gpr;
 use unspool_code_cache::gates::RESTART;
 use unspool_kernel::guarded;
 
-use super::Call;
+use crate::call::{Call, MASK_SIZE};
+use crate::signal_handling::change_mask;
+use crate::signal_handling::deliver::on_alternate_stack;
 use crate::signals::actions::Action;
-use crate::signals::deliver::on_alternate_stack;
-use crate::signals::{bit, change_mask};
+use crate::signals::bit;
 use crate::thread::{AlternateStack, Thread};
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);
-pub(super) const MASK_SIZE: u64 = 8;
 
 /// `rt_sigaction`.
 pub(super) fn set_action(thread: &mut Thread, call: &Call) -> i64 {

@@ -11,7 +11,8 @@ use libc::{c_long, c_uint};
 use unspool_code_cache::address::CacheAddress;
 use unspool_kernel::{guarded, lock};
 
-use super::{Call, pass};
+use super::pass;
+use crate::call::Call;
 use crate::detach;
 use crate::process::{Process, ThreadHandle};
 use crate::thread::Thread;

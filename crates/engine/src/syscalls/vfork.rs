@@ -7,19 +7,22 @@ use std::sync::Arc;
 use unspool_code_cache::emit::gpr;
 use unspool_code_cache::slots::slots;
 
-use super::clone_request::{Places, Request, is_writable};
+use super::Run;
 use super::namespace::Relation;
 use super::processes::{actions_of_child, list_as, tell_ids};
-use super::start_child::start_child;
 use super::threads::set_program_fs;
-use crate::signals::open;
+use crate::call::clone_request::{Places, Request, is_writable};
+use crate::call::start_child;
+use crate::signal_handling::open;
 use crate::thread::{AddressSpaceRole, Thread};
-use crate::{client, dispatch, finish, start};
+use crate::threads;
+use crate::{client, finish};
 
 /// What a child between `vfork` and `execve` is given.
 struct VforkChild<'a> {
     parent: *const Thread,
     request: &'a Request,
+    run: Run,
     relation: Relation,
     /// The child's thread, once it is on the list.
     listed: *const Thread,
@@ -27,7 +30,7 @@ struct VforkChild<'a> {
 
 // What it saves is large, and must not become part of every system call's frame.
 #[inline(never)]
-pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
+pub(super) fn vfork(thread: &mut Thread, request: &Request, run: Run) -> i64 {
     const STACK: usize = 256 << 10;
     let saved = thread.slots().save();
     let kept: Vec<usize> = thread
@@ -39,6 +42,7 @@ pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     let mut child = VforkChild {
         parent: thread,
         request,
+        run,
         relation: Relation::new(thread, request),
         listed: std::ptr::null(),
     };
@@ -67,7 +71,7 @@ pub(super) fn vfork(thread: &mut Thread, request: &Request) -> i64 {
     Thread::set_current(thread);
     finish::end_if_locked();
     // It may have been killed.
-    finish::leave_list(thread.process, child.listed);
+    threads::leave_list(thread.process, child.listed);
     for (client, kept) in thread.clients().iter().zip(kept) {
         client.after_vfork(thread, kept, result);
     }
@@ -120,15 +124,15 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
         set_program_fs(process, &mut thread, request.tls);
     }
     open(&thread);
-    let status = dispatch::run(&mut thread);
+    let status = (child.run)(&mut thread);
     if thread.role == AddressSpaceRole::Process {
         // It has forked, and this is the new process.
-        start::end_thread(process, &mut thread, status);
+        finish::end_thread(process, &mut thread, status);
     } else {
         thread
             .clients()
             .each(|client| client.vfork_child_leaves(&mut thread));
-        finish::leave_list(process, &raw const thread);
+        threads::leave_list(process, &raw const thread);
     }
     status
 }

@@ -9,9 +9,10 @@ use unspool_code_cache::emit::gpr;
 use unspool_kernel::lock::OnceLock;
 use unspool_kernel::{guarded, maps};
 
-use super::SYSCALL_LENGTH;
+use super::Run;
+use crate::call::SYSCALL_LENGTH;
 use crate::process::Process;
-use crate::signals::deliver;
+use crate::signal_handling::deliver;
 use crate::thread::Thread;
 
 const PAGE: u64 = 0xffff_ffff_ff60_0000;
@@ -34,7 +35,7 @@ fn is_there() -> bool {
 
 /// If the thread, out of the cache, is at one of the entries: makes the call, and returns to where
 /// the entry was called. False: it is not there.
-pub(crate) fn enter(process: &'static Process, thread: &mut Thread) -> bool {
+pub(crate) fn enter(process: &'static Process, thread: &mut Thread, run: Run) -> bool {
     let pc = thread.pc();
     let Some(number) = number(pc).filter(|_| is_there()) else {
         return false;
@@ -46,7 +47,7 @@ pub(crate) fn enter(process: &'static Process, thread: &mut Thread) -> bool {
     };
     let kept = [gpr::RCX, gpr::R11].map(|register| (register, thread.register(register)));
     thread.set_register(gpr::RAX, number as u64);
-    super::system_call(process, thread);
+    super::system_call(process, thread, run);
     for (register, value) in kept {
         thread.set_register(register, value);
     }

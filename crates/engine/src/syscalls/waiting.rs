@@ -11,18 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use unspool_code_cache::gates::RESTART;
 use unspool_kernel::{guarded, race_windows};
 
-use super::signals::MASK_SIZE;
-use super::{Call, pass};
+use super::pass;
+use crate::call::Call;
+use crate::call::MASK_SIZE;
+use crate::call::waits::SYS_IO_PGETEVENTS;
 use crate::process::Process;
-use crate::signals::{
-    STOP, SYNCHRONOUS, bit, deliver, directed, open, set_exact_mask, settle, shared,
-};
+use crate::signal_handling::{deliver, open, settle, shared};
+use crate::signals::{STOP, SYNCHRONOUS, bit, directed, set_exact_mask};
 use crate::thread::Thread;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INTERRUPTED: i64 = -(libc::EINTR as i64);
-pub(super) const SYS_IO_PGETEVENTS: i64 = 333;
-pub(super) const SYS_EPOLL_PWAIT2: i64 = 441;
 
 /// `rt_sigpending`.
 pub(super) fn pending(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
@@ -137,33 +136,6 @@ pub(super) fn with_exact_mask(
     settle(thread);
     open(thread);
     result
-}
-
-/// Where a call that waits with a mask of its own has that mask.
-fn mask_place(call: &Call) -> Option<(u64, usize)> {
-    let indirect = |place: usize| {
-        let pair = call.arguments[place];
-        let (mask, size) = (guarded::read_word(pair)?, guarded::read_word(pair + 8)?);
-        (mask != 0 && size == MASK_SIZE).then_some((mask, place))
-    };
-    let direct = |place: usize, size: u64| {
-        let mask = call.arguments[place];
-        (mask != 0 && size == MASK_SIZE).then_some((mask, place))
-    };
-    match call.number as i64 {
-        libc::SYS_rt_sigsuspend => direct(0, call.arguments[1]),
-        libc::SYS_ppoll => direct(3, call.arguments[4]),
-        libc::SYS_epoll_pwait | SYS_EPOLL_PWAIT2 => direct(4, call.arguments[5]),
-        libc::SYS_pselect6 | SYS_IO_PGETEVENTS => indirect(5),
-        _ => None,
-    }
-}
-
-/// The mask with which a system call waits, and which of its arguments says so.
-pub(super) fn waits_with(call: &Call) -> Option<(u64, usize)> {
-    let (at, place) = mask_place(call)?;
-    let mask = guarded::read_word(at)?;
-    Some((mask & !bit(libc::SIGKILL) & !bit(libc::SIGSTOP), place))
 }
 
 /// `rt_sigsuspend`, `ppoll` and their kin: the kernel waits with the call's mask, which stays in

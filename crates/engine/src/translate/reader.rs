@@ -6,7 +6,7 @@ use unspool_instructions::decode::{Instruction, decode};
 use unspool_kernel::guarded;
 
 use super::Source;
-use crate::code_pages;
+use crate::served_memory;
 
 /// Bytes that are looked at to decode an instruction.
 pub(crate) const WINDOW: usize = 16;
@@ -75,7 +75,7 @@ impl<'a> CodeReader<'a> {
         for length in lengths {
             let length = length.min(fetchable);
             if length != 0
-                && code_pages::is_there(self.source.regions, pc, length)
+                && served_memory::is_there(self.source.regions, pc, length)
                 && guarded::read(pc, &mut self.chunk[..length as usize])
             {
                 self.held.end = pc + length;

@@ -28,7 +28,7 @@ impl OwnCode {
     }
 
     fn find() -> Option<OwnCode> {
-        let base = unspool_engine::start::engine_base();
+        let base = unspool_engine::own_failures::engine_base();
         // SAFETY: asks for words that the kernel gave this process.
         let (headers, count) = unsafe {
             (

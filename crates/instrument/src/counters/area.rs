@@ -11,7 +11,7 @@ use unspool_code_cache::slots::{self, slots};
 use unspool_kernel::layout;
 
 use crate::slots as tool_slots;
-use unspool_engine::start::THREAD_STACK;
+use unspool_engine::client::THREAD_STACK;
 
 /// How many counters there is room for.
 pub(super) const CAPACITY: usize = 1 << 22;

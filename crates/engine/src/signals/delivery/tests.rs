@@ -49,7 +49,7 @@ enum Step {
     Waits(u64),
     /// A call has changed the kernel's mask, and is to change the program's.
     MaskSet(u64, bool),
-    /// In [`deliver`](crate::signals::deliver::deliver), which has cleared the word.
+    /// In [`deliver`](crate::signal_handling::deliver::deliver), which has cleared the word.
     Delivers,
     /// It is about to open the kernel's mask.
     Opens,

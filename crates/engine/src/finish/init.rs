@@ -3,13 +3,13 @@
 //! it has to make that fault.
 
 /// Whether this is the first process of its namespace.
-pub(super) fn is_it() -> bool {
+pub(crate) fn is_it() -> bool {
     std::process::id() == 1
 }
 
 /// Makes the fault of a signal whose default action is in force in the kernel. Returns where the
 /// signal is none of a fault.
-pub(super) fn die(signal: i32) {
+pub(crate) fn die(signal: i32) {
     // SAFETY: the process ends at the fault.
     unsafe {
         match signal {

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::run::CallData;
-use super::verdict::{Question, Verdict};
-use super::{ARCHITECTURE, FROM_FILTER};
+use crate::call::{Call, Outcome};
+use crate::finish;
 use crate::process::Process;
-use crate::signals::deliver;
-use crate::syscalls::{Call, Outcome};
+use crate::seccomp::run::CallData;
+use crate::seccomp::verdict::{Question, Verdict};
+use crate::seccomp::{ARCHITECTURE, FROM_FILTER};
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 
 /// Judges a call that the program is about to make. `None`: it is made.
@@ -53,7 +53,7 @@ fn enforce(
             kill_thread(process, thread, signal);
             Some(Outcome::RegistersSet)
         }
-        Verdict::KillProcess => deliver::die(thread, libc::SIGSYS),
+        Verdict::KillProcess => finish::die(thread, libc::SIGSYS),
     }
 }
 
@@ -78,7 +78,7 @@ fn kill_thread(process: &Process, thread: &mut Thread, signal: i32) {
     let last = process.thread_count.load(Ordering::Acquire) == 1;
     let alone = last || thread.role != AddressSpaceRole::Process;
     if alone && signal == libc::SIGSYS {
-        deliver::die(thread, signal);
+        finish::die(thread, signal);
     }
     if thread.role != AddressSpaceRole::Process {
         crate::finish::end_by_signal(thread, signal);

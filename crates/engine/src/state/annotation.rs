@@ -4,7 +4,6 @@
 use unspool_code_cache::emit::gpr;
 use unspool_kernel::guarded;
 
-use crate::detach;
 use crate::thread::Thread;
 
 /// The longest name that a thread may give itself.
@@ -43,14 +42,6 @@ impl Annotation {
             3 => Some(Annotation::EndRegion),
             _ => None,
         }
-    }
-
-    /// The thread has said this.
-    pub fn told(self, thread: &mut Thread) {
-        thread
-            .clients()
-            .each(|client| client.annotated(thread, self));
-        detach::annotation(thread, self);
     }
 }
 

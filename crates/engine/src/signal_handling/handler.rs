@@ -15,15 +15,16 @@ use unspool_code_cache::slots::slots;
 use unspool_kernel::layout::LIBRARY_END;
 use unspool_kernel::{guarded, reserved};
 
-use super::held::Held;
-use super::stepping::{Boundary, Location, Look, Trap};
-use super::{STOP, SYNCHRONOUS, bit, code, deliver, passed_on};
+use super::deliver;
 use crate::client::{self, ClientFault, Rounds};
 use crate::code_pages::{self, Write};
 use crate::process::Process;
+use crate::signals::held::Held;
+use crate::signals::stepping::{Boundary, Location, Look, Trap};
+use crate::signals::{STOP, SYNCHRONOUS, bit, code, passed_on};
 use crate::thread::{PendingSignal, Refused, Thread};
 
-const TRAP_FLAG: i64 = super::TRAP_FLAG as i64;
+const TRAP_FLAG: i64 = crate::signals::TRAP_FLAG as i64;
 const TRAP_TRACE: u64 = 2;
 const RESUME_FLAG: u64 = 0x1_0000;
 const SEGV_MAPERR: u64 = 1;
@@ -110,12 +111,17 @@ std::arch::global_asm!(
 
 unsafe extern "C" {
     /// What the kernel calls for every signal: [`handle`] with flags that compiled code expects.
-    pub(super) fn unspool_signal_entry();
+    fn unspool_signal_entry();
 }
 
 /// Handles every signal that reaches the process.
 ///
 /// # Safety
+/// Where the kernel is to enter the handler.
+pub(crate) fn entry() -> u64 {
+    unspool_signal_entry as *const () as u64
+}
+
 /// Called by the kernel only, by way of [`unspool_signal_entry`].
 unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: errno is this thread's; the handler must leave it as it was.
@@ -141,7 +147,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
     } else if thread.is_null() {
         if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             engine_fault_unless_recoverable(signal, &info, &mut context);
-        } else if signal != STOP || !crate::finish::is_stop_request(&info) {
+        } else if signal != STOP || !crate::requests::is_stop_request(&info) {
             pass_on(signal, &info, &mut context);
         }
     } else {
@@ -149,18 +155,18 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
         let held = unsafe { &*Thread::current_held() };
         // SAFETY: the thread is this one; its process never changes.
         let process = unsafe { (&raw const (*thread).process).read() };
-        if signal == STOP && crate::finish::is_place_request(&info) {
+        if signal == STOP && crate::requests::is_place_request(&info) {
             process.clients.each(|client| client.tell_place());
         } else if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             synchronous(process, held, signal, &info, &mut context);
-        } else if crate::detach::is_request(signal, &info) {
+        } else if crate::requests::is_request(signal, &info) {
             // SAFETY: the thread is this one; where it runs changes only while signals are blocked.
             let place = unsafe { (&raw const (*thread).role).read() };
-            crate::detach::take_note(place, &info);
+            crate::requests::take_note(place, &info);
             take_out(process, &mut context);
-        } else if crate::detach::is_continuation(signal, &info) {
+        } else if crate::requests::is_continuation(signal, &info) {
             // The process was only continued so that it can be let go.
-        } else if signal == STOP && crate::finish::is_stop_request(&info) {
+        } else if signal == STOP && crate::requests::is_stop_request(&info) {
             take_out(process, &mut context);
         } else {
             asynchronous(process, held, signal, &info, &mut context);
@@ -412,7 +418,7 @@ fn asynchronous(
     // SAFETY: this is the thread's own handler.
     if !unsafe { held.push(pending) } {
         // It is blocked now, and comes again when the thread has looked at the others.
-        deliver::send_to_itself(signal, info);
+        crate::signals::send_to_itself(signal, info);
     }
     take_out(process, context);
 }
@@ -433,7 +439,7 @@ fn take_out(process: &Process, context: &mut Context) {
             unsafe { &*Thread::current_held() }.note_begun_call();
         }
         context.set_pc(gates.system_call_interrupted);
-    } else if let Some(left_out) = super::leaves_mask(pc) {
+    } else if let Some(left_out) = super::mask::leaves_mask(pc) {
         context.set_pc(left_out);
     } else if (gates.enter_start..gates.enter_end).contains(&pc) {
         context.set_pc(gates.bail);

@@ -5,7 +5,7 @@ use unspool_code_cache::gates::VectorState;
 use unspool_code_cache::slots::Slots;
 use unspool_kernel::guarded;
 
-use super::TRAP_FLAG;
+use crate::signals::TRAP_FLAG;
 use crate::thread::Thread;
 use crate::x87_pointers;
 

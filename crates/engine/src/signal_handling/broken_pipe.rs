@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspool_code_cache::slots::slots;
 
-use super::{bit, change_exact_mask, code, deliver};
+use super::deliver;
+use crate::signals::{bit, change_exact_mask, code};
 
 const KIND: u64 = bit(libc::SIGPIPE);
 
@@ -49,7 +50,7 @@ pub fn kept_from_program(write: impl FnOnce()) {
 /// Opens the mask, unless a signal has come meanwhile: then the thread looks at that before.
 fn reopen(mask: u64) {
     // SAFETY: both words live as long as the call; the slots are this thread's.
-    unsafe { super::unspool_set_mask(&raw const mask, slots().pending.as_ptr()) };
+    unsafe { super::mask::unspool_set_mask(&raw const mask, slots().pending.as_ptr()) };
 }
 
 /// Whether the signal waits for this thread, and not for its process.
@@ -74,6 +75,6 @@ fn take() {
     if let Some((number, info)) = deliver::take_pending(KIND)
         && code(&info) != libc::SI_USER
     {
-        deliver::send_to_itself(number, &info);
+        crate::signals::send_to_itself(number, &info);
     }
 }

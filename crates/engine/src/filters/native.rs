@@ -5,12 +5,12 @@
 //! few, which give up the engine's state, no filter of the program's expects: they pass by their
 //! number and the address behind them, both. Nothing else can be called there.
 
-use super::ARCHITECTURE;
-use super::chain::{Filter, Rule};
 use super::install::is_permitted;
-use super::kernel_copy::strict;
-use super::program::{Instruction, MOST_INSTRUCTIONS};
-use super::verdict::ALLOW;
+use crate::seccomp::ARCHITECTURE;
+use crate::seccomp::chain::{Filter, Rule};
+use crate::seccomp::kernel_copy::strict;
+use crate::seccomp::program::{Instruction, MOST_INSTRUCTIONS};
+use crate::seccomp::verdict::ALLOW;
 use crate::thread::Thread;
 
 /// A call that passes whatever the filters say: the address behind its instruction, its number.

@@ -9,7 +9,7 @@
 
 use std::ffi::c_void;
 
-use super::{SYNCHRONOUS, change_exact_mask};
+use crate::signals::{SYNCHRONOUS, change_exact_mask};
 
 unsafe extern "C" {
     /// The C library's own name for what is also `pthread_create`.

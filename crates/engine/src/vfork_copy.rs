@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use unspool_kernel::descriptors::{Headroom, move_away};
 use unspool_kernel::lock::Mutex;
 
-use super::clone_request::Request;
+use crate::call::clone_request::Request;
 use crate::process::Process;
 
 const PAGE: usize = 4096;
@@ -36,7 +36,7 @@ struct ListedWait {
 
 /// A wait for a child that is about to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wait {
+pub(crate) struct Wait {
     /// Where the file is mapped.
     page: u64,
     /// The file, opened once more: who locks it this way waits. -1 in a child with descriptors of
@@ -52,13 +52,13 @@ pub(crate) fn vfork_locks() -> Vec<RawFd> {
 }
 
 /// Whether the engine waits for the child.
-pub(super) fn is_wanted(request: &Request) -> bool {
+pub(crate) fn is_wanted(request: &Request) -> bool {
     request.has(libc::CLONE_VFORK)
 }
 
 impl Wait {
     /// `None` where there is no memory or no descriptor for it, or no `/proc`.
-    pub(super) fn new() -> Option<Wait> {
+    pub(crate) fn new() -> Option<Wait> {
         let _headroom = Headroom::get();
         // A fork comes before or behind all of it, so that every child knows of every page.
         let mut waits = WAITS.lock();
@@ -95,7 +95,7 @@ impl Wait {
     }
 
     /// Waits until the child has executed a program or ended.
-    pub(super) fn wait(self, process: &Process) {
+    pub(crate) fn wait(self, process: &Process) {
         self.unmap();
         {
             let _rest = process.clients.rest();
@@ -109,7 +109,7 @@ impl Wait {
     }
 
     /// There is no child.
-    pub(super) fn cancel(self) {
+    pub(crate) fn cancel(self) {
         self.unmap();
         self.forget();
     }
@@ -159,7 +159,7 @@ unsafe fn owned(descriptor: RawFd) -> Option<OwnedFd> {
 
 /// In any child with a copy of the memory: `own` is how its parent waits for it, if it does. For
 /// whom others wait is not its business.
-pub(super) fn begin_child(own: Option<Wait>, request: &Request) {
+pub(crate) fn begin_child(own: Option<Wait>, request: &Request) {
     let shares_descriptors = request.has(libc::CLONE_FILES);
     let mut waits = WAITS.lock();
     for mut listed in std::mem::take(&mut *waits) {

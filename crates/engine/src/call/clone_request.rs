@@ -16,7 +16,7 @@ const INVALID: i64 = -(libc::EINVAL as i64);
 const TOO_BIG: i64 = -(libc::E2BIG as i64);
 
 /// `CLONE_CLEAR_SIGHAND`: the child's handlers become the default. Only `clone3` has it.
-pub(super) const CLEAR_HANDLERS: u64 = 1 << 32;
+pub(crate) const CLEAR_HANDLERS: u64 = 1 << 32;
 
 /// What the engine does in the kernel's place in every child.
 const BY_ENGINE: u64 = (libc::CLONE_SETTLS
@@ -44,26 +44,26 @@ const USER_END: u64 = (1 << 47) - 4096;
 
 /// Fields of `clone3`'s structure, by their position in words.
 mod field {
-    pub(super) const FLAGS: usize = 0;
-    pub(super) const PID_FILE: usize = 1;
-    pub(super) const CHILD_TID: usize = 2;
-    pub(super) const PARENT_TID: usize = 3;
-    pub(super) const EXIT_SIGNAL: usize = 4;
-    pub(super) const STACK: usize = 5;
-    pub(super) const STACK_SIZE: usize = 6;
-    pub(super) const TLS: usize = 7;
+    pub(crate) const FLAGS: usize = 0;
+    pub(crate) const PID_FILE: usize = 1;
+    pub(crate) const CHILD_TID: usize = 2;
+    pub(crate) const PARENT_TID: usize = 3;
+    pub(crate) const EXIT_SIGNAL: usize = 4;
+    pub(crate) const STACK: usize = 5;
+    pub(crate) const STACK_SIZE: usize = 6;
+    pub(crate) const TLS: usize = 7;
 }
 
 /// What was asked for, whatever form it was asked in.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Request {
-    pub(super) flags: u64,
+pub(crate) struct Request {
+    pub(crate) flags: u64,
     /// Stack pointer of the child; 0 for the parent's.
-    pub(super) stack: u64,
-    pub(super) parent_tid: u64,
-    pub(super) child_tid: u64,
-    pub(super) pid_file: u64,
-    pub(super) tls: u64,
+    pub(crate) stack: u64,
+    pub(crate) parent_tid: u64,
+    pub(crate) child_tid: u64,
+    pub(crate) pid_file: u64,
+    pub(crate) tls: u64,
     exit_signal: u64,
     /// The structure of `clone3`, with all that this engine may not know of. Empty for the
     /// other calls.
@@ -74,21 +74,21 @@ pub(super) struct Request {
 
 /// A stack for the child, and where it and its parent find thread ids.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Places {
+pub(crate) struct Places {
     /// Lowest address and size of the stack; 0 and 0 for a copy of the parent's.
-    pub(super) stack: (u64, u64),
+    pub(crate) stack: (u64, u64),
     /// Where the kernel puts the child's id as its parent sees it; 0 for nowhere.
-    pub(super) parent_tid: u64,
+    pub(crate) parent_tid: u64,
     /// The word for `CLONE_CHILD_SETTID` and `CLONE_CHILD_CLEARTID`.
-    pub(super) child_tid: u64,
+    pub(crate) child_tid: u64,
     /// The child's FS base; 0 for its parent's.
-    pub(super) thread_pointer: u64,
+    pub(crate) thread_pointer: u64,
 }
 
 /// A system call that starts a child.
 #[derive(Debug)]
 pub struct KernelCall {
-    pub(super) number: i64,
+    pub(crate) number: i64,
     arguments: [u64; 5],
     /// What the first argument points to, where it does.
     structure: Vec<u64>,
@@ -96,7 +96,7 @@ pub struct KernelCall {
 
 impl KernelCall {
     /// A copy of the calling process, of which its parent hears by `SIGCHLD`.
-    pub(super) fn plain_fork() -> KernelCall {
+    pub(crate) fn plain_fork() -> KernelCall {
         KernelCall {
             number: libc::SYS_clone,
             arguments: [libc::SIGCHLD as u64, 0, 0, 0, 0],
@@ -116,7 +116,7 @@ impl KernelCall {
     }
 
     /// The arguments, which are valid as long as this is.
-    pub(super) fn arguments(&self) -> [u64; 5] {
+    pub(crate) fn arguments(&self) -> [u64; 5] {
         let mut arguments = self.arguments;
         if !self.structure.is_empty() {
             arguments[0] = self.structure.as_ptr() as u64;
@@ -125,7 +125,7 @@ impl KernelCall {
     }
 
     /// Has the kernel write the child's id into a word, and clear it when the child ends.
-    pub(super) fn keep_id_in(&mut self, word: u64) {
+    pub(crate) fn keep_id_in(&mut self, word: u64) {
         let flags = (libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID) as u64;
         if self.structure.is_empty() {
             self.arguments[0] |= flags;
@@ -138,16 +138,16 @@ impl KernelCall {
 }
 
 impl Request {
-    pub(super) fn has(&self, flag: i32) -> bool {
+    pub(crate) fn has(&self, flag: i32) -> bool {
         self.flags & u64::from(flag as u32) != 0
     }
 
-    pub(super) fn clears_handlers(&self) -> bool {
+    pub(crate) fn clears_handlers(&self) -> bool {
         self.flags & CLEAR_HANDLERS != 0
     }
 
     /// Reads what a call asks for. An error is what the call returns.
-    pub(super) fn read(call: &Call) -> Result<Request, i64> {
+    pub(crate) fn read(call: &Call) -> Result<Request, i64> {
         let [first, second, third, fourth, fifth, _] = call.arguments;
         let request = match call.number as i64 {
             libc::SYS_fork => Request {
@@ -257,7 +257,7 @@ impl Request {
     }
 
     /// Whether the thread that is asked for is like those that the engine's C library starts.
-    pub(super) fn is_ordinary_thread(&self) -> bool {
+    pub(crate) fn is_ordinary_thread(&self) -> bool {
         let without_effect = libc::CLONE_DETACHED as u64;
         let known = OLDEST_SIZE as usize / 8;
         self.flags & !(BY_ENGINE | without_effect) == ORDINARY_THREAD
@@ -268,13 +268,13 @@ impl Request {
 
     /// Whether the kernel can be asked for the id of the child as its parent sees it, in a word
     /// of the engine's: `clone` has one argument for that and for the descriptor.
-    pub(super) fn can_tell_parent(&self) -> bool {
+    pub(crate) fn can_tell_parent(&self) -> bool {
         !self.structure.is_empty() || !self.has(libc::CLONE_PIDFD)
     }
 
     /// What the kernel is asked for. `added` are flags that the engine wants, `without` those
     /// of the program's that it sees to by itself, besides those that it always does.
-    pub(super) fn kernel_call(&self, added: i32, without: i32, places: Places) -> KernelCall {
+    pub(crate) fn kernel_call(&self, added: i32, without: i32, places: Places) -> KernelCall {
         let flag = |flags: i32| u64::from(flags as u32);
         let mut flags = self.flags & !BY_ENGINE & !flag(without) | flag(added);
         if places.parent_tid != 0 {
@@ -318,7 +318,7 @@ impl Request {
 
 /// Whether the kernel will be able to write a word of the program's. A page that only the engine
 /// has write-protected is writable afterwards.
-pub(super) fn is_writable(word: u64) -> bool {
+pub(crate) fn is_writable(word: u64) -> bool {
     let mut bytes = [0; 4];
     if !guarded::read(word, &mut bytes) {
         return false;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use unspool_kernel::guarded;
 
-use super::chain::{Filter, InKernel, Rule};
-use super::kernel_copy::{kernel_copy, strict};
-use super::program::{Instruction, MOST_INSTRUCTIONS, Program};
+use crate::call::Call;
 use crate::process::Process;
-use crate::syscalls::{Call, pass};
+use crate::seccomp::chain::{Filter, InKernel, Rule};
+use crate::seccomp::kernel_copy::{kernel_copy, strict};
+use crate::seccomp::program::{Instruction, MOST_INSTRUCTIONS, Program};
 use crate::thread::Thread;
 
 const INVALID: i64 = -(libc::EINVAL as i64);
@@ -64,7 +64,7 @@ fn set_strict(process: &Process, thread: &mut Thread) -> i64 {
     if thread.filters.newest().is_some() {
         return INVALID;
     }
-    crate::persist::give_up(process);
+    process.code().persistence = None;
     let copy = kernel_copy(&strict(), false).is_some_and(|copy| ask_kernel(0, &copy) == 0);
     let in_kernel = InKernel {
         copy,
@@ -91,7 +91,7 @@ fn set_filter(process: &Process, thread: &mut Thread, flags: u32, at: u64) -> i6
         );
         return INVALID;
     }
-    crate::persist::give_up(process);
+    process.code().persistence = None;
     let in_kernel = InKernel {
         copy: !blind && copy.is_some(),
         listener,
@@ -269,7 +269,13 @@ impl Given {
 
 /// A new thread is listed: a filter that its parent was given meanwhile is its own, too. The
 /// parent waits and installs none itself.
-pub(crate) fn catch_up(process: &Process, thread: &Thread, parent: &super::ThreadFilters) {
+pub(crate) fn catch_up(process: &Process, thread: &Thread, parent: &crate::seccomp::ThreadFilters) {
     let _threads = process.threads.lock();
     thread.filters.set(parent.newest());
+}
+
+/// Lets the kernel do it.
+fn pass(process: &Process, call: &Call) -> i64 {
+    // SAFETY: the call is the program's own, and only asks about filters or is refused.
+    unsafe { process.gates.call_kernel(call.number, &call.arguments) }
 }

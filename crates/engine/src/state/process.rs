@@ -41,6 +41,26 @@ pub struct Code {
     pub persistence: Option<Persistence>,
 }
 
+impl Code {
+    /// Takes shared memory back that no other process may write any more.
+    pub(crate) fn take_back_lent(&mut self) {
+        self.lending.take_back((&mut self.regions, &mut self.cache));
+    }
+
+    /// Another process is about to have the program's shared memory.
+    pub(crate) fn lend(&mut self) {
+        self.lending
+            .before_fork((&mut self.regions, &mut self.cache));
+    }
+
+    /// Activates the kept translations of all code that is there.
+    pub(crate) fn activate_kept(&mut self) {
+        if let Some(persistence) = &mut self.persistence {
+            persistence.activate(&self.regions, &mut self.cache);
+        }
+    }
+}
+
 /// The name of a process that shares this one's memory and works for it: it goes when this one does.
 pub const HELPER: &CStr = c"unspool-keeper";
 
@@ -147,16 +167,6 @@ impl Process {
             gates,
             facts,
         }
-    }
-
-    /// Files of the engine's that the program must not close.
-    #[must_use]
-    pub fn protected_files(&self) -> Vec<i32> {
-        let clients = self.clients.iter();
-        let mut files: Vec<i32> = clients.flat_map(|client| client.files()).collect();
-        files.extend(unspool_kernel::diagnostics::own_diagnostics());
-        files.extend(crate::syscalls::vfork_locks());
-        files
     }
 
     /// The process, once there is one, for what comes from outside and may come to any thread: a

@@ -78,7 +78,7 @@ pub unsafe fn start_child(call: &KernelCall, start: Start, argument: *mut libc::
 }
 
 /// The kernel's error for a request that it refuses in any case.
-pub(super) fn ask_for_error(number: u64, arguments: &[u64; 6]) -> i64 {
+pub(crate) fn ask_for_error(number: u64, arguments: &[u64; 6]) -> i64 {
     let [first, second, third, fourth, fifth, _] = *arguments;
     // SAFETY: the kernel refuses the request. Should one not, its child ends at once.
     let result = unsafe { raw_system_call(number as i64, [first, second, third, fourth, fifth]) };

@@ -8,6 +8,7 @@
 
 mod fragments;
 mod joining;
+mod refusal;
 mod threads;
 
 use std::any::Any;
@@ -24,18 +25,19 @@ use unspool_code_cache::gates::{Callees, Continuation};
 use unspool_loader::LoadedProgram;
 
 use crate::annotation::Annotation;
-use crate::detach::Refusal;
-use crate::finish::Ending;
+use crate::call::Call;
 use crate::plan::ClientPlan;
 use crate::process::Process;
-use crate::start::THREAD_STACK;
-use crate::syscalls::Call;
 use crate::thread::{PendingSignal, Thread};
 use crate::translate::insertion::Inserter;
 
 pub use self::fragments::PerFragment;
 pub use self::joining::NewClient;
+pub use self::refusal::Refusal;
 pub use self::threads::{ClientData, PerThread};
+
+/// Bytes of engine stack of a thread; touched pages only cost memory.
+pub const THREAD_STACK: usize = 1 << 20;
 
 /// What the thread that creates another one has a client keep for the new one.
 pub type Inheritance = Box<dyn Any + Send + Sync>;
@@ -52,6 +54,17 @@ impl fmt::Display for Exhausted {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(&self.0)
     }
+}
+
+/// How the program in this process comes to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The process dies.
+    Death,
+    /// The process becomes another program, or goes on with this one, and runs natively.
+    AnotherProgram,
+    /// The process becomes another program, which is observed as this one is.
+    ObservedProgram,
 }
 
 /// How a process has ended, or is about to.

@@ -9,61 +9,34 @@
 use unspool_code_cache::emit::gpr;
 use unspool_code_cache::gates::RESTART;
 
-use super::relative_waits::{RelativeWait, TimeLeft, write_guarded};
-use super::{Call, SYSCALL_LENGTH, waiting};
-use crate::signals::bit;
+use crate::call::interrupted::Interrupted;
+use crate::call::relative_waits::{RelativeWait, TimeLeft, write_guarded};
+use crate::call::waits::waits_with;
+use crate::call::{ARGUMENTS, Call, SYSCALL_LENGTH};
 use crate::thread::{PendingSignal, Thread};
 
 const INTERRUPTED: i64 = -(libc::EINTR as i64);
 
-/// A call to be made again.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Interrupted {
-    /// The program counter behind it, and the stack pointer.
-    place: (u64, u64),
-    /// What the program asked for: number and arguments.
-    asked: (u64, [u64; 6]),
-    /// What a tool may have made of it.
-    made: Call,
-    /// When it is to end, if it waits for some time.
-    wait: Option<RelativeWait>,
-    /// Whether a handler with `SA_RESTART` has it made again.
-    restarts: bool,
-    /// The signals that it blocks for its own duration.
-    blocks: u64,
+/// What the program asks for where it stands at a system call: number and arguments.
+pub(crate) fn asked(thread: &Thread) -> (u64, [u64; 6]) {
+    // The kernel takes no more of the number.
+    let number = i64::from(thread.register(gpr::RAX) as i32) as u64;
+    (number, ARGUMENTS.map(|number| thread.register(number)))
 }
 
-impl Interrupted {
-    /// Whether the thread is about to make the call again.
-    fn is_next(&self, thread: &Thread) -> bool {
-        let place = (thread.pc() + SYSCALL_LENGTH, thread.register(gpr::RSP));
-        self.place == place && self.asked == super::asked(thread)
-    }
+/// Whether the thread is about to make the call again.
+fn is_next(call: &Interrupted, thread: &Thread) -> bool {
+    let place = (thread.pc() + SYSCALL_LENGTH, thread.register(gpr::RSP));
+    call.place == place && call.asked == asked(thread)
+}
 
-    /// Of a thread that is about to make such a call again.
-    pub(crate) fn of(thread: &Thread) -> Option<Interrupted> {
-        thread.interrupted.filter(|it| it.is_next(thread))
-    }
-
-    /// The program counter behind it.
-    pub(crate) fn behind(&self) -> u64 {
-        self.place.0
-    }
-
-    /// When it is to end, if it waits for some time.
-    pub(crate) fn wait(&self) -> Option<RelativeWait> {
-        self.wait
-    }
-
-    /// Whether a handler that is entered for this signal ends the call. `restarts`: it has
-    /// `SA_RESTART`.
-    pub(crate) fn is_ended_by(&self, signal: i32, restarts: bool) -> bool {
-        self.blocks & bit(signal) == 0 && !(self.restarts && restarts)
-    }
+/// The call that a thread is about to make again.
+pub(crate) fn next(thread: &Thread) -> Option<Interrupted> {
+    thread.interrupted.filter(|call| is_next(call, thread))
 }
 
 /// A system call of the program, while it is made.
-pub(super) struct Attempt {
+pub(crate) struct Attempt {
     asked: (u64, [u64; 6]),
     wait: Option<RelativeWait>,
     /// The call was interrupted before.
@@ -74,7 +47,7 @@ pub(super) struct Attempt {
 
 impl Attempt {
     /// The thread stands behind the call for which the program asked so.
-    pub(super) fn begin(thread: &mut Thread, asked: (u64, [u64; 6]), call: &Call) -> Attempt {
+    pub(crate) fn begin(thread: &mut Thread, asked: (u64, [u64; 6]), call: &Call) -> Attempt {
         thread.held.forget_call();
         let place = (thread.pc(), thread.register(gpr::RSP));
         let before = thread.interrupted.take();
@@ -92,7 +65,7 @@ impl Attempt {
     }
 
     /// The call as the kernel is to get it.
-    pub(super) fn for_kernel(&mut self, call: &Call) -> Call {
+    pub(crate) fn for_kernel(&mut self, call: &Call) -> Call {
         match (self.wait, self.before) {
             (Some(wait), Some(_)) => wait.again(call, &mut self.memory),
             (Some(_), None) => RelativeWait::first(call),
@@ -101,7 +74,7 @@ impl Attempt {
     }
 
     /// The program is not to see that the call has returned this, and makes it again.
-    pub(super) fn keep(&self, thread: &mut Thread, call: &Call, result: i64) {
+    pub(crate) fn keep(&self, thread: &mut Thread, call: &Call, result: i64) {
         let was_begun = result != RESTART || thread.held.was_call_begun();
         let now = was_begun.then(|| Interrupted {
             place: (thread.pc(), thread.register(gpr::RSP)),
@@ -109,14 +82,14 @@ impl Attempt {
             made: *call,
             wait: self.wait,
             restarts: result == RESTART,
-            blocks: waiting::waits_with(call).map_or(0, |(mask, _)| mask),
+            blocks: waits_with(call).map_or(0, |(mask, _)| mask),
         });
         // A call that was not made this time was begun before.
         thread.interrupted = now.or(self.before);
     }
 
     /// The call has returned. Returns what the program gets.
-    pub(super) fn end(&self, result: i64) -> i64 {
+    pub(crate) fn end(&self, result: i64) -> i64 {
         match self.wait {
             Some(wait) if result == INTERRUPTED => wait.ended_by_signal(write_guarded),
             _ => result,
@@ -127,7 +100,7 @@ impl Attempt {
 /// A handler of the program's is about to be entered: a call that was interrupted before is over,
 /// if the kernel would not make it again behind such a handler.
 pub(crate) fn handler_comes(thread: &mut Thread, signal: &PendingSignal, restarts: bool) {
-    let Some(interrupted) = thread.interrupted.take().filter(|it| it.is_next(thread)) else {
+    let Some(interrupted) = thread.interrupted.take().filter(|it| is_next(it, thread)) else {
         return;
     };
     if signal.fault.is_some() || !interrupted.is_ended_by(signal.number, restarts) {

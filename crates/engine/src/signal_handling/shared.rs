@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use unspool_kernel::lock::Mutex;
 use unspool_kernel::race_windows;
 
-use super::{SYNCHRONOUS, bit, passed_on};
+use crate::signals::{SYNCHRONOUS, bit, passed_on};
 use crate::thread::{AddressSpaceRole, PendingSignal, Thread};
 
 /// One of each kind at most.
@@ -74,7 +74,7 @@ fn interrupt_takers(thread: &Thread, kind: u64) {
         // SAFETY: the thread lives while it is listed, and the list is locked.
         let takes = unsafe { &(*handle.thread).held }.takes(kind);
         if takes && !std::ptr::eq(handle.thread, thread) {
-            crate::finish::request_stop(*handle);
+            crate::requests::request_stop(*handle);
         }
     }
 }

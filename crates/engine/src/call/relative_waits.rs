@@ -11,7 +11,7 @@
 use unspool_kernel::guarded;
 
 use super::Call;
-use super::waiting::{SYS_EPOLL_PWAIT2, SYS_IO_PGETEVENTS};
+use super::waits::{SYS_EPOLL_PWAIT2, SYS_IO_PGETEVENTS};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const MILLISECOND_NS: u64 = 1_000_000;
@@ -54,7 +54,7 @@ pub(crate) struct RelativeWait {
 impl RelativeWait {
     /// The wait that a system call begins, if it is one with a limit. The kernel refuses bad
     /// limits.
-    pub(super) fn begin(call: &Call) -> Option<RelativeWait> {
+    pub(crate) fn begin(call: &Call) -> Option<RelativeWait> {
         let limit = limit(call)?;
         let mut structure = [0; STRUCTURE_WORDS];
         let length_ns = match limit {
@@ -86,7 +86,7 @@ impl RelativeWait {
 
     /// The call as the kernel is to get it. What is left when a signal has ended the wait the
     /// engine tells the program itself, so that its own interruptions leave no trace there.
-    pub(super) fn first(call: &Call) -> Call {
+    pub(crate) fn first(call: &Call) -> Call {
         let mut call = *call;
         if let Some(place) = rest_place(&call) {
             call.arguments[place] = 0;
@@ -95,7 +95,7 @@ impl RelativeWait {
     }
 
     /// The same, for what is left of the wait.
-    pub(super) fn again(&self, call: &Call, memory: &mut TimeLeft) -> Call {
+    pub(crate) fn again(&self, call: &Call, memory: &mut TimeLeft) -> Call {
         let mut call = RelativeWait::first(call);
         call.arguments[self.argument()] = self.put(self.left_ns(), memory);
         call
@@ -160,7 +160,7 @@ impl RelativeWait {
 }
 
 /// Writes into the program's memory, wherever that is.
-pub(super) fn write_guarded(place: u64, bytes: &[u8; 16]) -> bool {
+pub(crate) fn write_guarded(place: u64, bytes: &[u8; 16]) -> bool {
     guarded::write(place, bytes)
 }
 

@@ -3,12 +3,14 @@
 use unspool_code_cache::emit::gpr;
 use unspool_kernel::guarded;
 
-use super::actions::{self, Action, DEFAULT, IGNORE};
-use super::delivery::{FIRST_REAL_TIME, Signal};
 use super::frame::{FRAME_SIZE, Frame, FullState};
-use super::{SYNCHRONOUS, bit, change_mask, init, open, set_exact_mask, settle};
-use crate::client::{self, End};
-use crate::syscalls;
+use super::{change_mask, open, settle};
+use crate::client;
+use crate::finish::die;
+use crate::restarting;
+use crate::signals::actions::{self, Action, DEFAULT, IGNORE};
+use crate::signals::delivery::{FIRST_REAL_TIME, Signal};
+use crate::signals::{SYNCHRONOUS, bit};
 use crate::thread::{AlternateStack, PendingSignal, Thread};
 
 const SS_ONSTACK: i32 = 1;
@@ -48,7 +50,7 @@ fn give(thread: &mut Thread, signal: &PendingSignal) {
         IGNORE if !forced => {}
         DEFAULT | IGNORE => {
             // The first process of a PID namespace is not ended by what is sent to it.
-            if forced || actions::ends_process(signal.number) && !init::is_it() {
+            if forced || actions::ends_process(signal.number) && !crate::finish::init::is_it() {
                 die(thread, signal.number);
             }
         }
@@ -56,24 +58,9 @@ fn give(thread: &mut Thread, signal: &PendingSignal) {
     }
 }
 
-/// Ends the process by a signal, as its default action does, after the trace is safe.
-pub(crate) fn die(thread: &mut Thread, signal: i32) -> ! {
-    client::before_end(thread);
-    crate::finish::conclude(thread, crate::finish::Ending::Death);
-    client::ended(thread, End::Killed(signal));
-    actions::reset(signal);
-    // SAFETY: the thread and process ids are this thread's.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
-    set_exact_mask(!bit(signal));
-    // Only a signal that the kernel holds back gets here.
-    init::die(signal);
-    // SAFETY: ends the process.
-    unsafe { libc::_exit(128 + signal) }
-}
-
 fn call_handler(thread: &mut Thread, signal: &PendingSignal, action: &Action) {
     let restarts = action.flags & libc::SA_RESTART as u64 != 0;
-    syscalls::handler_comes(thread, signal, restarts);
+    restarting::handler_comes(thread, signal, restarts);
     thread
         .clients()
         .each(|client| client.handler_called(thread, signal.number));
@@ -225,7 +212,7 @@ pub(crate) fn give_back(thread: &mut Thread, set: u64) -> u64 {
         if !signal.is_for_process() {
             directed |= kind;
         }
-        send_to_itself(signal.number, &signal.info);
+        crate::signals::send_to_itself(signal.number, &signal.info);
     }
     directed
 }
@@ -249,20 +236,6 @@ pub(crate) fn take_pending(set: u64) -> Option<(i32, [u64; 16])> {
         )
     };
     (taken > 0).then_some((taken as i32, info))
-}
-
-/// Sends a signal to the thread that runs here, with what came with it.
-pub(crate) fn send_to_itself(number: i32, info: &[u64; 16]) {
-    // SAFETY: a thread may send any signal to itself.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_tgsigqueueinfo,
-            libc::getpid(),
-            libc::gettid(),
-            number,
-            info.as_ptr(),
-        );
-    }
 }
 
 /// The trap behind an instruction of a program that has set its trap flag.

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use unspool_kernel::lock::OnceLock;
 
-use super::ARCHITECTURE;
-use super::chain::{Filter, InKernel, Rule};
 use super::install::{ask_kernel, is_permitted};
-use super::program::{Instruction, MOST_INSTRUCTIONS, Program};
-use super::verdict::ALLOW;
+use crate::seccomp::ARCHITECTURE;
+use crate::seccomp::chain::{Filter, InKernel, Rule};
+use crate::seccomp::program::{Instruction, MOST_INSTRUCTIONS, Program};
+use crate::seccomp::verdict::ALLOW;
 use crate::thread::Thread;
 
 /// The first of the arguments that hold filters; how many there are follows.

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
@@ -10,42 +10,16 @@ use unspool_code_cache::cache::{Cache, FLAGS, SpillInterval};
 use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::guarded;
 
+use crate::call::interrupted::Interrupted;
 use crate::client::{ClientData, Clients};
 use crate::process::Process;
 use crate::seccomp::ThreadFilters;
 use crate::signals::actions::Actions;
-use crate::signals::delivery::{self, Delivery};
+use crate::signals::delivery::Delivery;
 use crate::signals::held::Held;
-use crate::signals::passed_on;
 use crate::signals::stepping::Steps;
-use crate::syscalls::Interrupted;
 
-/// A signal that has been taken from the kernel and not yet been given to the program.
-#[derive(Clone, Copy)]
-pub struct PendingSignal {
-    /// Its number.
-    pub number: i32,
-    /// The kernel's `siginfo`, 128 bytes.
-    pub info: [u64; 16],
-    /// For faults: error code, trap number and CR2 of the signal context.
-    pub fault: Option<[u64; 3]>,
-    /// Whether it is known to be for this thread, where `info` does not say so.
-    pub is_directed: bool,
-}
-
-impl delivery::Signal for PendingSignal {
-    fn number(&self) -> i32 {
-        self.number
-    }
-
-    fn is_forced(&self) -> bool {
-        self.fault.is_some()
-    }
-
-    fn is_for_process(&self) -> bool {
-        passed_on::is_for_process(self)
-    }
-}
+pub use crate::signals::PendingSignal;
 
 /// A branch that the processor refuses, because no address can be its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,6 +104,17 @@ impl AlternateStack {
     }
 }
 
+/// What a thread keeps for when the process is let go.
+#[derive(Debug, Default)]
+pub(crate) struct LettingGo {
+    /// The gathering for which the thread stands still; 0 for none.
+    pub(crate) standing: AtomicU32,
+    /// Whether the kernel would not take its filters (seccomp) when it is let go.
+    pub(crate) keeps_filters: AtomicBool,
+    /// A child in its parent's place has asked to be traced: from its `execve` on.
+    pub(crate) wants_tracer: bool,
+}
+
 /// What the engine keeps for one program thread. It lives on the thread's own stack; only
 /// that thread (and its signal handlers) use it.
 pub struct Thread {
@@ -160,7 +145,7 @@ pub struct Thread {
     /// A branch through the branch table that has just met a target beyond the table.
     pub crossing: Option<CacheAddress>,
     /// What it takes to let the process go.
-    pub(crate) detach: crate::detach::OfThread,
+    pub(crate) detach: LettingGo,
     /// What signals do in this process.
     pub actions: Arc<Actions>,
     /// What judges the thread's system calls.
@@ -218,7 +203,7 @@ impl Thread {
             steps: Steps::default(),
             refused: None,
             crossing: None,
-            detach: crate::detach::OfThread::default(),
+            detach: LettingGo::default(),
             actions,
             filters: Arc::default(),
             role: AddressSpaceRole::Process,
