@@ -2,8 +2,11 @@
 //!
 //! All of them leave the flags alone unless their name says otherwise.
 
+mod address;
+
 use unspool_kernel::layout::BRANCH_TABLE;
 
+pub use self::address::Address;
 use crate::address::CacheAddress;
 use crate::exit::Way;
 use crate::slots::{HASH_SPILL, offset};
@@ -282,7 +285,7 @@ impl Emitter {
         self.memory_operand(register, base, displacement);
     }
 
-    fn memory_operand(&mut self, register: Gpr, base: Gpr, displacement: i32) {
+    pub(super) fn memory_operand(&mut self, register: Gpr, base: Gpr, displacement: i32) {
         let fields = (register & 7) << 3 | base & 7;
         let short = i8::try_from(displacement).ok();
         let with_base_rbp = base & 7 == 5;
@@ -566,49 +569,22 @@ impl Emitter {
     }
 }
 
-/// `[base + index × scale + displacement]`, with either register missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address {
-    /// The base register.
-    pub base: Option<Gpr>,
-    /// The index register and 1, 2, 4 or 8.
-    pub index: Option<(Gpr, u8)>,
-    /// The constant part.
-    pub displacement: i32,
-}
-
 impl Emitter {
-    /// `lea to, address`; with `narrow` the address is cut to 32 bits.
-    pub fn lea_address(&mut self, to: Gpr, address: Address, narrow: bool) {
-        if narrow {
-            self.bytes(&[0x67]);
-        }
-        if let (Some(base), None) = (address.base, address.index) {
-            return self.lea(to, base, address.displacement);
-        }
-        let index = address.index.map_or(4, |(index, _)| index);
-        let base = address.base.unwrap_or(5);
-        let rex = 0x48 | (to >> 3) << 2 | (index >> 3) << 1 | base >> 3;
-        let scale = address
-            .index
-            .map_or(0, |(_, scale)| scale.trailing_zeros() as u8);
-        let sib = scale << 6 | (index & 7) << 3 | base & 7;
-        let modrm = (to & 7) << 3 | 4;
-        let short = i8::try_from(address.displacement).ok();
-        match (address.base, short) {
-            (Some(_), Some(byte)) => {
-                self.bytes(&[rex, 0x8d, 0x40 | modrm, sib]);
-                self.bytes(&byte.to_le_bytes());
-            }
-            (Some(_), None) => {
-                self.bytes(&[rex, 0x8d, 0x80 | modrm, sib]);
-                self.imm32(address.displacement);
-            }
-            (None, _) => {
-                self.bytes(&[rex, 0x8d, modrm, sib]);
-                self.imm32(address.displacement);
-            }
-        }
+    /// `xor register, fs:[slot]`, 4 bytes; sets the flags.
+    pub fn xor_slot(&mut self, register: Gpr, slot: i32) {
+        self.on_slot(&[0x40 | (register >> 3) << 2, 0x33], register & 7, slot);
+    }
+
+    /// `test register, mask`, 4 bytes; sets the flags.
+    pub fn test(&mut self, register: Gpr, mask: u32) {
+        self.bytes(&[0x40 | register >> 3, 0xf7, 0xc0 | register & 7]);
+        self.imm32(mask as i32);
+    }
+
+    /// `shl` or, to the right, `shr register, count` (64 bits); sets the flags.
+    pub fn shift_by(&mut self, right: bool, register: Gpr, count: u8) {
+        let extension = if right { 0xe8 } else { 0xe0 };
+        self.bytes(&[0x48 | register >> 3, 0xc1, extension | register & 7, count]);
     }
 
     /// `shlx` or, to the right, `shrx register, register, count` (64 bits): leaves the flags.
@@ -633,14 +609,5 @@ impl Emitter {
     pub fn zero_extend(&mut self, to: Gpr, from: Gpr) {
         let rex = 0x40 | (from >> 3) << 2 | to >> 3;
         self.bytes(&[rex, 0x89, 0xc0 | (from & 7) << 3 | to & 7]);
-    }
-
-    /// `setz byte [base + displacement]`
-    pub fn store_zero_flag(&mut self, base: Gpr, displacement: i32) {
-        self.bytes(&[0x40 | base >> 3, 0x0f, 0x94, 0x80 | base & 7]);
-        if base & 7 == 4 {
-            self.bytes(&[0x24]);
-        }
-        self.imm32(displacement);
     }
 }

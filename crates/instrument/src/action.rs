@@ -158,3 +158,24 @@ pub struct Call {
     /// Its arguments, at most [`MOST_ARGUMENTS`](super::MOST_ARGUMENTS).
     pub arguments: Vec<Argument>,
 }
+
+impl Call {
+    /// Whether the function may have the program go on elsewhere.
+    pub(crate) fn has_context(&self) -> bool {
+        let is_context = |argument: &Argument| matches!(argument, Argument::Context(_));
+        self.arguments.iter().any(is_context)
+    }
+
+    /// Which registers of the program it may change; all, if the flags too.
+    pub(crate) fn changes(&self) -> u16 {
+        let changed = |argument: &Argument| match argument {
+            Argument::Changeable(register) => 1 << register,
+            Argument::Context(_) => u16::MAX,
+            _ => 0,
+        };
+        self.arguments
+            .iter()
+            .map(changed)
+            .fold(0, |all, mask| all | mask)
+    }
+}

@@ -1,8 +1,8 @@
 //! What a tool has inserted.
 //!
-//! All program state is in place between the instructions: what is inserted restores what it
-//! spills. Only where the tool has buffers, registers that the superblock does not touch are bound
-//! throughout ([`appends`]).
+//! What is called finds all program state in place. What else is inserted borrows what it needs
+//! ([`Borrowed`](unspool_engine::translate::insertion::borrowed::Borrowed)). Only where the tool has
+//! buffers, registers that the superblock does not touch are bound throughout ([`appends`]).
 //!
 //! What is counted along a path is added up while translating and added to the counters once
 //! ([`counts`]), where the flags are dead if there is such a place.
@@ -14,7 +14,6 @@ mod counts;
 mod ends;
 mod hooks;
 mod rarely;
-mod scratch;
 mod watched;
 
 use std::ops::{Deref, DerefMut, Range};
@@ -23,15 +22,15 @@ use self::appends::Pending;
 use self::calls::Followed;
 use self::counts::{Tally, inside_is_taken};
 pub(crate) use self::hooks::sets_stack_pointer;
-use self::scratch::Scratch;
+use self::rarely::RareCall;
 use crate::{
     Action, Amounts, BufferId, FragmentCounts, Inserted, Instrumenter, MOST_BUFFERS, Superblock,
 };
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::FragmentId;
-use unspool_code_cache::emit::gpr;
-use unspool_engine::translate::insertion::{Inserter, PathEnd};
+use unspool_code_cache::emit::{TARGET, gpr};
+use unspool_engine::translate::insertion::{Inserter, PathEnd, count};
 use unspool_engine::translate::superblock::{End, Item, Limits, runs_on};
 use unspool_engine::translate::walk::Walk;
 use unspool_instructions::decode::{Kind, Repeat};
@@ -72,6 +71,8 @@ struct Progress {
     is_aside: bool,
     /// Calls that are made only if others say so.
     followed: Vec<Followed>,
+    /// Calls that are made only if a test says so.
+    rare_calls: Vec<RareCall>,
     /// The fields of jumps that are taken if something is pending behind a call, and where the
     /// thread goes on then.
     interrupted: Vec<(u64, u64)>,
@@ -122,6 +123,7 @@ impl Progress {
             completed: false,
             is_aside: false,
             followed: Vec::new(),
+            rare_calls: Vec::new(),
             interrupted: Vec::new(),
             tool_code: Vec::new(),
         }
@@ -172,7 +174,7 @@ impl Inserter for Insertion {
         // A return does that where it has a register free.
         let is_return = matches!(item.layout.kind, Kind::Return { .. });
         if translation.walk.binding.is_some() || item.left_out || !is_return {
-            translation.count(item, || Scratch::beside(Some(item)));
+            translation.count(item);
         }
         translation.own.append_inside(number, insertions.before);
         translation.act(item, insertions.before, item.flags_live);
@@ -191,7 +193,11 @@ impl Inserter for Insertion {
     }
 
     fn within_return(&mut self, walk: &mut Walk, item: &Item) {
-        self.progress.with(walk).count(item, Scratch::target);
+        let amounts = self.progress.tally.before(walk.number);
+        if !amounts.is_empty() {
+            let sum = item.flags_live.then_some(TARGET);
+            count::emit(&mut walk.builder.code, &counts::additions(amounts), sum);
+        }
     }
 
     fn copied(&mut self, walk: &mut Walk, item: &Item) {
@@ -253,7 +259,7 @@ impl Inserter for Insertion {
         let mut translation = self.progress.with(walk);
         let own = &mut *translation.own;
         (own.pending, own.at, own.is_aside) = (aside.pending, target, true);
-        translation.add(&aside.due, live, Scratch::beside(None));
+        translation.add(&aside.due, live);
         translation.act(item, outside, live);
         let pending = translation.own.pending;
         translation.advance(pending);
@@ -267,7 +273,7 @@ impl Inserter for Insertion {
         };
         let mut translation = self.progress.with(walk);
         let amounts = std::mem::take(&mut translation.own.tally.at_end);
-        translation.add(&amounts, flags_live, Scratch::beside(None));
+        translation.add(&amounts, flags_live);
         if let (End::Continue(_), Some(last)) = (end, items.last()) {
             hooks::follow_stack(&mut translation, last);
         }
@@ -303,7 +309,9 @@ impl Inserter for Insertion {
     }
 
     fn finish(&mut self, walk: &mut Walk, items: &[Item]) {
-        calls::finish(&mut self.progress.with(walk), items);
+        let mut translation = self.progress.with(walk);
+        rarely::finish(&mut translation, items);
+        calls::finish(&mut translation, items);
     }
 
     fn keep(&mut self, binding: Option<RegisterBinding>, fragment: FragmentId) {
@@ -352,13 +360,12 @@ impl Insertion {
 }
 
 impl Translation<'_, '_> {
-    /// Emits what is to be added to counters before the instruction. Which registers are free there
-    /// is asked only if something is.
-    fn count(&mut self, item: &Item, scratch: impl FnOnce() -> Scratch) {
+    /// Emits what is to be added to counters before the instruction.
+    fn count(&mut self, item: &Item) {
         let amounts = self.own.tally.before(self.walk.number);
         if !amounts.is_empty() {
-            let code = &mut self.walk.builder.code;
-            counts::add(code, amounts, item.flags_live, scratch());
+            let additions = counts::additions(amounts);
+            self.walk.add(&additions, item.flags_live, Some(item));
         }
     }
 
@@ -405,8 +412,12 @@ impl Translation<'_, '_> {
         self.spill();
     }
 
-    fn add(&mut self, amounts: &Amounts, flags_live: bool, scratch: Scratch) {
-        counts::add(&mut self.walk.builder.code, amounts, flags_live, scratch);
+    /// The same where no instruction follows.
+    fn add(&mut self, amounts: &Amounts, flags_live: bool) {
+        if !amounts.is_empty() {
+            let additions = counts::additions(amounts);
+            self.walk.add(&additions, flags_live, None);
+        }
     }
 
     fn restore(&mut self) {

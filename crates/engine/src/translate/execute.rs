@@ -103,6 +103,7 @@ impl Walk<'_> {
         if copied.is_err() {
             return self.emulate(inserters, item.pc);
         }
+        self.borrowed.forget_overwritten(&mut self.builder, item);
         for inserter in inserters {
             inserter.copied(self, item);
         }
@@ -111,6 +112,7 @@ impl Walk<'_> {
 
     /// Leaves before an instruction that the engine executes.
     fn emulate(&mut self, inserters: Inserters, pc: u64) -> bool {
+        self.give_back_all();
         self.leave(inserters, self.number, ExitKind::Emulate, pc);
         false
     }

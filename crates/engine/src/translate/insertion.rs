@@ -9,13 +9,21 @@
 //! first one is next to it, before and behind, and whoever is further out leaves the instruction's
 //! operands as it wants them to be. What they share of the processor:
 //!
-//! - **Flags** are the program's wherever another inserter, or the instruction, may look at them.
-//!   Where they are dead ([`Item::flags_live`]), anybody may change them.
+//! - **Flags** are the program's, or [borrowed](borrowed::Borrowed). Where they are dead ([`Item::flags_live`]), anybody may change them.
 //! - **Registers** that the superblock does not touch are bound for its whole length
 //!   ([`RegisterBinding`]) if an inserter wants some. The first that does has the register of the
-//!   position; scratch is for anybody between two of its own instructions.
+//!   position; scratch is for anybody between two of its own instructions. Others, and the flags
+//!   where they are live, are [borrowed](borrowed::Borrowed).
 //! - **Calls** of functions find all program state in place. What a client has found out about
 //!   registers and memory before is not to be relied on behind them: see [`Walk::is_disturbed`].
+
+pub mod append;
+pub mod borrowed;
+pub mod count;
+pub mod detour;
+#[cfg(test)]
+mod executed;
+pub mod shadow;
 
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::FragmentId;

@@ -101,6 +101,15 @@ pub fn load_address(code: &mut Emitter, scratch: Gpr, operand: &MemoryOperand) {
     }
 }
 
+/// The register that an operand's address is in as it is.
+pub(crate) fn bare_base(operand: &MemoryOperand) -> Option<Gpr> {
+    let bare = operand.index == Register::None
+        && operand.displacement == 0
+        && operand.segment.is_none()
+        && operand.base.is_gpr64();
+    bare.then(|| operand.base.number() as Gpr)
+}
+
 /// The general register that is added to the base, if any (not the vector of a gather).
 pub fn scalar_index(operand: &MemoryOperand) -> Option<(Register, u8)> {
     let vector = operand.index.is_vector_register();

@@ -3,12 +3,13 @@
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{Cache, Exit, NewFragment};
-use unspool_code_cache::emit::Emitter;
+use unspool_code_cache::emit::{Emitter, Gpr};
 use unspool_code_cache::exit::ExitKind;
 use unspool_instructions::decode::Instruction;
 use unspool_instructions::operands::RegisterUse;
 
 use super::copy::Builder;
+use super::insertion::borrowed::Borrowed;
 use super::insertion::{Inserter, PathEnd};
 use super::live_flags::Lookahead;
 use super::reader::WINDOW;
@@ -34,6 +35,8 @@ pub struct Walk<'a> {
     pub builder: Builder,
     /// The registers that are bound, if any are.
     pub binding: Option<RegisterBinding>,
+    /// What inserted code has borrowed of the program's state.
+    pub borrowed: Borrowed,
     /// The number of the instruction that is being translated.
     pub number: usize,
     /// Where its code begins.
@@ -79,6 +82,7 @@ impl<'a> Walk<'a> {
             cache,
             builder,
             binding: None,
+            borrowed: Borrowed::default(),
             number: 0,
             item_start: 0,
             pairs_calls: true,
@@ -124,6 +128,7 @@ impl<'a> Walk<'a> {
             for inserter in inserters.iter_mut() {
                 inserter.aside(self, &items[exit.number], exit.target);
             }
+            self.give_back_all();
             self.exit(exit.target);
         }
         for inserter in inserters.iter_mut() {
@@ -197,10 +202,12 @@ impl<'a> Walk<'a> {
     fn item(&mut self, inserters: Inserters, item: &Item, (number, live): (usize, bool)) {
         self.number = number;
         self.begin_item();
+        self.borrowed.settle_registers(&mut self.builder, item);
         for inserter in inserters.iter_mut().rev() {
             inserter.before(self, item);
         }
         if !item.left_out {
+            self.borrowed.settle(&mut self.builder, item);
             self.execute(inserters, item);
         }
         for inserter in inserters.iter_mut() {
@@ -225,6 +232,7 @@ impl<'a> Walk<'a> {
         for inserter in inserters.iter_mut() {
             inserter.at_end(self, items, end);
         }
+        self.give_back_all();
         let executed = items.len();
         match *end {
             End::Transfer => {}
@@ -312,15 +320,43 @@ impl<'a> Walk<'a> {
         self.exchanged = true;
     }
 
-    /// Emits what restores the registers that are bound: all program state is in place behind it.
+    /// Registers that inserted code may use until it ends, beside those of a mask: see
+    /// [`Borrowed::take`].
+    pub fn take_registers<const COUNT: usize>(&mut self, avoided: u16) -> [Gpr; COUNT] {
+        self.borrowed.take(&mut self.builder, self.binding, avoided)
+    }
+
+    /// A certain register, which inserted code may use until it ends, beside those of a mask.
+    pub fn take_register(&mut self, register: Gpr, others: u16) {
+        self.borrowed.take_this(&mut self.builder, register, others);
+    }
+
+    /// Whether inserted code may change the flags, given whether the program may still read them.
+    pub fn flags_are_free(&self, live: bool) -> bool {
+        !live || self.borrowed.has_flags()
+    }
+
+    /// Emits what puts back those registers of a mask that are borrowed.
+    pub fn give_back(&mut self, mask: u16) {
+        self.borrowed.give_back(&mut self.builder, mask);
+    }
+
+    /// Emits what puts back all that is borrowed.
+    pub fn give_back_all(&mut self) {
+        self.borrowed.give_back_all(&mut self.builder);
+    }
+
+    /// Emits what puts back what is borrowed and what is bound: all program state is in place
+    /// behind it.
     pub fn restore(&mut self) {
+        self.give_back_all();
         if let Some(binding) = self.binding {
             binding.restore(&mut self.builder.code);
             self.builder.end_spills();
         }
     }
 
-    /// Emits what binds them again.
+    /// Emits what binds the registers again.
     pub fn spill(&mut self) {
         if let Some(binding) = self.binding {
             binding.spill(&mut self.builder.code);

@@ -10,9 +10,13 @@ use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 
 use super::Translation;
-use super::scratch::{FIRST_SPILL, SECOND_SPILL};
 use crate::functions::{ArgumentRegister, Hooks, PUSHED, list, returns};
 use crate::slots::offset as tool_offset;
+use unspool_engine::translate::insertion::borrowed::REGISTER_SPILLS;
+
+/// Nothing is borrowed here.
+const FIRST_SPILL: u8 = REGISTER_SPILLS[0];
+const SECOND_SPILL: u8 = REGISTER_SPILLS[1];
 
 /// Conditions, as opcodes have them.
 const BELOW: u8 = 2;

@@ -11,15 +11,14 @@ use unspool_code_cache::emit::{Gpr, gpr};
 use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 use unspool_instructions::decode::Kind;
-use unspool_instructions::operands::MemoryOperand;
 
-use super::Translation;
-use super::scratch::Scratch;
+use super::{Translation, calls};
 use crate::buffers;
 use crate::slots::offset as tool_offset;
 use crate::{Action, Argument, BufferId, Field, MOST_BUFFERS};
-use unspool_engine::translate::operand_address::load_address;
+use unspool_engine::translate::insertion::append::{Entry, Position};
 use unspool_engine::translate::superblock::Item;
+use unspool_engine::translate::walk::Walk;
 
 /// Bytes that a path has stored behind each buffer's position.
 pub(super) type Pending = [u32; MOST_BUFFERS];
@@ -35,204 +34,152 @@ pub(super) fn emit(
     size: u16,
     fields: &[Field],
 ) {
-    let binding = translation
-        .walk
-        .binding
-        .expect("where there are buffers, registers are spilled");
-    let at = &mut translation.pending[buffer.index()];
-    let start = *at as i32;
-    *at += u32::from(size);
-    assert!(
-        *at as usize <= buffer.bytes(),
-        "a buffer of {} bytes is too small for what is appended at {:#x} and before; give it room for more entries",
-        buffer.bytes(),
-        item.pc
-    );
-    let code = &mut translation.walk.builder.code;
-    let mut entry = AppendedEntry {
-        item,
-        binding,
-        base: binding.buffer(),
-        start,
-        spare: binding.scratch(),
-    };
-    if position_is_bound(buffer.index()) {
-        return entry.store_all(code, size, fields);
-    }
-    entry.base = binding.scratch();
-    code.load_slot(entry.base, position_slot(buffer.index()));
-    let touched = fields.iter().fold(entry.lent(), |mask, field| {
-        mask | super::calls::registers(&field.value)
-    });
-    let is_apart = fields.iter().any(|field| entry.is_apart(field));
-    let Some(scratch) = Scratch::outside(touched).filter(|_| !is_apart) else {
-        return fields
+    let start = translation.own.take_room(item, buffer, size);
+    let position = position(buffer.index());
+    let walk = &mut *translation.walk;
+    let read = put_in_place(walk, item, fields);
+    let is_apart = |field: &Field| is_apart(walk.bound(), field);
+    let fits = position == Position::Bound || !fields.iter().any(is_apart);
+    let entry = fits
+        .then(|| walk.begin_entry(position, start, read))
+        .flatten();
+    match entry {
+        Some(entry) => store_all(walk, item, entry, (size, fields)),
+        None => fields
             .iter()
-            .for_each(|field| entry.store_apart(code, field));
+            .for_each(|field| store_apart(walk, item, (position, start), field)),
+    }
+}
+
+/// Emits what puts in place what fields read of what is borrowed. Returns the registers.
+fn put_in_place(walk: &mut Walk, item: &Item, fields: &[Field]) -> u16 {
+    let read = |mask, field: &Field| mask | calls::registers(&field.value);
+    let mut registers = fields.iter().fold(0, read);
+    let is_condition = |value: &Argument| matches!(value, Argument::Taken | Argument::Condition(_));
+    if fields.iter().any(|field| is_condition(&field.value)) {
+        walk.borrowed.give_back_flags(&mut walk.builder);
+        if let Kind::JrcxzOrLoop { .. } = item.layout.kind {
+            registers |= 1 << gpr::RCX;
+        }
+    }
+    walk.give_back(registers);
+    registers
+}
+
+fn store_all(walk: &mut Walk, item: &Item, entry: Entry, (size, fields): (u16, &[Field])) {
+    for first in (0..usize::from(size)).step_by(WORD) {
+        let bytes = WORD.min(usize::from(size) - first);
+        let within = |field: &&Field| (first..first + bytes).contains(&usize::from(field.offset));
+        let here = fields.iter().filter(within);
+        match constant(first, here.clone()) {
+            Some(value) if bytes == WORD => {
+                entry.store_constant(&mut walk.builder.code, first as i32, value, bytes as u8);
+            }
+            _ => here.for_each(|field| store(walk, item, entry, field)),
+        }
+    }
+}
+
+fn store(walk: &mut Walk, item: &Item, entry: Entry, field: &Field) {
+    if is_apart(walk.bound(), field) {
+        return store_address_apart(walk, entry, field);
+    }
+    let bound = program_slot(walk.binding, &field.value);
+    let code = &mut walk.builder.code;
+    let (at, size) = (i32::from(field.offset), field.size);
+    match &field.value {
+        Argument::Constant(value) => entry.store_constant(code, at, *value, size),
+        Argument::Condition(condition) => entry.store_condition(code, at, *condition, size),
+        Argument::Taken => match item.layout.kind {
+            Kind::Jcc { condition } => entry.store_condition(code, at, condition, size),
+            Kind::JrcxzOrLoop { .. } => store_counted(walk, item, entry, field),
+            _ => panic!("only a conditional jump before which an entry is made may be taken"),
+        },
+        Argument::Register(register) => match bound {
+            Some(slot) => entry.store_slot(code, at, slot, size),
+            None => entry.store(code, at, *register, size),
+        },
+        Argument::Address(operand) => entry.store_address(code, at, operand, size),
+        Argument::Changeable(_)
+        | Argument::Vector(_)
+        | Argument::Target
+        | Argument::Activation(_)
+        | Argument::LowHalf(_)
+        | Argument::Context(_) => panic!("{:?} cannot be a field", field.value),
+    }
+}
+
+/// The slot of the program's value of a register that is bound.
+fn bound_slot(binding: Option<RegisterBinding>, register: Gpr) -> Option<i32> {
+    let mut bound = binding?.all();
+    let (_, slot) = bound.find(|&(bound, _)| bound == register)?;
+    Some(offset::spill(slot))
+}
+
+/// The same for what is stored, if it is a register.
+fn program_slot(binding: Option<RegisterBinding>, value: &Argument) -> Option<i32> {
+    match value {
+        Argument::Register(register) => bound_slot(binding, *register),
+        _ => None,
+    }
+}
+
+/// Whether a field is an address that is made of what is bound, as those of the superblock's own
+/// operands are not.
+fn is_apart(bound: u16, field: &Field) -> bool {
+    matches!(field.value, Argument::Address(_)) && calls::registers(&field.value) & bound != 0
+}
+
+/// Stores a field with a register that is borrowed for it alone: where the fields together leave
+/// none free, or one is made of what is bound.
+fn store_apart(walk: &mut Walk, item: &Item, (position, start): (Position, i32), field: &Field) {
+    let read = calls::registers(&field.value);
+    let entry = walk.begin_entry(position, start, read);
+    let entry = entry.expect("a field reads two registers at most");
+    store(walk, item, entry, field);
+}
+
+/// Stores an address that is made of what is bound.
+fn store_address_apart(walk: &mut Walk, entry: Entry, field: &Field) {
+    let Argument::Address(mut operand) = field.value else {
+        unreachable!("only addresses are made of several registers");
     };
-    entry.spare = scratch.registers[0];
-    scratch.spill(code, 1);
-    entry.store_all(code, size, fields);
-    scratch.restore(code, 1);
+    let touched = calls::registers(&field.value) | walk.bound();
+    let [spare, other] = walk.borrowed.take(&mut walk.builder, None, touched);
+    let code = &mut walk.builder.code;
+    // The sum may be made where its index is, but not where its base is.
+    for (register, place) in [(&mut operand.base, other), (&mut operand.index, spare)] {
+        let full = register.full_register();
+        let is_general = full.is_gpr64();
+        let slot = is_general.then(|| bound_slot(walk.binding, full.number() as Gpr));
+        if let Some(slot) = slot.flatten() {
+            code.load_slot(place, slot);
+            let first = match register.is_gpr32() {
+                true => Register::EAX,
+                false => Register::RAX,
+            };
+            *register = first + u32::from(place);
+        }
+    }
+    let at = i32::from(field.offset);
+    entry
+        .with_spare(spare)
+        .store_address(code, at, &operand, field.size);
 }
 
-/// An entry in the making.
-struct AppendedEntry<'a> {
-    item: &'a Item,
-    binding: RegisterBinding,
-    /// The register of the position.
-    base: Gpr,
-    /// How far behind the position the entry lies.
-    start: i32,
-    /// A register that may be used.
-    spare: Gpr,
-}
-
-impl AppendedEntry<'_> {
-    fn store_all(&self, code: &mut unspool_code_cache::emit::Emitter, size: u16, fields: &[Field]) {
-        let words = (0..usize::from(size)).step_by(WORD);
-        for first in words {
-            let bytes = WORD.min(usize::from(size) - first);
-            let within =
-                |field: &&Field| (first..first + bytes).contains(&usize::from(field.offset));
-            let here = fields.iter().filter(within);
-            match constant(first, here.clone()) {
-                Some(value) if bytes == WORD => {
-                    self.store_constant(code, first as i32, value, bytes as u8);
-                }
-                _ => here.for_each(|field| self.store(code, field)),
-            }
-        }
-    }
-
-    fn store(&self, code: &mut unspool_code_cache::emit::Emitter, field: &Field) {
-        let at = i32::from(field.offset);
-        let place = self.start + at;
-        let stored = match &field.value {
-            Argument::Constant(value) => return self.store_constant(code, at, *value, field.size),
-            Argument::Taken | Argument::Condition(_) => {
-                let condition = match (&field.value, self.item.layout.kind) {
-                    (Argument::Condition(condition), _) => *condition,
-                    (_, Kind::Jcc { condition }) => condition,
-                    (_, Kind::JrcxzOrLoop { .. }) => return self.store_counted(code, field),
-                    _ => {
-                        panic!("only a conditional jump before which an entry is made may be taken")
-                    }
-                };
-                if field.size != 1 {
-                    self.store_constant(code, at, 0, field.size);
-                }
-                code.store_condition(condition, self.base, place);
-                return;
-            }
-            Argument::Register(register) => self.program_register(code, *register),
-            Argument::Address(operand) => match bare_base(operand) {
-                _ if self.is_apart(field) => return self.store_apart(code, field),
-                Some(base) => base,
-                None => {
-                    load_address(code, self.spare, operand);
-                    self.spare
-                }
-            },
-            Argument::Changeable(_)
-            | Argument::Vector(_)
-            | Argument::Target
-            | Argument::Activation(_)
-            | Argument::LowHalf(_)
-            | Argument::Context(_) => panic!("{:?} cannot be a field", field.value),
-        };
-        code.store_part(self.base, place, stored, field.size);
-    }
-
-    /// The registers spilled, as a mask.
-    fn lent(&self) -> u16 {
-        self.binding.mask()
-    }
-
-    /// Whether a field is an address that is made of what is spilled, as those of the
-    /// superblock's own operands are not.
-    fn is_apart(&self, field: &Field) -> bool {
-        let read = super::calls::registers(&field.value);
-        matches!(field.value, Argument::Address(_)) && read & self.lent() != 0
-    }
-
-    /// The slot of the program's value of a register that is spilled.
-    fn lent_slot(&self, register: Gpr) -> Option<i32> {
-        let mut bound = self.binding.all();
-        let (_, slot) = bound.find(|&(bound, _)| bound == register)?;
-        Some(offset::spill(slot))
-    }
-
-    /// Stores a field with registers that are spilled for it alone: where the fields together
-    /// leave none free, or an address is made of what is spilled.
-    fn store_apart(&self, code: &mut unspool_code_cache::emit::Emitter, field: &Field) {
-        let scratch = Scratch::without(super::calls::registers(&field.value) | self.lent());
-        let [spare, other] = scratch.registers;
-        scratch.spill(code, 1);
-        // Addresses in a segment are computed with the second spill slot.
-        code.store_slot(CallSlots::kept(other), other);
-        let mut field = *field;
-        if let Argument::Address(operand) = &mut field.value {
-            // The sum may be made where its index is, but not where its base is.
-            for (register, place) in [(&mut operand.base, other), (&mut operand.index, spare)] {
-                let full = register.full_register();
-                if !full.is_gpr64() {
-                    continue;
-                }
-                if let Some(slot) = self.lent_slot(full.number() as Gpr) {
-                    code.load_slot(place, slot);
-                    let first = match register.is_gpr32() {
-                        true => Register::EAX,
-                        false => Register::RAX,
-                    };
-                    *register = first + u32::from(place);
-                }
-            }
-        }
-        AppendedEntry { spare, ..*self }.store(code, &field);
-        code.load_slot(other, CallSlots::kept(other));
-        scratch.restore(code, 1);
-    }
-
-    /// Whether a branch that depends on rcx will be taken: it is executed, but leads nowhere.
-    fn store_counted(&self, code: &mut unspool_code_cache::emit::Emitter, field: &Field) {
-        let at = i32::from(field.offset);
-        let kept = usize::from(self.item.layout.length) - 1;
-        code.store_slot(CallSlots::kept(gpr::RCX), gpr::RCX);
-        self.store_constant(code, at, 1, field.size);
-        code.bytes(&self.item.bytes[..kept]);
-        let here = code.here();
-        code.bytes(&[0]);
-        self.store_constant(code, at, 0, field.size);
-        let length = (code.here() - here - 1) as u8;
-        code.patch8(here, length);
-        code.load_slot(gpr::RCX, CallSlots::kept(gpr::RCX));
-    }
-
-    /// The register that holds the program's value of a register.
-    fn program_register(&self, code: &mut unspool_code_cache::emit::Emitter, register: Gpr) -> Gpr {
-        let Some(slot) = self.lent_slot(register) else {
-            return register;
-        };
-        code.load_slot(self.spare, slot);
-        self.spare
-    }
-
-    fn store_constant(
-        &self,
-        code: &mut unspool_code_cache::emit::Emitter,
-        at: i32,
-        value: u64,
-        size: u8,
-    ) {
-        let place = self.start + at;
-        if size != 8 || i32::try_from(value as i64).is_ok() {
-            code.store_constant_part(self.base, place, value as i32, size);
-        } else {
-            code.load_immediate(self.spare, value);
-            code.store(self.base, place, self.spare);
-        }
-    }
+/// Whether a branch that depends on rcx will be taken: it is executed, but leads nowhere.
+fn store_counted(walk: &mut Walk, item: &Item, entry: Entry, field: &Field) {
+    let at = i32::from(field.offset);
+    let code = &mut walk.builder.code;
+    let kept = usize::from(item.layout.length) - 1;
+    code.store_slot(CallSlots::kept(gpr::RCX), gpr::RCX);
+    entry.store_constant(code, at, 1, field.size);
+    code.bytes(&item.bytes[..kept]);
+    let here = code.here();
+    code.bytes(&[0]);
+    entry.store_constant(code, at, 0, field.size);
+    code.land_short(here);
+    code.load_slot(gpr::RCX, CallSlots::kept(gpr::RCX));
 }
 
 /// The word that fields make which are all constants.
@@ -248,51 +195,45 @@ fn constant<'a>(first: usize, mut fields: impl Iterator<Item = &'a Field>) -> Op
     })
 }
 
-/// The register that an operand's address is in as it is.
-fn bare_base(operand: &MemoryOperand) -> Option<Gpr> {
-    let bare = operand.index == Register::None
-        && operand.displacement == 0
-        && operand.segment.is_none()
-        && operand.base.is_gpr64();
-    bare.then(|| operand.base.number() as Gpr)
+/// Where the position of a buffer is.
+fn position(number: usize) -> Position {
+    if number == 0 && buffers::first_is_bound() {
+        return Position::Bound;
+    }
+    let slot = tool_offset::BUFFERS + (number * size_of::<buffers::Part>()) as i32;
+    Position::Slot(slot)
 }
 
-/// Where the position of a buffer other than the first is.
-fn position_slot(number: usize) -> i32 {
-    tool_offset::BUFFERS + (number * size_of::<crate::buffers::Part>()) as i32
-}
-
-/// Whether the register of the position holds that of a buffer.
-fn position_is_bound(number: usize) -> bool {
-    number == 0 && buffers::first_is_bound()
+impl super::Progress {
+    /// The path appends an entry. Returns how far behind the position it starts.
+    fn take_room(&mut self, item: &Item, buffer: BufferId, size: u16) -> i32 {
+        let at = &mut self.pending[buffer.index()];
+        let start = *at as i32;
+        *at += u32::from(size);
+        assert!(
+            *at as usize <= buffer.bytes(),
+            "a buffer of {} bytes is too small for what is appended at {:#x} and before; give it room for more entries",
+            buffer.bytes(),
+            item.pc
+        );
+        start
+    }
 }
 
 impl Translation<'_, '_> {
     /// Emits what moves the positions behind what the path has stored. The scratch register
     /// loses its content if [`Translation::advance_needs_scratch`].
     pub(super) fn advance(&mut self, pending: Pending) {
-        let Some(binding) = self.walk.binding else {
-            return;
-        };
         for (number, &bytes) in pending.iter().enumerate() {
-            if bytes == 0 {
-                continue;
+            if bytes != 0 {
+                self.walk.advance(position(number), bytes);
             }
-            let code = &mut self.walk.builder.code;
-            if position_is_bound(number) {
-                code.lea(binding.buffer(), binding.buffer(), bytes as i32);
-                continue;
-            }
-            let (position, slot) = (binding.scratch(), position_slot(number));
-            code.load_slot(position, slot);
-            code.lea(position, position, bytes as i32);
-            code.store_slot(slot, position);
         }
     }
 
     pub(super) fn advance_needs_scratch(&self) -> bool {
         let mut pending = self.pending.iter().enumerate();
-        pending.any(|(number, &bytes)| bytes != 0 && !position_is_bound(number))
+        pending.any(|(number, &bytes)| bytes != 0 && position(number) != Position::Bound)
     }
 }
 

@@ -5,9 +5,6 @@
 //! instructions themselves: if one of them faults, what was added too much is taken back (see
 //! [`FragmentCounts`](crate::FragmentCounts)).
 
-use unspool_code_cache::emit::Emitter;
-
-use super::scratch::Scratch;
 use crate::{Action, Amounts, Counter, Inserted, Insertions};
 use unspool_engine::translate::superblock::{BranchDirection, Item};
 
@@ -124,41 +121,9 @@ fn accumulate(amounts: &mut Amounts, counter: Counter, amount: i64) {
     }
 }
 
-/// Emits additions to counters.
-pub(super) fn add(
-    code: &mut Emitter,
-    amounts: &[(Counter, i64)],
-    flags_live: bool,
-    scratch: Scratch,
-) {
-    if amounts.is_empty() {
-        return;
-    }
+/// The additions of some amounts, by slot.
+pub(super) fn additions(amounts: &[(Counter, i64)]) -> Vec<(i32, i64)> {
+    let slot = |(counter, amount): (Counter, i64)| (counter.place().slot(), amount);
     let amounts = crate::together(amounts);
-    let count = usize::from(flags_live);
-    scratch.spill(code, count);
-    for &(counter, amount) in &amounts {
-        let slot = counter.place().slot();
-        for part in parts(amount) {
-            if flags_live {
-                let [sum, _] = scratch.registers;
-                code.load_slot(sum, slot);
-                code.lea(sum, sum, part);
-                code.store_slot(slot, sum);
-            } else {
-                code.add_to_slot(slot, part);
-            }
-        }
-    }
-    scratch.restore(code, count);
-}
-
-/// An amount in parts as immediates have them.
-fn parts(amount: i64) -> impl Iterator<Item = i32> {
-    let mut left = amount;
-    std::iter::from_fn(move || {
-        let part = left.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
-        left -= part;
-        (part != 0).then_some(part as i32)
-    })
+    amounts.into_iter().map(slot).collect()
 }

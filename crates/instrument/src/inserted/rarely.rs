@@ -1,24 +1,39 @@
 //! Calls that are made rarely: behind a countdown, or behind a test of shadow memory.
 //!
-//! What decides is inlined and changes no flags: it ends in a `jrcxz`. The call itself is an
-//! ordinary one.
+//! What decides is inlined. Where flags are live, it changes none: it ends in a `jrcxz`. The call
+//! itself is an ordinary one, away from the straight path.
 
 use unspool_code_cache::emit::{Emitter, Gpr, gpr};
-use unspool_code_cache::slots::offset;
 use unspool_instructions::operands::MemoryOperand;
 
-use super::scratch::{FIRST_SPILL, Scratch};
 use super::{Translation, calls};
 use crate::slots::offset as tool_offset;
-use crate::{Action, Call, SamplerId, Shadow};
+use crate::{Action, Argument, Call, SamplerId, Shadow};
+use unspool_engine::translate::insertion::detour::{Detour, Jumps};
+use unspool_engine::translate::insertion::shadow::ShadowLayout;
 use unspool_engine::translate::operand_address::load_address;
 use unspool_engine::translate::superblock::Item;
+use unspool_engine::translate::walk::Walk;
 
-/// Where the program's rcx is meanwhile.
-const RCX: i32 = offset::spill(FIRST_SPILL);
+/// Conditions, as opcodes have them.
+const EQUAL: u8 = 4;
+const NOT_EQUAL: u8 = 5;
 
-/// The bits of a word that no address of user mode has set.
-const UNUSED_BITS: u64 = 17;
+/// How many bits addresses of user mode have.
+const ADDRESS_BITS: u8 = 47;
+
+/// A call that is still to be emitted, where jumps lead.
+pub(super) struct RareCall {
+    detour: Detour,
+    call: Action,
+    /// Which registers it may change.
+    changes: u16,
+    /// The sampler that it is for.
+    sampler: Option<SamplerId>,
+    /// The number of the instruction.
+    number: usize,
+    flags_live: bool,
+}
 
 /// Emits a call that is made when a countdown ends.
 pub(super) fn sampled(
@@ -27,20 +42,24 @@ pub(super) fn sampled(
     sampler: SamplerId,
     call: &Call,
 ) {
-    let code = &mut translation.walk.builder.code;
     let countdown = tool_offset::COUNTDOWNS + 8 * sampler.index() as i32;
-    code.store_slot(RCX, gpr::RCX);
-    code.load_slot(gpr::RCX, countdown);
-    code.lea(gpr::RCX, gpr::RCX, -1);
-    code.store_slot(countdown, gpr::RCX);
-    let ended = jump_if_rcx_is_zero(code);
-    code.load_slot(gpr::RCX, RCX);
-    let over = code.jump_forward();
-    code.land_short(ended);
-    code.load_slot(gpr::RCX, RCX);
-    code.store_slot_imm32(tool_offset::SAMPLER, sampler.index() as u32);
-    translation.call_now(item, &[Action::Call(call.clone())], flags_live);
-    translation.walk.builder.code.land(over);
+    let walk = &mut *translation.walk;
+    let jump = if walk.flags_are_free(flags_live) {
+        let code = &mut walk.builder.code;
+        code.add_to_slot(countdown, -1);
+        code.jump_forward_if(EQUAL)
+    } else {
+        walk.take_register(gpr::RCX, 0);
+        let code = &mut walk.builder.code;
+        code.load_slot(gpr::RCX, countdown);
+        code.lea(gpr::RCX, gpr::RCX, -1);
+        code.store_slot(countdown, gpr::RCX);
+        // Over the short jump.
+        code.bytes(&[0xe3, 2, 0xeb, 5]);
+        code.jump_forward()
+    };
+    let jumps = Jumps::from_slice(&[jump]);
+    call_at(translation, (item, flags_live), jumps, call, Some(sampler));
 }
 
 /// Emits a call that is made where shadow memory is not as expected.
@@ -51,73 +70,139 @@ pub(super) fn watched(
     operand: &MemoryOperand,
     call: &Call,
 ) {
-    let bound = translation.walk.bound();
-    let address = calls::registers(&crate::Argument::Address(*operand));
-    let scratch = Scratch::without(address | bound | 1 << gpr::RCX);
-    let sum = scratch.registers[0];
-    let kept = offset::spill(super::scratch::SECOND_SPILL);
-    let code = &mut translation.walk.builder.code;
-    code.store_slot(RCX, gpr::RCX);
-    code.store_slot(kept, sum);
-    let mut differing = Vec::new();
-    let uses_rcx = address & 1 << gpr::RCX != 0;
-    for (number, distance) in distances(operand.size, shadow).enumerate() {
-        if uses_rcx && number != 0 {
-            code.load_slot(gpr::RCX, RCX);
+    let layout = ShadowLayout {
+        base: shadow.base(),
+        shift: shadow.shift() as u8,
+        bits: Some(ADDRESS_BITS - shadow.shift() as u8),
+        word: 1,
+    };
+    let walk = &mut *translation.walk;
+    let read = calls::registers(&Argument::Address(*operand));
+    walk.give_back(read);
+    let touched = read | item.uses().read | item.uses().written;
+    let jumps = match walk.flags_are_free(flags_live) {
+        true => compare(walk, layout, expected, (operand, touched)),
+        false => compare_keeping_flags(walk, layout, expected, (operand, touched)),
+    };
+    call_at(translation, (item, flags_live), jumps, call, None);
+}
+
+/// Emits the comparison of an operand's shadow bytes. Returns jumps that are taken if one differs.
+fn compare(
+    walk: &mut Walk,
+    layout: ShadowLayout,
+    expected: u8,
+    (operand, touched): (&MemoryOperand, u16),
+) -> Jumps {
+    let [number, base] = walk.take_registers(touched);
+    let code = &mut walk.builder.code;
+    layout.load_base(code, base);
+    let pieces = distances(operand.size, layout.shift);
+    let compare = |distance| {
+        load_piece(code, number, operand, distance);
+        let word = layout.find(code, number, Some(base));
+        code.compare_constant_at(word.at(0), expected);
+        code.jump_forward_if(NOT_EQUAL)
+    };
+    pieces.map(compare).collect()
+}
+
+/// The same without a change of the flags.
+fn compare_keeping_flags(
+    walk: &mut Walk,
+    layout: ShadowLayout,
+    expected: u8,
+    (operand, touched): (&MemoryOperand, u16),
+) -> Jumps {
+    let [number] = walk.take_registers(touched | 1 << gpr::RCX);
+    walk.take_register(gpr::RCX, 1 << number);
+    let program = walk.borrowed.slot_of(gpr::RCX);
+    let reads_it = calls::registers(&Argument::Address(*operand)) & 1 << gpr::RCX != 0;
+    let code = &mut walk.builder.code;
+    let mut differing = Jumps::new();
+    for (place, distance) in distances(operand.size, layout.shift).enumerate() {
+        if let Some(slot) = program.filter(|_| reads_it && place != 0) {
+            code.load_slot(gpr::RCX, slot);
         }
-        load_shadow(code, shadow, operand, distance, sum);
+        load_piece(code, number, operand, distance);
+        layout.find_keeping_flags(code, number, gpr::RCX);
+        layout.load_base(code, gpr::RCX);
+        code.load_byte_indexed(gpr::RCX, gpr::RCX, number);
         if expected != 0 {
             code.lea(gpr::RCX, gpr::RCX, -i32::from(expected));
         }
-        let same = jump_if_rcx_is_zero(code);
+        code.bytes(&[0xe3, 5]); // jrcxz over the jump
         differing.push(code.jump_forward());
-        code.land_short(same);
     }
-    code.load_slot(sum, kept);
-    code.load_slot(gpr::RCX, RCX);
-    let over = code.jump_forward();
-    for jump in differing {
-        code.land(jump);
-    }
-    code.load_slot(sum, kept);
-    code.load_slot(gpr::RCX, RCX);
-    translation.call_now(item, &[Action::Call(call.clone())], flags_live);
-    translation.walk.builder.code.land(over);
+    differing
 }
 
 /// How far behind an operand's address the bytes are whose granules are looked at: each granule that
 /// the operand may touch is.
-fn distances(size: u32, shadow: Shadow) -> impl Iterator<Item = u32> {
+fn distances(size: u32, shift: u8) -> impl Iterator<Item = u32> {
     let last = size.saturating_sub(1);
-    let step = 1 << shadow.shift();
+    let step = 1 << shift;
     (0..last.max(1))
         .step_by(step)
         .chain((last != 0).then_some(last))
 }
 
-/// Emits the load of a shadow byte into rcx.
-fn load_shadow(
-    code: &mut Emitter,
-    shadow: Shadow,
-    operand: &MemoryOperand,
-    distance: u32,
-    sum: Gpr,
-) {
-    load_address(code, sum, operand);
+/// Emits the address of one of these bytes. (What is no address has a place in the shadow, too: the
+/// access will fault, not the test.)
+fn load_piece(code: &mut Emitter, to: Gpr, operand: &MemoryOperand, distance: u32) {
+    load_address(code, to, operand);
     if distance != 0 {
-        code.lea(sum, sum, distance as i32);
+        code.lea(to, to, distance as i32);
     }
-    // What is no address has a place in the shadow, too: the access will fault, not this.
-    code.load_immediate(gpr::RCX, UNUSED_BITS);
-    code.shift(false, sum, gpr::RCX);
-    code.load_immediate(gpr::RCX, UNUSED_BITS + u64::from(shadow.shift()));
-    code.shift(true, sum, gpr::RCX);
-    code.load_immediate(gpr::RCX, shadow.base());
-    code.load_byte_indexed(gpr::RCX, gpr::RCX, sum);
 }
 
-/// `jrcxz` to where [`Emitter::land_short`] will be.
-fn jump_if_rcx_is_zero(code: &mut Emitter) -> u64 {
-    code.bytes(&[0xe3, 0]);
-    code.here() - 1
+/// The call is made where these jumps lead.
+fn call_at(
+    translation: &mut Translation,
+    (item, flags_live): (&Item, bool),
+    jumps: Jumps,
+    call: &Call,
+    sampler: Option<SamplerId>,
+) {
+    let walk = &mut *translation.walk;
+    let rare = RareCall {
+        detour: Detour::new(&walk.builder, walk.borrowed, jumps),
+        call: Action::Call(call.clone()),
+        changes: call.changes(),
+        sampler,
+        number: walk.number,
+        flags_live,
+    };
+    if !call.has_context() {
+        translation.own.rare_calls.push(rare);
+        return;
+    }
+    // The program may go on elsewhere, and the way to find out what is due leads through the
+    // instruction at which this is.
+    let over = translation.walk.builder.code.jump_forward();
+    let borrowed = std::mem::take(&mut translation.walk.borrowed);
+    rare.emit(translation, item);
+    translation.walk.borrowed = borrowed;
+    translation.walk.builder.code.land(over);
+}
+
+/// Emits the calls that were put off.
+pub(super) fn finish(translation: &mut Translation, items: &[Item]) {
+    for rare in std::mem::take(&mut translation.own.rare_calls) {
+        rare.emit(translation, &items[rare.number]);
+    }
+}
+
+impl RareCall {
+    fn emit(&self, translation: &mut Translation, item: &Item) {
+        let code = &mut translation.walk.builder.code;
+        self.detour.begin(code);
+        if let Some(sampler) = self.sampler {
+            code.store_slot_imm32(tool_offset::SAMPLER, sampler.index() as u32);
+        }
+        let call = std::slice::from_ref(&self.call);
+        translation.call_now(item, call, self.flags_live);
+        let code = &mut translation.walk.builder.code;
+        self.detour.end(code, self.changes);
+    }
 }

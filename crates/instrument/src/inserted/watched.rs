@@ -1,20 +1,15 @@
 //! Tests whether accesses touch memory that somebody watches.
 
-use unspool_code_cache::emit::{Address, Emitter, gpr};
+use unspool_code_cache::emit::{Address, Emitter};
 use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 use unspool_events::AccessKind;
 use unspool_instructions::operands::{MemoryOperand, Shape};
 
 use super::Translation;
-use super::scratch::Scratch;
 use crate::watcher::{Extent, Watcher, watcher};
 use unspool_engine::translate::operand_address::load_address;
 use unspool_engine::translate::superblock::Item;
-
-/// Where the flags and the program's stack pointer are meanwhile.
-const FLAGS: i32 = offset::spill(6);
-const STACK: i32 = offset::spill(1);
 
 /// Emits the tests of an instruction's accesses, before it.
 pub(super) fn emit(translation: &mut Translation, item: &Item) {
@@ -50,13 +45,17 @@ fn test(
         Shape::AlignedDown => (Extent::Around(size), None, false),
         Shape::Indexed { .. } | Shape::Tile { .. } => (Extent::Anywhere, None, false),
     };
-    let scratch = Scratch::beside(Some(item));
-    let [address, other] = scratch.registers;
-    let gate = translation.walk.cache.gates.call;
-    let code = &mut translation.walk.builder.code;
-    for (spilled, slot) in scratch.spilled(2) {
-        code.store_slot(slot, spilled);
+    let walk = &mut *translation.walk;
+    walk.give_back_all();
+    let touched = item.uses().read | item.uses().written;
+    let [address, other] = walk.take_registers(touched);
+    if let Extent::Bytes(_) = extent {
+        let live = item.flags_live;
+        walk.borrowed.take_flags(&mut walk.builder, live);
     }
+    let gate = walk.cache.gates.call;
+    let borrowed = walk.borrowed;
+    let code = &mut walk.builder.code;
     match extent {
         Extent::Anywhere => code.load_immediate(address, 0),
         _ => load_address(code, address, operand),
@@ -69,9 +68,6 @@ fn test(
     // Only for these is it known here how long they are.
     let mut over = None;
     if let Extent::Bytes(size) = extent {
-        if item.flags_live {
-            save_flags(code);
-        }
         let mut hits = Vec::new();
         for &(first, last) in ranges {
             // An access that begins up to `size` - 1 bytes before touches the first byte.
@@ -93,18 +89,10 @@ fn test(
                 code.load_slot(address, CallSlots::ARGUMENTS);
             }
         }
-        if item.flags_live {
-            restore_flags(code);
-        }
-        for (spilled, slot) in scratch.spilled(2) {
-            code.load_slot(spilled, slot);
-        }
+        borrowed.restore(code);
         over = Some(code.jump_forward());
         for hit in hits {
             code.land(hit);
-        }
-        if item.flags_live {
-            restore_flags(code);
         }
     }
     let word = extent.to_word(operand.kind == AccessKind::Write);
@@ -114,9 +102,6 @@ fn test(
     }
     code.load_immediate(other, watcher.may_touch() as *const () as u64);
     code.store_slot(CallSlots::FUNCTION, other);
-    for (spilled, slot) in scratch.spilled(2) {
-        code.load_slot(spilled, slot);
-    }
     // What is called finds all program state in place.
     translation.restore();
     let code = &mut translation.walk.builder.code;
@@ -150,21 +135,4 @@ fn jump_if_at_most(code: &mut Emitter, value: u8, spare: u8, bound: u64) -> u64 
     let field = code.here();
     code.imm32(0);
     field
-}
-
-/// Emits what keeps the flags, by way of the engine's stack: the program's is not to be touched.
-fn save_flags(code: &mut Emitter) {
-    code.store_slot(STACK, gpr::RSP);
-    code.load_slot(gpr::RSP, offset::HOST_STACK);
-    code.bytes(&[0x9c]); // pushfq
-    code.on_slot(&[0x8f], 0, FLAGS); // pop
-    code.load_slot(gpr::RSP, STACK);
-}
-
-fn restore_flags(code: &mut Emitter) {
-    code.store_slot(STACK, gpr::RSP);
-    code.load_slot(gpr::RSP, offset::HOST_STACK);
-    code.on_slot(&[0xff], 6, FLAGS); // push
-    code.bytes(&[0x9d]); // popfq
-    code.load_slot(gpr::RSP, STACK);
 }

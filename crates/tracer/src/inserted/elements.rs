@@ -38,9 +38,8 @@ pub(crate) fn record_mask(translation: &mut Translation, mask: ElementMask) -> M
         ElementMask::Vector { register, size } => {
             let slot = translation.take_slot();
             take_signs(translation, register, size);
-            let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
-            let at = Translation::slot_offset(slot);
-            translation.builder.code.store(buffer, at, scratch);
+            let scratch = translation.binding.scratch();
+            translation.store_word(slot, scratch);
             Mask::Bits(slot)
         }
     }
@@ -55,11 +54,11 @@ pub(crate) fn record_tile(
 ) -> Extent {
     let [stride_slot, form] = [translation.take_slot(), translation.take_slot()];
     keep_tile_configuration(translation);
-    let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
+    let (words, scratch) = (translation.words(), translation.binding.scratch());
     let code = &mut translation.builder.code;
-    let at = Translation::slot_offset(stride_slot);
+    let at = Translation::place(stride_slot);
     if stride == Register::None {
-        code.store_immediate(buffer, at, 0);
+        words.store_constant(code, at, 0, 8);
     } else {
         let scaled = Address {
             base: None,
@@ -67,17 +66,17 @@ pub(crate) fn record_tile(
             displacement: 0,
         };
         code.lea_address(scratch, scaled, false);
-        code.store(buffer, at, scratch);
+        words.store(code, at, scratch, 8);
     }
-    let at = Translation::slot_offset(form);
+    let at = Translation::place(form);
     let number = tile.number();
     let part = |part: usize| trace_offset::ELEMENTS + part as i32;
     code.load_slot_half(scratch, part(TILE_ROW_BYTES + 2 * number));
-    code.store(buffer, at, scratch);
+    words.store(code, at, scratch, 8);
     code.load_slot_byte(scratch, part(TILE_ROWS + number));
-    code.store_byte(buffer, at + 2, scratch);
+    words.store(code, at + 2, scratch, 1);
     code.load_slot_byte(scratch, part(TILE_FIRST_ROW));
-    code.store_byte(buffer, at + 3, scratch);
+    words.store(code, at + 3, scratch, 1);
     Extent::Rows {
         stride: stride_slot,
         form,
@@ -147,8 +146,8 @@ fn store_vector(translation: &mut Translation, register: Register, memory: Encod
 }
 
 fn word_of_record(translation: &Translation, slot: Slot) -> EncodedMemory {
-    let base = NAMES[usize::from(translation.binding.buffer())];
-    EncodedMemory::with_base_displ(base, i64::from(Translation::slot_offset(slot)))
+    let (base, displacement) = translation.words().place(Translation::place(slot));
+    EncodedMemory::with_base_displ(NAMES[usize::from(base)], i64::from(displacement))
 }
 
 fn slot_in_memory(translation: &Translation, slot: i32) -> EncodedMemory {

@@ -29,6 +29,8 @@ use crate::slots::offset as trace_offset;
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::emit::Gpr;
 use unspool_code_cache::gates;
+use unspool_engine::translate::insertion::detour::{Detour, Jumps};
+use unspool_engine::translate::insertion::shadow::{ShadowLayout, ShadowWord};
 use unspool_engine::translate::superblock::Item;
 use unspool_instructions::operands::{MemoryOperand, Shape};
 use unspool_kernel::guarded;
@@ -85,15 +87,13 @@ pub(crate) struct CheckSite {
 
 /// A check whose slow part is still to be emitted at the end of the fragment.
 pub(crate) struct SlowCheck {
-    /// Field of the jump to the slow part.
-    field: u64,
+    /// The way to the slow part, and back to where the check ends.
+    detour: Detour,
     /// Where the check begins, to be made again after the engine has acquired the lines.
     start: u64,
-    /// Where the check ends.
-    end: u64,
     /// None: a poll.
     check: Option<Check>,
-    /// The comparisons of single elements, instead of the field.
+    /// The comparisons of single elements, whose jumps lead there instead.
     elements: Vec<elements::Comparison>,
     ordinal: usize,
     words: usize,
@@ -113,13 +113,12 @@ pub(crate) fn poll(translation: &mut Translation, item: &Item) {
             .builder
             .code
             .compare_slot_zero(trace_offset::POLL);
-        let field = jump_not_equal(translation);
-        let end = translation.builder.code.here();
+        let jumps = Jumps::from_slice(&[jump_not_equal(translation)]);
+        let detour = translation.detour(jumps);
         let pc = item.pc;
         translation.slow_checks.push(SlowCheck {
-            field,
+            detour,
             start,
-            end,
             check: None,
             elements: Vec::new(),
             ordinal: 0,
@@ -157,23 +156,16 @@ pub(crate) fn check(translation: &mut Translation, item: &Item, checks: &[Check]
 /// Emits the comparison of the lines' owner words with this thread's.
 fn compare(translation: &mut Translation, item: &Item, check: Check) {
     let start = translation.builder.code.here();
-    let (scratch, owner) = (translation.binding.scratch(), translation.owner());
+    let owner = translation.owner();
     if let Some(word) = known_word(translation, &check) {
-        // cmp [word], owner (32 bits)
-        let code = &mut translation.builder.code;
-        code.bytes(&[
-            0x40 | (owner >> 3) << 2,
-            0x39,
-            0x04 | (owner & 7) << 3,
-            0x25,
-        ]);
-        code.imm32(word as i32);
+        translation.builder.code.compare_at(word.at(0), owner, 4);
     } else {
-        line_index(translation, &check, check.first);
-        compare_words(translation, 0x48, scratch, owner);
+        let word = owner_word(translation, &check, check.first);
+        // This one and the next.
+        translation.builder.code.compare_at(word.at(0), owner, 8);
     }
-    let field = jump_not_equal(translation);
-    push_slow_check(translation, item, check, start, field, Vec::new());
+    let jumps = Jumps::from_slice(&[jump_not_equal(translation)]);
+    push_slow_check(translation, item, check, start, jumps, Vec::new());
 }
 
 /// Notes what is to be emitted at the end of the fragment for a check that ends here.
@@ -182,20 +174,19 @@ fn push_slow_check(
     item: &Item,
     check: Check,
     start: u64,
-    field: u64,
+    jumps: Jumps,
     elements: Vec<elements::Comparison>,
 ) {
     let slow_check = SlowCheck {
-        field,
+        detour: translation.detour(jumps),
         start,
-        end: translation.builder.code.here(),
         check: Some(check),
         elements,
         ordinal: translation.superblock.instructions.len(),
         words: translation.words,
         instruction: translation.instruction_number(),
         pc: item.pc,
-        flags_live: translation.flags_spill.is_some(),
+        flags_live: translation.borrowed.has_flags(),
     };
     translation.slow_checks.push(slow_check);
 }
@@ -223,7 +214,7 @@ fn visit_site(
     ends_chunk: Option<ChunkEnd>,
 ) {
     let ordinal = translation.superblock.instructions.len();
-    let flags_live = translation.flags_spill.is_some();
+    let flags_live = translation.borrowed.has_flags();
     let instruction = translation.instruction_number();
     let site = check.site(ordinal, translation.words, instruction, flags_live);
     let leave = translation.builder.code.place();
@@ -239,20 +230,30 @@ fn visit_site(
     });
 }
 
-/// The address of the owner word of an access to one line at an address known now.
-fn known_word(translation: &Translation, check: &Check) -> Option<u64> {
+/// The owner words, found by addresses.
+fn layout(translation: &Translation) -> ShadowLayout {
+    let LineLayout { shift, mask } = translation.tracer.line_layout();
+    ShadowLayout {
+        base: OWNER_WORDS,
+        shift,
+        bits: mask.map(|mask| mask.trailing_ones() as u8),
+        word: 4,
+    }
+}
+
+/// The owner word of an access to one line at an address known now.
+fn known_word(translation: &Translation, check: &Check) -> Option<ShadowWord> {
     let operand = &check.operand;
     let absolute = check.element.is_none()
         && operand.base == iced_x86::Register::None
         && operand.index == iced_x86::Register::None
         && operand.segment.is_none()
         && !operand.address_size_32;
-    let LineLayout { shift, mask } = translation.tracer.line_layout();
     let address = |relative: i64| operand.displacement.wrapping_add(relative) as u64;
-    let (first, last) = (address(check.first) >> shift, address(check.last) >> shift);
-    let line = mask.map_or(first, |mask| first & u64::from(mask));
-    let word = OWNER_WORDS.wrapping_add(line.wrapping_mul(4));
-    (absolute && first == last && word < 1 << 31).then_some(word)
+    let (first, last) = (address(check.first), address(check.last));
+    let layout = layout(translation);
+    let is_one = first >> layout.shift == last >> layout.shift;
+    (absolute && is_one).then(|| layout.known(first)).flatten()
 }
 
 fn fits(translation: &Translation, check: &Check) -> bool {
@@ -292,8 +293,8 @@ impl Check {
     }
 }
 
-/// Emits the number of the owner word of the byte at `relative` into the scratch register.
-fn line_index(translation: &mut Translation, check: &Check, relative: i64) {
+/// Emits what finds the owner word of the byte at `relative`; its number is in the scratch register.
+fn owner_word(translation: &mut Translation, check: &Check, relative: i64) -> ShadowWord {
     let operand = MemoryOperand {
         displacement: check.operand.displacement.wrapping_add(relative),
         ..check.operand
@@ -302,14 +303,12 @@ fn line_index(translation: &mut Translation, check: &Check, relative: i64) {
         Some(element) => elements::address(translation, &operand, element),
         None => effective_address(translation, &operand),
     }
-    let scratch = translation.binding.scratch();
-    let LineLayout { shift, mask } = translation.tracer.line_layout();
-    let code = &mut translation.builder.code;
-    code.bytes(&[0x48 | scratch >> 3, 0xc1, 0xe8 | scratch & 7, shift]); // shr scratch, shift
-    if let Some(mask) = mask {
-        code.bytes(&[0x48 | scratch >> 3, 0x81, 0xe0 | scratch & 7]); // and scratch, mask
-        code.imm32(mask as i32);
-    }
+    let layout = layout(translation);
+    layout.find(
+        &mut translation.builder.code,
+        translation.binding.scratch(),
+        None,
+    )
 }
 
 /// Bytes of the instruction that compares two owner words with the thread's.
@@ -362,23 +361,6 @@ fn is_on_owner_word(bytes: &[u8; 10]) -> bool {
     let at_index = sib & 0xc7 == 0x85 && displacement == OWNER_WORDS;
     let at_known = *sib == 0x25 && (OWNER_WORDS..BRANCH_TABLE).contains(&displacement);
     rex & 0xf0 == 0x40 && modrm & 0xc7 == 0x04 && (at_index || at_known)
-}
-
-/// `cmp [index * 4 + OWNER_WORDS], register` with the given REX.W.
-fn compare_words(translation: &mut Translation, wide: u8, index: Gpr, register: Gpr) {
-    owner_word(translation, 0x40 | wide, 0x39, index, register);
-}
-
-fn owner_word(translation: &mut Translation, rex: u8, opcode: u8, index: Gpr, register: Gpr) {
-    let rex = rex | (register >> 3) << 2 | (index >> 3) << 1;
-    let code = &mut translation.builder.code;
-    code.bytes(&[
-        rex,
-        opcode,
-        0x04 | (register & 7) << 3,
-        0x85 | (index & 7) << 3,
-    ]);
-    code.imm32(OWNER_WORDS as i32);
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 
 use iced_x86::Register;
 use unspool_code_cache::address::CacheAddress;
-use unspool_code_cache::cache::{FLAGS, SpillInterval};
-use unspool_code_cache::emit::{Address, Gpr, gpr};
+use unspool_code_cache::emit::{Address, Gpr};
 use unspool_code_cache::slots::offset;
 use unspool_events::Order;
 use unspool_events::superblock::{
@@ -12,9 +11,7 @@ use unspool_events::superblock::{
     Slot,
 };
 use unspool_instructions::decode::{Kind, Segment};
-use unspool_instructions::operands::{
-    CacheControl, ElementMask, MemoryOperand, RegisterUse, Shape,
-};
+use unspool_instructions::operands::{CacheControl, ElementMask, MemoryOperand, Shape};
 
 use super::traced::Translation;
 use super::{elements, ownership};
@@ -23,11 +20,11 @@ use crate::inserted::addresses::{THREAD_POINTER, wide_register};
 use unspool_engine::translate::operand_address::{add_slot, load_address, scalar_index};
 use unspool_engine::translate::superblock::Item;
 
-/// The spill slots for saving flags: rax, and the flags themselves.
-pub(crate) const RAX_SPILL: u8 = 5;
-pub(crate) const FLAGS_SPILL: u8 = 6;
 /// The spill slot of the address of a held ticket lock.
 pub(crate) const LOCK_SPILL: u8 = 7;
+
+/// A condition, as opcodes have it.
+const EQUAL: u8 = 4;
 
 /// What is stored after an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,11 +68,13 @@ pub(crate) fn before(
     }
     if item.facts().compare_exchange {
         let slot = translation.take_slot();
-        let buffer = translation.binding.buffer();
-        translation
-            .builder
-            .code
-            .store_immediate(buffer, Translation::slot_offset(slot), 0);
+        let words = translation.words();
+        words.store_constant(
+            &mut translation.builder.code,
+            Translation::place(slot),
+            0,
+            8,
+        );
         described.cas_success = Some(slot);
     }
     if item.facts().atomic && translation.tracer.order() == Order::Ticket {
@@ -172,31 +171,25 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
     if let Some(slot) = described.cas_success {
         stores.push((slot, After::ZeroFlag));
     }
-    let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
+    let words = translation.words();
     for (slot, what) in stores {
-        let at = Translation::slot_offset(slot);
+        let code = &mut translation.builder.code;
+        let at = Translation::place(slot);
         match what {
-            After::Register(register) => {
-                let code = &mut translation.builder.code;
-                let mut stored = register.number;
-                if register.half {
-                    code.zero_extend(scratch, stored);
-                    stored = scratch;
+            After::Register(register) if register.beyond_fs => {
+                let scratch = words.spare();
+                match register.half {
+                    true => code.zero_extend(scratch, register.number),
+                    false => code.copy(scratch, register.number),
                 }
-                if register.beyond_fs {
-                    let (base, index) = (Some(stored), None);
-                    let address = Address {
-                        base,
-                        index,
-                        displacement: 0,
-                    };
-                    code.lea_address(scratch, address, false);
-                    add_slot(code, scratch, offset::PROGRAM_FS);
-                    stored = scratch;
-                }
-                code.store(buffer, at, stored);
+                add_slot(code, scratch, offset::PROGRAM_FS);
+                words.store(code, at, scratch, 8);
             }
-            After::ZeroFlag => translation.builder.code.store_zero_flag(buffer, at),
+            After::Register(register) if register.half => {
+                words.store_half(code, at, register.number);
+            }
+            After::Register(register) => words.store(code, at, register.number, 8),
+            After::ZeroFlag => words.store_condition(code, at, EQUAL, 1),
         }
     }
     if described.ticket.is_some() {
@@ -330,39 +323,23 @@ fn plain_address(translation: &mut Translation, operand: &MemoryOperand) -> Addr
         };
     }
     let slot = translation.take_slot();
-    let buffer = translation.binding.buffer();
-    let at = Translation::slot_offset(slot);
-    if let (Some(symbolic), Some(base), None) = (symbolic, base, index) {
-        translation.builder.code.store(buffer, at, base as Gpr);
-        translation.values.record(symbolic, slot);
-        return AddressSource::Word {
-            slot,
-            add: operand.displacement,
-        };
+    let (words, at) = (translation.words(), Translation::place(slot));
+    let code = &mut translation.builder.code;
+    let Some(symbolic) = symbolic else {
+        words.store_address(code, at, operand, 8);
+        return AddressSource::Word { slot, add: 0 };
+    };
+    // The displacement stays out of the word, so that neighbours can use it.
+    let bare = MemoryOperand {
+        displacement: 0,
+        ..*operand
+    };
+    words.store_address(code, at, &bare, 8);
+    translation.values.record(symbolic, slot);
+    AddressSource::Word {
+        slot,
+        add: operand.displacement,
     }
-    if let Some(symbolic) = symbolic {
-        // The displacement stays out of the word, so that neighbours can use it.
-        let bare = MemoryOperand {
-            displacement: 0,
-            ..*operand
-        };
-        effective_address(translation, &bare);
-        translation
-            .builder
-            .code
-            .store(buffer, at, translation.binding.scratch());
-        translation.values.record(symbolic, slot);
-        return AddressSource::Word {
-            slot,
-            add: operand.displacement,
-        };
-    }
-    effective_address(translation, operand);
-    translation
-        .builder
-        .code
-        .store(buffer, at, translation.binding.scratch());
-    AddressSource::Word { slot, add: 0 }
 }
 
 fn thread_pointer_address(translation: &mut Translation, displacement: i64) -> AddressSource {
@@ -376,16 +353,9 @@ fn thread_pointer_address(translation: &mut Translation, displacement: i64) -> A
             add: add.wrapping_add(displacement),
         };
     }
-    let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
     let slot = translation.take_slot();
-    translation
-        .builder
-        .code
-        .load_slot(scratch, offset::PROGRAM_FS);
-    translation
-        .builder
-        .code
-        .store(buffer, Translation::slot_offset(slot), scratch);
+    let (words, at) = (translation.words(), Translation::place(slot));
+    words.store_slot(&mut translation.builder.code, at, offset::PROGRAM_FS, 8);
     translation.values.record(symbolic, slot);
     AddressSource::Word {
         slot,
@@ -401,75 +371,25 @@ pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryO
 
 fn store_register(translation: &mut Translation, register: Register) -> Slot {
     let slot = translation.take_slot();
-    let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
+    let (words, at) = (translation.words(), Translation::place(slot));
     let number = register.full_register().number() as Gpr;
-    let at = Translation::slot_offset(slot);
-    if register.is_gpr64() {
-        translation.builder.code.store(buffer, at, number);
-    } else {
-        translation.builder.code.zero_extend(scratch, number);
-        translation.builder.code.store(buffer, at, scratch);
+    let code = &mut translation.builder.code;
+    match register.is_gpr64() {
+        true => words.store(code, at, number, 8),
+        false => words.store_half(code, at, number),
     }
     slot
 }
 
 /// Emits code that may change the flags. Where they are live they are saved first, and stay
-/// saved until an instruction needs them: see [`settle_flags`].
+/// saved until an instruction needs them.
 pub(crate) fn with_flags(
     translation: &mut Translation,
     live: bool,
     emit: impl FnOnce(&mut Translation),
 ) {
-    if live && translation.flags_spill.is_none() {
-        let code = &mut translation.builder.code;
-        code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
-        code.take_flags();
-        code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
-        code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
-        let start = translation.builder.offset();
-        translation.flags_spill = Some(SpillInterval {
-            start,
-            end: start,
-            register: FLAGS,
-            slot: FLAGS_SPILL,
-        });
-    }
+    translation.borrowed.take_flags(translation.builder, live);
     emit(translation);
-}
-
-/// Before an instruction: puts saved flags back if it needs them, or forgets them if it
-/// overwrites them all.
-pub(crate) fn settle_flags(translation: &mut Translation, item: &Item) {
-    if translation.flags_spill.is_none() {
-        return;
-    }
-    let uses = item.uses();
-    let untouched = (uses.flags_read | uses.flags_written) & RegisterUse::STATUS == 0;
-    let overwritten = uses.flags_overwritten & RegisterUse::STATUS == RegisterUse::STATUS
-        && uses.flags_read & RegisterUse::STATUS == 0;
-    match item.layout.kind {
-        Kind::Plain if untouched => {}
-        Kind::Plain if overwritten => end_flags_spill(translation),
-        _ => restore_flags(translation),
-    }
-}
-
-/// Puts saved flags back, if they are saved.
-pub(crate) fn restore_flags(translation: &mut Translation) {
-    if translation.flags_spill.is_some() {
-        let code = &mut translation.builder.code;
-        code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
-        code.load_slot(gpr::RAX, offset::spill(FLAGS_SPILL));
-        code.bring_back_flags();
-        code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
-        end_flags_spill(translation);
-    }
-}
-
-fn end_flags_spill(translation: &mut Translation) {
-    if let Some(spill) = translation.flags_spill.take() {
-        translation.builder.end_spill(spill);
-    }
 }
 
 /// A bit string's word: the bit number divided by the operand's bits, rounded down.
@@ -484,10 +404,9 @@ fn bit_string_address(
         let scratch = translation.binding.scratch();
         let from = number.full_register().number() as Gpr;
         // The word of the address itself holds the first part meanwhile.
-        let at = Translation::slot_offset(slot);
-        let buffer = translation.binding.buffer();
         effective_address(translation, operand);
-        translation.builder.code.store(buffer, at, scratch);
+        translation.store_word(slot, scratch);
+        let words = translation.words();
         let code = &mut translation.builder.code;
         let rex = 0x48 | (scratch >> 3) << 2 | from >> 3;
         let modrm = 0xc0 | (scratch & 7) << 3 | from & 7;
@@ -501,6 +420,7 @@ fn bit_string_address(
         let rex = 0x48 | scratch >> 3;
         code.bytes(&[rex, 0xc1, 0xf8 | scratch & 7, bits]); // sar
         code.bytes(&[rex, 0xc1, 0xe0 | scratch & 7, bytes]); // shl
+        let (buffer, at) = words.place(Translation::place(slot));
         code.on_memory(&[0x01], scratch, buffer, at); // add [word], scratch
     });
     AddressSource::Word { slot, add: 0 }
@@ -513,12 +433,12 @@ fn aligned_address(
 ) -> AddressSource {
     let slot = translation.take_slot();
     with_flags(translation, item.flags_live, |translation| {
-        let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
+        let scratch = translation.binding.scratch();
         effective_address(translation, operand);
         let code = &mut translation.builder.code;
         code.bytes(&[0x48 | scratch >> 3, 0x81, 0xe0 | scratch & 7]); // and scratch, -size
         code.imm32(-(operand.size as i32));
-        code.store(buffer, Translation::slot_offset(slot), scratch);
+        translation.store_word(slot, scratch);
     });
     AddressSource::Word { slot, add: 0 }
 }
@@ -529,7 +449,7 @@ fn draw_ticket(translation: &mut Translation, item: &Item) -> Slot {
     let slot = translation.take_slot();
     let operand = item.operands()[0];
     let tickets = translation.tracer.tickets();
-    let (buffer, scratch) = (translation.binding.buffer(), translation.binding.scratch());
+    let scratch = translation.binding.scratch();
     with_flags(translation, item.flags_live, |translation| {
         effective_address(translation, &operand);
         let code = &mut translation.builder.code;
@@ -562,7 +482,7 @@ fn draw_ticket(translation: &mut Translation, item: &Item) -> Slot {
         ]);
         code.imm32(tickets.counter as i32);
         code.lea(scratch, scratch, 1);
-        code.store(buffer, Translation::slot_offset(slot), scratch);
+        translation.store_word(slot, scratch);
     });
     slot
 }

@@ -8,14 +8,13 @@ use std::ops::{Deref, DerefMut};
 
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
-use unspool_code_cache::cache::FragmentId;
-use unspool_code_cache::cache::{Exit, SpillInterval};
+use unspool_code_cache::cache::{Exit, FragmentId};
 use unspool_code_cache::emit::Gpr;
 use unspool_code_cache::exit::ExitKind;
 use unspool_code_cache::gates::Gates;
 use unspool_events::PathId;
 use unspool_events::raw::path_header;
-use unspool_events::superblock::{AccessingInstruction, Path, Superblock};
+use unspool_events::superblock::{AccessingInstruction, Path, Slot, Superblock};
 use unspool_instructions::operands::is_non_temporal;
 
 use super::{ownership, record};
@@ -23,6 +22,9 @@ use crate::fragment_trace::{FragmentTrace, Repetition};
 use crate::inserted::addresses::Values;
 use crate::tracer::Tracer;
 use unspool_engine::translate::copy::Builder;
+use unspool_engine::translate::insertion::append::{self, Entry};
+use unspool_engine::translate::insertion::borrowed::Borrowed;
+use unspool_engine::translate::insertion::detour::{Detour, Jumps};
 use unspool_engine::translate::insertion::{Inserter, PathEnd};
 use unspool_engine::translate::superblock::{End, Item, Limits};
 use unspool_engine::translate::walk::Walk;
@@ -53,8 +55,6 @@ pub(crate) struct Recorder {
     checks: Vec<Vec<ownership::Check>>,
     /// Ownership checks whose slow parts are still to be emitted.
     pub(crate) slow_checks: Vec<ownership::SlowCheck>,
-    /// Where the program's flags are saved at this point.
-    pub(crate) flags_spill: Option<SpillInterval>,
     /// The place where the last instruction's values are taken before it.
     pub(crate) values_taken: Option<u32>,
 }
@@ -62,6 +62,7 @@ pub(crate) struct Recorder {
 /// The record, with the fragment to which its code is added.
 pub(crate) struct Translation<'t> {
     pub(crate) builder: &'t mut Builder,
+    pub(crate) borrowed: &'t mut Borrowed,
     pub(crate) binding: RegisterBinding,
     gates: Gates,
     /// The id of the fragment's first exit.
@@ -101,7 +102,6 @@ impl Recorder {
             closed: CacheAddress::NOWHERE,
             checks: Vec::new(),
             slow_checks: Vec::new(),
-            flags_spill: None,
             values_taken: None,
         }
     }
@@ -112,6 +112,7 @@ impl Recorder {
             gates: walk.cache.gates,
             first_exit: walk.cache.exit_id(0),
             builder: &mut walk.builder,
+            borrowed: &mut walk.borrowed,
             recorder: self,
         }
     }
@@ -147,25 +148,22 @@ impl Inserter for Recorder {
         if walk.is_disturbed(number) {
             self.values = Values::default();
         }
-        let is_alone = walk.is_alone();
+        if !walk.is_alone() {
+            // Where the engine takes over from a check, it knows of no registers of others.
+            walk.give_back(u16::MAX);
+        }
         let mut translation = self.with(walk);
         translation.note_progress();
         if number == 0 {
             ownership::poll(&mut translation, item);
         }
         if item.left_out {
-            record::restore_flags(&mut translation);
             return;
         }
         let checks = std::mem::take(&mut translation.recorder.checks[number]);
         ownership::check(&mut translation, item, &checks);
         translation.record(item);
-        if is_alone {
-            record::settle_flags(&mut translation, item);
-        } else {
-            // Others look at them.
-            record::restore_flags(&mut translation);
-        }
+        translation.borrowed.settle(translation.builder, item);
         if ownership::chunks::has_chunks(&translation, item) {
             ownership::chunks::begin(&mut translation);
         }
@@ -211,7 +209,6 @@ impl Inserter for Recorder {
     fn at_end(&mut self, walk: &mut Walk, _items: &[Item], _end: &End) {
         let mut translation = self.with(walk);
         translation.note_progress();
-        record::restore_flags(&mut translation);
     }
 
     fn close(&mut self, walk: &mut Walk, executed: usize, end: PathEnd) -> bool {
@@ -282,6 +279,11 @@ impl Translation<'_> {
         owner.expect("code that checks owners has the owner word at hand")
     }
 
+    /// What these jumps lead to is emitted later, and comes back to here.
+    pub(crate) fn detour(&self, jumps: Jumps) -> Detour {
+        Detour::new(self.builder, *self.borrowed, jumps)
+    }
+
     /// The ways in and out of the cache.
     pub(crate) fn gates(&self) -> Gates {
         self.gates
@@ -303,11 +305,9 @@ impl Translation<'_> {
     fn close_record(&mut self, path: usize, words: usize) {
         let id = PathId(self.superblock.first_path.0 + path as u32);
         let header = path_header(id, words);
-        let buffer = self.binding.buffer();
-        self.builder.code.store_immediate(buffer, 0, header as i32);
-        self.builder
-            .code
-            .lea(buffer, buffer, 8 * (words as i32 + 1));
+        let code = &mut self.builder.code;
+        Entry::bound(self.binding, 0).store_constant(code, 0, header as i32 as u64, 8);
+        append::advance_bound(code, self.binding, 8 * (words as u32 + 1));
     }
 
     /// Records what the instruction accesses, and what it asks of the caches.
@@ -331,8 +331,20 @@ impl Translation<'_> {
         self.superblock.instructions.push(described);
     }
 
-    /// Where a word lies relative to the start of the record.
-    pub(crate) fn slot_offset(slot: u8) -> i32 {
-        8 * (i32::from(slot) + 1)
+    /// The words of the record, which are behind its header.
+    pub(crate) fn words(&self) -> Entry {
+        const HEADER: i32 = 8;
+        Entry::bound(self.binding, HEADER)
+    }
+
+    /// Where a word lies among them.
+    pub(crate) fn place(slot: Slot) -> i32 {
+        8 * i32::from(slot)
+    }
+
+    /// Stores a register as a word of the record.
+    pub(crate) fn store_word(&mut self, slot: Slot, from: Gpr) {
+        let words = self.words();
+        words.store(&mut self.builder.code, Translation::place(slot), from, 8);
     }
 }

@@ -133,7 +133,7 @@ fn leave_superblock(thread: &mut Thread, at: CacheAddress, site: &CheckSite, bef
         thread.restore_spill(spill);
     }
     if site.flags_live {
-        let slot = crate::inserted::record::FLAGS_SPILL;
+        let slot = unspool_engine::translate::insertion::borrowed::FLAGS_SPILL;
         thread.restore_spill(SpillInterval {
             start: 0,
             end: 0,

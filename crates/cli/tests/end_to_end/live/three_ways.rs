@@ -37,7 +37,9 @@ pub(super) fn trials() -> Vec<Trial> {
             format!("live::three_ways::{order}::xz"),
             move |scratch| {
                 require(&[Requirement::Program("xz".to_owned())])?;
-                let data: Vec<u8> = (0..40_000_u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+                let data: Vec<u8> = (0..40_000_u32)
+                    .map(|i| (i.wrapping_mul(i) >> 7) as u8)
+                    .collect();
                 std::fs::write(scratch.work().join("data"), data)?;
                 let command = ["xz", "-T2", "-1", "--block-size=10000", "-kc", "data"];
                 must_agree(scratch, order, &command.map(OsString::from))

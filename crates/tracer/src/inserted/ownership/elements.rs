@@ -5,10 +5,11 @@ use unspool_code_cache::emit::{Address, Gpr};
 use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 use super::slow::look_closely;
-use super::{Check, compare_words, jump_not_equal, line_index, push_slow_check};
+use super::{Check, jump_not_equal, owner_word, push_slow_check};
 use crate::inserted::elements::keep_elements;
 use crate::inserted::traced::Translation;
 use crate::slots::offset as trace_offset;
+use unspool_engine::translate::insertion::detour::Jumps;
 use unspool_engine::translate::superblock::Item;
 
 /// The comparison of one element's owner words.
@@ -50,9 +51,9 @@ pub(super) fn compare_all(translation: &mut Translation, item: &Item, check: Che
             element: Some(element),
             ..check
         };
-        let (scratch, owner) = (translation.binding.scratch(), translation.owner());
-        line_index(translation, &check, check.first);
-        compare_words(translation, 0x48, scratch, owner);
+        let owner = translation.owner();
+        let word = owner_word(translation, &check, check.first);
+        translation.builder.code.compare_at(word.at(0), owner, 8);
         let field = jump_not_equal(translation);
         let passed = translation.builder.code.here();
         if let Some(skip) = skip {
@@ -65,7 +66,7 @@ pub(super) fn compare_all(translation: &mut Translation, item: &Item, check: Che
             passed,
         });
     }
-    push_slow_check(translation, item, check, start, 0, comparisons);
+    push_slow_check(translation, item, check, start, Jumps::new(), comparisons);
 }
 
 /// Emits a short jump that is taken if the mask leaves an element out. Returns what follows it.

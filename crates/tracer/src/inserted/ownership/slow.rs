@@ -7,25 +7,25 @@ use unspool_code_cache::emit::{Address, gpr};
 use unspool_code_cache::gates::{ACQUIRES_BRIEFLY, CheckSlots};
 use unspool_code_cache::slots::offset;
 use unspool_instructions::operands::MemoryOperand;
-use unspool_kernel::layout::OWNER_WORDS;
 
-use super::{Check, CheckSite, elements, jump_not_equal, known_word, line_index, owner_word};
-use crate::inserted::record::{RAX_SPILL, effective_address};
+use super::{Check, CheckSite, elements, jump_not_equal, known_word, layout, owner_word};
+use crate::inserted::record::effective_address;
 use crate::inserted::traced::Translation;
 use crate::ownership::{ASKED_TO_SHOW, EPOCH, Public, TIME_PER_BYTE};
 use crate::slots::offset as trace_offset;
+use unspool_engine::translate::insertion::borrowed::RAX_SPILL;
 
 /// Emits the slow parts of all checks, at the end of the fragment.
 pub(crate) fn finish(translation: &mut Translation) {
     for slow in std::mem::take(&mut translation.slow_checks) {
         let Some(check) = &slow.check else {
-            translation.builder.code.land(slow.field);
-            answer(translation, slow.pc, slow.end);
+            slow.detour.land(&mut translation.builder.code);
+            answer(translation, slow.pc, slow.detour.back());
             continue;
         };
         if slow.elements.is_empty() {
-            translation.builder.code.land(slow.field);
-            look_closely(translation, check, slow.end);
+            slow.detour.land(&mut translation.builder.code);
+            look_closely(translation, check, slow.detour.back());
             claim_untouched(translation, check, slow.start);
         } else {
             elements::look_closely_at_all(translation, check, &slow.elements);
@@ -36,7 +36,7 @@ pub(crate) fn finish(translation: &mut Translation) {
         translation.clean_call(translation.tracer.next_check_call(), slow.pc);
         translation.tracer.add_check_site(CheckSite {
             start: CacheAddress::emitted(slow.start),
-            passed: CacheAddress::emitted(slow.end),
+            passed: CacheAddress::emitted(slow.detour.back()),
             leave,
             buffer: translation.binding.buffer(),
             ..site
@@ -103,25 +103,16 @@ pub(super) fn acquire_briefly(translation: &mut Translation, check: &Check) {
 /// Emits the claim of lines that nobody has touched: most lines change hands only this once.
 /// It jumps to `again` if it got one, or falls through.
 fn claim_untouched(translation: &mut Translation, check: &Check, again: u64) {
-    let (scratch, owner) = (translation.binding.scratch(), translation.owner());
+    let owner = translation.owner();
     for (relative, is_last) in [(check.first, false), (check.last, true)] {
         if is_last && check.first == check.last {
             return;
         }
-        line_index(translation, check, relative);
+        let word = owner_word(translation, check, relative);
         let code = &mut translation.builder.code;
         code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
-        code.bytes(&[0x31, 0xc0, 0xf0]); // xor eax, eax; lock
-        // cmpxchg [scratch * 4 + OWNER_WORDS], owner (32 bits)
-        let rex = 0x40 | (owner >> 3) << 2 | (scratch >> 3) << 1;
-        code.bytes(&[
-            rex,
-            0x0f,
-            0xb1,
-            0x04 | (owner & 7) << 3,
-            0x85 | (scratch & 7) << 3,
-        ]);
-        code.imm32(OWNER_WORDS as i32);
+        code.bytes(&[0x31, 0xc0]); // xor eax, eax
+        code.compare_exchange_at(word.at(0), owner, 4);
         code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
         code.jump_if(4, again); // je
     }
@@ -139,11 +130,11 @@ pub(super) fn look_closely(translation: &mut Translation, check: &Check, passed:
         }
         // The inlined check left the first line's number in the scratch register, unless it
         // knew the word's address.
-        if is_last || known_word(translation, check).is_some() {
-            line_index(translation, check, relative);
-        }
-        // mov scratch (32 bits), [scratch * 4 + OWNER_WORDS]
-        owner_word(translation, 0x40, 0x8b, scratch, scratch);
+        let word = match is_last || known_word(translation, check).is_some() {
+            true => owner_word(translation, check, relative),
+            false => layout(translation).word_of(scratch, None),
+        };
+        translation.builder.code.load_at(scratch, word.at(0), 4);
         // cmp scratch, owner (32 bits)
         let rex = 0x40 | (owner >> 3) << 2 | scratch >> 3;
         let modrm = 0xc0 | (owner & 7) << 3 | scratch & 7;

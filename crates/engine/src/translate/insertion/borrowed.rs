@@ -1,0 +1,273 @@
+//! What inserted code has borrowed of the program's state: general registers, and the status flags.
+//!
+//! The program's value of what is borrowed waits in a spill slot, and where from and how long that
+//! is so, the fragment says ([`SpillInterval`]): signals, faults and debuggers see the program's
+//! state as it is natively. It is not given back where the inserted code ends, but
+//!
+//! - before an instruction that uses it, and before all but plain instructions;
+//! - before whatever looks at the program's state: a call, a way out of the superblock;
+//! - never, if an instruction overwrites it first: then it was dead.
+//!
+//! So neighbouring insertions, whoever has them made, share one spill. Registers that are bound for
+//! the whole superblock are not borrowed: where there are any, scratch is free in any case.
+
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::{FLAGS, SpillInterval};
+use unspool_code_cache::emit::{Emitter, Gpr, gpr};
+use unspool_code_cache::slots::offset;
+use unspool_instructions::decode::{Kind, Segment};
+use unspool_instructions::operands::RegisterUse;
+
+use crate::translate::copy::Builder;
+use crate::translate::item::Item;
+
+/// The spill slot of rax for a moment.
+pub const RAX_SPILL: u8 = 5;
+/// The spill slot of the flags.
+pub const FLAGS_SPILL: u8 = 6;
+/// The spill slots of borrowed registers.
+pub const REGISTER_SPILLS: [u8; 2] = [8, 9];
+
+/// Which registers are borrowed: those that compilers use last come first. rax has other duties.
+const CANDIDATES: [Gpr; 8] = [8, 9, 10, gpr::RSI, gpr::RDI, gpr::RDX, gpr::RCX, gpr::RBX];
+
+/// What is borrowed at one point of a superblock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Borrowed {
+    flags: Option<SpillInterval>,
+    /// In the order of their spill slots.
+    registers: [Option<SpillInterval>; 2],
+}
+
+impl Borrowed {
+    /// Whether all program state is in place, but for what is bound.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.flags.is_none() && self.registers == [None; 2]
+    }
+
+    /// Emits what allows code to change the flags from here on. `live`: whether the program may
+    /// still read them.
+    pub fn take_flags(&mut self, builder: &mut Builder, live: bool) {
+        if !live || self.flags.is_some() {
+            return;
+        }
+        save_flags(&mut builder.code);
+        self.flags = Some(spilled_from_here(builder, FLAGS, FLAGS_SPILL));
+    }
+
+    /// Whether the program's flags are in their slot.
+    pub fn has_flags(&self) -> bool {
+        self.flags.is_some()
+    }
+
+    /// Emits what puts them back, if they are in their slot.
+    pub fn give_back_flags(&mut self, builder: &mut Builder) {
+        if let Some(spill) = self.flags.take() {
+            restore_flags(&mut builder.code);
+            builder.end_spill(spill);
+        }
+    }
+
+    /// Registers that inserted code may use until it ends, and none of them is in the mask
+    /// `avoided`. What it reads itself must be in the mask, and in place: see
+    /// [`Borrowed::give_back`].
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn take<const COUNT: usize>(
+        &mut self,
+        builder: &mut Builder,
+        binding: Option<RegisterBinding>,
+        avoided: u16,
+    ) -> [Gpr; COUNT] {
+        let avoided = avoided | binding.map_or(0, RegisterBinding::mask);
+        let mut taken = 0;
+        let bound = binding.map(RegisterBinding::scratch);
+        let mut bound = bound.filter(|scratch| avoided & 1 << scratch == 0);
+        [(); COUNT].map(|()| {
+            let register = bound
+                .take()
+                .or_else(|| self.take_another(builder, avoided, taken));
+            let register = register.expect("an instruction touches six registers at most");
+            taken |= 1 << register;
+            register
+        })
+    }
+
+    /// One that is not in a mask, as [`Borrowed::take`]; `None` if there is none.
+    pub fn take_one(&mut self, builder: &mut Builder, avoided: u16) -> Option<Gpr> {
+        self.take_another(builder, avoided, 0)
+    }
+
+    /// One beside those that were `taken` before it.
+    fn take_another(&mut self, builder: &mut Builder, avoided: u16, taken: u16) -> Option<Gpr> {
+        let is_free = |register: Gpr| (avoided | taken) & 1 << register == 0;
+        let held = self.registers.iter().flatten();
+        let mut held = held.map(|spill| spill.register);
+        if let Some(register) = held.find(|&register| is_free(register)) {
+            return Some(register);
+        }
+        let mut candidates = CANDIDATES.into_iter();
+        let register = candidates.find(|&register| is_free(register))?;
+        self.take_this(builder, register, taken);
+        Some(register)
+    }
+
+    /// Emits what allows code to change a certain register, beside those that were `taken` before it.
+    pub fn take_this(&mut self, builder: &mut Builder, register: Gpr, taken: u16) {
+        if self.slot_of(register).is_some() {
+            return;
+        }
+        let is_taken = |spill: &SpillInterval| taken & 1 << spill.register != 0;
+        let place = match self.registers {
+            [None, _] => 0,
+            [_, None] => 1,
+            [Some(first), _] => usize::from(is_taken(&first)),
+        };
+        self.give_back_place(builder, place);
+        let slot = REGISTER_SPILLS[place];
+        builder.code.store_slot(offset::spill(slot), register);
+        self.registers[place] = Some(spilled_from_here(builder, register, slot));
+    }
+
+    /// The slot of the program's value of a register that is borrowed.
+    pub fn slot_of(&self, register: Gpr) -> Option<i32> {
+        let mut held = self.registers.iter().flatten();
+        let spill = held.find(|spill| spill.register == register)?;
+        Some(offset::spill(spill.slot))
+    }
+
+    /// Emits what puts back those registers of a mask that are borrowed.
+    pub fn give_back(&mut self, builder: &mut Builder, mask: u16) {
+        for place in 0..self.registers.len() {
+            let held = self.registers[place];
+            if held.is_some_and(|spill| mask & 1 << spill.register != 0) {
+                self.give_back_place(builder, place);
+            }
+        }
+    }
+
+    fn give_back_place(&mut self, builder: &mut Builder, place: usize) {
+        if let Some(spill) = self.registers[place].take() {
+            let slot = offset::spill(spill.slot);
+            builder.code.load_slot(spill.register, slot);
+            builder.end_spill(spill);
+        }
+    }
+
+    /// Emits what puts back all that is borrowed.
+    pub fn give_back_all(&mut self, builder: &mut Builder) {
+        if !self.is_empty() {
+            self.give_back_flags(builder);
+            self.give_back(builder, u16::MAX);
+        }
+    }
+
+    /// Emits, before an instruction, what puts back the registers that it uses.
+    #[inline]
+    pub fn settle_registers(&mut self, builder: &mut Builder, item: &Item) {
+        if self.registers != [None; 2] {
+            self.give_back(builder, needed(item));
+        }
+    }
+
+    /// Emits, right before the copy of an instruction, what puts back all that it uses. Flags that
+    /// it overwrites are dead.
+    #[inline]
+    pub fn settle(&mut self, builder: &mut Builder, item: &Item) {
+        self.settle_registers(builder, item);
+        if self.flags.is_some() {
+            self.settle_flags(builder, item);
+        }
+    }
+
+    fn settle_flags(&mut self, builder: &mut Builder, item: &Item) {
+        let uses = item.uses();
+        let untouched = (uses.flags_read | uses.flags_written) & RegisterUse::STATUS == 0;
+        let overwritten = uses.flags_overwritten & RegisterUse::STATUS == RegisterUse::STATUS
+            && uses.flags_read & RegisterUse::STATUS == 0;
+        match item.layout.kind {
+            Kind::Plain if untouched => {}
+            Kind::Plain if overwritten => {
+                let spill = self.flags.take().expect("they are in their slot");
+                builder.end_spill(spill);
+            }
+            _ => self.give_back_flags(builder),
+        }
+    }
+
+    /// Right behind the copy of an instruction: what it has overwritten was dead.
+    #[inline]
+    pub fn forget_overwritten(&mut self, builder: &mut Builder, item: &Item) {
+        if self.registers != [None; 2] {
+            let overwritten = item.uses().overwritten;
+            for held in &mut self.registers {
+                if let Some(spill) = held.take_if(|spill| overwritten & 1 << spill.register != 0) {
+                    builder.end_spill(spill);
+                }
+            }
+        }
+    }
+
+    /// Emits the return of all that is borrowed, on one of two ways that part here.
+    pub fn restore(&self, code: &mut Emitter) {
+        if self.flags.is_some() {
+            restore_flags(code);
+        }
+        for spill in self.registers.iter().flatten() {
+            code.load_slot(spill.register, offset::spill(spill.slot));
+        }
+    }
+
+    /// Emits that it is borrowed again. The slots still have the program's values, but for registers
+    /// of a mask that were changed, and the flags if all were.
+    pub(super) fn spill(&self, code: &mut Emitter, changed: u16) {
+        for spill in self.registers.iter().flatten() {
+            if changed & 1 << spill.register != 0 {
+                code.store_slot(offset::spill(spill.slot), spill.register);
+            }
+        }
+        if self.flags.is_some() && changed == u16::MAX {
+            save_flags(code);
+        }
+    }
+}
+
+/// Which registers must be in place before the copy of an instruction.
+fn needed(item: &Item) -> u16 {
+    // What is copied with a register in the place of its base takes one that it thinks unused.
+    let is_rewritten = item.layout.rip_relative || item.layout.segment == Some(Segment::Gs);
+    if item.layout.kind != Kind::Plain || is_rewritten {
+        return u16::MAX;
+    }
+    let uses = item.uses();
+    uses.read | uses.written & !uses.overwritten
+}
+
+fn spilled_from_here(builder: &Builder, register: Gpr, slot: u8) -> SpillInterval {
+    let start = builder.offset();
+    SpillInterval {
+        start,
+        end: start,
+        register,
+        slot,
+    }
+}
+
+fn save_flags(code: &mut Emitter) {
+    code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
+    code.take_flags();
+    code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
+    code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
+}
+
+fn restore_flags(code: &mut Emitter) {
+    code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
+    code.load_slot(gpr::RAX, offset::spill(FLAGS_SPILL));
+    code.bring_back_flags();
+    code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! What is borrowed comes back, and only where it must.
+
+use unspool_code_cache::emit::{Gpr, gpr};
+
+use super::super::executed::{copy, execute, item, untouched, value};
+use super::Borrowed;
+use crate::translate::copy::Builder;
+use crate::translate::item::Item;
+
+/// The register that is borrowed first.
+const FIRST: Gpr = 8;
+
+/// Emits code that uses a register and leaves garbage there.
+fn use_register(builder: &mut Builder, borrowed: &mut Borrowed, avoided: u16) -> Gpr {
+    let [register] = borrowed.take(builder, None, avoided);
+    builder.code.load_immediate(register, 0x0bad);
+    register
+}
+
+/// Emits an instruction of the program, as the walk does.
+fn program(builder: &mut Builder, borrowed: &mut Borrowed, item: &Item) {
+    borrowed.settle(builder, item);
+    copy(builder, item);
+    borrowed.forget_overwritten(builder, item);
+}
+
+fn length(builder: &Builder) -> usize {
+    usize::from(builder.offset())
+}
+
+#[test]
+fn neighbours_share_one_spill() {
+    let mut lengths = Vec::new();
+    let state = execute(|builder| {
+        let mut borrowed = Borrowed::default();
+        for _ in 0..3 {
+            let before = length(builder);
+            assert_eq!(use_register(builder, &mut borrowed, 0), FIRST);
+            lengths.push(length(builder) - before);
+        }
+        borrowed.give_back_all(builder);
+    });
+    assert_eq!(state, untouched());
+    assert!(lengths[0] > lengths[1] && lengths[1] == lengths[2]);
+}
+
+#[test]
+fn without_giving_back_the_program_sees_garbage() {
+    let state = execute(|builder| {
+        use_register(builder, &mut Borrowed::default(), 0);
+    });
+    assert_eq!(state.registers[usize::from(FIRST)], 0x0bad);
+}
+
+#[test]
+fn a_register_comes_back_before_it_is_used() {
+    let add = item(&[0x4c, 0x01, 0xc0]); // add rax, r8
+    let state = execute(|builder| {
+        let mut borrowed = Borrowed::default();
+        use_register(builder, &mut borrowed, 0);
+        program(builder, &mut borrowed, &add);
+        assert!(borrowed.is_empty());
+    });
+    assert_eq!(state.registers[0], value(gpr::RAX) + value(FIRST));
+    assert_eq!(state.registers[8], value(FIRST));
+}
+
+#[test]
+fn a_register_that_is_overwritten_never_comes_back() {
+    let set = item(&[0x41, 0xb8, 7, 0, 0, 0]); // mov r8d, 7
+    let part = item(&[0x41, 0xb0, 7]); // mov r8b, 7
+    for (item, wanted) in [(set, 7), (part, value(FIRST) & !0xff | 7)] {
+        let mut emitted = 0;
+        let mut dead = (0, 0);
+        let state = execute(|builder| {
+            let mut borrowed = Borrowed::default();
+            use_register(builder, &mut borrowed, 0);
+            let before = length(builder);
+            program(builder, &mut borrowed, &item);
+            emitted = length(builder) - before - usize::from(item.layout.length);
+            let [spill] = builder.new_fragment.spills[..] else {
+                panic!("one register was spilled");
+            };
+            dead = (usize::from(spill.start), usize::from(spill.end) - before);
+        });
+        assert_eq!(state.registers[usize::from(FIRST)], wanted);
+        let is_dead = wanted == 7;
+        assert_eq!(emitted == 0, is_dead);
+        if is_dead {
+            // If the instruction faults, the program's value is still to be found.
+            assert_eq!(dead.1, usize::from(item.layout.length));
+        }
+    }
+}
+
+#[test]
+fn a_register_stays_borrowed_across_what_does_not_use_it() {
+    let other = item(&[0x48, 0xff, 0xc3]); // inc rbx
+    let state = execute(|builder| {
+        let mut borrowed = Borrowed::default();
+        use_register(builder, &mut borrowed, 0);
+        program(builder, &mut borrowed, &other);
+        assert!(borrowed.slot_of(FIRST).is_some());
+        borrowed.give_back_all(builder);
+    });
+    assert_eq!(state.registers[usize::from(FIRST)], value(FIRST));
+    assert_eq!(state.registers[3], value(gpr::RBX) + 1);
+}
+
+#[test]
+fn everything_comes_back_before_branches_and_far_operands() {
+    let call = [0xe8, 0, 0, 0, 0];
+    let relative = [0x48, 0x8b, 0x05, 0, 0, 0, 0]; // mov rax, [rip]
+    for bytes in [&call[..], &relative] {
+        let item = item(bytes);
+        execute(|builder| {
+            let mut borrowed = Borrowed::default();
+            use_register(builder, &mut borrowed, 0);
+            borrowed.settle(builder, &item);
+            assert!(borrowed.is_empty());
+        });
+    }
+}
+
+#[test]
+fn a_third_register_takes_the_place_of_one_that_is_needed() {
+    let state = execute(|builder| {
+        let mut borrowed = Borrowed::default();
+        let [first, second]: [Gpr; 2] = borrowed.take(builder, None, 0);
+        builder.code.load_immediate(first, 1);
+        builder.code.load_immediate(second, 2);
+        let third = use_register(builder, &mut borrowed, 1 << first | 1 << second);
+        assert!(third != first && third != second);
+        borrowed.take_this(builder, gpr::RCX, 1 << third);
+        builder.code.load_immediate(gpr::RCX, 3);
+        assert!(borrowed.slot_of(third).is_some());
+        borrowed.give_back_all(builder);
+    });
+    assert_eq!(state, untouched());
+}
+
+#[test]
+fn what_is_taken_first_is_not_given_back_for_the_second() {
+    let state = execute(|builder| {
+        let mut borrowed = Borrowed::default();
+        let [first, second]: [Gpr; 2] = borrowed.take(builder, None, 0);
+        // The next instruction does not need the first, but it is not to be used before it.
+        let [one, other]: [Gpr; 2] = borrowed.take(builder, None, 1 << first);
+        assert_eq!(one, second);
+        for register in [one, other] {
+            assert!(borrowed.slot_of(register).is_some());
+            builder.code.load_immediate(register, 0x0bad);
+        }
+        borrowed.give_back_all(builder);
+    });
+    assert_eq!(state, untouched());
+}
+
+#[test]
+fn flags_that_are_live_come_back() {
+    let change = [0x4d, 0x85, 0xff]; // test r15, r15
+    for (live, same) in [(true, true), (false, false)] {
+        let state = execute(|builder| {
+            let mut borrowed = Borrowed::default();
+            borrowed.take_flags(builder, live);
+            assert_eq!(borrowed.has_flags(), live);
+            builder.code.bytes(&change);
+            borrowed.give_back_all(builder);
+        });
+        assert_eq!(state.flags == untouched().flags, same);
+        assert_eq!(state.registers, untouched().registers);
+    }
+}
+
+#[test]
+fn flags_wait_for_who_reads_them_and_not_for_who_overwrites_them() {
+    let move_ = item(&[0x48, 0x89, 0xd8]); // mov rax, rbx
+    let overwrite = item(&[0x48, 0x01, 0xd8]); // add rax, rbx
+    let read = item(&[0x48, 0x0f, 0x44, 0xc3]); // cmovz rax, rbx
+    let after = |second: &Item| {
+        let mut emitted = 0;
+        let state = execute(|builder| {
+            let mut borrowed = Borrowed::default();
+            borrowed.take_flags(builder, true);
+            builder.code.bytes(&[0x4d, 0x85, 0xff]); // test r15, r15
+            program(builder, &mut borrowed, &move_);
+            assert!(borrowed.has_flags());
+            let before = length(builder);
+            program(builder, &mut borrowed, second);
+            assert!(!borrowed.has_flags());
+            emitted = length(builder) - before - usize::from(second.layout.length);
+        });
+        (state, emitted)
+    };
+    let (state, emitted) = after(&read);
+    assert_eq!(state.flags, untouched().flags);
+    assert_ne!(emitted, 0);
+    let (state, emitted) = after(&overwrite);
+    assert_eq!(state.registers[0], 2 * value(gpr::RBX));
+    assert_eq!(emitted, 0);
+}
