@@ -12,8 +12,9 @@ use syn::UseTree;
 use syn::visit::{self, Visit};
 
 /// The crates that are looked at.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "instructions",
+    "unwind",
     "kernel",
     "container",
     "loader",

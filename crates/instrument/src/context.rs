@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::__cpuid_count;
 use std::marker::PhantomData;
+use std::sync::LazyLock;
 
 use unspool_code_cache::slots::{Slots, slots};
 
@@ -164,8 +165,8 @@ impl Context {
                 SSE => (LOW, 256),
                 _ if format & COMPACT != 0 => compact_place(component, format),
                 _ => {
-                    let leaf = __cpuid_count(0xd, component);
-                    (leaf.ebx as usize, leaf.eax as usize)
+                    let layout = &LAYOUT[component as usize];
+                    (layout.offset, layout.size)
                 }
             };
             let place = area.add(offset);
@@ -181,23 +182,47 @@ impl Context {
     }
 }
 
+/// Where components lie, by number.
+static LAYOUT: LazyLock<[Component; COMPONENTS]> = LazyLock::new(|| {
+    std::array::from_fn(|number| {
+        let leaf = __cpuid_count(0xd, number as u32);
+        Component {
+            size: leaf.eax as usize,
+            offset: leaf.ebx as usize,
+            is_aligned: leaf.ecx & 2 != 0,
+        }
+    })
+});
+
+/// Components from the first to [`MORE`].
+const COMPONENTS: usize = MORE as usize + 1;
+
+/// A component of the state that the processor saves. Asking the processor takes thousands of times
+/// as long as looking here: virtual machines trap it.
+struct Component {
+    size: usize,
+    /// In the standard format.
+    offset: usize,
+    /// Whether it begins at a multiple of 64 in the compact format.
+    is_aligned: bool,
+}
+
 /// Where a component of an area in compact format lies: offset and size.
 fn compact_place(component: u32, format: u64) -> (usize, usize) {
     const FIRST: usize = 576;
-    const ALIGNED: u32 = 2;
     let mut offset = FIRST;
     for number in 2..=component {
         if format & 1 << number == 0 {
             continue;
         }
-        let leaf = __cpuid_count(0xd, number);
-        if leaf.ecx & ALIGNED != 0 {
+        let layout = &LAYOUT[number as usize];
+        if layout.is_aligned {
             offset = offset.next_multiple_of(64);
         }
         if number == component {
-            return (offset, leaf.eax as usize);
+            return (offset, layout.size);
         }
-        offset += leaf.eax as usize;
+        offset += layout.size;
     }
     unreachable!("the format has all components that the processor has")
 }

@@ -173,15 +173,23 @@ impl Accesses {
     }
 
     /// The elements that a mask lets through.
-    fn elements(&self, mask: ElementMask, count: u8) -> impl Iterator<Item = usize> {
-        (0..usize::from(count)).filter(move |&number| match mask {
-            ElementMask::All => true,
-            ElementMask::Bits(register) => self.context.mask(register.number()) >> number & 1 != 0,
-            ElementMask::Vector { register, size } => {
-                let size = usize::from(size);
-                self.element(register, size, number) >> (8 * size - 1) != 0
-            }
-        })
+    fn elements(&self, mask: ElementMask, count: u8) -> impl Iterator<Item = usize> + use<> {
+        let chosen = match mask {
+            ElementMask::All => u64::MAX,
+            ElementMask::Bits(register) => self.context.mask(register.number()),
+            ElementMask::Vector { register, size } => self.signs(register, size.into(), count),
+        };
+        (0..usize::from(count)).filter(move |number| chosen >> number & 1 != 0)
+    }
+
+    /// The highest bit of each element of a vector register.
+    fn signs(&self, register: Named, size: usize, count: u8) -> u64 {
+        let vector = self.context.vector(register.number());
+        let signs = (0..usize::from(count)).map(|number| {
+            let highest = vector[(number + 1) * size - 1];
+            u64::from(highest >> 7) << number
+        });
+        signs.sum()
     }
 }
 

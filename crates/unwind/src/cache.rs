@@ -2,7 +2,7 @@
 
 use crate::quick::Quick;
 use crate::recipe::Recipe;
-use crate::unwinder::{Found, Method};
+use crate::step::{Found, Method};
 
 /// How many addresses are kept. Each that is met later takes the place of one that falls on the
 /// same.

@@ -35,17 +35,23 @@
 mod cache;
 mod call_frame_information;
 mod code;
+mod follow;
 mod module;
 mod quick;
 mod recipe;
 mod registers;
+mod section;
+mod step;
 mod unwinder;
 mod validation;
 
 pub use call_frame_information::{Entries, Entry};
 pub use code::{Analysis, Function};
-pub use module::{Code, Module, Modules, Section};
+pub use follow::follow;
+pub use module::{Code, Module, Modules};
 pub use recipe::{Cfa, Recipe, Rule};
 pub use registers::{CALLEE_SAVED, RBP, RBX, RETURN_ADDRESS, RSP, Registers, from_hardware};
-pub use unwinder::{Failure, Found, Method, Step, Unwinder};
+pub use section::Section;
+pub use step::{Failure, Found, Method, Step};
+pub use unwinder::Unwinder;
 pub use validation::Certainty;

@@ -3,7 +3,7 @@
 
 use crate::recipe::{Cfa, Recipe, Rule};
 use crate::registers::{CALLEE_SAVED, RETURN_ADDRESS, RSP, Registers};
-use crate::unwinder::{Failure, Step};
+use crate::step::{Failure, Step};
 
 /// Such a recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +95,7 @@ impl Quick {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::follow::follow;
     use crate::registers::{RBP, RBX};
 
     /// A stack whose words are their own addresses, but for those below `end`.
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn both_forms_find_the_same_caller() {
         let (recipe, registers) = frame();
-        let large = recipe.apply(&registers, Default::default(), &mut read_from(0));
+        let large = follow(&recipe, &registers, Default::default(), &mut read_from(0));
         let mut quick = registers;
         let form = Quick::of(&recipe).unwrap();
         let stepped = form.apply(&mut quick, read_from(0));

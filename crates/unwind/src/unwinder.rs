@@ -2,77 +2,16 @@
 
 use crate::cache::{Cache, Known};
 use crate::code::{Analysis, Function};
-use crate::module::{Module, Modules, Section};
+use crate::follow::follow;
+use crate::module::{Module, Modules};
 use crate::recipe::{Cfa, Recipe, Rule};
 use crate::registers::{RBP, RSP, Registers};
+use crate::section::Section;
+use crate::step::{Failure, Found, Method, Step};
 use crate::validation::{self, Certainty};
 
 /// How many words of the stack are looked at for a return address.
 const SCANNED: u64 = 512;
-
-/// Why there is no caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// The register with this number of DWARF's is needed and not known.
-    RegisterUnknown(u8),
-    /// The word at this address is needed and cannot be read.
-    Unreadable(u64),
-    /// The call-frame information is damaged.
-    Damaged,
-    /// The caller's frame would not be above.
-    NotAbove,
-    /// Nothing is known of the code, and no return address was found.
-    NoReturnAddress,
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Failure::RegisterUnknown(number) => {
-                write!(formatter, "register {number} is needed and not known")
-            }
-            Failure::Unreadable(address) => {
-                write!(formatter, "cannot read the word at {address:#x}")
-            }
-            Failure::Damaged => formatter.write_str("the call-frame information is damaged"),
-            Failure::NotAbove => formatter.write_str("the caller's frame would not be above"),
-            Failure::NoReturnAddress => formatter.write_str("no return address was found"),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
-
-/// How a caller was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// By what the compiler says.
-    CallFrameInformation,
-    /// By the function's instructions.
-    Analysis,
-    /// By the frame pointer.
-    FramePointer,
-    /// By a scan of the stack.
-    Scan,
-}
-
-/// What is above a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step<T> {
-    /// A caller.
-    Caller(T),
-    /// Nothing: the thread began here.
-    Outermost,
-}
-
-/// How a caller was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
-    /// The means.
-    pub method: Method,
-    /// Where the function that it has called begins, in the process; 0 if that is not known.
-    pub called: u64,
-}
 
 /// Goes from frames to their callers. Each thread has its own.
 pub struct Unwinder {
@@ -152,7 +91,7 @@ impl Unwinder {
         let expressions = module
             .as_ref()
             .map_or(Section::default(), |module| module.frames);
-        let stepped = known.recipe.apply(registers, expressions, read);
+        let stepped = follow(&known.recipe, registers, expressions, read);
         let is_told = known.method == Method::CallFrameInformation;
         match stepped.and_then(|step| checked(step, registers, &known.recipe)) {
             Ok(Step::Caller(caller)) if is_told || returns_to(modules, caller.pc) => {
@@ -282,7 +221,7 @@ fn by_frame_pointer(
         offset: 16,
     });
     recipe.rules[usize::from(RBP)] = Rule::AtCfa(-16);
-    match recipe.apply(registers, Section::default(), read) {
+    match follow(&recipe, registers, Section::default(), read) {
         Ok(Step::Caller(caller)) => Some(caller),
         _ => None,
     }

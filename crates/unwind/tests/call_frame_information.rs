@@ -3,7 +3,7 @@
 
 use gimli::{BaseAddresses, CfaRule, EhFrame, LittleEndian, RegisterRule, UnwindSection};
 use object::{Object, ObjectSection};
-use unspool_unwind::{Cfa, Entries, RETURN_ADDRESS, Recipe, Registers, Rule, Section};
+use unspool_unwind::{Cfa, Entries, RETURN_ADDRESS, Registers, Rule, Section, follow};
 
 /// Files that are there on any machine that can build this.
 fn files() -> Vec<std::path::PathBuf> {
@@ -158,7 +158,7 @@ fn damaged_information_is_no_panic() {
                     found += 1;
                     let mut registers = Registers::at(entry.code.start);
                     registers.set(unspool_unwind::RSP, 0x7000);
-                    let _ = Recipe::apply(&recipe, &registers, section, &mut |_| Some(0));
+                    let _ = follow(&recipe, &registers, section, &mut |_| Some(0));
                 }
                 None => refused += 1,
             }

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::program;
 use super::reader::{INDIRECT, OMITTED, Reader};
-use crate::module::Section;
 use crate::recipe::Recipe;
+use crate::section::Section;
 
 /// What is said of one piece of code.
 #[derive(Debug, Clone, PartialEq, Eq)]

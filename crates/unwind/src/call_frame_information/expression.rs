@@ -4,9 +4,9 @@
 use std::ops::Range;
 
 use super::reader::Reader;
-use crate::module::Section;
 use crate::registers::Registers;
-use crate::unwinder::Failure;
+use crate::section::Section;
+use crate::step::Failure;
 
 /// How many values an expression may have at a time.
 const DEPTH: usize = 32;

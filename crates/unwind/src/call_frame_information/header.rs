@@ -2,7 +2,7 @@
 
 use super::entry::{self, Entry};
 use super::reader::{OMITTED, Reader};
-use crate::module::Section;
+use crate::section::Section;
 
 /// `DW_EH_PE_datarel | DW_EH_PE_sdata4`: the form in which all linkers write the table.
 const TABLE_ENCODING: u8 = 0x3b;

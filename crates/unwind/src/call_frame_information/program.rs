@@ -3,9 +3,9 @@
 
 use super::entry::Entry;
 use super::reader::Reader;
-use crate::module::Section;
 use crate::recipe::{COLUMNS, Cfa, Recipe, Rule};
 use crate::registers::RETURN_ADDRESS;
+use crate::section::Section;
 
 /// How deep rows can be remembered. Compilers use one level.
 const MOST_REMEMBERED: usize = 4;

@@ -1,6 +1,6 @@
 //! Reads numbers and addresses from a section.
 
-use crate::module::Section;
+use crate::section::Section;
 
 /// `DW_EH_PE_omit`: there is no value.
 pub(super) const OMITTED: u8 = 0xff;

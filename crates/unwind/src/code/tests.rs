@@ -1,9 +1,9 @@
 use super::effect::Effect;
 use super::*;
 use crate::call_frame_information::Entries;
-use crate::module::Section;
 use crate::recipe::{Cfa, Rule};
 use crate::registers::CALLEE_SAVED;
+use crate::section::Section;
 use object::{Object, ObjectSection};
 use state::Value;
 
