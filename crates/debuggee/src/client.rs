@@ -6,7 +6,8 @@ use std::path::Path;
 use unspool_loader::LoadedProgram;
 
 use super::hooks::{self, concerns};
-use super::world::{self, Reason, is_enabled};
+use super::reason::Reason;
+use super::world::{self, is_enabled};
 use super::{debuggee, watch};
 use unspool_engine::StartError;
 use unspool_engine::call::Call;

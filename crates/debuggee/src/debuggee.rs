@@ -13,9 +13,10 @@ use unspool_kernel::{descriptors, diagnostics};
 use unspool_loader::LoadedProgram;
 
 use super::hooks;
+use super::reason::{Reason, WatchKind};
 use super::registers::Registers;
-use super::watch::{self, WatchKind};
-use super::world::{self, At, BELL, Reason, Stop, lock};
+use super::watch;
+use super::world::{self, At, BELL, Stop, lock};
 use unspool_engine::code_pages;
 use unspool_engine::process::{Code, Process};
 

@@ -7,33 +7,16 @@ use unspool_code_cache::emit::gpr;
 use unspool_kernel::diagnostics;
 use unspool_kernel::lock::Mutex;
 
+use super::of_thread::{OF_THREAD, OfThread, kept};
+use super::reason::Reason;
 use super::registers::{IN_CALL, Registers};
 use super::watch;
-use super::world::{self, At, Reason, World, is_enabled, is_holding, lock};
+use super::world::{self, At, World, is_enabled, is_holding, lock};
 use unspool_engine::call::{Call, SYSCALL_LENGTH};
-use unspool_engine::client::PerThread;
 use unspool_engine::flush;
 use unspool_engine::process::Process;
 use unspool_engine::signals::TRAP_FLAG;
 use unspool_engine::thread::{AddressSpaceRole, PendingSignal, Thread};
-
-/// What is kept for each thread.
-pub(super) static OF_THREAD: PerThread<OfThread> = PerThread::new();
-
-/// What the debugger keeps for a thread.
-#[derive(Debug, Default)]
-pub(crate) struct OfThread {
-    /// What the debugger is to be told once the thread is outside the cache.
-    pub(crate) event: Option<Reason>,
-    /// What the instruction that is being executed does to watched memory.
-    pub(crate) touches: Vec<watch::Touch>,
-    /// What else of it the debugger is to be told.
-    pub(super) found: Vec<(u64, super::WatchKind)>,
-    /// Whether it is to tell what has become of watched memory.
-    pub(super) untold: bool,
-    /// Whether the debugger has seen the pending signal.
-    seen: bool,
-}
 
 /// Whether the debugger is concerned with a thread: a child between `vfork` and `execve` is
 /// another process, though it shares the memory.
@@ -66,18 +49,6 @@ pub(crate) fn may_enter(thread: &Thread) -> bool {
     }
     let waits = is_holding() && !may_go(&mut lock(), thread);
     !waits && kept(thread).is_none_or(OfThread::has_nothing_to_tell)
-}
-
-/// What is kept for a thread, if anything is.
-pub(super) fn kept(thread: &Thread) -> Option<&OfThread> {
-    // SAFETY: it lives as long as the thread, and changes by way of that alone.
-    unsafe { OF_THREAD.get(thread).as_ref() }
-}
-
-impl OfThread {
-    fn has_nothing_to_tell(&self) -> bool {
-        self.event.is_none() && self.touches.is_empty() && self.found.is_empty()
-    }
 }
 
 fn may_go(world: &mut World, thread: &Thread) -> bool {

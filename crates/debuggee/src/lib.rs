@@ -13,6 +13,8 @@
 mod client;
 mod debuggee;
 mod hooks;
+mod of_thread;
+mod reason;
 mod registers;
 mod watch;
 mod world;
@@ -20,6 +22,6 @@ mod world;
 pub use client::debugger;
 pub use debuggee::{Action, Debuggee, ThreadStatus, Wake, install};
 pub use hooks::request_stop;
+pub use reason::{Reason, WatchKind};
 pub use registers::Registers;
-pub use watch::WatchKind;
-pub use world::{Reason, Stop};
+pub use world::Stop;

@@ -11,30 +11,10 @@ use unspool_kernel::lock::RwLock;
 
 use unspool_instrument::{Extent, Watcher};
 
-use super::hooks::{OF_THREAD, kept};
-use super::world::{Reason, World, lock};
+use super::of_thread::{Elements, OF_THREAD, Touch, Touched, kept};
+use super::reason::{Reason, WatchKind};
+use super::world::{World, lock};
 use unspool_engine::thread::Thread;
-
-/// Which accesses are watched for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WatchKind {
-    /// Writes.
-    Write,
-    /// Reads.
-    Read,
-    /// Both.
-    Access,
-}
-
-impl WatchKind {
-    fn includes(self, write: bool) -> bool {
-        match self {
-            WatchKind::Write => write,
-            WatchKind::Read => !write,
-            WatchKind::Access => true,
-        }
-    }
-}
 
 #[derive(Debug, Clone)]
 struct Watch {
@@ -155,48 +135,6 @@ fn ranges(write: bool) -> Vec<(u64, u64)> {
         ranges[closest].1 = ranges[closest].1.max(end);
     }
     ranges
-}
-
-/// What a thread is about to do to watched memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Touch {
-    write: bool,
-    what: Touched,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Touched {
-    /// This range.
-    Range(u64, u64),
-    /// As many of these as the count becomes less.
-    Elements(Elements),
-    /// What has changed since.
-    Unknown,
-}
-
-/// Elements of a string instruction, from an address on, up- or downwards.
-#[derive(Debug, Clone, Copy)]
-struct Elements {
-    address: u64,
-    size: u64,
-    count: u64,
-    narrow: bool,
-}
-
-impl Elements {
-    /// The range of those that have been accessed when so many of the count are left.
-    fn until(self, thread: &Thread, left: u64) -> (u64, u64) {
-        const DIRECTION: u64 = 0x400;
-        let mask = if self.narrow { 0xffff_ffff } else { u64::MAX };
-        let count = (self.count & mask).wrapping_sub(left & mask);
-        let length = count.saturating_mul(self.size);
-        let down = thread.slots().flags.get() & DIRECTION != 0;
-        let last_end = self.address.wrapping_add(self.size);
-        match down {
-            true => (last_end.wrapping_sub(length), length),
-            false => (self.address, length),
-        }
-    }
 }
 
 /// Translated code calls this before an access that may touch what is watched, by the gate for

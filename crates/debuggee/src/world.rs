@@ -7,38 +7,10 @@ use unspool_engine::requests;
 
 use unspool_kernel::lock::{Condvar, Mutex, MutexGuard};
 
+use super::reason::Reason;
 use super::registers::Registers;
-use super::watch::WatchKind;
 use unspool_engine::process::Process;
 use unspool_engine::thread::Thread;
-
-/// Why the program stopped, or ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
-    /// The thread is before an instruction with a breakpoint.
-    Breakpoint,
-    /// The thread has executed the one instruction that it was to execute.
-    Step,
-    /// The thread is about to get a signal (its number).
-    Signal(i32),
-    /// The thread has accessed memory that is watched.
-    Watch {
-        /// The first watched byte of it.
-        address: u64,
-        /// What is watched for there.
-        kind: WatchKind,
-    },
-    /// A tool wants the program to be looked at, and says why.
-    Tool(String),
-    /// The debugger asked for it.
-    Interrupted,
-    /// The only threads that were let go have ended; others wait.
-    ThreadEnded,
-    /// The program has ended, with this status.
-    Exited(i32),
-    /// The program has been ended by this signal.
-    Killed(i32),
-}
 
 /// A stop of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use syn::UseTree;
 use syn::visit::{self, Visit};
 
 /// The crates that are looked at.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "instructions",
     "unwind",
     "kernel",
@@ -20,6 +20,7 @@ const CRATES: [&str; 8] = [
     "loader",
     "code-cache",
     "engine",
+    "debuggee",
     "debugger",
 ];
 
