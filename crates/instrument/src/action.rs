@@ -84,7 +84,7 @@ pub enum Action {
         amount: u32,
     },
     /// Calls a function.
-    Call(Call),
+    Call(AnalysisCall),
     /// Leaves the instruction out, or goes on elsewhere instead of executing it. What is to be
     /// done before it is done; what is counted before it counts as if it completed.
     Replace(Replacement),
@@ -92,9 +92,9 @@ pub enum Action {
     /// leaves what they are made of.
     CallIf {
         /// The one that decides.
-        test: Call,
+        test: AnalysisCall,
         /// The one that is called then.
-        then: Call,
+        then: AnalysisCall,
     },
     /// Calls a function each time a countdown of the thread ends.
     /// [`restart_countdown`](super::restart_countdown) is to be called then.
@@ -102,7 +102,7 @@ pub enum Action {
         /// The countdown.
         sampler: SamplerId,
         /// The call.
-        call: Call,
+        call: AnalysisCall,
     },
     /// Calls a function where the shadow of a piece of memory that an operand touches is not as
     /// expected.
@@ -114,7 +114,7 @@ pub enum Action {
         /// The operand, whose address must follow from general registers alone.
         operand: MemoryOperand,
         /// The call.
-        call: Call,
+        call: AnalysisCall,
     },
     /// Appends an entry to a buffer of the thread. At [`InsertionPoint::Before`] it is appended only if
     /// the instruction completes, as for [`Action::Count`].
@@ -152,14 +152,14 @@ pub struct Field {
 
 /// A call of a function.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct AnalysisCall {
     /// The function.
     pub function: Function,
     /// Its arguments, at most [`MOST_ARGUMENTS`](super::MOST_ARGUMENTS).
     pub arguments: Vec<Argument>,
 }
 
-impl Call {
+impl AnalysisCall {
     /// Whether the function may have the program go on elsewhere.
     pub(crate) fn has_context(&self) -> bool {
         let is_context = |argument: &Argument| matches!(argument, Argument::Context(_));

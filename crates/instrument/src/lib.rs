@@ -33,7 +33,8 @@ mod watcher;
 mod world;
 
 pub use action::{
-    Action, Argument, Call, Field, Function, InsertionPoint, REGISTER_ARGUMENTS, Replacement,
+    Action, AnalysisCall, Argument, Field, Function, InsertionPoint, REGISTER_ARGUMENTS,
+    Replacement,
 };
 pub use buffers::{BufferId, BufferKind, Deliver, MOST_BUFFERS, Part};
 pub(crate) use client::translate;

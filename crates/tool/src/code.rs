@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 
 use unspool_instructions::operands::MemoryOperand;
 use unspool_instrument::{
-    self as instrument, Action, Call, Counter, Field, InsertionPoint, Replacement, Shadow,
+    self as instrument, Action, AnalysisCall, Counter, Field, InsertionPoint, Replacement, Shadow,
 };
 
 use crate::argument::{Address, Analysis, Arguments, Constant};
@@ -316,7 +316,7 @@ impl<T: Tool> Point<'_, T> {
         A: Arguments,
         F: Analysis<T, T::Thread, A::Values>,
     {
-        let action = Action::Call(Call {
+        let action = Action::Call(AnalysisCall {
             function: crate::call::entry::<T, F, A, ()>(function),
             arguments: arguments.sources(self.instruction),
         });
@@ -383,11 +383,11 @@ impl<T: Tool> Point<'_, T> {
         F: Analysis<T, T::Thread, A::Values>,
     {
         let action = Action::CallIf {
-            test: Call {
+            test: AnalysisCall {
                 function: crate::call::entry::<T, P, B, bool>(test),
                 arguments: test_arguments.sources(self.instruction),
             },
-            then: Call {
+            then: AnalysisCall {
                 function: crate::call::entry::<T, F, A, ()>(function),
                 arguments: arguments.sources(self.instruction),
             },
@@ -427,7 +427,7 @@ impl<T: Tool> Point<'_, T> {
     {
         let action = Action::Sampled {
             sampler: sampler.id(),
-            call: Call {
+            call: AnalysisCall {
                 function: crate::call::sampled_entry::<T, F, A>(function),
                 arguments: arguments.sources(self.instruction),
             },
@@ -490,7 +490,7 @@ impl<T: Tool> Point<'_, T> {
             shadow,
             expected,
             operand: *operand,
-            call: Call {
+            call: AnalysisCall {
                 function: crate::call::entry::<T, F, A, ()>(function),
                 arguments: arguments.sources(self.instruction),
             },

@@ -25,7 +25,7 @@ pub enum Certainty {
 }
 
 /// The call before a return address, if there is one.
-pub(crate) enum Call {
+pub(crate) enum CallInstruction {
     /// Of this address.
     Direct(u64),
     /// Of whatever a register or memory says.
@@ -33,18 +33,20 @@ pub(crate) enum Call {
 }
 
 /// The call that returns to `address`, which is in `module`.
-pub(crate) fn call_before(module: &Module<'_>, address: u64) -> Option<Call> {
+pub(crate) fn call_before(module: &Module<'_>, address: u64) -> Option<CallInstruction> {
     let link = address.wrapping_sub(module.bias);
     let is_direct = |call: &Instruction| call.kind == Kind::CallDirect;
     if let Some(call) = instruction_before(module, link, 5).filter(is_direct) {
-        return Some(Call::Direct(call.target.wrapping_add(module.bias)));
+        return Some(CallInstruction::Direct(
+            call.target.wrapping_add(module.bias),
+        ));
     }
     let mut lengths = 2..=9;
     let is_call = |length| {
         let call = instruction_before(module, link, length);
         call.is_some_and(|call| call.kind == Kind::CallIndirect)
     };
-    lengths.any(is_call).then_some(Call::Indirect)
+    lengths.any(is_call).then_some(CallInstruction::Indirect)
 }
 
 /// The instruction of so many bytes that ends at an address of the file.
@@ -72,12 +74,12 @@ pub(crate) fn certainty(
         .and_then(|module| call_before(&module, address));
     match call {
         None => Certainty::Wrong,
-        Some(Call::Indirect) => Certainty::ProbableIndirect,
-        Some(Call::Direct(target)) if target == callee => Certainty::Confirmed,
-        Some(Call::Direct(target)) if jumps_to(modules, target, callee, read) => {
+        Some(CallInstruction::Indirect) => Certainty::ProbableIndirect,
+        Some(CallInstruction::Direct(target)) if target == callee => Certainty::Confirmed,
+        Some(CallInstruction::Direct(target)) if jumps_to(modules, target, callee, read) => {
             Certainty::ConfirmedTail
         }
-        Some(Call::Direct(_)) => Certainty::ProbableTail,
+        Some(CallInstruction::Direct(_)) => Certainty::ProbableTail,
     }
 }
 

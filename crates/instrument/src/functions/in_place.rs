@@ -7,7 +7,7 @@
 use unspool_code_cache::emit::gpr;
 
 use super::{HookCall, HookValue, Hooks, list};
-use crate::{Argument, Call};
+use crate::{AnalysisCall, Argument};
 
 /// The registers of integer arguments.
 pub(crate) const INTEGERS: [u8; 6] = [gpr::RDI, gpr::RSI, gpr::RDX, gpr::RCX, 8, 9];
@@ -24,14 +24,14 @@ pub(crate) enum ArgumentRegister {
 impl Hooks {
     /// What is called at the entry, if the code there can do all that is to be done. Where it
     /// matters how the function ends, its activation is the youngest then.
-    pub(crate) fn entry_in_place(&self) -> Option<Vec<Call>> {
+    pub(crate) fn entry_in_place(&self) -> Option<Vec<AnalysisCall>> {
         let calls = self.entry.iter().map(|call| self.at_entry(call));
         let calls = calls.collect::<Option<Vec<_>>>()?;
         (self.wrapper.is_none() && self.kept_registers().is_some()).then_some(calls)
     }
 
     /// What is called at the end, likewise. The activation has just been taken from the list.
-    pub(crate) fn exit_in_place(&self) -> Option<Vec<Call>> {
+    pub(crate) fn exit_in_place(&self) -> Option<Vec<AnalysisCall>> {
         if !self.end_in_place() {
             return None;
         }
@@ -56,7 +56,7 @@ impl Hooks {
         self.kept.iter().map(register).collect()
     }
 
-    fn at_entry(&self, call: &HookCall) -> Option<Call> {
+    fn at_entry(&self, call: &HookCall) -> Option<AnalysisCall> {
         inserted(call, |value| match value {
             HookValue::Constant(value) => Some(Argument::Constant(value)),
             HookValue::Integer(number) => {
@@ -73,7 +73,7 @@ impl Hooks {
         })
     }
 
-    fn at_exit(&self, call: &HookCall) -> Option<Call> {
+    fn at_exit(&self, call: &HookCall) -> Option<AnalysisCall> {
         inserted(call, |value| match value {
             HookValue::Constant(value) => Some(Argument::Constant(value)),
             HookValue::Integer(_) | HookValue::Float(_) => {
@@ -88,9 +88,12 @@ impl Hooks {
     }
 }
 
-fn inserted(call: &HookCall, argument: impl Fn(HookValue) -> Option<Argument>) -> Option<Call> {
+fn inserted(
+    call: &HookCall,
+    argument: impl Fn(HookValue) -> Option<Argument>,
+) -> Option<AnalysisCall> {
     let values = call.arguments.iter().map_while(|it| *it);
-    Some(Call {
+    Some(AnalysisCall {
         function: call.inserted,
         arguments: values.map(argument).collect::<Option<_>>()?,
     })

@@ -22,17 +22,17 @@ use unspool_instructions::decode::Kind;
 
 /// A call that is to be made.
 #[derive(Clone)]
-pub(crate) struct Call {
+pub(crate) struct EmittedCall {
     function: u64,
     tool: u64,
     arguments: Vec<Argument>,
     /// What is called only if this call's result says so.
-    followed: Option<Box<Call>>,
+    followed: Option<Box<EmittedCall>>,
 }
 
-impl Call {
-    fn of(instrumenter: &Instrumenter, action: &Action) -> Option<Call> {
-        let call = |call: &crate::Call| Call {
+impl EmittedCall {
+    fn of(instrumenter: &Instrumenter, action: &Action) -> Option<EmittedCall> {
+        let call = |call: &crate::AnalysisCall| EmittedCall {
             function: call.function as usize as u64,
             tool: instrumenter.tool.address() as u64,
             arguments: call.arguments.clone(),
@@ -40,7 +40,7 @@ impl Call {
         };
         match action {
             Action::Call(it) => Some(call(it)),
-            Action::CallIf { test, then } => Some(Call {
+            Action::CallIf { test, then } => Some(EmittedCall {
                 followed: Some(Box::new(call(then))),
                 ..call(test)
             }),
@@ -57,7 +57,7 @@ pub(crate) struct Followed {
     back: u64,
     /// What the first call has not given back yet.
     restoring: Option<Restoring>,
-    call: Call,
+    call: EmittedCall,
     /// The number of the instruction.
     number: usize,
     flags_live: bool,
@@ -73,7 +73,7 @@ pub(super) fn size(instrumenter: &Instrumenter, action: &Action) -> usize {
     const TEST: usize = 100;
     /// Saving and restoring one.
     const REGISTER: usize = 22;
-    let call = |call: &crate::Call| {
+    let call = |call: &crate::AnalysisCall| {
         let kept = match instrumenter.compiled(call.function as usize as u64) {
             Some(compiled) => {
                 let registers = compiled.changes.count_ones() + compiled.vectors.count_ones() + 6;
@@ -109,7 +109,7 @@ pub(super) fn emit(
     flags_live: bool,
 ) {
     for action in actions {
-        if let Some(call) = Call::of(translation.instrumenter, action) {
+        if let Some(call) = EmittedCall::of(translation.instrumenter, action) {
             emit_call(translation, item, &call, flags_live);
         }
     }
@@ -139,7 +139,7 @@ pub(super) fn finish(translation: &mut Translation, items: &[Item]) {
     }
 }
 
-fn emit_call(translation: &mut Translation, item: &Item, call: &Call, flags_live: bool) {
+fn emit_call(translation: &mut Translation, item: &Item, call: &EmittedCall, flags_live: bool) {
     for (number, argument) in call.arguments.iter().enumerate() {
         if let Argument::Target = argument {
             store_target(translation, item, number);
@@ -157,7 +157,7 @@ fn emit_call(translation: &mut Translation, item: &Item, call: &Call, flags_live
 
 /// Emits a call by way of a gate, which keeps everything; with the whole state, by way of the gate
 /// out of the cache.
-fn emit_gated(translation: &mut Translation, item: &Item, call: &Call, with_context: bool) {
+fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, with_context: bool) {
     let gate = translation.walk.cache.gates.call;
     let code = &mut translation.walk.builder.code;
     for register in numbers(values::SCRATCHES) {

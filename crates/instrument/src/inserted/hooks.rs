@@ -17,7 +17,7 @@ use super::activations::{self, Found};
 use super::{Translation, calls};
 use crate::functions::{self, Hooks, INTEGERS};
 use crate::slots::offset as tool_offset;
-use crate::{Action, Call, Function};
+use crate::{Action, AnalysisCall, Function};
 use unspool_engine::translate::superblock::Item;
 
 /// Emits the hook at a superblock's first instruction, if there is one.
@@ -49,7 +49,12 @@ pub(super) fn emit(translation: &mut Translation, item: &Item) {
     translation.spill();
 }
 
-fn call_all(translation: &mut Translation, item: &Item, calls: Vec<Call>, flags_live: bool) {
+fn call_all(
+    translation: &mut Translation,
+    item: &Item,
+    calls: Vec<AnalysisCall>,
+    flags_live: bool,
+) {
     let calls: Vec<_> = calls.into_iter().map(Action::Call).collect();
     calls::emit(translation, item, &calls, flags_live);
 }
@@ -201,7 +206,7 @@ pub(crate) fn sets_stack_pointer(item: &Item) -> bool {
 }
 
 fn call(translation: &mut Translation, item: &Item, function: Function) {
-    let action = Action::Call(Call {
+    let action = Action::Call(AnalysisCall {
         function,
         arguments: Vec::new(),
     });

@@ -8,7 +8,7 @@ use unspool_instructions::operands::MemoryOperand;
 
 use super::{Translation, calls};
 use crate::slots::offset as tool_offset;
-use crate::{Action, Argument, Call, SamplerId, Shadow};
+use crate::{Action, AnalysisCall, Argument, SamplerId, Shadow};
 use unspool_engine::translate::insertion::detour::{Detour, Jumps};
 use unspool_engine::translate::insertion::shadow::ShadowLayout;
 use unspool_engine::translate::operand_address::load_address;
@@ -40,7 +40,7 @@ pub(super) fn sampled(
     translation: &mut Translation,
     (item, flags_live): (&Item, bool),
     sampler: SamplerId,
-    call: &Call,
+    call: &AnalysisCall,
 ) {
     let countdown = tool_offset::COUNTDOWNS + 8 * sampler.index() as i32;
     let walk = &mut *translation.walk;
@@ -68,7 +68,7 @@ pub(super) fn watched(
     (item, flags_live): (&Item, bool),
     (shadow, expected): (Shadow, u8),
     operand: &MemoryOperand,
-    call: &Call,
+    call: &AnalysisCall,
 ) {
     let layout = ShadowLayout {
         base: shadow.base(),
@@ -161,7 +161,7 @@ fn call_at(
     translation: &mut Translation,
     (item, flags_live): (&Item, bool),
     jumps: Jumps,
-    call: &Call,
+    call: &AnalysisCall,
     sampler: Option<SamplerId>,
 ) {
     let walk = &mut *translation.walk;

@@ -7,7 +7,7 @@ use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 
 use super::values::{self, Registers, numbers};
-use super::{Call, Followed};
+use super::{EmittedCall, Followed};
 use crate::inserted::Translation;
 use crate::{Argument, Body, Compiled, Step};
 use unspool_engine::translate::superblock::Item;
@@ -29,7 +29,7 @@ struct Kept {
 pub(super) fn emit(
     translation: &mut Translation,
     item: &Item,
-    call: &Call,
+    call: &EmittedCall,
     compiled: &Arc<Compiled>,
     flags_live: bool,
 ) {
