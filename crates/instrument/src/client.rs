@@ -45,6 +45,11 @@ pub(crate) fn translate(instrumenter: &Instrumenter, superblock: &Superblock) {
     world::while_instrumenting(|| in_tool(|| instrumenter.tool.instrument(superblock)));
 }
 
+thread_local! {
+    /// Whether the tool knows of this thread, and not yet of its end.
+    static IS_STARTED: Cell<bool> = const { Cell::new(false) };
+}
+
 impl Client for Instrumenter {
     fn run_begins(&self, process: &'static Process) {
         self.run_begins(process);
@@ -93,10 +98,16 @@ impl Client for Instrumenter {
         samplers::prepare(thread.number);
         let state = in_tool(|| self.tool.thread_starts(thread.number));
         CallSlots::of(thread.slots()).tool_state.set(state as u64);
+        IS_STARTED.set(true);
+    }
+
+    /// What a thread has done is known to the tool before another thread can know that it has ended.
+    fn end_comes(&self, thread: &mut Thread) {
+        self.thread_ends(thread);
     }
 
     fn thread_ends(&self, thread: &mut Thread) {
-        if thread.role == AddressSpaceRole::VforkChild {
+        if thread.role == AddressSpaceRole::VforkChild || !IS_STARTED.replace(false) {
             return;
         }
         buffers::hand_over_all();

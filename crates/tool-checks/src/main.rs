@@ -9,6 +9,7 @@ mod bystander;
 mod call_paths;
 mod calls;
 mod crowded;
+mod ends;
 mod entries;
 mod events;
 mod failing;
@@ -33,6 +34,7 @@ fn main() {
         "crowded" => run(crowded::Crowded::new()),
         "failing" => run(failing::Failing),
         "misaligned" => run(misaligned::Misaligned::new()),
+        "ends" => run(ends::Ends::new()),
         "entries" => run(entries::Entries::new()),
         "wide" => run(wide::Entries::new()),
         "rarely" => run(rarely::Rarely::new()),

@@ -129,6 +129,16 @@ fn entries_are_what_is_counted() {
     }
 }
 
+/// A thread that has joined another one finds that the tool knows of its end.
+#[test]
+fn ends_are_told_before_they_are_seen() {
+    agrees(&["ends"], "threads/create_and_join_often", |line| {
+        let rest = line.strip_prefix("ends: ")?;
+        let fits = rest.starts_with("0 before they were told, 0 without their last entries");
+        Some(fits && !rest.ends_with(" of 0"))
+    });
+}
+
 fn call_paths_line(line: &str) -> Option<bool> {
     line.starts_with("call paths: ")
         .then(|| line.starts_with("call paths: 0 different of "))

@@ -45,8 +45,9 @@ pub trait Tool: Sized + Send + Sync + 'static {
         let _ = (thread, state);
     }
 
-    /// A thread of the program has executed its last instruction; in that thread. All threads
-    /// end before [`Tool::end`], those too that a process's end cuts short.
+    /// A thread of the program has executed its last instruction; in that thread, behind its last
+    /// entries of buffers, and before another thread can know of its end, by joining it for
+    /// instance. All threads end before [`Tool::end`], those too that a process's end cuts short.
     fn thread_end(&self, thread: &ThreadInfo, state: Self::Thread) {
         let _ = (thread, state);
     }

@@ -11,10 +11,10 @@ use crate::thread::Thread;
 pub(crate) fn announce_end(thread: &mut Thread) {
     // Whoever hears of the end may give all threads a filter, and this is none any more.
     thread.filters.set(None);
+    let clients = thread.clients();
+    clients.each(|client| client.end_comes(thread));
     release_robust_list(thread);
-    thread
-        .clients()
-        .each(|client| client.end_is_announced(thread));
+    clients.each(|client| client.end_is_announced(thread));
     if thread.clear_tid != 0 {
         client::memory_written(thread, thread.clear_tid, 4);
     }

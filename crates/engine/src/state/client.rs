@@ -171,7 +171,11 @@ pub trait Client: Send + Sync {
     /// The thread is about to execute its first instruction. The first thread inherits nothing.
     fn thread_starts(&self, _thread: &mut Thread, _inheritance: Option<&Inheritance>) {}
 
-    /// The thread has executed its last instruction, and tells whoever waits for its end next.
+    /// The thread has executed its last instruction, and nobody in the program can know. If it is
+    /// the last one, the process ends behind this.
+    fn end_comes(&self, _thread: &mut Thread) {}
+
+    /// The thread tells whoever waits for its end next.
     fn end_is_announced(&self, _thread: &mut Thread) {}
 
     /// The thread has executed its last instruction.
