@@ -91,10 +91,12 @@ pub(crate) fn end_at_panics() {
 /// The first place of a backtrace that is neither the engine's nor a library's, as words that
 /// follow others; empty if none is known.
 pub fn place_in_tool(backtrace: &std::backtrace::Backtrace) -> String {
-    const OTHERS: [&str; 4] = [
+    const OTHERS: [&str; 6] = [
         "/rustc/",
         "/rust/deps/",
         "crates/engine/src/",
+        "crates/kernel/src/",
+        "crates/instrument/src/",
         "crates/tool/src/",
     ];
     let text = backtrace.to_string();

@@ -37,11 +37,11 @@ pub(super) fn emit(
     let start = translation.own.take_room(item, buffer, size);
     let position = position(buffer.index());
     let walk = &mut *translation.walk;
-    let read = put_in_place(walk, item, fields);
+    let registers = put_in_place(walk, item, fields);
     let is_apart = |field: &Field| is_apart(walk.bound(), field);
     let fits = position == Position::Bound || !fields.iter().any(is_apart);
     let entry = fits
-        .then(|| walk.begin_entry(position, start, read))
+        .then(|| walk.begin_entry(position, start, registers))
         .flatten();
     match entry {
         Some(entry) => store_all(walk, item, entry, (size, fields)),
@@ -53,17 +53,28 @@ pub(super) fn emit(
 
 /// Emits what puts in place what fields read of what is borrowed. Returns the registers.
 fn put_in_place(walk: &mut Walk, item: &Item, fields: &[Field]) -> u16 {
-    let read = |mask, field: &Field| mask | calls::registers(&field.value);
-    let mut registers = fields.iter().fold(0, read);
-    let is_condition = |value: &Argument| matches!(value, Argument::Taken | Argument::Condition(_));
+    let registers = fields
+        .iter()
+        .fold(0, |mask, field| mask | read(item, field));
     if fields.iter().any(|field| is_condition(&field.value)) {
         walk.borrowed.give_back_flags(&mut walk.builder);
-        if let Kind::JrcxzOrLoop { .. } = item.layout.kind {
-            registers |= 1 << gpr::RCX;
-        }
     }
     walk.give_back(registers);
     registers
+}
+
+fn is_condition(value: &Argument) -> bool {
+    matches!(value, Argument::Taken | Argument::Condition(_))
+}
+
+/// Which registers are read for a field.
+fn read(item: &Item, field: &Field) -> u16 {
+    let counts = matches!(item.layout.kind, Kind::JrcxzOrLoop { .. });
+    let count = match is_condition(&field.value) && counts {
+        true => 1 << gpr::RCX,
+        false => 0,
+    };
+    calls::registers(&field.value) | count
 }
 
 fn store_all(walk: &mut Walk, item: &Item, entry: Entry, (size, fields): (u16, &[Field])) {
@@ -81,6 +92,8 @@ fn store_all(walk: &mut Walk, item: &Item, entry: Entry, (size, fields): (u16, &
 }
 
 fn store(walk: &mut Walk, item: &Item, entry: Entry, field: &Field) {
+    // Another field may have borrowed what this one reads.
+    walk.give_back(read(item, field));
     if is_apart(walk.bound(), field) {
         return store_address_apart(walk, entry, field);
     }
@@ -133,8 +146,7 @@ fn is_apart(bound: u16, field: &Field) -> bool {
 /// Stores a field with a register that is borrowed for it alone: where the fields together leave
 /// none free, or one is made of what is bound.
 fn store_apart(walk: &mut Walk, item: &Item, (position, start): (Position, i32), field: &Field) {
-    let read = calls::registers(&field.value);
-    let entry = walk.begin_entry(position, start, read);
+    let entry = walk.begin_entry(position, start, read(item, field));
     let entry = entry.expect("a field reads two registers at most");
     store(walk, item, entry, field);
 }
