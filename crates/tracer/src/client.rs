@@ -298,6 +298,13 @@ impl Client for Tracer {
     }
 
     fn call_begins(&self, thread: &mut Thread, call: &Call) {
+        let Some((tracer, _)) = of(thread) else {
+            return;
+        };
+        if changes_futex(call) {
+            // Who sees what the kernel notes there from now on does so later than this.
+            super::ownership::own(tracer, thread, call.arguments[0], 4);
+        }
         let Some((tracer, trace)) = of(thread) else {
             return;
         };
@@ -615,6 +622,20 @@ fn futex(call: &Call) -> Option<SyncOperation> {
         | libc::FUTEX_UNLOCK_PI => Some(SyncOperation::FutexWake),
         _ => None,
     }
+}
+
+/// Whether the kernel changes the futex word: one of the locks with priority inheritance.
+fn changes_futex(call: &Call) -> bool {
+    const COMMAND: u64 = 0x7f;
+    let command = (call.arguments[1] & COMMAND) as i32;
+    call.number as i64 == libc::SYS_futex
+        && matches!(
+            command,
+            libc::FUTEX_LOCK_PI
+                | libc::FUTEX_LOCK_PI2
+                | libc::FUTEX_TRYLOCK_PI
+                | libc::FUTEX_UNLOCK_PI
+        )
 }
 
 /// Whether memory may be at other addresses behind a system call than before.
