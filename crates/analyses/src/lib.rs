@@ -25,7 +25,9 @@
 #![deny(missing_docs)]
 
 pub mod increments;
+pub mod races;
 pub mod values;
 
 pub use increments::{IncrementReplay, IncrementReport};
+pub use races::{RaceCheck, RaceReport};
 pub use values::{ValueCheck, ValueReport};

@@ -21,7 +21,7 @@ mod system_calls;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Loss, Mapping, MemoryEffect, Module, Problem,
+    Access, AccessFlags, AccessKind, Event, Loss, Mapping, MemoryEffect, Module, Order, Problem,
     ProcessEvent, Sink, SyncOperation, Synchronisation, SystemCall, ThreadId, ThreadInfo,
 };
 
@@ -38,6 +38,10 @@ const MISMATCHES_KEPT: usize = 1 << 16;
 pub struct ValueCheck {
     /// After this time writes may be missing.
     complete_until: u64,
+    /// Whether accesses of different threads have no order among each other.
+    is_coarse: bool,
+    /// Whether there have been two threads.
+    has_threads: bool,
     /// The threads of which there are records; empty if that is not known.
     threads: FxHashSet<ThreadId>,
     /// How far each thread has been replayed.
@@ -74,6 +78,8 @@ impl ValueCheck {
     pub fn new(threads: &[ThreadInfo]) -> ValueCheck {
         ValueCheck {
             complete_until: end_of_complete(threads),
+            is_coarse: false,
+            has_threads: false,
             threads: threads.iter().map(|info| info.thread).collect(),
             reached: FxHashMap::default(),
             memory: ShadowMemory::default(),
@@ -84,6 +90,13 @@ impl ValueCheck {
             waiting: None,
             report: ValueReport::default(),
         }
+    }
+
+    /// The same for records in this order; unless it is said, it is taken to place every access.
+    #[must_use]
+    pub fn with_order(mut self, order: Order) -> ValueCheck {
+        self.is_coarse = order == Order::Timestamp;
+        self
     }
 
     /// What came of it, given what of the trace could not be read.
@@ -197,6 +210,8 @@ impl ValueCheck {
             self.report.unexplained_after_loss += 1;
         } else if !found.differs {
             self.report.unexplained_in_open_memory += 1;
+        } else if self.is_coarse && self.has_threads {
+            self.report.unexplained_between_stamps += 1;
         } else {
             self.mismatch(thread, access, found.expected, value);
         }
@@ -361,6 +376,16 @@ impl ValueCheck {
         self.lose_after(before.min(time));
     }
 
+    /// A thread has created another one, with this number.
+    fn thread_created(&mut self, number: u64, time: u64) {
+        self.has_threads = true;
+        // If nothing of the new thread is there, its writes are missing.
+        let created = u32::try_from(number).map(ThreadId);
+        if !self.threads.is_empty() && created.is_ok_and(|it| !self.threads.contains(&it)) {
+            self.lose_after(time);
+        }
+    }
+
     fn system_call_returns(&mut self, thread: ThreadId, number: u32, result: i64) {
         let Some(call) = self.calls.remove(&thread) else {
             return;
@@ -462,16 +487,10 @@ impl Sink for ValueCheck {
                 self.system_call_returns(thread, number, result);
             }
             Event::Process(ProcessEvent::Fork { .. }) => self.mappings.open_all(),
-            // Nothing of the new thread is there: its writes are missing.
             Event::Synchronisation(Synchronisation {
                 operation: SyncOperation::ThreadCreate,
                 object,
-            }) if !self.threads.is_empty() => {
-                let created = u32::try_from(object).map(ThreadId);
-                if created.is_ok_and(|created| !self.threads.contains(&created)) {
-                    self.lose_after(time);
-                }
-            }
+            }) => self.thread_created(object, time),
             // The kernel clears the word that joiners wait for.
             Event::Synchronisation(Synchronisation {
                 operation: SyncOperation::ThreadExit,

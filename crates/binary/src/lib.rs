@@ -31,6 +31,7 @@
 #![deny(missing_docs)]
 
 mod address;
+mod atomic_variables;
 mod debug_file;
 mod demangle;
 mod error;
@@ -44,8 +45,10 @@ mod segments;
 mod source_lines;
 mod symbol_tables;
 mod symbols;
+mod variables;
 
 pub use address::{FileAddress, FileOffset, LoadBias, RuntimeAddress};
+pub use atomic_variables::AtomicVariables;
 pub use demangle::demangle;
 pub use error::{ModuleError, Problem};
 pub use function::{Function, FunctionKind};
@@ -55,3 +58,4 @@ pub use sections::Section;
 pub use segments::Segment;
 pub use source_lines::{SourceLine, SourceLines};
 pub use symbol_tables::SymbolTables;
+pub use variables::{Variable, Variables};

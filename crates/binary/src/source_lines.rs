@@ -7,6 +7,7 @@ use std::path::Path;
 use addr2line::Loader;
 
 use crate::address::FileAddress;
+use crate::demangle::demangle;
 
 /// The debugging information of a module. It is read when it is asked for, unit by unit.
 pub struct SourceLines {
@@ -56,5 +57,25 @@ impl SourceLines {
             file: location.file?.to_owned(),
             line: location.line.unwrap_or(0),
         })
+    }
+
+    /// The functions that the instruction at an address is in, as the source has their names: those
+    /// that were inlined first, innermost first.
+    #[must_use]
+    pub fn functions(&self, address: FileAddress) -> Vec<String> {
+        let mut names = Vec::new();
+        let Some(loader) = &self.loader else {
+            return names;
+        };
+        if let Ok(mut frames) = loader.find_frames(address.0) {
+            while let Ok(Some(frame)) = frames.next() {
+                if let Some(function) = frame.function
+                    && let Ok(name) = function.raw_name()
+                {
+                    names.push(demangle(name.as_bytes()));
+                }
+            }
+        }
+        names
     }
 }

@@ -14,7 +14,7 @@ pub(crate) use detaching::{DetachArguments, DetachChoice};
 pub(crate) use live::LiveChoice;
 pub(crate) use observing::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
 pub(crate) use reading::{
-    ExportArguments, FormatChoice, InfoArguments, MergeArguments, ProgressChoice,
+    ExportArguments, FormatChoice, InfoArguments, MergeArguments, ProgressChoice, RaceArguments,
     ReplayIncrementsArguments, ShowArguments, VerifyArguments,
 };
 
@@ -67,6 +67,8 @@ pub(crate) enum Command {
     Info(InfoArguments),
     /// Check that a trace recorded with --verify has the order that really happened
     Verify(VerifyArguments),
+    /// Find data races in a program that nobody recompiled, or in a trace of it
+    Race(RaceArguments),
     /// Recount, from the order of a trace, what each thread saw of a shared counter
     ReplayIncrements(ReplayIncrementsArguments),
     /// Run one of the tools that come with unspool, or start one of your own

@@ -19,6 +19,9 @@ pub(crate) const INPUT_DAMAGED: u8 = 2;
 /// `verify` ran to its end and found nothing wrong, but could not check everything.
 pub(crate) const PARTLY_CHECKED: u8 = 2;
 
+/// `race` found a race, in a trace or in a program that ended with 0. What ThreadSanitizer ends with.
+pub(crate) const RACES_FOUND: u8 = 66;
+
 /// Unspool itself failed: wrong usage, an unreadable input, an output that cannot be written.
 pub(crate) const FAILED: u8 = 125;
 
@@ -31,12 +34,14 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// What `unspool help` says about them.
 pub(crate) const HELP: &str = "\
 Exit status:
-  run and trace end as the program ends. So do verify and replay-increments of a
-  program, where their answer has the status 0. Otherwise:
+  run and trace end as the program ends. So do verify, race and replay-increments
+  of a program, where their answer has the status 0; and race where the program's
+  status is another than 0. Otherwise:
   0    success
   1    the answer is no (verify: the order does not explain a value)
   2    parts of the trace are damaged or missing, and were left out
        (verify: nothing is wrong, but not everything could be checked)
+  66   race: a race was found (--exit-status chooses another number)
   125  unspool itself failed
   126  the program cannot be run
   127  there is no such program";

@@ -82,6 +82,7 @@ fn carry_out(command: Command) -> Result<u8, Failure> {
         Command::Show(typed) => commands::show::show(typed),
         Command::Info(typed) => commands::info::info(&typed),
         Command::Verify(typed) => commands::verify::verify(&typed),
+        Command::Race(typed) => commands::race::race(&typed),
         Command::ReplayIncrements(typed) => commands::replay_increments::replay(&typed),
         Command::Tool(typed) => commands::tool::tool(typed),
         Command::Openmp(typed) => openmp::openmp(&typed),

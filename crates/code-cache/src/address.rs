@@ -28,7 +28,7 @@ use std::fmt::{self, LowerHex};
 use unspool_kernel::layout;
 
 /// An address in the code cache, which lies in the lowest 4 GiB.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct CacheAddress(u32);
 
@@ -54,12 +54,18 @@ impl CacheAddress {
     /// Where code of the cache has been emitted, or where a thread stands that has left such code.
     #[must_use]
     #[inline]
-    pub fn emitted(address: u64) -> CacheAddress {
+    pub(crate) fn emitted(address: u64) -> CacheAddress {
         debug_assert!(
             u32::try_from(address).is_ok(),
             "the cache lies in the lowest 4 GiB"
         );
         CacheAddress(address as u32)
+    }
+
+    /// Where an emitter writes, which is in the cache, or stands for a place there.
+    #[inline]
+    pub(crate) fn of_byte(byte: *mut u8) -> CacheAddress {
+        CacheAddress(byte as u64 as u32)
     }
 
     /// The number of the address.
@@ -71,25 +77,54 @@ impl CacheAddress {
 
     /// The byte before it: what is called from there returns here.
     #[must_use]
+    #[inline]
     pub fn before(self) -> CacheAddress {
         CacheAddress(self.0 - 1)
     }
 
+    /// So many bytes before it.
+    #[must_use]
+    #[inline]
+    pub fn minus(self, bytes: u32) -> CacheAddress {
+        CacheAddress(self.0.wrapping_sub(bytes))
+    }
+
     /// So many bytes behind it.
     #[must_use]
+    #[inline]
     pub fn plus(self, bytes: u32) -> CacheAddress {
-        CacheAddress(self.0 + bytes)
+        CacheAddress(self.0.wrapping_add(bytes))
     }
 
     /// What a relative jump that ends at `end` has in its field to lead here.
     #[must_use]
+    #[inline]
     pub fn distance_from(self, end: CacheAddress) -> u32 {
         self.0.wrapping_sub(end.0)
     }
 
+    /// Where a relative jump leads that ends here and has this in its field.
+    #[must_use]
+    pub fn jump_target(self, distance: u32) -> CacheAddress {
+        CacheAddress(self.0.wrapping_add(distance))
+    }
+
+    /// How many bytes of code there are from an earlier address on.
+    #[must_use]
+    #[inline]
+    pub fn bytes_since(self, earlier: CacheAddress) -> u32 {
+        self.0.wrapping_sub(earlier.0)
+    }
+
+    /// Where it is in a cache line.
+    #[must_use]
+    pub(crate) fn line_offset(self) -> u32 {
+        self.0 % 64
+    }
+
     /// How many bytes it lies behind another one, if it does.
     #[must_use]
-    pub fn offset_from(self, start: CacheAddress) -> Option<u32> {
+    pub(crate) fn offset_from(self, start: CacheAddress) -> Option<u32> {
         self.0.checked_sub(start.0)
     }
 }
@@ -130,6 +165,10 @@ mod tests {
         assert_eq!(start.plus(16).offset_from(start), Some(16));
         assert_eq!(start.plus(16).before(), start.plus(15));
         assert_eq!(start.before().offset_from(start), None);
+        assert_eq!(start.plus(16).bytes_since(start), 16);
+        assert_eq!(start.distance_from(start.plus(5)) as i32, -5);
+        let back = start.distance_from(start.plus(5));
+        assert_eq!(start.plus(5).jump_target(back), start);
         assert_eq!(format!("{start:#x}"), format!("{:#x}", layout::cache()));
     }
 }

@@ -119,7 +119,7 @@ impl RegisterBinding {
     ///
     /// What passes from register to register arrives sooner than through the slots, and the
     /// thread's next record waits for it.
-    pub fn exchange(self, to: RegisterBinding, code: &mut Emitter) {
+    pub(crate) fn exchange(self, to: RegisterBinding, code: &mut Emitter) {
         let is_reused =
             |(register, slot)| self.all().any(|(own, its)| own == register && its != slot);
         if to.all().any(is_reused) {

@@ -10,17 +10,19 @@ use std::ops::Range;
 
 use unspool_kernel::layout::{self, BRANCH_TABLE, LIBRARY_END};
 
+use crate::address::CacheAddress;
+
 /// Bytes of a page of the table.
-pub const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// Entries that it has.
-pub const ENTRIES_PER_PAGE: u64 = 512;
+pub(crate) const ENTRIES_PER_PAGE: u64 = 512;
 /// Pages that become accessible together, so that the kernel has few different ranges to know:
 /// those of 128 KiB of code.
 const PAGES_PER_AREA: u64 = 256;
 
 /// The branch table of the process. Emitted code reads it while it changes.
-pub struct BranchTable {
-    miss: u64,
+pub(crate) struct BranchTable {
+    miss: CacheAddress,
     mapped: bool,
     /// Whether each page is filled, one bit each.
     filled: Vec<u64>,
@@ -32,7 +34,7 @@ impl BranchTable {
     /// A table without entries. Where it is `mapped`, [`unspool_kernel::layout::reserve_branch_table`]
     /// must have been called; otherwise it stays without.
     #[must_use]
-    pub fn new(miss: u64, mapped: bool) -> BranchTable {
+    pub(crate) fn new(miss: CacheAddress, mapped: bool) -> BranchTable {
         let pages = LIBRARY_END / ENTRIES_PER_PAGE;
         BranchTable {
             miss,
@@ -44,12 +46,12 @@ impl BranchTable {
 
     /// Whether there is an entry for `pc`.
     #[must_use]
-    pub fn covers(&self, pc: u64) -> bool {
+    pub(crate) fn covers(&self, pc: u64) -> bool {
         self.mapped && pc < LIBRARY_END
     }
 
     /// Sets where branches to `pc` go. Addresses beyond the table have no entry.
-    pub fn set(&mut self, pc: u64, code: u64) {
+    pub(crate) fn set(&mut self, pc: u64, code: CacheAddress) {
         if !self.covers(pc) {
             return;
         }
@@ -71,14 +73,14 @@ impl BranchTable {
 
     /// Where branches go for which nothing is set.
     #[must_use]
-    pub fn miss(&self) -> u64 {
+    pub(crate) fn miss(&self) -> CacheAddress {
         self.miss
     }
 
     /// Takes over whole pages that are mapped at another place, with entries for these addresses.
     /// False: it cannot be done, because something is set on one of the pages, or the kernel
     /// refuses.
-    pub fn adopt(
+    pub(crate) fn adopt(
         &mut self,
         pages: &Range<u64>,
         from: u64,
@@ -117,7 +119,7 @@ impl BranchTable {
 
     /// Prepares for entries at these addresses, in ascending order, to be set: the kernel is
     /// asked for neighbouring pages at once.
-    pub fn prepare(&mut self, addresses: impl Iterator<Item = u64>) {
+    pub(crate) fn prepare(&mut self, addresses: impl Iterator<Item = u64>) {
         let mut run = 0..0;
         for pc in addresses {
             let page = pc / ENTRIES_PER_PAGE;
@@ -140,7 +142,7 @@ impl BranchTable {
     }
 
     /// There are no entries any more, and nothing reads them.
-    pub fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         self.mapped = false;
         self.filled.fill(0);
     }
@@ -157,22 +159,23 @@ impl BranchTable {
 
     /// Where branches to `pc` go; the miss gate if nothing is set.
     #[must_use]
-    pub fn get(&self, pc: u64) -> u64 {
+    pub(crate) fn get(&self, pc: u64) -> CacheAddress {
         if !self.covers(pc) || !self.is_filled(pc / ENTRIES_PER_PAGE) {
             return self.miss;
         }
         // SAFETY: the table is mapped and has an entry for each address below LIBRARY_END.
-        unsafe { std::ptr::read_volatile((BRANCH_TABLE + pc * 8) as *const u64) }
+        let code = unsafe { std::ptr::read_volatile((BRANCH_TABLE + pc * 8) as *const u64) };
+        CacheAddress::emitted(code)
     }
 
     /// Whether nothing is set for `pc`, though it could be.
     #[must_use]
-    pub fn is_empty_at(&self, pc: u64) -> bool {
+    pub(crate) fn is_empty_at(&self, pc: u64) -> bool {
         self.covers(pc) && self.get(pc) == self.miss
     }
 
     /// All that is set: program addresses, and where branches to them go.
-    pub fn all(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, CacheAddress)> + '_ {
         let pages = (0..LIBRARY_END / ENTRIES_PER_PAGE).filter(|&page| self.is_filled(page));
         pages
             .flat_map(|page| page * ENTRIES_PER_PAGE..(page + 1) * ENTRIES_PER_PAGE)
@@ -181,14 +184,14 @@ impl BranchTable {
     }
 
     /// Makes branches to `pc` leave the cache.
-    pub fn clear(&mut self, pc: u64) {
+    pub(crate) fn clear(&mut self, pc: u64) {
         if self.get(pc) != self.miss {
             self.set(pc, self.miss);
         }
     }
 
     /// Makes all branches leave the cache, from now on through another miss gate.
-    pub fn clear_all(&mut self, miss: u64) {
+    pub(crate) fn clear_all(&mut self, miss: CacheAddress) {
         self.miss = miss;
         for (word, first) in self.filled.iter().zip((0..).step_by(64)) {
             let mut left = *word;
@@ -200,7 +203,7 @@ impl BranchTable {
     }
 }
 
-fn write(pc: u64, code: u64) {
+fn write(pc: u64, code: CacheAddress) {
     // SAFETY: the table is mapped and has an entry for each address below LIBRARY_END.
-    unsafe { std::ptr::write_volatile((BRANCH_TABLE + pc * 8) as *mut u64, code) };
+    unsafe { std::ptr::write_volatile((BRANCH_TABLE + pc * 8) as *mut u64, code.get()) };
 }

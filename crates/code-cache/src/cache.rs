@@ -35,7 +35,7 @@ use self::inactive::Inactive;
 pub use self::inactive::{Damaged, KeptCode};
 pub use self::kept_branches::KeptBranches;
 pub use self::kept_branches::TargetStub;
-use self::links::Links;
+use self::links::{EntryIndex, Links};
 pub use self::links::{Exit, LinkedEntry};
 pub use self::new_fragment::NewFragment;
 use self::pc_map::PcMap;
@@ -48,8 +48,7 @@ use crate::address::CacheAddress;
 use crate::binding::{LookupConvention, RegisterBinding};
 use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, Gpr, TableBranch};
-use crate::exit;
-use crate::exit::Way;
+use crate::exit::{ExitIndex, Way};
 use crate::gates::{GATES_SIZE, Gates};
 use crate::hashed_branches::HashedBranches;
 use crate::protection::Protection;
@@ -66,7 +65,21 @@ const NO_MODULE: u16 = u16::MAX;
 /// The number of a fragment: those that are made later have greater ones, until the cache starts anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
-pub struct FragmentId(pub u32);
+pub struct FragmentId(u32);
+
+impl FragmentId {
+    /// That of the fragment at a place of the table of all.
+    #[must_use]
+    pub fn at(place: usize) -> FragmentId {
+        FragmentId(place as u32)
+    }
+
+    /// Its place in the table.
+    #[must_use]
+    pub fn place(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A contiguous part of the cache.
 #[derive(Debug, Clone, Copy)]
@@ -140,10 +153,10 @@ pub struct Cache {
     branches: BranchTable,
     hashed: HashedBranches,
     /// Where branches of the table have been led through chains, and what they were.
-    crossings: Vec<(u64, TableBranch)>,
+    crossings: Vec<(CacheAddress, TableBranch)>,
     links: Links,
     /// The entries that were not kept.
-    by_pc: FxHashMap<u64, u32>,
+    by_pc: FxHashMap<u64, EntryIndex>,
     fragments: Table<Fragment>,
     /// Whether any of them keeps all program state in place between instructions.
     has_plain: bool,
@@ -305,7 +318,7 @@ impl Cache {
     }
 
     /// An emitter for stubs; give it back to [`Cache::end_cold`].
-    pub fn begin_cold(&self) -> Emitter {
+    pub(crate) fn begin_cold(&self) -> Emitter {
         // SAFETY: as for `begin`.
         unsafe {
             Emitter::new(
@@ -317,16 +330,16 @@ impl Cache {
     }
 
     /// Keeps what was emitted into the cold half.
-    pub fn end_cold(&mut self, code: &Emitter) {
-        self.cold = code.here();
+    pub(crate) fn end_cold(&mut self, code: &Emitter) {
+        self.cold = code.here().get();
         self.protection.filled_up_to([self.hot, self.cold]);
         self.opened = self.opened.reach(self.hot, self.cold, self.size);
     }
 
-    /// The id that the next exit of a new fragment will have, given its index there.
+    /// Where an exit of the new fragment will stand, given its place there.
     #[must_use]
-    pub fn exit_id(&self, index_in_draft: usize) -> u32 {
-        exit::FIRST + (self.links.exits.len() + index_in_draft) as u32
+    pub fn exit_index(&self, place_in_draft: usize) -> ExitIndex {
+        ExitIndex::at(self.links.exits.len() + place_in_draft)
     }
 
     /// Code on this page of the program is from now on entered only from outside the cache,
@@ -353,14 +366,14 @@ impl Cache {
     #[must_use]
     pub fn entry(&self, pc: u64) -> Option<&LinkedEntry> {
         self.entry_index(pc)
-            .map(|index| &self.links.entries[index as usize])
+            .map(|index| &self.links.entries[index.place()])
     }
 
-    fn entry_index(&self, pc: u64) -> Option<u32> {
+    fn entry_index(&self, pc: u64) -> Option<EntryIndex> {
         let new = self.by_pc.get(&pc).copied();
         new.or_else(|| {
             let may_be_entered =
-                |&index: &u32| self.is_current(self.links.entries[index as usize].cache);
+                |index: &EntryIndex| self.is_current(self.links.entries[index.place()].cache);
             self.kept_entries(pc).find(may_be_entered)
         })
     }
@@ -368,11 +381,10 @@ impl Cache {
     /// The entry for a program address. Where all program state is in place between any two
     /// instructions, any of them becomes an entry when it is wanted.
     pub fn entry_anywhere(&mut self, pc: u64) -> Option<LinkedEntry> {
-        self.find(pc)
-            .map(|index| self.links.entries[index as usize])
+        self.find(pc).map(|index| self.links.entries[index.place()])
     }
 
-    fn find(&mut self, pc: u64) -> Option<u32> {
+    fn find(&mut self, pc: u64) -> Option<EntryIndex> {
         if let Some(index) = self.entry_index(pc) {
             return Some(index);
         }
@@ -398,11 +410,11 @@ impl Cache {
         }
         let new = self.source_ranges.fragments_at(pc);
         let mut all = new.chain(self.inactive.fragments_in(pc..pc + 1));
-        all.find_map(|index| {
-            let fragment = &self.fragments[index as usize];
-            let step = Some(index)
-                .filter(|_| self.is_live(index) && fragment.plain)
-                .and_then(|index| self.steps(index).find(|step| step.pc == pc))?;
+        all.find_map(|id| {
+            let fragment = self.fragment(id);
+            let step = Some(id)
+                .filter(|_| self.is_live(id) && fragment.plain)
+                .and_then(|id| self.steps(id).find(|step| step.pc == pc))?;
             Some(fragment.start.plus(step.start))
         })
     }
@@ -410,13 +422,13 @@ impl Cache {
     /// The number of the fragment that is being made.
     #[must_use]
     pub fn next_fragment(&self) -> FragmentId {
-        FragmentId(self.fragments.len() as u32)
+        FragmentId::at(self.fragments.len())
     }
 
-    /// The exit with an id from `slots.exit`.
+    /// An exit.
     #[must_use]
-    pub fn exit(&self, id: u32) -> &Exit {
-        &self.links.exits[(id - exit::FIRST) as usize]
+    pub fn exit(&self, index: ExitIndex) -> &Exit {
+        &self.links.exits[index.place()]
     }
 
     /// Makes a finished new fragment part of the cache: emits its stubs, links its exits, and
@@ -430,14 +442,14 @@ impl Cache {
                 .retain(|&(target_stub, _)| target_stub != pc);
         }
         let start = CacheAddress::emitted(self.hot);
-        self.hot = code.here().next_multiple_of(16).min(self.middle());
-        let fragment = self.fragments.len() as u32;
+        self.hot = code.here().get().next_multiple_of(16).min(self.middle());
+        let fragment = self.next_fragment();
         self.has_plain |= new_fragment.plain;
         let (length, bytes) = self.source_ranges.insert(fragment, &new_fragment);
         self.fragments.push(Fragment {
             pc: new_fragment.pc,
             start,
-            end: code.place(),
+            end: code.here(),
             length,
             pc_map: self.pc_map.push(&new_fragment),
             spills: self.spills.len() as u32,
@@ -460,7 +472,7 @@ impl Cache {
                 continue;
             }
             if self.branches.is_empty_at(pc) {
-                self.branches.set(pc, target_stub.get());
+                self.branches.set(pc, target_stub);
             } else if !self.branches.covers(pc) {
                 self.hashed.offer(pc, target_stub);
             }
@@ -480,9 +492,9 @@ impl Cache {
         }
         let mut stale = self.source_ranges.remove(&range);
         stale.extend(self.inactive.fragments_in(range));
-        stale.retain(|&index| self.is_live(index));
-        for &index in &stale {
-            self.retire(index);
+        stale.retain(|&fragment| self.is_live(fragment));
+        for &fragment in &stale {
+            self.retire(fragment);
         }
         !stale.is_empty()
     }
@@ -530,20 +542,20 @@ impl Cache {
         }
     }
 
-    fn retire(&mut self, index: u32) {
-        let fragment = self.fragments[index as usize];
-        self.fragments[index as usize].live = false;
+    fn retire(&mut self, id: FragmentId) {
+        let fragment = *self.fragment(id);
+        self.fragments[id.place()].live = false;
         let held = fragment.start..=fragment.end;
-        for pc in self.possible_entries(index) {
-            if CacheAddress::of(self.branches.get(pc)).is_some_and(|it| held.contains(&it)) {
+        for pc in self.possible_entries(id) {
+            if held.contains(&self.branches.get(pc)) {
                 self.branches.clear(pc);
             }
             self.hashed.clear(pc, &mut self.protection);
             let new = self.by_pc.get(&pc).copied();
-            let entries: SmallVec<[u32; 2]> =
+            let entries: SmallVec<[EntryIndex; 2]> =
                 new.into_iter().chain(self.kept_entries(pc)).collect();
             for entry_index in entries {
-                let entry = self.links.entries[entry_index as usize];
+                let entry = self.links.entries[entry_index.place()];
                 if held.contains(&entry.cache) {
                     if new == Some(entry_index) {
                         self.by_pc.remove(&pc);
@@ -557,9 +569,9 @@ impl Cache {
 
     /// The program addresses at which a fragment may be entered: its instructions, and the places
     /// behind them, where calls may land. A fragment without instructions stands for its address.
-    fn possible_entries(&self, index: u32) -> Vec<u64> {
-        let mut places = vec![self.fragments[index as usize].pc];
-        for step in self.steps(index) {
+    fn possible_entries(&self, id: FragmentId) -> Vec<u64> {
+        let mut places = vec![self.fragment(id).pc];
+        for step in self.steps(id) {
             let end = step.pc + u64::from(step.length);
             places.extend([step.pc, end]);
         }

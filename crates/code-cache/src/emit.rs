@@ -3,12 +3,14 @@
 //! All of them leave the flags alone unless their name says otherwise.
 
 mod address;
+#[cfg(test)]
+mod tests;
 
 use unspool_kernel::layout::BRANCH_TABLE;
 
 pub use self::address::Address;
 use crate::address::CacheAddress;
-use crate::exit::Way;
+use crate::exit::{Reason, Way};
 use crate::slots::{HASH_SPILL, offset};
 
 /// The number of a general-purpose register, as in ModRM (0 = rax … 15 = r15).
@@ -41,9 +43,9 @@ pub mod gpr {
 /// table: of all registers the one in which compilers keep values across branches least.
 pub const TARGET: Gpr = gpr::R11;
 /// `jmp [r11 * 8 + branch table]`
-pub const TABLE_JUMP: [u8; 8] = through_table(0x24);
+pub(crate) const TABLE_JUMP: [u8; 8] = through_table(0x24);
 /// `push [r11 * 8 + branch table]`
-pub const TABLE_PUSH: [u8; 8] = through_table(0x34);
+pub(crate) const TABLE_PUSH: [u8; 8] = through_table(0x34);
 
 /// What becomes of the first or the second where it has met targets that the table does not
 /// cover: `jmp rel32`, and what nobody executes.
@@ -52,9 +54,9 @@ const CROSSING: (u8, [u8; 3]) = (0xe9, [0x0f, 0x0b, 0xcc]);
 /// How an indirect branch at a place of the cache goes through the branch table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableBranch {
-    /// [`TABLE_JUMP`]
+    /// `TABLE_JUMP`
     Jump,
-    /// [`TABLE_PUSH`], and `ret`.
+    /// `TABLE_PUSH`, and `ret`.
     Return,
     /// Not any more.
     Crossing,
@@ -81,9 +83,9 @@ impl TableBranch {
     }
 
     /// The bytes of the jump from `at` to what leads both through the table's range and beyond.
-    pub fn crossing(at: u64, to: u64) -> [u8; 8] {
+    pub(crate) fn crossing(at: CacheAddress, to: CacheAddress) -> [u8; 8] {
         let (opcode, [a, b, c]) = CROSSING;
-        let [d, e, f, g] = (to.wrapping_sub(at + 5) as u32).to_le_bytes();
+        let [d, e, f, g] = to.distance_from(at.plus(5)).to_le_bytes();
         [opcode, d, e, f, g, a, b, c]
     }
 }
@@ -100,12 +102,13 @@ const fn through_table(modrm: u8) -> [u8; 8] {
 /// The memory must be writable up to `limit`; running past it panics, so callers check
 /// the room for a whole fragment first.
 pub struct Emitter {
+    start: *mut u8,
     cursor: *mut u8,
     limit: *mut u8,
     /// Displacement of the slots from FS.
     slots: i32,
     /// Whether indirect branches go through hashed chains, and not through the branch table.
-    pub hashed: bool,
+    pub(crate) hashed: bool,
 }
 
 impl Emitter {
@@ -115,6 +118,7 @@ impl Emitter {
     /// `cursor..limit` must be writable memory that nothing else writes meanwhile.
     pub unsafe fn new(cursor: *mut u8, limit: *mut u8, slots: i32) -> Emitter {
         Emitter {
+            start: cursor,
             cursor,
             limit,
             slots,
@@ -122,16 +126,23 @@ impl Emitter {
         }
     }
 
-    /// The address of the next byte.
+    /// The address of the next byte. Where code is emitted elsewhere than in the cache, to be copied
+    /// there, only distances between such addresses mean something.
     #[inline]
-    pub fn here(&self) -> u64 {
-        self.cursor as u64
+    pub fn here(&self) -> CacheAddress {
+        CacheAddress::of_byte(self.cursor)
     }
 
-    /// The same, in the cache.
-    #[inline]
-    pub fn place(&self) -> CacheAddress {
-        CacheAddress::emitted(self.here())
+    /// Where `size` bytes are that were emitted at an address.
+    fn emitted(&mut self, at: CacheAddress, size: usize) -> *mut u8 {
+        let back = self.here().bytes_since(at) as usize;
+        let all = self.cursor as usize - self.start as usize;
+        assert!(
+            (size..=all).contains(&back),
+            "only what is there is changed"
+        );
+        // SAFETY: so many bytes have been emitted.
+        unsafe { self.cursor.sub(back) }
     }
 
     /// Bytes left.
@@ -160,17 +171,17 @@ impl Emitter {
     }
 
     /// Overwrites a 32-bit field that was emitted before.
-    pub fn patch32(&mut self, at: u64, value: i32) {
-        assert!(at + 4 <= self.here());
+    pub fn patch32(&mut self, at: CacheAddress, value: i32) {
+        let field = self.emitted(at, size_of::<i32>());
         // SAFETY: the field lies in what this emitter has written.
-        unsafe { std::ptr::write_unaligned(at as *mut i32, value) };
+        unsafe { std::ptr::write_unaligned(field.cast(), value) };
     }
 
     /// Overwrites a byte that was emitted before.
-    pub fn patch8(&mut self, at: u64, value: u8) {
-        assert!(at < self.here());
+    pub fn patch8(&mut self, at: CacheAddress, value: u8) {
+        let byte = self.emitted(at, 1);
         // SAFETY: the byte lies in what this emitter has written.
-        unsafe { (at as *mut u8).write(value) };
+        unsafe { byte.write(value) };
     }
 
     fn slot_operand(&mut self, opcode: u8, register: Gpr, slot: i32) {
@@ -309,11 +320,6 @@ impl Emitter {
         self.on_memory(&[0x89], register, base, displacement);
     }
 
-    /// `mov byte [base + displacement], register`
-    pub fn store_byte(&mut self, base: Gpr, displacement: i32, register: Gpr) {
-        self.on_memory(&[0x88], register, base, displacement);
-    }
-
     /// `mov [base + displacement], register`, its lowest `size` bytes: 1, 2, 4 or 8.
     pub fn store_part(&mut self, base: Gpr, displacement: i32, register: Gpr, size: u8) {
         let opcode = self.begin_part(0x88, register, base, size);
@@ -371,30 +377,28 @@ impl Emitter {
     }
 
     /// `jmp rel32` to a known address.
-    pub fn jump(&mut self, target: u64) {
+    pub fn jump(&mut self, target: CacheAddress) {
         self.bytes(&[0xe9]);
         self.relative(target);
     }
 
     /// `jcc rel32` to a known address; `condition` is the low nibble of the opcode.
-    pub fn jump_if(&mut self, condition: u8, target: u64) {
+    pub fn jump_if(&mut self, condition: u8, target: CacheAddress) {
         self.bytes(&[0x0f, 0x80 | condition]);
         self.relative(target);
     }
 
-    fn relative(&mut self, target: u64) {
-        let distance = target.wrapping_sub(self.here() + 4) as i64;
-        self.imm32(
-            i32::try_from(distance).expect("cache addresses lie within 2 GiB of each other"),
-        );
+    /// The cache is smaller than 2 GiB, so that any of its addresses is in reach of any other.
+    fn relative(&mut self, target: CacheAddress) {
+        let distance = target.distance_from(self.here().plus(4));
+        self.imm32(distance as i32);
     }
 
     /// A `jmp` (or, with a condition, `jcc`) whose 32-bit field can be patched while other
     /// threads run it: the field does not cross a cache line. Returns the field's address.
-    pub fn patchable_jump(&mut self, condition: Option<u8>, target: u64) -> u64 {
+    pub fn patchable_jump(&mut self, condition: Option<u8>, target: CacheAddress) -> CacheAddress {
         let opcode_length = if condition.is_some() { 2 } else { 1 };
-        let field = self.here() + opcode_length;
-        let line_offset = field % 64;
+        let line_offset = self.here().plus(opcode_length).line_offset();
         if line_offset > 60 {
             self.nops(64 - line_offset as usize);
         }
@@ -402,19 +406,24 @@ impl Emitter {
             Some(condition) => self.jump_if(condition, target),
             None => self.jump(target),
         }
-        self.here() - 4
+        self.last_field()
+    }
+
+    /// The 32-bit field with which the last instruction ends.
+    fn last_field(&self) -> CacheAddress {
+        self.here().minus(4)
     }
 
     /// `push imm32; ret` to a cache address, with a field that can be patched as that of
     /// [`Emitter::patchable_jump`]; it holds the address. Returns the field's address.
-    pub fn patchable_return(&mut self, target: u64) -> u64 {
-        let line_offset = (self.here() + 1) % 64;
+    pub(crate) fn patchable_return(&mut self, target: CacheAddress) -> CacheAddress {
+        let line_offset = self.here().plus(1).line_offset();
         if line_offset > 60 {
             self.nops(64 - line_offset as usize);
         }
         self.bytes(&[0x68]);
         let field = self.here();
-        self.imm32(i32::try_from(target).expect("the cache lies below 2 GiB"));
+        self.imm32(i32::try_from(target.get()).expect("the cache lies below 2 GiB"));
         self.bytes(&[0xc3]);
         field
     }
@@ -458,7 +467,7 @@ impl Emitter {
     /// Emits an instruction that another one can replace while threads run it: it does not
     /// cross a cache line.
     fn through_table(&mut self, instruction: [u8; 8]) {
-        let line_offset = self.here() % 64;
+        let line_offset = self.here().line_offset();
         if line_offset > 56 {
             self.nops(64 - line_offset as usize);
         }
@@ -467,8 +476,8 @@ impl Emitter {
 
     /// `mov fs:[spill], rcx; movzx ecx, r11w; jmp [rcx * 8 + chains]`, after noting which
     /// branch this is: the processor may refuse its target.
-    pub fn go_through_chain(&mut self, way: Way, branch: u64) {
-        self.store_slot_imm32(offset::BRANCH, branch as u32);
+    pub(crate) fn go_through_chain(&mut self, way: Way, branch: CacheAddress) {
+        self.store_slot_imm32(offset::BRANCH, branch.get() as u32);
         self.store_slot(offset::spill(HASH_SPILL), gpr::RCX);
         self.bytes(&[0x41, 0x0f, 0xb7, 0xcb, 0xff, 0x24, 0xcd]);
         self.imm32(way.chains() as u32 as i32);
@@ -501,15 +510,15 @@ impl Emitter {
     }
 
     /// `call rel32` to where [`Emitter::land`] will be. Returns the field's address.
-    pub fn call_forward(&mut self) -> u64 {
+    pub fn call_forward(&mut self) -> CacheAddress {
         self.bytes(&[0xe8, 0, 0, 0, 0]);
-        self.here() - 4
+        self.last_field()
     }
 
     /// `jcc rel32` to where [`Emitter::land`] will be. Returns the field's address.
-    pub fn jump_forward_if(&mut self, condition: u8) -> u64 {
+    pub fn jump_forward_if(&mut self, condition: u8) -> CacheAddress {
         self.bytes(&[0x0f, 0x80 | condition, 0, 0, 0, 0]);
-        self.here() - 4
+        self.last_field()
     }
 
     /// Puts the status flags into rax: `lahf; seto al`.
@@ -524,23 +533,22 @@ impl Emitter {
     }
 
     /// `jmp rel32` to where [`Emitter::land`] will be. Returns the field's address.
-    pub fn jump_forward(&mut self) -> u64 {
+    pub fn jump_forward(&mut self) -> CacheAddress {
         self.bytes(&[0xe9, 0, 0, 0, 0]);
-        self.here() - 4
+        self.last_field()
     }
 
     /// Points a 32-bit field that was emitted before to the next byte.
-    pub fn land(&mut self, field: u64) {
-        let distance = self.here() - (field + 4);
+    pub fn land(&mut self, field: CacheAddress) {
+        let distance = self.here().bytes_since(field.plus(4));
         self.patch32(field, distance as i32);
     }
 
     /// Points an 8-bit field that was emitted before to the next byte.
-    pub fn land_short(&mut self, field: u64) {
-        let distance = i8::try_from(self.here() - (field + 1)).expect("a short jump is short");
-        assert!(field < self.here());
-        // SAFETY: the field lies in what this emitter has written.
-        unsafe { (field as *mut i8).write(distance) };
+    pub fn land_short(&mut self, field: CacheAddress) {
+        let length = self.here().bytes_since(field.plus(1));
+        let length = i8::try_from(length).expect("a short jump is short");
+        self.patch8(field, length as u8);
     }
 
     /// `mov qword [rsp], imm64`: replaces a return address by one of the program.
@@ -562,9 +570,14 @@ impl Emitter {
         self.imm32((value >> 32) as u32 as i32);
     }
 
+    /// `mov dword fs:[exit], imm32`: says why the cache is left.
+    pub(crate) fn give_reason(&mut self, reason: Reason) {
+        self.store_slot_imm32(offset::EXIT, reason.number());
+    }
+
     /// Leaves the cache: names the exit and jumps to the exit gate.
-    pub fn leave(&mut self, exit: u32, gate: u64) {
-        self.store_slot_imm32(offset::EXIT, exit);
+    pub fn leave(&mut self, reason: Reason, gate: CacheAddress) {
+        self.give_reason(reason);
         self.jump(gate);
     }
 }

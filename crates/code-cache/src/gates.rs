@@ -9,66 +9,68 @@
 
 mod acquire;
 mod call;
+mod call_slots;
 mod wide;
 
 pub use self::acquire::{CheckSlots, Continuation, USABLE as ACQUIRES_BRIEFLY};
-pub use self::call::{CallSlots, MOST_ARGUMENTS};
+pub use self::call_slots::{CallSlots, MOST_ARGUMENTS};
+
+use unspool_kernel::layout;
 
 use crate::address::CacheAddress;
 use crate::binding::LookupConvention;
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
-use crate::exit;
-use crate::exit::Way;
+use crate::exit::{Reason, Way};
 use crate::slots::{AREA_SIZE, HASH_SPILL, Slots, offset};
 
 /// Addresses of the gates, all in the code cache.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gates {
     /// `extern "C" fn()`: enters the cache at `slots.target`; returns when it is left.
-    pub enter: u64,
+    pub enter: CacheAddress,
     /// The first instruction at which `enter` may be diverted to `bail`.
-    pub enter_start: u64,
+    pub(crate) enter_start: CacheAddress,
     /// The end of `enter`, before which it may be diverted to `bail`.
-    pub enter_end: u64,
-    /// Ends `enter` with [`exit::PENDING`]; needs nothing but FS.
-    pub bail: u64,
+    pub(crate) enter_end: CacheAddress,
+    /// Ends `enter` with [`Reason::PENDING`]; needs nothing but FS.
+    pub(crate) bail: CacheAddress,
     /// Leaves the cache; all program registers are live.
-    pub exit: u64,
+    pub exit: CacheAddress,
     /// End of the exit gate: code from `exit` to here always leaves.
-    pub exit_end: u64,
+    pub(crate) exit_end: CacheAddress,
     /// Leaves the cache; a signal handler has put registers and flags into the slots.
-    pub exit_saved: u64,
+    pub exit_saved: CacheAddress,
     /// The first of the gates through which indirect branches leave.
-    first_miss: u64,
+    first_miss: CacheAddress,
     /// The ends of hashed chains, for each [`Way`] and [`LookupConvention`]: they give rcx back, and go
     /// on to the miss gates.
-    chain_ends: [[u64; LookupConvention::ALL.len()]; Way::ALL.len()],
+    chain_ends: [[CacheAddress; LookupConvention::ALL.len()]; Way::ALL.len()],
     /// Leave the cache because nothing is known of the target in r11: for each [`Way`] and
     /// [`LookupConvention`] one gate.
-    misses: [[u64; LookupConvention::ALL.len()]; Way::ALL.len()],
+    misses: [[CacheAddress; LookupConvention::ALL.len()]; Way::ALL.len()],
     /// A failed ownership check: calls the engine briefly and goes on in the cache.
-    pub acquire: u64,
+    pub acquire: CacheAddress,
     /// Where `acquire` begins its way back. From here to `acquire_end` a signal makes it begin again
     /// here, where it sees that something is pending.
-    pub acquire_return: u64,
+    pub(crate) acquire_return: CacheAddress,
     /// The end of `acquire`.
-    pub acquire_end: u64,
+    pub(crate) acquire_end: CacheAddress,
     /// Calls a tool's function with the arguments in the slots, and goes on in the cache.
-    pub call: u64,
+    pub call: CacheAddress,
     /// Where `call` begins its way back, as `acquire_return`.
-    pub call_return: u64,
+    pub(crate) call_return: CacheAddress,
     /// The end of `call`.
-    pub call_end: u64,
+    pub(crate) call_end: CacheAddress,
     /// `extern "C" fn(number, *const [u64; 6]) -> i64`: a system call that a signal can prevent.
-    pub system_call: u64,
+    pub(crate) system_call: CacheAddress,
     /// The first instruction at which a signal diverts `system_call` to `system_call_interrupted`.
-    pub system_call_start: u64,
+    system_call_start: CacheAddress,
     /// The `syscall` instruction: the last one at which a signal diverts to `system_call_interrupted`.
-    pub system_call_instruction: u64,
+    system_call_instruction: CacheAddress,
     /// Behind that instruction.
-    pub system_call_end: u64,
+    system_call_end: CacheAddress,
     /// Returns [`RESTART`].
-    pub system_call_interrupted: u64,
+    system_call_interrupted: CacheAddress,
 }
 
 /// What the system-call gate returns when a signal came before the call was made, or when the
@@ -85,7 +87,7 @@ pub struct VectorState {
     /// Whether AVX is usable.
     pub avx: bool,
     /// Whether the processor tells which components are in use.
-    pub tells_use: bool,
+    pub(crate) tells_use: bool,
 }
 
 impl VectorState {
@@ -198,14 +200,14 @@ impl Gates {
         self.enter_end = code.here();
 
         self.bail = code.here();
-        code.patch32(bail_field, (self.bail - (bail_field + 4)) as i32);
+        code.land(bail_field);
         code.load_slot(gpr::RSP, offset::HOST_STACK);
-        code.store_slot_imm32(offset::EXIT, exit::PENDING);
+        code.give_reason(Reason::PENDING);
         reset_flags(code);
         return_to_engine(code);
     }
 
-    fn emit_exit(&mut self, code: &mut Emitter, vectors: VectorState, control_word: u64) {
+    fn emit_exit(&mut self, code: &mut Emitter, vectors: VectorState, control_word: CacheAddress) {
         let mut jumps = Vec::new();
         self.first_miss = code.here();
         for way in Way::ALL {
@@ -215,7 +217,7 @@ impl Gates {
                 self.misses[way as usize][convention as usize] = code.here();
                 code.store_slot(std::mem::offset_of!(Slots, pc) as i32, TARGET);
                 convention.restore(code);
-                code.store_slot_imm32(offset::EXIT, way.exit());
+                code.give_reason(way.exit());
                 jumps.push(code.jump_forward());
             }
         }
@@ -242,7 +244,7 @@ impl Gates {
             code.bytes(&[0xc5, 0xf8, 0x77]); // vzeroupper
         }
         code.bytes(&[0x0f, 0xae, 0x14, 0x25]); // ldmxcsr [absolute]
-        code.imm32(control_word as i32);
+        code.imm32(control_word.get() as i32);
         return_to_engine(code);
         self.exit_end = code.here();
     }
@@ -279,20 +281,62 @@ impl Gates {
 
     /// The gate for indirect branches to the target in r11, of which nothing is known.
     #[must_use]
-    pub fn miss(&self, way: Way, convention: LookupConvention) -> u64 {
+    pub fn miss(&self, way: Way, convention: LookupConvention) -> CacheAddress {
         self.misses[way as usize][convention as usize]
     }
 
     /// Where a hashed chain ends.
     #[must_use]
-    pub fn chain_end(&self, way: Way, convention: LookupConvention) -> u64 {
+    pub(crate) fn chain_end(&self, way: Way, convention: LookupConvention) -> CacheAddress {
         self.chain_ends[way as usize][convention as usize]
     }
 
     /// Whether an address lies in one of the miss gates.
+    fn is_missing(&self, at: CacheAddress) -> bool {
+        (self.first_miss..self.exit).contains(&at)
+    }
+
+    /// Whether an address is one of translated code. So are the miss gates, which are its last
+    /// instructions.
     #[must_use]
-    pub fn is_missing(&self, pc: u64) -> bool {
-        (self.first_miss..self.exit).contains(&pc)
+    pub fn is_translated_code(&self, at: CacheAddress) -> bool {
+        at.get() >= layout::cache() + GATES_SIZE || self.is_missing(at)
+    }
+
+    /// Whether a thread there makes a system call of the program's, or is just about to.
+    #[must_use]
+    pub fn is_making_call(&self, at: CacheAddress) -> bool {
+        (self.system_call_start..=self.system_call_instruction).contains(&at)
+    }
+
+    /// Whether such a thread, with this in rcx, has been in the kernel, which is to make the call
+    /// again.
+    #[must_use]
+    pub fn has_begun_call(&self, rcx: u64) -> bool {
+        rcx == self.system_call_end.get()
+    }
+
+    /// Whether a thread there is on its way into translated code.
+    #[must_use]
+    pub fn is_entering(&self, at: CacheAddress) -> bool {
+        (self.enter_start..self.enter_end).contains(&at)
+    }
+
+    /// Where a thread goes on that is in a gate when something becomes pending, if it would not see
+    /// that by itself.
+    #[must_use]
+    pub fn diversion(&self, at: CacheAddress) -> Option<CacheAddress> {
+        if self.is_making_call(at) {
+            Some(self.system_call_interrupted)
+        } else if self.is_entering(at) {
+            Some(self.bail)
+        } else if (self.acquire_return..self.acquire_end).contains(&at) {
+            Some(self.acquire_return)
+        } else if (self.call_return..self.call_end).contains(&at) {
+            Some(self.call_return)
+        } else {
+            None
+        }
     }
 
     /// Enters the cache at `slots.target` with the state in the slots.
@@ -303,7 +347,7 @@ impl Gates {
     #[inline]
     pub unsafe fn enter(&self) {
         // SAFETY: the gate follows the C calling convention.
-        let gate: extern "C" fn() = unsafe { std::mem::transmute(self.enter as usize) };
+        let gate: extern "C" fn() = unsafe { std::mem::transmute(self.enter.get() as usize) };
         gate();
     }
 
@@ -315,7 +359,7 @@ impl Gates {
     pub unsafe fn call_kernel(&self, number: u64, arguments: &[u64; 6]) -> i64 {
         // SAFETY: the gate follows the C calling convention.
         let gate: extern "C" fn(u64, *const [u64; 6]) -> i64 =
-            unsafe { std::mem::transmute(self.system_call as usize) };
+            unsafe { std::mem::transmute(self.system_call.get() as usize) };
         gate(number, arguments)
     }
 }
@@ -338,10 +382,4 @@ pub fn initialise_vectors(slots: &Slots, vectors: VectorState) {
 }
 
 /// The end of the gates must stay below this many bytes from the start of the cache.
-pub const GATES_SIZE: u64 = 4096;
-
-/// Whether an address lies in the code cache or the gates.
-#[must_use]
-pub fn in_cache(address: u64) -> bool {
-    CacheAddress::of(address).is_some()
-}
+pub(crate) const GATES_SIZE: u64 = 4096;

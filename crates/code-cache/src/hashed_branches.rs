@@ -29,11 +29,11 @@ const CHAINS: u64 = HASHED_BRANCHES_SIZE / 8;
 
 /// The chains of the process. Their memory is not touched before they are used.
 #[derive(Default)]
-pub struct HashedBranches {
+pub(crate) struct HashedBranches {
     /// For each way where a chain ends: gives rcx back, and leaves.
-    ends: [u64; Way::ALL.len()],
+    ends: [CacheAddress; Way::ALL.len()],
     /// For each way where a thunk without code leads.
-    misses: [u64; Way::ALL.len()],
+    misses: [CacheAddress; Way::ALL.len()],
     /// For each target of each way, the field of its thunk's last instruction.
     fields: FxHashMap<(Way, u64), CacheAddress>,
     /// Target stubs that fragments have for targets beyond the table, until they are wanted.
@@ -50,7 +50,7 @@ fn are_ready() -> bool {
 impl HashedBranches {
     /// Chains without thunks.
     #[must_use]
-    pub fn new(gates: &Gates, convention: LookupConvention) -> HashedBranches {
+    pub(crate) fn new(gates: &Gates, convention: LookupConvention) -> HashedBranches {
         HashedBranches {
             ends: Way::ALL.map(|way| gates.chain_end(way, convention)),
             misses: Way::ALL.map(|way| gates.miss(way, convention)),
@@ -60,7 +60,7 @@ impl HashedBranches {
 
     /// Gives each chain its end, before code is made that uses them.
     /// [`unspool_kernel::layout::reserve`] must have been called.
-    pub fn make_ready(&mut self) {
+    pub(crate) fn make_ready(&mut self) {
         if !are_ready() {
             let size = Way::ALL.len() as u64 * HASHED_BRANCHES_SIZE;
             if let Err(error) = layout::open(layout::hashed_branches(), size) {
@@ -78,21 +78,21 @@ impl HashedBranches {
     }
 
     /// A fragment has a target stub for branches to `pc`.
-    pub fn offer(&mut self, pc: u64, target_stub: CacheAddress) {
+    pub(crate) fn offer(&mut self, pc: u64, target_stub: CacheAddress) {
         self.offered.insert(pc, target_stub);
     }
 
     /// The target stub for branches to `pc` that a fragment has.
     #[must_use]
-    pub fn offered(&self, pc: u64) -> Option<CacheAddress> {
+    pub(crate) fn offered(&self, pc: u64) -> Option<CacheAddress> {
         self.offered.get(&pc).copied()
     }
 
     /// Sets where branches to `pc` go, with the target's register still spilled.
-    pub fn set(
+    pub(crate) fn set(
         &mut self,
         (way, pc): (Way, u64),
-        code: u64,
+        code: CacheAddress,
         (cold, protection): (&mut Emitter, &mut Protection),
     ) {
         self.make_ready();
@@ -113,11 +113,11 @@ impl HashedBranches {
             Way::Return => cold.patchable_return(code),
         };
         write(way, chain, thunk);
-        self.fields.insert((way, pc), CacheAddress::emitted(field));
+        self.fields.insert((way, pc), field);
     }
 
     /// Makes branches to `pc` leave the cache.
-    pub fn clear(&mut self, pc: u64, protection: &mut Protection) {
+    pub(crate) fn clear(&mut self, pc: u64, protection: &mut Protection) {
         self.offered.remove(&pc);
         for way in Way::ALL {
             if let Some(&field) = self.fields.get(&(way, pc)) {
@@ -127,7 +127,7 @@ impl HashedBranches {
     }
 
     /// Forgets all thunks, whose room may then be used again: no thread may be in one.
-    pub fn clear_all(&mut self, gates: &Gates, convention: LookupConvention) {
+    pub(crate) fn clear_all(&mut self, gates: &Gates, convention: LookupConvention) {
         *self = HashedBranches::new(gates, convention);
         if are_ready() {
             self.end_all();
@@ -136,20 +136,21 @@ impl HashedBranches {
 }
 
 /// Points the last instruction of a thunk elsewhere.
-fn point(way: Way, field: CacheAddress, code: u64, protection: &mut Protection) {
+fn point(way: Way, field: CacheAddress, code: CacheAddress, protection: &mut Protection) {
     match way {
-        Way::Jump => protection.patch(field, CacheAddress::emitted(code)),
+        Way::Jump => protection.patch(field, code),
         // The address itself is pushed, not the distance to it.
-        Way::Return => protection.set_field(field, code as u32),
+        Way::Return => protection.set_field(field, code.get() as u32),
     }
 }
 
-fn read(way: Way, chain: u64) -> u64 {
+fn read(way: Way, chain: u64) -> CacheAddress {
     // SAFETY: the chains are mapped.
-    unsafe { std::ptr::read_volatile((way.chains() + chain * 8) as *const u64) }
+    let thunk = unsafe { std::ptr::read_volatile((way.chains() + chain * 8) as *const u64) };
+    CacheAddress::emitted(thunk)
 }
 
-fn write(way: Way, chain: u64, thunk: u64) {
+fn write(way: Way, chain: u64, thunk: CacheAddress) {
     // SAFETY: the chains are mapped.
-    unsafe { std::ptr::write_volatile((way.chains() + chain * 8) as *mut u64, thunk) };
+    unsafe { std::ptr::write_volatile((way.chains() + chain * 8) as *mut u64, thunk.get()) };
 }

@@ -42,7 +42,7 @@ impl Half {
 
 /// Which full blocks can be written.
 #[derive(Debug)]
-pub struct Protection {
+pub(crate) struct Protection {
     halves: [Half; 2],
     /// For each size the starts of the blocks that can be written, the one written last at the end.
     writable: [SmallVec<[u64; MOST_WRITABLE[0]]>; 2],
@@ -136,12 +136,12 @@ impl Protection {
 
     /// Points the 32-bit field of a jump to `target`, atomically with respect to threads that run
     /// it.
-    pub fn patch(&mut self, field: CacheAddress, target: CacheAddress) {
+    pub(crate) fn patch(&mut self, field: CacheAddress, target: CacheAddress) {
         self.set_field(field, target.distance_from(field.plus(4)));
     }
 
     /// Sets a 32-bit field of an instruction, atomically with respect to threads that run it.
-    pub fn set_field(&mut self, field: CacheAddress, value: u32) {
+    pub(crate) fn set_field(&mut self, field: CacheAddress, value: u32) {
         self.make_writable(field.get());
         race_windows::widen();
         // SAFETY: the field belongs to a jump of the cache and does not cross a cache line, so
@@ -158,15 +158,15 @@ impl Protection {
     }
 
     /// Replaces eight bytes of code within one cache line, all at once.
-    pub(super) fn replace(&mut self, at: u64, bytes: [u8; 8]) {
-        self.make_writable(at);
+    pub(super) fn replace(&mut self, at: CacheAddress, bytes: [u8; 8]) {
+        self.make_writable(at.get());
         race_windows::widen();
         // SAFETY: the caller's branch is code of the cache, and the store is seen whole. It need
         // not be aligned, so it is the machine's store, not Rust's.
         unsafe {
             std::arch::asm!(
                 "mov qword ptr [{at}], {bytes}",
-                at = in(reg) at,
+                at = in(reg) at.get(),
                 bytes = in(reg) u64::from_le_bytes(bytes),
                 options(nostack, preserves_flags)
             );
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(distance, 77);
         assert_eq!(protected(hot, 0..100), [0, 2]);
         protection.set_field(CacheAddress::emitted(hot + 3 * SMALL), 0);
-        protection.replace(hot, [0; 8]);
+        protection.replace(CacheAddress::emitted(hot), [0; 8]);
         assert_eq!(protected(hot, 0..100), [2, 4], "3 was written since");
         assert!(protected(cold, 0..100).is_empty());
         protection.start_anew();

@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_instructions::decode::Segment;
 
+use crate::address::CacheAddress;
+use crate::exit::Reason;
+
 /// The program's registers while its thread is outside the code cache, and the words
 /// through which cache and engine talk.
 ///
@@ -29,13 +32,13 @@ pub struct Slots {
     /// Program counter of the program.
     pub pc: Cell<u64>,
     /// Where translated code keeps program registers that it spills.
-    pub spills: [Cell<u64>; 10],
+    pub spills: [Cell<u64>; SPILLS],
     /// The last branch that went through a hashed chain: its place in the cache.
-    pub branch: Cell<u64>,
-    /// Why the cache was left: a number of [`crate::exit`].
-    pub exit: Cell<u64>,
+    branch: Cell<u64>,
+    /// Why the cache was left: the number of a [`Reason`].
+    exit: Cell<u64>,
     /// The cache address at which to enter.
-    pub target: Cell<u64>,
+    target: Cell<u64>,
     /// The engine's stack pointer, a multiple of 16, while in the cache; 0 outside.
     pub host_stack: Cell<u64>,
     /// Not zero: leave (or do not enter) the cache, something is pending.
@@ -109,7 +112,7 @@ pub unsafe trait SlotsPart: Sized {
 }
 
 /// How many bytes an XSAVE area has.
-pub const AREA_SIZE: usize = 4096;
+pub(crate) const AREA_SIZE: usize = 4096;
 
 /// An XSAVE area.
 #[repr(C, align(64))]
@@ -123,11 +126,13 @@ impl Vectors {
     }
 }
 
+/// How many spill slots there are.
+const SPILLS: usize = 14;
 /// The spill slot of the register that holds the target of an indirect branch.
 pub const TARGET_SPILL: u8 = 0;
 /// The spill slot of rcx on its way through a hashed chain (that of a far base, which is given
 /// back before).
-pub const HASH_SPILL: u8 = 1;
+pub(crate) const HASH_SPILL: u8 = 1;
 /// The spill slots of the registers that a trace borrows: buffer, scratch, owner word.
 pub const BOUND_SPILLS: [u8; 3] = [2, 3, 4];
 
@@ -137,7 +142,7 @@ thread_local! {
             registers: [const { Cell::new(0) }; 16],
             flags: Cell::new(0x202),
             pc: Cell::new(0),
-            spills: [const { Cell::new(0) }; 10],
+            spills: [const { Cell::new(0) }; SPILLS],
             branch: Cell::new(0),
             exit: Cell::new(0),
             target: Cell::new(0),
@@ -167,6 +172,42 @@ impl Slots {
         for (register, value) in self.registers.iter().zip(values) {
             register.set(*value);
         }
+    }
+
+    /// Why the cache was left.
+    #[must_use]
+    #[inline]
+    pub fn reason(&self) -> Reason {
+        Reason::of_number(self.exit.get() as u32)
+    }
+
+    /// Where the thread enters the cache, or has left it in the middle of a fragment.
+    #[must_use]
+    #[inline]
+    pub fn target(&self) -> CacheAddress {
+        CacheAddress::emitted(self.target.get())
+    }
+
+    /// Says where the thread is to enter the cache: an address of the program is not that.
+    ///
+    /// ```compile_fail,E0308
+    /// let slots = unspool_code_cache::slots::slots();
+    /// slots.set_target(slots.pc.get());
+    /// ```
+    #[inline]
+    pub fn set_target(&self, target: CacheAddress) {
+        self.target.set(target.get());
+    }
+
+    /// The last branch that went through a hashed chain, if there was one.
+    #[must_use]
+    pub fn branch(&self) -> Option<CacheAddress> {
+        CacheAddress::of(self.branch.get())
+    }
+
+    /// Has the thread find that it has left the cache for this reason.
+    pub fn set_reason(&self, reason: Reason) {
+        self.exit.set(u64::from(reason.number()));
     }
 
     /// The program's base of a segment.
@@ -247,8 +288,8 @@ pub mod offset {
     /// Of [`Slots::flags`](super::Slots::flags).
     pub const FLAGS: i32 = offset_of!(Slots, flags) as i32;
     /// Of [`Slots::branch`](super::Slots::branch).
-    pub const BRANCH: i32 = offset_of!(Slots, branch) as i32;
-    /// Of [`Slots::exit`](super::Slots::exit).
+    pub(crate) const BRANCH: i32 = offset_of!(Slots, branch) as i32;
+    /// Of the [`Reason`](crate::exit::Reason) for which the cache was left.
     pub const EXIT: i32 = offset_of!(Slots, exit) as i32;
     /// Of [`Slots::target`](super::Slots::target).
     pub const TARGET: i32 = offset_of!(Slots, target) as i32;
@@ -265,7 +306,7 @@ pub mod offset {
     /// Of [`Slots::program_gs`](super::Slots::program_gs).
     pub const PROGRAM_GS: i32 = offset_of!(Slots, program_gs) as i32;
     /// Of [`Slots::vectors`](super::Slots::vectors).
-    pub const VECTORS: i32 = offset_of!(Slots, vectors) as i32;
+    pub(crate) const VECTORS: i32 = offset_of!(Slots, vectors) as i32;
 
     /// Of the program's base of a segment.
     pub const fn base(segment: Segment) -> i32 {

@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::path::Path;
+use unspool_kernel::ids::Tid;
 
 use unspool_loader::LoadedProgram;
 
@@ -47,7 +48,7 @@ impl Client for Debugger {
         }
     }
 
-    fn thread_gone(&self, tid: i32) {
+    fn thread_gone(&self, tid: Tid) {
         hooks::thread_gone(tid);
     }
 

@@ -7,7 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use unspool_engine::requests;
+use unspool_events::ThreadId;
 
+use unspool_kernel::ids::Tid;
 use unspool_kernel::lock::Mutex;
 use unspool_kernel::{descriptors, diagnostics};
 use unspool_loader::LoadedProgram;
@@ -32,10 +34,10 @@ pub enum Action {
 /// A thread of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadStatus {
-    /// The kernel's number of it.
-    pub tid: i32,
+    /// The kernel's id of it.
+    pub tid: Tid,
     /// 0 for the first thread, 1 for the next one to be created, and so on.
-    pub number: u32,
+    pub id: ThreadId,
     /// Its name, as the kernel knows it.
     pub name: String,
     /// Whether it is in a system call.
@@ -177,7 +179,7 @@ impl Debuggee {
         world::wait_until_quiet(self.process);
         watch::memory_changed();
         stop.unwrap_or_else(|| Stop {
-            thread: lock().threads.keys().next().copied().unwrap_or(0),
+            thread: lock().threads.keys().next().copied().unwrap_or(Tid::of(0)),
             reason: Reason::Interrupted,
         })
     }
@@ -217,7 +219,7 @@ impl Debuggee {
     }
 
     /// Lets threads go: each as it is said for it, the others as it is said for them, or not.
-    pub fn resume(&self, actions: &[(i32, Action)], others: Option<Action>) {
+    pub fn resume(&self, actions: &[(Tid, Action)], others: Option<Action>) {
         let mut world = lock();
         for (tid, stand) in &mut world.threads {
             let own = actions.iter().find(|(wanted, _)| wanted == tid);
@@ -243,12 +245,12 @@ impl Debuggee {
             .iter()
             .map(|(&tid, stand)| ThreadStatus {
                 tid,
-                number: stand.number,
+                id: stand.id,
                 name: String::new(),
                 in_call: stand.at == At::Calling,
             })
             .collect();
-        threads.sort_by_key(|thread| thread.number);
+        threads.sort_by_key(|thread| thread.id);
         for thread in &mut threads {
             let name = std::fs::read(format!("/proc/self/task/{}/comm", thread.tid));
             thread.name = String::from_utf8_lossy(name.unwrap_or_default().trim_ascii()).into();
@@ -258,7 +260,7 @@ impl Debuggee {
 
     /// The registers of a thread; `None` if it is not there, or does not stand.
     #[must_use]
-    pub fn registers(&self, tid: i32) -> Option<Registers> {
+    pub fn registers(&self, tid: Tid) -> Option<Registers> {
         let world = lock();
         let registers = world.threads.get(&tid)?.registers.as_deref();
         registers.cloned()
@@ -268,7 +270,7 @@ impl Debuggee {
     ///
     /// Returns whether that was possible.
     #[must_use]
-    pub fn set_registers(&self, tid: i32, registers: Registers) -> bool {
+    pub fn set_registers(&self, tid: Tid, registers: Registers) -> bool {
         let mut world = lock();
         let Some(stand) = world.threads.get_mut(&tid) else {
             return false;

@@ -5,6 +5,7 @@ use unspool_engine::threads;
 
 use unspool_code_cache::emit::gpr;
 use unspool_kernel::diagnostics;
+use unspool_kernel::ids::Tid;
 use unspool_kernel::lock::Mutex;
 
 use super::of_thread::{OF_THREAD, OfThread, kept};
@@ -25,7 +26,7 @@ pub(super) fn concerns(thread: &Thread) -> bool {
 }
 
 /// A thread has ended.
-pub(crate) fn thread_gone(tid: i32) {
+pub(crate) fn thread_gone(tid: Tid) {
     if !is_enabled() {
         return;
     }
@@ -144,7 +145,7 @@ fn go_on_with(thread: &mut Thread, registers: &Registers, result: Option<i64>) {
 }
 
 /// Whether what a thread wanted to tell is still so after it had to wait.
-fn is_still(world: &World, tid: i32, reason: &Reason, pc: u64) -> bool {
+fn is_still(world: &World, tid: Tid, reason: &Reason, pc: u64) -> bool {
     let changed = world.threads.get(&tid).is_some_and(|stand| stand.changed);
     match reason {
         Reason::Breakpoint => !changed && world.breakpoints.contains(&pc),

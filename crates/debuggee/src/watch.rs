@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use unspool_kernel::guarded;
 use unspool_kernel::lock::RwLock;
 
-use unspool_instrument::{Extent, Watcher};
+use unspool_instrument::{AccessExtent, Watcher};
 
 use super::of_thread::{Elements, OF_THREAD, Touch, Touched, kept};
 use super::reason::{Reason, WatchKind};
@@ -154,23 +154,23 @@ extern "C" fn may_touch(
     }
     // SAFETY: the pointer is this thread's own, whose translated code has called.
     let thread = unsafe { &mut *thread };
-    let (extent, write) = Extent::from_word(word);
+    let (extent, write) = AccessExtent::from_word(word);
     let what = match extent {
-        Extent::Bytes(size) => Touched::Range(address, size),
-        Extent::Around(size) => Touched::Range(address & !(size - 1), size),
-        Extent::BitString(size) => {
+        AccessExtent::Bytes(size) => Touched::Range(address, size),
+        AccessExtent::Around(size) => Touched::Range(address & !(size - 1), size),
+        AccessExtent::BitString(size) => {
             let bits = size * 8;
             let number = (register as i64) << (64 - bits) >> (64 - bits);
             let unit = number.div_euclid(bits as i64);
             Touched::Range(address.wrapping_add((unit * size as i64) as u64), size)
         }
-        Extent::Repeated(size) => Touched::Elements(Elements {
+        AccessExtent::Repeated(size) => Touched::Elements(Elements {
             address,
             size,
             count: register,
             narrow: narrow != 0,
         }),
-        Extent::Anywhere => Touched::Unknown,
+        AccessExtent::Anywhere => Touched::Unknown,
     };
     let touches = match what {
         Touched::Range(start, length) => !hits(write, start, length).is_empty(),

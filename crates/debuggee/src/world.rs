@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 use unspool_engine::requests;
+use unspool_events::ThreadId;
 
+use unspool_kernel::ids::{Pid, Tid};
 use unspool_kernel::lock::{Condvar, Mutex, MutexGuard};
 
 use super::reason::Reason;
@@ -15,8 +17,8 @@ use unspool_engine::thread::Thread;
 /// A stop of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
-    /// The kernel's number of the thread it is about.
-    pub thread: i32,
+    /// The kernel's id of the thread it is about.
+    pub thread: Tid,
     /// Why.
     pub reason: Reason,
 }
@@ -34,7 +36,7 @@ pub(super) enum At {
 
 /// What is known of a thread.
 pub(super) struct Stand {
-    pub(super) number: u32,
+    pub(super) id: ThreadId,
     pub(super) at: At,
     /// Whether it may go, if the program is not stopped.
     pub(super) go: bool,
@@ -78,7 +80,7 @@ pub(super) struct World {
     pub(super) stopped: bool,
     /// Whether new threads may go.
     pub(super) newcomers_go: bool,
-    pub(super) threads: BTreeMap<i32, Stand>,
+    pub(super) threads: BTreeMap<Tid, Stand>,
     /// What the debugger has not been told yet.
     pub(super) stop: Option<Stop>,
     /// Whether it has been told of the program's end.
@@ -146,7 +148,7 @@ impl World {
     pub(super) fn stand(&mut self, thread: &Thread) -> &mut Stand {
         let go = self.newcomers_go;
         self.threads.entry(thread.tid).or_insert_with(|| Stand {
-            number: thread.number,
+            id: thread.id,
             at: At::Running,
             go,
             step: false,
@@ -173,7 +175,7 @@ impl World {
     }
 
     /// Stops the program, and has the debugger told why.
-    pub(super) fn stop_for(&mut self, thread: i32, reason: Reason) {
+    pub(super) fn stop_for(&mut self, thread: Tid, reason: Reason) {
         self.halt();
         self.stop = Some(Stop { thread, reason });
         ring();
@@ -208,7 +210,7 @@ pub(super) fn wait_until_quiet(process: &Process) {
 
 /// Asks all threads that are inside the cache to come out. Returns whether there are any.
 fn ask_out(process: &Process) -> bool {
-    let own = std::process::id() as i32;
+    let own = Pid::own();
     let threads = process.threads.lock();
     let inside = threads
         .iter()

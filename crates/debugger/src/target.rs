@@ -1,6 +1,7 @@
 //! What `gdbstub` may ask of the program.
 
 use std::num::NonZeroUsize;
+use unspool_kernel::ids;
 
 use gdbstub::common::{Pid, Signal, Tid};
 use gdbstub::target::ext::auxv::{Auxv, AuxvOps};
@@ -32,11 +33,11 @@ pub(crate) struct Debugged<'a> {
     layout: Layout,
     description: String,
     /// What the next `resume` is about.
-    actions: Vec<(i32, Action)>,
+    actions: Vec<(ids::Tid, Action)>,
     /// Whether threads without an action stay.
     locked: bool,
     /// The thread that is to be stepped as long as it is in a range.
-    pub(crate) range: Option<(i32, std::ops::Range<u64>)>,
+    pub(crate) range: Option<(ids::Tid, std::ops::Range<u64>)>,
 }
 
 impl<'a> Debugged<'a> {
@@ -62,7 +63,7 @@ impl<'a> Debugged<'a> {
     }
 
     /// Whether a thread is where it is to be stepped further.
-    pub(crate) fn is_in_range(&self, tid: i32) -> bool {
+    pub(crate) fn is_in_range(&self, tid: ids::Tid) -> bool {
         self.range.as_ref().is_some_and(|(stepped, range)| {
             let registers = || self.debuggee.registers(*stepped);
             *stepped == tid && registers().is_some_and(|it| range.contains(&it.pc))
@@ -71,12 +72,12 @@ impl<'a> Debugged<'a> {
 }
 
 /// A thread's number, as gdb has it.
-pub(crate) fn to_gdb(tid: i32) -> Tid {
-    NonZeroUsize::new(tid as usize).unwrap_or(NonZeroUsize::MIN)
+pub(crate) fn to_gdb(tid: ids::Tid) -> Tid {
+    NonZeroUsize::new(tid.get() as usize).unwrap_or(NonZeroUsize::MIN)
 }
 
-fn from_gdb(tid: Tid) -> i32 {
-    i32::try_from(tid.get()).unwrap_or(0)
+fn from_gdb(tid: Tid) -> ids::Tid {
+    ids::Tid::of(i32::try_from(tid.get()).unwrap_or(0))
 }
 
 /// A part of something that is read piece by piece.

@@ -207,7 +207,7 @@ pub(crate) fn handle_write(process: &Process, address: u64, registers: &[i64; 23
         return Write::Other;
     }
     let pc = registers[libc::REG_RIP as usize] as u64;
-    if !unspool_code_cache::gates::in_cache(pc) && unspool_kernel::guarded::recover(pc).is_none() {
+    if CacheAddress::of(pc).is_none() && unspool_kernel::guarded::recover(pc).is_none() {
         return Write::Other;
     }
     race_windows::widen();

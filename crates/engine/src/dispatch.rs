@@ -3,8 +3,7 @@
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::CacheFull;
 use unspool_code_cache::emit::gpr;
-use unspool_code_cache::exit::Way;
-use unspool_code_cache::exit::{self, ExitKind};
+use unspool_code_cache::exit::{ExitIndex, ExitKind, Reason, Way};
 use unspool_instructions::decode::Kind;
 use unspool_kernel::{guarded, race_windows};
 
@@ -93,9 +92,9 @@ fn enter(
     // SAFETY: `target` is the translation of the program counter, or the place in the
     // cache at which the state in the slots was taken.
     unsafe {
-        thread.slots().target.set(target.get());
+        thread.slots().set_target(target);
         process.gates.enter();
-        if thread.slots().exit.get() as u32 == exit::PENDING && resume == Resume::MidFragment {
+        if thread.slots().reason() == Reason::PENDING && resume == Resume::MidFragment {
             // The cache was not entered: the slots are what they were.
             return Some((target, resume));
         }
@@ -135,58 +134,56 @@ fn trap(thread: &mut Thread) {
 fn step_program(thread: &mut Thread, target: CacheAddress) {
     // The way there is stepped through too: signals that come faster would stop it for ever.
     crate::signals::block_all();
-    thread.steps.step_over(target.get());
+    thread.steps.step_over(target);
     thread
         .slots()
         .flags
         .update(|flags| flags | crate::signals::TRAP_FLAG);
 }
 
-/// Where a thread stands that has left the cache in the middle of a fragment.
-fn left_at(thread: &Thread) -> CacheAddress {
-    CacheAddress::emitted(thread.slots().target.get())
-}
-
 /// Handles the exit that was just taken. Returns where to enter again, if that is known.
 fn leave(process: &'static Process, thread: &mut Thread) -> Option<(CacheAddress, Resume)> {
-    let id = thread.slots().exit.get() as u32;
+    let reason = thread.slots().reason();
     let crossing = std::mem::take(&mut thread.crossing);
     race_windows::widen();
-    match id {
-        exit::PENDING | exit::INTERRUPTED => None,
-        exit::CALL_INTERRUPTED => Some((left_at(thread), Resume::MidFragment)),
-        exit::INDIRECT => Some((
+    match reason {
+        Reason::PENDING | Reason::INTERRUPTED => None,
+        Reason::CALL_INTERRUPTED => Some((thread.slots().target(), Resume::MidFragment)),
+        Reason::INDIRECT => Some((
             after_indirect(process, thread, crossing, Way::Jump),
             Resume::Entry,
         )),
-        exit::INDIRECT_RETURN => Some((
+        Reason::INDIRECT_RETURN => Some((
             after_indirect(process, thread, crossing, Way::Return),
             Resume::Entry,
         )),
-        exit::BUFFER_FULL => {
+        Reason::BUFFER_FULL => {
             thread.clients().each(|client| client.empty_buffers(thread));
-            let target = left_at(thread);
+            let target = thread.slots().target();
             // The guard page's fault had blocked signals.
             crate::signal_handling::open(thread);
             Some((target, Resume::MidFragment))
         }
-        _ => leave_fragment(process, thread, id),
+        _ => {
+            let index = reason.exit_index().expect("gates give no other reasons");
+            leave_fragment(process, thread, index)
+        }
     }
 }
 
 fn leave_fragment(
     process: &'static Process,
     thread: &mut Thread,
-    id: u32,
+    index: ExitIndex,
 ) -> Option<(CacheAddress, Resume)> {
     let mut code = process.code();
-    let exit = *code.cache.exit(id);
+    let exit = *code.cache.exit(index);
     thread.set_pc(exit.target);
     match exit.kind {
         ExitKind::Direct => {
             thread.restore_binding(exit.binding);
             code_pages::check(&mut code, exit.target);
-            if let Some(entry) = code.cache.link_exit(id) {
+            if let Some(entry) = code.cache.link_exit(index) {
                 return Some((entry.cache, Resume::Entry));
             }
             let Ok(target) = translate_at(process, &mut code, exit.target, false) else {
@@ -194,7 +191,7 @@ fn leave_fragment(
                 flush::flush(process, thread);
                 return Some((enter_at(process, thread), Resume::Entry));
             };
-            code.cache.link_exit(id);
+            code.cache.link_exit(index);
             Some((target, Resume::Entry))
         }
         ExitKind::SystemCall => {
@@ -354,9 +351,10 @@ fn note_refusal(process: &Process, thread: &mut Thread) {
         .refused
         .is_some_and(|refused| refused.target == target);
     if !noted && !deliver::is_canonical(target) {
-        let branch = thread.slots().branch.get();
         let stack = thread.register(gpr::RSP);
-        thread.refused = CacheAddress::of(branch)
+        thread.refused = thread
+            .slots()
+            .branch()
             .and_then(|branch| Refused::by(&process.code().cache, branch, stack, target));
     }
 }

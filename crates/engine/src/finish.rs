@@ -7,6 +7,7 @@ mod of_thread;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use unspool_kernel::ids::Pid;
 use unspool_kernel::{diagnostics, race_windows};
 
 pub(crate) use self::of_thread::{end_thread, leave_beside};
@@ -30,7 +31,7 @@ pub(crate) fn end_if_locked() {
 }
 
 /// An instruction that the engine cannot run.
-pub fn unsupported_instruction(thread: &mut Thread, pc: u64) -> ! {
+pub(crate) fn unsupported_instruction(thread: &mut Thread, pc: u64) -> ! {
     let mut bytes = [0; 15];
     let readable = (0..=15)
         .rev()
@@ -54,7 +55,7 @@ fn disassemble(bytes: &[u8], pc: u64) -> String {
 }
 
 /// `exit_group`: all threads stop, what they recorded is kept, and the process ends.
-pub fn end_process(thread: &mut Thread, status: i32) -> ! {
+pub(crate) fn end_process(thread: &mut Thread, status: i32) -> ! {
     client::before_end(thread);
     conclude(thread, Ending::Death);
     let all = thread.clients().iter();
@@ -69,7 +70,7 @@ pub fn end_process(thread: &mut Thread, status: i32) -> ! {
 
 /// The last thread ends, and the process with it, as the kernel kills its first thread: without
 /// a core dump.
-pub fn end_by_signal(thread: &mut Thread, signal: i32) -> ! {
+pub(crate) fn end_by_signal(thread: &mut Thread, signal: i32) -> ! {
     let none = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -105,7 +106,11 @@ pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
     }
     signals::block_all();
     let _watches: Vec<_> = thread.clients().iter().map(|it| it.end_begins()).collect();
-    while process.ending.swap(thread.tid as usize, Ordering::AcqRel) != 0 {
+    while process
+        .ending
+        .swap(thread.tid.get() as usize, Ordering::AcqRel)
+        != 0
+    {
         // Another thread is already ending the process.
         park(thread);
     }
@@ -119,7 +124,7 @@ pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
 
 /// The process does not become another program after all: whoever has parked goes on, and what
 /// is recorded from here on goes to a file of its own.
-pub fn take_back(process: &Process, thread: &mut Thread, left: Option<ThreadHandle>) {
+pub(crate) fn take_back(process: &Process, thread: &mut Thread, left: Option<ThreadHandle>) {
     thread.executing = false;
     return_to_list(process, left);
     if process.is_ending() && thread.role == AddressSpaceRole::Process {
@@ -135,7 +140,7 @@ fn stop_others(process: &Process, thread: &mut Thread) {
     /// For code of a tool.
     const MUCH_PATIENCE: Duration = Duration::from_secs(60);
     let deadline = Instant::now() + PATIENCE;
-    let own = std::process::id() as i32;
+    let own = Pid::own();
     // Others may want lines of this thread's before they get to where they can park.
     client::begin_wait(thread);
     loop {

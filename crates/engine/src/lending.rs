@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use unspool_code_cache::cache::Cache;
 use unspool_kernel::file_identity::FileIdentity;
+use unspool_kernel::ids::Pid;
 use unspool_kernel::regions::{Object, Regions};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -24,7 +25,7 @@ pub struct Lending {
     /// Objects that were made here, and not given away.
     own: BTreeSet<Object>,
     /// Children that have them since a fork.
-    borrowers: Vec<i32>,
+    borrowers: Vec<Pid>,
     /// Where each of the objects is mapped in the children.
     places: Vec<u64>,
     /// When to look next whether the children have them still, and how long to wait then.
@@ -95,16 +96,17 @@ impl Lending {
         forget_open_code(regions, cache);
     }
 
-    /// There is a new child, if `child` is its number; 0 in the child.
-    pub(crate) fn after_fork(&mut self, regions: &mut Regions, child: i32) {
-        if child > 0 {
-            self.borrowers.push(child);
-        } else if child == 0 {
-            self.lenders.extend(self.kept.take());
-            self.borrowers.clear();
-            self.own.clear();
-            regions.open_all_objects_but(&BTreeSet::new());
-        }
+    /// This child has what was lent.
+    pub(crate) fn lent_to(&mut self, child: Pid) {
+        self.borrowers.push(child);
+    }
+
+    /// This is the child.
+    pub(crate) fn begin_child(&mut self, regions: &mut Regions) {
+        self.lenders.extend(self.kept.take());
+        self.borrowers.clear();
+        self.own.clear();
+        regions.open_all_objects_but(&BTreeSet::new());
     }
 
     /// Takes back what all children have given up, if it is time to look.
@@ -125,7 +127,7 @@ impl Lending {
             return;
         }
         let places = &self.places;
-        let has = |&child: &i32| places.iter().any(|&place| may_have(child, place));
+        let has = |&child: &Pid| places.iter().any(|&place| may_have(child, place));
         self.borrowers.retain(has);
         // What a child did before its mappings were gone counts.
         let count = self.kept.map_or(1, |kept| kept.load(Ordering::SeqCst));
@@ -148,7 +150,7 @@ fn forget_open_code(regions: &Regions, cache: &mut Cache) {
 }
 
 /// Whether a process may have something mapped at an address.
-fn may_have(process: i32, address: u64) -> bool {
+fn may_have(process: Pid, address: u64) -> bool {
     let mut byte = 0_u8;
     let to = libc::iovec {
         iov_base: (&raw mut byte).cast(),
@@ -159,7 +161,8 @@ fn may_have(process: i32, address: u64) -> bool {
         iov_len: 1,
     };
     // SAFETY: one byte is written, for which there is room.
-    let read = unsafe { libc::process_vm_readv(process, &raw const to, 1, &raw const from, 1, 0) };
+    let read =
+        unsafe { libc::process_vm_readv(process.get(), &raw const to, 1, &raw const from, 1, 0) };
     let error = std::io::Error::last_os_error().raw_os_error();
     read >= 0 || !matches!(error, Some(libc::EFAULT | libc::ESRCH))
 }

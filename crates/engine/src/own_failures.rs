@@ -6,7 +6,6 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use unspool_code_cache::address::CacheAddress;
-use unspool_code_cache::gates;
 use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::{SlotsPart, slots};
 use unspool_kernel::diagnostics::{ENGINE_FAILURE, say};
@@ -35,8 +34,8 @@ pub(crate) fn is_tools(pc: u64, stack: u64) -> bool {
     if !all.clone().any(|client| client.has_functions()) {
         return false;
     }
-    if gates::in_cache(pc) {
-        return all.any(|client| client.is_function(pc));
+    if let Some(at) = CacheAddress::of(pc) {
+        return all.any(|client| client.is_function(at));
     }
     if Thread::current().is_null() {
         return true;
@@ -52,7 +51,7 @@ pub(crate) fn is_tools(pc: u64, stack: u64) -> bool {
 /// A fault inside the engine itself.
 pub(crate) fn fault(signal: i32, pc: u64, stack: u64, address: u64) {
     let base = engine_base();
-    let place = if gates::in_cache(pc) {
+    let place = if CacheAddress::of(pc).is_some() {
         "in translated code".to_owned()
     } else {
         format!("engine + {:#x}", pc.wrapping_sub(base))
@@ -74,31 +73,41 @@ pub(crate) fn end_at_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let message = panic.payload_as_str().unwrap_or("a panic");
         let place = panic.location().map(ToString::to_string);
+        let mut place = place.unwrap_or_default();
         let here = 0_u8;
         let (who, help) = if is_tools(0, (&raw const here) as u64) {
             ("the tool", TOOL_HELP)
         } else {
             ("the engine itself", HELP)
         };
+        if help == TOOL_HELP && is_ours(&place) {
+            // The tool has asked for what cannot be: where it has is of interest.
+            place += &place_in_tool(&std::backtrace::Backtrace::force_capture());
+        }
         end(&format!(
-            "error: {who} failed: {message}, at {}{}\n{help}",
-            place.unwrap_or_default(),
+            "error: {who} failed: {message}, at {place}{}\n{help}",
             circumstances(0)
         ));
     }));
 }
 
+/// What places in libraries, and in crates of ours that tools call, have in their paths.
+const OTHERS: [&str; 6] = [
+    "/rustc/",
+    "/rust/deps/",
+    "crates/engine/src/",
+    "crates/kernel/src/",
+    "crates/instrument/src/",
+    "crates/tool/src/",
+];
+
+fn is_ours(place: &str) -> bool {
+    OTHERS.iter().any(|other| place.contains(other))
+}
+
 /// The first place of a backtrace that is neither the engine's nor a library's, as words that
 /// follow others; empty if none is known.
 pub fn place_in_tool(backtrace: &std::backtrace::Backtrace) -> String {
-    const OTHERS: [&str; 6] = [
-        "/rustc/",
-        "/rust/deps/",
-        "crates/engine/src/",
-        "crates/kernel/src/",
-        "crates/instrument/src/",
-        "crates/tool/src/",
-    ];
     let text = backtrace.to_string();
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let frames = lines.windows(2).filter_map(|pair| {
@@ -109,7 +118,7 @@ pub fn place_in_tool(backtrace: &std::backtrace::Backtrace) -> String {
             .all(|byte| byte.is_ascii_digit())
             .then_some((name, place))
     });
-    let mut own = frames.filter(|(_, place)| !OTHERS.iter().any(|other| place.contains(other)));
+    let mut own = frames.filter(|(_, place)| !is_ours(place));
     let found = own.next();
     found.map_or_else(String::new, |(name, place)| {
         format!(" in {name}, at {place}")
@@ -133,7 +142,7 @@ fn circumstances(place: u64) -> String {
     };
     let pc = thread.pc();
     // Writing to a string does not fail.
-    let _ = write!(text, ", thread {}, program counter {pc:#x}", thread.number);
+    let _ = write!(text, ", thread {}, program counter {pc:#x}", thread.id.0);
     // This thread may hold the lock.
     let Some(code) = thread.process.try_code() else {
         return text + ", while the code cache was in use";

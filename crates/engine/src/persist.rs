@@ -47,7 +47,7 @@ const FEW_BYTES: u64 = 800;
 
 /// What this process keeps, and what it has taken over.
 #[derive(Debug)]
-pub struct Persistence {
+pub(crate) struct Persistence {
     path: PathBuf,
     /// Whether the user wants to know why nothing can be kept.
     asked: bool,
@@ -71,7 +71,11 @@ pub struct Persistence {
 impl Persistence {
     /// For a process that runs `executable`: takes over into a new cache what an earlier one
     /// kept. `None`: nothing is kept.
-    pub fn start(wanted: &Keeping, executable: &Path, cache: &mut Cache) -> Option<Persistence> {
+    pub(crate) fn start(
+        wanted: &Keeping,
+        executable: &Path,
+        cache: &mut Cache,
+    ) -> Option<Persistence> {
         // SAFETY: has no preconditions.
         let user = unsafe { libc::geteuid() };
         if !wanted.asked && !directory::is_own(&wanted.directory, user) {

@@ -72,18 +72,18 @@ impl Default for Plan {
 pub const SMALLEST_CODE_CACHE: u64 = 1 << 20;
 
 /// The first argument of an engine that was started by an observed process's `execve`.
-pub const CONTINUE: &str = "--unspool-continue";
+pub(crate) const CONTINUE: &str = "--unspool-continue";
 /// The same where the program's file is an open descriptor, whose number follows.
-pub const CONTINUE_OPEN: &str = "--unspool-continue-open";
+pub(crate) const CONTINUE_OPEN: &str = "--unspool-continue-open";
 
 /// What the program's next image inherits of signals. The kernel's own record of it is the
 /// engine's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Inherited {
+pub(crate) struct Inherited {
     /// The mask.
-    pub mask: u64,
+    pub(crate) mask: u64,
     /// Those that are ignored.
-    pub ignored: u64,
+    pub(crate) ignored: u64,
 }
 
 impl Inherited {
@@ -93,7 +93,7 @@ impl Inherited {
 
     /// The inverse.
     #[must_use]
-    pub fn decode(text: &str) -> Option<Inherited> {
+    pub(crate) fn decode(text: &str) -> Option<Inherited> {
         let (mask, ignored) = text.split_once(',')?;
         let number = |text| u64::from_str_radix(text, 16).ok();
         Some(Inherited {
@@ -175,7 +175,7 @@ impl Plan {
 
     /// The plan as one argument, with what clients are told.
     #[must_use]
-    pub fn encode(&self, clients: &[ClientPlan]) -> CString {
+    pub(crate) fn encode(&self, clients: &[ClientPlan]) -> CString {
         let number = |number: usize| number.to_string().into_bytes();
         let mut fields: Vec<Vec<u8>> = vec![
             vec![b'0' + self.flags()],
@@ -202,7 +202,7 @@ impl Plan {
         CString::new(text).expect("escaping leaves no NUL")
     }
 
-    /// The inverse of [`Plan::encode`].
+    /// The inverse of `encode`.
     #[must_use]
     pub fn decode(text: &[u8]) -> Option<(Plan, Vec<ClientPlan>)> {
         let mut fields = Fields::of(text);

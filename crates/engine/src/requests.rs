@@ -3,7 +3,9 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::process::ThreadHandle;
+use unspool_kernel::ids::{Pid, Tid};
+
+use crate::process::{PidNamespace, ThreadHandle};
 use crate::signals::{STOP, code};
 use crate::thread::{AddressSpaceRole, Thread};
 
@@ -15,18 +17,18 @@ const PLACE_REQUEST: u64 = 0x756e_7370_6f6f_6c3f;
 
 /// Whether a STOP signal asks where in a tool the thread is.
 #[must_use]
-pub fn is_place_request(info: &[u64; 16]) -> bool {
+pub(crate) fn is_place_request(info: &[u64; 16]) -> bool {
     info[3] == PLACE_REQUEST
 }
 
 /// Asks a thread of this process where in a tool it is.
-pub fn ask_place(tid: i32) {
-    send_stop(std::process::id() as i32, tid, PLACE_REQUEST);
+pub fn ask_place(tid: Tid) {
+    send_stop(Pid::own(), tid, PLACE_REQUEST);
 }
 
 /// Whether a STOP signal is the engine's own.
 #[must_use]
-pub fn is_stop_request(info: &[u64; 16]) -> bool {
+pub(crate) fn is_stop_request(info: &[u64; 16]) -> bool {
     info[3] == STOP_REQUEST
 }
 
@@ -34,13 +36,13 @@ pub fn is_stop_request(info: &[u64; 16]) -> bool {
 pub fn request_stop(handle: ThreadHandle) {
     // SAFETY: the pointer is this thread's own, and null or valid.
     let own = unsafe { Thread::current().as_ref() };
-    if handle.namespace != own.map_or(0, |own| own.namespace) {
+    if handle.namespace != own.map_or(PidNamespace::OF_PROCESS, |own| own.namespace) {
         return;
     }
     send_stop(handle.process, handle.tid, STOP_REQUEST);
 }
 
-fn send_stop(process: i32, tid: i32, what: u64) {
+fn send_stop(process: Pid, tid: Tid, what: u64) {
     let mut info = [0_u64; 16];
     info[0] = STOP as u64;
     info[1] = u64::from(libc::SI_QUEUE as u32);
@@ -49,8 +51,8 @@ fn send_stop(process: i32, tid: i32, what: u64) {
     unsafe {
         libc::syscall(
             libc::SYS_rt_tgsigqueueinfo,
-            process,
-            tid,
+            process.get(),
+            tid.get(),
             STOP,
             info.as_ptr(),
         );

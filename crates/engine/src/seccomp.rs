@@ -22,7 +22,7 @@ pub(crate) mod verdict;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use unspool_code_cache::gates;
+use unspool_code_cache::address::CacheAddress;
 use unspool_kernel::lock::{Mutex, MutexGuard};
 
 use chain::Filter;
@@ -41,7 +41,7 @@ pub(crate) const FROM_FILTER: u64 = 1;
 pub(crate) fn as_the_program_sees_it(signal: i32, info: &[u64; 16]) -> [u64; 16] {
     let mut info = *info;
     let from_filter = signal == libc::SIGSYS && info[1] & 0xffff_ffff == FROM_FILTER;
-    if from_filter && gates::in_cache(info[2]) {
+    if from_filter && CacheAddress::of(info[2]).is_some() {
         info[2] = unspool_code_cache::slots::slots().pc.get();
     }
     info
@@ -50,7 +50,7 @@ pub(crate) fn as_the_program_sees_it(signal: i32, info: &[u64; 16]) -> [u64; 16]
 /// What a thread is under. The thread itself changes it, and a thread that gives its filters to
 /// all others.
 #[derive(Debug, Default)]
-pub struct ThreadFilters {
+pub(crate) struct ThreadFilters {
     /// Whether there are any.
     any: AtomicBool,
     newest: Mutex<Option<Arc<Filter>>>,
@@ -59,7 +59,7 @@ pub struct ThreadFilters {
 impl ThreadFilters {
     /// What a new thread is under.
     #[must_use]
-    pub fn inherited(&self) -> ThreadFilters {
+    pub(crate) fn inherited(&self) -> ThreadFilters {
         let filters = ThreadFilters::default();
         filters.set(self.newest());
         filters
@@ -67,7 +67,7 @@ impl ThreadFilters {
 
     /// The newest filter, which knows the others.
     #[must_use]
-    pub fn newest(&self) -> Option<Arc<Filter>> {
+    pub(crate) fn newest(&self) -> Option<Arc<Filter>> {
         match self.any.load(Ordering::Acquire) {
             true => self.lock().clone(),
             false => None,
@@ -76,7 +76,7 @@ impl ThreadFilters {
 
     /// What becomes of a call. `None`: nothing judges it.
     #[inline]
-    pub fn judge(&self, data: impl FnOnce() -> CallData) -> Option<Verdict> {
+    pub(crate) fn judge(&self, data: impl FnOnce() -> CallData) -> Option<Verdict> {
         match self.any.load(Ordering::Acquire) {
             true => self.lock().as_ref().map(|newest| newest.judge(&data())),
             false => None,
@@ -84,7 +84,7 @@ impl ThreadFilters {
     }
 
     /// From now on the thread is under this.
-    pub fn set(&self, newest: Option<Arc<Filter>>) {
+    pub(crate) fn set(&self, newest: Option<Arc<Filter>>) {
         let mut current = self.lock();
         self.any.store(newest.is_some(), Ordering::Release);
         *current = newest;

@@ -23,7 +23,7 @@ use crate::finish::end_thread;
 use crate::lending::Lending;
 use crate::persist::Persistence;
 use crate::plan::{self, ClientPlan, Inherited, Plan, Program};
-use crate::process::{Code, Process};
+use crate::process::{Code, FIRST_THREAD, Process};
 use crate::signal_handling::SignalStack;
 use crate::signal_handling::handler;
 use crate::signals::actions::Actions;
@@ -106,7 +106,7 @@ fn run_with_stack(
 
     let _stack = SignalStack::install();
     let mask = inherited().map_or_else(crate::signals::exact_mask, |it| it.mask);
-    let mut thread = Thread::new(process, 0, mask, Arc::clone(&process.actions));
+    let mut thread = Thread::new(process, FIRST_THREAD, mask, Arc::clone(&process.actions));
     succession::start(&thread);
     gates::initialise_vectors(thread.slots(), vectors);
     thread.set_register(gpr::RSP, loaded.stack_pointer);
@@ -347,7 +347,7 @@ static INHERITED: OnceLock<Inherited> = OnceLock::new();
 
 /// What an observed program's `execve` has told of signals.
 #[must_use]
-pub fn inherited() -> Option<Inherited> {
+pub(crate) fn inherited() -> Option<Inherited> {
     INHERITED.get().copied()
 }
 

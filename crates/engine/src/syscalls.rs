@@ -11,6 +11,8 @@ mod judge;
 mod memory;
 mod moving;
 mod namespace;
+mod new_thread;
+mod pages;
 mod pointers;
 mod processes;
 mod protection;
@@ -36,8 +38,8 @@ use crate::thread::{RestartedCall, Thread};
 use crate::{filters, served_memory};
 
 pub use code_writes::memory_written;
-pub use memory::whole_pages;
-pub(crate) use processes::list as list_thread;
+pub(crate) use new_thread::list as list_thread;
+pub use pages::whole_pages;
 pub(crate) use threads::set_program_fs;
 pub(crate) use vsyscall::enter as enter_vsyscall;
 

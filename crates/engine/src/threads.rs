@@ -95,7 +95,7 @@ pub fn park(thread: &mut Thread) {
 }
 
 /// Takes a thread off the list of threads that run program code. Returns what was there.
-pub fn leave_list(process: &Process, thread: *const Thread) -> Option<ThreadHandle> {
+pub(crate) fn leave_list(process: &Process, thread: *const Thread) -> Option<ThreadHandle> {
     let mut threads = process.threads.lock();
     let place = threads
         .iter()
@@ -125,13 +125,16 @@ pub(crate) fn enlist(threads: &mut Vec<ThreadHandle>, handle: ThreadHandle) {
 
 #[cfg(test)]
 mod tests {
+    use unspool_kernel::ids::{Pid, Tid};
+
     use super::{ThreadHandle, enlist};
+    use crate::process::PidNamespace;
 
     fn handle(number: usize) -> ThreadHandle {
         ThreadHandle {
-            tid: number as i32,
-            process: 1,
-            namespace: 0,
+            tid: Tid::of(number as i32),
+            process: Pid::of(1),
+            namespace: PidNamespace::OF_PROCESS,
             thread: std::ptr::without_provenance_mut(number),
         }
     }
@@ -140,7 +143,7 @@ mod tests {
     fn others_may_have_the_same_ids() {
         let mut threads = vec![handle(64)];
         let other = ThreadHandle {
-            tid: 64,
+            tid: Tid::of(64),
             ..handle(128)
         };
         enlist(&mut threads, other);

@@ -6,7 +6,6 @@
 
 pub mod copy;
 mod element_masks;
-mod execute;
 pub mod forced_splits;
 mod gs;
 pub mod insertion;
@@ -15,8 +14,10 @@ pub(crate) mod live_flags;
 pub mod operand_address;
 pub mod plain;
 mod reader;
+pub mod state_sizes;
 pub mod superblock;
-pub mod walk;
+
+pub use self::insertion::walk;
 
 use unspool_instructions::decode::MAX_LENGTH;
 use unspool_kernel::regions::Regions;
@@ -26,7 +27,7 @@ pub(crate) struct Source<'a> {
     /// What is mapped.
     pub regions: &'a Regions,
     /// The copy of the kernel's vDSO that the program sees.
-    pub vdso: Vdso,
+    pub(crate) vdso: Vdso,
     /// How far the code that follows the first instruction may be translated with it: see
     /// [`crate::code_pages::watch`].
     pub end: u64,
@@ -41,7 +42,7 @@ pub struct Vdso {
     /// Its bytes.
     pub size: u64,
     /// What to add to an address relative to the copy to get the original one.
-    pub bias: u64,
+    pub(crate) bias: u64,
 }
 
 impl Vdso {

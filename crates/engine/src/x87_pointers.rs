@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::Cache;
-use unspool_code_cache::gates;
 use unspool_instructions::decode::{MAX_LENGTH, Segment, decode};
 use unspool_kernel::guarded;
 
@@ -22,7 +21,7 @@ pub(crate) fn correct_stored(process: &Process, thread: &mut Thread, length: u32
         // Code that is gone since cannot say where it stored.
         return;
     }
-    if keeps_state(&bytes, pc) && !gates::in_cache(last_pointer()) {
+    if keeps_state(&bytes, pc) && CacheAddress::of(last_pointer()).is_none() {
         // Mostly the dynamic loader's, which saves all registers when a function is bound.
         return;
     }

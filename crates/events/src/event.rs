@@ -1,6 +1,7 @@
 //! What happens in a program besides memory accesses: one module for each stream, with what its
 //! records are, and how they are words.
 
+mod call_order;
 mod instructions;
 mod known;
 mod losses;
@@ -14,6 +15,7 @@ mod tags;
 mod threads;
 mod words;
 
+pub use call_order::{CallOrder, Carries, call_order};
 pub use instructions::InstructionEvent;
 pub use known::KnownStream;
 pub(crate) use known::StreamSet;

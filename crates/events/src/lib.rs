@@ -80,8 +80,9 @@ pub use unspool_container::{HeaderError, Layout, Order, ThreadId, TraceHeader};
 pub use access::{Access, AccessFlags, AccessKind};
 pub use cache_control::{Fence, LineOperation};
 pub use event::{
-    Event, EventError, InstructionEvent, KnownStream, Loss, Mapping, MemoryEffect, ProcessEvent,
-    Span, SyncOperation, Synchronisation, SystemCall, ThreadEvent,
+    CallOrder, Carries, Event, EventError, InstructionEvent, KnownStream, Loss, Mapping,
+    MemoryEffect, ProcessEvent, Span, SyncOperation, Synchronisation, SystemCall, ThreadEvent,
+    call_order,
 };
 pub use file::{
     Function, Measurement, Merged, Module, Outline, Problem, ReadError, StreamInfo, Summary,

@@ -94,6 +94,8 @@ pub struct Verdict {
     pub text: String,
     /// With which status the process ends, if not with the program's own.
     pub status: Option<u8>,
+    /// Whether it does so only where the program's own status is 0.
+    pub yields_to_failure: bool,
 }
 
 impl RecordSink for TraceWriter {

@@ -33,7 +33,7 @@ pub use registers::{RegisterUse, register_use};
 /// One operand in memory. Its address is the sum of `base`, `index` × `scale` and
 /// `displacement`, cut to 32 bits if `address_size_32`, plus the base of `segment`; `shape`
 /// may add to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoryOperand {
     /// Whether it is read or written; what is read and written is listed twice.
     pub kind: AccessKind,
@@ -57,7 +57,7 @@ pub struct MemoryOperand {
 }
 
 /// How an operand's elements lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// `size` bytes at the address.
     Plain,
@@ -122,7 +122,7 @@ pub enum Shape {
 }
 
 /// What says which elements are accessed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ElementMask {
     /// All elements.
     All,

@@ -1,7 +1,9 @@
 //! What a tool can have inserted, and where.
 
+use unspool_code_cache::gates::MOST_ARGUMENTS;
 use unspool_instructions::operands::MemoryOperand;
 
+use super::kept::Kept;
 use super::{BufferId, Counter, SamplerId, Shadow};
 
 /// When an action happens with respect to its instruction.
@@ -25,7 +27,7 @@ pub const REGISTER_ARGUMENTS: usize = 4;
 pub type Function = extern "C" fn(*const (), *mut (), u64, u64, u64, u64) -> u64;
 
 /// An argument of a call, evaluated at its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Argument {
     /// A constant.
     Constant(u64),
@@ -49,6 +51,14 @@ pub enum Argument {
     Target,
     /// The low 64 bits of a vector register, as any other word.
     LowHalf(u8),
+    /// The thread's number, for entries. (Functions ask for it themselves: to calls it is 0.)
+    ThreadNumber,
+    /// The processor's time-stamp counter, likewise.
+    TimeStamp,
+    /// The address of an access: see [`Action::AppendEach`].
+    ElementAddress,
+    /// Its bytes, likewise.
+    ElementSize,
     /// At a hook of a function: a word that is so many bytes from the end of the thread's list of
     /// calls of hooked functions.
     Activation(i32),
@@ -127,6 +137,20 @@ pub enum Action {
         /// argument's slot.
         fields: Vec<Field>,
     },
+    /// Appends an entry to a buffer of the thread if a function, which returns 0 or 1, says so, at
+    /// once: whether the instruction completes or not.
+    AppendIf {
+        /// The one that decides.
+        test: AnalysisCall,
+        /// The entry.
+        entry: &'static ConditionalEntry,
+        /// The words of its fields that are found out at the place.
+        words: Vec<Argument>,
+    },
+    /// Appends an entry to a buffer of the thread for each access that the instruction makes. It
+    /// is to be done both before the instruction and after it, and is if it completes; of a
+    /// repeated string instruction that is left in its middle the rounds that it has done count.
+    AppendEach(&'static EachAccess),
 }
 
 impl Action {
@@ -140,7 +164,7 @@ impl Action {
 }
 
 /// A part of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Field {
     /// Its value: the lowest bytes of it are stored.
     pub value: Argument,
@@ -155,7 +179,7 @@ pub struct Field {
 pub struct AnalysisCall {
     /// The function.
     pub function: Function,
-    /// Its arguments, at most [`MOST_ARGUMENTS`](super::MOST_ARGUMENTS).
+    /// Its arguments, at most [`MOST_ARGUMENTS`].
     pub arguments: Vec<Argument>,
 }
 
@@ -177,5 +201,95 @@ impl AnalysisCall {
             .iter()
             .map(changed)
             .fold(0, |all, mask| all | mask)
+    }
+}
+
+/// What is appended for each access of an instruction.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EachAccess {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// Bytes of an entry, as the buffer's.
+    pub size: u16,
+    /// The instruction's operands, and what the entry of an access through each is made of:
+    /// constants, general registers as they are before the instruction, and what there is to know
+    /// of the access.
+    pub operands: Vec<(MemoryOperand, Vec<Field>)>,
+}
+
+impl EachAccess {
+    /// Keeps it for as long as code may run that refers to it.
+    #[must_use]
+    pub fn kept(self) -> &'static EachAccess {
+        static KEPT: Kept<EachAccess> = Kept::new();
+        KEPT.keep(self)
+    }
+}
+
+/// The most words that are found out at the place: what a call can have, without the two that it is
+/// given for itself.
+pub const MOST_CONDITIONAL_WORDS: usize = MOST_ARGUMENTS - 2;
+
+/// How an entry is made up.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ConditionalEntry {
+    buffer: BufferId,
+    pub(crate) size: u16,
+    /// Where each field is, and what it has.
+    pub(crate) fields: Vec<(u16, u8, Content)>,
+}
+
+/// What a field has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Content {
+    /// The next of the words that are found out at the place.
+    Word,
+    Constant(u64),
+    ThreadNumber,
+    TimeStamp,
+}
+
+impl ConditionalEntry {
+    /// An entry of these fields for a buffer whose entries have so many bytes. Returns the words with
+    /// it that are found out at the place.
+    ///
+    /// # Panics
+    /// If there are more than [`MOST_CONDITIONAL_WORDS`].
+    #[must_use]
+    pub fn new(
+        buffer: BufferId,
+        size: u16,
+        fields: &[Field],
+    ) -> (&'static ConditionalEntry, Vec<Argument>) {
+        static KEPT: Kept<ConditionalEntry> = Kept::new();
+        let mut words = Vec::new();
+        let fields = fields.iter().map(|field| {
+            let content = match field.value {
+                Argument::Constant(value) => Content::Constant(value),
+                Argument::ThreadNumber => Content::ThreadNumber,
+                Argument::TimeStamp => Content::TimeStamp,
+                value => {
+                    words.push(value);
+                    Content::Word
+                }
+            };
+            (field.offset, field.size, content)
+        });
+        let fields = fields.collect();
+        assert!(
+            words.len() <= MOST_CONDITIONAL_WORDS,
+            "an entry that is appended on a condition has {MOST_CONDITIONAL_WORDS} words at most that are not constant"
+        );
+        let entry = ConditionalEntry {
+            buffer,
+            size,
+            fields,
+        };
+        (KEPT.keep(entry), words)
+    }
+
+    /// The buffer.
+    pub(crate) fn buffer(&self) -> BufferId {
+        self.buffer
     }
 }

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use unspool_kernel::diagnostics::ENGINE_FAILURE;
+use unspool_kernel::ids::Tid;
 use unspool_kernel::lock::{Condvar, Mutex};
 
-use super::{Instrumenter, world};
+use super::process::process;
+use super::world;
 use unspool_engine::signals::{self, STOP, bit};
 
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -59,11 +61,9 @@ impl End {
 
 /// Watches the end of the process, which the calling thread brings about.
 pub(crate) fn watch_end() -> Option<Watch> {
-    Instrumenter::get()?;
     let end = Arc::new(End::default());
     let watch = Watch(Arc::clone(&end));
-    // SAFETY: gettid has no preconditions.
-    let ender = unsafe { libc::gettid() };
+    let ender = Tid::own();
     // Where there can be no further thread, nobody watches.
     world::spawn("unspool-watch", move || look(&end, ender)).ok()?;
     // It must be possible to ask this thread what it does.
@@ -71,7 +71,7 @@ pub(crate) fn watch_end() -> Option<Watch> {
     Some(watch)
 }
 
-fn look(end: &End, ender: i32) {
+fn look(end: &End, ender: Tid) {
     let mut idle = 0;
     let mut before = processor_time();
     loop {
@@ -100,8 +100,8 @@ fn processor_time() -> Duration {
 }
 
 /// The threads of the program that are in the tool's code; the one that ends the process first.
-fn in_tool(ender: i32) -> Vec<i32> {
-    let threads = Instrumenter::process()
+fn in_tool(ender: Tid) -> Vec<Tid> {
+    let threads = process()
         .and_then(|process| process.threads.try_lock())
         .map(|threads| {
             let within = threads.iter().filter(|handle| {
@@ -116,14 +116,14 @@ fn in_tool(ender: i32) -> Vec<i32> {
 }
 
 /// Whether a thread waits for a futex.
-pub(crate) fn waits(tid: i32) -> bool {
+pub(crate) fn waits(tid: Tid) -> bool {
     let current = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall"));
     let number = libc::SYS_futex.to_string();
     current.is_ok_and(|text| text.split(' ').next() == Some(&number))
 }
 
 /// Ends the process, with a message that says where in the tool the thread is.
-fn blame(tid: i32) -> ! {
+fn blame(tid: Tid) -> ! {
     const ANSWER: Duration = Duration::from_millis(100);
     unspool_engine::requests::ask_place(tid);
     for _ in 0..20 {

@@ -10,22 +10,23 @@
 
 use std::cell::Cell;
 use std::io;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use unspool_code_cache::address::CacheAddress;
+use unspool_code_cache::binding::RegisterBinding;
+use unspool_code_cache::cache::FragmentId;
 use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::layout;
 use unspool_kernel::lock::{Mutex, OnceLock};
 
-use super::Instrumenter;
-use super::client::in_tool;
+use super::in_tool::in_tool;
 use crate::slots as tool_slots;
+use crate::slots::MOST_BUFFERS;
 use unspool_engine::thread::Thread;
 
-/// The most buffers that a tool can have.
-pub const MOST_BUFFERS: usize = 8;
-
 const PAGE: u64 = 4096;
+/// The most bytes of a buffer: an address space has no more.
+const MOST_BYTES: usize = 1 << 46;
 
 /// A buffer, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,26 +47,8 @@ pub struct BufferKind {
     pub deliver: Deliver,
     /// Whether a batch ends at each system call of its thread.
     pub at_system_calls: bool,
-}
-
-/// A thread's part of a buffer: addresses.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Part {
-    /// Where the next entry goes (of the first buffer: see `Slots::buffer`).
-    pub position: Cell<u64>,
-    /// The first entry's place; 0 if there is no buffer.
-    pub base: Cell<u64>,
-    /// The page without access.
-    pub end: Cell<u64>,
-}
-
-impl Part {
-    fn set(&self, base: u64, end: u64) {
-        self.position.set(base);
-        self.base.set(base);
-        self.end.set(end);
-    }
+    /// Where the tool makes it.
+    pub made_at: &'static Location<'static>,
 }
 
 static ANNOUNCED: Mutex<Vec<BufferKind>> = Mutex::new(Vec::new());
@@ -75,8 +58,10 @@ impl BufferId {
     /// A new buffer.
     ///
     /// # Panics
-    /// If the program runs already, if there are too many, or if the entries have no size.
+    /// If the program runs already, if there are too many, if the entries have no size, or if so many
+    /// fit into no memory.
     #[must_use]
+    #[track_caller]
     pub fn new(kind: BufferKind) -> BufferId {
         assert!(
             KINDS.get().is_none(),
@@ -85,6 +70,13 @@ impl BufferId {
         assert!(
             kind.entry_size != 0 && kind.entries != 0,
             "a buffer without room"
+        );
+        let bytes = kind.entries.checked_mul(kind.entry_size);
+        assert!(
+            bytes.is_some_and(|bytes| bytes <= MOST_BYTES),
+            "{} entries of {} bytes fit into no memory",
+            kind.entries,
+            kind.entry_size
         );
         let mut announced = ANNOUNCED.lock();
         assert!(
@@ -99,6 +91,7 @@ impl BufferId {
     ///
     /// # Panics
     /// If the program runs already.
+    #[track_caller]
     pub fn deliver_at_system_calls(self) {
         assert!(KINDS.get().is_none(), "the program runs already");
         let mut announced = ANNOUNCED.lock();
@@ -109,9 +102,9 @@ impl BufferId {
         usize::from(self.0)
     }
 
-    /// Bytes of a thread's part of it.
-    pub(crate) fn bytes(self) -> usize {
-        part_size(&kinds()[self.index()])
+    /// What is known of it.
+    pub(crate) fn kind(self) -> &'static BufferKind {
+        &kinds()[self.index()]
     }
 }
 
@@ -141,22 +134,29 @@ pub(crate) fn first_is_bound() -> bool {
     !POSITION_IS_TAKEN.load(Ordering::Relaxed)
 }
 
-fn part_size(kind: &BufferKind) -> usize {
+/// Bytes of a thread's part of a buffer.
+pub(crate) fn part_size(kind: &BufferKind) -> usize {
     (kind.entries * kind.entry_size).next_multiple_of(PAGE as usize)
 }
 
-/// Gives the calling thread its parts.
-pub(super) fn prepare() -> io::Result<()> {
+/// Gives the calling thread its parts. If there is no memory for one, says for which.
+pub(super) fn prepare() -> Result<(), (&'static BufferKind, io::Error)> {
     for (number, kind) in kinds().iter().enumerate() {
         let size = part_size(kind) as u64;
-        let base = layout::map_memory(size + PAGE, libc::PROT_READ | libc::PROT_WRITE)?;
-        let end = base + size;
-        // SAFETY: the page is the mapping's last.
-        unsafe { layout::protect(end, PAGE, libc::PROT_NONE)? };
+        let (base, end) = map(size).map_err(|error| (kind, error))?;
         tool_slots::of(slots()).buffers[number].set(base, end);
         position(slots(), number).set(base);
     }
     Ok(())
+}
+
+/// So many bytes, with a page behind them that cannot be accessed. Returns where they start and end.
+fn map(size: u64) -> io::Result<(u64, u64)> {
+    let base = layout::map_memory(size + PAGE, libc::PROT_READ | libc::PROT_WRITE)?;
+    let end = base + size;
+    // SAFETY: the page is the mapping's last.
+    unsafe { layout::protect(end, PAGE, libc::PROT_NONE)? };
+    Ok((base, end))
 }
 
 /// Gives the calling thread's parts back.
@@ -224,28 +224,22 @@ pub(crate) fn is_full(thread: &Thread, address: u64) -> bool {
 }
 
 /// A buffer is full in the middle of a fragment: what is complete goes to the tool, what the
-/// superblock has stored moves to the start.
-pub(crate) fn make_room(thread: &mut Thread) {
-    let Some(instrumenter) = Instrumenter::get() else {
-        return;
-    };
+/// superblock has stored moves to the start. `binding`: the registers that a fragment has spilled.
+pub(crate) fn make_room(
+    thread: &mut Thread,
+    binding: impl Fn(FragmentId) -> Option<RegisterBinding>,
+) {
     let slots = thread.slots();
-    let target = slots.target.get();
+    let target = slots.target();
     let address = tool_slots::of(slots).full_buffer.take();
     let Some(number) = at_end(slots, address) else {
         return;
     };
     let fragment = {
         let code = thread.process.code();
-        CacheAddress::of(target).and_then(|at| code.cache.fragment_at(at))
+        code.cache.fragment_at(target)
     };
-    let binding = fragment.and_then(|it| {
-        instrumenter
-            .fragments
-            .with(it, |kept| kept.binding)
-            .flatten()
-    });
-    let Some(binding) = binding else {
+    let Some(binding) = fragment.and_then(binding) else {
         unspool_kernel::diagnostics::fatal("a tool's buffer overflowed outside translated code");
     };
     let register = match number {
@@ -262,6 +256,74 @@ pub(crate) fn make_room(thread: &mut Thread) {
         part.position.set(base);
     }
     thread.set_register(register, base);
+}
+
+/// Appends entries for code that does not run in place of the program, in a call or outside.
+pub(super) struct Appender {
+    kind: BufferKind,
+    number: usize,
+    base: u64,
+    end: u64,
+    /// Where the next entry goes.
+    next: u64,
+    /// Bytes in front of it that the path has stored, and by which its end will move the position.
+    pending: usize,
+}
+
+impl Appender {
+    /// Behind what the calling thread has appended, and what its path has stored.
+    pub(super) fn new(buffer: BufferId, pending: usize) -> Appender {
+        let number = buffer.index();
+        let part = &tool_slots::of(slots()).buffers[number];
+        Appender {
+            kind: kinds()[number],
+            number,
+            base: part.base.get(),
+            end: part.end.get(),
+            next: position(slots(), number).get() + pending as u64,
+            pending,
+        }
+    }
+
+    /// Appends an entry of the buffer's size.
+    pub(super) fn push(&mut self, entry: &[u8]) {
+        debug_assert_eq!(entry.len(), self.kind.entry_size);
+        if self.next + entry.len() as u64 > self.end {
+            self.make_room();
+        }
+        let (from, to) = (entry.as_ptr(), self.next as *mut u8);
+        // The most frequent sizes without a call.
+        // SAFETY: there is room for the entry in this thread's part.
+        unsafe {
+            match entry.len() {
+                8 => std::ptr::copy_nonoverlapping(from, to, 8),
+                16 => std::ptr::copy_nonoverlapping(from, to, 16),
+                24 => std::ptr::copy_nonoverlapping(from, to, 24),
+                bytes => std::ptr::copy_nonoverlapping(from, to, bytes),
+            }
+        }
+        self.next += entry.len() as u64;
+    }
+
+    /// Hands over all but as many bytes as the path's end will add to the position.
+    fn make_room(&mut self) {
+        let rest = self.next - self.pending as u64;
+        hand_over(&self.kind, self.base, rest);
+        // SAFETY: both ranges lie in this thread's part.
+        unsafe { std::ptr::copy(rest as *const u8, self.base as *mut u8, self.pending) };
+        self.next = self.base + self.pending as u64;
+        self.keep_position();
+    }
+
+    fn keep_position(&self) {
+        position(slots(), self.number).set(self.next - self.pending as u64);
+    }
+}
+
+impl Drop for Appender {
+    fn drop(&mut self) {
+        self.keep_position();
+    }
 }
 
 /// Moves a position of the calling thread, which has left a superblock in its middle.

@@ -5,69 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use unspool_kernel::guarded;
-use unspool_unwind::{
-    Code, Module, Modules, RSP, Registers, Section, Step, Unwinder, from_hardware,
-};
+use unspool_unwind::{Code, Module, Modules, Registers, Section, Step, Unwinder, from_hardware};
 
 use super::Instrumenter;
 use super::context::Context;
+use super::frames::OwnedSection;
 use super::images::{Image, ImageKind};
 
 thread_local! {
     /// The thread's unwinder, and which images it knows.
     static UNWINDER: RefCell<Option<(u64, Unwinder)>> = const { RefCell::new(None) };
-}
-
-/// What a file says of the frames of its functions, by the addresses that it gives them.
-#[derive(Debug)]
-pub(super) struct Frames {
-    information: OwnedSection,
-    header: Option<OwnedSection>,
-    /// Where functions begin, in order.
-    functions: Vec<u64>,
-}
-
-#[derive(Debug)]
-struct OwnedSection {
-    address: u64,
-    bytes: Vec<u8>,
-}
-
-impl OwnedSection {
-    /// The section of a name, as it is in memory.
-    fn read(module: &unspool_binary::Module, bias: u64, name: &str) -> Option<OwnedSection> {
-        let mut sections = module.sections().iter();
-        let section = sections.find(|section| section.name == name)?;
-        let address = section.address.0;
-        let mut bytes = vec![0; usize::try_from(section.size).ok()?];
-        let is_read = guarded::read(address.wrapping_add(bias), &mut bytes);
-        is_read.then_some(OwnedSection { address, bytes })
-    }
-
-    fn section(&self) -> Section<'_> {
-        Section {
-            address: self.address,
-            bytes: &self.bytes,
-        }
-    }
-}
-
-impl Frames {
-    /// What the image in memory says; nothing before it is there.
-    pub(super) fn read(image: &Image) -> Option<Frames> {
-        let (module, bias) = (image.module()?, image.bias()?);
-        let mut functions: Vec<u64> = module
-            .functions()
-            .map(|function| function.address().0)
-            .collect();
-        functions.dedup();
-        let read = |name| OwnedSection::read(module, bias, name);
-        Some(Frames {
-            information: read(".eh_frame")?,
-            header: read(".eh_frame_hdr"),
-            functions,
-        })
-    }
 }
 
 /// The images at one time.
@@ -157,11 +104,6 @@ impl Context {
         for number in 0..16 {
             registers.set(from_hardware(number), self.register(number));
         }
-        debug_assert_eq!(
-            registers.get(RSP),
-            Some(self.register(4)),
-            "rsp is number 4"
-        );
         registers
     }
 }

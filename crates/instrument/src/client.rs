@@ -1,49 +1,36 @@
 //! What the engine tells the tool.
 
+mod system_calls;
+
 use std::any::Any;
 use std::cell::Cell;
 use std::ffi::CString;
+use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::LookupConvention;
 use unspool_code_cache::cache::{Cache, CacheFull, Position};
 use unspool_code_cache::gates::CallSlots;
-use unspool_code_cache::slots::{BOUND_SPILLS, SlotsPart, slots};
+use unspool_code_cache::slots::{BOUND_SPILLS, SlotsPart};
 use unspool_loader::LoadedProgram;
 
+use super::images::changed_by;
+use super::in_tool::{in_tool, state, thread_state};
 use super::{
-    Instrumenter, Signal, Superblock, blocked, buffers, counters, images, samplers, system_calls,
-    world,
+    Annotation, Instrumenter, MappingChange, Signal, blocked, buffers, counters, each_access,
+    process, samplers, threads,
 };
 use crate::inserted::Insertion;
 use crate::slots as tool_slots;
+use unspool_engine::annotation::Annotation as Said;
 use unspool_engine::call::Call;
 use unspool_engine::client::Ending;
 use unspool_engine::client::Refusal;
-use unspool_engine::client::{Client, Inheritance, Rounds};
-use unspool_engine::process::Process;
+use unspool_engine::client::{Client, Exhausted, Inheritance, Rounds};
+use unspool_engine::process::{Process, ThreadOrdinal};
 use unspool_engine::thread::{AddressSpaceRole, PendingSignal, Thread};
 use unspool_engine::translate::insertion::Inserter;
-
-/// Runs code of the tool: if it fails, the tool is to blame.
-pub(super) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
-    CallSlots::of(slots()).in_tool.store(1, Ordering::Relaxed);
-    let result = run();
-    CallSlots::of(slots()).in_tool.store(0, Ordering::Relaxed);
-    result
-}
-
-/// What the tool keeps for the calling thread.
-pub(super) fn state(thread: &Thread) -> *mut () {
-    CallSlots::of(thread.slots()).tool_state.get() as *mut ()
-}
-
-/// Asks the tool what to insert.
-pub(crate) fn translate(instrumenter: &Instrumenter, superblock: &Superblock) {
-    world::while_instrumenting(|| in_tool(|| instrumenter.tool.instrument(superblock)));
-}
 
 thread_local! {
     /// Whether the tool knows of this thread, and not yet of its end.
@@ -52,51 +39,69 @@ thread_local! {
 
 impl Client for Instrumenter {
     fn run_begins(&self, process: &'static Process) {
-        self.run_begins(process);
+        process::begin(process);
     }
 
     fn convention(&self) -> Option<LookupConvention> {
-        Some(self.convention())
+        Some(match buffers::are_used() {
+            true => LookupConvention::Traced,
+            false => LookupConvention::Plain,
+        })
     }
 
     fn inserter(&'static self, _pc: u64) -> Result<Option<Box<dyn Inserter>>, CacheFull> {
-        Ok(Some(Box::new(Insertion::new(self))))
+        Ok(Some(Box::new(Insertion::new(self.parts()))))
     }
 
     fn translations_unreachable(&self) {
-        self.call_sites.forget();
+        self.fragments.call_sites.forget();
     }
 
     fn has_functions(&self) -> bool {
         true
     }
 
-    fn is_function(&self, pc: u64) -> bool {
-        self.is_tool_code(pc)
+    fn is_function(&self, at: CacheAddress) -> bool {
+        self.fragments.is_tool_code(at)
     }
 
     fn translations_gone(&self) {
-        self.forget_fragments();
+        self.fragments.forget();
     }
 
     fn stack_size(&self) -> usize {
         counters::thread_stack()
     }
 
-    fn thread_starts(&self, thread: &mut Thread, _inheritance: Option<&Inheritance>) {
+    fn thread_created(
+        &self,
+        creator: &mut Thread,
+        _ordinal: ThreadOrdinal,
+    ) -> Result<Option<Inheritance>, Exhausted> {
+        Ok(Some(threads::inheritance(creator)))
+    }
+
+    fn thread_starts(&self, thread: &mut Thread, inheritance: Option<&Inheritance>) {
+        threads::start(inheritance);
         if let Err(error) = counters::prepare() {
             unspool_kernel::diagnostics::fatal(&format!(
                 "no memory for a thread's counters: {error}"
             ));
         }
-        if let Err(error) = buffers::prepare() {
+        if let Err((kind, error)) = buffers::prepare() {
             unspool_kernel::diagnostics::fatal(&format!(
-                "no memory for a thread's buffers: {error}\nhelp: have the tool make them smaller"
+                "no memory for a thread's buffer of {} bytes, which the tool makes at {}: {error}\nhelp: have the tool make it smaller",
+                buffers::part_size(kind),
+                kind.made_at
             ));
         }
-        tool_slots::prepare(thread.slots(), thread.number);
-        samplers::prepare(thread.number);
-        let state = in_tool(|| self.tool.thread_starts(thread.number));
+        tool_slots::prepare(thread.slots(), thread.id);
+        samplers::prepare(thread.id);
+        if let Some(instrumenter) = Instrumenter::get() {
+            super::functions::thread_starts(&instrumenter.functions);
+        }
+        let info = threads::info(thread);
+        let state = in_tool(|| self.tool.thread_starts(&info));
         CallSlots::of(thread.slots()).tool_state.set(state as u64);
         IS_STARTED.set(true);
     }
@@ -110,12 +115,14 @@ impl Client for Instrumenter {
         if thread.role == AddressSpaceRole::VforkChild || !IS_STARTED.replace(false) {
             return;
         }
+        each_access::settle();
         buffers::hand_over_all();
         buffers::free();
         super::functions::thread_ends();
         let state = CallSlots::of(thread.slots()).tool_state.take() as *mut ();
+        let info = threads::info(thread);
         // SAFETY: it is what the tool has made for this thread, and is forgotten now.
-        unsafe { in_tool(|| self.tool.thread_ends(thread.number, state)) };
+        unsafe { in_tool(|| self.tool.thread_ends(&info, state)) };
         let threads = thread.process.threads.lock();
         counters::keep();
         counters::free();
@@ -131,11 +138,15 @@ impl Client for Instrumenter {
     }
 
     fn program_loaded(&self, process: &'static Process, program: &LoadedProgram) {
-        images::announce(process, program);
+        for image in &self.images.begin(process, program) {
+            in_tool(|| self.tool.image_loads(image));
+        }
+        self.tell_mapping(process, thread_state(), 0..u64::MAX);
     }
 
     /// Entries are handed over here, not in both processes.
     fn before_fork(&self, thread: &mut Thread) {
+        each_access::settle();
         buffers::hand_over_all();
         // SAFETY: the state is this thread's.
         in_tool(|| unsafe { self.tool.will_fork(state(thread)) });
@@ -199,7 +210,10 @@ impl Client for Instrumenter {
     }
 
     fn call_result(&self, thread: &mut Thread, call: &Call, result: &mut i64) {
-        images::follow(thread.process, call, *result);
+        self.follow_images(thread.process, call, *result);
+        for range in self.mappings.changed(thread.process, call, *result) {
+            self.tell_mapping(thread.process, state(thread), range);
+        }
         system_calls::over(self, thread, call, result);
     }
 
@@ -207,11 +221,19 @@ impl Client for Instrumenter {
         system_calls::returned(self, thread, call, result);
     }
 
+    fn annotated(&self, thread: &mut Thread, said: Said) {
+        buffers::hand_over_all();
+        let said = Annotation::of(thread, said);
+        // SAFETY: the state is this thread's.
+        in_tool(|| unsafe { self.tool.annotated(state(thread), &said) });
+    }
+
     fn tell_place(&self) {
         blocked::tell_place();
     }
 
     fn signal_comes(&self, thread: &mut Thread, signal: &PendingSignal) -> bool {
+        each_access::settle();
         let state = state(thread);
         let mut signal = Signal::new(thread, signal);
         // SAFETY: the state is this thread's.
@@ -223,7 +245,7 @@ impl Client for Instrumenter {
     }
 
     fn empty_buffers(&self, thread: &mut Thread) {
-        buffers::make_room(thread);
+        buffers::make_room(thread, |fragment| self.fragments.binding(fragment));
     }
 
     /// What is in a register of a buffer goes to its slot, before registers spilled are given back.
@@ -251,9 +273,9 @@ impl Client for Instrumenter {
         }
         let executed = position.index + u32::from(completed);
         let begun = position.index + u32::from(!position.boundary);
-        self.fragments.with(position.fragment, |counts| {
+        self.fragments.counts.with(position.fragment, |counts| {
             if position.index != 0 {
-                self.forced_splits.note(position.pc);
+                self.fragments.forced_splits.note(position.pc);
             }
             for &(number, counter, amount) in &counts.due {
                 if number < executed {
@@ -295,27 +317,43 @@ impl Client for Instrumenter {
     }
 
     fn leaves_between_rounds(&self, at: CacheAddress, position: &Position) -> Rounds {
-        match self.is_between_rounds(at, position) {
+        match self.fragments.is_between_rounds(at, position) {
             true => Rounds::Many,
             false => Rounds::All,
         }
     }
 
     fn left_between_rounds(&self, at: CacheAddress, position: &Position) {
-        if self.is_between_rounds(at, position) {
+        if self.fragments.is_between_rounds(at, position) {
             super::repetitions::leave();
+            each_access::leave();
         }
     }
 }
 
 impl Instrumenter {
-    /// Whether a place in the cache is that of a repeated string instruction: between two of its
-    /// rounds the state is the program's, as at a fault in its middle.
-    fn is_between_rounds(&self, at: CacheAddress, position: &Position) -> bool {
-        let is_there = self.fragments.with(position.fragment, |fragment| {
-            let mut places = fragment.repetitions.iter();
-            places.any(|&place| place == at)
-        });
-        is_there.unwrap_or(false)
+    /// What is mapped in a range may have changed. The state is the calling thread's.
+    fn tell_mapping(&self, process: &Process, state: *mut (), range: Range<u64>) {
+        if let Some(change) = MappingChange::of(process, range) {
+            // SAFETY: the state is this thread's.
+            in_tool(|| unsafe { self.tool.mapping_changes(state, &change) });
+        }
+    }
+
+    /// A system call is over: it may have changed what can be executed.
+    fn follow_images(&self, process: &Process, call: &Call, result: i64) {
+        for range in changed_by(call, result) {
+            let (gone, new) = {
+                let code = process.code();
+                self.images.update(&code.regions, &range)
+            };
+            for image in &gone {
+                in_tool(|| self.tool.image_unloads(image));
+                self.functions.forget(image);
+            }
+            for image in &new {
+                in_tool(|| self.tool.image_loads(image));
+            }
+        }
     }
 }

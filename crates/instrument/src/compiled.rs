@@ -12,13 +12,16 @@ mod body;
 mod own_code;
 
 use std::collections::HashMap;
+use std::sync::Arc;
+
+use unspool_kernel::lock::Mutex;
 
 use iced_x86::{
     Code, EncodingKind, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
     Register,
 };
 
-pub(crate) use self::body::{Body, Step};
+pub(crate) use self::body::{Body, Renaming, Step};
 use self::own_code::OwnCode;
 
 /// The most instructions that are followed.
@@ -28,7 +31,7 @@ const MOST_DEPTH: usize = 40;
 /// What a function may change by the calling convention.
 const VOLATILE: u16 = 0b1111_1100_0111;
 /// The status flags, as iced has them.
-const STATUS: u32 = iced_x86::RflagsBits::OF
+pub(in crate::compiled) const STATUS: u32 = iced_x86::RflagsBits::OF
     | iced_x86::RflagsBits::SF
     | iced_x86::RflagsBits::ZF
     | iced_x86::RflagsBits::AF
@@ -36,7 +39,7 @@ const STATUS: u32 = iced_x86::RflagsBits::OF
     | iced_x86::RflagsBits::PF;
 
 /// What a function that returns can have changed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Compiled {
     /// General registers, by number.
     pub(crate) changes: u16,
@@ -48,6 +51,23 @@ pub(crate) struct Compiled {
     pub(crate) flags: bool,
     /// Its code, if that is short enough to stand where it is called.
     pub(crate) body: Option<Body>,
+    /// The same, where nobody looks at what it returns.
+    pub(crate) effects: Option<Body>,
+}
+
+/// What is known of functions that are called, by address.
+#[derive(Default)]
+pub(crate) struct CompiledFunctions(Mutex<HashMap<u64, Option<Arc<Compiled>>>>);
+
+impl CompiledFunctions {
+    /// What is known of a function that is to be called.
+    pub(crate) fn get(&self, function: u64) -> Option<Arc<Compiled>> {
+        self.0
+            .lock()
+            .entry(function)
+            .or_insert_with(|| Compiled::examine(function).map(Arc::new))
+            .clone()
+    }
 }
 
 impl Compiled {
@@ -67,6 +87,7 @@ impl Compiled {
         found.body = Body::copy(own, entry, |target| {
             walk.functions.get(&target) == Some(&false)
         });
+        found.effects = found.body.as_ref().map(Body::without_result);
         Some(found)
     }
 }

@@ -1,12 +1,12 @@
 //! The program's registers, for functions that look at all of them or change them.
 
-use std::arch::x86_64::__cpuid_count;
 use std::marker::PhantomData;
-use std::sync::LazyLock;
 
 use unspool_code_cache::slots::{Slots, slots};
 
-use super::Instrumenter;
+use super::process::process;
+use unspool_engine::translate::state_sizes::state_sizes;
+use unspool_instructions::decode::Segment;
 
 /// Where the legacy area of an XSAVE area has the low 128 bits of vector registers.
 const LOW: usize = 160;
@@ -95,6 +95,12 @@ impl Context {
         self.slots().program_fs.get()
     }
 
+    /// The base of one of the program's segments.
+    #[must_use]
+    pub fn segment_base(&self, segment: Segment) -> u64 {
+        self.slots().base(segment)
+    }
+
     /// A vector register, zmm0 to zmm31, lowest byte first. What the processor does not have is
     /// zero.
     ///
@@ -157,17 +163,14 @@ impl Context {
             let area = self.slots().vectors.area();
             let used = area.add(HEADER).cast::<u64>();
             let format = area.add(HEADER + 8).cast::<u64>().read();
-            let has = Instrumenter::process()?.vectors.mask;
+            let has = process()?.vectors.mask;
             if has & 1 << component == 0 {
                 return None;
             }
+            let compacted = (format & COMPACT != 0).then_some(format as u32);
             let (offset, size) = match component {
                 SSE => (LOW, 256),
-                _ if format & COMPACT != 0 => compact_place(component, format),
-                _ => {
-                    let layout = &LAYOUT[component as usize];
-                    (layout.offset, layout.size)
-                }
+                _ => state_sizes().place_of(component, compacted)?,
             };
             let place = area.add(offset);
             if *used & 1 << component == 0 {
@@ -180,51 +183,6 @@ impl Context {
             Some(place)
         }
     }
-}
-
-/// Where components lie, by number.
-static LAYOUT: LazyLock<[Component; COMPONENTS]> = LazyLock::new(|| {
-    std::array::from_fn(|number| {
-        let leaf = __cpuid_count(0xd, number as u32);
-        Component {
-            size: leaf.eax as usize,
-            offset: leaf.ebx as usize,
-            is_aligned: leaf.ecx & 2 != 0,
-        }
-    })
-});
-
-/// Components from the first to [`MORE`].
-const COMPONENTS: usize = MORE as usize + 1;
-
-/// A component of the state that the processor saves. Asking the processor takes thousands of times
-/// as long as looking here: virtual machines trap it.
-struct Component {
-    size: usize,
-    /// In the standard format.
-    offset: usize,
-    /// Whether it begins at a multiple of 64 in the compact format.
-    is_aligned: bool,
-}
-
-/// Where a component of an area in compact format lies: offset and size.
-fn compact_place(component: u32, format: u64) -> (usize, usize) {
-    const FIRST: usize = 576;
-    let mut offset = FIRST;
-    for number in 2..=component {
-        if format & 1 << number == 0 {
-            continue;
-        }
-        let layout = &LAYOUT[number as usize];
-        if layout.is_aligned {
-            offset = offset.next_multiple_of(64);
-        }
-        if number == component {
-            return (offset, layout.size);
-        }
-        offset += layout.size;
-    }
-    unreachable!("the format has all components that the processor has")
 }
 
 /// The parts of a vector register: component, offset there, and bytes of the register.

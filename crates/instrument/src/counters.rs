@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use self::area::thread_stack;
 pub(super) use self::area::{free, prepare, settle};
-use crate::Instrumenter;
+use crate::process::process;
 use crate::slots as tool_slots;
 use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::lock::{Mutex, MutexGuard, OnceLock};
@@ -70,7 +70,7 @@ impl Counter {
     /// may be in it or not.
     #[must_use]
     pub fn total(self) -> u64 {
-        let Some(process) = Instrumenter::process() else {
+        let Some(process) = process() else {
             return 0;
         };
         let parts = registry().parts_of(self);

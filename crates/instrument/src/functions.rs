@@ -20,12 +20,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use activations::{
     PUSHED, depth, entered, forget_deeper, redirect, returned, stack_moved, thread_ends,
+    thread_starts,
 };
 pub(crate) use in_place::{ArgumentRegister, INTEGERS};
 pub use wrappers::{CallRegisters, WrapperFunction};
 
+use super::Function;
 use super::images::Image;
-use super::{Function, Instrumenter};
+use super::process::process;
 use unspool_kernel::lock::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A value at a hook.
@@ -80,9 +82,9 @@ pub struct Hooks {
     pub has_floats: bool,
     /// What it returns is the address of a function, to which this applies.
     pub of_result: Option<&'static Hooks>,
-    /// The address of the function; [`hook`] fills it in.
+    /// The address of the function; [`hook`](crate::hook) fills it in.
     pub address: u64,
-    /// The arguments that are wanted where it ends; [`hook`] fills them in.
+    /// The arguments that are wanted where it ends; [`hook`](crate::hook) fills them in.
     pub kept: Vec<HookValue>,
 }
 
@@ -196,7 +198,7 @@ impl Functions {
     }
 
     /// Hooks a function, beside what is hooked there already.
-    fn hook(&self, address: u64, hooks: Hooks) {
+    pub(crate) fn hook(&self, address: u64, hooks: Hooks) {
         let mut hooks = Hooks { address, ..hooks };
         {
             let mut places = self.write();
@@ -216,6 +218,16 @@ impl Functions {
             }
         }
         translate_anew(address..address + 1);
+    }
+
+    /// A function has chosen another one, to which this applies: once, however often it chooses it.
+    /// (Each file that refers to an indirect function has it chosen anew.)
+    fn hook_chosen(&self, address: u64, hooks: &'static Hooks) {
+        let choice = (address, std::ptr::from_ref(hooks).addr());
+        let is_new = self.chosen.lock().insert(choice);
+        if is_new {
+            self.hook(address, hooks.clone());
+        }
     }
 
     /// Hooks a return address, to which a function returns.
@@ -258,42 +270,7 @@ impl Functions {
 }
 
 fn translate_anew(range: Range<u64>) {
-    if let Some(process) = Instrumenter::process() {
+    if let Some(process) = process() {
         process.code().cache.invalidate(range);
     }
-}
-
-/// Hooks the function at an address, beside what is hooked there already. Not to be called
-/// while code is being translated.
-pub fn hook(address: u64, hooks: Hooks) {
-    if let Some(instrumenter) = Instrumenter::get() {
-        instrumenter.functions.hook(address, hooks);
-    }
-}
-
-/// A function has chosen another one, to which this applies: once, however often it chooses it.
-/// (Each file that refers to an indirect function has it chosen anew.)
-fn hook_chosen(address: u64, hooks: &'static Hooks) {
-    if let Some(instrumenter) = Instrumenter::get() {
-        let choice = (address, std::ptr::from_ref(hooks).addr());
-        let mut chosen = instrumenter.functions.chosen.lock();
-        let is_new = chosen.insert(choice);
-        drop(chosen);
-        if is_new {
-            instrumenter.functions.hook(address, hooks.clone());
-        }
-    }
-}
-
-/// Hooks the functions whose addresses the function at an address returns: that of a symbol
-/// which only chooses one (`STT_GNU_IFUNC`).
-pub fn hook_result(address: u64, hooks: Hooks) {
-    let of_result: &'static Hooks = Box::leak(Box::new(hooks));
-    hook(
-        address,
-        Hooks {
-            of_result: Some(of_result),
-            ..Hooks::default()
-        },
-    );
 }

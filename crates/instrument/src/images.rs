@@ -24,9 +24,7 @@ use unspool_kernel::regions::{Object, Region, Regions, Version};
 use unspool_kernel::{guarded, maps};
 use unspool_loader::LoadedProgram;
 
-use super::Instrumenter;
-use super::call_path::Frames;
-use super::client::in_tool;
+use super::frames::Frames;
 use unspool_engine::call::{Call, succeeded};
 use unspool_engine::process::Process;
 use unspool_engine::syscalls::whole_pages;
@@ -222,7 +220,7 @@ impl Image {
     /// What it says of frames of functions. While it is being loaded that may not be there yet.
     pub(super) fn frames(&self) -> Option<&Frames> {
         if self.frames.get().is_none() {
-            let frames = Frames::read(self)?;
+            let frames = Frames::read(self.module()?, self.bias()?)?;
             // Somebody else may have been quicker.
             let _ = self.frames.set(frames);
         }
@@ -330,7 +328,15 @@ impl Images {
         (Arc::clone(&all), self.changes.load(Ordering::Relaxed))
     }
 
-    fn find(&self, address: u64) -> Option<Arc<Image>> {
+    /// A program has been loaded. Returns the first images.
+    pub(crate) fn begin(&self, process: &Process, loaded: &LoadedProgram) -> Vec<Arc<Image>> {
+        let images = first_images(process, loaded);
+        *self.all.lock() = Arc::new(images.clone());
+        images
+    }
+
+    /// The one that holds the code at an address.
+    pub(crate) fn find(&self, address: u64) -> Option<Arc<Image>> {
         let all = self.all.lock();
         let holds = |image: &&Arc<Image>| {
             let code = image.code.lock();
@@ -341,17 +347,22 @@ impl Images {
 
     /// Takes note of what is mapped in a range now. Returns the images that are gone, and those
     /// that are new.
-    fn update(&self, regions: &Regions, range: &Range<u64>) -> (Vec<Arc<Image>>, Vec<Arc<Image>>) {
+    pub(crate) fn update(
+        &self,
+        regions: &Regions,
+        range: &Range<u64>,
+    ) -> (Vec<Arc<Image>>, Vec<Arc<Image>>) {
         let now: Vec<(Range<u64>, Region)> = regions.within(range.clone()).collect();
         let mut all = self.all.lock();
-        self.changes.fetch_add(1, Ordering::Relaxed);
         let all = Arc::make_mut(&mut all);
+        let mut is_changed = false;
         let mut gone = Vec::new();
         all.retain(|image| {
             let mut code = image.code.lock();
             if !code.iter().any(|piece| meet(&piece.range, range)) {
                 return true;
             }
+            is_changed = true;
             let rest = code.iter().flat_map(|piece| image.rest(piece, range, &now));
             *code = rest.collect();
             if code.is_empty() {
@@ -363,10 +374,13 @@ impl Images {
         for (piece, region) in now {
             if region.protection & libc::PROT_EXEC != 0
                 && !all.iter().any(|image| image.covers(&piece))
-                && let Some(image) = add(all, piece, &region)
             {
-                new.push(image);
+                is_changed = true;
+                new.extend(add(all, piece, &region));
             }
+        }
+        if is_changed {
+            self.changes.fetch_add(1, Ordering::Relaxed);
         }
         (gone, new)
     }
@@ -479,17 +493,8 @@ fn path_at(address: u64) -> Option<PathBuf> {
     named.then(|| PathBuf::from(OsStr::from_bytes(path)))
 }
 
-/// The image that holds the code at an address.
-#[must_use]
-pub fn image_at(address: u64) -> Option<Arc<Image>> {
-    Instrumenter::get()?.images.find(address)
-}
-
-/// The program is in memory: its images are the first ones.
-pub(crate) fn announce(process: &Process, loaded: &LoadedProgram) {
-    let Some(instrumenter) = Instrumenter::get() else {
-        return;
-    };
+/// The images of a program that has been loaded: the first ones.
+fn first_images(process: &Process, loaded: &LoadedProgram) -> Vec<Arc<Image>> {
     let mut images: Vec<Arc<Image>> = Vec::new();
     for segment in &loaded.segments {
         let Some(path) = &segment.file else { continue };
@@ -525,23 +530,17 @@ pub(crate) fn announce(process: &Process, loaded: &LoadedProgram) {
         let image = Image::new(ImageKind::Vdso, "[vdso]".into(), piece);
         images.push(Arc::new(image));
     }
-    *instrumenter.images.all.lock() = Arc::new(images.clone());
-    for image in &images {
-        in_tool(|| instrumenter.tool.image_loads(image));
-    }
+    images
 }
 
-/// A system call is over: it may have changed what can be executed.
-pub(crate) fn follow(process: &Process, call: &Call, result: i64) {
+/// Where a system call that is over may have changed what can be executed.
+pub(crate) fn changed_by(call: &Call, result: i64) -> Vec<Range<u64>> {
     const EVERYTHING: Range<u64> = 0..u64::MAX;
-    let Some(instrumenter) = Instrumenter::get() else {
-        return;
-    };
     if !succeeded(result) {
-        return;
+        return Vec::new();
     }
     let [first, second, third, ..] = call.arguments;
-    let ranges = match call.number as i64 {
+    match call.number as i64 {
         libc::SYS_mmap => vec![whole_pages(result as u64, second)],
         libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
             vec![whole_pages(first, second)]
@@ -551,19 +550,6 @@ pub(crate) fn follow(process: &Process, call: &Call, result: i64) {
             whole_pages(result as u64, third),
         ],
         libc::SYS_shmat | libc::SYS_shmdt => vec![EVERYTHING],
-        _ => return,
-    };
-    for range in ranges {
-        let (gone, new) = {
-            let code = process.code();
-            instrumenter.images.update(&code.regions, &range)
-        };
-        for image in &gone {
-            in_tool(|| instrumenter.tool.image_unloads(image));
-            instrumenter.functions.forget(image);
-        }
-        for image in &new {
-            in_tool(|| instrumenter.tool.image_loads(image));
-        }
+        _ => Vec::new(),
     }
 }

@@ -13,6 +13,7 @@ mod calls;
 mod counts;
 mod ends;
 mod hooks;
+mod parts;
 mod rarely;
 mod watched;
 
@@ -21,11 +22,11 @@ use std::ops::{Deref, DerefMut, Range};
 use self::appends::Pending;
 use self::calls::Followed;
 use self::counts::{Tally, inside_is_taken};
-pub(crate) use self::hooks::sets_stack_pointer;
+pub(crate) use self::parts::Parts;
 use self::rarely::RareCall;
-use crate::{
-    Action, Amounts, BufferId, FragmentCounts, Inserted, Instrumenter, MOST_BUFFERS, Superblock,
-};
+use crate::fragments::FragmentCounts;
+use crate::instrumentation::ask;
+use crate::{Action, Amounts, BufferId, Inserted, MOST_BUFFERS, Superblock};
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::FragmentId;
@@ -55,7 +56,7 @@ pub(crate) struct Insertion {
 
 /// How far its translation is.
 struct Progress {
-    instrumenter: &'static Instrumenter,
+    parts: Parts,
     tally: Tally,
     /// What the path has appended to buffers so far.
     pending: Pending,
@@ -75,9 +76,11 @@ struct Progress {
     rare_calls: Vec<RareCall>,
     /// The fields of jumps that are taken if something is pending behind a call, and where the
     /// thread goes on then.
-    interrupted: Vec<(u64, u64)>,
+    interrupted: Vec<(CacheAddress, CacheAddress)>,
     /// Where code of the tool has been put.
-    tool_code: Vec<Range<u64>>,
+    tool_code: Vec<Range<CacheAddress>>,
+    /// Which general registers the superblock's instructions use, if functions are called.
+    touched: u16,
 }
 
 /// What is inserted, with the fragment to which its code is added.
@@ -102,19 +105,19 @@ impl DerefMut for Translation<'_, '_> {
 
 impl Insertion {
     /// Nothing is inserted yet.
-    pub(crate) fn new(instrumenter: &'static Instrumenter) -> Insertion {
+    pub(crate) fn new(parts: Parts) -> Insertion {
         Insertion {
-            inserted: instrumenter.room(),
+            inserted: parts.fragments.room(),
             asides: Vec::new(),
-            progress: Progress::new(instrumenter),
+            progress: Progress::new(parts),
         }
     }
 }
 
 impl Progress {
-    fn new(instrumenter: &'static Instrumenter) -> Progress {
+    fn new(parts: Parts) -> Progress {
         Progress {
-            instrumenter,
+            parts,
             tally: Tally::default(),
             pending: [0; MOST_BUFFERS],
             appended: Vec::new(),
@@ -126,6 +129,7 @@ impl Progress {
             rare_calls: Vec::new(),
             interrupted: Vec::new(),
             tool_code: Vec::new(),
+            touched: 0,
         }
     }
 
@@ -143,22 +147,28 @@ impl Progress {
 
 impl Inserter for Insertion {
     fn limits(&self) -> &dyn Limits {
-        self.progress.instrumenter
+        &self.progress.parts
     }
 
     fn decide(&mut self, walk: &mut Walk, items: &mut Vec<Item>, end: End) -> End {
-        let instrumenter = self.progress.instrumenter;
+        let parts = self.progress.parts;
         if !items.is_empty() {
-            let superblock = Superblock::new(items, std::mem::take(&mut self.inserted));
-            crate::translate(instrumenter, &superblock);
+            let superblock =
+                Superblock::new(items, parts.images, std::mem::take(&mut self.inserted));
+            ask(parts.tool, &superblock);
             self.inserted = superblock.into_inserted();
         }
         self.inserted.find_places(items.len());
         let end = ends::replace(items, &mut self.inserted, end);
-        let end = ends::fit(instrumenter, walk.is_alone(), items, &self.inserted, end);
+        let end = ends::fit(&parts, walk.is_alone(), items, &self.inserted, end);
         self.progress.tally = Tally::new(items, &self.inserted, matches!(end, End::Transfer));
         if !walk.is_alone() {
             self.tell_others(walk, items);
+        }
+        if self.inserted.has_calls() {
+            let uses = items.iter().map(Item::uses);
+            let touched = uses.fold(0, |mask, uses| mask | uses.read | uses.written);
+            self.progress.touched = touched;
         }
         end
     }
@@ -202,8 +212,8 @@ impl Inserter for Insertion {
 
     fn copied(&mut self, walk: &mut Walk, item: &Item) {
         // Only its place was not known before.
-        let start = walk.builder.code.here() - u64::from(item.layout.length);
-        let place = CacheAddress::emitted(start);
+        let length = u32::from(item.layout.length);
+        let place = walk.builder.code.here().minus(length);
         if let Some(unknown) = self
             .progress
             .repetitions
@@ -305,7 +315,7 @@ impl Inserter for Insertion {
 
     fn system_call(&mut self, walk: &Walk, item: &Item) {
         let over = self.inserted.over(walk.number);
-        self.progress.instrumenter.system_calls.set(item.pc, over);
+        self.progress.parts.system_calls.set(item.pc, over);
     }
 
     fn finish(&mut self, walk: &mut Walk, items: &[Item]) {
@@ -316,14 +326,14 @@ impl Inserter for Insertion {
 
     fn keep(&mut self, binding: Option<RegisterBinding>, fragment: FragmentId) {
         let Progress {
-            instrumenter,
+            parts,
             tally,
             appended,
             repetitions,
             tool_code,
             ..
         } = &mut self.progress;
-        instrumenter.add_tool_code(tool_code);
+        parts.fragments.add_tool_code(tool_code);
         let kept = FragmentCounts {
             due: std::mem::take(&mut tally.due),
             added: std::mem::take(&mut tally.added),
@@ -331,8 +341,10 @@ impl Inserter for Insertion {
             repetitions: std::mem::take(repetitions),
             binding,
         };
-        instrumenter.fragments.keep(fragment, kept);
-        instrumenter.keep_room(std::mem::take(&mut self.inserted));
+        parts.fragments.counts.keep(fragment, kept);
+        parts
+            .fragments
+            .keep_room(std::mem::take(&mut self.inserted));
     }
 }
 
@@ -349,7 +361,7 @@ impl Insertion {
                 walk.disturb(number + 1);
             }
         }
-        let functions = &self.progress.instrumenter.functions;
+        let functions = self.progress.parts.functions;
         if items
             .first()
             .is_some_and(|item| functions.hook_at(item.pc).is_some())
@@ -380,7 +392,7 @@ impl Translation<'_, '_> {
             }
             match &alike[0] {
                 Action::Count { .. } | Action::Replace(_) => {}
-                Action::Call(_) | Action::CallIf { .. } => self.call_now(item, alike, flags_live),
+                Action::Call(_) | Action::CallIf { .. } => self.call(item, alike, flags_live),
                 Action::Sampled { sampler, call } => {
                     rarely::sampled(self, (item, flags_live), *sampler, call);
                 }
@@ -401,6 +413,35 @@ impl Translation<'_, '_> {
                     size,
                     fields,
                 } => appends::emit(self, item, *buffer, *size, fields),
+                Action::AppendIf { test, entry, words } => {
+                    let pending = self.pending[entry.buffer().index()];
+                    let (test, then) = (test.clone(), entry.call(pending, words));
+                    self.call_now(item, &[Action::CallIf { test, then }], flags_live);
+                }
+                Action::AppendEach(each) => {
+                    let pending = self.pending[each.buffer.index()];
+                    let call = match self.completed {
+                        false => each.call_before(pending),
+                        true => each.call_behind(pending),
+                    };
+                    self.call_now(item, &[Action::Call(call)], flags_live);
+                }
+            }
+        }
+    }
+
+    /// Emits calls.
+    fn call(&mut self, item: &Item, calls: &[Action], flags_live: bool) {
+        let mut left = calls;
+        while let Some((first, others)) = left.split_first() {
+            let is_called = |action: &&Action| !calls::inlined::is_possible(self, item, action);
+            if is_called(&first) {
+                let count = 1 + others.iter().take_while(is_called).count();
+                self.call_now(item, &left[..count], flags_live);
+                left = &left[count..];
+            } else {
+                calls::inlined::emit(self, item, first, flags_live);
+                left = others;
             }
         }
     }

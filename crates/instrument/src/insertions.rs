@@ -84,6 +84,11 @@ impl Inserted {
         &self.actions
     }
 
+    /// Whether functions are called.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.actions.iter().any(Action::calls)
+    }
+
     /// Those around an instruction. [`Inserted::find_places`] must have been called.
     pub(crate) fn actions_around(&self, number: usize) -> &[Action] {
         let Ranges { start, ends } = self.ranges[number];

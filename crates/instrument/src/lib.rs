@@ -6,57 +6,74 @@
 //! This is the untyped ground: the crate `unspool-tool` gives it types that tools use. Debuggers
 //! have accesses tested by it ([`Watcher`]).
 //!
-//! You [install] a tool, and give what [`instrumenter`] makes of it to [`unspool_engine::run`].
+//! You [install] a tool, and give what [`instrumenter()`] makes of it to [`unspool_engine::run`].
 
 mod action;
-pub(crate) mod blocked;
-pub(crate) mod buffers;
+mod annotation;
+mod blocked;
+mod buffers;
 mod call_path;
 mod client;
 mod compiled;
+mod conditional_entry;
 mod context;
 mod counters;
+mod each_access;
+mod elements;
+mod fragments;
+mod frames;
 pub mod functions;
 pub mod images;
+mod in_tool;
 mod inserted;
 mod insertions;
+mod instrumentation;
+mod instrumenter;
 mod joining;
+mod kept;
+mod mappings;
+mod process;
 mod repetitions;
 mod samplers;
 mod shadow;
 mod signal;
-pub(crate) mod slots;
+mod slots;
 mod system_calls;
-mod tool;
+mod threads;
 mod view;
 mod watcher;
 mod world;
 
 pub use action::{
-    Action, AnalysisCall, Argument, Field, Function, InsertionPoint, REGISTER_ARGUMENTS,
-    Replacement,
+    Action, AnalysisCall, Argument, ConditionalEntry, EachAccess, Field, Function, InsertionPoint,
+    MOST_CONDITIONAL_WORDS, REGISTER_ARGUMENTS, Replacement,
 };
-pub use buffers::{BufferId, BufferKind, Deliver, MOST_BUFFERS, Part};
-pub(crate) use client::translate;
-pub(crate) use compiled::{Body, Compiled, Step};
+pub use annotation::Annotation;
+pub use buffers::{BufferId, BufferKind, Deliver};
+pub(crate) use compiled::{Body, Compiled, Renaming, Step};
+
 pub use context::Context;
 pub use counters::Counter;
 pub(crate) use counters::{Amounts, together};
+pub use elements::{Elements, keep_operand};
+pub use in_tool::{argument_word, program_word, thread_number, thread_state};
 pub(crate) use insertions::{Inserted, Insertions};
+pub use instrumentation::Instrumentation;
+pub(crate) use instrumenter::Instrumenter;
+pub use instrumenter::{ask_tool, hook, hook_result, image_at, install, tool_address, watch};
 pub use joining::instrumenter;
+pub use mappings::{Mapping, MappingChange};
 pub use repetitions::is_first_repetition;
-pub use samplers::{MOST_SAMPLERS, SamplerId, restart_countdown};
+pub use samplers::{SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowError};
 pub use signal::Signal;
-pub use system_calls::{CallWhenOver, SystemCall, SystemCallValue};
-pub(crate) use tool::{FragmentCounts, Instrumenter};
-pub use tool::{
-    Instrumentation, argument_word, ask_tool, install, program_word, thread_number, thread_state,
-    tool_address,
-};
+pub use slots::{MOST_BUFFERS, MOST_SAMPLERS, Part};
+pub use system_calls::{CallMemory, CallWhenOver, SystemCall, SystemCallValue};
+pub use threads::ThreadInfo;
 pub use unspool_code_cache::gates::MOST_ARGUMENTS;
+pub use unspool_kernel::effects::{Completeness, Effect};
 pub use view::{Block, Branch, Instruction, Superblock};
-pub use watcher::{Extent, Watcher, watch};
+pub use watcher::{AccessExtent, Watcher};
 pub use world::{
     StoppedThread, instrument_again, read_memory, spawn, stop_the_world, write_memory,
 };

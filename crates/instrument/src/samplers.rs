@@ -1,12 +1,10 @@
 //! Countdowns of calls that are made each n-th time.
 
 use unspool_code_cache::slots::{Slots, slots};
+use unspool_events::ThreadId;
 use unspool_kernel::lock::{Mutex, OnceLock};
 
-use crate::slots as tool_slots;
-
-/// The most samplers that a tool can have.
-pub const MOST_SAMPLERS: usize = 64;
+use crate::slots::{self as tool_slots, MOST_SAMPLERS};
 
 /// A countdown of each thread, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,9 +61,9 @@ pub(crate) fn settle() {
 
 /// Starts the calling thread's countdowns. Threads differ in their jitter, but not from run to
 /// run.
-pub(super) fn prepare(thread: u32) {
+pub(super) fn prepare(thread: ThreadId) {
     let slots = slots();
-    let seed = (u64::from(thread) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let seed = (u64::from(thread.0) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     tool_slots::of(slots).random.set(seed);
     for number in 0..PERIODS.get().map_or(0, Vec::len) {
         start(slots, number);

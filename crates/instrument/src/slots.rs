@@ -2,11 +2,34 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::AtomicU64;
+use unspool_events::ThreadId;
 
 use unspool_code_cache::slots::{Slots, SlotsPart};
 
-use super::MOST_SAMPLERS;
-use super::buffers::{MOST_BUFFERS, Part};
+/// The most buffers that a tool can have.
+pub const MOST_BUFFERS: usize = 8;
+/// The most samplers that a tool can have.
+pub const MOST_SAMPLERS: usize = 64;
+
+/// A thread's part of a buffer: addresses.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Part {
+    /// Where the next entry goes (of the first buffer: see `Slots::buffer`).
+    pub position: Cell<u64>,
+    /// The first entry's place; 0 if there is no buffer.
+    pub base: Cell<u64>,
+    /// The page without access.
+    pub end: Cell<u64>,
+}
+
+impl Part {
+    pub(crate) fn set(&self, base: u64, end: u64) {
+        self.position.set(base);
+        self.base.set(base);
+        self.end.set(end);
+    }
+}
 
 /// A tool's part of a thread's slots.
 #[repr(C)]
@@ -35,6 +58,8 @@ pub(crate) struct ToolSlots {
     pub(crate) activations_limit: Cell<u64>,
     /// The stack pointer below which that list does not grow in place.
     pub(crate) usual_stack: Cell<u64>,
+    /// The time that was read last, and what rax and rdx held meanwhile.
+    pub(crate) time_stamp: [Cell<u64>; 3],
 }
 
 /// Registers at a hook of one of the program's functions: where it is entered, and where it
@@ -68,8 +93,8 @@ pub(crate) fn of(slots: &Slots) -> &ToolSlots {
 }
 
 /// A thread begins: its calls of hooked functions are the engine's business at first.
-pub(super) fn prepare(slots: &Slots, number: u32) {
-    of(slots).thread_number.set(u64::from(number));
+pub(super) fn prepare(slots: &Slots, thread: ThreadId) {
+    of(slots).thread_number.set(u64::from(thread.0));
     of(slots).usual_stack.set(u64::MAX);
 }
 
@@ -87,6 +112,8 @@ pub(crate) mod offset {
         slot(offset_of!(ToolSlots, exchange) + within)
     }
 
+    pub(crate) const THREAD_NUMBER: i32 = slot(offset_of!(ToolSlots, thread_number));
+    pub(crate) const TIME_STAMP: i32 = slot(offset_of!(ToolSlots, time_stamp));
     pub(crate) const COUNTDOWNS: i32 = slot(offset_of!(ToolSlots, countdowns));
     pub(crate) const SAMPLER: i32 = slot(offset_of!(ToolSlots, sampler));
     pub(crate) const BUFFERS: i32 = slot(offset_of!(ToolSlots, buffers));

@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use unspool_kernel::effects::{Completeness, Effect, memory_effects};
+use unspool_kernel::guarded;
 use unspool_kernel::lock::RwLock;
 
-use super::client::{in_tool, state};
-use super::{Instrumenter, MOST_ARGUMENTS, buffers};
-use unspool_engine::call::{Call, SYSCALL_LENGTH};
-use unspool_engine::thread::Thread;
+use super::MOST_ARGUMENTS;
 
 /// A system call of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +18,39 @@ pub struct SystemCall {
     pub number: u64,
     /// Its six arguments, used or not.
     pub arguments: [u64; 6],
+}
+
+/// The memory of the program that the kernel has accessed for a system call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallMemory {
+    /// What it has read and written, as far as it is known.
+    pub effects: Vec<Effect>,
+    /// Whether that is all.
+    pub completeness: Completeness,
+}
+
+impl SystemCall {
+    /// Which memory of the program the kernel has read and written for the call: to be asked where
+    /// the call is over, with its result.
+    ///
+    /// Where the kernel follows pointers, memory tells where they lead: another thread that changes
+    /// it meanwhile makes this wrong. Not listed is what changes because memory is mapped or
+    /// unmapped, and what the kernel does later (asynchronous input and output, the end of a thread).
+    #[must_use]
+    pub fn memory(&self, result: i64) -> CallMemory {
+        let mut effects = Vec::new();
+        let completeness = memory_effects(
+            self.number,
+            self.arguments,
+            result,
+            &guarded::read,
+            &mut effects,
+        );
+        CallMemory {
+            effects,
+            completeness,
+        }
+    }
 }
 
 /// A value when a system call is over.
@@ -66,63 +98,12 @@ impl SystemCallPlaces {
         self.any.store(true, Ordering::Release);
     }
 
-    fn at(&self, pc: u64) -> Option<Arc<[CallWhenOver]>> {
+    /// What is to be called behind the instruction at an address.
+    pub(crate) fn at(&self, pc: u64) -> Option<Arc<[CallWhenOver]>> {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
         let places = self.places.read();
         places.get(&pc).cloned()
-    }
-}
-
-/// A system call begins.
-pub(super) fn asked(instrumenter: &Instrumenter, thread: &Thread, call: &mut Call) {
-    buffers::hand_over_at_system_call();
-    let mut seen = SystemCall {
-        number: call.number,
-        arguments: call.arguments,
-    };
-    // SAFETY: the state is this thread's.
-    in_tool(|| unsafe {
-        instrumenter
-            .tool
-            .system_call_enters(state(thread), &mut seen);
-    });
-    (call.number, call.arguments) = (seen.number, seen.arguments);
-}
-
-/// A system call is over. The tool may change its result.
-pub(super) fn over(instrumenter: &Instrumenter, thread: &Thread, call: &Call, result: &mut i64) {
-    let seen = SystemCall {
-        number: call.number,
-        arguments: call.arguments,
-    };
-    // SAFETY: the state is this thread's.
-    in_tool(|| unsafe {
-        instrumenter
-            .tool
-            .system_call_leaves(state(thread), &seen, result);
-    });
-}
-
-/// The thread stands behind a system call that is over, with its result in place.
-pub(super) fn returned(instrumenter: &Instrumenter, thread: &Thread, call: &Call, result: i64) {
-    let Some(calls) = instrumenter.system_calls.at(thread.pc() - SYSCALL_LENGTH) else {
-        return;
-    };
-    for CallWhenOver {
-        function,
-        arguments,
-    } in &*calls
-    {
-        let words = arguments.map(|argument| match argument {
-            None => 0,
-            Some(SystemCallValue::Constant(value)) => value,
-            Some(SystemCallValue::Register(number)) => thread.register(number),
-            Some(SystemCallValue::Number) => call.number,
-            Some(SystemCallValue::Argument(number)) => call.arguments[usize::from(number)],
-            Some(SystemCallValue::Result) => result as u64,
-        });
-        in_tool(|| function(words.as_ptr()));
     }
 }

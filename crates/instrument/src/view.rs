@@ -7,7 +7,7 @@ use unspool_binary::SourceLine;
 use unspool_instructions::decode::Kind;
 use unspool_instructions::operands::{MemoryOperand, RegisterUse};
 
-use super::images::{Image, image_at};
+use super::images::{Image, Images};
 use super::insertions::Inserted;
 use super::{Action, CallWhenOver, InsertionPoint};
 use unspool_engine::translate::superblock::{BranchDirection, Item};
@@ -18,6 +18,7 @@ use unspool_engine::translate::superblock::{BranchDirection, Item};
 /// part of several, and of a new one each time it is translated again.
 pub struct Superblock<'a> {
     items: &'a [Item],
+    images: &'a Images,
     inserted: RefCell<Inserted>,
 }
 
@@ -58,9 +59,10 @@ pub enum Branch {
 
 impl<'a> Superblock<'a> {
     /// `inserted` is empty.
-    pub(crate) fn new(items: &'a [Item], inserted: Inserted) -> Superblock<'a> {
+    pub(crate) fn new(items: &'a [Item], images: &'a Images, inserted: Inserted) -> Superblock<'a> {
         Superblock {
             items,
+            images,
             inserted: RefCell::new(inserted),
         }
     }
@@ -190,7 +192,7 @@ impl<'a> Instruction<'a> {
     /// The image that it is in.
     #[must_use]
     pub fn image(&self) -> Option<Arc<Image>> {
-        image_at(self.address())
+        self.superblock.images.find(self.address())
     }
 
     /// The name of the routine that it is in, as the source has it.

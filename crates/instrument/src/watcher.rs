@@ -3,7 +3,6 @@
 use unspool_kernel::lock::OnceLock;
 
 use crate::action::Function;
-use crate::tool::{self, Instrumenter, NoTool};
 
 /// Somebody who watches memory of the program's. Translated code then tests before each access
 /// whether it may touch that.
@@ -16,21 +15,17 @@ pub trait Watcher: Send + Sync {
     fn ranges(&self, write: bool) -> Vec<(u64, u64)>;
 
     /// What is called before an access that may do so: with the address, the value of the register
-    /// that the extent depends on, the [`Extent`] as a word, and whether the count is 32 bits wide.
+    /// that the extent depends on, the [`AccessExtent`] as a word, and whether the count is 32 bits wide.
     fn may_touch(&self) -> Function;
 }
 
 static WATCHER: OnceLock<&'static dyn Watcher> = OnceLock::new();
 
-/// Has the accesses of the program that will be run in this process tested, whether it is observed
-/// by a tool or not.
+/// Somebody watches from now on.
 ///
 /// # Panics
-/// If somebody watches already.
-pub fn watch(watcher: &'static dyn Watcher) {
-    if Instrumenter::get().is_none() {
-        tool::install(Box::new(NoTool));
-    }
+/// If somebody does already.
+pub(crate) fn set(watcher: &'static dyn Watcher) {
     assert!(WATCHER.set(watcher).is_ok(), "a process has one watcher");
 }
 
@@ -41,7 +36,7 @@ pub(crate) fn watcher() -> Option<&'static dyn Watcher> {
 
 /// Where an access that is about to be made begins and ends, as translated code knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum AccessExtent {
     /// So many bytes from the address on.
     Bytes(u64),
     /// A repeated string instruction with elements of so many bytes: as many as the count
@@ -55,30 +50,30 @@ pub enum Extent {
     Anywhere,
 }
 
-impl Extent {
+impl AccessExtent {
     /// As one word, for translated code.
     #[must_use]
     pub(crate) fn to_word(self, write: bool) -> u64 {
         let (kind, size) = match self {
-            Extent::Bytes(size) => (0, size),
-            Extent::Repeated(size) => (1, size),
-            Extent::BitString(size) => (2, size),
-            Extent::Around(size) => (3, size),
-            Extent::Anywhere => (4, 0),
+            AccessExtent::Bytes(size) => (0, size),
+            AccessExtent::Repeated(size) => (1, size),
+            AccessExtent::BitString(size) => (2, size),
+            AccessExtent::Around(size) => (3, size),
+            AccessExtent::Anywhere => (4, 0),
         };
         size << 8 | kind << 1 | u64::from(write)
     }
 
     /// The inverse.
     #[must_use]
-    pub fn from_word(word: u64) -> (Extent, bool) {
+    pub fn from_word(word: u64) -> (AccessExtent, bool) {
         let size = word >> 8;
         let extent = match word >> 1 & 0x7f {
-            0 => Extent::Bytes(size),
-            1 => Extent::Repeated(size),
-            2 => Extent::BitString(size),
-            3 => Extent::Around(size),
-            _ => Extent::Anywhere,
+            0 => AccessExtent::Bytes(size),
+            1 => AccessExtent::Repeated(size),
+            2 => AccessExtent::BitString(size),
+            3 => AccessExtent::Around(size),
+            _ => AccessExtent::Anywhere,
         };
         (extent, word & 1 != 0)
     }

@@ -2,34 +2,21 @@
 //! program's memory, and have threads of its own.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicI32, Ordering};
 use unspool_engine::threads;
 
 use unspool_kernel::guarded;
+use unspool_kernel::ids::Tid;
 
 use super::Instrumenter;
+use super::instrumentation::is_asking;
+use super::process::process;
 use unspool_engine::flush;
 
 const PAGE: u64 = 4096;
 
-/// The thread that is asking the tool what to insert; 0 for none.
-static INSTRUMENTING: AtomicI32 = AtomicI32::new(0);
-
-fn own_tid() -> i32 {
-    // SAFETY: gettid has no preconditions.
-    unsafe { libc::gettid() }
-}
-
-/// Runs what asks the tool what to insert. The code cache is locked meanwhile.
-pub(super) fn while_instrumenting(run: impl FnOnce()) {
-    INSTRUMENTING.store(own_tid(), Ordering::Relaxed);
-    run();
-    INSTRUMENTING.store(0, Ordering::Relaxed);
-}
-
 fn assert_not_instrumenting(what: &str) {
     assert!(
-        INSTRUMENTING.load(Ordering::Relaxed) != own_tid(),
+        !is_asking(),
         "{what} is not possible while code is being instrumented"
     );
 }
@@ -53,9 +40,9 @@ pub struct StoppedThread {
 /// If it is called while code is being instrumented.
 pub fn stop_the_world<R>(run: impl FnOnce(&[StoppedThread]) -> R) -> R {
     assert_not_instrumenting("stopping all threads");
-    let process = Instrumenter::process();
+    let process = process();
     let _stopped = flush::stop_others(process);
-    let own = own_tid();
+    let own = Tid::own();
     let threads = process.map_or_else(Vec::new, |process| {
         let threads = process.threads.lock();
         let others = threads.iter().filter(|handle| handle.tid != own);
@@ -68,8 +55,8 @@ pub fn stop_the_world<R>(run: impl FnOnce(&[StoppedThread]) -> R) -> R {
                     (thread, threads::is_outside(thread))
                 };
                 StoppedThread {
-                    number: thread.number,
-                    tid: handle.tid,
+                    number: thread.id.0,
+                    tid: handle.tid.get(),
                     pc: outside.then(|| thread.pc()),
                 }
             })
@@ -86,12 +73,12 @@ pub fn stop_the_world<R>(run: impl FnOnce(&[StoppedThread]) -> R) -> R {
 /// If it is called while code is being instrumented.
 pub fn instrument_again(range: Range<u64>) {
     assert_not_instrumenting("instrumenting anew");
-    let (Some(process), Some(instrumenter)) = (Instrumenter::process(), Instrumenter::get()) else {
+    let (Some(process), Some(instrumenter)) = (process(), Instrumenter::get()) else {
         return;
     };
     let mut code = process.code();
     code.cache.invalidate(range);
-    instrumenter.forget_call_sites();
+    instrumenter.fragments.call_sites.forget();
 }
 
 /// Copies program memory. Returns how many bytes could be read: less where the rest is not
@@ -106,7 +93,7 @@ pub fn read_memory(address: u64, to: &mut [u8]) -> usize {
 /// Writes program memory. Returns how many bytes could be written.
 #[must_use]
 pub fn write_memory(address: u64, from: &[u8]) -> usize {
-    if let Some(process) = Instrumenter::process() {
+    if let Some(process) = process() {
         process.clients.each(|client| client.memory_changed());
     }
     by_page(address, from.len(), |at, range| {

@@ -2,7 +2,7 @@
 //!
 //! System calls: [`effects`] says which memory of the program each of them reads and writes,
 //! [`raw_call`] makes them without the C library, [`limits`] and [`descriptors`] say what the kernel
-//! grants, [`diagnostics`] speaks to the user. Memory: [`layout`] says where the engine's lies, [`regions`] what the program has
+//! grants, [`ids`] tells threads from processes, [`diagnostics`] speaks to the user. Memory: [`layout`] says where the engine's lies, [`regions`] what the program has
 //! mapped and which of it may change, [`guarded`] accesses it without being ended by a fault.
 //! Threads: [`lock`] has locks that forks find free, and [`race_windows`] makes wide what races pass
 //! through, for tests.
@@ -15,6 +15,7 @@ pub mod diagnostics;
 pub mod effects;
 pub mod file_identity;
 pub mod guarded;
+pub mod ids;
 pub mod layout;
 pub mod limits;
 pub mod lock;

@@ -18,7 +18,7 @@ const MAX_INTERPRETER_PATH: u64 = 4096;
 
 /// A file that `execve` accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum ExecutableKind {
     /// An x86-64 program, which [`super::load()`] accepts too.
     Elf64 {
         /// What it would be allowed beyond what its user is.
@@ -37,7 +37,7 @@ pub enum Kind {
         /// What its first line names.
         interpreter: PathBuf,
         /// What that is in turn.
-        runs: Box<Kind>,
+        runs: Box<ExecutableKind>,
     },
 }
 
@@ -54,21 +54,21 @@ pub fn can_open(path: &Path) -> Result<(), LoadError> {
 /// # Errors
 /// What [`super::load()`] would fail with, except for 32-bit programs, which are told as
 /// such, and for failures to map.
-pub fn check(path: &Path) -> Result<Kind, LoadError> {
+pub fn check(path: &Path) -> Result<ExecutableKind, LoadError> {
     let chain = follow_scripts(path, path)?;
     let kind = match prepare(chain.program) {
-        Ok(prepared) => Kind::Elf64 {
+        Ok(prepared) => ExecutableKind::Elf64 {
             privileges: prepared.executable.privileges,
             interpreter: prepared.interpreter.map(|(loader, _)| loader.path),
         },
-        Err(LoadError::Elf32 { architecture, .. }) => Kind::Elf32 { architecture },
+        Err(LoadError::Elf32 { architecture, .. }) => ExecutableKind::Elf32 { architecture },
         Err(error) => return Err(error),
     };
     Ok(chain
         .scripts
         .iter()
         .rev()
-        .fold(kind, |runs, (_, line)| Kind::Script {
+        .fold(kind, |runs, (_, line)| ExecutableKind::Script {
             interpreter: path_of(&line.interpreter),
             runs: Box::new(runs),
         }))

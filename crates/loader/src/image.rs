@@ -46,7 +46,7 @@ impl MappedSegment {
 
 /// A program or dynamic loader in memory. Dropping it unmaps it, unless it is kept.
 #[derive(Debug)]
-pub(crate) struct Image {
+pub(crate) struct MappedFile {
     /// What to add to the file's addresses.
     pub(crate) bias: u64,
     pub(crate) path: PathBuf,
@@ -55,14 +55,14 @@ pub(crate) struct Image {
     reservations: Vec<Reservation>,
 }
 
-impl Image {
+impl MappedFile {
     /// Maps the file by its layout: at the addresses that it asks for or, if it asks for
     /// none, at the first free place from `base` on.
     pub(crate) fn map(
         executable: &Executable,
         layout: &Layout,
         base: u64,
-    ) -> Result<Image, LoadError> {
+    ) -> Result<MappedFile, LoadError> {
         let path = &executable.path;
         let (bias, reservations) = if layout.relocatable {
             let (bias, reservation) = place(path, layout, base)?;
@@ -70,7 +70,7 @@ impl Image {
         } else {
             (0, reserve_fixed(path, layout)?)
         };
-        let mut image = Image {
+        let mut image = MappedFile {
             bias,
             path: executable.canonical_path(),
             segments: Vec::new(),

@@ -38,7 +38,7 @@ mod stack_region;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Kind, can_open, check};
+pub use check::{ExecutableKind, can_open, check};
 pub use error::LoadError;
 pub use executable::Privileges;
 pub use image::MappedSegment;

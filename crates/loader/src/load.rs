@@ -13,7 +13,7 @@ use super::check::{self, PreparedProgram};
 use super::elf::PROGRAM_HEADER_SIZE;
 use super::error::LoadError;
 use super::executable::Privileges;
-use super::image::{Image, MappedSegment};
+use super::image::{MappedFile, MappedSegment};
 use super::layout::page_end;
 use super::sanitizer::{self, Sanitizers};
 use super::script::ScriptLine;
@@ -181,10 +181,10 @@ pub fn load(
             limit,
         })?;
 
-    let program = Image::map(&prepared.executable, &prepared.layout, request.pie_base)?;
+    let program = MappedFile::map(&prepared.executable, &prepared.layout, request.pie_base)?;
     let interpreter = match &prepared.interpreter {
         Some((executable, layout)) => Some((
-            Image::map(executable, layout, request.interp_base)?,
+            MappedFile::map(executable, layout, request.interp_base)?,
             layout.entry,
         )),
         None => None,
@@ -253,8 +253,8 @@ fn program_facts(
 fn keep_all(
     mut loaded: LoadedProgram,
     prepared: &PreparedProgram,
-    program: Image,
-    interpreter: Option<Image>,
+    program: MappedFile,
+    interpreter: Option<MappedFile>,
 ) -> Result<LoadedProgram, LoadError> {
     let failed = |source| system_error(&prepared.executable.path, "give unused pages back", source);
     loaded.segments = program.keep().map_err(failed)?;

@@ -40,6 +40,7 @@ mod parquet_tables;
 mod pending_data_set;
 mod pending_file;
 mod placed_module;
+mod places;
 mod row_text;
 mod tsv;
 
@@ -54,4 +55,5 @@ pub use merge_text::{TextMergeSummary, merge_text};
 pub use names::Names;
 pub use parquet_tables::{DataSetExporter, ParquetExporter, ParquetPaths};
 pub use pending_file::{PendingFile, partial_beside};
+pub use places::{CodePlace, DataPlace, Places};
 pub use tsv::{LeftOut, TsvExporter, TsvOptions};

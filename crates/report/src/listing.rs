@@ -3,7 +3,7 @@
 //! the columns.
 
 mod code;
-mod code_file;
+pub(crate) mod code_file;
 mod mapped_modules;
 mod plain_file;
 

@@ -2,6 +2,8 @@
 //! `instructions/marked`, and what functions may change.
 //!
 //! With `buffered`, all instructions are counted and leave entries in a buffer, which must be as many.
+//! With `followed`, too, and as many as calls of a function before each of them; and what has the
+//! program go on elsewhere is called only because another function says so.
 //! With `gated`, the functions compute with floating-point numbers, so that all registers are kept
 //! around them. With `spoilt`, one value is wrong, which must be noticed.
 
@@ -35,6 +37,9 @@ pub(crate) struct Values<const GATED: bool> {
     /// What completes, twice.
     executed: Option<(Counter, Buffer<Values<GATED>, Address>)>,
     entries: AtomicU64,
+    /// Whether what may redirect is called because another function says so.
+    followed: bool,
+    passed: AtomicU64,
 }
 
 /// What was seen behind a marker.
@@ -52,6 +57,7 @@ pub(crate) struct Seen {
     stamp: u64,
     wrong: u64,
     entries: u64,
+    passed: u64,
 }
 
 impl Seen {
@@ -77,13 +83,15 @@ impl<const GATED: bool> Values<GATED> {
             table: AtomicU64::new(0),
             sums: Mutex::default(),
             wrong: AtomicU64::new(0),
-            executed: asked("buffered").then(|| {
+            executed: (asked("buffered") || asked("followed")).then(|| {
                 let count = |_: &Self, seen: &mut State, batch: &[Address]| {
                     seen.entries += batch.len() as u64;
                 };
                 (Counter::new(), Buffer::new(500, count))
             }),
             entries: AtomicU64::new(0),
+            followed: asked("followed"),
+            passed: AtomicU64::new(0),
         }
     }
 
@@ -169,6 +177,14 @@ impl<const GATED: bool> Values<GATED> {
     fn leap(&self, _: &mut State, mut context: Context) {
         let next = context.instruction_pointer() + 4;
         context.set_instruction_pointer(next);
+    }
+
+    fn always(&self, _: &mut State) -> bool {
+        true
+    }
+
+    fn pass(&self, seen: &mut State) {
+        seen.passed += 1;
     }
 
     fn is_odd(&self, _: &mut State, value: u64) -> bool {
@@ -260,6 +276,10 @@ impl<const GATED: bool> Values<GATED> {
                 Self::result,
                 (ReturnValue::<u64>::new(), ReturnValue::<f64>::new()),
             ),
+            12 if self.followed => {
+                let arguments = (LowVector::<u64, 5>::new(), FullContext);
+                before.call_if(Self::always, (), Self::skip, arguments);
+            }
             12 => before.call(Self::skip, (LowVector::<u64, 5>::new(), FullContext)),
             13 => before.call_if(
                 Self::is_odd,
@@ -281,26 +301,33 @@ impl<const GATED: bool> Values<GATED> {
                 ),
             ),
             20 => {
-                let all = accesses(&operands[0]).expect("it is a gather");
+                let all = accesses(&operands[0]);
                 before.call(Self::elements, (all,));
             }
             21 => before.call(Self::lower, (ByReference(Register::Rsp),)),
             22 => {
-                let [from, to] = [0, 1].map(|it| accesses(&operands[it]).expect("a string"));
+                let [from, to] = [0, 1].map(|it| accesses(&operands[it]));
                 before.call(Self::downwards, (from, to));
             }
             27 | 29 => {
                 let after = instruction.after().expect("it can be followed by the next");
-                after.call(Self::leap, (FullContext,));
+                self.leap_at(after);
             }
             28 => {
                 let taken = instruction.taken().expect("it is a jump");
-                taken.call(Self::leap, (FullContext,));
+                self.leap_at(taken);
             }
             _ => before.call(
                 Self::of_thread,
                 (ThreadNumber, TimeStamp, StackPointer, FallThrough),
             ),
+        }
+    }
+
+    fn leap_at(&self, point: Point<'_, Self>) {
+        match self.followed {
+            true => point.call_if(Self::always, (), Self::leap, (FullContext,)),
+            false => point.call(Self::leap, (FullContext,)),
         }
     }
 
@@ -345,6 +372,9 @@ impl<const GATED: bool> Tool for Values<GATED> {
             if let Some(marker) = marked.get(&instruction.address()) {
                 self.behind(*marker, &instruction);
             }
+            if self.followed {
+                instruction.before().call(Self::pass, ());
+            }
             if let Some((counter, buffer)) = self.executed {
                 instruction.before().count(counter, 1);
                 instruction.before().append(buffer, (InstructionPointer,));
@@ -367,6 +397,7 @@ impl<const GATED: bool> Tool for Values<GATED> {
         }
         self.wrong.fetch_add(seen.wrong, Ordering::Relaxed);
         self.entries.fetch_add(seen.entries, Ordering::Relaxed);
+        self.passed.fetch_add(seen.passed, Ordering::Relaxed);
     }
 
     fn end(&self) {
@@ -377,7 +408,8 @@ impl<const GATED: bool> Tool for Values<GATED> {
             }
         }
         let executed = self.executed.map_or(0, |(counter, _)| counter.total());
-        let differ = executed != self.entries.load(Ordering::Relaxed);
+        let is_right = |count: &AtomicU64| count.load(Ordering::Relaxed) == executed;
+        let differ = !is_right(&self.entries) || self.followed && !is_right(&self.passed);
         let wrong = self.wrong.load(Ordering::Relaxed) + u64::from(differ);
         say(&format!("{wrong} wrong"));
     }

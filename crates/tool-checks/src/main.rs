@@ -8,7 +8,10 @@ mod arguments;
 mod bystander;
 mod call_paths;
 mod calls;
+mod conditional;
+mod costs;
 mod crowded;
+mod each_access;
 mod ends;
 mod entries;
 mod events;
@@ -18,6 +21,7 @@ mod misbehave;
 mod rarely;
 mod repetitions;
 mod results;
+mod told;
 mod wide;
 mod world;
 
@@ -31,7 +35,10 @@ fn main() {
         "bystander" => run(bystander::Bystander),
         "call-paths" => run(call_paths::CallPaths::default()),
         "calls" => run(calls::Calls::new()),
+        "costs" => run(costs::Costs::new()),
+        "conditional" => run(conditional::Conditional::new()),
         "crowded" => run(crowded::Crowded::new()),
+        "each-access" => run(each_access::EachAccess::new()),
         "failing" => run(failing::Failing),
         "misaligned" => run(misaligned::Misaligned::new()),
         "ends" => run(ends::Ends::new()),
@@ -41,8 +48,9 @@ fn main() {
         "repetitions" => run(repetitions::Repetitions::new()),
         "results" => run(results::Results::default()),
         "events" => run(events::Events::default()),
+        "told" => run(told::Told),
         "world" => run(world::World),
-        "misbehave" => run(misbehave::Misbehave),
+        "misbehave" => run(misbehave::Misbehave::new()),
         other => {
             eprintln!("there is no tool `{other}`");
             std::process::exit(2);

@@ -2,7 +2,9 @@
 
 use std::sync::Mutex;
 
-use unspool_tool::{Address, InstructionPointer, Superblock, Tool, say, spawn};
+use unspool_tool::{
+    Address, Buffer, InstructionPointer, Superblock, Tool, branch_taken, say, spawn,
+};
 
 use crate::asked;
 
@@ -10,6 +12,25 @@ static LOCK: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 /// The tool.
 pub(crate) struct Misbehave;
+
+impl Misbehave {
+    /// With `huge-buffer`, `endless-buffer` and `many-buffers`, it has buffers that do not fit.
+    pub(crate) fn new() -> Misbehave {
+        let ignore = |_: &Misbehave, (): &mut (), _: &[Entry]| {};
+        let sizes: &[usize] = match () {
+            () if asked("endless-buffer") => &[usize::MAX / 8],
+            () if asked("huge-buffer") => &[1 << 30],
+            () if asked("many-buffers") => &[1; 9],
+            () => &[],
+        };
+        for entries in sizes {
+            let _ = Buffer::new(*entries, ignore);
+        }
+        Misbehave
+    }
+}
+
+type Entry = (u64, u64, u64, u64, u64, u64);
 
 impl Misbehave {
     fn called(&self, (): &mut (), _: Address) {
@@ -32,6 +53,19 @@ impl Tool for Misbehave {
     fn instrument(&self, superblock: &Superblock<Self>) {
         if asked("panic-in-instrument") {
             panic!("this instrumentation is wrong");
+        }
+        if asked("no-branch") {
+            // Of a branch, asked at an instruction that is none.
+            let mut all = superblock.instructions();
+            let taken = all.find_map(|it| branch_taken(&it));
+            let other = superblock
+                .instructions()
+                .find(|it| branch_taken(it).is_none());
+            if let (Some(taken), Some(other)) = (taken, other) {
+                other
+                    .before()
+                    .call(|_: &Misbehave, (): &mut (), _: bool| {}, (taken,));
+            }
         }
         let first = superblock.instructions().next().expect("there is one");
         first

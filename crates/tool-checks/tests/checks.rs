@@ -4,6 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
+#[path = "checks/each_access.rs"]
+mod each_access;
+#[path = "checks/told.rs"]
+mod told;
+
 use unspool_guests::{Comparison, Ending, Guest, Invocation, Outcome, Workshop};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -235,7 +240,13 @@ fn marked(words: &[&str], test: &str) -> (String, String, String) {
 /// Functions get the values that the guest computes, and what they change is changed.
 #[test]
 fn arguments_are_what_the_program_has() {
-    for words in [&[][..], &["gated"], &["buffered"]] {
+    for words in [
+        &[][..],
+        &["gated"],
+        &["buffered"],
+        &["followed"],
+        &["followed", "gated"],
+    ] {
         let (changed, told, text) = marked(words, &format!("arguments{}", words.concat()));
         assert_eq!(text.trim_end(), format!("{told}\n0 wrong"), "{words:?}");
         // Markers 16 and 17 skip an addition, 18 a jump over one; 12 skips another one. 24 skips a
@@ -554,6 +565,10 @@ fn the_tool_is_blamed() {
             &["this thread is wrong, at crates/tool-checks/src/misbehave.rs:"],
         ),
         (
+            "no-branch",
+            &["is not a conditional branch", "misbehave.rs:"],
+        ),
+        (
             "block-at-end",
             &["it blocks the end of the program", "misbehave.rs:"],
         ),
@@ -609,5 +624,42 @@ fn threads_of_tools_get_no_signals() {
             let line = line.strip_prefix("bystander ")?;
             Some(line == "true")
         });
+    }
+}
+
+fn conditions_line(line: &str) -> Option<bool> {
+    line.starts_with("conditions ")
+        .then(|| line.starts_with("conditions kept"))
+}
+
+/// Entries on a condition are among the others where they belong. The control finds another condition.
+#[test]
+fn entries_on_a_condition() {
+    let forbids_the_time = "instructions/forbidden_time_stamps";
+    for guest in ["memory/walks", "threads/mutex_kinds", forbids_the_time] {
+        agrees(&["conditional"], guest, conditions_line);
+    }
+    let is_wrong = |line: &str| conditions_line(line).map(|kept| !kept);
+    agrees(&["conditional", "spoilt"], "threads/mutex_kinds", is_wrong);
+}
+
+/// Buffers that do not fit are refused before the program runs, or before it runs on, and it is said
+/// where they are made.
+#[test]
+fn buffers_that_do_not_fit() {
+    for (case, status, wanted) in [
+        ("endless-buffer", 101, "fit into no memory"),
+        ("many-buffers", 101, "a tool can have 8 buffers"),
+        ("huge-buffer", 125, "no memory for a thread's buffer of "),
+    ] {
+        let script = "ulimit -v 16000000; exec \"$0\" misbehave \"$1\" -- /bin/echo ran";
+        let tool = env!("CARGO_BIN_EXE_tool-checks");
+        let invocation = Invocation::new("/bin/sh").arguments(["-c", script, tool, case]);
+        let observed = run(invocation, case);
+        let text = observed.stderr_text();
+        assert_eq!(observed.ending, Ending::Exited(status), "{case}: {text}");
+        let names_the_line = text.contains("misbehave.rs:");
+        assert!(text.contains(wanted) && names_the_line, "{case}: {text}");
+        assert_eq!(observed.stdout_text(), "", "{case}");
     }
 }

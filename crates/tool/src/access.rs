@@ -1,11 +1,147 @@
-//! All accesses of an operand, of whatever shape: strings, masks, gathers.
+//! All accesses of an instruction, of whatever shape: strings, masks, gathers.
 
-use iced_x86::Register as Named;
-use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
-use unspool_instrument::{self as instrument, Context};
+use unspool_events::AccessKind;
+use unspool_instructions::operands::{MemoryOperand, Shape};
+use unspool_instrument::InsertionPoint;
+use unspool_instrument::{self as instrument, Action, Context, EachAccess, Elements, Field};
 
-use crate::argument::{Address, Argument};
-use crate::moment::word_in_memory;
+use crate::argument::{Address, Argument, Arguments, Word, word_argument};
+use crate::buffer::{Buffer, Entry};
+use crate::code::Instruction;
+use crate::moment::{AtAccess, word_in_memory};
+use crate::source::{InstructionPointer, Register};
+use crate::tool::Tool;
+
+/// The address of an access: see [`Instruction::append_accesses`].
+#[derive(Debug, Clone, Copy)]
+pub struct ElementAddress;
+
+/// The bytes of an access: see [`Instruction::append_accesses`].
+#[derive(Debug, Clone, Copy)]
+pub struct ElementSize;
+
+/// Whether an access is a write: see [`Instruction::append_accesses`].
+#[derive(Debug, Clone, Copy)]
+pub struct ElementIsWritten;
+
+word_argument!(ElementAddress => Address, AtAccess, |_, (_, operand)| match operand.shape {
+    Shape::Plain => instrument::Argument::Address(*operand),
+    _ => instrument::Argument::ElementAddress,
+});
+
+word_argument!(ElementSize => u32, AtAccess, |_, (_, operand)| match operand.shape {
+    Shape::Plain => instrument::Argument::Constant(operand.size.into()),
+    _ => instrument::Argument::ElementSize,
+});
+
+word_argument!(ElementIsWritten => bool, AtAccess, |_, (_, operand)| {
+    instrument::Argument::Constant((operand.kind == AccessKind::Write).into())
+});
+
+word_argument!(InstructionPointer => Address, AtAccess, |_, (instruction, _)| {
+    instrument::Argument::Constant(instruction.address())
+});
+
+word_argument!(Register => u64, AtAccess, |this, _| this.word());
+
+impl<T: Tool> Instruction<'_, T> {
+    /// Appends an entry to a buffer of the thread for each access to memory that the instruction
+    /// makes, of whatever kind it is: plain operands, elements of gathers and scatters, those that
+    /// a mask lets through, rows of tiles, and each element of repeated string instructions, of
+    /// which those count that were accessed before the instruction ended.
+    ///
+    /// The fields are those of one access: [`ElementAddress`], [`ElementSize`] in bytes,
+    /// [`ElementIsWritten`], and beside them constants, the [`InstructionPointer`], and a
+    /// [`Register`] as it is before the instruction. What is both read and written has two entries, the
+    /// read first.
+    ///
+    /// ```
+    /// use unspool_tool::{
+    ///     Address, Buffer, ElementAddress, ElementIsWritten, ElementSize, Superblock, Tool, entry,
+    /// };
+    ///
+    /// entry! {
+    ///     struct Access {
+    ///         address: Address,
+    ///         size: u32,
+    ///         is_write: bool,
+    ///     }
+    /// }
+    ///
+    /// struct BytesWritten {
+    ///     accesses: Buffer<BytesWritten, Access>,
+    /// }
+    ///
+    /// impl Tool for BytesWritten {
+    ///     type Thread = u64;
+    ///     fn instrument(&self, superblock: &Superblock<Self>) {
+    ///         for instruction in superblock.instructions() {
+    ///             let access = (ElementAddress, ElementSize, ElementIsWritten);
+    ///             instruction.append_accesses(self.accesses, access);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let tool = BytesWritten {
+    ///     accesses: Buffer::new(8192, |_, written, batch: &[Access]| {
+    ///         let writes = batch.iter().filter(|access| access.is_write);
+    ///         *written += writes.map(|access| u64::from(access.size)).sum::<u64>();
+    ///     }),
+    /// };
+    /// ```
+    ///
+    /// Plain operands cost what [`Point::append`](crate::Point::append) does. Where an operand is
+    /// of another shape, functions are called before and after the instruction, which takes some
+    /// hundred nanoseconds, and about one for each entry.
+    ///
+    /// An instruction that faults leaves no entry, but a repeated string instruction one for each element
+    /// that it has accessed until then. (Elements that a gather had read when it faulted, and
+    /// which it does not read again, are left out.)
+    ///
+    /// # Panics
+    /// As [`Point::append`](crate::Point::append).
+    pub fn append_accesses<E, A>(&self, buffer: Buffer<T, E>, arguments: A)
+    where
+        E: Entry,
+        A: Arguments<AtAccess, Values = E::Fields>,
+    {
+        const {
+            assert!(
+                A::ARE_WORDS,
+                "one of these arguments is found out by a function"
+            );
+        }
+        let operands = self.memory_operands();
+        let fields = |operand| crate::buffer::fields::<E>(arguments.sources((**self, operand)));
+        if operands.iter().all(|it| it.shape == Shape::Plain) {
+            for operand in operands {
+                let action = buffer.append(fields(operand));
+                self.insert(InsertionPoint::Before, action);
+            }
+            return;
+        }
+        let operands = operands.iter().map(|operand| {
+            // Where others are found out, so are these.
+            let element = |field: Field| match field.value {
+                instrument::Argument::Address(_) => Field {
+                    value: instrument::Argument::ElementAddress,
+                    ..field
+                },
+                _ => field,
+            };
+            (*operand, fields(operand).into_iter().map(element).collect())
+        });
+        let each = EachAccess {
+            buffer: buffer.id(),
+            size: size_of::<E>() as u16,
+            operands: operands.collect(),
+        };
+        let each = each.kept();
+        for place in [InsertionPoint::Before, InsertionPoint::After] {
+            self.insert(place, Action::AppendEach(each));
+        }
+    }
+}
 
 /// The accesses that an instruction will make through an operand. See [`accesses`].
 #[derive(Debug, Clone, Copy)]
@@ -15,21 +151,11 @@ pub struct AllAccesses(&'static MemoryOperand);
 /// [`memory_operands`](instrument::Instruction::memory_operands), for calls before it: each
 /// element of gathers and scatters, and of vectors those that masks let through. It costs as much
 /// as a [`FullContext`](crate::FullContext); where [`effective_address`](crate::effective_address)
-/// and [`access_size`](crate::access_size) say the same, they cost next to nothing.
-///
-/// `None` for tiles, and for masks in MMX registers.
+/// and [`access_size`](crate::access_size) say the same, they cost next to nothing. Where entries
+/// will do, there is [`Instruction::append_accesses`].
 #[must_use]
-pub fn accesses(operand: &MemoryOperand) -> Option<AllAccesses> {
-    let known = match operand.shape {
-        Shape::Tile { .. } => false,
-        Shape::Masked {
-            mask: ElementMask::Vector { register, .. },
-            ..
-        } => !register.is_mm(),
-        _ => true,
-    };
-    // It is needed for as long as the code may run.
-    known.then(|| AllAccesses(Box::leak(Box::new(*operand))))
+pub fn accesses(operand: &MemoryOperand) -> AllAccesses {
+    AllAccesses(instrument::keep_operand(*operand))
 }
 
 impl Argument for AllAccesses {
@@ -62,137 +188,9 @@ impl Accesses {
     /// string are one.
     #[must_use]
     pub fn to_vec(&self) -> Vec<(Address, u64)> {
-        let operand = self.operand;
-        let (start, size) = (self.address(), u64::from(operand.size));
-        let at = |offset: u64| Address(self.cut(start.wrapping_add(offset)));
-        match operand.shape {
-            Shape::Plain => vec![(at(0), size)],
-            Shape::AlignedDown => vec![(Address(at(0).0 & !(size - 1)), size)],
-            Shape::BitString { number } => {
-                let bits = 8 * operand.size;
-                let bit = sign_extend(self.register(number), bits);
-                vec![(
-                    at((bit.div_euclid(i64::from(bits)) as u64).wrapping_mul(size)),
-                    size,
-                )]
-            }
-            Shape::Repeat { count, .. } => {
-                const DIRECTION: u64 = 1 << 10;
-                let all = self.register(count).wrapping_mul(size);
-                let first = match self.context.flags() & DIRECTION {
-                    0 => 0,
-                    _ => size.wrapping_sub(all),
-                };
-                if all == 0 {
-                    vec![]
-                } else {
-                    vec![(at(first), all)]
-                }
-            }
-            Shape::Indexed {
-                index,
-                index_size,
-                count,
-                mask,
-            } => self
-                .elements(mask, count)
-                .map(|element| {
-                    let index = self.element(index, usize::from(index_size), element);
-                    let index = sign_extend(index, 8 * u32::from(index_size)) as u64;
-                    (at(index.wrapping_mul(u64::from(operand.scale))), size)
-                })
-                .collect(),
-            Shape::Masked { count, mask } => self
-                .elements(mask, count)
-                .map(|element| (at(element as u64 * size), size))
-                .collect(),
-            Shape::AnyOf { count, mask } => {
-                let first = self.elements(mask, count).next();
-                first.map(|_| (at(0), size)).into_iter().collect()
-            }
-            Shape::Compressed { count, mask } => {
-                let elements = self.elements(ElementMask::Bits(mask), count).count() as u64;
-                (0..elements)
-                    .map(|element| (at(element * size), size))
-                    .collect()
-            }
-            Shape::Tile { .. } => unreachable!("`accesses` has refused it"),
-        }
+        let mut all = Vec::new();
+        let elements = Elements::new(self.operand, &self.context);
+        elements.each(|address, size| all.push((Address(address), size)));
+        all
     }
-
-    /// The address of the operand without what its shape adds.
-    fn address(&self) -> u64 {
-        let operand = self.operand;
-        let index = match operand.shape {
-            // The factor is that of the elements' indexes.
-            Shape::Indexed { .. } => 0,
-            _ if operand.index == Named::None || operand.index.is_vector_register() => 0,
-            _ => self
-                .register(operand.index)
-                .wrapping_mul(u64::from(operand.scale)),
-        };
-        let base = match operand.base {
-            Named::None => 0,
-            base => self.register(base),
-        };
-        base.wrapping_add(index)
-            .wrapping_add(operand.displacement as u64)
-    }
-
-    /// An offset in a segment as an address.
-    fn cut(&self, offset: u64) -> u64 {
-        let offset = match self.operand.address_size_32 {
-            true => offset & 0xffff_ffff,
-            false => offset,
-        };
-        match self.operand.segment {
-            Some(_) => offset.wrapping_add(self.context.fs_base()),
-            None => offset,
-        }
-    }
-
-    /// A general register, or its lower part.
-    fn register(&self, register: Named) -> u64 {
-        let whole = self
-            .context
-            .register(register.full_register().number() as u8);
-        match register.size() {
-            1 => whole & 0xff,
-            2 => whole & 0xffff,
-            4 => whole & 0xffff_ffff,
-            _ => whole,
-        }
-    }
-
-    /// An element of a vector register.
-    fn element(&self, register: Named, size: usize, number: usize) -> u64 {
-        let vector = self.context.vector(register.number());
-        let mut bytes = [0; 8];
-        bytes[..size].copy_from_slice(&vector[number * size..(number + 1) * size]);
-        u64::from_le_bytes(bytes)
-    }
-
-    /// The elements that a mask lets through.
-    fn elements(&self, mask: ElementMask, count: u8) -> impl Iterator<Item = usize> + use<> {
-        let chosen = match mask {
-            ElementMask::All => u64::MAX,
-            ElementMask::Bits(register) => self.context.mask(register.number()),
-            ElementMask::Vector { register, size } => self.signs(register, size.into(), count),
-        };
-        (0..usize::from(count)).filter(move |number| chosen >> number & 1 != 0)
-    }
-
-    /// The highest bit of each element of a vector register.
-    fn signs(&self, register: Named, size: usize, count: u8) -> u64 {
-        let vector = self.context.vector(register.number());
-        let signs = (0..usize::from(count)).map(|number| {
-            let highest = vector[(number + 1) * size - 1];
-            u64::from(highest >> 7) << number
-        });
-        signs.sum()
-    }
-}
-
-fn sign_extend(value: u64, bits: u32) -> i64 {
-    (value << (64 - bits)) as i64 >> (64 - bits)
 }

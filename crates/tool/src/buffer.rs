@@ -1,8 +1,9 @@
 //! Buffers of entries that inserted code fills without a call.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 
-use unspool_instrument::{BufferId, BufferKind};
+use unspool_instrument::{Action, Argument, BufferId, BufferKind, Field};
 
 use crate::argument::{Address, Word};
 use crate::call::{assert_captures_nothing, tool_and_state};
@@ -66,6 +67,7 @@ impl<T: Tool, E: Entry> Buffer<T, E> {
     /// # Panics
     /// If the program runs already, if there are eight, or if there is to be no room.
     #[must_use]
+    #[track_caller]
     pub fn new<F>(entries: usize, _deliver: F) -> Buffer<T, E>
     where
         F: Fn(&T, &mut T::Thread, &[E]) + Copy + 'static,
@@ -79,6 +81,7 @@ impl<T: Tool, E: Entry> Buffer<T, E> {
             entry_size: size_of::<E>(),
             deliver: deliver::<T, E, F>,
             at_system_calls: false,
+            made_at: Location::caller(),
         });
         Buffer {
             id,
@@ -89,6 +92,7 @@ impl<T: Tool, E: Entry> Buffer<T, E> {
     /// Has a batch end before each system call of its thread, so that the tool sees entries and
     /// system calls in order.
     #[must_use]
+    #[track_caller]
     pub fn at_system_calls(self) -> Buffer<T, E> {
         self.id.deliver_at_system_calls();
         self
@@ -97,6 +101,31 @@ impl<T: Tool, E: Entry> Buffer<T, E> {
     pub(crate) fn id(self) -> BufferId {
         self.id
     }
+
+    /// Appends an entry of these fields.
+    pub(crate) fn append(self, fields: Vec<Field>) -> Action {
+        Action::Append {
+            buffer: self.id,
+            size: size_of::<E>() as u16,
+            fields,
+        }
+    }
+}
+
+/// The fields of an entry, with their values.
+pub(crate) fn fields<E: Entry>(values: Vec<Argument>) -> Vec<Field> {
+    let fields = E::FIELDS.iter().zip(values).map(|(place, value)| {
+        assert!(
+            !place.is_truth || value.is_truth(),
+            "{value:?} may be something else than true and false"
+        );
+        Field {
+            value,
+            offset: place.offset,
+            size: place.size,
+        }
+    });
+    fields.collect()
 }
 
 extern "C" fn deliver<T, E, F>(entries: *const u8, count: usize)

@@ -5,7 +5,8 @@ use std::ops::{Deref, Range};
 
 use unspool_instructions::operands::MemoryOperand;
 use unspool_instrument::{
-    self as instrument, Action, AnalysisCall, Counter, Field, InsertionPoint, Replacement, Shadow,
+    self as instrument, Action, AnalysisCall, ConditionalEntry, Counter, InsertionPoint,
+    Replacement, Shadow,
 };
 
 use crate::argument::{Address, Analysis, Arguments, Constant};
@@ -548,22 +549,76 @@ impl<T: Tool> Point<'_, T> {
                 "one of these arguments is found out by a function, which is not called here"
             );
         }
-        let sources = arguments.sources(self.instruction);
-        let fields = E::FIELDS.iter().zip(sources).map(|(place, value)| {
+        let fields = crate::buffer::fields::<E>(arguments.sources(self.instruction));
+        let action = buffer.append(fields);
+        self.instruction.insert(self.place, action);
+    }
+
+    /// Appends an entry as [`Point::append`] does, but only if a test says so: the filter of a
+    /// simulation, for instance. A short test stands in the program's code itself (see
+    /// [`Point::call_if`]); the entry is made by a call then.
+    ///
+    /// The entry is there at once, behind those that were appended before, also if the instruction
+    /// faults. Up to eight of its fields may be something else than constants, the thread's number
+    /// and the time.
+    ///
+    /// ```
+    /// use unspool_tool::{Address, Buffer, Superblock, TimeStamp, Tool, effective_address};
+    ///
+    /// /// Where each thread leaves a page, and when.
+    /// struct Pages {
+    ///     left: Buffer<Pages, (Address, u64)>,
+    /// }
+    ///
+    /// impl Pages {
+    ///     fn is_new(&self, last: &mut u64, address: Address) -> bool {
+    ///         std::mem::replace(last, address.0 >> 12) != address.0 >> 12
+    ///     }
+    /// }
+    ///
+    /// impl Tool for Pages {
+    ///     type Thread = u64;
+    ///     fn instrument(&self, superblock: &Superblock<Self>) {
+    ///         for instruction in superblock.instructions() {
+    ///             for address in instruction.memory_operands().iter().filter_map(effective_address) {
+    ///                 let entry = (address, TimeStamp);
+    ///                 instruction.before().append_if(Pages::is_new, (address,), self.left, entry);
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Point::append`], and if more than eight fields are no constants.
+    pub fn append_if<P, B, E, A>(
+        &self,
+        test: P,
+        test_arguments: B,
+        buffer: Buffer<T, E>,
+        arguments: A,
+    ) where
+        B: Arguments,
+        P: Analysis<T, T::Thread, B::Values, bool>,
+        E: Entry,
+        A: Arguments<Values = E::Fields>,
+    {
+        const {
             assert!(
-                !place.is_truth || value.is_truth(),
-                "{value:?} may be something else than true and false"
+                A::ARE_WORDS,
+                "one of these arguments is found out by a function, which is not called here"
             );
-            Field {
-                value,
-                offset: place.offset,
-                size: place.size,
-            }
-        });
-        let action = Action::Append {
-            buffer: buffer.id(),
-            size: size_of::<E>() as u16,
-            fields: fields.collect(),
+        }
+        let fields = crate::buffer::fields::<E>(arguments.sources(self.instruction));
+        let size = size_of::<E>() as u16;
+        let (entry, words) = ConditionalEntry::new(buffer.id(), size, &fields);
+        let action = Action::AppendIf {
+            test: AnalysisCall {
+                function: crate::call::entry::<T, P, B, bool>(test),
+                arguments: test_arguments.sources(self.instruction),
+            },
+            entry,
+            words,
         };
         self.instruction.insert(self.place, action);
     }

@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use unspool_instrument::functions::{self, HookCall, HookValue, Hooks, MOST_ARGUMENTS};
+use unspool_instrument as instrument;
+use unspool_instrument::functions::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
 use unspool_instrument::images;
 
 use crate::argument::{Analysis, Arguments};
@@ -188,8 +189,8 @@ impl<'a, T> Routine<'a, T> {
     /// What a symbol of an indirect function stands for is what it chooses.
     fn hook(&self, hooks: Hooks) {
         match self.inner.is_resolver() {
-            true => functions::hook_result(self.address(), hooks),
-            false => functions::hook(self.address(), hooks),
+            true => instrument::hook_result(self.address(), hooks),
+            false => instrument::hook(self.address(), hooks),
         }
     }
 

@@ -60,7 +60,7 @@ mod system_call;
 mod tool;
 mod world;
 
-pub use access::{Accesses, AllAccesses, accesses};
+pub use access::{Accesses, AllAccesses, ElementAddress, ElementIsWritten, ElementSize, accesses};
 pub use argument::{Address, Analysis, Argument, Arguments, Constant, Word};
 pub use buffer::{Buffer, Entry, EntryField, FieldValue};
 pub use code::{Block, Instruction, Instructions, Point, Superblock};
@@ -68,25 +68,30 @@ pub use function::{Original, Replacement, Signature, Value, Wrapper};
 pub use iced_x86;
 pub use image::{Image, Routine, RoutinePoint};
 pub use moment::{
-    AfterSystemCall, AtEntry, AtExit, AtInstruction, AtUnwind, Moment, RoutineMoment,
+    AfterSystemCall, AtAccess, AtEntry, AtExit, AtInstruction, AtUnwind, Moment, RoutineMoment,
 };
 pub use routine_values::{FunctionArgument, ReturnAddress, ReturnValue, StackPointer};
 pub use run::{arguments, install, run, say, set_arguments, stop};
 pub use sampler::Sampler;
 pub use source::{
     AccessSize, BranchTaken, BranchTarget, ByReference, EffectiveAddress, FallThrough,
-    FirstRepetition, FullContext, InstructionPointer, LowVector, Predicate, Register, RegisterMut,
-    ThreadNumber, TimeStamp, access_size, branch_taken, branch_target, effective_address,
-    first_repetition, predicate,
+    FirstRepetition, FullContext, InstructionPointer, LowVector, Narrowed, Predicate, Register,
+    RegisterMut, ThreadNumber, TimeStamp, access_size, branch_taken, branch_target,
+    effective_address, first_repetition, narrow, predicate,
 };
 pub use system_call::{SystemCallArgument, SystemCallNumber, SystemCallPoint, SystemCallResult};
-pub use tool::{Delivery, ThreadInfo, Tool};
+pub use tool::{Delivery, Tool};
 pub use unspool_binary::{Module, Section, SourceLine};
 pub use unspool_events::AccessKind;
 pub use unspool_instructions::operands::{MemoryOperand, RegisterUse, Shape};
-pub use unspool_instrument::images::{self, ImageKind, image_at};
+pub use unspool_instrument::image_at;
+pub use unspool_instrument::images::{self, ImageKind};
 pub use unspool_instrument::{
-    Branch, Context, Counter, Shadow, ShadowError, Signal, StoppedThread, SystemCall,
+    Annotation, Branch, CallMemory, Completeness, Context, Counter, Effect, Mapping, MappingChange,
+    Shadow, ShadowError, Signal, StoppedThread, SystemCall, ThreadInfo,
 };
 pub use unspool_kernel::lock;
-pub use world::{instrument_again, instrument_range_again, read_memory, spawn, stop_the_world};
+pub use world::{
+    instrument_again, instrument_range_again, read_memory, read_word, spawn, stop_the_world,
+    write_memory,
+};

@@ -1,5 +1,6 @@
 //! When something is called. An argument says of each moment whether it can be known then.
 
+use unspool_instructions::operands::MemoryOperand;
 use unspool_instrument::functions::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
 use unspool_instrument::{self as instrument, SystemCallValue};
 
@@ -17,6 +18,18 @@ pub trait Moment: 'static {
     /// Where it takes a constant from.
     #[doc(hidden)]
     fn constant(word: u64) -> Self::Source;
+    /// Where entries take the thread's number from.
+    #[doc(hidden)]
+    #[must_use]
+    fn thread_number() -> Self::Source {
+        Self::constant(0)
+    }
+    /// Where they take the time from.
+    #[doc(hidden)]
+    #[must_use]
+    fn time_stamp() -> Self::Source {
+        Self::constant(0)
+    }
     /// The word of an argument.
     #[doc(hidden)]
     fn word(words: &Self::Words, number: usize) -> u64;
@@ -25,6 +38,9 @@ pub trait Moment: 'static {
 /// An instruction is about to be executed, or has been.
 #[derive(Debug)]
 pub enum AtInstruction {}
+/// An instruction accesses memory: each time that it does.
+#[derive(Debug)]
+pub enum AtAccess {}
 /// A system call is over.
 #[derive(Debug)]
 pub enum AfterSystemCall {}
@@ -47,6 +63,14 @@ impl Moment for AtInstruction {
         instrument::Argument::Constant(word)
     }
 
+    fn thread_number() -> instrument::Argument {
+        instrument::Argument::ThreadNumber
+    }
+
+    fn time_stamp() -> instrument::Argument {
+        instrument::Argument::TimeStamp
+    }
+
     #[expect(
         clippy::inline_always,
         reason = "the number is a constant, and functions that are called often must be short"
@@ -57,6 +81,29 @@ impl Moment for AtInstruction {
             .get(number)
             .copied()
             .unwrap_or_else(|| word_in_memory(number))
+    }
+}
+
+/// Only entries are made at this moment, of which nobody gets words one by one.
+impl Moment for AtAccess {
+    type Site<'a> = (instrument::Instruction<'a>, &'a MemoryOperand);
+    type Source = instrument::Argument;
+    type Words = [u64; instrument::MOST_ARGUMENTS];
+
+    fn constant(word: u64) -> instrument::Argument {
+        instrument::Argument::Constant(word)
+    }
+
+    fn thread_number() -> instrument::Argument {
+        instrument::Argument::ThreadNumber
+    }
+
+    fn time_stamp() -> instrument::Argument {
+        instrument::Argument::TimeStamp
+    }
+
+    fn word(words: &Self::Words, number: usize) -> u64 {
+        words[number]
     }
 }
 

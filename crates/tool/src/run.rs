@@ -7,11 +7,13 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use unspool_engine::{Continuation, NewClient, Plan, Program, StartError};
-use unspool_instrument::{self as instrument, Instrumentation, Signal, SystemCall};
+use unspool_instrument::{
+    self as instrument, Annotation, Instrumentation, MappingChange, Signal, SystemCall, ThreadInfo,
+};
 
 use crate::code::Superblock;
 use crate::image::Image;
-use crate::tool::{Delivery, ThreadInfo, Tool};
+use crate::tool::{Delivery, Tool};
 
 /// Exit status of a tool that was called wrongly, or whose program cannot be run.
 const FAILED: i32 = 125;
@@ -244,16 +246,16 @@ impl<T: Tool> Instrumentation for Adapter<T> {
         self.tool.image_unload(&Image::new(image));
     }
 
-    fn thread_starts(&self, number: u32) -> *mut () {
+    fn thread_starts(&self, thread: &ThreadInfo) -> *mut () {
         let mut state = Box::<T::Thread>::default();
-        self.tool.thread_start(&ThreadInfo { number }, &mut state);
+        self.tool.thread_start(thread, &mut state);
         Box::into_raw(state).cast()
     }
 
-    unsafe fn thread_ends(&self, number: u32, state: *mut ()) {
+    unsafe fn thread_ends(&self, thread: &ThreadInfo, state: *mut ()) {
         // SAFETY: the pointer came from the box of `thread_starts`.
         let state = unsafe { Box::from_raw(state.cast::<T::Thread>()) };
-        self.tool.thread_end(&ThreadInfo { number }, *state);
+        self.tool.thread_end(thread, *state);
     }
 
     unsafe fn forked(&self, state: *mut ()) {
@@ -298,6 +300,18 @@ impl<T: Tool> Instrumentation for Adapter<T> {
         // SAFETY: the caller's.
         let state = unsafe { Adapter::<T>::state(state) };
         self.tool.system_call_exit(state, call, result);
+    }
+
+    unsafe fn mapping_changes(&self, state: *mut (), change: &MappingChange) {
+        // SAFETY: the caller's.
+        let state = unsafe { Adapter::<T>::state(state) };
+        self.tool.mapping(state, change);
+    }
+
+    unsafe fn annotated(&self, state: *mut (), said: &Annotation) {
+        // SAFETY: the caller's.
+        let state = unsafe { Adapter::<T>::state(state) };
+        self.tool.annotation(state, said);
     }
 
     fn monitor(&self, words: &str) -> Option<String> {

@@ -369,10 +369,9 @@ pub struct ThreadNumber;
 
 impl<M: Moment> Argument<M> for ThreadNumber {
     type Value = u32;
-    const IS_WORD: bool = false;
 
     fn source(&self, _: M::Site<'_>) -> M::Source {
-        M::constant(0)
+        M::thread_number()
     }
 
     fn value(_: u64, _: usize) -> u32 {
@@ -386,14 +385,90 @@ pub struct TimeStamp;
 
 impl<M: Moment> Argument<M> for TimeStamp {
     type Value = u64;
-    const IS_WORD: bool = false;
 
     fn source(&self, _: M::Site<'_>) -> M::Source {
-        M::constant(0)
+        M::time_stamp()
     }
 
     fn value(_: u64, _: usize) -> u64 {
         // SAFETY: the instruction is one that every such processor has.
         unsafe { std::arch::x86_64::_rdtsc() }
+    }
+}
+
+/// A source whose value has another type. See [`narrow`].
+#[derive(Debug, Clone, Copy)]
+pub struct Narrowed<V, S>(S, PhantomData<V>);
+
+/// A source whose value is cut to another type: a size, which has 64 bits, in a field of 32.
+///
+/// ```
+/// # use unspool_tool::{Address, Buffer, Superblock, Tool, access_size, effective_address, narrow};
+/// # struct Log { log: Buffer<Log, (Address, u32)> }
+/// # impl Tool for Log {
+/// #     type Thread = ();
+/// #     fn instrument(&self, superblock: &Superblock<Self>) {
+/// #         for instruction in superblock.instructions() {
+/// #             for operand in instruction.memory_operands() {
+/// if let (Some(address), Some(size)) = (effective_address(operand), access_size(operand)) {
+///     instruction.before().append(self.log, (address, narrow::<u32, _>(size)));
+/// }
+/// #             }
+/// #         }
+/// #     }
+/// # }
+/// ```
+#[must_use]
+pub fn narrow<V: Word, S>(source: S) -> Narrowed<V, S> {
+    Narrowed(source, PhantomData)
+}
+
+impl<M: Moment, V: Word, S: Argument<M, Value: Word>> Argument<M> for Narrowed<V, S> {
+    type Value = V;
+    const IS_WORD: bool = S::IS_WORD;
+
+    fn source(&self, site: M::Site<'_>) -> M::Source {
+        self.0.source(site)
+    }
+
+    fn value(word: u64, number: usize) -> V {
+        V::from_word(S::value(word, number).to_word())
+    }
+}
+
+/// A source that is not there at every place. The value is 0 where it is not, so that one function or
+/// entry serves instructions of several kinds.
+///
+/// ```
+/// # use unspool_tool::{Address, Buffer, InstructionPointer, Superblock, Tool, effective_address};
+/// # struct Log { log: Buffer<Log, (Address, Address)> }
+/// # impl Tool for Log {
+/// #     type Thread = ();
+/// #     fn instrument(&self, superblock: &Superblock<Self>) {
+/// for instruction in superblock.instructions() {
+///     let operand = instruction.memory_operands().first().and_then(effective_address);
+///     instruction.before().append(self.log, (InstructionPointer, operand));
+/// }
+/// #     }
+/// # }
+/// ```
+impl<M: Moment, S: Argument<M, Value: Word>> Argument<M> for Option<S> {
+    type Value = S::Value;
+
+    fn source(&self, site: M::Site<'_>) -> M::Source {
+        const {
+            assert!(
+                S::IS_WORD,
+                "only a source that can be a field of an entry can be missing"
+            );
+        }
+        match self {
+            Some(source) => source.source(site),
+            None => M::constant(0),
+        }
+    }
+
+    fn value(word: u64, number: usize) -> S::Value {
+        S::value(word, number)
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::path::Path;
 
-use unspool_instrument::{Signal, SystemCall};
+use unspool_instrument::{Annotation, MappingChange, Signal, SystemCall, ThreadInfo};
 
 use crate::code::Superblock;
 use crate::image::Image;
@@ -65,6 +65,20 @@ pub trait Tool: Sized + Send + Sync + 'static {
     /// is entered once, with the change made then, and comes here when it is over at last.
     fn system_call_exit(&self, state: &mut Self::Thread, call: &SystemCall, result: &mut i64) {
         let _ = (state, call, result);
+    }
+
+    /// A thread's system call has changed what is mapped in a range of addresses: memory was mapped,
+    /// unmapped or moved, its protection changed, or the program break. It comes before
+    /// [`Tool::system_call_exit`] of that call. The first one, for all addresses, tells what the
+    /// program starts with. (That the kernel lets a stack grow is not told.)
+    fn mapping(&self, state: &mut Self::Thread, change: &MappingChange) {
+        let _ = (state, change);
+    }
+
+    /// A thread says something of itself or of the program, by the functions that programs may
+    /// include for that: behind all entries of buffers that it has made until then.
+    fn annotation(&self, state: &mut Self::Thread, said: &Annotation) {
+        let _ = (state, said);
     }
 
     /// A signal is about to be delivered to a thread: its handler is to run, or the process to
@@ -141,11 +155,4 @@ pub enum Delivery {
     Deliver,
     /// It does not.
     Swallow,
-}
-
-/// A thread of the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ThreadInfo {
-    /// 0 for the first thread, 1 for the next one to be created, and so on.
-    pub number: u32,
 }

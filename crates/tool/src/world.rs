@@ -127,6 +127,20 @@ pub fn read_memory(address: Address, to: &mut [u8]) -> usize {
     instrument::read_memory(address.0, to)
 }
 
+/// The word at an address of the program; `None` if it cannot be read. It takes a few nanoseconds.
+#[must_use]
+#[inline]
+pub fn read_word(address: Address) -> Option<u64> {
+    instrument::program_word(address.0)
+}
+
+/// Writes memory of the program. Returns how many bytes could be written: less where the rest is not
+/// mapped or must not be written. Code that is changed so runs as it is then.
+#[must_use]
+pub fn write_memory(address: Address, from: &[u8]) -> usize {
+    instrument::write_memory(address.0, from)
+}
+
 /// Starts a thread of the tool's own. It is none of the program's threads (though
 /// `/proc/self/task` lists it): signals of the program do not come to it, the process ends
 /// without waiting for it, and a child that the program forks does not have it (start it

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_tool::{Address, Buffer, Superblock, ThreadInfo, Tool, effective_address, say};
+use unspool_tool::{Address, Buffer, ElementAddress, Superblock, ThreadInfo, Tool, say};
 
 /// Entries of a batch.
 const BATCH: usize = 32 << 10;
 
-/// Adds up addresses. Of gathers and scatters there are none.
+/// Adds up addresses.
 pub struct AddressSum {
     accesses: Buffer<AddressSum, Address>,
     count: AtomicU64,
@@ -47,10 +47,7 @@ impl Tool for AddressSum {
 
     fn instrument(&self, superblock: &Superblock<Self>) {
         for instruction in superblock.instructions() {
-            let operands = instruction.memory_operands().iter();
-            for address in operands.filter_map(effective_address) {
-                instruction.before().append(self.accesses, (address,));
-            }
+            instruction.append_accesses(self.accesses, (ElementAddress,));
         }
     }
 

@@ -1,15 +1,15 @@
 //! Writes the address of every memory access, in each thread's order: `R` or `W`, the address,
 //! and the size, one access a line.
 //!
-//! Each thread of each process writes a file of its own, `addresses.out.PROCESS.THREAD`. Of repeated string instructions
-//! and masked operands it has the first element, of gathers and scatters nothing.
+//! Each thread of each process writes a file of its own, `addresses.out.PROCESS.THREAD`. Each
+//! element of gathers, scatters, masked operands and repeated string instructions is an access.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use unspool_tool::{
-    AccessKind, Address, Buffer, Constant, Superblock, ThreadInfo, Tool, effective_address, entry,
-    say,
+    Address, Buffer, ElementAddress, ElementIsWritten, ElementSize, Superblock, ThreadInfo, Tool,
+    entry, say,
 };
 
 entry! {
@@ -66,14 +66,9 @@ impl Tool for AddressTrace {
     type Thread = Thread;
 
     fn instrument(&self, superblock: &Superblock<Self>) {
+        let access = (ElementAddress, ElementSize, ElementIsWritten);
         for instruction in superblock.instructions() {
-            for operand in instruction.memory_operands() {
-                if let Some(address) = effective_address(operand) {
-                    let is_write = operand.kind == AccessKind::Write;
-                    let access = (address, Constant(operand.size), Constant(is_write));
-                    instruction.before().append(self.accesses, access);
-                }
-            }
+            instruction.append_accesses(self.accesses, access);
         }
     }
 

@@ -1,13 +1,13 @@
 //! Simulates a data cache for each thread, and tells how many accesses miss it.
 //!
 //! 32 KiB in lines of 64 bytes, eight ways, the least recently used line replaced. An access that
-//! touches two lines counts once for each. Of repeated string instructions and masked
-//! operands the first element counts, of gathers and scatters nothing.
+//! touches two lines counts once for each. Each element of gathers, scatters, masked operands and
+//! repeated string instructions is an access.
 
 use unspool_tool::lock::Mutex;
 use unspool_tool::{
-    AccessKind, Address, Buffer, Constant, Superblock, ThreadInfo, Tool, effective_address, entry,
-    say,
+    Address, Buffer, ElementAddress, ElementIsWritten, ElementSize, Superblock, ThreadInfo, Tool,
+    entry, say,
 };
 
 const LINE: u64 = 64;
@@ -98,14 +98,9 @@ impl Tool for Cache {
     type Thread = Thread;
 
     fn instrument(&self, superblock: &Superblock<Self>) {
+        let access = (ElementAddress, ElementSize, ElementIsWritten);
         for instruction in superblock.instructions() {
-            for operand in instruction.memory_operands() {
-                if let Some(address) = effective_address(operand) {
-                    let is_write = operand.kind == AccessKind::Write;
-                    let access = (address, Constant(operand.size), Constant(is_write));
-                    instruction.before().append(self.accesses, access);
-                }
-            }
+            instruction.append_accesses(self.accesses, access);
         }
     }
 

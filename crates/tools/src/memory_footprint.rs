@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use unspool_tool::lock::Mutex;
 use unspool_tool::{
-    AccessKind, Address, Buffer, Constant, Shape, Superblock, ThreadInfo, Tool, effective_address,
+    Address, Buffer, ElementAddress, ElementIsWritten, ElementSize, Superblock, ThreadInfo, Tool,
     entry, say,
 };
 
@@ -23,8 +23,7 @@ entry! {
     }
 }
 
-/// Adds up accesses. Of repeated string instructions, and of operands of which a mask says which
-/// elements are accessed, it sees the first element only; gathers and scatters it leaves out.
+/// Adds up accesses.
 pub struct MemoryFootprint {
     accesses: Buffer<MemoryFootprint, Access>,
     all: Mutex<Footprint>,
@@ -74,19 +73,9 @@ impl Tool for MemoryFootprint {
     type Thread = Footprint;
 
     fn instrument(&self, superblock: &Superblock<Self>) {
+        let access = (ElementAddress, ElementSize, ElementIsWritten);
         for instruction in superblock.instructions() {
-            for operand in instruction.memory_operands() {
-                let Some(address) = effective_address(operand) else {
-                    continue;
-                };
-                let size = match operand.shape {
-                    Shape::Plain | Shape::Repeat { .. } => operand.size,
-                    _ => operand.size.min(8),
-                };
-                let is_write = operand.kind == AccessKind::Write;
-                let access = (address, Constant(size), Constant(is_write));
-                instruction.before().append(self.accesses, access);
-            }
+            instruction.append_accesses(self.accesses, access);
         }
     }
 

@@ -88,10 +88,8 @@ impl Tool for Watchpoint {
                         (InstructionPointer, address),
                     ),
                     _ => {
-                        if let Some(accesses) = accesses(operand) {
-                            let found = (InstructionPointer, accesses);
-                            place.call(Watchpoint::tell_several, found);
-                        }
+                        let found = (InstructionPointer, accesses(operand));
+                        place.call(Watchpoint::tell_several, found);
                     }
                 }
             }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use unspool_tool::lock::Mutex;
-use unspool_tool::{Address, Buffer, Superblock, ThreadInfo, Tool, effective_address, say};
+use unspool_tool::{Address, Buffer, ElementAddress, Superblock, ThreadInfo, Tool, say};
 
 const PAGE: u64 = 4096;
 /// Accesses of a window.
@@ -66,10 +66,7 @@ impl Tool for WorkingSet {
 
     fn instrument(&self, superblock: &Superblock<Self>) {
         for instruction in superblock.instructions() {
-            let operands = instruction.memory_operands().iter();
-            for address in operands.filter_map(effective_address) {
-                instruction.before().append(self.accesses, (address,));
-            }
+            instruction.append_accesses(self.accesses, (ElementAddress,));
         }
     }
 

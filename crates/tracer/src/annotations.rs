@@ -12,16 +12,46 @@ use unspool_binary::FunctionNames;
 use unspool_events::{Event, Span, ThreadEvent};
 use unspool_kernel::guarded;
 
-use super::client;
 use unspool_engine::annotation::{Annotation, ThreadNumber};
 use unspool_engine::thread::Thread;
-use unspool_engine::translate::plain::MARKER;
+use unspool_engine::translate::superblock::MARKER;
+
+use crate::trace_buffer::TraceBuffer;
 
 /// How often something was said in this process.
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    pub(super) registrations: AtomicU32,
-    pub(super) regions: AtomicU32,
+pub(crate) struct Said {
+    pub(crate) registrations: AtomicU32,
+    pub(crate) regions: AtomicU32,
+}
+
+impl Said {
+    /// A thread has said something.
+    pub(crate) fn hear(&self, thread: &mut Thread, buffer: &mut TraceBuffer, said: Annotation) {
+        let in_region = &buffer.recording.in_region;
+        match said {
+            Annotation::RegisterThread(number) => {
+                self.registrations.fetch_add(1, Ordering::Relaxed);
+                let (number, name) = number.read(thread);
+                buffer.event(&Event::Thread(ThreadEvent::Registered { number, name }));
+                buffer.register();
+            }
+            Annotation::StartRegion => {
+                self.regions.fetch_add(1, Ordering::Relaxed);
+                in_region.store(true, Ordering::Release);
+                buffer.event(&Event::Span(Span::RegionStart));
+            }
+            Annotation::EndRegion => {
+                buffer.event(&Event::Span(Span::RegionEnd));
+                in_region.store(false, Ordering::Release);
+            }
+        }
+        buffer.follow_selection();
+        let is_region = !matches!(said, Annotation::RegisterThread(_));
+        if is_region && buffer.recording.plan.regions_only {
+            unspool_engine::requests::interrupt_others(thread);
+        }
+    }
 }
 
 /// What a call of a function says, by the name and the symbol of the function.
@@ -48,7 +78,7 @@ fn number_type(symbol: &[u8]) -> ThreadNumber {
 }
 
 /// The functions whose calls say something.
-pub(super) struct Library(FunctionNames);
+pub(crate) struct Library(FunctionNames);
 
 impl Default for Library {
     fn default() -> Library {
@@ -62,7 +92,7 @@ impl Default for Library {
 
 impl Library {
     /// Those of a module, by their addresses in the file.
-    pub(super) fn find_in(
+    pub(crate) fn find_in(
         &self,
         module: &unspool_binary::Module,
     ) -> Vec<(unspool_binary::FileAddress, Annotation)> {
@@ -77,7 +107,7 @@ impl Library {
 }
 
 /// Whether the function at an address says itself what its name does.
-pub(super) fn is_marked(function: u64) -> bool {
+pub(crate) fn is_marked(function: u64) -> bool {
     /// These functions do nothing else.
     const LOOKED_AT: usize = 64;
     let mut code = [0; LOOKED_AT];
@@ -87,40 +117,4 @@ pub(super) fn is_marked(function: u64) -> bool {
     code[..length]
         .windows(MARKER.len())
         .any(|window| window == MARKER)
-}
-
-/// The program has said something.
-pub(super) fn annotation(thread: &mut Thread, said: Annotation) {
-    let number = match said {
-        Annotation::RegisterThread(number) => Some(number.read(thread)),
-        Annotation::StartRegion | Annotation::EndRegion => None,
-    };
-    let Some((tracer, trace)) = client::of(thread) else {
-        return;
-    };
-    match said {
-        Annotation::RegisterThread(_) => {
-            tracer.said.registrations.fetch_add(1, Ordering::Relaxed);
-            let (number, name) = number.unwrap_or_default();
-            trace.event(
-                tracer,
-                &Event::Thread(ThreadEvent::Registered { number, name }),
-            );
-            trace.registered = true;
-        }
-        Annotation::StartRegion => {
-            tracer.said.regions.fetch_add(1, Ordering::Relaxed);
-            tracer.in_region.store(true, Ordering::Release);
-            trace.event(tracer, &Event::Span(Span::RegionStart));
-        }
-        Annotation::EndRegion => {
-            trace.event(tracer, &Event::Span(Span::RegionEnd));
-            tracer.in_region.store(false, Ordering::Release);
-        }
-    }
-    trace.set_recording(tracer.should_record(trace.registered));
-    let is_region = !matches!(said, Annotation::RegisterThread(_));
-    if is_region && tracer.plan.regions_only {
-        unspool_engine::requests::interrupt_others(thread);
-    }
 }

@@ -8,38 +8,44 @@
 //! Tests lower the ceilings by the variable [`VARIABLE`].
 
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use unspool_events::raw::PATH_IDS;
-
-use crate::tracer::Tracer;
 
 /// Lowers ceilings, for tests: `NAME=NUMBER`, several with commas between them.
 const VARIABLE: &str = "UNSPOOL_TEST_CEILINGS";
 
+/// The most threads at one time.
+pub(crate) const MOST_THREADS: u32 = 1 << 20;
+/// The most transitions to read-shared.
+pub(crate) const MOST_EPOCHS: u32 = (1 << 31) - 2;
+/// The most gibibytes of memory objects that are mapped more than once: more than the kernel has
+/// mappings for, unless it was told otherwise.
+pub(crate) const MOST_DISTANCES: u32 = 1 << 22;
+
 /// How far the numbers of a trace go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ceilings {
+pub(crate) struct Ceilings {
     /// `path-ids`: ids of paths before they are given out anew.
-    pub(super) path_ids: u32,
+    pub(crate) path_ids: u32,
     /// `epochs`: transitions to read-shared before epochs are counted anew.
-    pub(super) epochs: u32,
+    pub(crate) epochs: u32,
     /// `threads`: threads at one time, in line-atomic order.
-    pub(super) threads: u32,
+    pub(crate) threads: u32,
     /// `thread-numbers`: threads one after the other.
-    pub(super) thread_numbers: u32,
+    pub(crate) thread_numbers: u32,
     /// `homes`: gibibytes of memory objects that are mapped more than once, in line-atomic order.
-    pub(super) homes: u32,
+    pub(crate) homes: u32,
 }
 
 impl Default for Ceilings {
     fn default() -> Ceilings {
         Ceilings {
             path_ids: PATH_IDS,
-            epochs: super::ownership::MOST_EPOCHS,
-            threads: super::ownership::MOST_THREADS as u32,
+            epochs: MOST_EPOCHS,
+            threads: MOST_THREADS,
             thread_numbers: u32::MAX,
-            homes: super::ownership::MOST_DISTANCES,
+            homes: MOST_DISTANCES,
         }
     }
 }
@@ -49,7 +55,7 @@ impl Ceilings {
     ///
     /// # Errors
     /// What is wrong with the variable.
-    pub(super) fn from_environment() -> std::io::Result<Ceilings> {
+    pub(crate) fn from_environment() -> std::io::Result<Ceilings> {
         let text = std::env::var(VARIABLE).unwrap_or_default();
         Ceilings::lowered(&text)
             .ok_or_else(|| std::io::Error::other(format!("{VARIABLE} is malformed: {text}")))
@@ -76,7 +82,7 @@ impl Ceilings {
 
 /// Why a recording ends before its program does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reached {
+pub(crate) enum Reached {
     /// There are as many threads as can be told apart at one time.
     Threads,
     /// There were as many threads as have numbers.
@@ -87,9 +93,13 @@ pub(super) enum Reached {
     Homes,
 }
 
-impl Tracer {
+/// What has brought a recording to its end.
+#[derive(Debug, Default)]
+pub(crate) struct RecordingEnd(AtomicU32);
+
+impl RecordingEnd {
     /// What the trace says of its end: that this was reached, or (`None`) nothing of the kind.
-    pub(super) fn note_end(&self, reached: Option<Reached>) {
+    pub(crate) fn note(&self, reached: Option<Reached>) {
         let noted = match reached {
             None => 0,
             Some(Reached::Threads) => 1,
@@ -97,21 +107,25 @@ impl Tracer {
             Some(Reached::BufferMemory) => 3,
             Some(Reached::Homes) => 4,
         };
-        self.end.store(noted, Ordering::Relaxed);
+        self.0.store(noted, Ordering::Relaxed);
     }
 
-    /// The name and the number of what was reached.
-    pub(super) fn end_reached(&self) -> Option<(&'static str, u64)> {
+    /// The name and the number of what was reached, where a thread's buffer has so many words.
+    pub(crate) fn measurement(
+        &self,
+        ceilings: &Ceilings,
+        buffer_words: u64,
+    ) -> Option<(&'static str, u64)> {
         let Ceilings {
             threads,
             thread_numbers,
             homes,
             ..
-        } = self.ceilings;
-        match self.end.load(Ordering::Relaxed) {
+        } = *ceilings;
+        match self.0.load(Ordering::Relaxed) {
             1 => Some(("ended_at_threads", u64::from(threads))),
             2 => Some(("ended_at_thread_numbers", u64::from(thread_numbers))),
-            3 => Some(("ended_for_want_of_memory", self.plan.buffer)),
+            3 => Some(("ended_for_want_of_memory", buffer_words)),
             4 => Some(("ended_at_homes", u64::from(homes))),
             _ => None,
         }

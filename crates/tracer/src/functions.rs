@@ -13,17 +13,16 @@ use unspool_events::{Event, Function, FunctionId, RecordSink, Span};
 use unspool_kernel::guarded;
 use unspool_kernel::lock::Mutex;
 
-use super::annotations;
-use super::selection;
-use crate::thread_trace::OF_THREAD;
-use crate::tracer::Tracer;
+use crate::annotations;
+use crate::selection;
+use crate::trace_buffer::TraceBuffer;
 use unspool_engine::annotation::Annotation;
 use unspool_engine::process::Process;
 use unspool_engine::thread::Thread;
 
 /// A call that has not returned.
 #[derive(Debug, Clone)]
-pub(super) struct Frame {
+pub(crate) struct Frame {
     called: Called,
     stack_pointer: u64,
     return_address: u64,
@@ -38,7 +37,7 @@ enum Called {
 }
 
 /// Which addresses are of interest.
-pub(super) struct Functions {
+pub(crate) struct Functions {
     names: FunctionNames,
     library: annotations::Library,
     any: AtomicBool,
@@ -88,7 +87,7 @@ impl Hooks {
 }
 
 impl Functions {
-    pub(super) fn new(names: &[String]) -> Functions {
+    pub(crate) fn new(names: &[String]) -> Functions {
         Functions {
             names: FunctionNames::new(names.iter().map(String::as_str)),
             library: annotations::Library::default(),
@@ -98,7 +97,7 @@ impl Functions {
     }
 
     /// Finds the wanted functions of a module that was mapped.
-    pub(super) fn find_in(
+    pub(crate) fn find_in(
         &self,
         module: &Module,
         address: u64,
@@ -143,11 +142,11 @@ impl Functions {
     }
 
     /// What has become of the names that were asked for.
-    pub(super) fn asked(&self) -> selection::Functions {
+    pub(crate) fn asked(&self) -> selection::AskedFunctions {
         let hooks = self.hooks.lock();
         let names = self.names.iter().map(str::to_owned);
         let (uncalled, unknown) = names.partition(|name| hooks.found.contains(name));
-        selection::Functions {
+        selection::AskedFunctions {
             unknown,
             uncalled,
             any_called: hooks.any_called,
@@ -155,7 +154,7 @@ impl Functions {
     }
 
     /// Whether control at an address is to be seen.
-    pub(super) fn is_hooked(&self, pc: u64) -> bool {
+    pub(crate) fn is_hooked(&self, pc: u64) -> bool {
         if !self.any.load(Ordering::Acquire) {
             return false;
         }
@@ -164,7 +163,7 @@ impl Functions {
     }
 
     /// The functions that were chosen, in a file of its own, when its modules are known.
-    pub(super) fn define_chosen(&self, writer: &dyn RecordSink) {
+    pub(crate) fn define_chosen(&self, writer: &dyn RecordSink) {
         let mut hooks = self.hooks.lock();
         let chosen = hooks.chosen.clone();
         for (address, _) in &chosen {
@@ -172,6 +171,89 @@ impl Functions {
         }
         for (address, name) in &chosen {
             hooks.add(*address, name, writer);
+        }
+    }
+
+    /// Control has reached a hooked address: a traced function starts there, or a call returns there.
+    /// Gives what the program says by that, if it says something.
+    pub(crate) fn reached(
+        &self,
+        thread: &Thread,
+        buffer: &mut TraceBuffer,
+        frames: &mut Vec<Frame>,
+        pc: u64,
+    ) -> Option<Annotation> {
+        self.leave(thread, buffer, frames, pc);
+        let entry = self.hooks.lock().entries.get(&pc).cloned()?;
+        let functions = entry.traced.into_iter().map(Called::Function);
+        let called: Vec<Called> = functions
+            .chain(entry.chooses.map(Called::Resolver))
+            .collect();
+        if !called.is_empty() {
+            self.enter(thread, buffer, frames, called);
+        }
+        entry.said
+    }
+
+    /// Calls have returned.
+    fn leave(&self, thread: &Thread, buffer: &mut TraceBuffer, frames: &mut Vec<Frame>, pc: u64) {
+        let stack_pointer = thread.register(gpr::RSP);
+        // Frames below the stack pointer were left by a jump out of them.
+        while let Some(frame) = frames.pop_if(|frame| frame.stack_pointer < stack_pointer) {
+            if frame.return_address != pc || frame.stack_pointer + 8 != stack_pointer {
+                continue;
+            }
+            let value = thread.register(gpr::RAX);
+            match frame.called {
+                Called::Resolver(name) => {
+                    let sink = buffer.recording.sink();
+                    self.choose(thread.process, value, &name, &*sink);
+                }
+                Called::Function(function) => {
+                    buffer.event(&Event::Span(Span::FunctionReturn {
+                        function,
+                        stack_pointer: frame.stack_pointer,
+                        value,
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Functions are called, all of which begin where the thread is.
+    fn enter(
+        &self,
+        thread: &Thread,
+        buffer: &mut TraceBuffer,
+        frames: &mut Vec<Frame>,
+        called: Vec<Called>,
+    ) {
+        let stack_pointer = thread.register(gpr::RSP);
+        let arguments = [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
+        let return_address = guarded::read_word(stack_pointer);
+        for called in called {
+            if let Called::Function(function) = called {
+                self.hooks.lock().any_called = true;
+                buffer.event(&Event::Span(Span::FunctionCall {
+                    function,
+                    stack_pointer,
+                    arguments,
+                }));
+            }
+            if let Some(return_address) = return_address {
+                frames.push(Frame {
+                    called,
+                    stack_pointer,
+                    return_address,
+                });
+            }
+        }
+        let Some(return_address) = return_address else {
+            return;
+        };
+        let is_new = self.hooks.lock().returns.insert(return_address);
+        if is_new {
+            translate_anew(thread.process, return_address);
         }
     }
 
@@ -189,91 +271,4 @@ impl Functions {
 /// A translation without a hook would not notice what happens there.
 fn translate_anew(process: &Process, address: u64) {
     process.code().cache.invalidate(address..address + 1);
-}
-
-/// Control reached a hooked address: a traced function starts there, or a call returns there.
-pub(super) fn function(thread: &mut Thread, pc: u64) {
-    let Some(tracer) = crate::tracer::tracer() else {
-        return;
-    };
-    // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    let Some(trace) = (unsafe { OF_THREAD.get(thread).as_mut() }) else {
-        return;
-    };
-    let stack_pointer = thread.register(gpr::RSP);
-    // Frames below the stack pointer were left by a jump out of them.
-    while let Some(frame) = trace
-        .frames
-        .pop_if(|frame| frame.stack_pointer < stack_pointer)
-    {
-        if frame.return_address == pc && frame.stack_pointer + 8 == stack_pointer {
-            let value = thread.register(gpr::RAX);
-            match frame.called {
-                Called::Resolver(name) => choose(tracer, value, &name),
-                Called::Function(function) => {
-                    let event = Event::Span(Span::FunctionReturn {
-                        function,
-                        stack_pointer: frame.stack_pointer,
-                        value,
-                    });
-                    trace.event(tracer, &event);
-                }
-            }
-        }
-    }
-    let entry = tracer.functions.hooks.lock().entries.get(&pc).cloned();
-    let Some(entry) = entry else { return };
-    let functions = entry.traced.into_iter().map(Called::Function);
-    let called: Vec<Called> = functions
-        .chain(entry.chooses.map(Called::Resolver))
-        .collect();
-    if !called.is_empty() {
-        enter(tracer, thread, called);
-    }
-    if let Some(said) = entry.said {
-        unspool_engine::detach::annotated(thread, said);
-    }
-}
-
-/// Functions are called, all of which begin where the thread is.
-fn enter(tracer: &Tracer, thread: &mut Thread, called: Vec<Called>) {
-    // SAFETY: as in `function`.
-    let Some(trace) = (unsafe { OF_THREAD.get(thread).as_mut() }) else {
-        return;
-    };
-    let stack_pointer = thread.register(gpr::RSP);
-    let arguments = [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
-    let return_address = guarded::read_word(stack_pointer);
-    for called in called {
-        if let Called::Function(function) = called {
-            tracer.functions.hooks.lock().any_called = true;
-            let event = Event::Span(Span::FunctionCall {
-                function,
-                stack_pointer,
-                arguments,
-            });
-            trace.event(tracer, &event);
-        }
-        if let Some(return_address) = return_address {
-            trace.frames.push(Frame {
-                called,
-                stack_pointer,
-                return_address,
-            });
-        }
-    }
-    let Some(return_address) = return_address else {
-        return;
-    };
-    let is_new = tracer.functions.hooks.lock().returns.insert(return_address);
-    if is_new {
-        translate_anew(thread.process, return_address);
-    }
-}
-
-fn choose(tracer: &Tracer, address: u64, name: &str) {
-    let writer = tracer.writer.lock().clone();
-    tracer
-        .functions
-        .choose(tracer.process(), address, name, &*writer);
 }

@@ -1,8 +1,13 @@
 //! What the tracer inserts into translated code: the words of a [`record`] and the checks of
-//! line-atomic order ([`ownership`]), by [`traced::Recorder`].
+//! line-atomic order ([`checks`]), by [`traced::Recorder`].
 
 mod addresses;
-pub(super) mod elements;
-pub(super) mod ownership;
-pub(super) mod record;
-pub(super) mod traced;
+mod checks;
+mod elements;
+mod parts;
+mod record;
+mod traced;
+
+pub(crate) use self::checks::{fails_at, fault};
+pub(crate) use self::parts::Parts;
+pub(crate) use self::traced::Recorder;

@@ -7,7 +7,7 @@ use unspool_loader::LoadedProgram;
 use super::native_run::{self, Cost};
 use super::plan::{Run, TracePlan};
 use super::start_error::TraceError;
-use crate::tracer::{TRACER, Tracer};
+use crate::tracer::{Tracer, install};
 use unspool_engine::StartError;
 use unspool_engine::client::{Client, NewClient};
 use unspool_engine::plan::Program;
@@ -39,7 +39,7 @@ impl NewClient for NewTracer {
             check_room_for_owners(loaded)?;
         }
         let tracer = Tracer::new(&self.0, program, loaded)?;
-        Ok(Some(TRACER.get_or_init(|| tracer)))
+        Ok(Some(install(tracer)))
     }
 }
 

@@ -18,18 +18,20 @@
 //! It runs in the thread-local memory of an engine thread that has been started for that, and
 //! has left it and itself to the keeper.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use unspool_events::RecordSink;
 use unspool_kernel::lock::Mutex;
 use unspool_kernel::raw_call::raw_system_call;
 use unspool_kernel::{diagnostics, layout};
 
-use super::sleep::{Nap, wait, wake};
-use crate::tracer::Tracer;
+use crate::recording::Recording;
+use crate::skew::Skew;
+use crate::sleep::{Looks, wait, wake};
 use unspool_engine::call::{KernelCall, start_child};
 use unspool_engine::process::HELPER;
 
@@ -42,19 +44,22 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const STACK_BYTES: u64 = 256 << 10;
 
 /// The keeper of this process, if there is one.
-#[derive(Debug, Default)]
-pub(super) struct Keeper {
+#[derive(Default)]
+pub(crate) struct Keeper {
     post: Mutex<Option<&'static Post>>,
 }
 
 /// What the keeper shares with its process. It stays for good, as a keeper that was killed leaves
 /// nobody who could say that it is not used any more.
-#[derive(Debug)]
 struct Post {
     /// The process for which it works.
     process: i32,
-    /// The trace's descriptor, or the one to speak to; -1 for none.
-    file: RawFd,
+    /// The trace's file, if there is one.
+    file: Option<RawFd>,
+    /// Where what is recorded goes.
+    sink: Arc<dyn RecordSink>,
+    /// The threads that it looks at.
+    skew: &'static Skew,
     /// The keeper's id once it works; an errno with a minus if there is none. It is waited for, so
     /// it is of the type of such words.
     id: AtomicU32,
@@ -69,24 +74,35 @@ struct Post {
 }
 
 impl Keeper {
-    /// Starts it, unless it is there. Fails where the kernel gives no process.
-    pub(super) fn start(&self, file: RawFd) -> std::io::Result<()> {
-        let mut post = self.post.lock();
-        if post.is_none() {
-            *post = Some(Post::take_up(file)?);
+    /// Has one write what this process's threads leave when they fall asleep, unless it is there.
+    pub(crate) fn start(&self, recording: &Recording, skew: &'static Skew) {
+        let (file, sink) = (recording.file(), recording.sink());
+        if file.is_none() && sink.last_words().is_none() {
+            return;
         }
-        Ok(())
+        let mut post = self.post.lock();
+        if post.is_some() {
+            return;
+        }
+        match Post::take_up(file, sink, skew) {
+            Ok(taken_up) => *post = Some(taken_up),
+            Err(error) if recording.is_first_process() => diagnostics::say(&format!(
+                "unspool: what a thread has recorded when it falls asleep is written only later, \
+                 as there is no process that could do it: {error}"
+            )),
+            Err(_) => {}
+        }
     }
 
     /// Sends it away, and waits until it is gone.
-    pub(super) fn dismiss(&self) {
+    pub(crate) fn dismiss(&self) {
         if let Some(post) = self.post.lock().take() {
             post.leave();
         }
     }
 
     /// In a forked child: the keeper is its parent's.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         if let Some(parents) = self.post.lock().take() {
             parents.unmap_stack();
         }
@@ -94,7 +110,7 @@ impl Keeper {
 
     /// Ends the process where its keeper was killed while it used what belongs to others: that is
     /// half changed, and nobody will give it back.
-    pub(super) fn end_if_killed_at_work(&self) {
+    pub(crate) fn end_if_killed_at_work(&self) {
         let Some(post) = self.post.try_lock().and_then(|post| *post) else {
             return;
         };
@@ -108,10 +124,17 @@ impl Keeper {
 }
 
 impl Post {
-    fn take_up(file: RawFd) -> std::io::Result<&'static Post> {
+    /// Fails where the kernel gives no process.
+    fn take_up(
+        file: Option<RawFd>,
+        sink: Arc<dyn RecordSink>,
+        skew: &'static Skew,
+    ) -> std::io::Result<&'static Post> {
         let post: &'static Post = Box::leak(Box::new(Post {
             process: std::process::id() as i32,
             file,
+            sink,
+            skew,
             id: AtomicU32::new(0),
             here: AtomicU32::new(1),
             dismissed: AtomicU32::new(0),
@@ -197,19 +220,10 @@ impl Post {
 unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
     // SAFETY: `become_keeper` passes a post, which stays for good.
     let post = unsafe { &*argument.cast::<Post>() };
-    let Some(tracer) = crate::tracer::tracer() else {
-        return 0;
-    };
-    let sink = tracer.writer.lock().clone();
+    let sink = &post.sink;
     let speaks = sink.last_words().is_some();
-    close_all_but([
-        post.file,
-        if speaks {
-            diagnostics::diagnostics_fd()
-        } else {
-            -1
-        },
-    ]);
+    let kept = [post.file, speaks.then(diagnostics::diagnostics_fd)];
+    close_all_but(kept.into_iter().flatten().collect());
     // SAFETY: the name is a C string; a new child leads no group.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, HELPER.as_ptr());
@@ -223,14 +237,14 @@ unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
         let is_alone = unsafe { libc::getppid() } != post.process;
         if is_alone && let Some(last_words) = sink.last_words() {
             diagnostics::say_lines(&last_words);
-            if tracer.file.load(Ordering::Relaxed) < 0 {
+            if post.file.is_none() {
                 break;
             }
         }
         post.busy.store(true, Ordering::Release);
         // What threads hold that were killed is never given back: it is not waited for.
         if !sink.is_busy() {
-            tracer.show_sleepers(&mut looks, is_alone);
+            post.skew.show_sleepers(&mut looks, is_alone);
         }
         sink.note_findings();
         post.busy.store(false, Ordering::Release);
@@ -242,11 +256,11 @@ unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
 }
 
 /// Descriptors that another process has open are not closed for their readers and waiters.
-fn close_all_but(mut kept: [RawFd; 2]) {
+fn close_all_but(mut kept: Vec<RawFd>) {
     kept.sort_unstable();
     let mut next = 0;
     let mut ranges = Vec::new();
-    for number in kept.into_iter().filter(|&number| number >= 0) {
+    for &number in &kept {
         if next < number as u32 {
             ranges.push((next, number as u32 - 1));
         }
@@ -268,91 +282,5 @@ fn close_all_but(mut kept: [RawFd; 2]) {
     for number in unwanted.collect::<Vec<_>>() {
         // SAFETY: as above.
         unsafe { libc::close(number) };
-    }
-}
-
-/// What the keeper has seen at its last look.
-#[derive(Debug, Default)]
-pub(super) struct Looks(HashMap<u32, Seen>);
-
-/// A thread that slept.
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    nap: Nap,
-    shown: bool,
-}
-
-impl Looks {
-    /// Whether what a thread has left is to be shown now: it was in this sleep at the last look
-    /// too, or nobody will look again.
-    pub(super) fn is_due(&mut self, thread: u32, nap: Nap, at_once: bool) -> bool {
-        let seen = self.0.get(&thread).filter(|seen| seen.nap == nap);
-        let is_due = at_once || seen.is_some_and(|seen| !seen.shown);
-        let shown = is_due || seen.is_some_and(|seen| seen.shown);
-        self.0.insert(thread, Seen { nap, shown });
-        is_due
-    }
-
-    /// Forgets threads that are gone.
-    pub(super) fn keep_only(&mut self, is_there: impl Fn(u32) -> bool) {
-        self.0.retain(|&thread, _| is_there(thread));
-    }
-}
-
-impl Tracer {
-    /// Has a keeper write what this process's threads leave when they fall asleep.
-    pub(super) fn start_keeper(&self) {
-        let file = match self.file.load(Ordering::Relaxed) {
-            -1 if self.writer.lock().last_words().is_none() => return,
-            -1 => diagnostics::diagnostics_fd(),
-            file => file,
-        };
-        let started = self.keeper.start(file);
-        if let (Err(error), true) = (started, self.is_first_process()) {
-            diagnostics::say(&format!(
-                "unspool: what a thread has recorded when it falls asleep is written only later, \
-                 as there is no process that could do it: {error}"
-            ));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::sleep::Sleep;
-    use super::*;
-
-    #[test]
-    fn a_sleep_is_shown_once_and_at_the_second_look() {
-        let sleep = Sleep::default();
-        let mut looks = Looks::default();
-        let mut look = |at_once| {
-            let nap = sleep.nap().expect("the thread sleeps");
-            looks.is_due(7, nap, at_once)
-        };
-        sleep.begin();
-        assert_eq!(
-            [look(false), look(false), look(false)],
-            [false, true, false]
-        );
-        sleep.end(|| ());
-        sleep.begin();
-        assert_eq!([look(false), look(false)], [false, true]);
-        sleep.end(|| ());
-        sleep.begin();
-        assert!(look(true), "the last look shows everything");
-        assert!(look(true), "even again");
-    }
-
-    #[test]
-    fn a_thread_with_the_number_of_one_that_is_gone_is_another() {
-        let sleep = Sleep::default();
-        sleep.begin();
-        let nap = sleep.nap().expect("the thread sleeps");
-        let mut looks = Looks::default();
-        assert!(!looks.is_due(1, nap, false));
-        looks.keep_only(|thread| thread != 1);
-        assert!(!looks.is_due(1, nap, false));
-        assert!(looks.is_due(1, nap, false));
     }
 }

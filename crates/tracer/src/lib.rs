@@ -10,11 +10,11 @@
 //! [`unspool_engine::run`]. This crate is not for reading traces, nor for analysing them.
 
 mod annotations;
-mod buffer;
 mod ceilings;
+mod check_sites;
 mod client;
 mod destination;
-mod fragment_trace;
+mod fragments;
 mod functions;
 mod inserted;
 mod joining;
@@ -22,8 +22,11 @@ mod keeper;
 mod modules;
 mod native_run;
 mod ownership;
+mod path_ids;
 pub mod plan;
+mod progress_line;
 mod receiver;
+mod recording;
 mod run_totals;
 mod selection;
 mod shared_memory;
@@ -32,8 +35,10 @@ mod sleep;
 mod slots;
 mod start_error;
 mod summary;
+mod thread_progress;
 mod thread_trace;
 mod tickets;
+mod trace_buffer;
 mod tracer;
 mod values;
 

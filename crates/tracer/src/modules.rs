@@ -4,21 +4,27 @@
 //! one that is mapped at its time.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use unspool_events::{Event, Mapping, ModuleId};
+use unspool_events::{Event, Mapping, ModuleId, RecordSink};
+use unspool_kernel::lock::Mutex;
 use unspool_kernel::regions::{Object, Regions};
 use unspool_kernel::{layout, maps};
 
-use super::client;
-use crate::tracer::Tracer;
+use crate::functions::Functions;
+use crate::trace_buffer::TraceBuffer;
 use unspool_engine::call::Call;
-use unspool_engine::thread::Thread;
+use unspool_engine::process::Process;
 
 /// The modules of a process.
 #[derive(Debug, Default)]
-pub(super) struct Modules {
+pub(crate) struct Modules(Mutex<Known>);
+
+/// What is known of them.
+#[derive(Debug, Default)]
+struct Known {
     count: u32,
     /// By where their code starts.
     mapped: BTreeMap<u64, Mapped>,
@@ -35,12 +41,7 @@ struct Mapped {
     is_kernels: bool,
 }
 
-impl Modules {
-    /// In a file of its own: it tells of all modules anew.
-    pub(super) fn forget(&mut self) {
-        *self = Modules::default();
-    }
-
+impl Known {
     fn add_kernels(&mut self, start: u64) -> ModuleId {
         let id = self.add(start);
         if let Some(module) = self.mapped.get_mut(&start) {
@@ -86,45 +87,23 @@ impl Modules {
     }
 }
 
-fn object_at(regions: &Regions, address: u64) -> Option<Object> {
-    let (_, region) = regions.find(address)?;
-    Some(region.view?.object)
-}
-
-impl Tracer {
-    /// Code of a file was mapped.
-    pub(super) fn module_mapped(&self, path: &Path, address: u64, offset: u64, size: u64) {
-        let Ok(module) = unspool_binary::Module::open(path) else {
-            return;
-        };
-        let writer = self.writer.lock().clone();
-        {
-            let mut modules = self.modules.lock();
-            writer.define_module(&unspool_events::Module {
-                id: modules.add(address),
-                path: path.as_os_str().as_bytes().to_vec(),
-                base: address.wrapping_sub(offset),
-                size: size + offset,
-                build_id: module.build_id().unwrap_or_default().to_vec(),
-            });
-        }
-        self.functions.find_in(&module, address, offset, &*writer);
+impl Modules {
+    /// In a file of its own: it tells of all modules anew.
+    pub(crate) fn forget(&self) {
+        *self.0.lock() = Known::default();
     }
-}
 
-impl Tracer {
     /// The kernel's code, at the address where the program sees it, and the data that it reads.
-    pub(super) fn define_kernels_modules(&self) {
+    pub(crate) fn define_kernels(&self, sink: &dyn RecordSink) {
         let text = maps::read();
-        let writer = self.writer.lock().clone();
-        let mut modules = self.modules.lock();
+        let mut modules = self.0.lock();
         for maps::Line { range, name, .. } in maps::lines(&text) {
             let base = match name {
                 b"[vdso]" => layout::vdso(),
                 _ if name.starts_with(b"[vvar") => range.start,
                 _ => continue,
             };
-            writer.define_module(&unspool_events::Module {
+            sink.define_module(&unspool_events::Module {
                 id: modules.add_kernels(base),
                 path: name.to_vec(),
                 base,
@@ -133,37 +112,110 @@ impl Tracer {
             });
         }
     }
+
+    /// Code of a file was mapped. What is wanted of it is found.
+    pub(crate) fn define(&self, sink: &dyn RecordSink, functions: &Functions, code: &FileCode) {
+        let &FileCode {
+            ref path,
+            address,
+            offset,
+            size,
+        } = code;
+        let Ok(module) = unspool_binary::Module::open(path) else {
+            return;
+        };
+        {
+            let mut modules = self.0.lock();
+            sink.define_module(&unspool_events::Module {
+                id: modules.add(address),
+                path: path.as_os_str().as_bytes().to_vec(),
+                base: address.wrapping_sub(offset),
+                size: size + offset,
+                build_id: module.build_id().unwrap_or_default().to_vec(),
+            });
+        }
+        functions.find_in(&module, address, offset, sink);
+    }
+
+    /// Adds an event for each module of which there is none yet.
+    pub(crate) fn tell(&self, process: &Process, buffer: &mut TraceBuffer) {
+        let loaded = {
+            let code = process.code();
+            self.0.lock().take_untold(&code.regions)
+        };
+        for module in loaded {
+            buffer.event(&Event::Mapping(Mapping::ModuleLoad { module }));
+        }
+    }
+
+    /// Behind a system call that may have changed the program's mappings.
+    pub(crate) fn follow(
+        &self,
+        functions: &Functions,
+        process: &Process,
+        buffer: &mut TraceBuffer,
+        call: &Call,
+        result: i64,
+    ) {
+        let gone = {
+            let code = process.code();
+            self.0.lock().take_gone(&code.regions)
+        };
+        for module in gone {
+            buffer.event(&Event::Mapping(Mapping::ModuleUnload { module }));
+        }
+        if let Some(code) = FileCode::mapped_by(call, result) {
+            self.define(&*buffer.recording.sink(), functions, &code);
+            self.tell(process, buffer);
+        }
+    }
 }
 
-/// Adds an event for each module of which there is none yet.
-pub(super) fn tell(tracer: &Tracer, thread: &mut Thread) {
-    let loaded = {
-        let code = thread.process.code();
-        tracer.modules.lock().take_untold(&code.regions)
-    };
-    for module in loaded {
-        client::event(thread, &Event::Mapping(Mapping::ModuleLoad { module }));
+/// Code of a file that was mapped.
+#[derive(Debug)]
+pub(crate) struct FileCode {
+    pub(crate) path: PathBuf,
+    pub(crate) address: u64,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+}
+
+impl FileCode {
+    fn mapped_by(call: &Call, result: i64) -> Option<FileCode> {
+        let [_, size, protection, flags, file, offset] = call.arguments;
+        let is_mapped = call.number as i64 == libc::SYS_mmap && result > 0;
+        let is_code = protection & libc::PROT_EXEC as u64 != 0;
+        if !is_mapped || !is_code || flags & libc::MAP_ANONYMOUS as u64 != 0 {
+            return None;
+        }
+        Some(FileCode {
+            path: std::fs::read_link(format!("/proc/self/fd/{}", file as i32)).ok()?,
+            address: result as u64,
+            offset,
+            size,
+        })
+    }
+
+    /// What is mapped in this process now and belongs to the program.
+    pub(crate) fn all_mapped() -> Vec<FileCode> {
+        let own = std::fs::read_link("/proc/self/exe").ok();
+        let text = maps::read();
+        let executable = maps::lines(&text).filter(|line| line.permissions.contains('x'));
+        let of_files = executable.filter_map(|line| {
+            let path = Path::new(OsStr::from_bytes(line.name));
+            let is_programs = path.is_absolute() && Some(path) != own.as_deref();
+            is_programs.then(|| FileCode {
+                path: path.to_owned(),
+                address: line.range.start,
+                offset: line.offset,
+                size: line.range.end - line.range.start,
+            })
+        });
+        of_files.collect()
     }
 }
 
-/// Behind a system call that may have changed the program's mappings.
-pub(super) fn follow(tracer: &Tracer, thread: &mut Thread, call: &Call, result: i64) {
-    let gone = {
-        let code = thread.process.code();
-        tracer.modules.lock().take_gone(&code.regions)
-    };
-    for module in gone {
-        client::event(thread, &Event::Mapping(Mapping::ModuleUnload { module }));
-    }
-    let [_, size, protection, flags, file, offset] = call.arguments;
-    let mapped = call.number as i64 == libc::SYS_mmap && result > 0;
-    let executable = protection & libc::PROT_EXEC as u64 != 0;
-    if mapped
-        && executable
-        && flags & libc::MAP_ANONYMOUS as u64 == 0
-        && let Ok(path) = std::fs::read_link(format!("/proc/self/fd/{}", file as i32))
-    {
-        tracer.module_mapped(&path, result as u64, offset, size);
-        tell(tracer, thread);
-    }
+fn object_at(regions: &Regions, address: u64) -> Option<Object> {
+    let (_, region) = regions.find(address)?;
+    Some(region.view?.object)
 }

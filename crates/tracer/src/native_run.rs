@@ -23,7 +23,7 @@ pub(crate) struct Cost {
     /// Processor time, of user and system.
     pub processor: Duration,
     /// From beginning to end.
-    pub wall: Duration,
+    pub(crate) wall: Duration,
 }
 
 /// Why there is no native run.

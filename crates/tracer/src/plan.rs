@@ -109,17 +109,17 @@ impl TraceOutput {
 pub struct Run {
     /// Whether this process is the one that the user has started, whatever program it runs by now:
     /// its end is the run's.
-    pub first_process: bool,
+    pub(crate) first_process: bool,
     /// When the run began, since 1970; 0 where it has not.
-    pub started_unix_ns: u64,
+    pub(crate) started_unix_ns: u64,
     /// The same by the clock that nobody sets.
-    pub started_ns: u64,
+    pub(crate) started_ns: u64,
     /// Processor time that the process had taken before.
-    pub processor_before_ns: u64,
+    pub(crate) processor_before_ns: u64,
     /// What a native run took of processor time; 0 if there was none.
-    pub native_processor_ns: u64,
+    pub(crate) native_processor_ns: u64,
     /// How long that was.
-    pub native_wall_ns: u64,
+    pub(crate) native_wall_ns: u64,
 }
 
 impl Run {

@@ -1,8 +1,9 @@
 //! What is said where the options have selected nothing.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::tracer::Tracer;
+use crate::annotations::Said;
+use crate::plan::TracePlan;
 
 /// What was asked for, and what there was of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,37 +14,39 @@ struct Selection {
     regions: Option<u32>,
     threads: u64,
     accesses: u64,
-    functions: Functions,
+    functions: AskedFunctions,
 }
 
-/// Functions that were asked for.
+/// AskedFunctions that were asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Functions {
+pub(crate) struct AskedFunctions {
     /// Those of which there is none in any program or library.
-    pub(super) unknown: Vec<String>,
+    pub(crate) unknown: Vec<String>,
     /// Those that were there.
-    pub(super) uncalled: Vec<String>,
+    pub(crate) uncalled: Vec<String>,
     /// Whether any was called.
-    pub(super) any_called: bool,
+    pub(crate) any_called: bool,
 }
 
-impl Tracer {
-    /// What to tell of options that have selected nothing, or not all that they name; `accesses` is
-    /// what the run has recorded.
-    pub(super) fn unselected(&self, threads: u64, accesses: u64) -> Vec<String> {
-        let count = |wanted: bool, counted: &std::sync::atomic::AtomicU32| {
-            wanted.then(|| counted.load(Ordering::Relaxed))
-        };
-        let selection = Selection {
-            registered: count(self.plan.registered_only, &self.said.registrations),
-            regions: count(self.plan.regions_only, &self.said.regions),
-            threads,
-            accesses,
-            functions: self.functions.asked(),
-        };
-        let unknown = selection.functions.describe_unknown();
-        selection.describe().into_iter().chain(unknown).collect()
-    }
+/// What to tell of options that have selected nothing, or not all that they name; `accesses` is what
+/// the run has recorded.
+pub(crate) fn unselected(
+    plan: &TracePlan,
+    said: &Said,
+    functions: AskedFunctions,
+    threads: u64,
+    accesses: u64,
+) -> Vec<String> {
+    let count = |wanted: bool, counted: &AtomicU32| wanted.then(|| counted.load(Ordering::Relaxed));
+    let selection = Selection {
+        registered: count(plan.registered_only, &said.registrations),
+        regions: count(plan.regions_only, &said.regions),
+        threads,
+        accesses,
+        functions,
+    };
+    let unknown = selection.functions.describe_unknown();
+    selection.describe().into_iter().chain(unknown).collect()
 }
 
 impl Selection {
@@ -87,7 +90,7 @@ impl Selection {
     }
 }
 
-impl Functions {
+impl AskedFunctions {
     /// Where others were called: a misspelt name would look like one that is never called.
     fn describe_unknown(&self) -> Option<String> {
         (self.any_called && !self.unknown.is_empty()).then(|| {
@@ -126,7 +129,7 @@ mod tests {
             regions,
             threads: 3,
             accesses,
-            functions: Functions::default(),
+            functions: AskedFunctions::default(),
         };
         let text = selection.describe();
         assert_eq!(text.is_some(), !said.is_empty(), "{text:?}");
@@ -155,7 +158,7 @@ mod tests {
 
     #[test]
     fn functions_that_nobody_called_are_named() {
-        let functions = |unknown: &[&str], uncalled: &[&str], any_called| Functions {
+        let functions = |unknown: &[&str], uncalled: &[&str], any_called| AskedFunctions {
             unknown: unknown.iter().map(|&name| name.to_owned()).collect(),
             uncalled: uncalled.iter().map(|&name| name.to_owned()).collect(),
             any_called,

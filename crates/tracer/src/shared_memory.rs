@@ -4,13 +4,11 @@
 use unspool_events::{Event, Mapping};
 use unspool_kernel::regions::Region;
 
-use super::client;
 use unspool_engine::call::{Call, succeeded};
 use unspool_engine::process::{Code, Process};
-use unspool_engine::thread::Thread;
 
 /// What a system call has mapped that others may show as well.
-pub(super) fn mapped(process: &Process, call: &Call, result: i64) -> Option<Event> {
+pub(crate) fn mapped(process: &Process, call: &Call, result: i64) -> Option<Event> {
     let maps = match call.number as i64 {
         libc::SYS_mmap => is_memory(call),
         number => [libc::SYS_mremap, libc::SYS_shmat].contains(&number),
@@ -48,18 +46,15 @@ fn event(code: &Code, start: u64, region: &Region) -> Option<Event> {
 }
 
 /// A forked child has the shared mappings of its parent.
-pub(super) fn inherited(thread: &mut Thread) {
-    let events: Vec<Event> = {
-        let code = thread.process.code();
-        let views = code.regions.shared_views();
-        views
-            .filter_map(|(start, region, _)| event(&code, start, region))
-            .collect()
-    };
-    for mut event in events {
+pub(crate) fn inherited(process: &Process) -> Vec<Event> {
+    let code = process.code();
+    let views = code.regions.shared_views();
+    let events = views.filter_map(|(start, region, _)| event(&code, start, region));
+    let as_foreign = |mut event| {
         if let Event::Mapping(Mapping::Shared { own, .. }) = &mut event {
             *own = false;
         }
-        client::event(thread, &event);
-    }
+        event
+    };
+    events.map(as_foreign).collect()
 }

@@ -5,6 +5,10 @@
 //! Meanwhile one at a time may [`borrow`](Sleep::borrow) the trace, and a thread that wakes up
 //! waits until it has it back. Without a borrower both cost one write to a word of the thread's own.
 
+mod looks;
+
+pub(crate) use self::looks::Looks;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 

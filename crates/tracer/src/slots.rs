@@ -24,6 +24,15 @@ pub(crate) struct TraceSlots {
     pub(crate) rest: Cell<u64>,
 }
 
+/// The bit of [`TraceSlots::poll`] that asks for more than an answer.
+pub(crate) const ASKED_TO_SHOW: u64 = 2;
+
+/// Where the parts of a tile configuration lie: first row, bytes of the rows of each tile,
+/// rows of each tile (Intel SDM, volume 1, section 18.2).
+pub(crate) const TILE_FIRST_ROW: usize = 1;
+pub(crate) const TILE_ROW_BYTES: usize = 16;
+pub(crate) const TILE_ROWS: usize = 48;
+
 // SAFETY: made of cells and atomics of words; no other part has the room.
 unsafe impl SlotsPart for TraceSlots {
     const ROOM: usize = 2;

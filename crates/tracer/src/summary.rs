@@ -1,97 +1,36 @@
 //! What the user is told at the end.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use unspool_events::{Measurement, Summary, WriteError};
+use unspool_events::{Summary, WriteError};
 
-use super::native_run::{Cost, now_ns, processor_time_ns};
-use super::plan::TraceOutput;
-use super::run_totals::RunTotals;
+use crate::native_run::{Cost, now_ns, processor_time_ns};
+use crate::plan::{Run, TraceOutput, TracePlan};
+use crate::run_totals::RunTotals;
+use crate::selection::unselected;
 use crate::tracer::Tracer;
 use unspool_engine::client::Ending;
 use unspool_engine::process::Process;
 
-/// What the progress line counts.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    words: AtomicU64,
-    /// Tenths of a second since the start at which the line was last shown.
-    shown: AtomicU64,
-}
-
-impl Tracer {
-    /// Counts words of trace, and now and then shows how many there are.
-    pub(super) fn show_progress(&self, words: usize) {
-        const EVERY_TENTHS: u64 = 5;
-        if !self.plan.progress || !self.is_first_process() {
-            return;
-        }
-        let words = self
-            .progress
-            .words
-            .fetch_add(words as u64, Ordering::Relaxed)
-            + words as u64;
-        let seconds = self.meter.lock().cost().wall.as_secs_f64();
-        let tenths = (seconds * 10.0) as u64;
-        let shown = self.progress.shown.load(Ordering::Relaxed);
-        let due = tenths >= shown + EVERY_TENTHS;
-        let relaxed = Ordering::Relaxed;
-        if due
-            && self
-                .progress
-                .shown
-                .compare_exchange(shown, tenths, relaxed, relaxed)
-                .is_ok()
-        {
-            let millions = words as f64 / 1e6;
-            unspool_kernel::diagnostics::say_in_place(&format!(
-                "unspool: {seconds:.1} s, {millions:.1} million words of trace"
-            ));
-        }
-    }
-}
-
-impl Tracer {
-    /// A trace buffer has been mapped.
-    pub(super) fn buffer_mapped(&self, bytes: u64) {
-        let now = self.buffer_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.most_buffer_bytes.fetch_max(now, Ordering::Relaxed);
-    }
-
-    /// A trace buffer has been unmapped.
-    pub(super) fn buffer_unmapped(&self, bytes: u64) {
-        self.buffer_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
 /// Puts the last words into the trace, and tells the user on standard error what the run has
 /// recorded if this is its end.
-pub(super) fn conclude(tracer: &Tracer, process: &Process, ending: Ending) {
-    let cost = tracer.meter.lock().cost();
-    let result = {
-        let writer = tracer.writer.lock();
-        // A native run includes what the program becomes; this trace does not.
-        let native = tracer
-            .native()
-            .filter(|_| ending == Ending::Death && !tracer.is_child());
-        for (name, value) in measurements(tracer, process, cost, native) {
-            writer.add_measurement(&Measurement {
-                name: name.to_owned(),
-                value,
-            });
-        }
-        writer.finish()
-    };
+pub(crate) fn conclude(tracer: &Tracer, process: &Process, ending: Ending) {
+    let recording = &tracer.recording;
+    let cost = recording.cost();
+    // A native run includes what the program becomes; this trace does not.
+    let is_whole_run = ending == Ending::Death && !recording.is_child();
+    let native = native(&recording.plan).filter(|_| is_whole_run);
+    let result = recording.finish(measurements(tracer, process, cost, native));
     conclude_receiver(tracer);
     let is_whole = result
         .as_ref()
         .is_ok_and(|summary| summary.dropped_words == 0);
-    if !is_whole || tracer.end_reached().is_some() {
+    if !is_whole || end_reached(tracer).is_some() {
         tracer.is_short.store(true, Ordering::Relaxed);
     }
-    let ends_run = tracer.is_first_process() && ending != Ending::ObservedProgram;
-    let run = ends_run.then(|| Recorded::by_run(tracer, result.as_ref().ok(), cost));
+    let ends_run = recording.is_first_process() && ending != Ending::ObservedProgram;
+    let run = ends_run.then(|| Recorded::by_run(tracer, process, result.as_ref().ok(), cost));
     if run.as_ref().is_some_and(Recorded::is_short) {
         tracer.is_short.store(true, Ordering::Relaxed);
     }
@@ -100,49 +39,56 @@ pub(super) fn conclude(tracer: &Tracer, process: &Process, ending: Ending) {
 
 /// Tells the user what came of an analysis in this process, if there was one.
 fn conclude_receiver(tracer: &Tracer) {
-    let writer = tracer.writer.lock().clone();
-    let Some(verdict) = writer.verdict() else {
+    let Some(verdict) = tracer.recording.sink().verdict() else {
         return;
     };
     unspool_kernel::diagnostics::say(verdict.text.trim_end());
     let wanted = verdict.status.map_or(0, |status| u32::from(status) + 1);
     tracer.wanted_status.store(wanted, Ordering::Relaxed);
+    let yields = verdict.yields_to_failure;
+    tracer.status_yields.store(yields, Ordering::Relaxed);
 }
 
-impl Tracer {
-    /// The status with which the process ends whose program ends with `status`. Only the process that
-    /// the user has started says that not everything was recorded, for itself and for all others:
-    /// what another one ends with is what the program that waits for it expects.
-    pub(super) fn final_status(&self, status: i32) -> i32 {
-        if !self.is_first_process() {
-            return status;
-        }
-        let is_short = self.is_short.load(Ordering::Relaxed);
-        match self.wanted_status.load(Ordering::Relaxed) {
-            _ if self.plan.strict && is_short => unspool_kernel::diagnostics::ENGINE_FAILURE,
-            0 => status,
-            wanted => wanted.cast_signed() - 1,
-        }
+/// The status with which the process ends whose program ends with `status`. Only the process that
+/// the user has started says that not everything was recorded, for itself and for all others:
+/// what another one ends with is what the program that waits for it expects.
+pub(crate) fn final_status(tracer: &Tracer, status: i32) -> i32 {
+    if !tracer.recording.is_first_process() {
+        return status;
     }
+    let is_short = tracer.is_short.load(Ordering::Relaxed);
+    match tracer.wanted_status.load(Ordering::Relaxed) {
+        _ if tracer.recording.plan.strict && is_short => {
+            unspool_kernel::diagnostics::ENGINE_FAILURE
+        }
+        0 => status,
+        _ if status != 0 && tracer.status_yields.load(Ordering::Relaxed) => status,
+        wanted => wanted.cast_signed() - 1,
+    }
+}
 
-    /// What a native run of the program cost, if one was made.
-    fn native(&self) -> Option<Cost> {
-        let run = &self.plan.run;
-        (run.native_wall_ns != 0).then(|| Cost {
-            processor: Duration::from_nanos(run.native_processor_ns),
-            wall: Duration::from_nanos(run.native_wall_ns),
-        })
-    }
+/// What a native run of the program cost, if one was made.
+fn native(plan: &TracePlan) -> Option<Cost> {
+    let run = &plan.run;
+    (run.native_wall_ns != 0).then(|| Cost {
+        processor: Duration::from_nanos(run.native_processor_ns),
+        wall: Duration::from_nanos(run.native_wall_ns),
+    })
+}
 
-    /// What the run has cost so far.
-    fn cost_of_run(&self) -> Cost {
-        let run = &self.plan.run;
-        let since = |now: u64, start: u64| Duration::from_nanos(now.saturating_sub(start));
-        Cost {
-            processor: since(processor_time_ns(), run.processor_before_ns),
-            wall: since(now_ns(), run.started_ns),
-        }
+/// What the run has cost so far.
+fn cost_of_run(run: &Run) -> Cost {
+    let since = |now: u64, start: u64| Duration::from_nanos(now.saturating_sub(start));
+    Cost {
+        processor: since(processor_time_ns(), run.processor_before_ns),
+        wall: since(now_ns(), run.started_ns),
     }
+}
+
+/// The name and the number of what has brought the recording to its end.
+fn end_reached(tracer: &Tracer) -> Option<(&'static str, u64)> {
+    let buffer_words = tracer.recording.plan.buffer;
+    tracer.end.measurement(&tracer.ceilings, buffer_words)
 }
 
 fn measurements(
@@ -156,22 +102,19 @@ fn measurements(
     let mut measurements = vec![
         ("translated_code_bytes", code.cache.translated_bytes),
         ("code_cache_flushes", code.cache.flushes),
-        (
-            "buffer_bytes",
-            tracer.most_buffer_bytes.load(Ordering::Relaxed),
-        ),
+        ("buffer_bytes", tracer.recording.buffers.most()),
         ("processor_ns", nanoseconds(cost.processor)),
         ("wall_ns", nanoseconds(cost.wall)),
     ];
     let times = [
         (
             "path_ids_begun_anew",
-            u64::from(tracer.generation.load(Ordering::Relaxed)),
+            u64::from(tracer.recording.path_ids.generation()),
         ),
-        ("epochs_begun_anew", tracer.epochs_begun_anew()),
+        ("epochs_begun_anew", tracer.ownership.epochs_begun_anew()),
     ];
     measurements.extend(times.into_iter().filter(|&(_, times)| times != 0));
-    measurements.extend(tracer.end_reached());
+    measurements.extend(end_reached(tracer));
     if let Some(native) = native {
         measurements.push(("native_processor_ns", nanoseconds(native.processor)));
         measurements.push(("native_wall_ns", nanoseconds(native.wall)));
@@ -181,9 +124,7 @@ fn measurements(
 
 /// Says on standard error what was recorded: where something went wrong, and at the end of the run.
 fn report(tracer: &Tracer, result: Result<Summary, WriteError>, run: Option<&Recorded>) {
-    if tracer.progress.shown.load(Ordering::Relaxed) != 0 {
-        unspool_kernel::diagnostics::say_in_place("");
-    }
+    tracer.recording.progress_line.clear();
     match &result {
         Err(error) => {
             let mut text = format!("unspool: error: the trace is not complete: {error}");
@@ -204,12 +145,14 @@ fn report(tracer: &Tracer, result: Result<Summary, WriteError>, run: Option<&Rec
         Ok(_) => {}
     }
     if let Some(run) = run
-        && tracer.plan.summary
+        && tracer.recording.plan.summary
         && (result.is_ok() || run.totals.traces > 1)
     {
         unspool_kernel::diagnostics::say(&describe(tracer, run));
         let accesses = run.totals.summary.accesses;
-        let remarks = tracer.unselected(run.threads, accesses);
+        let functions = tracer.functions.asked();
+        let plan = &tracer.recording.plan;
+        let remarks = unselected(plan, &tracer.said, functions, run.threads, accesses);
         remarks
             .iter()
             .for_each(|text| unspool_kernel::diagnostics::say(text));
@@ -229,22 +172,23 @@ struct Recorded {
 impl Recorded {
     /// By all processes, as far as it is known; `own` is what this one's file holds, and `cost`
     /// what it took.
-    fn by_run(tracer: &Tracer, own: Option<&Summary>, cost: Cost) -> Recorded {
-        let run = &tracer.plan.run;
-        let threads = tracer.process().next_thread.load(Ordering::Relaxed);
-        let output = tracer.plan.output.file();
+    fn by_run(tracer: &Tracer, process: &Process, own: Option<&Summary>, cost: Cost) -> Recorded {
+        let plan = &tracer.recording.plan;
+        let run = &plan.run;
+        let threads = process.next_thread.load(Ordering::Relaxed);
+        let output = plan.output.file();
         let gathered = output
             .filter(|path| path.is_file())
             .map(|path| RunTotals::gather(path, std::process::id(), run.started_unix_ns));
-        let has_others = tracer.plan.child || tracer.has_forked();
-        let are_followed = !tracer.process().plan.leave_children;
+        let has_others = plan.child || tracer.has_forked();
+        let are_followed = !process.plan.leave_children;
         let more = gathered.is_none() && has_others && are_followed;
         let totals = gathered.filter(|totals| totals.traces > 1);
         Recorded {
             more,
             // Programs before this one in the same process cost something too.
-            cost: match tracer.plan.child {
-                true => tracer.cost_of_run(),
+            cost: match plan.child {
+                true => cost_of_run(run),
                 false => cost,
             },
             totals: totals.unwrap_or_else(|| RunTotals {
@@ -282,14 +226,15 @@ fn describe(tracer: &Tracer, run: &Recorded) -> String {
     } else {
         run.threads
     };
-    let order = tracer.plan.order.name();
+    let plan = &tracer.recording.plan;
+    let order = plan.order.name();
     text.push_str(&format!(": {}, order {order}", counted(threads, "thread")));
-    if let TraceOutput::Receiver(_) = tracer.plan.output {
+    if let TraceOutput::Receiver(_) = plan.output {
         text.push_str(&format!(
             ", {} accesses and {} events analysed while it ran",
             summary.accesses, summary.events
         ));
-    } else if tracer.plan.output.file().is_some() {
+    } else if plan.output.file().is_some() {
         let per_access = summary.file_bytes as f64 / (summary.accesses.max(1)) as f64;
         text.push_str(&format!(
             ", {} accesses by {} of {} instructions, {} bytes ({per_access:.3} an access)",
@@ -301,7 +246,7 @@ fn describe(tracer: &Tracer, run: &Recorded) -> String {
     if run.more {
         text.push_str(" (of this program alone: what other processes and programs of the run recorded is not known)");
     }
-    text.push_str(&describe_cost(run.cost, tracer.native()));
+    text.push_str(&describe_cost(run.cost, native(plan)));
     text.push_str(&describe_losses(&run.totals));
     text
 }

@@ -13,8 +13,11 @@ pub(crate) struct Tickets {
     /// Address of the locks, 8 bytes each.
     pub locks: u64,
     /// Their number, a power of two.
-    pub lock_count: u64,
+    pub(crate) lock_count: u64,
 }
+
+/// The spill slot of the address of a held ticket lock.
+pub(crate) const LOCK_SPILL: u8 = 7;
 
 impl Tickets {
     const LOCKS: u64 = 1 << 12;

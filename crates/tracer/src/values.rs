@@ -10,13 +10,12 @@ use unspool_events::AccessKind;
 use unspool_events::raw::{MAX_PATH_WORDS, MAX_SPECIAL_WORDS, SpecialKind, special_header};
 use unspool_events::superblock::{AccessingInstruction, Extent, Operand};
 use unspool_kernel::guarded;
+use unspool_kernel::lock::Mutex;
 
-use super::thread_trace::ThreadTrace;
-use crate::fragment_trace::Repetition;
-use crate::inserted::ownership::chunks::CHUNK;
+use crate::check_sites::CHUNK;
+use crate::fragments::Repetition;
 use crate::slots as trace_slots;
-use crate::thread_trace::OF_THREAD;
-use crate::tracer::Tracer;
+use crate::trace_buffer::TraceBuffer;
 use unspool_engine::thread::Thread;
 
 /// The most bytes whose values are recorded of a repeated string instruction that is not executed
@@ -25,7 +24,7 @@ const LARGEST_WHOLE: u64 = 1 << 20;
 
 /// A place in the code where values are taken.
 #[derive(Debug, Clone)]
-pub(super) struct ValueCall {
+struct ValueCall {
     /// Number of the accessing instruction in its superblock.
     ordinal: usize,
     operands: Vec<Operand>,
@@ -39,7 +38,7 @@ pub(super) struct ValueCall {
 
 /// What is kept of an instruction until it has been executed.
 #[derive(Debug, Default)]
-pub(super) struct TakenBefore {
+pub(crate) struct TakenBefore {
     /// The values that it reads.
     words: Vec<u64>,
     /// Of a repeated string instruction that moves.
@@ -73,9 +72,13 @@ impl ValueCall {
     }
 }
 
-impl Tracer {
+/// The places where values are taken.
+#[derive(Debug, Default)]
+pub(crate) struct ValueCalls(Mutex<Vec<ValueCall>>);
+
+impl ValueCalls {
     /// Adds a place; returns its number.
-    pub(crate) fn add_value_call(
+    pub(crate) fn add(
         &self,
         ordinal: usize,
         instruction: &AccessingInstruction,
@@ -83,73 +86,80 @@ impl Tracer {
         pushed: Option<u64>,
         in_chunks: bool,
     ) -> u32 {
-        let mut clean_calls = self.value_calls.lock();
-        clean_calls.push(ValueCall {
+        let mut calls = self.0.lock();
+        calls.push(ValueCall {
             ordinal,
             operands: instruction.operands.clone(),
             after,
             pushed,
             in_chunks,
         });
-        clean_calls.len() as u32 - 1
+        calls.len() as u32 - 1
     }
-}
 
-/// Takes values: those read before the instruction, those written after it; then puts a
-/// values record before the record in the making.
-pub(super) fn serve(tracer: &Tracer, thread: &mut Thread, exit: &Exit) {
-    let clean_call = tracer.value_calls.lock()[exit.detail as usize].clone();
-    let register = exit.binding.buffer();
-    // SAFETY: the trace belongs to this thread, or to its parent that waits.
-    let Some(trace) = (unsafe { OF_THREAD.get(thread).as_mut() }) else {
-        return;
-    };
-    let start = thread.register(register);
-    if !clean_call.after {
-        trace.taken = take_before(tracer, thread, &clean_call, trace.words_at(start));
+    /// No translation is left that has any.
+    pub(crate) fn clear(&self) {
+        self.0.lock().clear();
     }
-    if clean_call.after || clean_call.pushed.is_some() {
-        let moved = insert_values(trace, start, MAX_PATH_WORDS, &clean_call);
-        thread.set_register(register, moved);
-        if moved < start {
-            // The buffer is full of values long before it is full of records.
-            tracer.keep_others_close(thread);
+
+    fn get(&self, number: u32) -> ValueCall {
+        self.0.lock()[number as usize].clone()
+    }
+
+    /// Takes values: those read before the instruction, those written after it; then puts a
+    /// values record before the record in the making. Says whether the buffer was emptied for that.
+    pub(crate) fn serve(
+        &self,
+        thread: &mut Thread,
+        (buffer, taken): (&mut TraceBuffer, &mut TakenBefore),
+        exit: &Exit,
+        checks_owners: bool,
+    ) -> bool {
+        let call = self.get(exit.detail);
+        let register = exit.binding.buffer();
+        let start = thread.register(register);
+        if !call.after {
+            *taken = take_before(thread, &call, buffer.words_at(start), checks_owners);
         }
+        if !call.after && call.pushed.is_none() {
+            return false;
+        }
+        let taken = std::mem::take(taken);
+        let moved = insert_values(buffer, taken, start, MAX_PATH_WORDS, &call);
+        thread.set_register(register, moved);
+        moved < start
     }
-}
 
-/// A repeated string instruction was left in its middle; what it has done counts. The record of it
-/// starts at `start`. Returns where it starts now.
-pub(super) fn take_mid_fragment(
-    tracer: &Tracer,
-    trace: &mut ThreadTrace,
-    start: u64,
-    repetition: &Repetition,
-) -> u64 {
-    let Some(number) = repetition.values else {
-        return start;
-    };
-    let clean_call = tracer.value_calls.lock()[number as usize].clone();
-    insert_values(
-        trace,
-        start,
-        usize::from(repetition.progress.0),
-        &clean_call,
-    )
+    /// A repeated string instruction was left in its middle; what it has done counts. The record of
+    /// it starts at `start`. Returns where it starts now.
+    pub(crate) fn take_mid_fragment(
+        &self,
+        buffer: &mut TraceBuffer,
+        taken: &mut TakenBefore,
+        start: u64,
+        repetition: &Repetition,
+    ) -> u64 {
+        let Some(number) = repetition.values else {
+            return start;
+        };
+        let words = usize::from(repetition.progress.0);
+        let taken = std::mem::take(taken);
+        insert_values(buffer, taken, start, words, &self.get(number))
+    }
 }
 
 fn take_before(
-    tracer: &Tracer,
     thread: &Thread,
-    clean_call: &ValueCall,
+    call: &ValueCall,
     record: &[u64],
+    checks_owners: bool,
 ) -> TakenBefore {
     let mut taken = TakenBefore::default();
-    for operand in &clean_call.operands {
+    for operand in &call.operands {
         if let Extent::Repeat { before, .. } = operand.extent {
             let rounds = record.get(usize::from(before)).copied().unwrap_or(0);
-            let rounds = rounds - rest(tracer, thread, clean_call, operand, rounds);
-            if clean_call.moves() && operand.kind == AccessKind::Read {
+            let rounds = rounds - rest(thread, call, operand, rounds, checks_owners);
+            if call.moves() && operand.kind == AccessKind::Read {
                 taken.source = copy_source(thread, operand, record, rounds);
             }
         } else if operand.kind == AccessKind::Read {
@@ -162,17 +172,17 @@ fn take_before(
 /// How many rounds of a repeated string instruction are to come behind this chunk. Where owners
 /// are checked, that has been decided with the lines that were acquired; else it is here.
 fn rest(
-    tracer: &Tracer,
     thread: &Thread,
-    clean_call: &ValueCall,
+    call: &ValueCall,
     operand: &Operand,
     rounds: u64,
+    checks_owners: bool,
 ) -> u64 {
-    if !clean_call.in_chunks {
+    if !call.in_chunks {
         return 0;
     }
     let rest = &trace_slots::of(thread.slots()).rest;
-    if !tracer.checks_owners() {
+    if !checks_owners {
         rest.set(rounds.saturating_sub(CHUNK / u64::from(operand.size)));
     }
     rest.get().min(rounds)
@@ -240,28 +250,33 @@ fn read_backwards(end: u64, bytes: &mut [u8]) -> usize {
 
 /// Puts the values of an instruction before its record, which has `words` words at most. Returns
 /// where the record starts now.
-fn insert_values(trace: &mut ThreadTrace, start: u64, words: usize, clean_call: &ValueCall) -> u64 {
-    let taken = std::mem::take(&mut trace.taken);
-    let Some(values) = values_of(clean_call, taken, trace.words_at(start)) else {
+fn insert_values(
+    buffer: &mut TraceBuffer,
+    taken: TakenBefore,
+    start: u64,
+    words: usize,
+    call: &ValueCall,
+) -> u64 {
+    let Some(values) = values_of(call, taken, buffer.words_at(start)) else {
         return start;
     };
     let mut records = Vec::with_capacity(values.len() + 1);
     for part in values.chunks(MAX_SPECIAL_WORDS) {
-        let header = special_header(SpecialKind::Values, clean_call.ordinal as u64, part.len());
+        let header = special_header(SpecialKind::Values, call.ordinal as u64, part.len());
         records.push(header);
         records.extend(part);
     }
-    trace.insert_before(start, words as u64, &records)
+    buffer.insert_before(start, words as u64, &records)
 }
 
 /// The values of an instruction that has been executed, or is left by way of its last operand.
 /// Nothing if they are not known.
-fn values_of(clean_call: &ValueCall, taken: TakenBefore, record: &[u64]) -> Option<Vec<u64>> {
+fn values_of(call: &ValueCall, taken: TakenBefore, record: &[u64]) -> Option<Vec<u64>> {
     // Reads stand before writes in an instruction's operands.
     let mut values = taken.words;
-    for operand in &clean_call.operands {
+    for operand in &call.operands {
         match (operand.kind, operand.extent) {
-            (AccessKind::Read, Extent::Repeat { .. }) if clean_call.moves() => {
+            (AccessKind::Read, Extent::Repeat { .. }) if call.moves() => {
                 let source = taken.source.as_ref()?;
                 for (_, size) in operand.ranges(record)? {
                     push_bytes(&mut values, source.first(size as usize)?);
@@ -275,7 +290,7 @@ fn values_of(clean_call: &ValueCall, taken: TakenBefore, record: &[u64]) -> Opti
                 }
                 take(&mut values, operand, record);
             }
-            (AccessKind::Write, _) => match clean_call.pushed {
+            (AccessKind::Write, _) => match call.pushed {
                 Some(pushed) => values.push(pushed),
                 None => take(&mut values, operand, record),
             },

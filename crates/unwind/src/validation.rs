@@ -99,7 +99,7 @@ fn jumps_to(
     // Without bounds, as in a procedure linkage table, the first few instructions are looked at.
     let end = entry
         .or_else(|| module.function(link))
-        .map_or(link + 4 * MAX_LENGTH as u64, |code| code.end);
+        .map_or(link.saturating_add(4 * MAX_LENGTH as u64), |code| code.end);
     let mut at = link;
     while at < end {
         let Some(instruction) = instruction_at(&module, at) else {
@@ -117,7 +117,7 @@ fn jumps_to(
         if target == Some(to) {
             return true;
         }
-        at += u64::from(instruction.length).max(1);
+        at = at.saturating_add(u64::from(instruction.length).max(1));
     }
     false
 }
@@ -128,7 +128,7 @@ fn memory_operand(module: &Module<'_>, at: u64, instruction: &Instruction) -> Op
     let from = usize::from(instruction.displacement_offset);
     let displacement = bytes.get(from..)?.first_chunk::<4>()?;
     let displacement = i64::from(i32::from_le_bytes(*displacement));
-    let next = at + u64::from(instruction.length);
+    let next = at.wrapping_add(u64::from(instruction.length));
     Some(
         next.wrapping_add_signed(displacement)
             .wrapping_add(module.bias),

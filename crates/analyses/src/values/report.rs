@@ -29,6 +29,9 @@ pub struct ValueReport {
     pub accesses_after_loss: u64,
     /// Reads among them that found something else: what is missing may have written it.
     pub unexplained_after_loss: u64,
+    /// Reads that found something else than the last write before them in an order of times, which
+    /// does not say in which order several threads wrote and read.
+    pub unexplained_between_stamps: u64,
     /// Reads that found something else than the order explains.
     pub mismatch_count: u64,
     /// Reads that did too, while a system call was writing there.
@@ -73,6 +76,7 @@ impl ValueReport {
             + self.foreign_accesses
             + self.unexplained_in_open_memory
             + self.unexplained_after_loss
+            + self.unexplained_between_stamps
     }
 
     /// The share of the accesses that say nothing about the order, from 0 to 1.

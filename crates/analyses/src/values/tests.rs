@@ -452,3 +452,30 @@ fn the_kernels_clock_is_no_matter_of_order() {
     assert_eq!((report.clock_reads, report.accesses()), (2, 1));
     assert_eq!(report.verdict(), Verdict::Passed);
 }
+
+#[test]
+fn times_cannot_tell_what_came_first_once_there_are_two_threads() {
+    let created = Event::Synchronisation(Synchronisation {
+        operation: SyncOperation::ThreadCreate,
+        object: 1,
+    });
+    let replayed = |order, creates: bool| {
+        let mut check = ValueCheck::new(&[]).with_order(order);
+        write(&mut check, 0, 0x1000, &[1]);
+        if creates {
+            check.event(ThreadId(0), 5, &created);
+        }
+        read(&mut check, 0, 0x1000, &[2]);
+        let report = check.finish(&[]);
+        (report.verdict(), report.unexplained_between_stamps)
+    };
+    for order in [Order::LineAtomic, Order::Ticket, Order::None] {
+        assert_eq!(replayed(order, true), (Verdict::Failed, 0), "{order:?}");
+    }
+    assert_eq!(
+        replayed(Order::Timestamp, true),
+        (Verdict::PartlyChecked, 1)
+    );
+    // The only thread's own order is known in any case.
+    assert_eq!(replayed(Order::Timestamp, false), (Verdict::Failed, 0));
+}

@@ -245,6 +245,57 @@ pub(crate) struct ReplayIncrementsArguments {
     pub(crate) live: LiveChoice,
 }
 
+/// `unspool race`
+#[derive(Debug, Clone, Args)]
+#[command(
+    override_usage = "unspool race [OPTIONS] FILE\n       unspool race [OPTIONS] -- PROGRAM [ARGUMENT]..."
+)]
+pub(crate) struct RaceArguments {
+    /// The trace, in the order line-atomic; - is standard input
+    #[arg(value_name = "FILE", required_unless_present = "program")]
+    pub(crate) input: Option<PathBuf>,
+
+    /// Go on reading a trace that is still being written, until its program ends
+    #[arg(long)]
+    pub(crate) follow: bool,
+
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// How many races to show, those of most occurrences first; all of them are counted
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) show: usize,
+
+    /// The exit status where a race was found and a program that was run ended with 0
+    #[arg(long, value_name = "N", default_value_t = crate::exit_status::RACES_FOUND)]
+    pub(crate) exit_status: u8,
+
+    /// Leave out the races that a line of this file describes; can be given several times
+    ///
+    /// A line is `race:PATTERN`, as ThreadSanitizer has them: the pattern is looked for in the
+    /// function, the source file and the module of both accesses, and in the variable. * stands for
+    /// any text, ^ for the beginning and $ for the end. Lines that begin with # say nothing.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) suppressions: Vec<PathBuf>,
+
+    /// Show what unspool's own suppressions leave out, too
+    #[arg(long)]
+    pub(crate) no_default_suppressions: bool,
+
+    /// How much memory the analysis may take: where it would take more, it forgets what it has seen
+    #[arg(long, value_name = "SIZE", value_parser = super::observing::parse_size, default_value = "4G")]
+    pub(crate) memory: u64,
+
+    /// Say on standard error how far it has come, with a rate
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ProgressChoice::Auto)]
+    pub(crate) progress: ProgressChoice,
+
+    /// What to run instead.
+    #[command(flatten)]
+    pub(crate) live: LiveChoice,
+}
+
 /// A range of memory as people write it; the byte at its end does not belong to it.
 fn parse_memory(text: &str) -> Result<Range<u64>, String> {
     let number = |text: &str| parse_address(text).map_err(|error| format!("{text}: {error}"));

@@ -82,7 +82,8 @@ pub(crate) struct ToolNewArguments {
     pub(crate) probe: bool,
 
     /// Where the crate unspool-tool (for a probe, unspool-probe) lies: crates/tool (crates/probe)
-    /// of a checkout. By default, that of the checkout that this command was built from
+    /// of a checkout. By default, the sources are used that this command carries, which it puts among
+    /// the user's caches
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) library: Option<PathBuf>,
 }

@@ -1,6 +1,7 @@
 //! `unspool detach`: observed processes are let go.
 
 use unspool_engine::detach::{AskError, ask, descendants};
+use unspool_kernel::ids::Pid;
 
 use crate::arguments::DetachArguments;
 use crate::exit_status;
@@ -8,18 +9,18 @@ use crate::failure::Failure;
 
 /// Lets processes go, and those that they have started if that is wanted.
 pub(crate) fn detach(typed: &DetachArguments) -> Result<u8, Failure> {
-    for &process in &typed.processes {
+    for process in typed.processes.iter().copied().map(Pid::of) {
         // Found before anything ends: then they have other parents.
         let children = if typed.children {
             descendants(process)
         } else {
             Vec::new()
         };
-        let result = ask(process);
+        let result = ask(process.first_thread());
         let is_childs_parent = matches!(result, Err(AskError::NotObserved)) && !children.is_empty();
         let mut any = false;
         for child in children {
-            match ask(child) {
+            match ask(child.first_thread()) {
                 Ok(()) => any = true,
                 // What they start natively is not meant, and they may end at any time.
                 Err(AskError::NotObserved | AskError::NoProcess) => {}
@@ -35,7 +36,7 @@ pub(crate) fn detach(typed: &DetachArguments) -> Result<u8, Failure> {
     Ok(exit_status::SUCCESS)
 }
 
-fn failure(process: i32, error: &AskError) -> Failure {
+fn failure(process: Pid, error: &AskError) -> Failure {
     let failure = Failure::new(format!("cannot let process {process} go: {error}"));
     match error {
         AskError::NotObserved => {

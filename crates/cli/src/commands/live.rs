@@ -10,7 +10,7 @@ use unspool_tracer::{Receiver, TraceOutput, TracePlan};
 
 use super::answer_file::AnswerFile;
 use super::observe::observe;
-use super::{replay_increments, verify};
+use super::{race, replay_increments, verify};
 use crate::arguments::{Arguments, Command};
 use crate::exit_status;
 use crate::failure::Failure;
@@ -23,6 +23,8 @@ pub(super) struct Answer {
     pub(super) text: String,
     /// The exit status.
     pub(super) status: u8,
+    /// Whether a program that fails by itself ends with its own.
+    pub(super) yields_to_failure: bool,
 }
 
 /// Runs a program, and has its records go to the receiver. Does not return once it has started.
@@ -73,6 +75,7 @@ pub(crate) fn continue_live(plan: &Plan, trace: &mut TracePlan) {
     };
     let receiver = match command {
         Command::Verify(typed) => verify::receiver(typed),
+        Command::Race(typed) => race::receiver(typed),
         Command::ReplayIncrements(typed) => replay_increments::receiver(typed),
         _ => return,
     };
@@ -134,7 +137,11 @@ struct Asked<Asks> {
 
 impl<Asks: Question> Conclusion<Asks::Analysis> for Asked<Asks> {
     fn conclude(&mut self, analysis: Asks::Analysis, seen: &Seen) -> Verdict {
-        let Answer { text, status } = match self.question.answer(analysis, seen, &self.header) {
+        let Answer {
+            text,
+            status,
+            yields_to_failure,
+        } = match self.question.answer(analysis, seen, &self.header) {
             Ok(answer) => answer,
             Err(failure) => return failed(&format!("{:#}", failure.error)),
         };
@@ -152,7 +159,11 @@ impl<Asks: Question> Conclusion<Asks::Analysis> for Asked<Asks> {
                 Err(error) => return failed(&format!("cannot write {place}: {error}")),
             },
         };
-        Verdict { text, status }
+        Verdict {
+            text,
+            status,
+            yields_to_failure,
+        }
     }
 
     fn so_far(&mut self, analysis: &Asks::Analysis, seen: &Seen) -> String {
@@ -204,5 +215,6 @@ fn failed(text: &str) -> Verdict {
     Verdict {
         text: format!("error: {text}"),
         status: Some(exit_status::FAILED),
+        yields_to_failure: false,
     }
 }

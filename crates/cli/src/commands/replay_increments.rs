@@ -37,7 +37,7 @@ pub(crate) fn replay(typed: &ReplayIncrementsArguments) -> Result<u8, Failure> {
     };
     let report = replay.finish();
     remarks(&report).into_iter().for_each(warn);
-    let Answer { text, status } = answer(&report, typed, damage)?;
+    let Answer { text, status, .. } = answer(&report, typed, damage)?;
     print_result(text.as_bytes())?;
     Ok(status)
 }
@@ -114,7 +114,11 @@ fn answer(
         true => exit_status::ANSWER_IS_NO,
         false => damage,
     };
-    Ok(Answer { text, status })
+    Ok(Answer {
+        text,
+        status,
+        yields_to_failure: false,
+    })
 }
 
 /// What is odd about a report.

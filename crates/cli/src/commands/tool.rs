@@ -2,6 +2,7 @@
 
 mod new;
 mod probe;
+mod sources;
 
 use std::ffi::OsString;
 

@@ -36,7 +36,7 @@ pub(crate) fn verify(typed: &VerifyArguments) -> Result<u8, Failure> {
         ))
         .with_help("record them with unspool trace --verify"));
     }
-    let Answer { text, status } = answer(&report, &header, typed, damage)?;
+    let Answer { text, status, .. } = answer(&report, &header, typed, damage)?;
     print_result(text.as_bytes())?;
     Ok(status)
 }
@@ -44,7 +44,7 @@ pub(crate) fn verify(typed: &VerifyArguments) -> Result<u8, Failure> {
 /// Checks a trace as far as it is there.
 fn read(input: &Path, typed: &VerifyArguments) -> Result<(TraceHeader, ValueReport, u8), Failure> {
     let trace = opened::open(input)?;
-    let mut check = ValueCheck::new(&trace.threads());
+    let mut check = ValueCheck::new(&trace.threads()).with_order(trace.header().order);
     let mut progress = Progress::of_trace(&trace, typed.progress, false);
     let problems = trace.merged().deliver(&mut Both(&mut check, &mut progress));
     drop(progress);
@@ -60,7 +60,7 @@ fn read(input: &Path, typed: &VerifyArguments) -> Result<(TraceHeader, ValueRepo
 fn follow(input: &Path) -> Result<(TraceHeader, ValueReport, u8), Failure> {
     let reader = followed::open(input)?;
     let header = reader.header().clone();
-    let mut check = ValueCheck::new(&[]);
+    let mut check = ValueCheck::new(&[]).with_order(header.order);
     let delivered = reader.deliver(&mut check);
     check.cut_off(&delivered.threads);
     let report = check.finish(&delivered.problems);
@@ -88,7 +88,7 @@ impl live::Question for VerifyArguments {
     type Analysis = ValueCheck;
 
     fn begin(&self) -> ValueCheck {
-        ValueCheck::new(&[])
+        ValueCheck::new(&[]).with_order(self.live.order.into())
     }
 
     fn answer(
@@ -130,7 +130,11 @@ fn answer(
         Verdict::PartlyChecked if !is_enough => exit_status::PARTLY_CHECKED,
         Verdict::PartlyChecked | Verdict::Passed => damage,
     };
-    Ok(Answer { text, status })
+    Ok(Answer {
+        text,
+        status,
+        yields_to_failure: false,
+    })
 }
 
 /// Whether values were recorded, though perhaps none has come down to us.
@@ -244,6 +248,11 @@ fn reasons(report: &ValueReport) -> String {
                  explain, among {} accesses there",
                 report.accesses_after_loss
             ),
+        ),
+        (
+            report.unexplained_between_stamps,
+            "reads beside other threads, of which times do not tell which write came before"
+                .to_owned(),
         ),
     ] {
         if count > 0 {

@@ -1,5 +1,5 @@
-//! Gathers, scatters, masked and compressed vectors, tiles: the trace must have exactly the
-//! accesses that the guest computes from its own masks and indexes.
+//! Gathers, scatters, masked and compressed vectors, tiles, and repeated string instructions: the
+//! trace must have exactly the accesses that the guest computes from its own masks, indexes and counts.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -11,6 +11,7 @@ use crate::order::guest_command;
 use crate::scratch::Scratch;
 
 const GUEST: &str = "instructions/elements";
+const STRINGS: &str = "instructions/string_elements";
 
 /// Accesses of each instruction, in their order: kind, address and size.
 type Accesses = HashMap<u64, Vec<(String, u64, u64)>>;
@@ -19,15 +20,25 @@ pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for order in ["ticket", "line-atomic"] {
         trials.push(trial(format!("elements::{order}"), move |scratch| {
-            let (expected, found) = observe(scratch, order)?;
+            let (expected, found) = observe(scratch, GUEST, order)?;
             match difference(&expected, &found) {
                 None => Ok(()),
                 Some(difference) => Err(Verdict::Wrong(difference)),
             }
         }));
+        trials.push(trial(
+            format!("elements::strings::{order}"),
+            move |scratch| {
+                let (expected, found) = observe(scratch, STRINGS, order)?;
+                match difference(&each_byte(&expected), &each_byte(&found)) {
+                    None => Ok(()),
+                    Some(difference) => Err(Verdict::Wrong(difference)),
+                }
+            },
+        ));
     }
     trials.push(trial("elements::control".to_owned(), |scratch| {
-        let (mut expected, found) = observe(scratch, "none")?;
+        let (mut expected, found) = observe(scratch, GUEST, "none")?;
         let accesses = expected.values_mut().max_by_key(|accesses| accesses.len());
         let one = accesses.and_then(|accesses| accesses.last_mut());
         one.expect("the guest accesses something").1 += 1;
@@ -42,11 +53,11 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// What the guest says, and what its trace says of the same instructions.
-fn observe(scratch: &Scratch, order: &str) -> Result<(Accesses, Accesses), Verdict> {
+fn observe(scratch: &Scratch, name: &str, order: &str) -> Result<(Accesses, Accesses), Verdict> {
     let guests = unspool_guests::guests();
-    let guest = guests.iter().find(|guest| guest.name == GUEST);
+    let guest = guests.iter().find(|guest| guest.name == name);
     require(guest.into_iter().flat_map(|guest| &guest.requirements))?;
-    let command = guest_command(GUEST, &[])?;
+    let command = guest_command(name, &[])?;
     let (file, table) = (
         scratch.path().join("trace"),
         scratch.path().join("trace.csv"),
@@ -80,6 +91,21 @@ fn observe(scratch: &Scratch, order: &str) -> Result<(Accesses, Accesses), Verdi
         }
     }
     Ok((expected, found))
+}
+
+/// The bytes that each instruction accesses, sorted: a trace has the rounds of a string instruction in
+/// one piece, the reads before the writes.
+fn each_byte(accesses: &Accesses) -> Accesses {
+    let bytes = |accesses: &Vec<(String, u64, u64)>| {
+        let each = accesses.iter().flat_map(|(kind, start, size)| {
+            (0..*size).map(move |offset| (kind.clone(), start + offset, 1))
+        });
+        let mut each: Vec<_> = each.collect();
+        each.sort_unstable();
+        each
+    };
+    let all = accesses.iter();
+    all.map(|(pc, accesses)| (*pc, bytes(accesses))).collect()
 }
 
 fn difference(expected: &Accesses, found: &Accesses) -> Option<String> {

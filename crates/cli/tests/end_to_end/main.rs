@@ -32,6 +32,7 @@ mod own_failures;
 mod persistent_cache;
 mod probes;
 mod programs;
+mod races;
 mod readme;
 mod routines;
 mod scratch;
@@ -66,6 +67,7 @@ fn main() {
     trials.extend(data_set::trials());
     trials.extend(code_cache::trials());
     trials.extend(other_orders::trials());
+    trials.extend(races::trials());
     trials.extend(memory_limits::trials());
     trials.extend(modules::trials());
     trials.extend(own_failures::trials());

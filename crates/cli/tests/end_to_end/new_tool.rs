@@ -1,7 +1,7 @@
 //! A tool of the user's own: a crate outside this project, built by plain `cargo build`.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use libtest_mimic::Trial;
@@ -18,22 +18,43 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
+/// Where the command keeps for its user what tools are built with, and what builds have in common: for
+/// all tests together.
+fn kept() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("outside-tool")
+}
+
+/// `unspool tool new ARGUMENTS`. Returns the lines that it says are to be typed.
+fn new(scratch: &Scratch, arguments: &[&str]) -> Result<[String; 3], Verdict> {
+    let invocation = unspool(scratch, &["tool", "new"]).arguments(arguments);
+    let made = run_well(scratch, &invocation.variable("XDG_CACHE_HOME", kept()))?;
+    let said = made.stdout_text();
+    let typed = said.lines().filter_map(|line| line.strip_prefix("    "));
+    let typed: Vec<String> = typed.map(str::to_owned).collect();
+    let lines = <[String; 3]>::try_from(typed);
+    lines.map_err(|_| Verdict::Wrong(format!("three lines to type, not: {said}")))
+}
+
+/// Types the first two of these lines. Returns what Cargo says.
+fn build(scratch: &Scratch, [folder, build, _]: &[String; 3]) -> Result<String, Verdict> {
+    let script = format!("{folder}; {build}");
+    let building = with_cargo(natively(scratch, &["sh", "-euc", &script]));
+    // Minutes of processor time where nothing is compiled yet, on a machine that may be busy.
+    let building = building.limit(Duration::from_secs(1800));
+    Ok(run_well(scratch, &building)?.stderr_text())
+}
+
 /// What `unspool tool new` makes counts what the tool of the same kind that comes with the
 /// command counts, and ends as the program does.
 fn builds_and_runs(scratch: &Scratch) -> Result<(), Verdict> {
-    let made = run_well(scratch, &unspool(scratch, &["tool", "new", "my-tool"]))?;
-    // What it said is to be typed.
-    let said = made.stdout_text();
-    let typed: Vec<&str> = said
-        .lines()
-        .filter_map(|line| line.strip_prefix("    "))
-        .collect();
-    let [folder, build, command] = typed[..] else {
-        return Err(Verdict::Wrong(format!("three lines to type, not: {said}")));
-    };
-    let script = format!("{folder}; {build}");
-    let building = with_cargo(natively(scratch, &["sh", "-euc", &script]));
-    run_well(scratch, &building.limit(Duration::from_secs(900)))?;
+    let typed = new(scratch, &["my-tool"])?;
+    let said = build(scratch, &typed)?;
+    if !said.contains("Compiling my-tool") {
+        return Err(Verdict::Wrong(format!("what is built is named: {said}")));
+    }
+    let [_, _, command] = typed;
+    second_is_built_alone(scratch)?;
+    nothing_is_of_the_checkout(scratch)?;
     let executable = command.split(' ').next().unwrap_or_default();
     let built = scratch.work().join("my-tool").join(executable);
     std::fs::create_dir(scratch.work().join("listed"))?;
@@ -71,6 +92,31 @@ fn builds_and_runs(scratch: &Scratch) -> Result<(), Verdict> {
     Ok(())
 }
 
+/// What tools are built with is compiled for the first of them.
+fn second_is_built_alone(scratch: &Scratch) -> Result<(), Verdict> {
+    let said = build(scratch, &new(scratch, &["second-tool"])?)?;
+    let compiled = said.lines().filter(|line| line.contains("Compiling "));
+    let compiled: Vec<&str> = compiled.collect();
+    match compiled[..] {
+        [alone] if alone.contains("second-tool") => Ok(()),
+        _ => Err(Verdict::Wrong(format!("compiled again: {compiled:#?}"))),
+    }
+}
+
+/// No file of this project's folder is part of a build. The control: those of the cache are.
+fn nothing_is_of_the_checkout(scratch: &Scratch) -> Result<(), Verdict> {
+    let release = "target/x86_64-unknown-linux-gnu/release/my-tool.d";
+    let read = std::fs::read_to_string(scratch.work().join("my-tool").join(release))?;
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
+    let checkout = checkout.canonicalize()?;
+    let cached = kept().join("unspool/sources");
+    let names = |folder: &Path| read.contains(&folder.display().to_string());
+    if names(&checkout) || !names(&cached) {
+        return Err(Verdict::Wrong(format!("what the build has read: {read}")));
+    }
+    Ok(())
+}
+
 /// What `unspool tool new --probe` makes counts what the probe of the same kind counts that comes
 /// with the command. With another text, its functions get arguments of all kinds, and give
 /// results.
@@ -82,21 +128,9 @@ fn probe(_: &Scratch) -> Result<(), Verdict> {
 }
 
 fn probe_in(scratch: &Scratch) -> Result<(), Verdict> {
-    let new = unspool(scratch, &["tool", "new", "--probe", "my-probe"]);
-    let made = run_well(scratch, &new)?.stdout_text();
-    let typed: Vec<&str> = made
-        .lines()
-        .filter_map(|line| line.strip_prefix("    "))
-        .collect();
-    let [folder, build, command] = typed[..] else {
-        return Err(Verdict::Wrong(format!("three lines to type, not: {made}")));
-    };
-    let build_it = || {
-        let script = format!("{folder}; {build}");
-        let building = with_cargo(natively(scratch, &["sh", "-euc", &script]));
-        run_well(scratch, &building.limit(Duration::from_secs(900)))
-    };
-    build_it()?;
+    let typed = new(scratch, &["--probe", "my-probe"])?;
+    build(scratch, &typed)?;
+    let command = &typed[2];
     let library = command.split(' ').nth(4).unwrap_or_default();
     let library = scratch.work().join("my-probe").join(library);
     let probed = |options: &[&str], program: &[OsString]| {
@@ -127,7 +161,7 @@ fn probe_in(scratch: &Scratch) -> Result<(), Verdict> {
 
     let text = include_str!("new_tool/checks.rs");
     std::fs::write(scratch.work().join("my-probe/src/lib.rs"), text)?;
-    build_it()?;
+    build(scratch, &typed)?;
     let run_with = |name: &str, options: &[&str], arguments: &[&str], expected: &[&str]| {
         let guest = unspool_guests::guests()
             .into_iter()
@@ -192,12 +226,11 @@ pub(crate) fn with_cargo(invocation: Invocation) -> Invocation {
     let mut path = OsString::from(cargo.parent().unwrap_or(cargo));
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
-    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("outside-tool");
     let invocation = invocation
         .variable("PATH", path)
         .variable("CARGO_NET_OFFLINE", "true")
         .variable("CARGO_TARGET_DIR", "target")
-        .variable("CARGO_BUILD_BUILD_DIR", kept);
+        .variable("XDG_CACHE_HOME", kept());
     let inherited = ["HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"];
     inherited.iter().fold(invocation, |invocation, name| {
         match std::env::var_os(name) {

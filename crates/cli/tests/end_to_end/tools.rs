@@ -9,7 +9,7 @@ use libtest_mimic::Trial;
 use unspool_guests::{Guest, Invocation};
 
 use crate::guest_programs::{self, build};
-use crate::observer::{Verdict, run_well, trial, unspool, wrong};
+use crate::observer::{Verdict, require, run_well, trial, unspool, wrong};
 use crate::scratch::Scratch;
 use crate::single_steps;
 
@@ -47,6 +47,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial(
         "tools::tell_what_follows_from_the_source".to_owned(),
         tell_what_follows_from_the_source,
+    ));
+    trials.push(trial(
+        "tools::count_each_element".to_owned(),
+        count_each_element,
     ));
     trials.push(trial(
         "tools::agree_with_each_other".to_owned(),
@@ -185,18 +189,7 @@ fn tell_what_follows_from_the_source(scratch: &Scratch) -> Result<(), Verdict> {
                 return Err(wrong(&expected, &observed_run, &observed));
             }
         }
-        let file = std::fs::read_dir(scratch.work())?
-            .filter_map(Result::ok)
-            .find(|entry| {
-                entry
-                    .file_name()
-                    .to_string_lossy()
-                    .starts_with("addresses.out.")
-            })
-            .ok_or_else(|| "no addresses were written".to_owned())?
-            .path();
-        let text = std::fs::read_to_string(&file)?;
-        std::fs::remove_file(&file)?;
+        let text = take_address_trace(scratch)?;
         let mut sum = 0_u64;
         let mut kinds = [0; 2];
         for line in text.lines() {
@@ -229,6 +222,74 @@ fn tell_what_follows_from_the_source(scratch: &Scratch) -> Result<(), Verdict> {
         }
     }
     Ok(())
+}
+
+/// Each element of gathers, masked operands and repeated string instructions is an access to all tools
+/// that look at memory. The control: with an argument there are twenty more, in two more lines.
+fn count_each_element(scratch: &Scratch) -> Result<(), Verdict> {
+    let guest = unspool_guests::guests()
+        .into_iter()
+        .find(|guest| guest.name == "memory/elements")
+        .ok_or_else(|| "there is no guest memory/elements".to_owned())?;
+    require(&guest.requirements)?;
+    let program = build(&guest, "")?;
+    for (arguments, more, lines) in [(&[][..], 0, 0), (&["more"], 10, 1)] {
+        let mut command = vec![program.as_os_str()];
+        command.extend(arguments.iter().map(OsStr::new));
+        let (reads, writes) = (1 + 100 + 2 * 42 + 2 + 8 + more, 100 + 64 + 1 + 4 + more);
+        let accesses = reads + writes;
+        let said = |tool: &str, expected: &str| {
+            let invocation = under(scratch, tool, &command);
+            let observed = run_well(scratch, &invocation)?;
+            match observed.stderr_text().starts_with(expected) {
+                true => Ok(()),
+                false => Err(wrong(expected, &invocation, &observed)),
+            }
+        };
+        said(
+            "cache",
+            &format!(
+                "{reads} reads, {} misses; {writes} writes, {} misses\n",
+                10 + lines,
+                7 + lines
+            ),
+        )?;
+        said("address-sum", &format!("{accesses} accesses, "))?;
+        said(
+            "working-set",
+            "pages in each 1000000 accesses:\nthread 0: 1 windows, 4.0 on average, 4 at most\n",
+        )?;
+        said(
+            "memory-footprint",
+            &format!(
+                "{} bytes read, {} written, in {} lines on 4 pages\n",
+                8 + 100 + 2 * 42 + 2 * 32 + 8 * 4 + more,
+                100 + 64 * 4 + 1 + 4 * 4 + more,
+                17 + 2 * lines
+            ),
+        )?;
+        said("address-trace", "addresses are in")?;
+        let written = take_address_trace(scratch)?.lines().count();
+        if written != accesses {
+            return Err(Verdict::Wrong(format!("{written} lines, not {accesses}")));
+        }
+    }
+    Ok(())
+}
+
+/// What `address-trace` has written, which is removed.
+fn take_address_trace(scratch: &Scratch) -> Result<String, Verdict> {
+    let file = std::fs::read_dir(scratch.work())?
+        .filter_map(Result::ok)
+        .find(|entry| {
+            let name = entry.file_name();
+            name.to_string_lossy().starts_with("addresses.out.")
+        })
+        .ok_or_else(|| "no addresses were written".to_owned())?
+        .path();
+    let text = std::fs::read_to_string(&file)?;
+    std::fs::remove_file(&file)?;
+    Ok(text)
 }
 
 /// The number of executed instructions is exactly what the kernel's single steps give. The

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::source_ranges::KeptRange;
+use super::source_ranges::SourceRange;
 use super::table::Record;
 
 /// As large as the blocks of code that this process translates.
@@ -30,7 +30,7 @@ unsafe impl Record for KeptBlock {}
 /// The index of a module: the number of its first block, and its blocks. Parts and the addresses
 /// of entries are given in order, with the places of the first ones in their tables.
 pub(super) fn index(
-    (first_part, parts): (u32, &[KeptRange]),
+    (first_part, parts): (u32, &[SourceRange]),
     (first_entry, entries): (u32, &[u64]),
 ) -> (u64, Vec<KeptBlock>) {
     let starts = [
@@ -38,7 +38,7 @@ pub(super) fn index(
         entries.first().copied(),
     ];
     let ends = [
-        parts.iter().map(KeptRange::end).max(),
+        parts.iter().map(SourceRange::end).max(),
         entries.last().map(|pc| pc + 1),
     ];
     let (Some(start), Some(end)) = (
@@ -51,7 +51,7 @@ pub(super) fn index(
     let (mut part, mut entry) = (0, 0);
     let at_block = |block: u64| {
         let start = block << BLOCK_SHIFT;
-        let before = |part: &KeptRange| part.end() <= start;
+        let before = |part: &SourceRange| part.end() <= start;
         part += parts[part..].iter().take_while(|part| before(part)).count();
         entry += entries[entry..]
             .iter()
@@ -144,13 +144,14 @@ impl ActiveModules {
 
 #[cfg(test)]
 mod tests {
+    use super::super::FragmentId;
     use super::*;
 
-    fn part((start, length): (u64, u32)) -> KeptRange {
-        KeptRange {
+    fn part((start, length): (u64, u32)) -> SourceRange {
+        SourceRange {
             start,
             length,
-            fragment: 0,
+            fragment: FragmentId::at(0),
         }
     }
 

@@ -16,11 +16,10 @@ impl Cache {
     /// Leads the branch at a cache address through the chains from now on. Other threads may
     /// run it meanwhile; they do either.
     pub fn lead_through_chains(&mut self, branch: CacheAddress) {
-        let branch = branch.get();
-        let in_hot = (layout::cache() + GATES_SIZE..self.hot).contains(&branch);
+        let in_hot = (layout::cache() + GATES_SIZE..self.hot).contains(&branch.get());
         // SAFETY: the hot code is readable, and no branch crosses the end of a cache line.
-        let bytes = unsafe { std::ptr::read_unaligned(branch as *const [u8; 8]) };
-        let known = TableBranch::of(bytes).filter(|_| in_hot && branch % 64 <= 56);
+        let bytes = unsafe { std::ptr::read_unaligned(branch.get() as *const [u8; 8]) };
+        let known = TableBranch::of(bytes).filter(|_| in_hot && branch.line_offset() <= 56);
         let way = match known {
             Some(TableBranch::Jump) => Way::Jump,
             Some(TableBranch::Return) => Way::Return,

@@ -11,10 +11,11 @@ use unspool_kernel::layout;
 
 use super::active::{ActiveModules, KeptBlock};
 use super::kept_branches::{self, Run, TargetStub};
+use super::links::EntryIndex;
 use super::pc_map::PcMap;
-use super::source_ranges::KeptRange;
+use super::source_ranges::SourceRange;
 use super::table::{Record, Table, Tables};
-use super::{Cache, Fragment};
+use super::{Cache, Fragment, FragmentId};
 use crate::address::CacheAddress;
 use crate::branch_table::BranchTable;
 use crate::gates::GATES_SIZE;
@@ -30,7 +31,7 @@ pub(super) struct Inactive {
     /// The modules, by their numbers.
     modules: &'static [KeptModule],
     /// The code of which fragments were made, by module and start.
-    parts: &'static [KeptRange],
+    parts: &'static [SourceRange],
     /// Where the parts and entries of each block of code begin, by module.
     blocks: &'static [KeptBlock],
     /// Where indirect branches arrive, in order.
@@ -98,7 +99,7 @@ impl Inactive {
     }
 
     /// The fragments of active modules some of whose code lies in a range, which is not empty.
-    pub(super) fn fragments_in(&self, range: Range<u64>) -> impl Iterator<Item = u32> {
+    pub(super) fn fragments_in(&self, range: Range<u64>) -> impl Iterator<Item = FragmentId> {
         let Range { start, end } = range;
         let places = self.by_address.parts(range);
         places
@@ -230,7 +231,7 @@ impl Cache {
             target_stubs,
             ..
         } = &self.inactive;
-        let code = layout::cache() as u32..self.cold as u32;
+        let code = layout::cache()..self.cold;
         let is_in_order = |one: &KeptModule, next: &KeptModule| {
             one.parts <= next.parts && one.blocks <= next.blocks
         };
@@ -247,11 +248,11 @@ impl Cache {
                 last.part as usize <= parts.len() && last.entry as usize <= self.links.entries.len()
             });
         let mut parts = parts.iter();
-        let parts = parts.all(|part| (part.fragment as usize) < self.fragments.len());
+        let parts = parts.all(|part| part.fragment.place() < self.fragments.len());
         let target_stubs = target_stubs.is_sorted()
             && target_stubs
                 .iter()
-                .all(|target_stub| code.contains(&target_stub.code));
+                .all(|target_stub| code.contains(&target_stub.code.get()));
         modules && blocks && parts && target_stubs
     }
 
@@ -271,14 +272,14 @@ impl Cache {
     }
 
     /// The kept entries for a program address, of modules that are active.
-    pub(super) fn kept_entries(&self, pc: u64) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn kept_entries(&self, pc: u64) -> impl Iterator<Item = EntryIndex> + '_ {
         self.inactive
             .by_address
             .entries(pc)
             .filter_map(move |places| {
                 let entries = self.links.entries.range(places.clone());
                 let place = entries.binary_search_by_key(&pc, |entry| entry.pc).ok()?;
-                Some((places.start + place) as u32)
+                Some(EntryIndex::at(places.start + place))
             })
     }
 }
@@ -309,7 +310,7 @@ fn set_target_stubs(branches: &mut BranchTable, target_stubs: &[TargetStub]) {
             .map(|target_stub| u64::from(target_stub.pc)),
     );
     for target_stub in target_stubs {
-        branches.set(u64::from(target_stub.pc), u64::from(target_stub.code));
+        branches.set(u64::from(target_stub.pc), target_stub.code);
     }
 }
 
@@ -360,10 +361,10 @@ mod tests {
 
     #[test]
     fn kept_pieces_are_found_by_each_of_their_bytes() {
-        let part = |start, length, fragment| KeptRange {
+        let part = |start, length, fragment| SourceRange {
             start,
             length,
-            fragment,
+            fragment: FragmentId::at(fragment),
         };
         let parts = [part(0x1000, 40, 5), part(0x1008, 4, 2), part(0x1030, 1, 9)];
         let (first_block, blocks) = active::index((0, &parts), (0, &[]));
@@ -372,7 +373,10 @@ mod tests {
             ..Inactive::default()
         };
         inactive.by_address.insert(first_block, blocks.leak());
-        let within = |range| inactive.fragments_in(range).collect::<Vec<_>>();
+        let within = |range| {
+            let all = inactive.fragments_in(range);
+            all.map(FragmentId::place).collect::<Vec<_>>()
+        };
         let at = |pc| within(pc..pc + 1);
         assert_eq!(at(0x0fff), []);
         assert_eq!(at(0x1000), [5]);

@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::table::Record;
+use crate::address::CacheAddress;
 use crate::branch_table::{ENTRIES_PER_PAGE, PAGE};
 
 /// Where indirect branches arrive: what the branch table holds for a program address.
@@ -19,7 +20,7 @@ pub struct TargetStub {
     /// The program address, which lies below the code cache.
     pub pc: u32,
     /// The cache address.
-    pub code: u32,
+    pub code: CacheAddress,
 }
 
 // SAFETY: without padding, and made of numbers.
@@ -79,12 +80,12 @@ pub(super) fn bytes(runs: &[Run]) -> u64 {
 pub struct KeptBranches {
     target_stubs: Vec<TargetStub>,
     runs: Vec<Run>,
-    miss: u64,
+    miss: CacheAddress,
 }
 
 impl KeptBranches {
     /// Those of target stubs, which are in order. What has none leads to `miss`.
-    pub fn new(target_stubs: Vec<TargetStub>, miss: u64) -> KeptBranches {
+    pub fn new(target_stubs: Vec<TargetStub>, miss: CacheAddress) -> KeptBranches {
         KeptBranches {
             runs: runs(&target_stubs),
             target_stubs,
@@ -121,9 +122,9 @@ impl KeptBranches {
     fn pages(&self, first: u64, target_stubs: &[TargetStub]) -> Vec<u8> {
         let from = first * ENTRIES_PER_PAGE;
         let count = target_stubs.last().map_or(first, TargetStub::page) - first + 1;
-        let mut entries = vec![self.miss; (count * ENTRIES_PER_PAGE) as usize];
+        let mut entries = vec![self.miss.get(); (count * ENTRIES_PER_PAGE) as usize];
         for target_stub in target_stubs {
-            entries[(u64::from(target_stub.pc) - from) as usize] = u64::from(target_stub.code);
+            entries[(u64::from(target_stub.pc) - from) as usize] = target_stub.code.get();
         }
         entries.into_iter().flat_map(u64::to_le_bytes).collect()
     }
@@ -137,6 +138,7 @@ mod tests {
     const PER_PAGE: u32 = ENTRIES_PER_PAGE as u32;
 
     fn target_stub((module, pc, code): (u32, u32, u32)) -> TargetStub {
+        let code = CacheAddress::emitted(u64::from(code));
         TargetStub { module, pc, code }
     }
 
@@ -175,7 +177,7 @@ mod tests {
             (3, 0x1000_0a01, 0x5000_4000),
         ];
         let target_stubs: Vec<_> = target_stubs.into_iter().map(target_stub).collect();
-        let kept = KeptBranches::new(target_stubs.clone(), MISS);
+        let kept = KeptBranches::new(target_stubs.clone(), CacheAddress::emitted(MISS));
         let content: Vec<_> = kept.content().collect();
         let places: Vec<_> = content
             .iter()
@@ -189,7 +191,7 @@ mod tests {
         };
         let set = [(0, 0), (0, 513), (1, 0), (2, 1)];
         for (target_stub, place) in target_stubs.iter().zip(set) {
-            assert_eq!(entry(place), u64::from(target_stub.code));
+            assert_eq!(entry(place), target_stub.code.get());
         }
         for place in [(0, 1), (0, 512), (0, 1023), (1, 1), (2, 0)] {
             assert_eq!(entry(place), MISS, "{place:?}");

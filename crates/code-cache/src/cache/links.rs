@@ -6,8 +6,24 @@ use super::Cache;
 use super::table::{Record, Table};
 use crate::address::CacheAddress;
 use crate::binding::RegisterBinding;
-use crate::exit::Way;
-use crate::exit::{self, ExitKind};
+use crate::exit::{ExitIndex, ExitKind, Reason, Way};
+
+/// Where an entry stands in the table of all entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub(super) struct EntryIndex(u32);
+
+impl EntryIndex {
+    /// That of the entry at a place of the table.
+    pub(super) fn at(place: usize) -> EntryIndex {
+        EntryIndex(place as u32)
+    }
+
+    /// Its place in the table.
+    pub(super) fn place(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A program address at which translated code can be entered.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +36,8 @@ pub struct LinkedEntry {
     /// The code to be entered with the trace registers loaded (see [`RegisterBinding`]);
     /// nowhere if none.
     pub bound: CacheAddress,
-    /// The first linked exit: its index plus 1.
-    incoming: u32,
+    /// The first linked exit.
+    incoming: Option<ExitIndex>,
     /// Which trace registers `bound` expects.
     pub binding: RegisterBinding,
     /// So that there is no padding.
@@ -38,14 +54,14 @@ pub struct Exit {
     /// The program address to go on at.
     pub target: u64,
     /// The 32-bit field of its jump; nowhere if it cannot be linked.
-    pub field: CacheAddress,
+    pub(crate) field: CacheAddress,
     /// Where `field` points while not linked: code that leaves. For a call into the engine,
     /// where the thread goes on afterwards.
     pub stub: CacheAddress,
     /// For the trace: which check or clean call this is.
     pub detail: u32,
-    /// The next exit linked to the same entry: its index plus 1.
-    next_incoming: u32,
+    /// The next exit linked to the same entry.
+    next_incoming: Option<ExitIndex>,
     /// Which trace registers are spilled, here and where the engine finds the thread.
     pub binding: RegisterBinding,
     /// What it is for.
@@ -76,7 +92,7 @@ impl Exit {
     pub(super) fn without_link(self) -> Exit {
         Exit {
             linked: false,
-            next_incoming: 0,
+            next_incoming: None,
             ..self
         }
     }
@@ -101,7 +117,7 @@ impl Exit {
             binding: RegisterBinding::default(),
             detail: 0,
             linked: false,
-            next_incoming: 0,
+            next_incoming: None,
             unused: 0,
         }
     }
@@ -122,13 +138,13 @@ impl Links {
         cache: CacheAddress,
         bound: CacheAddress,
         binding: RegisterBinding,
-    ) -> u32 {
-        let index = self.entries.len() as u32;
+    ) -> EntryIndex {
+        let index = EntryIndex::at(self.entries.len());
         self.entries.push(LinkedEntry {
             pc,
             cache,
             bound,
-            incoming: 0,
+            incoming: None,
             binding,
             unused: 0,
         });
@@ -137,42 +153,39 @@ impl Links {
 
     /// Notes that an exit leads to an entry. An exit leads to one at most: several threads may
     /// have left by it before it was linked, and each of them wants it to be.
-    pub(super) fn join(&mut self, exit: u32, entry: u32) {
-        let (number, exit) = (exit + 1, &mut self.exits[exit as usize]);
+    pub(super) fn join(&mut self, exit_index: ExitIndex, entry: EntryIndex) {
+        let exit = &mut self.exits[exit_index.place()];
         if !exit.linked {
-            let entry = &mut self.entries[entry as usize];
+            let entry = &mut self.entries[entry.place()];
             exit.linked = true;
-            exit.next_incoming = std::mem::replace(&mut entry.incoming, number);
+            exit.next_incoming = entry.incoming.replace(exit_index);
         }
     }
 
     /// The exits that lead to an entry, by their indices.
-    pub(super) fn incoming(&self, entry: u32) -> impl Iterator<Item = u32> + '_ {
-        let index = |number: u32| number.checked_sub(1);
-        let first = index(self.entries[entry as usize].incoming);
-        std::iter::successors(first, move |&exit| {
-            index(self.exits[exit as usize].next_incoming)
-        })
+    pub(super) fn incoming(&self, entry: EntryIndex) -> impl Iterator<Item = ExitIndex> + '_ {
+        let first = self.entries[entry.place()].incoming;
+        std::iter::successors(first, |exit| self.exits[exit.place()].next_incoming)
     }
 
     /// What is kept of these entries, given by module, program address and index, and of all
     /// exits, of which those lead to an entry that belong to its module.
     pub(super) fn to_keep(
         &self,
-        entries: &[(u16, u64, u32)],
+        entries: &[(u16, u64, EntryIndex)],
         module_at: impl Fn(CacheAddress) -> u16,
     ) -> (Vec<LinkedEntry>, Vec<Exit>) {
         let mut exits: Vec<Exit> = self.exits.iter().map(|exit| exit.without_link()).collect();
-        let mut entry = |&(module, _, index): &(u16, u64, u32)| {
+        let mut entry = |&(module, _, index): &(u16, u64, EntryIndex)| {
             let mut kept = LinkedEntry {
-                incoming: 0,
-                ..self.entries[index as usize]
+                incoming: None,
+                ..self.entries[index.place()]
             };
-            for number in self.incoming(index) {
-                let exit = &mut exits[number as usize];
+            for exit_index in self.incoming(index) {
+                let exit = &mut exits[exit_index.place()];
                 if module_at(exit.field) == module {
                     exit.linked = true;
-                    exit.next_incoming = std::mem::replace(&mut kept.incoming, number + 1);
+                    exit.next_incoming = kept.incoming.replace(exit_index);
                 }
             }
             kept
@@ -183,19 +196,20 @@ impl Links {
 
     /// Whether all links lead somewhere.
     pub(super) fn are_whole(&self) -> bool {
-        let is_number = |number: u32| number as usize <= self.exits.len();
-        let entries = self.entries.iter().all(|entry| is_number(entry.incoming));
-        let exits = self.exits.iter().all(|exit| is_number(exit.next_incoming));
+        let is_there =
+            |exit: Option<ExitIndex>| exit.is_none_or(|exit| exit.place() < self.exits.len());
+        let entries = self.entries.iter().all(|entry| is_there(entry.incoming));
+        let exits = self.exits.iter().all(|exit| is_there(exit.next_incoming));
         entries && exits
     }
 
     /// Parts an entry from all exits that lead to it, and returns these.
-    fn part(&mut self, entry: u32) -> Vec<Exit> {
-        let parted: Vec<u32> = self.incoming(entry).collect();
-        self.entries[entry as usize].incoming = 0;
-        let free = |index: &u32| {
-            let exit = &mut self.exits[*index as usize];
-            (exit.linked, exit.next_incoming) = (false, 0);
+    fn part(&mut self, entry: EntryIndex) -> Vec<Exit> {
+        let parted: Vec<ExitIndex> = self.incoming(entry).collect();
+        self.entries[entry.place()].incoming = None;
+        let free = |index: &ExitIndex| {
+            let exit = &mut self.exits[index.place()];
+            (exit.linked, exit.next_incoming) = (false, None);
             *exit
         };
         parted.iter().map(free).collect()
@@ -208,10 +222,10 @@ impl Cache {
         let first = self.links.exits.len();
         let mut cold = self.begin_cold();
         for mut exit in exits.drain(..) {
-            let id = self.exit_id(0);
+            let index = self.exit_index(0);
             if exit.field.is_somewhere() {
-                exit.stub = cold.place();
-                cold.leave(id, self.gates.exit);
+                exit.stub = cold.here();
+                cold.leave(Reason::exit(index), self.gates.exit);
                 self.protection.patch(exit.field, exit.stub);
             }
             self.links.exits.push(exit);
@@ -219,29 +233,28 @@ impl Cache {
         self.end_cold(&cold);
         for index in first..self.links.exits.len() {
             if self.links.exits[index].kind == ExitKind::Direct {
-                self.link(index as u32);
+                self.link(ExitIndex::at(index));
             }
         }
     }
 
     /// Links an exit to the entry for its target, if there is one. Returns that entry.
-    pub fn link_exit(&mut self, id: u32) -> Option<LinkedEntry> {
-        let index = id - exit::FIRST;
-        if self.links.exits[index as usize].kind == ExitKind::Direct {
+    pub fn link_exit(&mut self, index: ExitIndex) -> Option<LinkedEntry> {
+        if self.exit(index).kind == ExitKind::Direct {
             self.link(index);
         }
-        self.entry(self.links.exits[index as usize].target).copied()
+        self.entry(self.exit(index).target).copied()
     }
 
-    fn link(&mut self, index: u32) {
-        let exit = self.links.exits[index as usize];
+    fn link(&mut self, index: ExitIndex) {
+        let exit = *self.exit(index);
         if exit.linked || !exit.field.is_somewhere() || self.is_unlinked(exit.target) {
             return;
         }
         let Some(entry_index) = self.find(exit.target) else {
             return;
         };
-        let entry = self.links.entries[entry_index as usize];
+        let entry = self.links.entries[entry_index.place()];
         let place = if exit.binding == RegisterBinding::default() {
             entry.cache
         } else if entry.bound.is_somewhere() && entry.binding == exit.binding {
@@ -259,13 +272,13 @@ impl Cache {
     /// it does, and goes on there. Returns where it is.
     fn exchange_on_the_way(&mut self, binding: RegisterBinding, to: &LinkedEntry) -> CacheAddress {
         let mut cold = self.begin_cold();
-        let here = cold.place();
+        let here = cold.here();
         if to.bound.is_somewhere() {
             binding.exchange(to.binding, &mut cold);
-            cold.jump(to.bound.get());
+            cold.jump(to.bound);
         } else {
             binding.restore(&mut cold);
-            cold.jump(to.cache.get());
+            cold.jump(to.cache);
         }
         self.end_cold(&cold);
         here
@@ -295,7 +308,7 @@ impl Cache {
             return;
         }
         let in_table = self.branches.is_empty_at(pc);
-        let entry = self.links.entries[index as usize];
+        let entry = self.links.entries[index.place()];
         let offered = self.hashed.offered(pc).filter(|_| !in_table);
         let target_stub = if let Some(target_stub) = offered {
             target_stub
@@ -305,20 +318,20 @@ impl Cache {
             self.exchange_on_the_way(self.convention.binding(), &entry)
         } else {
             let mut cold = self.begin_cold();
-            let here = cold.place();
+            let here = cold.here();
             self.convention.restore(&mut cold);
-            cold.jump(entry.cache.get());
+            cold.jump(entry.cache);
             self.end_cold(&cold);
             here
         };
         if in_table {
-            self.branches.set(pc, target_stub.get());
+            self.branches.set(pc, target_stub);
         } else {
-            self.land_in_chain(pc, target_stub.get(), way);
+            self.land_in_chain(pc, target_stub, way);
         }
     }
 
-    fn land_in_chain(&mut self, pc: u64, target_stub: u64, way: Way) {
+    fn land_in_chain(&mut self, pc: u64, target_stub: CacheAddress, way: Way) {
         let mut cold = self.begin_cold();
         self.hashed
             .set((way, pc), target_stub, (&mut cold, &mut self.protection));
@@ -326,8 +339,8 @@ impl Cache {
     }
 
     /// Makes the exits that lead to an entry leave the cache again.
-    pub(super) fn unlink(&mut self, entry_index: u32) {
-        for exit in self.links.part(entry_index) {
+    pub(super) fn unlink(&mut self, entry: EntryIndex) {
+        for exit in self.links.part(entry) {
             self.protection.patch(exit.field, exit.stub);
         }
     }
@@ -356,20 +369,31 @@ mod tests {
         links
     }
 
-    fn incoming(links: &Links, entry: u32) -> Vec<u32> {
+    fn join(links: &mut Links, exit: usize, entry: usize) {
+        links.join(ExitIndex::at(exit), EntryIndex::at(entry));
+    }
+
+    fn part(links: &mut Links, entry: usize) -> usize {
+        links.part(EntryIndex::at(entry)).len()
+    }
+
+    /// The places of the exits that lead to an entry.
+    fn incoming(links: &Links, entry: usize) -> Vec<usize> {
+        let all = links.incoming(EntryIndex::at(entry));
         // One more than there are would be a ring.
-        links.incoming(entry).take(links.exits.len() + 1).collect()
+        let all = all.take(links.exits.len() + 1);
+        all.map(ExitIndex::place).collect()
     }
 
     #[test]
     fn an_exit_joined_twice_is_listed_once() {
         let mut links = links();
         for exit in [0, 1, 0] {
-            links.join(exit, 0);
+            join(&mut links, exit, 0);
         }
         assert_eq!(incoming(&links, 0), [1, 0]);
-        links.join(2, 1);
-        links.join(0, 1);
+        join(&mut links, 2, 1);
+        join(&mut links, 0, 1);
         assert_eq!(incoming(&links, 0), [1, 0]);
         assert_eq!(incoming(&links, 1), [2]);
     }
@@ -377,12 +401,12 @@ mod tests {
     #[test]
     fn exits_parted_can_be_joined_again() {
         let mut links = links();
-        links.join(0, 0);
-        links.join(1, 0);
-        assert_eq!(links.part(0).len(), 2);
+        join(&mut links, 0, 0);
+        join(&mut links, 1, 0);
+        assert_eq!(part(&mut links, 0), 2);
         assert!(incoming(&links, 0).is_empty());
-        links.join(1, 0);
-        links.join(0, 0);
+        join(&mut links, 1, 0);
+        join(&mut links, 0, 0);
         assert_eq!(incoming(&links, 0), [0, 1]);
     }
 
@@ -390,12 +414,16 @@ mod tests {
     fn links_within_a_module_are_kept() {
         let mut links = links();
         for (exit, entry) in [(0, 0), (1, 0), (2, 1)] {
-            links.join(exit, entry);
+            join(&mut links, exit, entry);
         }
         let far = CacheAddress::emitted(0x5000_9000);
         links.exits[1].field = far;
         let module_at = |field| u16::from(field == far);
-        let (entries, exits) = links.to_keep(&[(0, 0x2000, 1), (0, 0x1000, 0)], module_at);
+        let entries = [
+            (0, 0x2000, EntryIndex::at(1)),
+            (0, 0x1000, EntryIndex::at(0)),
+        ];
+        let (entries, exits) = links.to_keep(&entries, module_at);
         let links = Links {
             entries: Table::kept(entries.leak()),
             exits: Table::kept(exits.leak()),

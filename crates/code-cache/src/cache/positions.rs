@@ -43,13 +43,13 @@ impl Cache {
             .fragments
             .partition_point(|fragment| fragment.start <= address);
         let index = after.checked_sub(1)?;
-        (address < self.fragments[index].end).then_some(FragmentId(index as u32))
+        (address < self.fragments[index].end).then_some(FragmentId::at(index))
     }
 
     /// A fragment by its number.
     #[must_use]
-    pub fn fragment(&self, FragmentId(index): FragmentId) -> &Fragment {
-        &self.fragments[index as usize]
+    pub fn fragment(&self, id: FragmentId) -> &Fragment {
+        &self.fragments[id.place()]
     }
 
     /// Where a cache address lies in the program; `None` outside fragments' hot code.
@@ -57,7 +57,7 @@ impl Cache {
     pub fn position(&self, address: CacheAddress) -> Option<Position> {
         let id = self.fragment_at(address)?;
         let wanted = address.offset_from(self.fragment(id).start)?;
-        let step = self.steps(id.0).find(|step| wanted < step.end)?;
+        let step = self.steps(id).find(|step| wanted < step.end)?;
         let prologue = wanted < step.start;
         Some(Position {
             boundary: wanted == if prologue { 0 } else { step.start },
@@ -70,11 +70,11 @@ impl Cache {
     #[must_use]
     pub fn is_current(&self, address: CacheAddress) -> bool {
         let id = self.fragment_at(address);
-        id.is_some_and(|id| self.is_live(id.0))
+        id.is_some_and(|id| self.is_live(id))
     }
 
-    pub(super) fn is_live(&self, index: u32) -> bool {
-        let fragment = &self.fragments[index as usize];
+    pub(super) fn is_live(&self, id: FragmentId) -> bool {
+        let fragment = self.fragment(id);
         fragment.live && (fragment.module == NO_MODULE || self.inactive.is_active(fragment.module))
     }
 
@@ -82,13 +82,13 @@ impl Cache {
     #[must_use]
     pub fn prologue_end(&self, id: FragmentId) -> CacheAddress {
         let fragment = self.fragment(id);
-        let first = self.steps(id.0).next();
+        let first = self.steps(id).next();
         first.map_or(fragment.end, |step| fragment.start.plus(step.start))
     }
 
-    pub(super) fn steps(&self, index: u32) -> PcSteps<'_> {
-        let fragment = &self.fragments[index as usize];
-        let turns = self.source_ranges.turns(index);
+    pub(super) fn steps(&self, id: FragmentId) -> PcSteps<'_> {
+        let fragment = self.fragment(id);
+        let turns = self.source_ranges.turns(id);
         self.pc_map.steps(fragment.pc_map, fragment.pc, turns)
     }
 
@@ -97,7 +97,7 @@ impl Cache {
     #[must_use]
     pub fn position_of(&self, address: CacheAddress, wanted: u32) -> Option<Position> {
         let id = self.fragment_at(address)?;
-        let step = self.steps(id.0).nth(wanted as usize)?;
+        let step = self.steps(id).nth(wanted as usize)?;
         Some(Position::before(id, step))
     }
 

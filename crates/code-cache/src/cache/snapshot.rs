@@ -19,8 +19,8 @@ use super::FragmentId;
 use super::active::{self, KeptBlock};
 use super::inactive::KeptModule;
 use super::kept_branches::{KeptBranches, TargetStub};
-use super::links::Exit;
-use super::source_ranges::KeptRange;
+use super::links::{EntryIndex, Exit};
+use super::source_ranges::SourceRange;
 use super::{Cache, Fragment, NO_MODULE, table};
 use crate::address::CacheAddress;
 use crate::gates::GATES_SIZE;
@@ -78,12 +78,15 @@ impl Cache {
     /// Bytes of program code that were translated anew and belong to modules: a later process could
     /// use these translations.
     pub fn new_bytes(&self, module: impl Fn(Range<u64>) -> Option<u16>) -> u64 {
-        let all = (0..).zip(self.fragments.iter());
+        let all = self.all_fragments();
         let new = all.skip(self.fragments.kept_len());
-        let kept = new.filter(|&(index, fragment)| {
-            self.is_live(index) && module(code_of(fragment)).is_some()
-        });
+        let kept =
+            new.filter(|&(id, fragment)| self.is_live(id) && module(code_of(fragment)).is_some());
         kept.map(|(_, fragment)| u64::from(fragment.length)).sum()
+    }
+
+    fn all_fragments(&self) -> impl Iterator<Item = (FragmentId, &Fragment)> {
+        (0..).map(FragmentId::at).zip(self.fragments.iter())
     }
 
     /// The module of each fragment.
@@ -92,25 +95,26 @@ impl Cache {
         module: &impl Fn(Range<u64>) -> Option<u16>,
         inactive: &impl Fn(u16) -> Option<u16>,
     ) -> Vec<u16> {
-        let of_fragment = |(index, fragment): (u32, &Fragment)| {
-            if self.is_live(index) {
+        let of_fragment = |(id, fragment): (FragmentId, &Fragment)| {
+            if self.is_live(id) {
                 return module(code_of(fragment));
             }
             let sleeps = fragment.live && self.inactive.is_inactive(fragment.module);
             sleeps.then(|| inactive(fragment.module))?
         };
-        let modules = (0..).zip(self.fragments.iter()).map(of_fragment);
+        let modules = self.all_fragments().map(of_fragment);
         modules.map(|found| found.unwrap_or(NO_MODULE)).collect()
     }
 
     fn module_at(&self, modules: &[u16], cache: CacheAddress) -> u16 {
         self.fragment_at(cache)
-            .map_or(NO_MODULE, |FragmentId(index)| modules[index as usize])
+            .map_or(NO_MODULE, |id| modules[id.place()])
     }
 
     /// Module, program address and index of each entry worth keeping, in order.
-    fn entries_to_keep(&self, modules: &[u16]) -> Vec<(u16, u64, u32)> {
+    fn entries_to_keep(&self, modules: &[u16]) -> Vec<(u16, u64, EntryIndex)> {
         let mut entries: Vec<_> = (0..)
+            .map(EntryIndex::at)
             .zip(self.links.entries.iter())
             .filter(|(index, entry)| self.is_wanted(*index, entry.pc, entry.cache))
             .map(|(index, entry)| (self.module_at(modules, entry.cache), entry.pc, index))
@@ -121,9 +125,9 @@ impl Cache {
     }
 
     /// Whether an entry is the one that is found for its program address, or will be.
-    fn is_wanted(&self, index: u32, pc: u64, cache: CacheAddress) -> bool {
+    fn is_wanted(&self, index: EntryIndex, pc: u64, cache: CacheAddress) -> bool {
         let found = self.by_pc.get(&pc);
-        let was_kept = (index as usize) < self.links.entries.kept_len();
+        let was_kept = index.place() < self.links.entries.kept_len();
         let sleeps = || {
             let fragment = self.fragment_at(cache);
             fragment.is_some_and(|id| self.inactive.is_inactive(self.fragment(id).module))
@@ -132,17 +136,17 @@ impl Cache {
     }
 
     /// Module and place of the code of each fragment worth keeping, in order.
-    fn parts_to_keep(&self, modules: &[u16]) -> Vec<(u16, KeptRange)> {
-        let part = |(number, (fragment, &module)): (u32, (&Fragment, &u16))| {
-            let part = KeptRange {
+    fn parts_to_keep(&self, modules: &[u16]) -> Vec<(u16, SourceRange)> {
+        let part = |((id, fragment), &module): ((FragmentId, &Fragment), &u16)| {
+            let part = SourceRange {
                 start: fragment.pc,
                 // A fragment without instructions stands for its address.
                 length: fragment.length.max(1),
-                fragment: number,
+                fragment: id,
             };
             (module, part)
         };
-        let all = (0..).zip(self.fragments.iter().zip(modules)).map(part);
+        let all = self.all_fragments().zip(modules).map(part);
         let mut parts: Vec<_> = all.filter(|&(module, _)| module != NO_MODULE).collect();
         parts.sort_unstable();
         parts
@@ -155,18 +159,18 @@ impl Cache {
         module: &impl Fn(Range<u64>) -> Option<u16>,
         inactive: &impl Fn(u16) -> Option<u16>,
     ) -> Vec<TargetStub> {
-        let of_module = |(pc, target_stub): (u64, u64)| {
+        let of_module = |(pc, target_stub): (u64, CacheAddress)| {
             let module = module(pc..pc + 1)?;
             // A target stub in the cold half leads to the entry.
-            let there = if target_stub < self.middle() {
-                CacheAddress::emitted(target_stub)
+            let there = if target_stub.get() < self.middle() {
+                target_stub
             } else {
                 self.entry(pc)?.cache
             };
             (self.module_at(modules, there) == module).then_some(TargetStub {
                 module: u32::from(module),
                 pc: pc as u32,
-                code: target_stub as u32,
+                code: target_stub,
             })
         };
         let mut target_stubs: Vec<_> = self.branches.all().filter_map(of_module).collect();
@@ -195,7 +199,7 @@ impl Cache {
         }
         // The next process may have everything below the cache.
         for &(place, branch) in &self.crossings {
-            let at = (place - start) as usize;
+            let at = (place.get() - start) as usize;
             image[at..at + 8].copy_from_slice(&branch.bytes());
         }
         image
@@ -205,14 +209,15 @@ impl Cache {
 /// Where what belongs to each module ends, and the index of all of them, given what is kept of
 /// all, in order.
 fn kept_modules(
-    entries: &[(u16, u64, u32)],
-    parts: &[(u16, KeptRange)],
+    entries: &[(u16, u64, EntryIndex)],
+    parts: &[(u16, SourceRange)],
 ) -> (Vec<KeptModule>, Vec<KeptBlock>) {
     let mut blocks = Vec::new();
     let (mut modules, mut parts_before, mut entries_before) = (Vec::new(), 0, 0);
     for module in 0..parts.last().map_or(0, |&(module, _)| module + 1) {
-        let of_part = |&&(number, part): &&(u16, KeptRange)| (number == module).then_some(part);
-        let of_entry = |&&(number, pc, _): &&(u16, u64, u32)| (number == module).then_some(pc);
+        let of_part = |&&(number, part): &&(u16, SourceRange)| (number == module).then_some(part);
+        let of_entry =
+            |&&(number, pc, _): &&(u16, u64, EntryIndex)| (number == module).then_some(pc);
         let all = parts[parts_before..].iter();
         let parts: Vec<_> = all.map_while(|part| of_part(&part)).collect();
         let all = entries[entries_before..].iter();

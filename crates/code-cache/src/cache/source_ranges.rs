@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
-use super::NewFragment;
 use super::table::Record;
+use super::{FragmentId, NewFragment};
 
 /// Code is looked for by blocks of 256 bytes, so that few parts lie in each.
 pub(super) const BLOCK_SHIFT: u64 = 8;
@@ -20,30 +21,22 @@ pub(super) struct SourceRanges {
     /// Where all of them lie: most memory that comes and goes is elsewhere.
     bounds: Option<Range<u64>>,
     /// The turns of fragments that do not follow the program in one part, as in a [`NewFragment`].
-    turns: FxHashMap<u32, Vec<(u32, u64)>>,
+    turns: FxHashMap<FragmentId, Vec<(u32, u64)>>,
 }
 
 /// A part of program code of which a fragment was made.
-#[derive(Debug, Clone, Copy)]
-struct SourceRange {
-    start: u64,
-    end: u64,
-    fragment: u32,
-}
-
-/// A part of which a kept fragment was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C)]
-pub(super) struct KeptRange {
+pub(super) struct SourceRange {
     pub(super) start: u64,
     pub(super) length: u32,
-    pub(super) fragment: u32,
+    pub(super) fragment: FragmentId,
 }
 
 // SAFETY: without padding, and made of numbers.
-unsafe impl Record for KeptRange {}
+unsafe impl Record for SourceRange {}
 
-impl KeptRange {
+impl SourceRange {
     pub(super) fn end(&self) -> u64 {
         self.start + u64::from(self.length)
     }
@@ -73,7 +66,7 @@ impl Block {
     fn cover(&mut self, start: u64, part: SourceRange) {
         for (word, first) in self.covered.iter_mut().zip((start..).step_by(64)) {
             let from = part.start.saturating_sub(first).min(64);
-            let to = part.end.saturating_sub(first).min(64);
+            let to = part.end().saturating_sub(first).min(64);
             if from < to {
                 *word |= u64::MAX >> (64 - (to - from)) << from;
             }
@@ -81,7 +74,12 @@ impl Block {
     }
 
     /// Forgets the parts of which this is so.
-    fn forget(&mut self, start: u64, is_gone: impl Fn(&SourceRange) -> bool, gone: &mut Vec<u32>) {
+    fn forget(
+        &mut self,
+        start: u64,
+        is_gone: impl Fn(&SourceRange) -> bool,
+        gone: &mut Vec<FragmentId>,
+    ) {
         let before = self.parts.len();
         self.parts.retain(|part| {
             let hit = is_gone(part);
@@ -101,16 +99,17 @@ impl Block {
 
 impl SourceRanges {
     /// Adds those of a new fragment. Returns the first part's bytes and those of all.
-    pub(super) fn insert(&mut self, fragment: u32, new_fragment: &NewFragment) -> (u32, u64) {
+    pub(super) fn insert(
+        &mut self,
+        fragment: FragmentId,
+        new_fragment: &NewFragment,
+    ) -> (u32, u64) {
         let parts = parts(new_fragment);
         for range in &parts {
             self.insert_piece(fragment, range.clone());
         }
         let length = |range: &Range<u64>| range.end - range.start;
-        let lengths = (
-            length(&parts[0]) as u32,
-            parts.iter().map(length).sum::<u64>(),
-        );
+        let lengths = (length(&parts[0]) as u32, parts.iter().map(length).sum());
         if !new_fragment.turns.is_empty() {
             self.turns.insert(fragment, new_fragment.turns.clone());
         }
@@ -123,7 +122,7 @@ impl SourceRanges {
     }
 
     /// Adds a part of code of a fragment.
-    fn insert_piece(&mut self, fragment: u32, range: Range<u64>) {
+    fn insert_piece(&mut self, fragment: FragmentId, range: Range<u64>) {
         let start = range.start;
         // A fragment without instructions stands for its address.
         let end = range.end.max(start + 1);
@@ -131,7 +130,7 @@ impl SourceRanges {
         for block in start >> BLOCK_SHIFT..=(end - 1) >> BLOCK_SHIFT {
             let part = SourceRange {
                 start,
-                end,
+                length: (end - start) as u32,
                 fragment,
             };
             let held = self.by_block.entry(block).or_default();
@@ -140,24 +139,24 @@ impl SourceRanges {
     }
 
     /// The fragments that translate the code at an address, or at least code around it.
-    pub(super) fn fragments_at(&self, pc: u64) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn fragments_at(&self, pc: u64) -> impl Iterator<Item = FragmentId> + '_ {
         let block = self.by_block.get(&(pc >> BLOCK_SHIFT));
         let parts = block.filter(|block| block.covers(pc));
         parts
             .into_iter()
             .flat_map(|block| &block.parts)
-            .filter(move |part| (part.start..part.end).contains(&pc))
+            .filter(move |part| (part.start..part.end()).contains(&pc))
             .map(|part| part.fragment)
     }
 
     /// The instructions of a fragment that do not follow the one before them.
-    pub(super) fn turns(&self, fragment: u32) -> &[(u32, u64)] {
+    pub(super) fn turns(&self, fragment: FragmentId) -> &[(u32, u64)] {
         self.turns.get(&fragment).map_or(&[], Vec::as_slice)
     }
 
     /// Forgets the parts that lie in a range, which is not empty, even in part. Returns
     /// their fragments.
-    pub(super) fn remove(&mut self, range: &Range<u64>) -> Vec<u32> {
+    pub(super) fn remove(&mut self, range: &Range<u64>) -> Vec<FragmentId> {
         let first = range.start >> BLOCK_SHIFT;
         let last = (range.end - 1) >> BLOCK_SHIFT;
         let mut found = Vec::new();
@@ -165,7 +164,7 @@ impl SourceRanges {
         if !self.bounds.as_ref().is_some_and(within) {
             return found;
         }
-        let is_gone = |part: &SourceRange| part.start < range.end && range.start < part.end;
+        let is_gone = |part: &SourceRange| part.start < range.end && range.start < part.end();
         let mut sift = |number: u64, block: &mut Block| {
             block.forget(number << BLOCK_SHIFT, is_gone, &mut found)
         };
@@ -200,10 +199,10 @@ impl SourceRanges {
 }
 
 /// The program code of a new fragment, part by part, each once: a loop may run through it again.
-fn parts(new_fragment: &NewFragment) -> Vec<Range<u64>> {
+fn parts(new_fragment: &NewFragment) -> SmallVec<[Range<u64>; 2]> {
     let mut turns = new_fragment.turns.iter().copied().peekable();
     let mut part = new_fragment.pc..new_fragment.pc;
-    let mut parts = Vec::new();
+    let mut parts = SmallVec::new();
     let mut add = |part: Range<u64>| {
         if !parts.contains(&part) {
             parts.push(part);
@@ -223,6 +222,10 @@ fn parts(new_fragment: &NewFragment) -> Vec<Range<u64>> {
 mod tests {
     use super::*;
 
+    fn places(fragments: impl IntoIterator<Item = FragmentId>) -> Vec<usize> {
+        fragments.into_iter().map(FragmentId::place).collect()
+    }
+
     #[test]
     fn a_fragment_is_found_by_each_of_its_pieces() {
         let mut source_ranges = SourceRanges::default();
@@ -233,15 +236,18 @@ mod tests {
             turns: vec![(2, 0x9000), (3, 0x9000)],
             ..NewFragment::default()
         };
-        assert_eq!(source_ranges.insert(7, &new_fragment), (6, 9));
-        let at = |pc| source_ranges.fragments_at(pc).collect::<Vec<_>>();
+        assert_eq!(
+            source_ranges.insert(FragmentId::at(7), &new_fragment),
+            (6, 9)
+        );
+        let at = |pc| places(source_ranges.fragments_at(pc));
         assert_eq!(at(0x1ffe), [7]);
         assert_eq!(at(0x2003), [7]);
         assert_eq!(at(0x9002), [7]);
         assert!(at(0x9003).is_empty() && at(0x1ffd).is_empty() && at(0x2004).is_empty());
         assert!(source_ranges.remove(&(0x2004..0x9000)).is_empty());
-        assert_eq!(source_ranges.remove(&(0x2003..0x2004)), [7]);
-        assert_eq!(source_ranges.remove(&(0..u64::MAX)), [7]);
+        assert_eq!(places(source_ranges.remove(&(0x2003..0x2004))), [7]);
+        assert_eq!(places(source_ranges.remove(&(0..u64::MAX))), [7]);
         assert!(source_ranges.remove(&(0..u64::MAX)).is_empty());
     }
 
@@ -255,11 +261,10 @@ mod tests {
             0x2000..0x2000,
         ];
         for (fragment, part) in (0..).zip(&parts) {
-            source_ranges.insert_piece(fragment, part.clone());
+            source_ranges.insert_piece(FragmentId::at(fragment), part.clone());
         }
-        let at =
-            |source_ranges: &SourceRanges, pc| source_ranges.fragments_at(pc).collect::<Vec<_>>();
-        let expected = |pc: u64, from: u32| -> Vec<u32> {
+        let at = |source_ranges: &SourceRanges, pc| places(source_ranges.fragments_at(pc));
+        let expected = |pc: u64, from: usize| -> Vec<usize> {
             let mut all = (0..).zip(&parts);
             let holds = |part: &Range<u64>| part.start <= pc && pc < part.end.max(part.start + 1);
             let found = all
@@ -270,7 +275,7 @@ mod tests {
         for pc in 0x1000..0x2100 {
             assert_eq!(at(&source_ranges, pc), expected(pc, 0), "{pc:#x}");
         }
-        assert_eq!(source_ranges.remove(&(0x1100..0x1150)), [0, 1]);
+        assert_eq!(places(source_ranges.remove(&(0x1100..0x1150))), [0, 1]);
         for pc in 0x1100..0x2100 {
             assert_eq!(at(&source_ranges, pc), expected(pc, 2), "{pc:#x}");
         }

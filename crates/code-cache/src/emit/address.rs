@@ -24,7 +24,7 @@ impl Emitter {
 
     /// An instruction on `[address]`: REX, to which registers are added, opcode, and the other
     /// operand or what extends the opcode.
-    pub fn on_address(&mut self, rex: u8, opcode: &[u8], register: Gpr, address: Address) {
+    pub(crate) fn on_address(&mut self, rex: u8, opcode: &[u8], register: Gpr, address: Address) {
         let rex = rex | (register >> 3) << 2;
         if let (Some(base), None) = (address.base, address.index) {
             self.bytes(&[rex | base >> 3]);

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::mem::offset_of;
 
 use super::{Gates, reset_flags};
+use crate::address::CacheAddress;
 use crate::emit::{Emitter, gpr};
 use crate::slots::{SlotsPart, offset};
 
@@ -43,9 +44,20 @@ impl CheckSlots {
 #[derive(Debug, Clone, Copy)]
 pub struct Continuation {
     /// In the cache, with all registers as they were.
-    pub target: u64,
+    target: u64,
     /// Where it leaves the cache instead if something is pending.
-    pub leave: u64,
+    leave: u64,
+}
+
+impl Continuation {
+    /// At `target`, or where the cache is left instead.
+    #[must_use]
+    pub fn new(target: CacheAddress, leave: CacheAddress) -> Continuation {
+        Continuation {
+            target: target.get(),
+            leave: leave.get(),
+        }
+    }
 }
 
 /// Whether this code was compiled for the baseline and with optimisation: only then is the
@@ -95,7 +107,7 @@ impl Gates {
         let here = code.here();
         code.load_slot(gpr::RAX, CheckSlots::LEAVE);
         code.store_slot(offset::TARGET, gpr::RAX);
-        debug_assert_eq!(code.here() - here, 18);
+        debug_assert_eq!(code.here().bytes_since(here), 18);
         code.on_slot(&[0xf7], 0, offset::FLAGS); // test dword
         code.imm32(ODD_FLAGS);
         code.bytes(&[0x74, 9]); // je over the next two

@@ -6,12 +6,11 @@
 //! uses nothing wider, the low halves of sixteen: what the function has put into wider
 //! ones is cleared then, as it was. Otherwise all of them are saved.
 
-mod slots;
-
-pub use self::slots::{CallSlots, MOST_ARGUMENTS};
+use super::call_slots::CallSlots;
 use super::{Gates, VectorState, reset_flags, wide};
+use crate::address::CacheAddress;
 use crate::emit::{Emitter, Gpr, gpr};
-use crate::exit;
+use crate::exit::Reason;
 use crate::slots::offset;
 
 /// The general registers that a function may change, and the stack pointer.
@@ -42,17 +41,17 @@ impl Gates {
         &mut self,
         code: &mut Emitter,
         vectors: VectorState,
-        control_word: u64,
+        control_word: CacheAddress,
     ) {
         let wide = vectors.mask & !NARROW;
         // An XSAVE area in which all components are in their initial state.
-        code.nops((64 - code.here() % 64) as usize % 64);
+        code.nops((64 - code.here().line_offset()) as usize % 64);
         let initial = code.here();
         code.bytes(&[0; 512 + 64]);
         if vectors.compact {
             let compaction = 1_u64 << 63 | u64::from(vectors.mask);
-            code.patch32(initial + 520, compaction as u32 as i32);
-            code.patch32(initial + 524, (compaction >> 32) as u32 as i32);
+            code.patch32(initial.plus(520), compaction as u32 as i32);
+            code.patch32(initial.plus(524), (compaction >> 32) as u32 as i32);
         }
 
         self.call = code.here();
@@ -74,7 +73,7 @@ impl Gates {
         code.imm32(USUAL_CONTROLS);
         let usual = jump_if_equal(code);
         code.bytes(&[0x0f, 0xae, 0x14, 0x25]); // ldmxcsr [absolute]
-        code.imm32(control_word as i32);
+        code.imm32(control_word.get() as i32);
         code.land(usual);
 
         if wide != 0 && !vectors.tells_use {
@@ -126,7 +125,7 @@ impl Gates {
         for register in KEPT {
             code.store_slot(offset::register(register), register);
         }
-        code.store_slot_imm32(offset::EXIT, exit::CALL_INTERRUPTED);
+        code.give_reason(Reason::CALL_INTERRUPTED);
         code.jump(self.exit_saved);
     }
 }
@@ -161,7 +160,7 @@ fn load_word(code: &mut Emitter, slot: i32) {
 }
 
 /// `je` to where [`Emitter::land`] will be.
-fn jump_if_equal(code: &mut Emitter) -> u64 {
+fn jump_if_equal(code: &mut Emitter) -> CacheAddress {
     code.bytes(&[0x0f, 0x84]);
     let field = code.here();
     code.imm32(0);

@@ -6,7 +6,8 @@
 
 use iced_x86::{Code, Encoder, Instruction, MemoryOperand, Register};
 
-use super::call::CallSlots;
+use super::call_slots::CallSlots;
+use crate::address::CacheAddress;
 use crate::emit::{Emitter, gpr};
 
 /// State components, as in XCR0.
@@ -63,7 +64,7 @@ pub(super) fn save(code: &mut Emitter, wide: u32) {
 
 /// Emits their restoring. `initial`: an XSAVE area in which all components are in their initial
 /// state.
-pub(super) fn restore(code: &mut Emitter, wide: u32, initial: u64) {
+pub(super) fn restore(code: &mut Emitter, wide: u32, initial: CacheAddress) {
     load_place(code);
     if wide != 0 {
         code.on_slot(&[0x8b], gpr::RCX, CallSlots::VECTORS_USED); // mov ecx, fs:[used]
@@ -99,7 +100,7 @@ pub(super) fn restore(code: &mut Emitter, wide: u32, initial: u64) {
 
 /// Emits what brings components that the program does not use back into their initial state,
 /// where they have left it. `initial`: an XSAVE area in which all are.
-fn initialise_unused(code: &mut Emitter, wide: u32, initial: u64) {
+fn initialise_unused(code: &mut Emitter, wide: u32, initial: CacheAddress) {
     code.load_immediate(gpr::RCX, 1);
     code.bytes(&[0x0f, 0x01, 0xd0]); // xgetbv
     code.on_slot(&[0x8b], gpr::RCX, CallSlots::VECTORS_USED); // mov ecx, fs:[used]
@@ -112,7 +113,7 @@ fn initialise_unused(code: &mut Emitter, wide: u32, initial: u64) {
     code.imm32(0);
     code.load_immediate(gpr::RDX, 0);
     code.bytes(&[0x48, 0x0f, 0xae, 0x2c, 0x25]); // xrstor64 [absolute]
-    code.imm32(initial as i32);
+    code.imm32(initial.get() as i32);
     code.land(to_end);
 }
 
@@ -149,7 +150,7 @@ fn load_place(code: &mut Emitter) {
 fn emit(code: &mut Emitter, instruction: &Instruction) {
     let mut encoder = Encoder::new(64);
     encoder
-        .encode(instruction, code.here())
+        .encode(instruction, code.here().get())
         .expect("the instruction is a valid one");
     code.bytes(&encoder.take_buffer());
 }

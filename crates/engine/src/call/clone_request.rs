@@ -7,9 +7,9 @@
 //! the thread pointer, signal dispositions, and the words that get thread ids.
 
 use unspool_kernel::guarded;
+use unspool_kernel::raw_call::raw_system_call;
 
 use super::Call;
-use super::start_child::ask_for_error;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
 const INVALID: i64 = -(libc::EINVAL as i64);
@@ -325,6 +325,18 @@ pub(crate) fn is_writable(word: u64) -> bool {
     }
     let value = u32::from_le_bytes(bytes);
     guarded::compare_exchange(word, value, value).is_some()
+}
+
+/// The kernel's error for a request that it refuses in any case.
+fn ask_for_error(number: u64, arguments: &[u64; 6]) -> i64 {
+    let [first, second, third, fourth, fifth, _] = *arguments;
+    // SAFETY: the kernel refuses the request. Should one not, its child ends at once.
+    let result = unsafe { raw_system_call(number as i64, [first, second, third, fourth, fifth]) };
+    if result == 0 {
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(unspool_kernel::diagnostics::ENGINE_FAILURE) };
+    }
+    result
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! The system calls that start a child of the engine's own making.
 
-use unspool_kernel::raw_call::raw_system_call;
-
 use super::clone_request::KernelCall;
 
 std::arch::global_asm!(
@@ -75,16 +73,4 @@ pub unsafe fn start_child(call: &KernelCall, start: Start, argument: *mut libc::
             argument,
         )
     }
-}
-
-/// The kernel's error for a request that it refuses in any case.
-pub(crate) fn ask_for_error(number: u64, arguments: &[u64; 6]) -> i64 {
-    let [first, second, third, fourth, fifth, _] = *arguments;
-    // SAFETY: the kernel refuses the request. Should one not, its child ends at once.
-    let result = unsafe { raw_system_call(number as i64, [first, second, third, fourth, fifth]) };
-    if result == 0 {
-        // SAFETY: ends the child.
-        unsafe { libc::_exit(unspool_kernel::diagnostics::ENGINE_FAILURE) };
-    }
-    result
 }

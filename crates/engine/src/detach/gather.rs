@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use unspool_kernel::descriptors::Headroom;
+use unspool_kernel::ids::{Pid, Tid};
 
 use super::departure::Departure;
 use super::process_state;
@@ -177,9 +178,9 @@ fn stand_still(process: &Process, thread: &mut Thread) -> Result<(), Refusal> {
 }
 
 /// A thread that does not stand still yet, as what it would be if it never did.
-fn find_moving(process: &Process, leader: i32, asks: bool) -> Result<Option<Refusal>, Refusal> {
+fn find_moving(process: &Process, leader: Tid, asks: bool) -> Result<Option<Refusal>, Refusal> {
     let gathering = GATHERING.load(Ordering::Acquire);
-    let own = std::process::id() as i32;
+    let own = Pid::own();
     let threads = process.threads.lock();
     let mut moving = None;
     let mut followers = 0;

@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use unspool_kernel::ids::Pid;
+
 const SIZE: usize = 4096;
 const NAME: &std::ffi::CStr = c"unspool-observes";
 /// As `/proc/PID/maps` shows the page.
@@ -48,7 +50,7 @@ pub(super) fn hide() {
 ///
 /// # Errors
 /// Its memory map cannot be read.
-pub(super) fn is_shown(process: i32) -> std::io::Result<bool> {
+pub(super) fn is_shown(process: Pid) -> std::io::Result<bool> {
     let maps = std::fs::read(format!("/proc/{process}/maps"))?;
     let mut lines = maps.split(|&byte| byte == b'\n');
     Ok(lines.any(|line| line.ends_with(IN_MAPS.as_bytes())))

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
+use unspool_kernel::ids::Tid;
 use unspool_kernel::{diagnostics, layout, maps};
 
 use crate::client::Refusal;
@@ -37,11 +38,10 @@ pub(super) fn check(process: &Process) -> Result<(), Refusal> {
 }
 
 /// A thread of the process that runs and is none of these, or the calling one.
-pub(super) fn foreign_thread(known: &[ThreadHandle]) -> Option<i32> {
-    // SAFETY: gettid has no preconditions.
-    let own = unsafe { libc::gettid() };
-    let is_known = |number: i32| number == own || known.iter().any(|handle| handle.tid == number);
-    running_threads().find(|&number| !is_known(number))
+pub(super) fn foreign_thread(known: &[ThreadHandle]) -> Option<Tid> {
+    let own = Tid::own();
+    let is_known = |tid: Tid| tid == own || known.iter().any(|handle| handle.tid == tid);
+    running_threads().find(|&tid| !is_known(tid))
 }
 
 /// Waits until no more threads run than these: one of the engine's watches how a tool ends.
@@ -57,17 +57,18 @@ pub(super) fn await_threads(count: usize) {
     diagnostics::fatal("a thread that was started when the tool came to its end does not end");
 }
 
-fn running_threads() -> impl Iterator<Item = i32> {
+fn running_threads() -> impl Iterator<Item = Tid> {
     let tasks = std::fs::read_dir("/proc/self/task").ok();
     let numbers = tasks.into_iter().flatten();
     numbers
         .filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|&number| is_running(number))
+        .map(Tid::of)
+        .filter(|&tid| is_running(tid))
 }
 
 /// Whether a thread has not ended: the first one stays visible until all others have.
-fn is_running(number: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{number}/stat"));
+fn is_running(tid: Tid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
     let stat = stat.unwrap_or_default();
     let state = stat
         .rsplit_once(") ")

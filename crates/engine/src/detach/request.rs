@@ -10,6 +10,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
+use unspool_kernel::ids::{Pid, Tid};
+
 use super::mark;
 use crate::process::HELPER;
 use crate::requests::{CONTINUE, REQUEST, STOP_AFTERWARDS};
@@ -67,20 +69,20 @@ impl fmt::Display for AskError {
 
 impl std::error::Error for AskError {}
 
-/// Asks a process to be let go, and waits until it is. A process that is stopped is stopped
-/// afterwards.
+/// Asks the process of a thread to be let go, and waits until it is: whoever names a process names
+/// its first thread. A process that is stopped is stopped afterwards.
 ///
 /// # Errors
 /// It was not let go.
-pub fn ask(id: i32) -> Result<(), AskError> {
-    let process = process_of(id).ok_or(AskError::NoProcess)?;
+pub fn ask(thread: Tid) -> Result<(), AskError> {
+    let process = process_of(thread).ok_or(AskError::NoProcess)?;
     let is_shown = || mark::is_shown(process).map_err(AskError::of);
     if !is_shown()? {
         return Err(AskError::NotObserved);
     }
     let _turn = Turn::take(process);
     // SAFETY: opens a descriptor that is nobody else's.
-    let target = unsafe { owned(libc::syscall(libc::SYS_pidfd_open, process, 0)) };
+    let target = unsafe { owned(libc::syscall(libc::SYS_pidfd_open, process.get(), 0)) };
     let target = target.map_err(|_| AskError::NoProcess)?;
     if !is_shown()? {
         return Err(AskError::NotObserved);
@@ -120,14 +122,15 @@ fn await_last_instructions() {
 /// The processes that a process has started, and those that these have, first those that were
 /// started last.
 #[must_use]
-pub fn descendants(process: i32) -> Vec<i32> {
+pub fn descendants(process: Pid) -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let numbers = numbers.map(Pid::of);
     let numbers = numbers.filter(|&number| !is_keeper(number));
-    let parents: Vec<(i32, i32)> = numbers
-        .filter_map(|number| Some((number, stat_field(number, 1)?.parse().ok()?)))
+    let parents: Vec<(Pid, Pid)> = numbers
+        .filter_map(|number| Some((number, Pid::of(stat_field(number, 1)?.parse().ok()?))))
         .collect();
     let mut found = vec![process];
     let mut next = 0;
@@ -142,33 +145,33 @@ pub fn descendants(process: i32) -> Vec<i32> {
 }
 
 /// Whether a process is the engine's own, which goes when that goes for which it works.
-fn is_keeper(process: i32) -> bool {
+fn is_keeper(process: Pid) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{process}/comm"));
     name.is_ok_and(|name| HELPER.to_str() == Ok(name.trim_end()))
 }
 
-/// Whether a process, or the one that a thread belongs to, shows that it is observed.
+/// Whether the process of a thread shows that it is observed.
 #[must_use]
-pub(super) fn is_observed(id: i32) -> bool {
-    process_of(id).is_some_and(|process| mark::is_shown(process).unwrap_or(false))
+pub(super) fn is_observed(thread: Tid) -> bool {
+    process_of(thread).is_some_and(|process| mark::is_shown(process).unwrap_or(false))
 }
 
 /// The process that a thread belongs to.
-fn process_of(id: i32) -> Option<i32> {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+fn process_of(thread: Tid) -> Option<Pid> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    line.trim().parse().ok()
+    line.trim().parse().ok().map(Pid::of)
 }
 
 /// A field of `/proc/PID/stat`, counted from the state.
-fn stat_field(process: i32, number: usize) -> Option<String> {
+fn stat_field(process: Pid, number: usize) -> Option<String> {
     let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat).into_owned();
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(number).map(str::to_owned)
 }
 
-fn state(process: i32) -> Option<char> {
+fn state(process: Pid) -> Option<char> {
     stat_field(process, 0)?.chars().next()
 }
 
@@ -240,7 +243,7 @@ fn send_request(target: &OwnedFd, stops: bool) -> Result<Answer, AskError> {
 /// Waits until the process has closed the pipe, or is seen to be let go where it could not open it.
 fn await_answer(
     answer: &Answer,
-    process: i32,
+    process: Pid,
     mut meanwhile: impl FnMut(),
 ) -> Result<(), AskError> {
     let deadline = Instant::now() + PATIENCE;
@@ -277,7 +280,7 @@ fn await_answer(
         Some((&REFUSED, reason)) => Err(AskError::Refused(
             String::from_utf8_lossy(reason).into_owned(),
         )),
-        _ if process_of(process).is_none() => Err(AskError::NoProcess),
+        _ if process_of(process.first_thread()).is_none() => Err(AskError::NoProcess),
         _ => Ok(()),
     }
 }
@@ -302,17 +305,17 @@ fn read_some(from: &OwnedFd) -> Option<Vec<u8>> {
 }
 
 /// Whether a stop of a child has not been reported yet.
-fn has_report(process: i32) -> bool {
+fn has_report(process: Pid) -> bool {
     wait_for(process, libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT)
 }
 
-fn wait_for(process: i32, how: i32) -> bool {
+fn wait_for(process: Pid, how: i32) -> bool {
     let mut info = [0_u64; 16];
     // SAFETY: the kernel writes a siginfo of 128 bytes.
     let result = unsafe {
         libc::waitid(
             libc::P_PID,
-            process as libc::id_t,
+            process.get() as libc::id_t,
             info.as_mut_ptr().cast(),
             how,
         )
@@ -322,7 +325,7 @@ fn wait_for(process: i32, how: i32) -> bool {
 
 /// Waits until the process has stopped itself again. A parent that had heard of the first stop
 /// does not hear of this one.
-fn await_stop(process: i32, report: bool) {
+fn await_stop(process: Pid, report: bool) {
     let deadline = Instant::now() + PATIENCE;
     while matches!(state(process), Some(state) if state != 'T') && Instant::now() < deadline {
         std::thread::sleep(PAUSE);
@@ -339,7 +342,7 @@ pub(super) struct Turn(
 
 impl Turn {
     /// Waits for the right, as long as a request can take.
-    fn take(process: i32) -> Turn {
+    fn take(process: Pid) -> Turn {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match Turn::try_take(process) {
@@ -354,7 +357,7 @@ impl Turn {
     }
 
     /// Binds the name.
-    fn try_take(process: i32) -> io::Result<OwnedFd> {
+    fn try_take(process: Pid) -> io::Result<OwnedFd> {
         let mut address = libc::sockaddr_un {
             sun_family: libc::AF_UNIX as libc::sa_family_t,
             sun_path: [0; 108],
@@ -387,7 +390,7 @@ impl Turn {
 /// still seen that has sent the signal when this returns.
 pub(super) fn await_last_request() {
     const LONGEST_BETWEEN_LOOK_AND_SIGNAL: Duration = Duration::from_millis(20);
-    if Turn::try_take(std::process::id() as i32).is_err() {
+    if Turn::try_take(Pid::own()).is_err() {
         std::thread::sleep(LONGEST_BETWEEN_LOOK_AND_SIGNAL);
     }
 }

@@ -4,6 +4,7 @@
 use libc::c_uint;
 use unspool_code_cache::emit::gpr;
 use unspool_kernel::diagnostics;
+use unspool_kernel::ids::Tid;
 
 use super::departure::Departure;
 use super::request::{self, AskError};
@@ -77,7 +78,7 @@ pub(crate) fn after_failed_execute(process: &Process, thread: &mut Thread, error
 /// A thread of another process is about to be traced by this one (`PTRACE_ATTACH`,
 /// `PTRACE_SEIZE`): if that is observed too, it is let go first. Returns what the call returns if
 /// that cannot be.
-pub(crate) fn let_go_for_tracer(tracee: i32) -> Option<i64> {
+pub(crate) fn let_go_for_tracer(tracee: Tid) -> Option<i64> {
     if !request::is_observed(tracee) {
         return None;
     }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use unspool_kernel::guarded;
+use unspool_kernel::ids::{Pid, Tid};
 
 use crate::call::Call;
 use crate::process::Process;
@@ -103,7 +104,7 @@ fn set_filter(process: &Process, thread: &mut Thread, flags: u32, at: u64) -> i6
         && let Err(tid) = given.give(process, thread, &filter)
     {
         return match flags & TSYNC_ESRCH {
-            0 => i64::from(tid),
+            0 => i64::from(tid.get()),
             _ => NO_SUCH_THREAD,
         };
     }
@@ -217,14 +218,14 @@ fn seccomp_call(flags: u32, list: &FilterList) -> i64 {
 
 /// Threads that were put under another thread's filters, and what they were under before.
 #[derive(Default)]
-struct Given(Vec<(i32, Option<Arc<Filter>>)>);
+struct Given(Vec<(Tid, Option<Arc<Filter>>)>);
 
 impl Given {
     /// Puts all other threads of the process under `filter`, a new one of `giver`'s, unless one
     /// has filters that the giver does not have: then returns that thread's id.
-    fn give(&mut self, process: &Process, giver: &Thread, filter: &Arc<Filter>) -> Result<(), i32> {
+    fn give(&mut self, process: &Process, giver: &Thread, filter: &Arc<Filter>) -> Result<(), Tid> {
         let threads = process.threads.lock();
-        let own = std::process::id() as i32;
+        let own = Pid::own();
         let others = || {
             threads
                 .iter()

@@ -89,7 +89,7 @@ fn release_robust(thread: &mut Thread, word: u64) -> bool {
     let mut bytes = [0; 4];
     while guarded::read(word, &mut bytes) {
         let value = u32::from_le_bytes(bytes);
-        if value & OWNER != thread.tid as u32 {
+        if value & OWNER != thread.tid.get() as u32 {
             return true;
         }
         client::memory_written(thread, word, 4);

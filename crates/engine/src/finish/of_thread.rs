@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use unspool_kernel::race_windows;
 
 use super::announcement::announce_end;
-use crate::process::Process;
+use crate::process::{FIRST_THREAD, Process};
 use crate::signals::{passed_on, set_exact_mask};
 use crate::thread::Thread;
 use crate::{client, finish, threads};
@@ -33,7 +33,7 @@ pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
         0 => status as u32 as u64,
         signal => KILLED | signal as u64,
     };
-    if thread.number == 0 {
+    if thread.id == FIRST_THREAD {
         process.first_status.store(status, Ordering::Release);
     }
     announce_end(thread);

@@ -171,12 +171,20 @@ mod tests {
     use std::io::{Read, Seek};
 
     use super::*;
+    use unspool_code_cache::address::CacheAddress;
     use unspool_code_cache::cache::TargetStub;
+    use unspool_kernel::layout;
 
     const SEAL: Seal = Seal {
         boot: 77,
         written: 1234,
     };
+
+    /// So many bytes behind the start of the cache.
+    fn in_cache(offset: u32) -> CacheAddress {
+        let start = CacheAddress::of(layout::cache()).expect("it begins there");
+        start.plus(offset)
+    }
 
     /// A file, and where the pages of the branch table begin in it.
     fn composed() -> (Vec<u8>, usize) {
@@ -184,14 +192,14 @@ mod tests {
         let target_stub = |(pc, code)| TargetStub {
             module: 0,
             pc,
-            code,
+            code: in_cache(code),
         };
-        let target_stubs = [(0x1000_0000, 0x5000_1000), (0x1000_0801, 0x5000_2000)];
+        let target_stubs = [(0x1000_0000, 0x1000), (0x1000_0801, 0x2000)];
         let target_stubs = target_stubs.map(target_stub).to_vec();
         let snapshot = Snapshot {
             tables: b"tables".to_vec(),
             code: [vec![0x90; 5000], vec![0xcc; 70]],
-            branches: KeptBranches::new(target_stubs, 0x5000_0040),
+            branches: KeptBranches::new(target_stubs, in_cache(0x40)),
         };
         let modules = [module, module];
         let content = compose((SEAL, b"key"), 17, &modules, &snapshot);
@@ -228,8 +236,9 @@ mod tests {
             let at = head + page * 4096 + number * 8;
             u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
         };
-        assert_eq!((entry(0, 0), entry(4, 1)), (0x5000_1000, 0x5000_2000));
-        assert_eq!((entry(0, 1), entry(1, 0)), (0x5000_0040, 0));
+        let code = |offset| in_cache(offset).get();
+        assert_eq!((entry(0, 0), entry(4, 1)), (code(0x1000), code(0x2000)));
+        assert_eq!((entry(0, 1), entry(1, 0)), (code(0x40), 0));
     }
 
     #[test]

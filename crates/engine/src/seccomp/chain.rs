@@ -9,28 +9,28 @@ use super::verdict::{ALLOW, Question, Verdict, is_stronger, meaning};
 
 /// What the calls of a thread are judged by.
 #[derive(Debug)]
-pub struct Filter {
+pub(crate) struct Filter {
     rule: Rule,
     /// What the thread was under before.
     earlier: Option<Arc<Filter>>,
     /// What this and all earlier ones always allow.
     always: AlwaysAllowed,
     /// What the kernel has of it.
-    pub in_kernel: InKernel,
+    pub(crate) in_kernel: InKernel,
 }
 
 /// What the kernel has of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InKernel {
+pub(crate) struct InKernel {
     /// A copy that judges the program's 64-bit calls.
     pub copy: bool,
     /// A supervisor answers for it.
-    pub listener: bool,
+    pub(crate) listener: bool,
 }
 
 /// What a thread has asked for.
 #[derive(Debug)]
-pub enum Rule {
+pub(crate) enum Rule {
     /// A filter, as the program passed it, and ready to run.
     Program(Box<[Instruction]>, Program),
     /// `SECCOMP_MODE_STRICT`: reading, writing, returning from a handler, and the end.
@@ -40,7 +40,7 @@ pub enum Rule {
 impl Filter {
     /// A filter on top of those that a thread is under.
     #[must_use]
-    pub fn new(rule: Rule, in_kernel: InKernel, earlier: Option<Arc<Filter>>) -> Filter {
+    pub(crate) fn new(rule: Rule, in_kernel: InKernel, earlier: Option<Arc<Filter>>) -> Filter {
         let before = earlier
             .as_ref()
             .map_or(AlwaysAllowed::ALL, |earlier| earlier.always);
@@ -57,19 +57,19 @@ impl Filter {
     }
 
     /// This filter and all earlier ones.
-    pub fn all(&self) -> impl Iterator<Item = &Filter> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Filter> {
         std::iter::successors(Some(self), |filter| filter.earlier.as_deref())
     }
 
     /// What was asked for.
     #[must_use]
-    pub fn rule(&self) -> &Rule {
+    pub(crate) fn rule(&self) -> &Rule {
         &self.rule
     }
 
     /// Its instructions, if it is a program.
     #[must_use]
-    pub fn program(&self) -> Option<(&[Instruction], &Program)> {
+    pub(crate) fn program(&self) -> Option<(&[Instruction], &Program)> {
         match &self.rule {
             Rule::Program(instructions, program) => Some((instructions, program)),
             Rule::Strict => None,
@@ -78,19 +78,19 @@ impl Filter {
 
     /// Whether the thread may do next to nothing. There is no filter beside that mode.
     #[must_use]
-    pub fn is_strict(&self) -> bool {
+    pub(crate) fn is_strict(&self) -> bool {
         matches!(self.rule, Rule::Strict)
     }
 
     /// Whether this filter is the other or was installed on top of it.
     #[must_use]
-    pub fn descends_from(&self, other: &Filter) -> bool {
+    pub(crate) fn descends_from(&self, other: &Filter) -> bool {
         self.all().any(|filter| std::ptr::eq(filter, other))
     }
 
     /// What becomes of a call.
     #[must_use]
-    pub fn judge(&self, data: &CallData) -> Verdict {
+    pub(crate) fn judge(&self, data: &CallData) -> Verdict {
         if self.always.has(data.number) {
             return Verdict::Allow;
         }

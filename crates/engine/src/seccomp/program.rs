@@ -11,21 +11,21 @@ pub(crate) const CELLS: usize = 16;
 /// An instruction as programs pass it: `struct sock_filter`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Instruction {
+pub(crate) struct Instruction {
     /// What it does.
     pub code: u16,
     /// How many instructions a jump skips whose condition holds.
-    pub yes: u8,
+    pub(crate) yes: u8,
     /// How many one skips whose condition does not.
     pub no: u8,
     /// Its constant: a value, an offset, a cell, a distance.
-    pub constant: u32,
+    pub(crate) constant: u32,
 }
 
 impl Instruction {
     /// The instructions in memory; bytes that make no whole one are left out.
     #[must_use]
-    pub fn list(bytes: &[u8]) -> Box<[Instruction]> {
+    pub(crate) fn list(bytes: &[u8]) -> Box<[Instruction]> {
         let (words, _) = bytes.as_chunks::<8>();
         let from = |&word| Instruction::from_bits(u64::from_le_bytes(word));
         words.iter().map(from).collect()
@@ -33,7 +33,7 @@ impl Instruction {
 
     /// An instruction from its eight bytes.
     #[must_use]
-    pub fn from_bits(bits: u64) -> Instruction {
+    pub(crate) fn from_bits(bits: u64) -> Instruction {
         Instruction {
             code: bits as u16,
             yes: (bits >> 16) as u8,
@@ -44,7 +44,7 @@ impl Instruction {
 
     /// Its eight bytes.
     #[must_use]
-    pub fn bits(self) -> u64 {
+    pub(crate) fn bits(self) -> u64 {
         u64::from(self.code)
             | u64::from(self.yes) << 16
             | u64::from(self.no) << 24
@@ -54,7 +54,7 @@ impl Instruction {
 
 /// Where the second operand of an instruction comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operand {
+pub(crate) enum Operand {
     /// The instruction.
     Constant(u32),
     /// The register X.
@@ -63,7 +63,7 @@ pub enum Operand {
 
 /// A calculation with the register A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Calculation {
+pub(crate) enum Calculation {
     Add,
     Subtract,
     Multiply,
@@ -77,7 +77,7 @@ pub enum Calculation {
 
 /// What a jump asks of the register A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Condition {
+pub(crate) enum Condition {
     /// It is the operand.
     Equal,
     /// It is greater, without sign.
@@ -90,7 +90,7 @@ pub enum Condition {
 
 /// What an instruction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// A = the word of the call's data at this offset.
     LoadData(u32),
     /// A = a constant.
@@ -135,7 +135,7 @@ pub enum Operation {
 /// A filter that the kernel would accept: every jump and cell is in bounds, no cell is read
 /// before it is written, and the last instruction returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
+pub(crate) struct Program {
     operations: Box<[Operation]>,
     looks_at_instruction_pointer: bool,
 }
@@ -143,7 +143,7 @@ pub struct Program {
 impl Program {
     /// Checks what a program passes. `None`: the kernel would answer `EINVAL`.
     #[must_use]
-    pub fn check(instructions: &[Instruction]) -> Option<Program> {
+    pub(crate) fn check(instructions: &[Instruction]) -> Option<Program> {
         if instructions.is_empty() || instructions.len() > MOST_INSTRUCTIONS {
             return None;
         }
@@ -173,13 +173,13 @@ impl Program {
 
     /// Its instructions.
     #[must_use]
-    pub fn operations(&self) -> &[Operation] {
+    pub(crate) fn operations(&self) -> &[Operation] {
         &self.operations
     }
 
     /// Whether it looks at the instruction pointer of calls.
     #[must_use]
-    pub fn looks_at_instruction_pointer(&self) -> bool {
+    pub(crate) fn looks_at_instruction_pointer(&self) -> bool {
         self.looks_at_instruction_pointer
     }
 }

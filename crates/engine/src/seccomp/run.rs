@@ -4,13 +4,13 @@ use super::program::{CELLS, Calculation, Condition, Operand, Operation, Program}
 
 /// What a filter can see of a call: `struct seccomp_data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallData {
+pub(crate) struct CallData {
     /// The call's number.
     pub number: i32,
     /// `AUDIT_ARCH_*`.
     pub architecture: u32,
     /// The address behind the instruction that makes the call.
-    pub instruction_pointer: u64,
+    pub(crate) instruction_pointer: u64,
     /// Its arguments.
     pub arguments: [u64; 6],
 }
@@ -18,7 +18,7 @@ pub struct CallData {
 impl CallData {
     /// The word at an offset below [`DATA_SIZE`](super::program::DATA_SIZE).
     #[must_use]
-    pub fn word(&self, offset: u32) -> u32 {
+    pub(crate) fn word(&self, offset: u32) -> u32 {
         let half_of = |value: u64| (value >> (offset % 8 * 8)) as u32;
         match offset {
             0 => self.number as u32,

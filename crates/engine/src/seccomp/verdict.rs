@@ -2,7 +2,7 @@
 
 /// What becomes of a call that filters have judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// It is made.
     Allow,
     /// It is made by way of the kernel's copy of the filter, which logs it, asks a supervisor or
@@ -20,7 +20,7 @@ pub enum Verdict {
 
 /// What the kernel does about a call before it is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
+pub(crate) enum Question {
     /// Writes it to the log.
     Log,
     /// Asks a tracer; without one, the call fails.

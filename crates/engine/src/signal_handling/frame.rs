@@ -34,17 +34,17 @@ const FP_STATE: usize = 23;
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
     /// Where the handler returns to.
-    pub restorer: u64,
+    pub(crate) restorer: u64,
     /// `uc_flags`.
-    pub context_flags: u64,
+    pub(crate) context_flags: u64,
     /// `uc_link`.
-    pub link: u64,
+    pub(crate) link: u64,
     /// `uc_stack`: base, flags, size.
-    pub stack: [u64; 3],
+    pub(crate) stack: [u64; 3],
     /// `uc_mcontext`.
-    pub machine: [u64; 32],
+    pub(crate) machine: [u64; 32],
     /// `uc_sigmask`.
-    pub mask: u64,
+    pub(crate) mask: u64,
     /// `siginfo`.
     pub info: [u64; 16],
 }

@@ -8,9 +8,8 @@ use unspool_code_cache::emit::{
     TARGET, TableBranch,
     gpr::{RCX, RSP},
 };
-use unspool_code_cache::exit;
-use unspool_code_cache::exit::Way;
-use unspool_code_cache::gates::{self, Gates};
+use unspool_code_cache::exit::{Reason, Way};
+use unspool_code_cache::gates::Gates;
 use unspool_code_cache::slots::slots;
 use unspool_kernel::layout::LIBRARY_END;
 use unspool_kernel::{guarded, reserved};
@@ -186,20 +185,25 @@ fn pass_on(signal: i32, info: &[u64; 16], context: &mut Context) {
 fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut Context) {
     if let Some(pc) = guarded::recover(context.pc()) {
         context.set_pc(pc);
-    } else if let Some((time, number, length)) = (signal == libc::SIGSEGV)
-        .then(|| super::time_stamp::read_at(context.pc()))
-        .flatten()
-    {
-        context.registers[libc::REG_RAX as usize] = time as u32 as i64;
-        context.registers[libc::REG_RDX as usize] = (time >> 32) as i64;
-        if let Some(number) = number {
-            context.registers[libc::REG_RCX as usize] = number as i64;
-        }
-        context.set_pc(context.pc() + length);
-    } else if bit(signal) & SYNCHRONOUS != 0 && code(info) > 0 {
+    } else if !reads_time(signal, context) && bit(signal) & SYNCHRONOUS != 0 && code(info) > 0 {
         let stack = context.general(RSP);
         crate::own_failures::fault(signal, context.pc(), stack, info[2]);
     }
+}
+
+/// Whether it was a read of the time-stamp counter that faulted, which is made here then.
+fn reads_time(signal: i32, context: &mut Context) -> bool {
+    let read = (signal == libc::SIGSEGV).then(|| super::time_stamp::read_at(context.pc()));
+    let Some((time, number, length)) = read.flatten() else {
+        return false;
+    };
+    context.registers[libc::REG_RAX as usize] = time as u32 as i64;
+    context.registers[libc::REG_RDX as usize] = (time >> 32) as i64;
+    if let Some(number) = number {
+        context.registers[libc::REG_RCX as usize] = number as i64;
+    }
+    context.set_pc(context.pc() + length);
+    true
 }
 
 /// The thread, if it is inside the cache or on its way in or out, where no code of the engine's
@@ -207,7 +211,7 @@ fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut 
 fn thread_in_cache<'thread>(pc: u64) -> Option<&'thread mut Thread> {
     let entered = slots().host_stack.get() != 0;
     // A jump through an empty entry of the branch table went to address 0.
-    let in_cache = entered && (gates::in_cache(pc) || pc == 0);
+    let in_cache = entered && (CacheAddress::of(pc).is_some() || pc == 0);
     // SAFETY: whoever has entered the cache has lent the thread to the handler for that time.
     in_cache.then(|| unsafe { &mut *Thread::current() })
 }
@@ -260,7 +264,7 @@ fn synchronous(
     if write != Write::Other {
         if write == Write::Here
             && let Some(thread) = thread_in_cache(pc)
-            && in_translated_code(&process.gates, pc)
+            && CacheAddress::of(pc).is_some_and(|at| process.gates.is_translated_code(at))
         {
             // The write may change what follows it in this very fragment: leave after it.
             thread.set_pending(true);
@@ -279,9 +283,12 @@ fn synchronous(
         context.set_trap_flag(true);
         return;
     }
-    if misaligned && let Some(slow_part) = process.clients.slow_part(pc) {
+    if misaligned
+        && let Some(at) = CacheAddress::of(pc)
+        && let Some(slow_part) = process.clients.slow_part(at)
+    {
         // The program has set its alignment-check flag, and a check has met two words at once.
-        context.set_pc(slow_part);
+        context.set_pc(slow_part.get());
         return;
     }
     // An empty entry of the branch table: the jump went to address 0.
@@ -303,13 +310,14 @@ fn synchronous(
             TableBranch::Return => Way::Return,
             _ => Way::Jump,
         };
-        context.set_pc(process.gates.miss(way, process.convention()));
+        let miss = process.gates.miss(way, process.convention());
+        context.set_pc(miss.get());
         return;
     }
-    if !gates::in_cache(pc) {
+    let Some(at) = CacheAddress::of(pc) else {
         engine_fault_unless_recoverable(signal, info, context);
         return;
-    }
+    };
     if is_memory_fault
         && thread
             .clients()
@@ -317,13 +325,15 @@ fn synchronous(
             .any(|client| client.is_full(thread, info[2]))
     {
         // The buffer's guard page: leave, empty the buffer, and come back to this instruction.
-        thread.slots().target.set(pc);
+        thread.slots().set_target(at);
         save_raw(thread, context);
-        leave(thread, &process.gates, exit::BUFFER_FULL, context);
+        leave(thread, &process.gates, Reason::BUFFER_FULL, context);
         return;
     }
     if crate::own_failures::is_tools(pc, context.general(RSP)) {
-        crate::own_failures::fault(signal, pc, context.general(RSP), info[2]);
+        if !reads_time(signal, context) {
+            crate::own_failures::fault(signal, pc, context.general(RSP), info[2]);
+        }
         return;
     }
     program_fault(thread, signal, info, context);
@@ -347,7 +357,7 @@ fn table_branch(pc: u64) -> Option<TableBranch> {
         return Some(TableBranch::Jump);
     }
     let mut bytes = [0; 8];
-    let known = gates::in_cache(pc) && guarded::read_any(pc, &mut bytes);
+    let known = CacheAddress::of(pc).is_some() && guarded::read_any(pc, &mut bytes);
     TableBranch::of(bytes).filter(|_| known)
 }
 
@@ -397,7 +407,7 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
     // Another signal may be on its way to the next boundary: it comes behind.
     thread.delivery.put_first(fault);
     thread.set_pending(true);
-    leave(thread, &process.gates, exit::INTERRUPTED, context);
+    leave(thread, &process.gates, Reason::INTERRUPTED, context);
 }
 
 fn asynchronous(
@@ -433,31 +443,24 @@ fn take_out(process: &Process, context: &mut Context) {
     let gates = &process.gates;
     let pc = context.pc();
     set_pending();
-    if (gates.system_call_start..=gates.system_call_instruction).contains(&pc) {
-        if context.general(RCX) == gates.system_call_end {
-            // SAFETY: only threads of the program's make its calls.
-            unsafe { &*Thread::current_held() }.note_begun_call();
+    let Some(at) = CacheAddress::of(pc) else {
+        if let Some(left_out) = super::mask::leaves_mask(pc) {
+            context.set_pc(left_out);
         }
-        context.set_pc(gates.system_call_interrupted);
-    } else if let Some(left_out) = super::mask::leaves_mask(pc) {
-        context.set_pc(left_out);
-    } else if (gates.enter_start..gates.enter_end).contains(&pc) {
-        context.set_pc(gates.bail);
-    } else if (gates.acquire_return..gates.acquire_end).contains(&pc) {
-        context.set_pc(gates.acquire_return);
-    } else if (gates.call_return..gates.call_end).contains(&pc) {
-        context.set_pc(gates.call_return);
-    } else if in_translated_code(gates, pc)
+        return;
+    };
+    if gates.is_making_call(at) && gates.has_begun_call(context.general(RCX)) {
+        // SAFETY: only threads of the program's make its calls.
+        unsafe { &*Thread::current_held() }.note_begun_call();
+    }
+    if let Some(diverted) = gates.diversion(at) {
+        context.set_pc(diverted.get());
+    } else if gates.is_translated_code(at)
         && let Some(thread) = thread_in_cache(pc)
     {
         context.hold_signals();
-        leave_or_step(thread, context);
+        leave_or_step(thread, at, context);
     }
-}
-
-fn in_translated_code(gates: &Gates, pc: u64) -> bool {
-    gates::in_cache(pc) && pc >= unspool_kernel::layout::cache() + gates::GATES_SIZE
-        || gates.is_missing(pc)
 }
 
 /// Whether a trap is that behind a single step. Some hypervisors lose the bit that says so, and
@@ -479,13 +482,11 @@ fn is_step(info: &[u64; 16], context: &Context) -> bool {
 /// One instruction of the cache has been executed with the trap flag.
 fn trapped(thread: &mut Thread, context: &mut Context) {
     let gates = &thread.process.gates;
-    let pc = context.pc();
-    let place = if in_translated_code(gates, pc) {
-        Location::Translated
-    } else if (gates.enter_start..gates.enter_end).contains(&pc) {
-        Location::Entering
-    } else {
-        Location::Leaving
+    let at = CacheAddress::of(context.pc());
+    let place = match at {
+        Some(at) if gates.is_translated_code(at) => Location::Translated,
+        Some(at) if gates.is_entering(at) => Location::Entering,
+        _ => Location::Leaving,
     };
     if thread.steps.has_pushed_flags() {
         let second_byte = context.registers[libc::REG_RSP as usize] as u64 + 1;
@@ -496,10 +497,10 @@ fn trapped(thread: &mut Thread, context: &mut Context) {
     }
     let was_stepping = thread.steps.is_stepping();
     let is_set = context.trap_flag();
-    match thread.steps.trapped(place, is_set, thread.single_step) {
-        Trap::Look => leave_or_step(thread, context),
-        Trap::StepOn => {}
-        Trap::Run => {
+    match (thread.steps.trapped(place, is_set, thread.single_step), at) {
+        (Trap::Look, Some(at)) => leave_or_step(thread, at, context),
+        (Trap::Look | Trap::StepOn, _) => {}
+        (Trap::Run, _) => {
             if was_stepping {
                 // The thread reached the exit gate by itself: what is pending will be seen.
                 thread.set_pending(true);
@@ -509,29 +510,26 @@ fn trapped(thread: &mut Thread, context: &mut Context) {
     }
 }
 
-fn leave_or_step(thread: &mut Thread, context: &mut Context) {
+fn leave_or_step(thread: &mut Thread, at: CacheAddress, context: &mut Context) {
     let process = thread.process;
-    let pc = context.pc();
     let code = process.code();
-    let at = CacheAddress::of(pc);
-    let position = at.and_then(|at| Some((at, code.cache.position(at)?)));
-    let position = position.filter(|(at, position)| {
+    let position = code.cache.position(at).filter(|position| {
         // A program that single-steps has not executed a first round yet.
         let may_be_left = !thread.is_stepped() && !client::must_complete(thread);
-        position.boundary || may_be_left && has_made_rounds(thread, *at, position)
+        position.boundary || may_be_left && has_made_rounds(thread, at, position)
     });
-    let boundary = position.map(|(_, position)| Boundary {
+    let boundary = position.map(|position| Boundary {
         prologue_end: position
             .prologue
-            .then(|| code.cache.prologue_end(position.fragment).get()),
+            .then(|| code.cache.prologue_end(position.fragment)),
     });
     let has_signal = thread.has_signal();
     let debugger = thread.single_step;
     let look = thread
         .steps
-        .look(pc, boundary, debugger, has_signal, || pushes_flags(pc));
+        .look(at, boundary, debugger, has_signal, || pushes_flags(at));
     match (look, position) {
-        (Look::Leave { trap }, Some((at, position))) => {
+        (Look::Leave { trap }, Some(position)) => {
             let resumes = resumes_repetition(thread, position.pc);
             save_program(thread, &code.cache, at, position, context);
             if resumes {
@@ -547,7 +545,7 @@ fn leave_or_step(thread: &mut Thread, context: &mut Context) {
             }
             thread.set_pending(true);
             context.set_trap_flag(false);
-            leave(thread, &process.gates, exit::INTERRUPTED, context);
+            leave(thread, &process.gates, Reason::INTERRUPTED, context);
         }
         _ => context.set_trap_flag(true),
     }
@@ -572,21 +570,20 @@ fn has_made_rounds(thread: &mut Thread, here: CacheAddress, position: &Position)
     const MANY: u32 = 1000;
     let rounds = thread.clients().leaves_between_rounds(here, position);
     if rounds != Rounds::Many {
-        thread.repeating = (0, 0);
+        thread.repeating = (CacheAddress::NOWHERE, 0);
         return rounds == Rounds::None;
     }
     let (at, rounds) = thread.repeating;
-    let here = here.get();
     thread.repeating = (here, if at == here { rounds + 1 } else { 0 });
     if thread.repeating.1 < MANY {
         return false;
     }
-    thread.repeating = (0, 0);
+    thread.repeating = (CacheAddress::NOWHERE, 0);
     true
 }
 
 /// Whether the instruction at a place in the cache is `pushf`, whatever its prefixes.
-fn pushes_flags(pc: u64) -> bool {
+fn pushes_flags(at: CacheAddress) -> bool {
     const PUSHF: u8 = 0x9c;
     let mut bytes = [0; unspool_instructions::decode::MAX_LENGTH];
     let is_prefix = |byte: &u8| {
@@ -596,7 +593,8 @@ fn pushes_flags(pc: u64) -> bool {
         )
     };
     // The cache does not end behind an instruction.
-    guarded::read_any(pc, &mut bytes) && bytes.iter().find(|byte| !is_prefix(byte)) == Some(&PUSHF)
+    guarded::read_any(at.get(), &mut bytes)
+        && bytes.iter().find(|byte| !is_prefix(byte)) == Some(&PUSHF)
 }
 
 /// Puts the registers into the slots as they are, spilled or not.
@@ -630,14 +628,14 @@ fn save_program(
 }
 
 /// Makes the interrupted thread go on at the exit gate, whose state is already in the slots.
-fn leave(thread: &mut Thread, gates: &Gates, why: u32, context: &mut Context) {
+fn leave(thread: &mut Thread, gates: &Gates, reason: Reason, context: &mut Context) {
     if thread.steps.left() {
         // What the steps were to lead to is still to be done.
         context.set_trap_flag(false);
         thread.set_pending(true);
     }
-    thread.slots().exit.set(u64::from(why));
+    thread.slots().set_reason(reason);
     context.registers[libc::REG_RSP as usize] = thread.slots().host_stack.get() as i64;
-    context.set_pc(gates.exit_saved);
+    context.set_pc(gates.exit_saved.get());
     context.hold_signals();
 }

@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use unspool_kernel::ids::Pid;
 use unspool_kernel::lock::Mutex;
 use unspool_kernel::race_windows;
 
@@ -68,7 +69,7 @@ pub(crate) fn take(thread: &mut Thread, wanted: u64) {
 
 /// Has all threads look here that let such a signal through or wait for it.
 fn interrupt_takers(thread: &Thread, kind: u64) {
-    let own = std::process::id() as i32;
+    let own = Pid::own();
     let threads = thread.process.threads.lock();
     for handle in threads.iter().filter(|handle| handle.process == own) {
         // SAFETY: the thread lives while it is listed, and the list is locked.

@@ -7,15 +7,15 @@ use super::{STOP, SYNCHRONOUS, bit};
 /// The kernel's `struct sigaction` for x86-64.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Action {
+pub(crate) struct Action {
     /// `SIG_DFL`, `SIG_IGN`, or a program address.
-    pub handler: u64,
+    pub(crate) handler: u64,
     /// `SA_*`.
-    pub flags: u64,
+    pub(crate) flags: u64,
     /// Where the handler returns to.
-    pub restorer: u64,
+    pub(crate) restorer: u64,
     /// Signals blocked while the handler runs.
-    pub mask: u64,
+    pub(crate) mask: u64,
 }
 
 /// The default action.
@@ -27,7 +27,7 @@ const SA_RESTORER: u64 = 0x0400_0000;
 
 /// The program's dispositions, for all threads of the process.
 #[derive(Debug)]
-pub struct Actions {
+pub(crate) struct Actions {
     table: Mutex<[Action; 65]>,
     /// The engine's handler.
     entry: u64,
@@ -40,7 +40,7 @@ impl Actions {
     /// handler, which is at `entry`, for synchronous faults. `inherited`: signals that were ignored
     /// by the program before, where the engine's is another disposition.
     #[must_use]
-    pub fn inherit(entry: u64, inherited: u64, catch_fatal: bool) -> Actions {
+    pub(crate) fn inherit(entry: u64, inherited: u64, catch_fatal: bool) -> Actions {
         let mut table = [Action::default(); 65];
         for signal in 1..=64 {
             let mut action = kernel_action(signal);
@@ -64,7 +64,7 @@ impl Actions {
 
     /// A copy for a child that has its own dispositions but its parent's memory.
     #[must_use]
-    pub fn duplicate(&self) -> Actions {
+    pub(crate) fn duplicate(&self) -> Actions {
         Actions {
             table: Mutex::new(*self.lock()),
             entry: self.entry,
@@ -78,7 +78,7 @@ impl Actions {
 
     /// The signals that are ignored.
     #[must_use]
-    pub fn ignored(&self) -> u64 {
+    pub(crate) fn ignored(&self) -> u64 {
         let table = self.lock();
         let ignored = (1..=64).filter(|&signal| table[signal as usize].handler == IGNORE);
         ignored.fold(0, |all, signal| all | bit(signal))
@@ -86,12 +86,12 @@ impl Actions {
 
     /// The disposition of a signal.
     #[must_use]
-    pub fn get(&self, signal: i32) -> Action {
+    pub(crate) fn get(&self, signal: i32) -> Action {
         self.lock()[signal as usize]
     }
 
     /// Sets the disposition of a signal. Returns the old one.
-    pub fn set(&self, signal: i32, action: Action) -> Action {
+    pub(crate) fn set(&self, signal: i32, action: Action) -> Action {
         // The kernel learns of it under the lock, so that both know the same of two threads that
         // set it at once.
         let mut table = self.lock();
@@ -101,7 +101,7 @@ impl Actions {
     }
 
     /// Makes handlers the default, and takes all flags away (`CLONE_CLEAR_SIGHAND`).
-    pub fn forget_handlers(&self) {
+    pub(crate) fn forget_handlers(&self) {
         for signal in 1..=64 {
             let ignored = self.get(signal).handler == IGNORE;
             let action = Action {
@@ -114,7 +114,7 @@ impl Actions {
 
     /// Whether the engine's handler gets a signal whose action is the default one.
     #[must_use]
-    pub fn is_caught(&self, signal: i32) -> bool {
+    pub(crate) fn is_caught(&self, signal: i32) -> bool {
         is_needed(signal) || self.catch_fatal && ends_process(signal)
     }
 

@@ -54,23 +54,23 @@ impl<S: Signal> Delivery<S> {
 
     /// The mask in force.
     #[must_use]
-    pub fn mask(&self) -> u64 {
+    pub(crate) fn mask(&self) -> u64 {
         self.mask
     }
 
     /// A system call, or the end of a handler, has set the mask.
-    pub fn set_mask(&mut self, mask: u64) {
+    pub(crate) fn set_mask(&mut self, mask: u64) {
         self.mask = mask;
     }
 
     /// A system call waits with a mask of its own.
-    pub fn begin_wait(&mut self, mask: u64) {
+    pub(crate) fn begin_wait(&mut self, mask: u64) {
         self.saved = Some(std::mem::replace(&mut self.mask, mask));
     }
 
     /// The call is over. Where a signal has interrupted it, its mask stays in force until the
     /// handler is entered.
-    pub fn end_wait(&mut self, interrupted: bool) {
+    pub(crate) fn end_wait(&mut self, interrupted: bool) {
         if !interrupted || !self.is_due() {
             self.restore();
         }
@@ -105,7 +105,7 @@ impl<S: Signal> Delivery<S> {
 
     /// Whether there is a signal that the mask lets through.
     #[must_use]
-    pub fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.first.is_some() || self.unblocked().is_some()
     }
 
@@ -119,14 +119,14 @@ impl<S: Signal> Delivery<S> {
     }
 
     /// The signal that the program gets now.
-    pub fn take_next(&mut self) -> Option<S> {
+    pub(crate) fn take_next(&mut self) -> Option<S> {
         let first = self.first.take();
         first.or_else(|| self.unblocked().map(|index| self.taken.remove(index)))
     }
 
     /// The handler of a signal is entered. Returns the mask for its frame: what the handler's end
     /// brings back.
-    pub fn enter_handler(&mut self, number: i32, blocked: u64, defers: bool) -> u64 {
+    pub(crate) fn enter_handler(&mut self, number: i32, blocked: u64, defers: bool) -> u64 {
         let before = self.saved.take().unwrap_or(self.mask);
         self.mask |= blocked | if defers { bit(number) } else { 0 };
         before
@@ -134,12 +134,12 @@ impl<S: Signal> Delivery<S> {
 
     /// The mask that the frame of a handler would hold.
     #[must_use]
-    pub fn mask_behind_handler(&self) -> u64 {
+    pub(crate) fn mask_behind_handler(&self) -> u64 {
         self.saved.unwrap_or(self.mask)
     }
 
     /// A signal had no handler, and nothing else is due: a call that it has interrupted is over.
-    pub fn end_without_handler(&mut self) {
+    pub(crate) fn end_without_handler(&mut self) {
         if !self.is_due() {
             self.restore();
         }
@@ -158,7 +158,7 @@ impl<S: Signal> Delivery<S> {
     }
 
     /// Takes out the first signal of which this is true.
-    pub fn remove_where(&mut self, is_wanted: impl Fn(&S) -> bool) -> Option<S> {
+    pub(crate) fn remove_where(&mut self, is_wanted: impl Fn(&S) -> bool) -> Option<S> {
         let all = self.taken.iter().enumerate();
         let (index, _) = all
             .filter(|&(_, signal)| is_wanted(signal))

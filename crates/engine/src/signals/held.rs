@@ -43,7 +43,7 @@ impl Way {
 ///
 /// Handler and thread run one at a time, on one processor: the handler interrupts the thread, or
 /// another handler, and is over before what it has interrupted goes on.
-pub struct Held {
+pub(crate) struct Held {
     places: [UnsafeCell<Option<PendingSignal>>; ROOM as usize],
     /// How many have ever come. A place is reserved before it is filled.
     came: AtomicU32,
@@ -148,13 +148,13 @@ impl Held {
 
     /// Whether nothing has come.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.came.load(Ordering::Acquire) == self.went.load(Ordering::Relaxed)
     }
 
     /// The program's mask of this thread.
     #[must_use]
-    pub fn mask(&self) -> u64 {
+    pub(crate) fn mask(&self) -> u64 {
         self.mask.load(Ordering::SeqCst)
     }
 

@@ -4,7 +4,7 @@
 //! is the kernel's own, `kill`'s or `tgkill`'s. So such a code is moved to where no code is used,
 //! and the handler that gets the signal moves it back.
 
-use super::{PendingSignal, code, directed};
+use super::{PendingSignal, code, delivery, directed};
 
 /// How far codes are moved.
 const DISTANCE: i32 = 1 << 30;
@@ -38,6 +38,20 @@ pub(crate) fn original(info: &[u64; 16]) -> [u64; 16] {
     match moved_back.abs() <= FARTHEST {
         true => with_code(info, moved_back),
         false => *info,
+    }
+}
+
+impl delivery::Signal for PendingSignal {
+    fn number(&self) -> i32 {
+        self.number
+    }
+
+    fn is_forced(&self) -> bool {
+        self.fault.is_some()
+    }
+
+    fn is_for_process(&self) -> bool {
+        is_for_process(self)
     }
 }
 

@@ -1,7 +1,5 @@
 //! A signal on its way from the kernel to the program.
 
-use super::{delivery, passed_on};
-
 /// A signal that has been taken from the kernel and not yet been given to the program.
 #[derive(Clone, Copy)]
 pub struct PendingSignal {
@@ -13,18 +11,4 @@ pub struct PendingSignal {
     pub fault: Option<[u64; 3]>,
     /// Whether it is known to be for this thread, where `info` does not say so.
     pub is_directed: bool,
-}
-
-impl delivery::Signal for PendingSignal {
-    fn number(&self) -> i32 {
-        self.number
-    }
-
-    fn is_forced(&self) -> bool {
-        self.fault.is_some()
-    }
-
-    fn is_for_process(&self) -> bool {
-        passed_on::is_for_process(self)
-    }
 }

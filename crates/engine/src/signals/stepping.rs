@@ -9,6 +9,8 @@
 #[cfg(test)]
 mod tests;
 
+use unspool_code_cache::address::CacheAddress;
+
 /// For whom a trap is due behind an instruction. That is known when the instruction is over, and
 /// not any more when the trap is given: the instruction may have cleared the program's flag, and
 /// the debugger may have gone.
@@ -24,14 +26,14 @@ impl TrapDue {
     /// Whether it is due at all.
     #[must_use]
     #[inline]
-    pub fn is_due(self) -> bool {
+    pub(crate) fn is_due(self) -> bool {
         self.program || self.debugger
     }
 }
 
 /// Where a trap has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Location {
+pub(crate) enum Location {
     /// Between two instructions of translated code.
     Translated,
     /// On the way from the engine to translated code.
@@ -42,7 +44,7 @@ pub enum Location {
 
 /// What is to be done about a trap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trap {
+pub(crate) enum Trap {
     /// See whether the thread can leave here: [`Steps::look`].
     Look,
     /// Go on with the trap flag.
@@ -56,7 +58,7 @@ pub enum Trap {
 pub struct Boundary {
     /// Where the fragment's prologue ends, if the place is in it: the instruction has not begun
     /// before.
-    pub prologue_end: Option<u64>,
+    pub(crate) prologue_end: Option<CacheAddress>,
 }
 
 /// What a look at a place says.
@@ -82,38 +84,38 @@ pub struct Steps {
     /// not the program's.
     pushes_flags: bool,
     /// Where the one instruction begins that is stepped over for the program or its debugger, or
-    /// 0 once the thread has come there.
-    from: u64,
+    /// nowhere once the thread has come there.
+    from: CacheAddress,
     /// Who gets a trap behind the instruction that is over.
     pub due: TrapDue,
 }
 
 impl Steps {
     /// Something is pending in the middle of a fragment: steps to the next boundary.
-    pub fn step_out(&mut self) {
+    pub(crate) fn step_out(&mut self) {
         self.is_stepping = true;
     }
 
     /// The instruction whose translation is at `from` is stepped over.
-    pub fn step_over(&mut self, from: u64) {
+    pub(crate) fn step_over(&mut self, from: CacheAddress) {
         self.is_stepping = true;
         self.from = from;
     }
 
     /// Whether a trap is expected.
     #[must_use]
-    pub fn is_stepping(&self) -> bool {
+    pub(crate) fn is_stepping(&self) -> bool {
         self.is_stepping
     }
 
     /// Whether the instruction just stepped has pushed a trap flag that is not the program's.
-    pub fn has_pushed_flags(&mut self) -> bool {
+    pub(crate) fn has_pushed_flags(&mut self) -> bool {
         std::mem::take(&mut self.pushes_flags)
     }
 
     /// A trap has come, with the trap flag still set or not; `debugger` says whether a debugger
     /// steps the thread.
-    pub fn trapped(&mut self, place: Location, is_set: bool, debugger: bool) -> Trap {
+    pub(crate) fn trapped(&mut self, place: Location, is_set: bool, debugger: bool) -> Trap {
         if !self.is_stepping {
             // The program's own `popf` has set the flag, and is on its way out of the cache. A
             // trap in the gates has no such cause: whatever it is, nobody waits for it.
@@ -130,7 +132,7 @@ impl Steps {
             Location::Entering => Trap::StepOn,
             Location::Leaving => {
                 self.is_stepping = false;
-                if self.from == 0 {
+                if !self.from.is_somewhere() {
                     self.due.program |= self.program_flag;
                     self.due.debugger |= debugger;
                 }
@@ -143,7 +145,7 @@ impl Steps {
     /// the instruction there is `pushf`.
     pub fn look(
         &mut self,
-        at: u64,
+        at: CacheAddress,
         boundary: Option<Boundary>,
         debugger: bool,
         has_signal: bool,
@@ -158,7 +160,7 @@ impl Steps {
                     trap: self.program_flag && !has_signal,
                 };
             }
-            Some(boundary) => self.from = boundary.prologue_end.unwrap_or(0),
+            Some(boundary) => self.from = boundary.prologue_end.unwrap_or_default(),
             None => {}
         }
         self.is_stepping = true;
@@ -174,7 +176,7 @@ impl Steps {
     }
 
     /// The thread has left behind a `popf`.
-    pub fn flags_popped(&mut self, debugger: bool) {
+    pub(crate) fn flags_popped(&mut self, debugger: bool) {
         // One that was taken away while it was in force still causes the trap behind it.
         if std::mem::take(&mut self.is_stepping) {
             self.due.program |= std::mem::take(&mut self.program_flag);
@@ -184,7 +186,7 @@ impl Steps {
 
     /// The thread goes on in the middle of an instruction, which is not over; only a `popf` that
     /// took the flag away is.
-    pub fn goes_on_mid_fragment(&mut self) {
+    pub(crate) fn goes_on_mid_fragment(&mut self) {
         self.due.program &= !self.program_flag;
         self.due.debugger = false;
     }

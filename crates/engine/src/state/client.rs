@@ -6,97 +6,47 @@
 //! and where there is none nothing is asked or told. Whoever puts a run together gives them to
 //! [`run`](crate::run), each as a [`NewClient`].
 
+mod all;
+mod answers;
 mod fragments;
+mod inheritance;
 mod joining;
 mod refusal;
 mod threads;
+mod told;
 
 use std::any::Any;
 use std::ffi::CString;
-use std::fmt;
-use std::ops::Deref;
 use std::path::Path;
-use std::sync::Arc;
+use unspool_events::ThreadId;
+use unspool_kernel::ids::Tid;
 
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::LookupConvention;
 use unspool_code_cache::cache::{Cache, CacheFull, Exit, Position};
-use unspool_code_cache::gates::{Callees, Continuation};
+use unspool_code_cache::gates::Continuation;
 use unspool_loader::LoadedProgram;
 
 use crate::annotation::Annotation;
 use crate::call::Call;
 use crate::plan::ClientPlan;
-use crate::process::Process;
+use crate::process::{Process, ThreadOrdinal};
 use crate::thread::{PendingSignal, Thread};
 use crate::translate::insertion::Inserter;
 
+pub use self::all::{Clients, THREAD_STACK};
+pub use self::answers::{ClientFault, End, Ending, Exhausted, Rounds};
 pub use self::fragments::PerFragment;
+pub use self::inheritance::Inheritance;
+pub(crate) use self::inheritance::Inherited;
 pub use self::joining::NewClient;
 pub use self::refusal::Refusal;
 pub use self::threads::{ClientData, PerThread};
-
-/// Bytes of engine stack of a thread; touched pages only cost memory.
-pub const THREAD_STACK: usize = 1 << 20;
-
-/// What the thread that creates another one has a client keep for the new one.
-pub type Inheritance = Box<dyn Any + Send + Sync>;
-
-/// The inheritances of a thread from all clients, in their order.
-#[derive(Default)]
-pub(crate) struct Inherited(Vec<Option<Inheritance>>);
-
-/// Why a client cannot go on with a further thread. The process is let go then.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exhausted(pub String);
-
-impl fmt::Display for Exhausted {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(&self.0)
-    }
-}
-
-/// How the program in this process comes to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// The process dies.
-    Death,
-    /// The process becomes another program, or goes on with this one, and runs natively.
-    AnotherProgram,
-    /// The process becomes another program, which is observed as this one is.
-    ObservedProgram,
-}
-
-/// How a process has ended, or is about to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// With this exit status.
-    Exited(i32),
-    /// By this signal.
-    Killed(i32),
-}
-
-/// How many rounds of a repeated string instruction a thread makes before it can be left between
-/// two of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rounds {
-    /// None: the state is the program's behind each.
-    None,
-    /// Many: what is inserted before the instruction has been done, and will be done again.
-    Many,
-    /// All: the client knows of no such instruction there.
-    All,
-}
-
-/// What is done about a fault that a client has brought about by accesses of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientFault {
-    /// What was to be accessed is accessible now: the access is made again.
-    Again,
-    /// What was to be accessed cannot be there: the comparison, of so many bytes, is left out, as
-    /// if both were equal.
-    Equal(u64),
-}
+pub use self::told::memory_written;
+pub(crate) use self::told::{
+    before_end, begin_wait, end_wait, ended, first_thread_starts, may_enter, must_complete,
+    thread_ends, thread_parks, thread_pointer_changed,
+};
 
 /// What a client is told, and asked. All methods do nothing unless a client says otherwise.
 ///
@@ -138,7 +88,7 @@ pub trait Client: Send + Sync {
     }
 
     /// Whether code of such a function is at a place in the cache.
-    fn is_function(&self, _pc: u64) -> bool {
+    fn is_function(&self, _at: CacheAddress) -> bool {
         false
     }
 
@@ -152,17 +102,17 @@ pub trait Client: Send + Sync {
         0
     }
 
-    /// The thread is about to create another one, with this number.
+    /// The thread is about to create another one.
     fn thread_created(
         &self,
         _creator: &mut Thread,
-        _number: u64,
+        _ordinal: ThreadOrdinal,
     ) -> Result<Option<Inheritance>, Exhausted> {
         Ok(None)
     }
 
     /// The thread for which an inheritance was made could not be started.
-    fn thread_not_started(&self, _number: u32, _inheritance: Option<&Inheritance>) {}
+    fn thread_not_started(&self, _id: ThreadId, _inheritance: Option<&Inheritance>) {}
 
     /// A thread could not be created because a client was exhausted, and the process could not be
     /// let go: it goes on with the threads that it has.
@@ -182,7 +132,7 @@ pub trait Client: Send + Sync {
     fn thread_ends(&self, _thread: &mut Thread) {}
 
     /// A thread of this id is not listed any more.
-    fn thread_gone(&self, _tid: i32) {}
+    fn thread_gone(&self, _tid: Tid) {}
 
     /// The thread stands still until the process ends, or another program takes its place.
     fn thread_parks(&self, _thread: &mut Thread) {}
@@ -378,8 +328,8 @@ pub trait Client: Send + Sync {
     }
 
     /// In the handler of a signal: where the slow part of an inserted check is that was misaligned
-    /// at `pc`.
-    fn slow_part(&self, _pc: u64) -> Option<u64> {
+    /// there.
+    fn slow_part(&self, _at: CacheAddress) -> Option<CacheAddress> {
         None
     }
 
@@ -459,205 +409,4 @@ pub trait Client: Send + Sync {
     fn redirected(&self, _thread: &mut Thread, position: Position, completed: bool) {
         self.left_mid_fragment(position, completed);
     }
-}
-
-/// All clients of a run, in their order.
-#[derive(Default)]
-pub struct Clients(Vec<&'static dyn Client>);
-
-impl Deref for Clients {
-    type Target = [&'static dyn Client];
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl FromIterator<&'static dyn Client> for Clients {
-    fn from_iter<I: IntoIterator<Item = &'static dyn Client>>(clients: I) -> Clients {
-        Clients(clients.into_iter().collect())
-    }
-}
-
-impl Clients {
-    /// Tells all of them something.
-    #[inline]
-    pub fn each(&self, tell: impl FnMut(&dyn Client)) {
-        self.iter().copied().for_each(tell);
-    }
-
-    /// What they insert into the superblock at `pc`.
-    ///
-    /// # Errors
-    /// If translations have to begin anew first.
-    pub(crate) fn inserters(&self, pc: u64) -> Result<Vec<Box<dyn Inserter>>, CacheFull> {
-        let all = self.iter().map(|client| client.inserter(pc));
-        all.filter_map(Result::transpose).collect()
-    }
-
-    /// Makes all translations unreachable: see [`Cache::clear`].
-    pub fn clear_translations(&self, cache: &mut Cache, convention: LookupConvention) {
-        cache.clear(convention);
-        self.each(|client| client.translations_unreachable());
-    }
-
-    /// Bytes of a new thread's engine stack.
-    pub(crate) fn stack_size(&self) -> usize {
-        let wanted = self.iter().map(|client| client.stack_size());
-        wanted.fold(THREAD_STACK, usize::max)
-    }
-
-    /// See [`Client::fault`].
-    pub(crate) fn fault(&self, pc: u64, address: u64) -> Option<ClientFault> {
-        self.iter().find_map(|client| client.fault(pc, address))
-    }
-
-    /// See [`Client::slow_part`].
-    pub(crate) fn slow_part(&self, pc: u64) -> Option<u64> {
-        self.iter().find_map(|client| client.slow_part(pc))
-    }
-
-    /// See [`Client::leaves_between_rounds`].
-    pub(crate) fn leaves_between_rounds(&self, at: CacheAddress, position: &Position) -> Rounds {
-        let answers = self
-            .iter()
-            .map(|client| client.leaves_between_rounds(at, position));
-        answers.min().unwrap_or(Rounds::All)
-    }
-
-    /// Whether one wants all threads to come out of the code cache.
-    pub(crate) fn wants_all_outside(&self) -> bool {
-        self.iter().any(|client| client.wants_all_outside())
-    }
-
-    /// What is spilled where indirect branches arrive.
-    pub(crate) fn convention(&self) -> LookupConvention {
-        let mut wishes = self.iter().filter_map(|client| client.convention());
-        wishes.next().unwrap_or(LookupConvention::Plain)
-    }
-
-    /// What emitted code calls for them.
-    pub(crate) fn callees(&self) -> Callees {
-        Callees {
-            slow_check: self.iter().find_map(|client| client.slow_check()),
-            functions: self.iter().any(|client| client.has_functions()),
-        }
-    }
-
-    /// The calling thread waits in the kernel, perhaps for long, as long as what is returned lives.
-    pub(crate) fn rest(&self) -> Rest<'_> {
-        self.each(|client| client.begin_rest());
-        Rest(self)
-    }
-}
-
-/// See [`Clients::rest`].
-pub(crate) struct Rest<'clients>(&'clients Clients);
-
-impl Drop for Rest<'_> {
-    fn drop(&mut self) {
-        self.0.each(|client| client.end_rest());
-    }
-}
-
-impl Inherited {
-    /// What all clients keep for a thread that `creator` is about to create.
-    pub(crate) fn from(
-        creator: &mut Thread,
-        number: (u64, u32),
-    ) -> Result<Arc<Inherited>, Exhausted> {
-        let clients = &creator.process.clients;
-        let mut inherited = Inherited::default();
-        for client in clients.iter() {
-            match client.thread_created(creator, number.0) {
-                Ok(inheritance) => inherited.0.push(inheritance),
-                Err(exhausted) => {
-                    inherited.not_needed(clients, number.1);
-                    return Err(exhausted);
-                }
-            }
-        }
-        Ok(Arc::new(inherited))
-    }
-
-    /// The thread could not be started.
-    pub(crate) fn not_needed(&self, clients: &Clients, number: u32) {
-        for (client, inheritance) in clients.iter().zip(&self.0) {
-            client.thread_not_started(number, inheritance.as_ref());
-        }
-    }
-
-    /// The thread is about to execute its first instruction.
-    pub(crate) fn thread_starts(&self, thread: &mut Thread) {
-        for (client, inheritance) in thread.clients().iter().zip(&self.0) {
-            client.thread_starts(thread, inheritance.as_ref());
-        }
-    }
-}
-
-/// The first thread is about to execute its first instruction.
-pub(crate) fn first_thread_starts(thread: &mut Thread) {
-    let clients = thread.clients();
-    clients.each(|client| client.thread_starts(thread, None));
-}
-
-/// The thread has executed its last instruction.
-pub(crate) fn thread_ends(thread: &mut Thread) {
-    let clients = thread.clients();
-    clients.each(|client| client.thread_ends(thread));
-}
-
-/// The thread stands still for good.
-pub(crate) fn thread_parks(thread: &mut Thread) {
-    let clients = thread.clients();
-    clients.each(|client| client.thread_parks(thread));
-}
-
-/// The engine is about to write program memory on the kernel's behalf.
-pub fn memory_written(thread: &mut Thread, address: u64, size: u64) {
-    let clients = thread.clients();
-    clients.each(|client| client.memory_written(thread, address, size));
-}
-
-/// See [`Client::must_complete`].
-pub(crate) fn must_complete(thread: &Thread) -> bool {
-    let mut clients = thread.clients().iter();
-    clients.any(|client| client.must_complete(thread))
-}
-
-/// The program's FS base of the thread has changed.
-pub(crate) fn thread_pointer_changed(thread: &mut Thread, address: u64) {
-    let clients = thread.clients();
-    clients.each(|client| client.thread_pointer_changed(thread, address));
-}
-
-/// Whether the thread may go into the code cache, as far as clients are concerned.
-#[inline]
-pub(crate) fn may_enter(thread: &Thread) -> bool {
-    let mut clients = thread.clients().iter();
-    clients.all(|client| client.may_enter(thread))
-}
-
-/// The thread is about to end the process.
-pub(crate) fn before_end(thread: &mut Thread) {
-    let clients = thread.clients();
-    clients.each(|client| client.before_end(thread));
-}
-
-/// The process ends next.
-pub(crate) fn ended(thread: &mut Thread, end: End) {
-    let clients = thread.clients();
-    clients.each(|client| client.ended(thread, end));
-}
-
-/// The thread, out of the cache, waits for other threads of the program.
-pub(crate) fn begin_wait(thread: &mut Thread) {
-    let clients = thread.clients();
-    clients.each(|client| client.begin_wait(thread));
-}
-
-/// It goes on.
-pub(crate) fn end_wait(thread: &mut Thread) {
-    let clients = thread.clients();
-    clients.each(|client| client.end_wait(thread));
 }

@@ -5,10 +5,12 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use unspool_events::ThreadId;
 
 use unspool_code_cache::binding::LookupConvention;
 use unspool_code_cache::cache::{Cache, FragmentId};
 use unspool_code_cache::gates::{Gates, VectorState};
+use unspool_kernel::ids::{Pid, Tid};
 use unspool_kernel::lock::{Mutex, MutexGuard, OnceLock};
 use unspool_kernel::queued_writes::Queues;
 use unspool_kernel::regions::Regions;
@@ -28,17 +30,17 @@ pub struct Code {
     /// The program's address space.
     pub regions: Regions,
     /// Pages that are writable for the program but write-protected because they were translated.
-    pub watched_pages: std::collections::BTreeSet<u64>,
+    pub(crate) watched_pages: std::collections::BTreeSet<u64>,
     /// What the kernel is writing, or may be, in system calls of the program.
-    pub being_written: Vec<std::ops::Range<u64>>,
+    pub(crate) being_written: Vec<std::ops::Range<u64>>,
     /// What the kernel may be writing without a call that waits for it.
-    pub queues: Queues,
+    pub(crate) queues: Queues,
     /// The program bytes from which fragments were made that other processes may change.
     pub checked: rustc_hash::FxHashMap<FragmentId, Vec<u8>>,
     /// Which shared memory other processes may write.
     pub lending: Lending,
     /// What is kept of them between runs, if anything is.
-    pub persistence: Option<Persistence>,
+    pub(crate) persistence: Option<Persistence>,
 }
 
 impl Code {
@@ -69,7 +71,7 @@ pub struct Process {
     /// Translations.
     code: Mutex<Code>,
     /// The gates; they never move.
-    pub gates: Gates,
+    pub(crate) gates: Gates,
     facts: Facts,
 }
 
@@ -84,26 +86,26 @@ pub struct Facts {
     /// The vDSO as the program sees it.
     pub vdso: Vdso,
     /// Where the dynamic loader is; empty if there is none.
-    pub dynamic_loader: Range<u64>,
+    pub(crate) dynamic_loader: Range<u64>,
     /// Whether the kernel lets user code write the GS base.
-    pub fsgsbase: bool,
+    pub(crate) fsgsbase: bool,
     /// The program break: its start and its current end.
     pub program_break: Mutex<(u64, u64)>,
     /// What signals do.
-    pub actions: Arc<Actions>,
+    pub(crate) actions: Arc<Actions>,
     /// All threads that run program code.
     pub threads: Mutex<Vec<ThreadHandle>>,
     /// How many threads there are.
-    pub thread_count: AtomicUsize,
-    /// Threads created so far: the next one's number.
+    pub(crate) thread_count: AtomicUsize,
+    /// Threads created so far: the next one's [`ThreadOrdinal`].
     pub next_thread: AtomicU64,
     /// Set when the process is ending: threads park at their next exit.
-    pub ending: AtomicUsize,
+    pub(crate) ending: AtomicUsize,
     /// Set in a process that was forked by an observed one.
     pub forked: AtomicUsize,
     /// The exit status of the first thread, which older kernels make the process's when the last
     /// thread ends.
-    pub first_status: AtomicU64,
+    pub(crate) first_status: AtomicU64,
     /// Who listens to the run, or changes it.
     pub clients: Clients,
 }
@@ -116,15 +118,54 @@ impl std::ops::Deref for Process {
     }
 }
 
+/// The thread with which the process began.
+pub(crate) const FIRST_THREAD: ThreadId = ThreadId(0);
+
+/// How many threads the program has created before this one, the first one included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct ThreadOrdinal(u64);
+
+impl ThreadOrdinal {
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The thread's id: as many bits of the number as that has.
+    #[must_use]
+    pub fn id(self) -> ThreadId {
+        ThreadId(self.0 as u32)
+    }
+}
+
+/// A PID namespace that was met, by its number. Ids of two of them have nothing to do with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct PidNamespace(u32);
+
+impl PidNamespace {
+    /// That of the process.
+    pub(crate) const OF_PROCESS: PidNamespace = PidNamespace(0);
+    /// That of threads that nobody can reach.
+    pub(crate) const NOBODYS: PidNamespace = PidNamespace(u32::MAX);
+
+    /// The one that was met as so manieth behind that of the process.
+    pub(crate) fn numbered(number: u32) -> PidNamespace {
+        PidNamespace(number)
+    }
+}
+
 /// How the process finds one of its threads.
 #[derive(Debug, Clone, Copy)]
 pub struct ThreadHandle {
     /// The kernel's id in the namespace.
-    pub tid: i32,
+    pub tid: Tid,
     /// The kernel's id of its process: a child may share the memory.
-    pub process: i32,
-    /// The number of the PID namespace to which the ids belong: 0 is that of the process.
-    pub namespace: u32,
+    pub process: Pid,
+    /// The PID namespace to which the ids belong.
+    pub(crate) namespace: PidNamespace,
     /// Its state; valid while the handle is listed.
     pub thread: *mut Thread,
 }
@@ -133,25 +174,23 @@ pub struct ThreadHandle {
 unsafe impl Send for ThreadHandle {}
 
 impl Facts {
-    /// The number of a new thread, and as many bits of it as fit where threads have numbers. They
-    /// begin anew after the last one, without those that threads still have.
-    pub(crate) fn number_thread(&self) -> (u64, u32) {
+    /// That of a new thread. Ids begin anew after the last one, without those that threads still have.
+    pub(crate) fn next_ordinal(&self) -> ThreadOrdinal {
         loop {
-            let number = self.next_thread.fetch_add(1, Ordering::Relaxed);
-            let short = number as u32;
-            if number <= u64::from(u32::MAX) || !self.has_thread(short) {
-                return (number, short);
+            let ordinal = ThreadOrdinal(self.next_thread.fetch_add(1, Ordering::Relaxed));
+            if ordinal.0 <= u64::from(u32::MAX) || !self.has_thread(ordinal.id()) {
+                return ordinal;
             }
         }
     }
 
-    fn has_thread(&self, number: u32) -> bool {
+    fn has_thread(&self, id: ThreadId) -> bool {
         let threads = self.threads.lock();
         // The first thread's is never given out again, for it stands for that.
-        number == 0
+        id == FIRST_THREAD
             || threads.iter().any(|handle| {
-                // SAFETY: the thread lives while it is listed; its number does not change.
-                unsafe { (*handle.thread).number == number }
+                // SAFETY: the thread lives while it is listed; its id does not change.
+                unsafe { (*handle.thread).id == id }
             })
     }
 }
@@ -197,7 +236,7 @@ impl Process {
     }
 
     /// The same if that needs no waiting.
-    pub fn try_code(&self) -> Option<MutexGuard<'_, Code>> {
+    pub(crate) fn try_code(&self) -> Option<MutexGuard<'_, Code>> {
         self.code.try_lock()
     }
 }

@@ -3,16 +3,18 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use unspool_events::ThreadId;
 
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{Cache, FLAGS, SpillInterval};
 use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::guarded;
+use unspool_kernel::ids::Tid;
 
 use crate::call::interrupted::Interrupted;
 use crate::client::{ClientData, Clients};
-use crate::process::Process;
+use crate::process::{PidNamespace, Process};
 use crate::seccomp::ThreadFilters;
 use crate::signals::actions::Actions;
 use crate::signals::delivery::Delivery;
@@ -25,9 +27,9 @@ pub use crate::signals::PendingSignal;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused {
     /// Where the branch is.
-    pub branch: u64,
+    pub(crate) branch: u64,
     /// Its target.
-    pub target: u64,
+    pub(crate) target: u64,
 }
 
 impl Refused {
@@ -71,11 +73,11 @@ pub enum AddressSpaceRole {
 
 /// The program's alternate signal stack (`stack_t`).
 #[derive(Debug, Clone, Copy, Default)]
-pub struct AlternateStack {
+pub(crate) struct AlternateStack {
     /// Lowest address.
-    pub base: u64,
+    pub(crate) base: u64,
     /// `SS_DISABLE`, `SS_AUTODISARM`.
-    pub flags: i32,
+    pub(crate) flags: i32,
     /// Bytes.
     pub size: u64,
 }
@@ -85,7 +87,7 @@ impl AlternateStack {
     ///
     /// # Errors
     /// Its errno.
-    pub fn checked(base: u64, flags: i32, size: u64) -> Result<AlternateStack, i32> {
+    pub(crate) fn checked(base: u64, flags: i32, size: u64) -> Result<AlternateStack, i32> {
         const SS_AUTODISARM: i32 = i32::MIN;
         const MINIMUM: u64 = 2048;
         match flags & !SS_AUTODISARM {
@@ -123,19 +125,29 @@ pub struct Thread {
     /// The registers and everything that emitted code touches.
     slots: &'static Slots,
     /// The kernel's thread id.
-    pub tid: i32,
-    /// The number of the thread: 0 for the first.
-    pub number: u32,
+    pub tid: Tid,
+    /// Which thread of the program it is: as in a trace, 0 for the first, and never another one's as
+    /// the kernel's id may be.
+    ///
+    /// ```compile_fail,E0308
+    /// use unspool_engine::requests::ask_place;
+    /// use unspool_engine::thread::Thread;
+    ///
+    /// fn ask(thread: &Thread) {
+    ///     ask_place(thread.id);
+    /// }
+    /// ```
+    pub id: ThreadId,
     /// Where to announce the thread's end (`set_tid_address`, `CLONE_CHILD_CLEARTID`).
     pub clear_tid: u64,
     /// The program's robust futex list.
-    pub robust_list: u64,
+    pub(crate) robust_list: u64,
     /// The program's signal mask, and the signals that it is to get.
     pub delivery: Delivery<PendingSignal>,
     /// What the signal handler has taken from the kernel, and what else it shares.
-    pub held: Arc<Held>,
+    pub(crate) held: Arc<Held>,
     /// Where the program's handlers run, if they ask for it.
-    pub alternate_stack: AlternateStack,
+    pub(crate) alternate_stack: AlternateStack,
     /// Whether a client wants the thread to execute one instruction, and to be told then.
     pub single_step: bool,
     /// Single steps: the engine's, the program's and a client's.
@@ -143,30 +155,30 @@ pub struct Thread {
     /// The last branch whose target no address can be.
     pub refused: Option<Refused>,
     /// A branch through the branch table that has just met a target beyond the table.
-    pub crossing: Option<CacheAddress>,
+    pub(crate) crossing: Option<CacheAddress>,
     /// What it takes to let the process go.
     pub(crate) detach: LettingGo,
     /// What signals do in this process.
-    pub actions: Arc<Actions>,
+    pub(crate) actions: Arc<Actions>,
     /// What judges the thread's system calls.
-    pub filters: Arc<ThreadFilters>,
+    pub(crate) filters: Arc<ThreadFilters>,
     /// Where the thread runs.
     pub role: AddressSpaceRole,
-    /// The number of the PID namespace in which it is: 0 is that of the process.
-    pub namespace: u32,
+    /// The PID namespace in which it is.
+    pub(crate) namespace: PidNamespace,
     /// System calls that are to be made again, behind a signal's handler.
-    pub restarted_calls: Vec<RestartedCall>,
+    pub(crate) restarted_calls: Vec<RestartedCall>,
     /// A system call that is to be made again because the engine has interrupted it.
     pub(crate) interrupted: Option<Interrupted>,
-    /// The repeated string instruction in the cache that is being single-stepped, or 0, and how
+    /// The repeated string instruction in the cache that is being single-stepped, or nowhere, and how
     /// many rounds of it have been.
-    pub repeating: (u64, u32),
+    pub(crate) repeating: (CacheAddress, u32),
     /// Whether it is about to become another program.
-    pub executing: bool,
+    pub(crate) executing: bool,
     /// Set by `exit`.
     pub exit_status: Option<i32>,
     /// The signal that has killed this thread alone, or 0.
-    pub killed_by: i32,
+    pub(crate) killed_by: i32,
     /// What clients keep for the thread.
     pub(crate) client_data: ClientData,
 }
@@ -181,16 +193,15 @@ impl Thread {
     #[must_use]
     pub(crate) fn new(
         process: &'static Process,
-        number: u32,
+        id: ThreadId,
         mask: u64,
         actions: Arc<Actions>,
     ) -> Thread {
         Thread {
             process,
             slots: slots(),
-            // SAFETY: gettid has no preconditions.
-            tid: unsafe { libc::gettid() },
-            number,
+            tid: Tid::own(),
+            id,
             clear_tid: 0,
             robust_list: 0,
             delivery: Delivery::new(mask),
@@ -207,10 +218,10 @@ impl Thread {
             actions,
             filters: Arc::default(),
             role: AddressSpaceRole::Process,
-            namespace: 0,
+            namespace: PidNamespace::OF_PROCESS,
             restarted_calls: Vec::new(),
             interrupted: None,
-            repeating: (0, 0),
+            repeating: (CacheAddress::NOWHERE, 0),
             executing: false,
             exit_status: None,
             killed_by: 0,
@@ -219,13 +230,13 @@ impl Thread {
     }
 
     /// Makes `thread` the one that signal handlers on this thread find.
-    pub fn set_current(thread: &mut Thread) {
+    pub(crate) fn set_current(thread: &mut Thread) {
         HELD.with(|held| held.set(Arc::as_ptr(&thread.held)));
         CURRENT.with(|current| current.set(thread));
     }
 
     /// This thread runs no program code from now on.
-    pub fn unset_current() {
+    pub(crate) fn unset_current() {
         CURRENT.with(|current| current.set(std::ptr::null_mut()));
         HELD.with(|held| held.set(std::ptr::null()));
     }
@@ -255,7 +266,7 @@ impl Thread {
     /// Whether each instruction is to be followed by a trap: the program's, or a debugger's.
     #[must_use]
     #[inline]
-    pub fn is_stepped(&self) -> bool {
+    pub(crate) fn is_stepped(&self) -> bool {
         self.steps.program_flag || self.single_step
     }
 
@@ -283,7 +294,7 @@ impl Thread {
     /// Whether something is pending.
     #[must_use]
     #[inline]
-    pub fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         self.pending().load(Ordering::Relaxed) != 0
     }
 
@@ -294,7 +305,7 @@ impl Thread {
     }
 
     /// Looks at the signals that the handler has taken meanwhile.
-    pub fn collect_signals(&mut self) {
+    pub(crate) fn collect_signals(&mut self) {
         // SAFETY: this is the thread itself.
         while let Some(signal) = unsafe { self.held.pop() } {
             self.delivery.take(signal);
@@ -306,7 +317,7 @@ impl Thread {
 
     /// Whether there is a signal that the program is to get now.
     #[must_use]
-    pub fn has_signal(&mut self) -> bool {
+    pub(crate) fn has_signal(&mut self) -> bool {
         self.collect_signals();
         self.delivery.is_due()
     }
@@ -325,7 +336,7 @@ impl Thread {
     }
 
     /// Puts back the registers of the program that are bound where the thread has left the cache.
-    pub fn restore_binding(&mut self, binding: RegisterBinding) {
+    pub(crate) fn restore_binding(&mut self, binding: RegisterBinding) {
         if binding == RegisterBinding::default() {
             return;
         }

@@ -16,7 +16,7 @@ use unspool_kernel::guarded;
 use unspool_kernel::queued_writes::vectors;
 use unspool_kernel::regions::Object;
 
-use super::memory::whole_pages;
+use super::pages::whole_pages;
 use super::pass;
 use crate::call::Call;
 use crate::code_pages;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use unspool_kernel::descriptors::copy_to_stay;
 use unspool_kernel::raw_call::raw_system_call;
-use unspool_loader::Kind;
+use unspool_loader::ExecutableKind;
 
 use super::{execute_arguments, files};
 use crate::call::Call;
@@ -53,7 +53,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         Err(error) => return -i64::from(error.errno()),
     };
     let closes = closes_on_execute(&found_at);
-    if closes && by_directory(call) && matches!(kind, Kind::Script { .. }) {
+    if closes && by_directory(call) && matches!(kind, ExecutableKind::Script { .. }) {
         // Its interpreter would not find it.
         return NOT_FOUND;
     }
@@ -213,11 +213,11 @@ fn may_be_left(thread: &Thread) -> bool {
     possible
 }
 
-fn runs_natively(kind: &Kind) -> bool {
+fn runs_natively(kind: &ExecutableKind) -> bool {
     match kind {
-        Kind::Elf64 { .. } => false,
-        Kind::Elf32 { .. } => true,
-        Kind::Script { runs, .. } => runs_natively(runs),
+        ExecutableKind::Elf64 { .. } => false,
+        ExecutableKind::Elf32 { .. } => true,
+        ExecutableKind::Script { runs, .. } => runs_natively(runs),
     }
 }
 

@@ -4,13 +4,14 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use unspool_code_cache::emit::gpr;
+use unspool_kernel::ids::{Pid, Tid};
 use unspool_kernel::raw_call::raw_system_call;
 use unspool_kernel::{guarded, lock, race_windows};
 
-use super::processes::{errno, list};
+use super::new_thread::{errno, list};
 use super::threads::{set_fs_base, thread_pointer};
 use crate::call::clone_request::{KernelCall, Places, Request};
-use crate::process::{Code, Process};
+use crate::process::{Code, PidNamespace, Process};
 use crate::signal_handling::open;
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::vfork_copy::{self, Wait};
@@ -56,7 +57,11 @@ fn copy_quiet_process(process: &Process, request: &Request) -> i64 {
         let Code {
             lending, regions, ..
         } = &mut *process.code();
-        lending.after_fork(regions, child as i32);
+        match child {
+            0 => lending.begin_child(regions),
+            1.. => lending.lent_to(Pid::of(child as i32)),
+            _ => {}
+        }
     }
     if child == 0 {
         others_excluded.end_in_child();
@@ -70,10 +75,9 @@ fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request
     process.forked.store(1, Ordering::Release);
     // A thread that was ending the parent is not here to end this process.
     process.ending.store(0, Ordering::Release);
-    // SAFETY: gettid has no preconditions.
-    thread.tid = unsafe { libc::gettid() };
+    thread.tid = Tid::own();
     thread.role = AddressSpaceRole::Process;
-    thread.namespace = 0;
+    thread.namespace = PidNamespace::OF_PROCESS;
     process.threads.lock().clear();
     crate::flush::forget_others();
     crate::detach::forget_others(thread);
@@ -94,7 +98,7 @@ fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request
         0
     };
     if request.has(libc::CLONE_CHILD_SETTID) {
-        let _ = guarded::write(request.child_tid, &thread.tid.to_le_bytes());
+        let _ = guarded::write(request.child_tid, &thread.tid.get().to_le_bytes());
     }
     if request.stack != 0 {
         thread.set_register(gpr::RSP, request.stack);

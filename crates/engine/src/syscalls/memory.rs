@@ -9,6 +9,7 @@ use unspool_kernel::layout::{self, LIBRARY_BASE};
 use unspool_kernel::regions::{Object, View};
 use unspool_kernel::{limits, reserved};
 
+use super::pages::{PAGE, whole_pages};
 use super::{contents, queues};
 use crate::call::{Call, succeeded};
 use crate::code_pages;
@@ -16,7 +17,6 @@ use crate::collisions;
 use crate::plan::Plan;
 use crate::process::{Code, Process};
 
-pub(super) const PAGE: u64 = 4096;
 /// The largest mapping that is steered below 2 GiB.
 const LARGEST_CODE: u64 = 400 << 20;
 /// The largest reservation that is steered there though no dynamic loader makes it.
@@ -26,13 +26,6 @@ const ROOM_FOR_LIBRARIES: u64 = 256 << 20;
 /// What the GNU C library reserves for an arena of its heap, to give most of it back.
 const ARENA: u64 = 128 << 20;
 const MAP_DENYWRITE: u64 = 0x800;
-
-/// The pages in which a range lies.
-#[must_use]
-pub fn whole_pages(address: u64, size: u64) -> Range<u64> {
-    let start = address & !(PAGE - 1);
-    start..address.saturating_add(size).saturating_add(PAGE - 1) & !(PAGE - 1)
-}
 
 /// Whether a range meets what the engine has reserved, or the program's vDSO.
 pub(super) fn meets_engine(range: &Range<u64>) -> bool {

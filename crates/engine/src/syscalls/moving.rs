@@ -2,7 +2,8 @@
 
 use unspool_kernel::regions::View;
 
-use super::memory::{PAGE, changed, gone, kernel, meets_engine, unmapped, whole_pages};
+use super::memory::{changed, gone, kernel, meets_engine, unmapped};
+use super::pages::{PAGE, whole_pages};
 use crate::call::{Call, succeeded};
 use crate::code_pages;
 use crate::process::Process;

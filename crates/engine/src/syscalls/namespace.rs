@@ -7,11 +7,11 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use crate::call::clone_request::Request;
-use crate::thread::Thread;
+use unspool_kernel::ids::{Pid, Tid};
 
-/// The number for threads that nobody can reach.
-const NOBODYS: u32 = u32::MAX;
+use crate::call::clone_request::Request;
+use crate::process::PidNamespace;
+use crate::thread::Thread;
 
 /// The number of the last PID namespace that was met; 0 is that of the process.
 static LAST: AtomicU32 = AtomicU32::new(0);
@@ -19,11 +19,11 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 /// How parent and child know each other.
 pub(super) struct Relation {
     /// The parent's namespace.
-    namespace: u32,
+    namespace: PidNamespace,
     /// The parent's process, if the child is to be a thread of it.
-    shared_process: Option<i32>,
+    shared_process: Option<Pid>,
     /// What `getppid` says in the child if it is in the same namespace.
-    parent: i32,
+    parent: Pid,
     enters_another: bool,
     /// Whether the kernel is asked for the child's id as its parent sees it.
     asks: bool,
@@ -34,22 +34,22 @@ pub(super) struct Relation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ids {
     /// Of its process and of itself.
-    pub(super) ids: (i32, i32),
+    pub(super) ids: (Pid, Tid),
     /// The namespace to which they belong.
-    pub(super) namespace: u32,
+    pub(super) namespace: PidNamespace,
     /// The namespace in which the thread is.
-    pub(super) own: u32,
+    pub(super) own: PidNamespace,
 }
 
 impl Relation {
     pub(super) fn new(thread: &Thread, request: &Request) -> Relation {
-        let own = std::process::id() as i32;
+        let own = Pid::own();
         Relation {
             namespace: thread.namespace,
             shared_process: request.has(libc::CLONE_THREAD).then_some(own),
             parent: match request.has(libc::CLONE_PARENT) {
                 // SAFETY: no preconditions.
-                true => unsafe { libc::getppid() },
+                true => Pid::of(unsafe { libc::getppid() }),
                 false => own,
             },
             enters_another: request.has(libc::CLONE_NEWPID),
@@ -68,13 +68,15 @@ impl Relation {
     }
 
     /// The ids of the child that runs here.
-    pub(super) fn of_child(&self, tid: i32) -> Ids {
+    pub(super) fn of_child(&self, tid: Tid) -> Ids {
         // SAFETY: no preconditions.
-        let parent = unsafe { libc::getppid() };
-        self.ids(tid, parent, || LAST.fetch_add(1, Ordering::Relaxed) + 1)
+        let parent = Pid::of(unsafe { libc::getppid() });
+        self.ids(tid, parent, || {
+            PidNamespace::numbered(LAST.fetch_add(1, Ordering::Relaxed) + 1)
+        })
     }
 
-    fn ids(&self, tid: i32, parent: i32, another: impl FnOnce() -> u32) -> Ids {
+    fn ids(&self, tid: Tid, parent: Pid, another: impl FnOnce() -> PidNamespace) -> Ids {
         if let Some(process) = self.shared_process {
             return Ids {
                 ids: (process, tid),
@@ -84,13 +86,18 @@ impl Relation {
         }
         let answer = self.answer.load(Ordering::Relaxed);
         let (outer, is_known) = match self.asks {
-            true => (answer, true),
+            true => (Tid::of(answer), true),
             false => (tid, parent == self.parent && !self.enters_another),
         };
         let stays = !self.enters_another && is_known && outer == tid;
         Ids {
-            ids: (outer, outer),
-            namespace: if is_known { self.namespace } else { NOBODYS },
+            // The child is the first thread of a process.
+            ids: (Pid::of(outer.get()), outer),
+            namespace: if is_known {
+                self.namespace
+            } else {
+                PidNamespace::NOBODYS
+            },
             own: if stays { self.namespace } else { another() },
         }
     }
@@ -101,24 +108,27 @@ mod tests {
     use super::*;
 
     const PARENT: i32 = 50;
+    const NOBODYS: u32 = u32::MAX;
 
     fn check(enters_another: bool, answer: Option<i32>, parent: i32, tid: i32, expected: Ids) {
         let relation = Relation {
-            namespace: 4,
+            namespace: PidNamespace::numbered(4),
             shared_process: None,
-            parent: PARENT,
+            parent: Pid::of(PARENT),
             enters_another,
             asks: answer.is_some(),
             answer: AtomicI32::new(answer.unwrap_or(0)),
         };
-        assert_eq!(relation.ids(tid, parent, || 9), expected);
+        let another = || PidNamespace::numbered(9);
+        let found = relation.ids(Tid::of(tid), Pid::of(parent), another);
+        assert_eq!(found, expected);
     }
 
     fn ids(id: i32, namespace: u32, own: u32) -> Ids {
         Ids {
-            ids: (id, id),
-            namespace,
-            own,
+            ids: (Pid::of(id), Tid::of(id)),
+            namespace: PidNamespace::numbered(namespace),
+            own: PidNamespace::numbered(own),
         }
     }
 

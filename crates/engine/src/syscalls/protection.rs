@@ -5,7 +5,8 @@ use std::ops::Range;
 use unspool_kernel::regions::Object;
 
 use super::contents;
-use super::memory::{changed, kernel, meets_engine, whole_pages};
+use super::memory::{changed, kernel, meets_engine};
+use super::pages::whole_pages;
 use crate::call::{Call, succeeded};
 use crate::code_pages;
 use crate::process::{Code, Process};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use unspool_kernel::guarded;
 use unspool_kernel::queued_writes::{PARAMETERS_SIZE, REQUESTS_OFFSET, vectors, written_by_iocb};
 
-use super::memory::whole_pages;
+use super::pages::whole_pages;
 use super::pass;
 use crate::call::Call;
 use crate::code_pages;

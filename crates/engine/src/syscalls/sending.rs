@@ -5,6 +5,7 @@
 //! can be finished, the thread that gets one would end the process when it comes to it: so the
 //! sender does it.
 
+use unspool_kernel::ids::{Pid, Tid};
 use unspool_kernel::{guarded, race_windows};
 
 use super::pass;
@@ -43,7 +44,7 @@ fn is_queued_fault(thread: &Thread, call: &Call) -> bool {
     let [group, _, signal, ..] = call.arguments.map(|argument| argument as i32);
     call.number as i64 == libc::SYS_rt_tgsigqueueinfo
         && thread.role == AddressSpaceRole::Process
-        && group == std::process::id() as i32
+        && Pid::of(group) == Pid::own()
         && (1..=64).contains(&signal)
         && bit(signal) & SYNCHRONOUS != 0
 }
@@ -72,14 +73,15 @@ fn queue(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
         fault: None,
         is_directed: true,
     };
-    if target as i32 == thread.tid {
+    let target = Tid::of(target as i32);
+    if target == thread.tid {
         thread.delivery.take(signal);
         settle(thread);
         return 0;
     }
     let threads = process.threads.lock();
-    let own = std::process::id() as i32;
-    let is_target = |handle: &&ThreadHandle| handle.process == own && handle.tid == target as i32;
+    let own = Pid::own();
+    let is_target = |handle: &&ThreadHandle| handle.process == own && handle.tid == target;
     let Some(handle) = threads.iter().find(is_target) else {
         // It is just ending, and would not have come to it.
         return 0;
@@ -93,18 +95,23 @@ fn queue(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
 
 /// The signal, if it ends the process at once.
 fn ends_this_process(process: &Process, thread: &Thread, call: &Call) -> Option<i32> {
-    let own = std::process::id() as i32;
+    let own = Pid::own();
     let [first, second, third, ..] = call.arguments.map(|argument| argument as i32);
     let (target, signal) = match call.number as i64 {
-        libc::SYS_kill | libc::SYS_rt_sigqueueinfo if first == own => (None, second),
-        libc::SYS_tkill => (Some(first), second),
-        libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo if first == own => (Some(second), third),
+        libc::SYS_kill | libc::SYS_rt_sigqueueinfo if Pid::of(first) == own => (None, second),
+        libc::SYS_tkill => (Some(Tid::of(first)), second),
+        libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo if Pid::of(first) == own => {
+            (Some(Tid::of(second)), third)
+        }
         _ => return None,
     };
     let is_signal = (1..=64).contains(&signal);
     // The kernel takes such signals from the first process of a namespace for nothing, and the
     // engine leaves `SIGKILL` to it.
-    if !is_signal || own == 1 || thread.role != AddressSpaceRole::Process || signal == libc::SIGKILL
+    if !is_signal
+        || own == Pid::of(1)
+        || thread.role != AddressSpaceRole::Process
+        || signal == libc::SIGKILL
     {
         return None;
     }
@@ -115,8 +122,8 @@ fn ends_this_process(process: &Process, thread: &Thread, call: &Call) -> Option<
 }
 
 /// Whether a thread, or this one, lets the signal through.
-fn somebody_takes(process: &Process, target: Option<i32>, signal: i32) -> bool {
-    let own = std::process::id() as i32;
+fn somebody_takes(process: &Process, target: Option<Tid>, signal: i32) -> bool {
+    let own = Pid::own();
     let threads = process.threads.lock();
     let mut candidates = threads
         .iter()

@@ -17,13 +17,14 @@ use crate::threads;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use unspool_events::ThreadId;
 
 use unspool_kernel::lock::Mutex;
 use unspool_kernel::raw_call::raw_system_call;
 
 use super::Run;
 use super::namespace::Relation;
-use super::processes::{NewThread, list_as, tell_ids};
+use super::new_thread::{NewThread, list_as, tell_ids};
 use super::threads::{set_program_fs, thread_pointer};
 use crate::call::clone_request::{Places, Request};
 use crate::call::start_child;
@@ -66,9 +67,9 @@ pub(super) fn start(
     request: Request,
     run: Run,
 ) -> i64 {
-    let (count, number) = process.number_thread();
+    let ordinal = process.next_ordinal();
     let is_thread = request.has(libc::CLONE_THREAD);
-    let inherited = match Inherited::from(thread, (count, number)) {
+    let inherited = match Inherited::from(thread, ordinal) {
         Ok(inherited) => inherited,
         Err(exhausted) => return detach::end_recording(thread, &exhausted),
     };
@@ -80,7 +81,7 @@ pub(super) fn start(
         process,
         thread,
         request,
-        (number, Arc::clone(&inherited)),
+        (ordinal.id(), Arc::clone(&inherited)),
         run,
     );
     let result = made.as_ref().map_or_else(NoLender::error, |&child| child);
@@ -88,7 +89,7 @@ pub(super) fn start(
         if is_thread {
             process.thread_count.fetch_sub(1, Ordering::AcqRel);
         }
-        inherited.not_needed(&process.clients, number);
+        inherited.not_needed(&process.clients, ordinal.id());
     }
     open(thread);
     let gets_no_threads = matches!(&made, Err(refused) if refused.is_for_good());
@@ -118,7 +119,7 @@ fn make(
     process: &'static Process,
     thread: &Thread,
     request: Request,
-    (number, inherited): (u32, Arc<Inherited>),
+    (id, inherited): (ThreadId, Arc<Inherited>),
     run_thread: Run,
 ) -> Result<i64, NoLender> {
     let (announce, announced) = sync_channel(1);
@@ -127,7 +128,7 @@ fn make(
         new_thread: Mutex::new(Some(NewThread::new(
             thread,
             request.clone(),
-            number,
+            id,
             inherited,
             run_thread,
         ))),
@@ -269,6 +270,8 @@ unsafe extern "C" fn run(argument: *mut libc::c_void) -> i32 {
     if new_thread.request.clears_handlers() {
         thread.actions.forget_handlers();
     }
+    // Clients find it there from the start.
+    thread.slots().program_fs.set(new_thread.fs);
     new_thread.inherited.thread_starts(&mut thread);
     tell_ids(&mut thread, &new_thread.request, ids.ids.1);
     set_program_fs(process, &mut thread, new_thread.fs);

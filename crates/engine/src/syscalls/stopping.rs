@@ -9,6 +9,7 @@ use std::path::Path;
 
 use libc::{c_long, c_uint};
 use unspool_code_cache::address::CacheAddress;
+use unspool_kernel::ids::{Pid, Tid};
 use unspool_kernel::{guarded, lock};
 
 use super::pass;
@@ -30,14 +31,15 @@ const WORDS: usize = GS_BASE_PLACE + 1;
 
 /// `ptrace`.
 pub(super) fn trace(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
-    let [request, tid, address, data, ..] = call.arguments;
+    let [request, thread_id, address, data, ..] = call.arguments;
+    let tid = Tid::of(thread_id as i32);
     match request as c_uint {
         libc::PTRACE_TRACEME => detach::wants_tracer(thread).unwrap_or_else(|| pass(process, call)),
         libc::PTRACE_ATTACH | libc::PTRACE_INTERRUPT if find(process, tid).is_some() => {
             stop(process, call)
         }
         libc::PTRACE_ATTACH | libc::PTRACE_SEIZE if !shares_memory(process, tid) => {
-            detach::let_go_for_tracer(tid as i32).unwrap_or_else(|| pass(process, call))
+            detach::let_go_for_tracer(tid).unwrap_or_else(|| pass(process, call))
         }
         libc::PTRACE_GETREGS => {
             let result = pass(process, call);
@@ -60,23 +62,23 @@ pub(super) fn trace(process: &Process, thread: &mut Thread, call: &Call) -> i64 
 }
 
 /// The thread with an id, if it shares this memory.
-fn find(process: &Process, tid: u64) -> Option<ThreadHandle> {
+fn find(process: &Process, tid: Tid) -> Option<ThreadHandle> {
     let threads = process.threads.lock();
-    let same = |handle: &&ThreadHandle| handle.tid as u64 == tid;
+    let same = |handle: &&ThreadHandle| handle.tid == tid;
     threads.iter().find(same).copied()
 }
 
 /// Whether an id is that of a thread that shares this memory, be it one of the engine's own.
-fn shares_memory(process: &Process, tid: u64) -> bool {
+fn shares_memory(process: &Process, tid: Tid) -> bool {
     if find(process, tid).is_some() {
         return true;
     }
     let threads = process.threads.lock();
-    let mut processes: Vec<i32> = threads.iter().map(|handle| handle.process).collect();
+    let mut processes: Vec<Pid> = threads.iter().map(|handle| handle.process).collect();
     drop(threads);
     processes.sort_unstable();
     processes.dedup();
-    let is_of = |process: &i32| Path::new(&format!("/proc/{process}/task/{tid}")).exists();
+    let is_of = |process: &Pid| Path::new(&format!("/proc/{process}/task/{tid}")).exists();
     processes.iter().any(is_of)
 }
 
@@ -101,7 +103,7 @@ fn pass_locked(process: &Process, call: &Call) -> i64 {
 }
 
 /// Replaces a stopped thread's registers, as the kernel gave them, by the program's.
-fn show_registers(process: &Process, tid: u64, at: u64, length: u64) {
+fn show_registers(process: &Process, tid: Tid, at: u64, length: u64) {
     let mut bytes = [0; size_of::<[u64; WORDS]>()];
     let Some(handle) = find(process, tid) else {
         return;

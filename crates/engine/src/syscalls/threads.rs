@@ -117,5 +117,5 @@ pub(super) fn set_tid_address(process: &Process, thread: &mut Thread, call: &Cal
         return pass(process, call);
     }
     thread.clear_tid = call.arguments[0];
-    i64::from(thread.tid)
+    i64::from(thread.tid.get())
 }

@@ -9,7 +9,7 @@ use unspool_code_cache::slots::slots;
 
 use super::Run;
 use super::namespace::Relation;
-use super::processes::{actions_of_child, list_as, tell_ids};
+use super::new_thread::{actions_of_child, list_as, tell_ids};
 use super::threads::set_program_fs;
 use crate::call::clone_request::{Places, Request, is_writable};
 use crate::call::start_child;
@@ -96,7 +96,7 @@ unsafe extern "C" fn run_vfork_child(argument: *mut libc::c_void) -> i32 {
     let actions = actions_of_child(parent, request);
     let mut thread = Thread::new(
         process,
-        parent.number,
+        parent.id,
         parent.delivery.mask(),
         Arc::clone(&actions),
     );

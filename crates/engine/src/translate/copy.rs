@@ -30,7 +30,7 @@ pub(crate) enum Callee {
 
 /// A call whose second half is still to be emitted.
 struct EmittedCall {
-    field: u64,
+    field: CacheAddress,
     callee: Callee,
     return_pc: u64,
 }
@@ -42,9 +42,9 @@ pub struct Builder {
     /// Its description.
     pub new_fragment: NewFragment,
     /// Where its code starts in the cache.
-    pub start: u64,
+    pub start: CacheAddress,
     /// The vDSO as the program sees it.
-    pub vdso: Vdso,
+    pub(crate) vdso: Vdso,
     calls: Vec<EmittedCall>,
 }
 
@@ -73,8 +73,8 @@ impl Builder {
 
     /// Offset of the next byte in the fragment.
     #[must_use]
-    pub fn offset(&self) -> u16 {
-        u16::try_from(self.code.here() - self.start).expect("fragments are below 64 KiB")
+    pub(crate) fn offset(&self) -> u16 {
+        u16::try_from(self.code.here().bytes_since(self.start)).expect("fragments are below 64 KiB")
     }
 
     /// Emits the instruction so that it has its old effect at its new place.
@@ -100,10 +100,8 @@ impl Builder {
     }
 
     /// Overwrites a byte that was emitted before.
-    pub fn patch_byte(&mut self, at: u64, value: u8) {
-        assert!((self.start..self.code.here()).contains(&at));
-        // SAFETY: the byte lies in what this builder has emitted.
-        unsafe { (at as *mut u8).write(value) };
+    pub fn patch_byte(&mut self, at: CacheAddress, value: u8) {
+        self.code.patch8(at, value);
     }
 
     fn copy_rip_relative(
@@ -113,7 +111,7 @@ impl Builder {
         pc: u64,
     ) -> Result<(), Uncopyable> {
         let target = self.rip_target(instruction, bytes, pc);
-        let next = self.code.here() + u64::from(instruction.length);
+        let next = self.code.here().get() + u64::from(instruction.length);
         let distance = target.wrapping_sub(next) as i64;
         let Ok(displacement) = i32::try_from(distance) else {
             return self.copy_far(instruction, bytes, pc, target);
@@ -124,7 +122,7 @@ impl Builder {
         let at = self.code.here();
         self.code.bytes(&bytes[..usize::from(instruction.length)]);
         self.code.patch32(
-            at + u64::from(instruction.displacement_offset),
+            at.plus(u32::from(instruction.displacement_offset)),
             displacement,
         );
         self.patch_segment(instruction, bytes, at);
@@ -160,33 +158,63 @@ impl Builder {
         target: u64,
     ) -> Result<(), Uncopyable> {
         let mut decoder = iced_x86::Decoder::with_ip(64, bytes, pc, iced_x86::DecoderOptions::NONE);
-        let base = unused_register(&decoder.decode()).ok_or(Uncopyable)?;
-        self.code.store_slot(offset::spill(BASE_SPILL), base);
-        let start = self.offset();
-        self.code.load_immediate(base, target);
+        self.with_base(&decoder.decode(), |builder, base| {
+            builder.code.load_immediate(base, target);
+            builder.copy_with_base(instruction, bytes, base);
+        })
+    }
+
+    /// Emits an instruction with a register as the base of its RIP-relative operand.
+    fn copy_with_base(&mut self, instruction: &Instruction, bytes: &[u8], base: Gpr) {
         let at = self.code.here();
         self.code.bytes(&bytes[..usize::from(instruction.length)]);
         self.patch_segment(instruction, bytes, at);
         // [base + 0], with a displacement of as many bytes.
         let modrm = 0x80 | instruction.modrm & 0x38 | base;
-        self.patch_byte(at + u64::from(instruction.modrm_offset), modrm);
+        self.patch_byte(at.plus(u32::from(instruction.modrm_offset)), modrm);
         self.code
-            .patch32(at + u64::from(instruction.displacement_offset), 0);
+            .patch32(at.plus(u32::from(instruction.displacement_offset)), 0);
         // The base's high bit, which means nothing while there is none.
-        let prefix = u64::from(instruction.prefix_offset);
+        let prefix = at.plus(u32::from(instruction.prefix_offset));
         let first = bytes[usize::from(instruction.prefix_offset)];
         let second = bytes[usize::from(instruction.prefix_offset) + 1];
         match instruction.encoding {
-            Encoding::Legacy if instruction.rex != 0 => self.patch_byte(at + prefix, first & !1),
+            Encoding::Legacy if instruction.rex != 0 => self.patch_byte(prefix, first & !1),
             Encoding::Vex if first == 0xc5 => {}
             Encoding::Vex | Encoding::Evex | Encoding::Xop => {
-                self.patch_byte(at + prefix + 1, second | 0x20);
+                self.patch_byte(prefix.plus(1), second | 0x20);
             }
             Encoding::Legacy => {}
         }
-        self.new_fragment.spills.push(SpillInterval {
+    }
+
+    /// Emits what uses a register that the instruction does not, which is spilled meanwhile.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn with_base(
+        &mut self,
+        decoded: &Decoded,
+        emit: impl FnOnce(&mut Builder, Gpr),
+    ) -> Result<(), Uncopyable> {
+        let binding = self.new_fragment.binding;
+        let is_bound = binding != RegisterBinding::default();
+        // Of a bound register two would say where the program's value is, and where the
+        // instruction faults the client needs what it has there itself.
+        let bound = if is_bound { binding.mask() } else { 0 };
+        let Some(base) = unused_register(decoded, bound) else {
+            let scratch = binding.scratch();
+            let others = !(1 << scratch);
+            let base = unused_register(decoded, others).filter(|_| is_bound);
+            emit(self, base.ok_or(Uncopyable)?);
+            return Ok(());
+        };
+        self.code.store_slot(offset::spill(BASE_SPILL), base);
+        let start = self.offset();
+        emit(self, base);
+        self.end_spill(SpillInterval {
             start,
-            end: self.offset(),
+            end: start,
             register: base,
             slot: BASE_SPILL,
         });
@@ -197,15 +225,15 @@ impl Builder {
     /// Turns FS prefixes of an instruction that was emitted at `at` into GS prefixes. The last
     /// one counts for the processor, but the kernel, which executes some instructions itself,
     /// refuses those that differ.
-    fn patch_segment(&mut self, instruction: &Instruction, bytes: &[u8], at: u64) {
+    fn patch_segment(&mut self, instruction: &Instruction, bytes: &[u8], at: CacheAddress) {
         const FS: u8 = 0x64;
         const GS: u8 = 0x65;
         if instruction.segment != Some(Segment::Fs) {
             return;
         }
         let prefixes = &bytes[..usize::from(instruction.prefix_offset)];
-        for (place, _) in (at..).zip(prefixes).filter(|(_, byte)| **byte == FS) {
-            self.patch_byte(place, GS);
+        for (place, _) in (0..).zip(prefixes).filter(|(_, byte)| **byte == FS) {
+            self.patch_byte(at.plus(place), GS);
         }
     }
 
@@ -217,7 +245,7 @@ impl Builder {
     /// Emits an exit by a patchable jump (conditional or not).
     pub(crate) fn exit_jump(&mut self, condition: Option<u8>, kind: ExitKind, target: u64) {
         let here = self.code.here();
-        let field = CacheAddress::emitted(self.code.patchable_jump(condition, here));
+        let field = self.code.patchable_jump(condition, here);
         self.new_fragment
             .exits
             .push(Exit::by_jump(kind, target, field));
@@ -226,7 +254,7 @@ impl Builder {
     /// Emits an exit to a program address by a patchable jump, with trace registers spilled.
     pub(crate) fn exit_bound(&mut self, target: u64, binding: RegisterBinding) {
         let here = self.code.here();
-        let field = CacheAddress::emitted(self.code.patchable_jump(None, here));
+        let field = self.code.patchable_jump(None, here);
         let mut exit = Exit::by_jump(ExitKind::Direct, target, field);
         exit.binding = binding;
         self.new_fragment.exits.push(exit);
@@ -242,8 +270,8 @@ impl Builder {
         self.code.bytes(&[0xeb, 0]);
         let over = self.code.here();
         self.exit_jump(None, ExitKind::Direct, target);
-        let length = (self.code.here() - over) as u8;
-        self.patch_byte(over - 1, length);
+        let length = self.code.here().bytes_since(over) as u8;
+        self.patch_byte(over.before(), length);
     }
 
     /// Emits the target of an indirect branch into its register, whose program value goes to
@@ -395,7 +423,7 @@ impl Builder {
     /// Emits the place of the target stub of returns and other indirect branches: the register of the
     /// target comes back from its slot. Returns its address.
     pub(crate) fn target_stub(&mut self) -> CacheAddress {
-        let here = self.code.place();
+        let here = self.code.here();
         self.code.load_slot(TARGET, offset::spill(TARGET_SPILL));
         here
     }
@@ -430,7 +458,7 @@ impl Builder {
         self.code.bytes(&bytes[..usize::from(instruction.length)]);
         // /0 → /1 and /2 → /3: from FS to GS.
         self.patch_byte(
-            at + u64::from(instruction.modrm_offset),
+            at.plus(u32::from(instruction.modrm_offset)),
             instruction.modrm | 0x08,
         );
         true
@@ -452,7 +480,8 @@ fn has_memory_operand(instruction: &Instruction) -> bool {
     implicit || masked || instruction.has_memory_modrm() && !lea && !nop
 }
 
-pub(super) fn unused_register(decoded: &Decoded) -> Option<Gpr> {
+/// A register among the lower eight that an instruction does not use, beside those of a mask.
+fn unused_register(decoded: &Decoded, taken: u16) -> Option<Gpr> {
     const CANDIDATES: [(Register, Gpr); 6] = [
         (Register::RAX, 0),
         (Register::RCX, 1),
@@ -465,6 +494,7 @@ pub(super) fn unused_register(decoded: &Decoded) -> Option<Gpr> {
     let info = factory.info(decoded);
     CANDIDATES
         .into_iter()
+        .filter(|(_, number)| taken & 1 << number == 0)
         .find(|&(register, _)| {
             !info
                 .used_registers()
@@ -473,3 +503,6 @@ pub(super) fn unused_register(decoded: &Decoded) -> Option<Gpr> {
         })
         .map(|(_, number)| number)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,17 +3,18 @@
 use iced_x86::{Instruction as Decoded, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
-use super::item::Item;
-
 /// Masks that the instructions before are sure to have set to all ones need not be recorded
 /// or tested: compilers set them so for each gather that is to be whole.
-pub(crate) fn simplify_masks(items: &[Item], operands: &mut [MemoryOperand]) {
+pub(crate) fn simplify_masks<'a>(
+    before: impl DoubleEndedIterator<Item = &'a Decoded> + Clone,
+    operands: &mut [MemoryOperand],
+) {
     for operand in operands {
         match &mut operand.shape {
-            Shape::Indexed { mask, count, .. } if is_all_ones(items, *mask, *count) => {
+            Shape::Indexed { mask, count, .. } if is_all_ones(before.clone(), *mask, *count) => {
                 *mask = ElementMask::All;
             }
-            Shape::Masked { mask, count } if is_all_ones(items, *mask, *count) => {
+            Shape::Masked { mask, count } if is_all_ones(before.clone(), *mask, *count) => {
                 operand.size *= u32::from(*count);
                 operand.shape = Shape::Plain;
             }
@@ -22,23 +23,27 @@ pub(crate) fn simplify_masks(items: &[Item], operands: &mut [MemoryOperand]) {
     }
 }
 
-fn is_all_ones(items: &[Item], mask: ElementMask, count: u8) -> bool {
+fn is_all_ones<'a>(
+    before: impl DoubleEndedIterator<Item = &'a Decoded>,
+    mask: ElementMask,
+    count: u8,
+) -> bool {
     let register = match mask {
         ElementMask::All => return true,
         ElementMask::Bits(register) | ElementMask::Vector { register, .. } => register,
     };
     let mut factory = InstructionInfoFactory::new();
-    let setter = items.iter().rev().find(|item| {
-        if restores_registers(item.decoded()) {
+    let setter = before.rev().find(|instruction| {
+        if restores_registers(instruction) {
             return true;
         }
-        let used = factory.info(item.decoded());
+        let used = factory.info(instruction);
         used.used_registers().iter().any(|used| {
             used.register().full_register() == register.full_register()
                 && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead)
         })
     });
-    setter.is_some_and(|item| sets_all(item.decoded(), register, count))
+    setter.is_some_and(|instruction| sets_all(instruction, register, count))
 }
 
 /// Whether an instruction may change vector registers that it does not name.

@@ -4,13 +4,12 @@
 //! An entry may be in the cache only because of that. If all other superblocks ended there
 //! too, loops would be in pieces for good.
 
-use std::collections::HashSet;
-
+use rustc_hash::FxHashSet;
 use unspool_kernel::lock::Mutex;
 
 /// The program addresses of such places.
 #[derive(Debug, Default)]
-pub struct ForcedSplits(Mutex<HashSet<u64>>);
+pub struct ForcedSplits(Mutex<FxHashSet<u64>>);
 
 impl ForcedSplits {
     /// Adds one.

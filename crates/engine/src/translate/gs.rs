@@ -11,7 +11,7 @@ use unspool_events::AccessKind;
 use unspool_instructions::decode::{Encoding, Instruction, Segment};
 use unspool_instructions::operands::{MemoryOperand, Shape};
 
-use super::copy::{BASE_SPILL, Builder, Uncopyable, unused_register};
+use super::copy::{BASE_SPILL, Builder, Uncopyable};
 use super::operand_address::load_address;
 
 impl Builder {
@@ -35,20 +35,11 @@ impl Builder {
         }
         let decoded = decode(bytes, pc);
         let operand = operand_in_gs(instruction, &decoded)?;
-        let base = unused_register(&decoded).ok_or(Uncopyable)?;
-        self.code.store_slot(offset::spill(BASE_SPILL), base);
-        let start = self.offset();
-        load_address(&mut self.code, base, &operand);
-        let (with_base, length) = with_base(instruction, bytes, base);
-        self.code.bytes(&with_base[..length]);
-        self.new_fragment.spills.push(SpillInterval {
-            start,
-            end: self.offset(),
-            register: base,
-            slot: BASE_SPILL,
-        });
-        self.code.load_slot(base, offset::spill(BASE_SPILL));
-        Ok(())
+        self.with_base(&decoded, |builder, base| {
+            load_address(&mut builder.code, base, &operand);
+            let (with_base, length) = with_base(instruction, bytes, base);
+            builder.code.bytes(&with_base[..length]);
+        })
     }
 
     /// Emits the load of an indirect branch's target through GS into a register.

@@ -21,24 +21,25 @@ pub mod append;
 pub mod borrowed;
 pub mod count;
 pub mod detour;
+mod execute;
 #[cfg(test)]
-mod executed;
+pub(super) mod executed;
 pub mod shadow;
+pub mod walk;
 
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::FragmentId;
 use unspool_code_cache::cache::{Cache, CacheFull, NewFragment};
 use unspool_code_cache::emit::Emitter;
-use unspool_instructions::operands::ExtendedStateSizes;
 use unspool_kernel::lock::Mutex;
 
+use self::walk::Walk;
 use super::Source;
 use super::copy::Builder;
 use super::forced_splits::ForcedSplits;
 use super::live_flags::{Lookahead, find_live_flags};
 use super::reader::CodeReader;
 use super::superblock::{CallSites, End, Item, LIMIT, Limits, fetch, turns};
-use super::walk::Walk;
 
 /// By what a path ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,10 +154,6 @@ impl Limits for Combined<'_> {
         counts.max().unwrap_or(0)
     }
 
-    fn state_sizes(&self) -> ExtendedStateSizes {
-        self.first().state_sizes()
-    }
-
     fn word_bound(&self, item: &Item) -> usize {
         self.all().map(|limits| limits.word_bound(item)).sum()
     }
@@ -225,7 +222,7 @@ pub(crate) fn translate(
     let mut walk = Walk::new(cache, builder, binding, ahead, limits);
     walk.run(&mut inserters, &mut items, end, by_indirect_branch);
     let (code, mut new_fragment) = walk.into_parts();
-    new_fragment.turns = turns(&items);
+    new_fragment.turns.extend(turns(&items));
     commit(inserters, cache, binding, (&code, new_fragment));
     items.clear();
     *ROOM.lock() = items;

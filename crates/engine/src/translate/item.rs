@@ -15,7 +15,7 @@ use unspool_instructions::operands::{
 };
 
 use super::reader::WINDOW;
-use super::{Vdso, element_masks};
+use super::{Vdso, element_masks, state_sizes};
 
 /// An instruction with all that is known of it.
 pub struct Item {
@@ -58,8 +58,6 @@ pub(super) struct Surroundings<'a> {
     /// The instructions before it.
     pub(super) before: &'a [Item],
     pub(super) vdso: Vdso,
-    /// How large the operands of `xsave` and its kin are.
-    pub(super) state_sizes: ExtendedStateSizes,
 }
 
 impl Item {
@@ -106,48 +104,55 @@ impl Item {
             let alone = Surroundings {
                 before: &[],
                 vdso: Vdso::default(),
-                state_sizes: ExtendedStateSizes::default(),
             };
             Operation::of(self, &alone, &mut InstructionInfoFactory::new())
         })
     }
 
     /// All that its bytes say.
+    #[inline]
     pub fn decoded(&self) -> &iced_x86::Instruction {
         self.decoded
             .get_or_init(|| decode_fully(&self.layout, &self.bytes, self.pc))
     }
 
     /// Its operands in memory.
+    #[inline]
     pub fn operands(&self) -> &[MemoryOperand] {
         &self.operation().operands
     }
 
     /// What it asks of the caches.
+    #[inline]
     pub fn cache_control(&self) -> Option<CacheControl> {
         self.operation().cache_control
     }
 
     /// What else there is to know of its accesses.
+    #[inline]
     pub fn facts(&self) -> InstructionFacts {
         self.operation().facts
     }
 
     /// Which registers and flags it uses.
+    #[inline]
     pub fn uses(&self) -> RegisterUse {
         self.operation().uses
     }
 
     /// Which flags it uses.
+    #[inline]
     pub(super) fn flags(&self) -> FlagUse {
         quick_flag_use(&self.layout).unwrap_or_else(|| flag_use(self.decoded()))
     }
 
+    #[inline]
     pub(super) fn next_pc(&self) -> u64 {
         self.pc + u64::from(self.layout.length)
     }
 
     /// Where the superblock goes on behind the instruction.
+    #[inline]
     pub fn goes_on(&self) -> u64 {
         match self.direction {
             BranchDirection::Next => self.next_pc(),
@@ -156,6 +161,7 @@ impl Item {
     }
 
     /// Where a conditional branch goes that leaves the superblock.
+    #[inline]
     pub fn side_exit(&self) -> Option<u64> {
         match (self.layout.kind, self.direction) {
             _ if self.left_out => None,
@@ -176,7 +182,7 @@ impl Operation {
     ) -> Operation {
         let decoded = item.decoded();
         let mut operands = Vec::new();
-        let sizes = state_sizes(decoded, surroundings);
+        let sizes = sizes_for(decoded, surroundings);
         let facts = memory_operands(decoded, factory, sizes, &mut operands);
         let mut cache_control = cache_control(decoded);
         let line = match &mut cache_control {
@@ -190,7 +196,8 @@ impl Operation {
                 operand.displacement = surroundings.vdso.resolve(item.pc, address) as i64;
             }
         }
-        element_masks::simplify_masks(surroundings.before, &mut operands);
+        let before = surroundings.before.iter().map(Item::decoded);
+        element_masks::simplify_masks(before, &mut operands);
         Operation {
             operands: SmallVec::from_slice(&operands),
             cache_control,
@@ -200,19 +207,19 @@ impl Operation {
     }
 }
 
-/// How much memory the instruction uses if it is `xsave` or one of its kin.
-fn state_sizes(
+/// How much memory the instruction uses if it is `xsave` or one of its kin. Others do not ask.
+fn sizes_for(
     instruction: &iced_x86::Instruction,
     surroundings: &Surroundings,
 ) -> ExtendedStateSizes {
     use iced_x86::MemorySize::{Xsave, Xsave64};
-    let kin = matches!(instruction.memory_size(), Xsave | Xsave64);
+    if !matches!(instruction.memory_size(), Xsave | Xsave64) {
+        return ExtendedStateSizes::default();
+    }
     let before = surroundings.before.iter().rev();
-    kin.then(|| requested_components(before.map(|item| (item.decoded(), item.uses().written))))
-        .flatten()
-        .map_or(surroundings.state_sizes, |mask| {
-            surroundings.state_sizes.with_components(mask)
-        })
+    let requested = requested_components(before.map(|item| (item.decoded(), item.uses().written)));
+    let all = state_sizes::state_sizes();
+    requested.map_or(all, |mask| all.with_components(mask))
 }
 
 /// What is to be known of an instruction beyond its layout.
@@ -222,10 +229,9 @@ pub(super) fn decode_fully(layout: &Instruction, bytes: &[u8], pc: u64) -> iced_
 }
 
 /// The instructions that do not follow the one before them in the program: number and address.
-pub fn turns(items: &[Item]) -> Vec<(u32, u64)> {
+pub fn turns(items: &[Item]) -> impl Iterator<Item = (u32, u64)> + '_ {
     let follows = items.windows(2).zip(1..);
     follows
         .filter(|(pair, _)| pair[0].next_pc() != pair[1].pc)
         .map(|(pair, number)| (number, pair[1].pc))
-        .collect()
 }

@@ -12,17 +12,16 @@ use unspool_instructions::decode::Kind;
 
 use super::Source;
 use super::copy::Builder;
+use super::insertion::walk::Walk;
 use super::item::Item;
 use super::live_flags::Lookahead;
 use super::reader::CodeReader;
-use super::walk::Walk;
+use super::superblock::MARKER;
 
 /// Instructions after which a fragment ends at the next block boundary.
 const SOFT_LIMIT: usize = 96;
 /// Instructions after which a fragment ends anywhere.
 const HARD_LIMIT: usize = 256;
-/// The annotation marker: `nopl 0x554E5350(%rax,%rax,1)`.
-pub const MARKER: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0x50, 0x53, 0x4e, 0x55];
 
 /// What follows an instruction.
 enum Next {

@@ -10,14 +10,16 @@ use rustc_hash::FxHashMap;
 use super::forced_splits::ForcedSplits;
 use super::item::Surroundings;
 pub use super::item::{BranchDirection, Item, turns};
-use super::plain::MARKER;
 use super::reader::CodeReader;
 use super::{Source, element_masks};
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::Cache;
 use unspool_instructions::decode::{Kind, MAX_LENGTH};
-use unspool_instructions::operands::ExtendedStateSizes;
 use unspool_kernel::lock::Mutex;
+
+/// The annotation marker: `nopl 0x554E5350(%rax,%rax,1)`.
+pub const MARKER: [u8; 8] = [0x0f, 0x1f, 0x84, 0x00, 0x50, 0x53, 0x4e, 0x55];
 
 /// The most instructions in a superblock.
 pub const LIMIT: usize = 64;
@@ -54,8 +56,6 @@ pub trait Limits {
     }
     /// How many registers their code must leave alone.
     fn bound_registers(&self) -> usize;
-    /// How large the operands of `xsave` and its kin are.
-    fn state_sizes(&self) -> ExtendedStateSizes;
     /// How many words of a record an instruction needs at most.
     fn word_bound(&self, item: &Item) -> usize;
     /// How many words the record of a path has room for.
@@ -91,16 +91,16 @@ pub trait Limits {
 /// A return is led to one target stub, however many superblocks hold its call, and the processor
 /// predicts it from the call's place. So all of them make it at the same place.
 #[derive(Default)]
-pub struct CallSites(Mutex<FxHashMap<(u64, u64), u32>>);
+pub struct CallSites(Mutex<FxHashMap<(u64, u64), CacheAddress>>);
 
 impl CallSites {
     /// Where a call is made.
-    pub(crate) fn get(&self, next_pc: u64, target: u64) -> Option<u32> {
+    pub(crate) fn get(&self, next_pc: u64, target: u64) -> Option<CacheAddress> {
         self.0.lock().get(&(next_pc, target)).copied()
     }
 
     /// It is made at `place`.
-    pub(crate) fn add(&self, next_pc: u64, target: u64, place: u32) {
+    pub(crate) fn add(&self, next_pc: u64, target: u64, place: CacheAddress) {
         self.0.lock().insert((next_pc, target), place);
     }
 
@@ -154,7 +154,6 @@ pub(crate) fn fetch(
         let surroundings = Surroundings {
             before: items,
             vdso: source.vdso,
-            state_sizes: limits.state_sizes(),
         };
         if count == 0 {
             // Nothing is spilled or recorded, so what it works on limits nothing.
@@ -169,7 +168,8 @@ pub(crate) fn fetch(
             let now_touched = touched | uses.read | uses.written;
             let now_words = words + limits.word_bound(&item);
             let now_indexed = indexed + element_masks::indexed(item.operands());
-            let full = RegisterBinding::for_code(now_touched, count).is_none()
+            let touches_more = now_touched != touched;
+            let full = touches_more && RegisterBinding::for_code(now_touched, count).is_none()
                 || now_indexed > MOST_ELEMENTS
                 || now_words + MOST_WORDS > most_words;
             if !items.is_empty() && full {
@@ -209,6 +209,7 @@ pub(crate) fn fetch(
 }
 
 /// Whether an instruction can be in the middle of a superblock.
+#[inline]
 pub fn runs_on(kind: Kind) -> bool {
     matches!(
         kind,

@@ -1,7 +1,7 @@
 //! What decoding gives: the layout of an instruction, and what it means to the engine.
 
 /// One of the two segments whose base is not zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Segment {
     /// FS.
     Fs,

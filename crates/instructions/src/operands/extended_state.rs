@@ -69,6 +69,39 @@ impl ExtendedStateSizes {
     }
 }
 
+impl ExtendedStateSizes {
+    /// Where a component lies in an area: offset and bytes. `compacted`: the components that the
+    /// area has, as its header says, if that is in the compacted format.
+    ///
+    /// ```
+    /// use unspool_instructions::operands::ExtendedStateSizes;
+    ///
+    /// let sizes = ExtendedStateSizes::of_this_processor();
+    /// // The upper halves of ymm0 to ymm15 come first in either format.
+    /// const AVX: u32 = 2;
+    /// if let Some(place) = sizes.place_of(AVX, None) {
+    ///     assert_eq!(place, (576, 256));
+    ///     assert_eq!(sizes.place_of(AVX, Some(1 << AVX)), Some(place));
+    /// }
+    /// ```
+    #[must_use]
+    pub fn place_of(&self, number: u32, compacted: Option<u32>) -> Option<(usize, usize)> {
+        let mut components = self.components.iter();
+        let component = components.find(|component| component.number == number)?;
+        let offset = match compacted {
+            None => component.offset,
+            Some(all) => {
+                let before = self.with_components(all & ((1 << number) - 1)).compacted;
+                match component.aligned {
+                    true => before.next_multiple_of(64),
+                    false => before,
+                }
+            }
+        };
+        Some((offset as usize, component.size as usize))
+    }
+}
+
 /// A part of the state behind the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Component {

@@ -1,28 +1,41 @@
 //! Functions that are short enough to be copied to where they are called.
 
+mod effects;
+mod renaming;
+
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use iced_x86::{Code, FlowControl, Instruction, OpKind, Register};
+use rustc_hash::FxHashMap;
+use unspool_kernel::lock::Mutex;
 
+pub(crate) use self::renaming::{BodyRegisters, Renaming};
 use super::own_code::OwnCode;
 
 /// The most instructions of such a function.
 const MOST_INSTRUCTIONS: usize = 32;
 
 /// The code of a function without its returns: where they were, it ends.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Body {
     /// In the order in which they are to be emitted. Branches lead forwards only.
     pub(crate) steps: Vec<Step>,
     /// Whether it uses the stack.
     pub(crate) uses_stack: bool,
+    /// Whether it changes status flags.
+    pub(crate) changes_flags: bool,
+    /// Its general registers.
+    pub(crate) registers: BodyRegisters,
+    /// Its machine code with other registers, as far as that was asked for.
+    renamed: Mutex<FxHashMap<Renaming, Arc<[u8]>>>,
 }
 
 /// An instruction of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Copied as it is.
-    Plain(Vec<u8>),
+    /// Copied as it is, or with other registers.
+    Plain(Vec<u8>, Instruction),
     /// A constant for a general register.
     Load(u8, u64),
     /// A branch to another step; to the number of steps if to the end. Without a condition, as
@@ -33,12 +46,41 @@ pub(crate) enum Step {
 }
 
 impl Body {
+    pub(super) fn new(steps: Vec<Step>, uses_stack: bool) -> Body {
+        Body {
+            changes_flags: effects::change_flags(&steps),
+            registers: BodyRegisters::of(&steps),
+            steps,
+            uses_stack,
+            renamed: Mutex::default(),
+        }
+    }
+
+    /// The same without what only its result is made by.
+    pub(super) fn without_result(&self) -> Body {
+        Body::new(effects::needed(&self.steps), self.uses_stack)
+    }
+
+    /// Its machine code with other registers. `assemble` makes it, once.
+    pub(crate) fn renamed(
+        &self,
+        renaming: &Renaming,
+        assemble: impl FnOnce() -> Arc<[u8]>,
+    ) -> Arc<[u8]> {
+        let mut renamed = self.renamed.lock();
+        Arc::clone(renamed.entry(*renaming).or_insert_with(assemble))
+    }
+
     /// How many bytes it takes at most.
     pub(crate) fn size(&self) -> usize {
-        /// A call of what never returns.
+        /// Another register may need a prefix or a displacement.
+        const RENAMED: usize = 2;
         const LONGEST: usize = 24;
+        /// All registers are pushed and popped before what never returns is called.
+        const FAILURE: usize = LONGEST + 2 * 2 * 16;
         let size = |step: &Step| match step {
-            Step::Plain(bytes) => bytes.len(),
+            Step::Plain(bytes, _) => bytes.len() + RENAMED,
+            Step::Fail(_) => FAILURE,
             _ => LONGEST,
         };
         self.steps.iter().map(size).sum()
@@ -98,7 +140,7 @@ impl Body {
                     false
                 }
                 FlowControl::Exception | FlowControl::Interrupt => {
-                    steps.push(Step::Plain(bytes.clone()));
+                    steps.push(Step::Plain(bytes.clone(), *instruction));
                     false
                 }
                 FlowControl::XbeginXabortXend => return None,
@@ -120,7 +162,7 @@ impl Body {
             }
             steps[step] = Step::Branch(condition, to);
         }
-        Some(Body { steps, uses_stack })
+        Some(Body::new(steps, uses_stack))
     }
 }
 
@@ -170,7 +212,7 @@ fn collect(
 /// An instruction that leads to the next one; without operands relative to its place.
 fn plain(own: &OwnCode, instruction: &Instruction, bytes: &[u8]) -> Option<Step> {
     if !instruction.is_ip_rel_memory_operand() {
-        return Some(Step::Plain(bytes.to_vec()));
+        return Some(Step::Plain(bytes.to_vec(), *instruction));
     }
     let address = instruction.ip_rel_memory_address();
     let to = instruction.op0_register();

@@ -1,6 +1,6 @@
 //! What is found out about functions that are known.
 
-use super::{Compiled, Step};
+use super::{Compiled, Renaming, Step};
 
 extern "C" fn adds(left: u64, right: &mut u64) -> u64 {
     *right += left;
@@ -86,4 +86,85 @@ fn a_way_that_panics_changes_nothing() {
         let fails = body.steps.iter().any(|step| matches!(step, Step::Fail(_)));
         assert!(fails, "{body:?}");
     }
+}
+
+/// A function of instructions, as its steps.
+fn steps(code: &[u8]) -> Vec<Step> {
+    let mut decoder = iced_x86::Decoder::with_ip(64, code, 0, iced_x86::DecoderOptions::NONE);
+    let instructions: Vec<_> = decoder.iter().collect();
+    let bytes = |it: &iced_x86::Instruction| code[it.ip() as usize..it.next_ip() as usize].to_vec();
+    instructions
+        .iter()
+        .map(|it| Step::Plain(bytes(it), *it))
+        .collect()
+}
+
+#[test]
+fn what_only_the_result_is_made_by_is_left_out() {
+    let add = [0x48, 0xff, 0x06]; // inc qword [rsi]
+    let result = [0x31, 0xc0]; // xor eax, eax
+    let load = [0x48, 0x8b, 0x07]; // mov rax, [rdi], which may fault
+    let half = [0xb0, 0x01]; // mov al, 1
+    let fence = [0x0f, 0xae, 0xf0]; // mfence
+    let used = [0x48, 0x89, 0xc1, 0x48, 0x89, 0x0e]; // mov rcx, rax; mov [rsi], rcx
+    let left = |code: &[&[u8]]| {
+        let body = super::Body::new(steps(&code.concat()), false);
+        body.without_result().steps
+    };
+    assert_eq!(left(&[&add, &result]), steps(&add));
+    assert_eq!(left(&[&result, &half]), []);
+    assert_eq!(left(&[&load, &half]).len(), 1, "a fault is an effect");
+    assert_eq!(left(&[&fence]), steps(&fence));
+    let all = [&result[..], &half, &used].concat();
+    assert_eq!(left(&[&all]), steps(&all), "it is stored");
+}
+
+#[test]
+fn a_branch_over_what_is_left_out_goes_too() {
+    let mut all = steps(&[0x48, 0x85, 0xff, 0xb8, 1, 0, 0, 0, 0xff, 0x06]); // test; mov; inc [rsi]
+    all.insert(1, Step::Branch(Some(4), 3));
+    let body = super::Body::new(all, false).without_result();
+    assert_eq!(body.steps, steps(&[0xff, 0x06]));
+    assert!(body.changes_flags);
+    // The control: what it leads over is needed.
+    let mut all = steps(&[0x48, 0x85, 0xff, 0xff, 0x06, 0xff, 0x06]);
+    all.insert(1, Step::Branch(Some(4), 3));
+    let body = super::Body::new(all.clone(), false).without_result();
+    assert_eq!(body.steps, all);
+}
+
+#[test]
+fn other_registers_stand_for_those_that_instructions_name() {
+    let registers = |code: &[u8]| super::Body::new(steps(code), false).registers;
+    let renamed = |code: &[u8], from, to| {
+        let mut renaming = Renaming::default();
+        renaming.set(from, to);
+        let Step::Plain(_, instruction) = &steps(code)[0] else {
+            unreachable!("all steps are plain");
+        };
+        renaming.apply(instruction)
+    };
+    let bytes = |code: &[u8]| Some(code.to_vec());
+    // add [rsi+rdi*4+8], rax
+    let add = [0x48, 0x01, 0x44, 0xbe, 0x08];
+    assert_eq!(registers(&add).used, 1 << 0 | 1 << 6 | 1 << 7);
+    assert_eq!((registers(&add).written, registers(&add).fixed), (0, 0));
+    assert_eq!(renamed(&add, 0, 9), bytes(&[0x4c, 0x01, 0x4c, 0xbe, 0x08]));
+    assert_eq!(renamed(&add, 6, 9), bytes(&[0x49, 0x01, 0x44, 0xb9, 0x08]));
+    assert_eq!(renamed(&add, 7, 9), bytes(&[0x4a, 0x01, 0x44, 0x8e, 0x08]));
+    // and al, 1: a longer form for another register
+    assert_eq!(registers(&[0x24, 0x01]).fixed, 0);
+    assert_eq!(
+        renamed(&[0x24, 0x01], 0, 6),
+        bytes(&[0x40, 0x80, 0xe6, 0x01])
+    );
+    // shl rax, cl: only cl counts
+    let shift = [0x48, 0xd3, 0xe0];
+    assert_eq!(registers(&shift).fixed, 1 << 1);
+    assert_eq!(renamed(&shift, 1, 9), None);
+    assert_eq!(renamed(&shift, 0, 9), bytes(&[0x49, 0xd3, 0xe1]));
+    // mul rsi: rax and rdx are not named
+    assert_eq!(registers(&[0x48, 0xf7, 0xe6]).fixed, 1 << 0 | 1 << 2);
+    // mov ah, cl: beside ah no prefix may be
+    assert_eq!(registers(&[0x88, 0xcc]).fixed, 1 << 0 | 1 << 1);
 }

@@ -15,15 +15,15 @@ use unspool_kernel::guarded;
 use super::in_place::INTEGERS;
 use super::list::{Activation, List, MOST_KEPT};
 use super::wrappers::{CallRegisters, Wrapper, WrapperStep};
-use super::{HookCall, HookValue, Hooks, MOST_ARGUMENTS};
-use crate::Instrumenter;
+use super::{Functions, HookCall, HookValue, Hooks, MOST_ARGUMENTS};
 use crate::slots as tool_slots;
 use crate::slots::Exchange;
 use unspool_engine::thread::Thread;
 
 /// Those of a thread.
-#[derive(Default)]
 struct Activations {
+    /// All that is hooked.
+    functions: &'static Functions,
     list: List,
     /// The function that is to be entered without its hook.
     unhooked: u64,
@@ -42,7 +42,8 @@ const RETURN: u64 = 1;
 const CALL_AGAIN: u64 = 2;
 
 fn with<R>(use_it: impl FnOnce(&mut Activations) -> R) -> R {
-    let mut activations = ACTIVATIONS.take().unwrap_or_default();
+    let activations = ACTIVATIONS.take();
+    let mut activations = activations.expect("a thread of the program's has been started");
     activations.list.adopt();
     let result = use_it(&mut activations);
     activations.list.publish();
@@ -184,10 +185,8 @@ impl Activations {
                 }
             }
         }
-        if let Some(instrumenter) = Instrumenter::get()
-            && !super::returns::is_known(return_address)
-        {
-            instrumenter.functions.hook_return(return_address, hooks);
+        if !super::returns::is_known(return_address) {
+            self.functions.hook_return(return_address, hooks);
         }
         self.list.push(Activation {
             stack_pointer,
@@ -253,17 +252,15 @@ impl Activations {
                 wrapper.finish();
             }
             if let Some(of_result) = activation.hooks.of_result {
-                super::hook_chosen(registers.result, of_result);
+                self.functions.hook_chosen(registers.result, of_result);
             }
             let (hooks, kept) = (activation.hooks, &activation.kept);
             make(&hooks.exit, &registers, |value| {
                 hooks.kept_value(kept, value)
             });
-            if let Some(instrumenter) = Instrumenter::get()
-                && hooks.end_in_place()
-            {
+            if hooks.end_in_place() {
                 // So that the next such return needs nobody to ask.
-                instrumenter.functions.hook_return(address, hooks);
+                self.functions.hook_return(address, hooks);
             }
         }
     }
@@ -373,6 +370,15 @@ pub(crate) fn forget_deeper(depth: usize) {
         activations.list.publish();
         ACTIVATIONS.set(Some(activations));
     }
+}
+
+/// The thread is about to execute its first instruction.
+pub(crate) fn thread_starts(functions: &'static Functions) {
+    ACTIVATIONS.set(Some(Box::new(Activations {
+        functions,
+        list: List::default(),
+        unhooked: 0,
+    })));
 }
 
 /// The thread ends: what it has not finished, it never will.

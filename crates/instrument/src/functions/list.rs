@@ -12,7 +12,7 @@ use unspool_kernel::guarded;
 
 use super::Hooks;
 use super::wrappers::Wrapper;
-use crate::Instrumenter;
+use crate::process::process;
 use crate::slots as tool_slots;
 use unspool_engine::process::Process;
 
@@ -140,7 +140,7 @@ impl List {
     /// Notes on which stack the thread is.
     pub(super) fn be_on(&mut self, stack_pointer: u64) {
         if !self.stack.contains(&stack_pointer) {
-            let code = Instrumenter::process().map(Process::code);
+            let code = process().map(Process::code);
             let region = code.as_ref().and_then(|it| it.regions.find(stack_pointer));
             self.stack = region.map_or(0..0, |(start, region)| start..region.end);
         }

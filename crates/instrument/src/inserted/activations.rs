@@ -5,6 +5,7 @@
 //! engine: entries by jumps, another stack, activations that have ended unnoticed, a return
 //! address that has not been hooked.
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::emit::{Emitter, gpr};
 use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
@@ -28,7 +29,7 @@ const NOT_EQUAL: u8 = 5;
 const YOUNGEST: i32 = -list::offset::SIZE;
 
 /// Jumps to where it is decided what is done.
-pub(super) type Jumps = Vec<u64>;
+pub(super) type Jumps = Vec<CacheAddress>;
 
 /// Where the code goes on that has looked at the list.
 pub(super) enum Found {
@@ -156,7 +157,7 @@ pub(super) fn leave(
 /// Emits a look at whether activations lie below the stack pointer, or where what unwinds the
 /// stack has just pushed something. Returns the jump to where none does, behind which registers
 /// are to be given back.
-pub(super) fn skip_if_none_lost(code: &mut Emitter) -> u64 {
+pub(super) fn skip_if_none_lost(code: &mut Emitter) -> CacheAddress {
     spill(code, true);
     compare_slot(code, gpr::RSP, tool_offset::USUAL_STACK);
     let unusual = code.jump_forward_if(BELOW);

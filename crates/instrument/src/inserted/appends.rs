@@ -14,7 +14,7 @@ use unspool_instructions::decode::Kind;
 
 use super::{Translation, calls};
 use crate::buffers;
-use crate::slots::offset as tool_offset;
+use crate::slots::{Part, offset as tool_offset};
 use crate::{Action, Argument, BufferId, Field, MOST_BUFFERS};
 use unspool_engine::translate::insertion::append::{Entry, Position};
 use unspool_engine::translate::superblock::Item;
@@ -35,6 +35,12 @@ pub(super) fn emit(
     fields: &[Field],
 ) {
     let start = translation.own.take_room(item, buffer, size);
+    if fields
+        .iter()
+        .any(|field| field.value == Argument::TimeStamp)
+    {
+        read_time(translation);
+    }
     let position = position(buffer.index());
     let walk = &mut *translation.walk;
     let registers = put_in_place(walk, item, fields);
@@ -49,6 +55,23 @@ pub(super) fn emit(
             .iter()
             .for_each(|field| store_apart(walk, item, (position, start), field)),
     }
+}
+
+/// Emits what puts the time into its slot. No register is changed, and no flag.
+fn read_time(translation: &mut Translation) {
+    let [time, rax, rdx] = [0, 8, 16].map(|word| tool_offset::TIME_STAMP + word);
+    let code = &mut translation.walk.builder.code;
+    code.store_slot(rax, gpr::RAX);
+    code.store_slot(rdx, gpr::RDX);
+    // Where the program has forbidden this, it is the tool's code that faults.
+    let start = code.here();
+    code.bytes(&[0x0f, 0x31]); // rdtsc
+    let end = code.here();
+    code.on_slot(&[0x89], gpr::RAX, time); // mov dword fs:[time], eax
+    code.on_slot(&[0x89], gpr::RDX, time + 4);
+    code.load_slot(gpr::RAX, rax);
+    code.load_slot(gpr::RDX, rdx);
+    translation.tool_code.push(start..end);
 }
 
 /// Emits what puts in place what fields read of what is borrowed. Returns the registers.
@@ -113,11 +136,15 @@ fn store(walk: &mut Walk, item: &Item, entry: Entry, field: &Field) {
             None => entry.store(code, at, *register, size),
         },
         Argument::Address(operand) => entry.store_address(code, at, operand, size),
+        Argument::ThreadNumber => entry.store_slot(code, at, tool_offset::THREAD_NUMBER, size),
+        Argument::TimeStamp => entry.store_slot(code, at, tool_offset::TIME_STAMP, size),
         Argument::Changeable(_)
         | Argument::Vector(_)
         | Argument::Target
         | Argument::Activation(_)
         | Argument::LowHalf(_)
+        | Argument::ElementAddress
+        | Argument::ElementSize
         | Argument::Context(_) => panic!("{:?} cannot be a field", field.value),
     }
 }
@@ -212,7 +239,7 @@ fn position(number: usize) -> Position {
     if number == 0 && buffers::first_is_bound() {
         return Position::Bound;
     }
-    let slot = tool_offset::BUFFERS + (number * size_of::<buffers::Part>()) as i32;
+    let slot = tool_offset::BUFFERS + (number * size_of::<Part>()) as i32;
     Position::Slot(slot)
 }
 
@@ -222,10 +249,12 @@ impl super::Progress {
         let at = &mut self.pending[buffer.index()];
         let start = *at as i32;
         *at += u32::from(size);
+        let kind = buffer.kind();
+        let room = buffers::part_size(kind);
         assert!(
-            *at as usize <= buffer.bytes(),
-            "a buffer of {} bytes is too small for what is appended at {:#x} and before; give it room for more entries",
-            buffer.bytes(),
+            *at as usize <= room,
+            "the buffer of {room} bytes that is made at {} is too small for what is appended at {:#x} and before; give it room for more entries",
+            kind.made_at,
             item.pc
         );
         start

@@ -1,20 +1,24 @@
 //! Calls of a tool's functions.
 //!
-//! Where it is known what a function changes (see [`Compiled`](crate::Compiled)), the call is made in place and
-//! keeps that ([`quick`]); a short function is copied to there. Otherwise it is made by way of
-//! a gate that keeps all.
+//! A short function stands where it is called, with registers that are borrowed for it ([`inlined`]).
+//! Where it is known what a longer one changes (see [`Compiled`](crate::Compiled)), the call is made in
+//! place and keeps that ([`quick`]). Otherwise it is made by way of a gate that keeps all.
 
+mod body_code;
+pub(super) mod inlined;
 mod quick;
 mod values;
 
 use self::quick::Restoring;
 pub(super) use self::values::reads as registers;
 use self::values::{Registers, numbers};
+use super::Parts;
 use super::Translation;
-use crate::{Action, Argument, Instrumenter};
+use crate::{Action, Argument};
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::Exit;
 use unspool_code_cache::emit::{TARGET, gpr};
-use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::exit::{ExitKind, Reason};
 use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::{TARGET_SPILL, offset};
 use unspool_engine::translate::superblock::Item;
@@ -31,10 +35,10 @@ pub(crate) struct EmittedCall {
 }
 
 impl EmittedCall {
-    fn of(instrumenter: &Instrumenter, action: &Action) -> Option<EmittedCall> {
+    fn of(parts: &Parts, action: &Action) -> Option<EmittedCall> {
         let call = |call: &crate::AnalysisCall| EmittedCall {
             function: call.function as usize as u64,
-            tool: instrumenter.tool.address() as u64,
+            tool: parts.tool.address() as u64,
             arguments: call.arguments.clone(),
             followed: None,
         };
@@ -47,14 +51,20 @@ impl EmittedCall {
             _ => None,
         }
     }
+
+    /// Whether the function may have the program go on elsewhere.
+    fn has_context(&self) -> bool {
+        let is_context = |argument: &Argument| matches!(argument, Argument::Context(_));
+        self.arguments.iter().any(is_context)
+    }
 }
 
 /// A call that is made only if the one before it says so, away from the straight path.
 pub(crate) struct Followed {
     /// The field of the jump to it.
-    field: u64,
+    field: CacheAddress,
     /// Where it goes on.
-    back: u64,
+    back: CacheAddress,
     /// What the first call has not given back yet.
     restoring: Option<Restoring>,
     call: EmittedCall,
@@ -64,7 +74,7 @@ pub(crate) struct Followed {
 }
 
 /// How many bytes an action takes at most.
-pub(super) fn size(instrumenter: &Instrumenter, action: &Action) -> usize {
+pub(super) fn size(parts: &Parts, action: &Action) -> usize {
     const ADDITION: usize = 60;
     const ARGUMENT: usize = 60;
     const CALL: usize = 200;
@@ -73,8 +83,10 @@ pub(super) fn size(instrumenter: &Instrumenter, action: &Action) -> usize {
     const TEST: usize = 100;
     /// Saving and restoring one.
     const REGISTER: usize = 22;
+    /// Giving back what is borrowed, and borrowing it again.
+    const BORROWED: usize = 250;
     let call = |call: &crate::AnalysisCall| {
-        let kept = match instrumenter.compiled(call.function as usize as u64) {
+        let kept = match parts.compiled.get(call.function as usize as u64) {
             Some(compiled) => {
                 let registers = compiled.changes.count_ones() + compiled.vectors.count_ones() + 6;
                 let body = compiled.body.as_ref().map_or(0, |body| body.size());
@@ -83,7 +95,7 @@ pub(super) fn size(instrumenter: &Instrumenter, action: &Action) -> usize {
             }
             None => 0,
         };
-        CALL + kept + call.arguments.len() * ARGUMENT
+        CALL + BORROWED + kept + call.arguments.len() * ARGUMENT
     };
     match action {
         Action::Count { .. } => ADDITION,
@@ -97,6 +109,8 @@ pub(super) fn size(instrumenter: &Instrumenter, action: &Action) -> usize {
             ..
         } => call(it) + TEST * (2 + (operand.size >> shadow.shift()) as usize),
         Action::Append { fields, .. } => CALL + fields.len() * FIELD,
+        Action::AppendIf { test, words, .. } => call(test) + CALL + (2 + words.len()) * ARGUMENT,
+        Action::AppendEach(_) => 2 * CALL,
         Action::Replace(_) => 0,
     }
 }
@@ -109,33 +123,50 @@ pub(super) fn emit(
     flags_live: bool,
 ) {
     for action in actions {
-        if let Some(call) = EmittedCall::of(translation.instrumenter, action) {
+        if let Some(call) = EmittedCall::of(&translation.parts, action) {
             emit_call(translation, item, &call, flags_live);
         }
+    }
+}
+
+impl Followed {
+    /// Puts the call off, or makes it here: where the program may go on elsewhere, what is due is
+    /// found out by the instruction at which this is.
+    fn put_off(self, translation: &mut Translation, item: &Item) {
+        if !self.call.has_context() {
+            translation.own.followed.push(self);
+            return;
+        }
+        let over = translation.walk.builder.code.jump_forward();
+        self.emit(translation, item);
+        translation.walk.builder.code.land(over);
+    }
+
+    fn emit(&self, translation: &mut Translation, item: &Item) {
+        let code = &mut translation.walk.builder.code;
+        code.land(self.field);
+        if let Some(restoring) = &self.restoring {
+            restoring.emit(code);
+        } else {
+            code.load_slot(gpr::RCX, CallSlots::kept(gpr::RCX));
+        }
+        emit_call(translation, item, &self.call, self.flags_live);
+        translation.walk.builder.code.jump(self.back);
     }
 }
 
 /// Emits what was put off: calls that follow others, and ways out of the cache.
 pub(super) fn finish(translation: &mut Translation, items: &[Item]) {
     while let Some(followed) = translation.followed.pop() {
-        let code = &mut translation.walk.builder.code;
-        code.land(followed.field);
-        if let Some(restoring) = followed.restoring {
-            restoring.emit(code);
-        } else {
-            code.load_slot(gpr::RCX, CallSlots::kept(gpr::RCX));
-        }
-        let item = &items[followed.number];
-        emit_call(translation, item, &followed.call, followed.flags_live);
-        translation.walk.builder.code.jump(followed.back);
+        followed.emit(translation, &items[followed.number]);
     }
     for (field, back) in std::mem::take(&mut translation.interrupted) {
         let gate = translation.walk.cache.gates.exit;
         let code = &mut translation.walk.builder.code;
         code.land(field);
         code.on_slot(&[0x48, 0xc7], 0, offset::TARGET); // mov qword fs:[target], imm32
-        code.imm32(back as i32);
-        code.leave(unspool_code_cache::exit::CALL_INTERRUPTED, gate);
+        code.imm32(back.get() as i32);
+        code.leave(Reason::CALL_INTERRUPTED, gate);
     }
 }
 
@@ -145,11 +176,10 @@ fn emit_call(translation: &mut Translation, item: &Item, call: &EmittedCall, fla
             store_target(translation, item, number);
         }
     }
-    let is_context = |argument: &Argument| matches!(argument, Argument::Context(_));
-    if call.arguments.iter().any(is_context) {
+    if call.has_context() {
         return emit_gated(translation, item, call, true);
     }
-    match translation.instrumenter.compiled(call.function) {
+    match translation.parts.compiled.get(call.function) {
         Some(compiled) => quick::emit(translation, item, call, &compiled, flags_live),
         None => emit_gated(translation, item, call, false),
     }
@@ -177,13 +207,11 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, wi
     registers.taken |= 1 << gpr::RAX;
     registers.bring_back(code, values::SCRATCHES);
     if with_context {
-        let id = translation
-            .walk
-            .cache
-            .exit_id(translation.walk.builder.new_fragment.exits.len());
-        code.leave(id, translation.walk.cache.gates.exit);
+        let place = translation.walk.builder.new_fragment.exits.len();
+        let reason = Reason::exit(translation.walk.cache.exit_index(place));
+        code.leave(reason, translation.walk.cache.gates.exit);
         let mut exit = Exit::new(ExitKind::Call, translation.own.at);
-        exit.stub = code.place();
+        exit.stub = code.here();
         exit.detail = u32::from(translation.own.completed);
         translation.walk.builder.new_fragment.exits.push(exit);
     } else {
@@ -193,7 +221,7 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, wi
         code.imm32(0);
         code.jump(gate);
         let back = code.here();
-        code.patch32(field, back as i32);
+        code.patch32(field, back.get() as i32);
     }
     let code = &mut translation.walk.builder.code;
     quick::give_back_changeable(code, &call.arguments, &mut 0);
@@ -207,14 +235,15 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, wi
     let field = code.jump_forward();
     code.load_slot(gpr::RCX, CallSlots::kept(gpr::RCX));
     let back = code.here();
-    translation.own.followed.push(Followed {
+    let followed = Followed {
         field,
         back,
         restoring: None,
         call: (**followed).clone(),
         number: translation.walk.number,
         flags_live: true,
-    });
+    };
+    followed.put_off(translation, item);
 }
 
 /// Puts where a branch goes into the slot of an argument.

@@ -3,7 +3,7 @@
 //! Counting is commutative and nothing looks at a counter between two instructions, so what
 //! the instructions of a path count is added at one place. That place may come before the
 //! instructions themselves: if one of them faults, what was added too much is taken back (see
-//! [`FragmentCounts`](crate::FragmentCounts)).
+//! [`FragmentCounts`](crate::fragments::FragmentCounts)).
 
 use crate::{Action, Amounts, Counter, Inserted, Insertions};
 use unspool_engine::translate::superblock::{BranchDirection, Item};

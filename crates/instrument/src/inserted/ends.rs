@@ -1,7 +1,8 @@
 //! Where a superblock ends because of what the tool inserts.
 
+use super::Parts;
 use super::calls;
-use crate::{Action, Inserted, Instrumenter, Replacement};
+use crate::{Action, Inserted, Replacement};
 use unspool_engine::translate::superblock::{BranchDirection, End, Item, runs_on};
 
 /// The most bytes that what is inserted may have in a superblock; a fragment has 64 KiB.
@@ -12,7 +13,7 @@ const MOST_BYTES_AMONG_OTHERS: usize = 24 << 10;
 /// Ends the superblock where there is no more room for what is inserted. What the tool wants
 /// inserted behind comes again, in another one.
 pub(super) fn fit(
-    instrumenter: &Instrumenter,
+    parts: &Parts,
     is_alone: bool,
     items: &mut Vec<Item>,
     inserted: &Inserted,
@@ -25,9 +26,7 @@ pub(super) fn fit(
     let mut bytes = 0;
     for index in 0..items.len() {
         let actions = inserted.actions_around(index).iter();
-        let here: usize = actions
-            .map(|action| calls::size(instrumenter, action))
-            .sum();
+        let here: usize = actions.map(|action| calls::size(parts, action)).sum();
         let pc = items[index].pc;
         if here > most {
             unspool_kernel::diagnostics::fatal(&format!(

@@ -6,14 +6,14 @@
 //! [`Exchange`](crate::slots::Exchange), calls the engine as a tool's function is called, and
 //! takes over what the engine has changed there. Flags stay as they are.
 
-use iced_x86::{Mnemonic, OpKind, Register};
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::Exit;
 use unspool_code_cache::emit::{Emitter, TARGET, gpr};
-use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::exit::{ExitKind, Reason};
 use unspool_code_cache::slots::{TARGET_SPILL, offset};
-use unspool_instructions::decode::Kind;
 
 use super::activations::{self, Found};
+use super::parts::sets_stack_pointer;
 use super::{Translation, calls};
 use crate::functions::{self, Hooks, INTEGERS};
 use crate::slots::offset as tool_offset;
@@ -22,7 +22,7 @@ use unspool_engine::translate::superblock::Item;
 
 /// Emits the hook at a superblock's first instruction, if there is one.
 pub(super) fn emit(translation: &mut Translation, item: &Item) {
-    let Some(hook) = translation.instrumenter.functions.hook_at(item.pc) else {
+    let Some(hook) = translation.parts.functions.hook_at(item.pc) else {
         return;
     };
     translation.restore();
@@ -143,16 +143,16 @@ fn ask_at_return(translation: &mut Translation, item: &Item) {
 /// Leaves the cache with all program state in place: the engine knows where to go on.
 fn redirect(translation: &mut Translation, item: &Item) {
     let exits = &mut translation.walk.builder.new_fragment.exits;
-    let id = translation.walk.cache.exit_id(exits.len());
+    let reason = Reason::exit(translation.walk.cache.exit_index(exits.len()));
     exits.push(Exit::new(ExitKind::Redirected, item.pc));
     let gate = translation.walk.cache.gates.exit;
-    translation.walk.builder.code.leave(id, gate);
+    translation.walk.builder.code.leave(reason, gate);
 }
 
 /// Emits what keeps where a call puts its return address: what enters a function by a jump
 /// is no call of it.
 pub(super) fn note_call(translation: &mut Translation) {
-    if translation.instrumenter.functions.follows_returns() {
+    if translation.parts.functions.follows_returns() {
         translation
             .walk
             .builder
@@ -164,7 +164,7 @@ pub(super) fn note_call(translation: &mut Translation) {
 /// Emits the notice that the stack pointer was set anew, as `longjmp` and the unwinding of
 /// exceptions do, if an instruction does that.
 pub(super) fn follow_stack(translation: &mut Translation, item: &Item) {
-    if !translation.instrumenter.functions.follows_returns() || !sets_stack_pointer(item) {
+    if !translation.parts.functions.follows_returns() || !sets_stack_pointer(item) {
         return;
     }
     translation.restore();
@@ -178,31 +178,6 @@ pub(super) fn follow_stack(translation: &mut Translation, item: &Item) {
     activations::restore(code, true);
     code.land(over);
     translation.spill();
-}
-
-/// Whether an instruction gives the stack pointer a value that does not follow from the stack
-/// or frame pointer.
-pub(crate) fn sets_stack_pointer(item: &Item) -> bool {
-    let decoded = item.decoded();
-    let plain = matches!(item.layout.kind, Kind::Plain);
-    if !plain || decoded.op_count() == 0 || decoded.op0_kind() != OpKind::Register {
-        return false;
-    }
-    let other = decoded.op1_kind() == OpKind::Register;
-    match decoded.mnemonic() {
-        Mnemonic::Mov if decoded.op0_register() == Register::RSP => {
-            !(other && decoded.op1_register() == Register::RBP)
-        }
-        Mnemonic::Xchg => {
-            decoded.op0_register() == Register::RSP
-                || other && decoded.op1_register() == Register::RSP
-        }
-        Mnemonic::Pop => decoded.op0_register() == Register::RSP,
-        Mnemonic::Lea if decoded.op0_register() == Register::RSP => {
-            !matches!(decoded.memory_base(), Register::RSP | Register::RBP)
-        }
-        _ => false,
-    }
 }
 
 fn call(translation: &mut Translation, item: &Item, function: Function) {
@@ -240,7 +215,7 @@ fn load_float(code: &mut Emitter, number: usize) {
 }
 
 /// `jrcxz` over a jump to where [`Emitter::land`] will be.
-fn jump_if_rcx_zero(code: &mut Emitter) -> u64 {
+fn jump_if_rcx_zero(code: &mut Emitter) -> CacheAddress {
     code.bytes(&[0xe3, 2, 0xeb, 5]);
     code.jump_forward()
 }

@@ -3,12 +3,14 @@
 //! What decides is inlined. Where flags are live, it changes none: it ends in a `jrcxz`. The call
 //! itself is an ordinary one, away from the straight path.
 
+use iced_x86::Register;
 use unspool_code_cache::emit::{Emitter, Gpr, gpr};
 use unspool_instructions::operands::MemoryOperand;
 
 use super::{Translation, calls};
 use crate::slots::offset as tool_offset;
 use crate::{Action, AnalysisCall, Argument, SamplerId, Shadow};
+use unspool_engine::translate::insertion::borrowed::{Borrowed, Content};
 use unspool_engine::translate::insertion::detour::{Detour, Jumps};
 use unspool_engine::translate::insertion::shadow::ShadowLayout;
 use unspool_engine::translate::operand_address::load_address;
@@ -80,12 +82,20 @@ pub(super) fn watched(
     let read = calls::registers(&Argument::Address(*operand));
     walk.give_back(read);
     let touched = read | item.uses().read | item.uses().written;
+    let by_all = touched | walk.bound() | translation.own.touched;
+    let touched = match Borrowed::available(by_all) >= MOST_TAKEN {
+        true => by_all,
+        false => touched,
+    };
     let jumps = match walk.flags_are_free(flags_live) {
         true => compare(walk, layout, expected, (operand, touched)),
         false => compare_keeping_flags(walk, layout, expected, (operand, touched)),
     };
     call_at(translation, (item, flags_live), jumps, call, None);
 }
+
+/// How many registers a test takes at most.
+const MOST_TAKEN: usize = 2;
 
 /// Emits the comparison of an operand's shadow bytes. Returns jumps that are taken if one differs.
 fn compare(
@@ -94,9 +104,9 @@ fn compare(
     expected: u8,
     (operand, touched): (&MemoryOperand, u16),
 ) -> Jumps {
-    let [number, base] = walk.take_registers(touched);
+    let base = with_base(walk, layout, touched);
+    let [number] = walk.take_registers(touched | 1 << base);
     let code = &mut walk.builder.code;
-    layout.load_base(code, base);
     let pieces = distances(operand.size, layout.shift);
     let compare = |distance| {
         load_piece(code, number, operand, distance);
@@ -105,6 +115,20 @@ fn compare(
         code.jump_forward_if(NOT_EQUAL)
     };
     pieces.map(compare).collect()
+}
+
+/// A register with the base of shadow memory, which stays there for tests further on.
+fn with_base(walk: &mut Walk, layout: ShadowLayout, touched: u16) -> Gpr {
+    let content = Content::Constant(layout.base);
+    if let Some(held) = walk.borrowed.with_content(content, touched) {
+        return held;
+    }
+    let avoided = touched | walk.bound();
+    let taken = walk.borrowed.take_one(&mut walk.builder, avoided);
+    let base = taken.expect("an instruction touches six registers at most");
+    content.load(&mut walk.builder.code, base);
+    walk.borrowed.keep_content(base, content);
+    base
 }
 
 /// The same without a change of the flags.
@@ -150,6 +174,16 @@ fn distances(size: u32, shift: u8) -> impl Iterator<Item = u32> {
 /// Emits the address of one of these bytes. (What is no address has a place in the shadow, too: the
 /// access will fault, not the test.)
 fn load_piece(code: &mut Emitter, to: Gpr, operand: &MemoryOperand, distance: u32) {
+    let there = operand.displacement + i64::from(distance);
+    let is_sum = operand.base != Register::None && !operand.address_size_32;
+    if is_sum && i32::try_from(there).is_ok() {
+        let operand = MemoryOperand {
+            displacement: there,
+            ..*operand
+        };
+        load_address(code, to, &operand);
+        return;
+    }
     load_address(code, to, operand);
     if distance != 0 {
         code.lea(to, to, distance as i32);
@@ -157,7 +191,7 @@ fn load_piece(code: &mut Emitter, to: Gpr, operand: &MemoryOperand, distance: u3
 }
 
 /// The call is made where these jumps lead.
-fn call_at(
+pub(super) fn call_at(
     translation: &mut Translation,
     (item, flags_live): (&Item, bool),
     jumps: Jumps,

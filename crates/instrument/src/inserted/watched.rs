@@ -1,5 +1,6 @@
 //! Tests whether accesses touch memory that somebody watches.
 
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::emit::{Address, Emitter};
 use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
@@ -7,7 +8,7 @@ use unspool_events::AccessKind;
 use unspool_instructions::operands::{MemoryOperand, Shape};
 
 use super::Translation;
-use crate::watcher::{Extent, Watcher, watcher};
+use crate::watcher::{AccessExtent, Watcher, watcher};
 use unspool_engine::translate::operand_address::load_address;
 use unspool_engine::translate::superblock::Item;
 
@@ -32,24 +33,24 @@ fn test(
 ) {
     let size = u64::from(operand.size);
     let (extent, register, narrow) = match operand.shape {
-        Shape::Plain => (Extent::Bytes(size), None, false),
+        Shape::Plain => (AccessExtent::Bytes(size), None, false),
         Shape::Masked { count, .. } | Shape::Compressed { count, .. } => {
-            (Extent::Bytes(size * u64::from(count)), None, false)
+            (AccessExtent::Bytes(size * u64::from(count)), None, false)
         }
-        Shape::AnyOf { .. } => (Extent::Bytes(size), None, false),
+        Shape::AnyOf { .. } => (AccessExtent::Bytes(size), None, false),
         Shape::Repeat { count, .. } => {
             let narrow = count == iced_x86::Register::ECX;
-            (Extent::Repeated(size), Some(count), narrow)
+            (AccessExtent::Repeated(size), Some(count), narrow)
         }
-        Shape::BitString { number } => (Extent::BitString(size), Some(number), false),
-        Shape::AlignedDown => (Extent::Around(size), None, false),
-        Shape::Indexed { .. } | Shape::Tile { .. } => (Extent::Anywhere, None, false),
+        Shape::BitString { number } => (AccessExtent::BitString(size), Some(number), false),
+        Shape::AlignedDown => (AccessExtent::Around(size), None, false),
+        Shape::Indexed { .. } | Shape::Tile { .. } => (AccessExtent::Anywhere, None, false),
     };
     let walk = &mut *translation.walk;
     walk.give_back_all();
     let touched = item.uses().read | item.uses().written;
     let [address, other] = walk.take_registers(touched);
-    if let Extent::Bytes(_) = extent {
+    if let AccessExtent::Bytes(_) = extent {
         let live = item.flags_live;
         walk.borrowed.take_flags(&mut walk.builder, live);
     }
@@ -57,7 +58,7 @@ fn test(
     let borrowed = walk.borrowed;
     let code = &mut walk.builder.code;
     match extent {
-        Extent::Anywhere => code.load_immediate(address, 0),
+        AccessExtent::Anywhere => code.load_immediate(address, 0),
         _ => load_address(code, address, operand),
     }
     code.store_slot(CallSlots::ARGUMENTS, address);
@@ -67,7 +68,7 @@ fn test(
     }
     // Only for these is it known here how long they are.
     let mut over = None;
-    if let Extent::Bytes(size) = extent {
+    if let AccessExtent::Bytes(size) = extent {
         let mut hits = Vec::new();
         for &(first, last) in ranges {
             // An access that begins up to `size` - 1 bytes before touches the first byte.
@@ -110,7 +111,7 @@ fn test(
     code.imm32(0);
     code.jump(gate);
     let back = code.here();
-    code.patch32(field, back as i32);
+    code.patch32(field, back.get() as i32);
     translation.spill();
     if let Some(over) = over {
         translation.walk.builder.code.land(over);
@@ -119,7 +120,7 @@ fn test(
 
 /// Emits a comparison and the field of a jump that is taken if `value` is at most `bound`. Changes
 /// `spare` where the bound does not fit into the instruction.
-fn jump_if_at_most(code: &mut Emitter, value: u8, spare: u8, bound: u64) -> u64 {
+fn jump_if_at_most(code: &mut Emitter, value: u8, spare: u8, bound: u64) -> CacheAddress {
     match i32::try_from(bound) {
         Ok(bound) => {
             code.bytes(&[0x48 | value >> 3, 0x81, 0xf8 | value & 7]); // cmp value, imm32

@@ -7,7 +7,7 @@ use super::scratch::{Scratch, load};
 use crate::elf::{self, Format, PF_R, PF_W, PT_INTERP, ProgramHeader};
 use crate::executable::HEAD_SIZE;
 use crate::layout::{ADDRESSES_END, plan_layout};
-use crate::{Kind, LoadRequest, check};
+use crate::{ExecutableKind, LoadRequest, check};
 
 fn expect_refusal(path: &Path, errno: i32, words: &str) {
     for result in [
@@ -81,7 +81,7 @@ fn programs_of_32_bits_are_checked_but_not_loaded() {
         let path = scratch.write("program", &elf.bytes(), 0o755);
         assert_eq!(
             check(&path).expect("execve accepts it"),
-            Kind::Elf32 { architecture }
+            ExecutableKind::Elf32 { architecture }
         );
         let error = load(&LoadRequest::new(path, Vec::new(), Vec::new())).expect_err("32 bits");
         assert_eq!(error.errno(), libc::ENOEXEC);
@@ -220,7 +220,7 @@ fn addresses_in_use_are_not_taken_over() {
     };
     let scratch = Scratch::new();
     let path = scratch.write("program", &elf.bytes(), 0o755);
-    assert!(matches!(check(&path), Ok(Kind::Elf64 { .. })));
+    assert!(matches!(check(&path), Ok(ExecutableKind::Elf64 { .. })));
     let error = load(&LoadRequest::new(path, Vec::new(), Vec::new())).expect_err("in use");
     assert!(error.to_string().contains("in use"), "{error}");
     assert_eq!(error.errno(), libc::ENOMEM);

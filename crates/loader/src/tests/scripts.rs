@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::crafted::CraftedElf;
 use super::scratch::{Scratch, load};
-use crate::{Kind, LoadError, LoadRequest, check, resolve};
+use crate::{ExecutableKind, LoadError, LoadRequest, check, resolve};
 
 fn request(path: &Path, arguments: &[&str]) -> LoadRequest {
     let argv = arguments
@@ -53,7 +53,7 @@ fn arguments_are_rewritten_for_each_script() {
     assert_eq!(loaded.command_name.to_str(), Ok("script2"));
     assert_eq!(
         check(&paths[1]).expect("a good script"),
-        Kind::Script {
+        ExecutableKind::Script {
             interpreter: paths[0].clone(),
             runs: Box::new(check(&paths[0]).expect("a good program")),
         }
@@ -135,7 +135,7 @@ fn privileges_are_reported() {
         (0o2745, false, false),
     ] {
         let path = scratch.write("program", &program, mode);
-        let Ok(Kind::Elf64 { privileges, .. }) = check(&path) else {
+        let Ok(ExecutableKind::Elf64 { privileges, .. }) = check(&path) else {
             panic!("a good program")
         };
         assert_eq!(

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
-use unspool_binary::{FileOffset, LoadBias, Module, RuntimeAddress, SourceLines};
+use unspool_binary::{FileAddress, FileOffset, LoadBias, Module, RuntimeAddress, SourceLines};
 
 use super::plain_file;
 use crate::description::hexadecimal;
@@ -16,7 +16,7 @@ const INSTRUCTION_BYTES: usize = 15;
 const PAGE: u64 = 4096;
 
 /// A file of code, and what it tells about its instructions.
-pub(super) struct CodeFile {
+pub(crate) struct CodeFile {
     file: File,
     module: Module,
     lines: SourceLines,
@@ -31,7 +31,7 @@ impl std::fmt::Debug for CodeFile {
 impl CodeFile {
     /// Opens the file with the build-id that ran, or, where it had none, one that was not changed
     /// since `started_ns`. Otherwise says why not.
-    pub(super) fn open(path: &Path, build_id: &[u8], started_ns: u64) -> Result<CodeFile, String> {
+    pub(crate) fn open(path: &Path, build_id: &[u8], started_ns: u64) -> Result<CodeFile, String> {
         let file = plain_file::open(path)?;
         let changed = file.metadata().map_err(|error| error.to_string())?;
         let reader = file.try_clone().map_err(|error| error.to_string())?;
@@ -57,7 +57,7 @@ impl CodeFile {
 
     /// How addresses in the file and in the program relate, where this address is in a segment
     /// with code, and byte 0 of the file would be at `base`.
-    pub(super) fn bias(&self, pc: u64, base: u64) -> Option<LoadBias> {
+    pub(crate) fn bias(&self, pc: u64, base: u64) -> Option<LoadBias> {
         let page = pc & !(PAGE - 1);
         let offset = FileOffset(page.wrapping_sub(base));
         self.module
@@ -65,19 +65,40 @@ impl CodeFile {
     }
 
     /// The function that holds an instruction, and how far into it that is.
-    pub(super) fn function(&self, pc: u64, bias: LoadBias) -> Option<String> {
+    pub(crate) fn function(&self, pc: u64, bias: LoadBias) -> Option<String> {
         let (function, offset) = self.module.function_at(RuntimeAddress(pc).in_file(bias))?;
         Some(format!("{}+{offset:#x}", function.name()))
     }
 
+    /// The function that holds an instruction.
+    pub(crate) fn function_name(&self, pc: u64, bias: LoadBias) -> Option<String> {
+        let (function, _) = self.module.function_at(RuntimeAddress(pc).in_file(bias))?;
+        Some(function.name())
+    }
+
+    /// The functions that were inlined to where an instruction is, and the one that it is in.
+    pub(crate) fn functions(&self, pc: u64, bias: LoadBias) -> Vec<String> {
+        self.lines.functions(RuntimeAddress(pc).in_file(bias))
+    }
+
+    /// What the file says of its parts.
+    pub(crate) fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// The section that holds an address.
+    pub(crate) fn section(&self, address: FileAddress) -> Option<String> {
+        Some(self.module.section_at(address)?.name.clone())
+    }
+
     /// The line of the source that an instruction comes from.
-    pub(super) fn line(&self, pc: u64, bias: LoadBias) -> Option<String> {
+    pub(crate) fn line(&self, pc: u64, bias: LoadBias) -> Option<String> {
         let line = self.lines.find(RuntimeAddress(pc).in_file(bias))?;
         Some(line.to_string())
     }
 
     /// The instruction at an address, as the GNU assembler writes it.
-    pub(super) fn disassembly(&self, pc: u64, base: u64) -> Option<String> {
+    pub(crate) fn disassembly(&self, pc: u64, base: u64) -> Option<String> {
         let mut bytes = [0; INSTRUCTION_BYTES];
         let offset = pc.wrapping_sub(base);
         let read = self.file.read_at(&mut bytes, offset).ok()?;

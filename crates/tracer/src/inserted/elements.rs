@@ -9,12 +9,7 @@ use unspool_instructions::operands::{ElementMask, MemoryOperand};
 
 use super::traced::Translation;
 use crate::slots::offset as trace_offset;
-
-/// Where the parts of a tile configuration lie: first row, bytes of the rows of each tile,
-/// rows of each tile (Intel SDM, volume 1, section 18.2).
-pub(crate) const TILE_FIRST_ROW: usize = 1;
-pub(crate) const TILE_ROW_BYTES: usize = 16;
-pub(crate) const TILE_ROWS: usize = 48;
+use crate::slots::{TILE_FIRST_ROW, TILE_ROW_BYTES, TILE_ROWS};
 
 /// Stores the indexes of a gather or scatter in the record. Returns the first word.
 pub(crate) fn record_indexes(translation: &mut Translation, register: Register) -> Slot {

@@ -2,7 +2,6 @@
 //! accessing instruction.
 
 use iced_x86::Register;
-use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::emit::{Address, Gpr};
 use unspool_code_cache::slots::offset;
 use unspool_events::Order;
@@ -14,14 +13,12 @@ use unspool_instructions::decode::{Kind, Segment};
 use unspool_instructions::operands::{CacheControl, ElementMask, MemoryOperand, Shape};
 
 use super::traced::Translation;
-use super::{elements, ownership};
-use crate::fragment_trace::{Repetition, StoredRegister};
+use super::{checks, elements};
+use crate::fragments::{Repetition, StoredRegister};
 use crate::inserted::addresses::{THREAD_POINTER, wide_register};
+use crate::tickets::LOCK_SPILL;
 use unspool_engine::translate::operand_address::{add_slot, load_address, scalar_index};
 use unspool_engine::translate::superblock::Item;
-
-/// The spill slot of the address of a held ticket lock.
-pub(crate) const LOCK_SPILL: u8 = 7;
 
 /// A condition, as opcodes have it.
 const EQUAL: u8 = 4;
@@ -77,10 +74,10 @@ pub(crate) fn before(
         );
         described.cas_success = Some(slot);
     }
-    if item.facts().atomic && translation.tracer.order() == Order::Ticket {
+    if item.facts().atomic && translation.parts.recording.order() == Order::Ticket {
         described.ticket = Some(draw_ticket(translation, item));
     }
-    if translation.tracer.records_values() {
+    if translation.parts.recording.records_values() {
         values_before(translation, item, described);
     }
 }
@@ -142,9 +139,11 @@ pub(crate) fn note_repetition(translation: &mut Translation, item: &Item, in_chu
     }
     let repetition = Repetition {
         instruction: translation.instruction_number(),
-        place: CacheAddress::emitted(
-            translation.builder.code.here() - u64::from(item.layout.length),
-        ),
+        place: translation
+            .builder
+            .code
+            .here()
+            .minus(u32::from(item.layout.length)),
         progress: (
             translation.words as u8,
             translation.superblock.instructions.len() as u8,
@@ -195,8 +194,8 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
     if described.ticket.is_some() {
         release_ticket_lock(translation);
     }
-    if translation.tracer.records_values() {
-        let detail = translation.tracer.add_value_call(
+    if translation.parts.recording.records_values() {
+        let detail = translation.parts.value_calls.add(
             translation.superblock.instructions.len() - 1,
             &described,
             true,
@@ -217,9 +216,9 @@ fn values_before(translation: &mut Translation, item: &Item, described: &Accessi
         _ => None,
     };
     let ordinal = translation.superblock.instructions.len();
-    let in_chunks = ownership::chunks::has_chunks(translation, item);
-    let tracer = translation.tracer;
-    let detail = tracer.add_value_call(ordinal, described, false, pushed, in_chunks);
+    let in_chunks = checks::chunks::has_chunks(translation, item);
+    let calls = translation.parts.value_calls;
+    let detail = calls.add(ordinal, described, false, pushed, in_chunks);
     translation.values_taken = Some(detail);
     translation.clean_call(detail, item.pc);
 }
@@ -448,7 +447,7 @@ fn aligned_address(
 fn draw_ticket(translation: &mut Translation, item: &Item) -> Slot {
     let slot = translation.take_slot();
     let operand = item.operands()[0];
-    let tickets = translation.tracer.tickets();
+    let tickets = translation.parts.recording.tickets;
     let scratch = translation.binding.scratch();
     with_flags(translation, item.flags_live, |translation| {
         effective_address(translation, &operand);

@@ -10,17 +10,16 @@ use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{Exit, FragmentId};
 use unspool_code_cache::emit::Gpr;
-use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::exit::{ExitIndex, ExitKind, Reason};
 use unspool_code_cache::gates::Gates;
 use unspool_events::PathId;
 use unspool_events::raw::path_header;
 use unspool_events::superblock::{AccessingInstruction, Path, Slot, Superblock};
 use unspool_instructions::operands::is_non_temporal;
 
-use super::{ownership, record};
-use crate::fragment_trace::{FragmentTrace, Repetition};
+use super::{Parts, checks, record};
+use crate::fragments::{FragmentTrace, Repetition};
 use crate::inserted::addresses::Values;
-use crate::tracer::Tracer;
 use unspool_engine::translate::copy::Builder;
 use unspool_engine::translate::insertion::append::{self, Entry};
 use unspool_engine::translate::insertion::borrowed::Borrowed;
@@ -39,7 +38,7 @@ struct SidePath {
 
 /// The record of one superblock in the making.
 pub(crate) struct Recorder {
-    pub(crate) tracer: &'static Tracer,
+    pub(crate) parts: Parts,
     pub(crate) superblock: Superblock,
     pub(crate) values: Values,
     /// Words recorded so far.
@@ -52,9 +51,9 @@ pub(crate) struct Recorder {
     /// Where the record is closed before the last instruction is executed; 0 if it is not.
     closed: CacheAddress,
     /// Before which instruction what is checked.
-    checks: Vec<Vec<ownership::Check>>,
+    checks: Vec<Vec<checks::Check>>,
     /// Ownership checks whose slow parts are still to be emitted.
-    pub(crate) slow_checks: Vec<ownership::SlowCheck>,
+    pub(crate) slow_checks: Vec<checks::SlowCheck>,
     /// The place where the last instruction's values are taken before it.
     pub(crate) values_taken: Option<u32>,
 }
@@ -65,8 +64,8 @@ pub(crate) struct Translation<'t> {
     pub(crate) borrowed: &'t mut Borrowed,
     pub(crate) binding: RegisterBinding,
     gates: Gates,
-    /// The id of the fragment's first exit.
-    first_exit: u32,
+    /// The fragment's first exit.
+    first_exit: ExitIndex,
     pub(crate) recorder: &'t mut Recorder,
 }
 
@@ -86,12 +85,12 @@ impl DerefMut for Translation<'_> {
 
 impl Recorder {
     /// Nothing is recorded yet of the superblock at `pc`.
-    pub(crate) fn new(tracer: &'static Tracer, pc: u64) -> Recorder {
+    pub(crate) fn new(parts: Parts, pc: u64) -> Recorder {
         Recorder {
-            tracer,
+            parts,
             superblock: Superblock {
                 pc,
-                first_path: tracer.next_path(),
+                first_path: parts.recording.path_ids.next(),
                 ..Superblock::default()
             },
             values: Values::default(),
@@ -110,7 +109,7 @@ impl Recorder {
         Translation {
             binding: walk.binding.expect("a record needs registers"),
             gates: walk.cache.gates,
-            first_exit: walk.cache.exit_id(0),
+            first_exit: walk.cache.exit_index(0),
             builder: &mut walk.builder,
             borrowed: &mut walk.borrowed,
             recorder: self,
@@ -120,15 +119,15 @@ impl Recorder {
 
 impl Inserter for Recorder {
     fn limits(&self) -> &dyn Limits {
-        self.tracer
+        &self.parts
     }
 
     fn begin(&mut self, walk: &Walk, items: &[Item]) {
         self.progress.reserve(items.len() + 1);
-        self.checks = match self.tracer.checks_owners() {
+        self.checks = match self.parts.ownership.is_checking() {
             true => {
-                let span = ownership::span(self.tracer.line_layout());
-                ownership::plan(items, span, |number| walk.is_disturbed(number))
+                let span = checks::span(self.parts.ownership.layout());
+                checks::plan(items, span, |number| walk.is_disturbed(number))
             }
             false => vec![Vec::new(); items.len()],
         };
@@ -136,7 +135,7 @@ impl Inserter for Recorder {
 
     fn at_entry(&mut self, walk: &mut Walk) -> bool {
         let pc = self.superblock.pc;
-        let is_function = self.tracer.is_function(pc);
+        let is_function = self.parts.functions.is_hooked(pc);
         if is_function {
             walk.clean_call(Exit::new(ExitKind::Function, pc));
         }
@@ -155,26 +154,26 @@ impl Inserter for Recorder {
         let mut translation = self.with(walk);
         translation.note_progress();
         if number == 0 {
-            ownership::poll(&mut translation, item);
+            checks::poll(&mut translation, item);
         }
         if item.left_out {
             return;
         }
         let checks = std::mem::take(&mut translation.recorder.checks[number]);
-        ownership::check(&mut translation, item, &checks);
+        checks::check(&mut translation, item, &checks);
         translation.record(item);
         translation.borrowed.settle(translation.builder, item);
-        if ownership::chunks::has_chunks(&translation, item) {
-            ownership::chunks::begin(&mut translation);
+        if checks::chunks::has_chunks(&translation, item) {
+            checks::chunks::begin(&mut translation);
         }
     }
 
     fn copied(&mut self, walk: &mut Walk, item: &Item) {
         let mut translation = self.with(walk);
-        let in_chunks = ownership::chunks::has_chunks(&translation, item);
+        let in_chunks = checks::chunks::has_chunks(&translation, item);
         record::note_repetition(&mut translation, item, in_chunks);
         if in_chunks {
-            ownership::chunks::end(&mut translation, item);
+            checks::chunks::end(&mut translation, item);
         }
         record::after(&mut translation, item);
     }
@@ -219,18 +218,18 @@ impl Inserter for Recorder {
         let words = self.words;
         self.with(walk).close_record(path, words);
         if end != PathEnd::Exit {
-            self.closed = walk.builder.code.place();
+            self.closed = walk.builder.code.here();
         }
         false
     }
 
     fn finish(&mut self, walk: &mut Walk, _items: &[Item]) {
-        ownership::finish(&mut self.with(walk));
+        checks::finish(&mut self.with(walk));
     }
 
     fn keep(&mut self, binding: Option<RegisterBinding>, fragment: FragmentId) {
         let binding = binding.expect("a record needs registers");
-        self.tracer.define(&self.superblock);
+        self.parts.recording.define(&self.superblock);
         let kept = FragmentTrace {
             first_path: self.superblock.first_path,
             binding,
@@ -238,7 +237,7 @@ impl Inserter for Recorder {
             repetitions: std::mem::take(&mut self.repetitions),
             closed: self.closed,
         };
-        self.tracer.fragments.keep(fragment, kept);
+        self.parts.fragments.records.keep(fragment, kept);
     }
 }
 
@@ -292,10 +291,10 @@ impl Translation<'_> {
     /// A call into the engine with registers bound.
     pub(crate) fn clean_call(&mut self, detail: u32, target: u64) {
         let exits = &mut self.builder.new_fragment.exits;
-        let id = self.first_exit + exits.len() as u32;
-        self.builder.code.leave(id, self.gates.exit);
+        let reason = Reason::exit(self.first_exit.plus(exits.len()));
+        self.builder.code.leave(reason, self.gates.exit);
         let mut exit = Exit::new(ExitKind::CleanCall, target);
-        exit.stub = self.builder.code.place();
+        exit.stub = self.builder.code.here();
         exit.detail = detail;
         exit.binding = self.binding;
         exits.push(exit);
@@ -312,7 +311,7 @@ impl Translation<'_> {
 
     /// Records what the instruction accesses, and what it asks of the caches.
     fn record(&mut self, item: &Item) {
-        let fetched = self.tracer.records_instructions();
+        let fetched = self.parts.recording.records_instructions();
         let control = item.cache_control();
         if item.operands().is_empty() && control.is_none() && !fetched {
             return;

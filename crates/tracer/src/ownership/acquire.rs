@@ -1,72 +1,48 @@
 //! Acquiring lines: what happens when a check fails.
-//!
-//! All of this may run behind [`unspool_code_cache::gates::Gates::acquire`], so nothing here calls the C
-//! library's memory or string functions, allocates, or takes a lock.
 
 use std::sync::atomic::Ordering;
 
 use unspool_kernel::race_windows;
 
+use super::owner::Run;
 use super::threads::ask;
 use super::{EPOCH_BITS, SAFE, SHARED, TAKEN, TRANSIT};
+use super::{Owner, Ownership};
 use crate::slots as trace_slots;
-use crate::thread_trace::OF_THREAD;
-use crate::thread_trace::ThreadTrace;
-use crate::tracer::Tracer;
-use unspool_engine::thread::Thread;
-
-/// The most lines that are taken at once.
-const LONGEST_RUN: u64 = 16;
-
-/// The lines that a thread took last, so that it can take more at once where it walks over
-/// another's memory.
-#[derive(Debug, Default)]
-pub(crate) struct Run {
-    first: u64,
-    end: u64,
-}
-
-impl Run {
-    /// The line and its neighbours to take at once: (count, whether downwards).
-    fn from(&self, line: u64) -> (u64, bool) {
-        let longer = ((self.end - self.first) * 2).min(LONGEST_RUN);
-        if line == self.end {
-            (longer, false)
-        } else if line + 1 == self.first {
-            (longer, true)
-        } else {
-            (1, false)
-        }
-    }
-}
+use unspool_code_cache::slots::Slots;
 
 /// A thread acquiring the lines of one instruction.
-pub(super) struct Acquisition<'a> {
-    tracer: &'a Tracer,
-    pub(super) thread: &'a mut Thread,
-    /// By which index the owner words know it.
-    index: u32,
+///
+/// All of this may run behind [`unspool_code_cache::gates::Gates::acquire`], so nothing here calls
+/// the C library's memory or string functions, allocates, or takes a lock.
+pub(crate) struct Acquisition<'a> {
+    ownership: &'a Ownership,
+    slots: &'a Slots,
+    owner: &'a mut Owner,
     /// No line of this thread's has a later time.
     bound: u64,
     /// The least time that the instruction may have.
-    pub(super) least: u64,
+    pub(crate) least: u64,
     /// Whether lines were taken from the thread meanwhile.
-    pub(super) lost: bool,
+    pub(crate) lost: bool,
     /// Whether an address has no owner word: the access will fault.
-    pub(super) nowhere: bool,
+    pub(crate) nowhere: bool,
     /// Whether the owner of a line is elsewhere, so that a check will never find the thread there.
-    pub(super) elsewhere: bool,
+    pub(crate) elsewhere: bool,
 }
 
 impl<'a> Acquisition<'a> {
     /// `bound`: no line of the thread's has a later time.
-    pub(super) fn new(tracer: &'a Tracer, thread: &'a mut Thread, bound: u64) -> Acquisition<'a> {
-        // SAFETY: the trace belongs to this thread, or to its parent that waits.
-        let index = unsafe { (*OF_THREAD.get(thread)).index };
+    pub(crate) fn new(
+        ownership: &'a Ownership,
+        slots: &'a Slots,
+        owner: &'a mut Owner,
+        bound: u64,
+    ) -> Acquisition<'a> {
         Acquisition {
-            tracer,
-            thread,
-            index,
+            ownership,
+            slots,
+            owner,
             bound,
             least: 0,
             lost: false,
@@ -75,15 +51,15 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    pub(super) fn acquire_range(&mut self, address: u64, size: u64, write: bool) {
+    pub(crate) fn acquire_range(&mut self, address: u64, size: u64, write: bool) {
         if size == 0 {
             return;
         }
-        let granule = 1_u64 << self.tracer.ownership.layout.shift;
+        let granule = 1_u64 << self.ownership.layout.shift;
         let mut at = address & !(granule - 1);
         let end = address.saturating_add(size);
         while at < end {
-            match self.tracer.ownership.line_of(at) {
+            match self.ownership.line_of(at) {
                 Some(line) => self.acquire(line, write),
                 None => {
                     self.nowhere = true;
@@ -95,8 +71,8 @@ impl<'a> Acquisition<'a> {
     }
 
     fn acquire(&mut self, line: u64, write: bool) {
-        let ownership = &self.tracer.ownership;
-        let me = self.index + 1;
+        let ownership = self.ownership;
+        let me = self.owner.index + 1;
         loop {
             let word = ownership.word(line).load(Ordering::SeqCst);
             if word == me {
@@ -119,7 +95,7 @@ impl<'a> Acquisition<'a> {
                 // Only a fork loses a thread in the middle of taking a line; and a child in its
                 // parent's place, which the owner words know by the parent's index, can be killed
                 // there.
-                let own = taker == self.index;
+                let own = taker == self.owner.index;
                 if (gone || own) && self.swap(line, word, TRANSIT | me) {
                     self.ask_everybody();
                     ownership.word(line).store(me, Ordering::SeqCst);
@@ -135,8 +111,7 @@ impl<'a> Acquisition<'a> {
     }
 
     fn swap(&self, line: u64, old: u32, new: u32) -> bool {
-        self.tracer
-            .ownership
+        self.ownership
             .word(line)
             .compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok()
@@ -145,8 +120,8 @@ impl<'a> Acquisition<'a> {
     /// Takes a line that was exclusive to another thread, or read-shared and is to be written,
     /// and is now in transit to this one; with it perhaps its neighbours in the same state.
     fn take(&mut self, line: u64, word: u32, write: bool) {
-        let ownership = &self.tracer.ownership;
-        let me = self.index + 1;
+        let ownership = self.ownership;
+        let me = self.owner.index + 1;
         let (first, end) = self.mark_neighbours(line, word);
         let shared = word & SHARED != 0;
         if shared {
@@ -156,12 +131,12 @@ impl<'a> Acquisition<'a> {
         }
         let history = ownership.history(line);
         let state = if shared {
-            history.written_while_shared(self.index);
+            history.written_while_shared(self.owner.index);
             me
         } else if write {
             history.taken_to_write();
             me
-        } else if history.taken_to_read(self.index) {
+        } else if history.taken_to_read(self.owner.index) {
             self.share().unwrap_or(me)
         } else {
             me
@@ -170,17 +145,14 @@ impl<'a> Acquisition<'a> {
         for line in first..end {
             ownership.word(line).store(state, Ordering::SeqCst);
         }
-        // SAFETY: the trace belongs to this thread, or to its parent that waits.
-        let trace: &mut ThreadTrace = unsafe { &mut *OF_THREAD.get(self.thread) };
-        trace.run = Run { first, end };
+        self.owner.run = Run { first, end };
     }
 
     /// Where the thread goes from line to line: marks those that come next, as far as they
     /// are in the same state. Returns all marked lines.
     fn mark_neighbours(&mut self, line: u64, word: u32) -> (u64, u64) {
-        let ownership = &self.tracer.ownership;
-        // SAFETY: the trace belongs to this thread, or to its parent that waits.
-        let (count, downwards) = unsafe { (*OF_THREAD.get(self.thread)).run.from(line) };
+        let ownership = self.ownership;
+        let (count, downwards) = self.owner.run.from(line);
         let (mut first, mut end) = (line, line + 1);
         while end - first < count {
             let next = if downwards {
@@ -193,7 +165,7 @@ impl<'a> Acquisition<'a> {
             }
             let found = ownership.word(next).load(Ordering::SeqCst);
             let alike = found == word || found & word & SHARED != 0;
-            if !alike || !self.swap(next, found, TRANSIT | (self.index + 1)) {
+            if !alike || !self.swap(next, found, TRANSIT | (self.owner.index + 1)) {
                 break;
             }
             if downwards {
@@ -208,7 +180,7 @@ impl<'a> Acquisition<'a> {
     /// The lines just taken may be read by everybody from now on. Returns their state, or none if
     /// epochs have to be counted anew before that: the thread leaves the cache for it.
     fn share(&mut self) -> Option<u32> {
-        let ownership = &self.tracer.ownership;
+        let ownership = self.ownership;
         let next = |epoch| Some(epoch + 1).filter(|&epoch| epoch <= ownership.most_epochs);
         // Before the epoch, so that whoever sees that sees this.
         ownership
@@ -228,12 +200,12 @@ impl<'a> Acquisition<'a> {
 
     /// Orders this thread behind all transitions to read-shared so far.
     fn see_shared(&mut self) {
-        let ownership = &self.tracer.ownership;
+        let ownership = self.ownership;
         let epoch = ownership.epoch.load(Ordering::SeqCst);
         self.least = self
             .least
             .max(ownership.shared_clock.load(Ordering::SeqCst) + 1);
-        trace_slots::of(self.thread.slots())
+        trace_slots::of(self.slots)
             .shared_seen
             .set(u64::from(u32::MAX - epoch));
     }
@@ -241,20 +213,20 @@ impl<'a> Acquisition<'a> {
     /// Makes sure that all other threads have passed a safe point from now on. What threads that have
     /// ended have accessed comes before.
     fn ask_everybody(&mut self) {
-        let tracer = self.tracer;
-        for other in tracer.ownership.indexes.taken() {
-            if other != self.index {
+        let ownership = self.ownership;
+        for other in ownership.indexes.taken() {
+            if other != self.owner.index {
                 self.ask_one(other);
             }
         }
-        self.least = self.least.max(tracer.ownership.indexes.ended() + 1);
-        let shared = self.tracer.ownership.shared_clock.load(Ordering::SeqCst);
+        self.least = self.least.max(ownership.indexes.ended() + 1);
+        let shared = ownership.shared_clock.load(Ordering::SeqCst);
         self.least = self.least.max(shared + 1);
     }
 
     /// Makes sure that another thread has passed a safe point from now on.
     fn ask_one(&mut self, other: u32) {
-        let public = self.tracer.ownership.public(other);
+        let public = self.ownership.public(other);
         let before = public.state.load(Ordering::SeqCst);
         let passed = || {
             let state = public.state.load(Ordering::SeqCst);
@@ -285,7 +257,7 @@ impl<'a> Acquisition<'a> {
     /// Waits until something is done, being safe for others meanwhile.
     fn wait_safely(&mut self, mut done: impl FnMut() -> bool) {
         const SPINS: u32 = 64;
-        let public = self.tracer.ownership.public(self.index);
+        let public = self.ownership.public(self.owner.index);
         // A line acquired a moment ago has its last owner's time, not this thread's.
         public
             .clock

@@ -21,14 +21,12 @@ use unspool_kernel::lock::Mutex;
 use unspool_kernel::regions::{Object, Regions, View};
 
 use super::{ACCESSIBLE, LineLayout, Ownership, SHARED, TRANSIT};
-use crate::ceilings::Reached;
-use crate::tracer::Tracer;
+use crate::ceilings::{MOST_DISTANCES, Reached};
 use unspool_engine::flush;
+use unspool_engine::process::Process;
 
 /// A word of this kind is none of a thread's: it has the number of a distance in its low bits.
 const ALIASED: u32 = TRANSIT | 1 << 29;
-/// More than the kernel has mappings for, unless it was told otherwise.
-pub(crate) const MOST_DISTANCES: u32 = 1 << 22;
 /// Bytes of a memory object for which addresses are kept together.
 const CHUNK: u64 = 1 << 30;
 const PAGE: u64 = 4096;
@@ -276,27 +274,26 @@ fn set_words(ownership: &Ownership, range: Range<u64>, word: u32) {
     }
 }
 
-impl Tracer {
+impl Ownership {
     /// The program may have changed its mappings. The thread is outside the code cache, and others
     /// may take lines from it. Fails where the order cannot follow: nothing has gone through the
     /// new mappings yet.
-    pub(crate) fn follow_mappings(&self) -> Result<(), Reached> {
-        let ownership = &self.ownership;
-        if !ownership.is_on() {
+    pub(crate) fn follow_mappings(&self, process: &Process) -> Result<(), Reached> {
+        if !self.is_on() {
             return Ok(());
         }
         {
-            let code = self.process().code();
-            ownership.aliases.drop_gone(ownership, &code.regions);
-            if !ownership.aliases.is_behind(ownership, &code.regions) {
+            let code = process.code();
+            self.aliases.drop_gone(self, &code.regions);
+            if !self.aliases.is_behind(self, &code.regions) {
                 return Ok(());
             }
         }
         let mut marked = Ok(());
-        let _stopped = flush::stop_others(Some(self.process()));
+        let _stopped = flush::stop_others(Some(process));
         self.have_in_common(|| {
-            let code = self.process().code();
-            marked = ownership.aliases.mark(ownership, &code.regions);
+            let code = process.code();
+            marked = self.aliases.mark(self, &code.regions);
             true
         });
         marked

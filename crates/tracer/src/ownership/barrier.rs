@@ -8,12 +8,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::words;
+use super::{Acquisition, Owner, Ownership, words};
 use crate::slots as trace_slots;
-use crate::thread_trace::OF_THREAD;
-use crate::thread_trace::ThreadTrace;
-use crate::tracer::Tracer;
-use unspool_engine::thread::Thread;
+use crate::trace_buffer::TraceBuffer;
 
 /// More than the time that a thread can reach outside the cache from what it has shown when it
 /// went there: it records events, some for each buffer of a system call.
@@ -52,41 +49,41 @@ impl Barrier {
     }
 }
 
-impl Tracer {
+impl Ownership {
     /// How often epochs began anew.
     pub(crate) fn epochs_begun_anew(&self) -> u64 {
-        self.ownership.barrier.anew.load(Ordering::SeqCst)
+        self.barrier.anew.load(Ordering::SeqCst)
     }
 
     /// Whether the code cache is to be emptied, because all threads have to meet.
     pub(crate) fn wants_to_meet(&self) -> bool {
-        self.ownership.barrier.wanted.load(Ordering::Relaxed)
+        self.barrier.wanted.load(Ordering::Relaxed)
     }
 
     /// All threads are outside the cache, and stay there: those that have to meet do.
-    pub(crate) fn meet(&self, thread: &mut Thread) {
-        let barrier = &self.ownership.barrier;
-        if !barrier.wanted.swap(false, Ordering::SeqCst) || OF_THREAD.get(thread).is_null() {
+    pub(crate) fn meet(&self, buffer: &mut TraceBuffer, owner: &mut Owner) {
+        let barrier = &self.barrier;
+        if !barrier.wanted.swap(false, Ordering::SeqCst) {
             return;
         }
         // Who takes lines may want some of this thread's.
-        self.enter_safe(thread);
+        self.enter_safe(buffer, owner);
         self.have_in_common(|| {
             if !words::forget() {
                 return false;
             }
-            self.ownership.aliases.mark_again(&self.ownership);
-            self.ownership.epoch.store(0, Ordering::SeqCst);
+            self.aliases.mark_again(self);
+            self.epoch.store(0, Ordering::SeqCst);
             barrier.anew.fetch_add(1, Ordering::SeqCst);
             true
         });
-        self.leave_safe(thread);
+        self.leave_safe(buffer, owner);
     }
 
     /// All threads are outside the cache, and stay there; this one is safe. Changes who owns what
     /// while nobody takes lines. If it does (true), all have the moment in common.
     pub(super) fn have_in_common(&self, change: impl FnOnce() -> bool) {
-        let barrier = &self.ownership.barrier;
+        let barrier = &self.barrier;
         while barrier.closed.swap(true, Ordering::SeqCst) {
             std::thread::yield_now();
         }
@@ -94,45 +91,61 @@ impl Tracer {
             std::thread::yield_now();
         }
         if change() {
-            let time = self.ownership.latest_time().saturating_add(OUTSIDE);
+            let time = self.latest_time().saturating_add(OUTSIDE);
             barrier.time.store(time, Ordering::SeqCst);
-            self.ownership.shared_clock.store(time, Ordering::SeqCst);
+            self.shared_clock.store(time, Ordering::SeqCst);
             barrier.passed.fetch_add(1, Ordering::SeqCst);
         }
         barrier.closed.store(false, Ordering::SeqCst);
     }
 
     /// The thread goes on behind the last moment that all have had in common.
-    pub(crate) fn pass_barrier(&self, thread: &Thread, trace: &mut ThreadTrace) {
-        let barrier = &self.ownership.barrier;
+    pub(crate) fn pass_barrier(&self, buffer: &mut TraceBuffer, owner: &mut Owner) {
+        let barrier = &self.barrier;
         let passed = barrier.passed.load(Ordering::SeqCst);
-        if trace.barriers == passed {
+        if owner.barriers == passed {
             return;
         }
-        trace.barriers = passed;
-        trace.stamp_next(barrier.time.load(Ordering::SeqCst) + 1);
-        trace_slots::of(thread.slots())
+        owner.barriers = passed;
+        buffer.stamp_next(barrier.time.load(Ordering::SeqCst) + 1);
+        trace_slots::of(buffer.slots)
             .shared_seen
             .set(u64::from(u32::MAX));
     }
 
-    /// Lets the thread take lines outside the cache, between two such moments.
-    pub(super) fn outside<T>(&self, thread: &mut Thread, take: impl FnOnce(&mut Thread) -> T) -> T {
-        let barrier = &self.ownership.barrier;
+    /// Before the engine writes program memory on the kernel's behalf: takes the lines, so that
+    /// whoever sees the values comes later. The thread is out of the cache; the next event gets
+    /// its time.
+    pub(crate) fn own(&self, buffer: &mut TraceBuffer, owner: &mut Owner, address: u64, size: u64) {
+        if !self.is_checking() {
+            return;
+        }
+        self.begin_taking(buffer, owner);
+        self.pass_barrier(buffer, owner);
+        let bound = buffer.bound(buffer.position());
+        let mut acquisition = Acquisition::new(self, buffer.slots, owner, bound);
+        acquisition.acquire_range(address, size, true);
+        let least = acquisition.least;
+        if least > buffer.reached {
+            buffer.stamp_next(least);
+        }
+        self.barrier.taking.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// The thread takes lines outside the cache from now on, between two such moments.
+    fn begin_taking(&self, buffer: &mut TraceBuffer, owner: &Owner) {
+        let barrier = &self.barrier;
         loop {
             barrier.taking.fetch_add(1, Ordering::SeqCst);
             if !barrier.closed.load(Ordering::SeqCst) {
                 break;
             }
             barrier.taking.fetch_sub(1, Ordering::SeqCst);
-            self.enter_safe(thread);
+            self.enter_safe(buffer, owner);
             while barrier.closed.load(Ordering::SeqCst) {
                 std::thread::yield_now();
             }
-            self.leave_safe(thread);
+            self.leave_safe(buffer, owner);
         }
-        let result = take(thread);
-        barrier.taking.fetch_sub(1, Ordering::SeqCst);
-        result
     }
 }

@@ -1,17 +1,13 @@
 //! The memory of the owner words.
 //!
 //! It is reserved for all lines that there can be, and becomes accessible chunk by chunk when a
-//! check or the engine first looks at a word: by a fault, which leads here. The program's own
+//! check or the engine first looks at a word: by a fault (`inserted` knows what those mean). The program's own
 //! accesses do not open it: a wild pointer that leads there faults as it would natively.
 
 use std::ops::Range;
 
-use unspool_code_cache::gates;
+use unspool_kernel::layout;
 use unspool_kernel::lock::OnceLock;
-use unspool_kernel::{guarded, layout};
-
-use crate::inserted::ownership::{COMPARISON, check_fails_at, looks_at_owner};
-use unspool_engine::client::ClientFault;
 
 /// Bytes that become accessible at once: the words of 32 MiB, where lines have 64 bytes.
 const CHUNK: u64 = 2 << 20;
@@ -29,23 +25,21 @@ pub(super) fn reserve(ranges: Vec<Range<u64>>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Looks at an access at `pc` that has faulted at `address`. Called in signal handlers.
-pub(crate) fn owner_fault(pc: u64, address: u64) -> Option<ClientFault> {
-    let all = RESERVED.get()?;
-    let by_engine = if gates::in_cache(pc) {
-        looks_at_owner(pc)
-    } else {
-        guarded::recover(pc).is_none()
-    };
-    let range = all.iter().find(|range| range.contains(&address));
-    match range {
-        Some(range) if by_engine => open(range, address),
-        None if gates::in_cache(pc) && check_fails_at(pc).is_some() => {
-            return Some(ClientFault::Equal(COMPARISON));
-        }
-        _ => return None,
-    }
-    Some(ClientFault::Again)
+/// Whether there are owner words at all.
+pub(crate) fn are_reserved() -> bool {
+    RESERVED.get().is_some()
+}
+
+/// Whether an address is that of an owner word.
+pub(crate) fn is_word(address: u64) -> bool {
+    range_of(address).is_some()
+}
+
+fn range_of(address: u64) -> Option<&'static Range<u64>> {
+    RESERVED
+        .get()?
+        .iter()
+        .find(|range| range.contains(&address))
 }
 
 /// All words become 0. False: the kernel does not do that.
@@ -54,10 +48,14 @@ pub(super) fn forget() -> bool {
     all.iter().all(|range| layout::discard(range.clone()))
 }
 
-/// Opens the chunk at an address. Each may make two more mappings, of which the kernel allows
-/// 65,530: where it allows no more, the whole range becomes one. Wild pointers that lead there do
-/// not fault then.
-fn open(range: &Range<u64>, address: u64) {
+/// Opens the chunk of words at an address. Called in signal handlers.
+///
+/// Each may make two more mappings, of which the kernel allows 65,530: where it allows no more, the
+/// whole range becomes one. Wild pointers that lead there do not fault then.
+pub(crate) fn open(address: u64) {
+    let Some(range) = range_of(address) else {
+        return;
+    };
     let chunk = piece_of(range, address);
     let opened = layout::open(chunk.start, chunk.end - chunk.start)
         .or_else(|_| layout::open(range.start, range.end - range.start));

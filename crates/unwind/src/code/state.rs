@@ -218,7 +218,10 @@ impl State {
         self.overwrite(at);
         match (self.get(register), at) {
             (Value::Cfa(offset), Value::Aligned(_)) => {
-                self.cfa_at = Some(Address { at, plus: -offset });
+                self.cfa_at = Some(Address {
+                    at,
+                    plus: offset.wrapping_neg(),
+                });
             }
             (Value::Entry(number), _) => {
                 if let Some(column) = column(number)
@@ -252,7 +255,7 @@ impl State {
         if let Some(known) = self.cfa_at
             && known.at == at
         {
-            value = Value::Cfa(-known.plus);
+            value = Value::Cfa(known.plus.wrapping_neg());
         }
         for (number, saved) in CALLEE_SAVED.iter().zip(&mut self.saved) {
             if let Some(saved) = saved

@@ -203,3 +203,35 @@ fn a_disturbed_analysis_does_not_agree() {
     let (all, _) = compare(path, |state| *state = State::at_entry());
     assert!(all.share(all.frame) < 50_000, "{all:?}");
 }
+
+/// Code that nobody has compiled: the analysis ends, and says something or nothing.
+#[test]
+fn random_code_is_no_panic() {
+    let mut seed = 7_u64;
+    let mut random = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 56) as u8
+    };
+    // Instructions that move the stack by much, again and again, between what is random.
+    let deep = [0x48, 0x81, 0xec, 0xff, 0xff, 0xff, 0x7f, 0x54, 0x5c];
+    let mut found = 0;
+    for round in 0..500 {
+        let bytes: Vec<u8> = match round % 3 {
+            0 => deep.repeat(23),
+            _ => (0..200)
+                .flat_map(|_| [random(), deep[usize::from(random()) % deep.len()]])
+                .collect(),
+        };
+        let code = Code::Bytes(Section {
+            address: u64::MAX - 300,
+            bytes: &bytes[..200],
+        });
+        let function = Function {
+            range: code.range(),
+            code: &code,
+        };
+        let mut analysis = Analysis::with_labels(16);
+        found += usize::from(analysis.recipe(&function, u64::MAX - 200).is_some());
+    }
+    assert!(found > 0);
+}

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::sources;
 use crate::arguments::ToolNewArguments;
 use crate::commands::print_result;
 use crate::exit_status;
@@ -13,7 +14,7 @@ use crate::failure::Failure;
 struct Template {
     /// The crate that it is written with.
     library_name: &'static str,
-    /// Where that lies in the checkout that this command was built from.
+    /// Where that lies in the workspace.
     library: &'static str,
     manifest: &'static str,
     configuration: &'static str,
@@ -22,7 +23,7 @@ struct Template {
 
 const TOOL: Template = Template {
     library_name: "unspool-tool",
-    library: concat!(env!("CARGO_MANIFEST_DIR"), "/../tool"),
+    library: "crates/tool",
     manifest: include_str!("new/Cargo.toml.in"),
     configuration: include_str!("new/config.toml.in"),
     source: ("src/main.rs", include_str!("new/main.rs.in")),
@@ -30,7 +31,7 @@ const TOOL: Template = Template {
 
 const PROBE: Template = Template {
     library_name: "unspool-probe",
-    library: concat!(env!("CARGO_MANIFEST_DIR"), "/../probe"),
+    library: "crates/probe",
     manifest: include_str!("new/probe/Cargo.toml.in"),
     configuration: include_str!("new/probe/config.toml.in"),
     source: ("src/lib.rs", include_str!("new/probe/lib.rs.in")),
@@ -40,11 +41,17 @@ const PROBE: Template = Template {
 pub(super) fn new(typed: &ToolNewArguments) -> Result<u8, Failure> {
     let name = crate_name(&typed.path)?;
     let template = if typed.probe { &PROBE } else { &TOOL };
-    let library = library(template, typed.library.as_deref())?;
+    let ground = match &typed.library {
+        Some(folder) => Ground::checkout(template, folder)?,
+        None => Ground::carried(template)?,
+    };
     let manifest = template
         .manifest
         .replace("NAME", &quoted(name))
-        .replace("LIBRARY", &quoted(&library));
+        .replace("LIBRARY", &quoted(&ground.library));
+    let configuration = template
+        .configuration
+        .replace("# BUILD\n", &ground.build_setting());
     match fs::create_dir(&typed.path) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -55,12 +62,15 @@ pub(super) fn new(typed: &ToolNewArguments) -> Result<u8, Failure> {
         }
         Err(error) => return Err(cannot_write(&typed.path, error)),
     }
-    for (file, text) in [
-        ("Cargo.toml", manifest.as_str()),
-        (".cargo/config.toml", template.configuration),
-        (".gitignore", "/target\n"),
-        template.source,
-    ] {
+    let (source, text) = template.source;
+    let mut files = vec![
+        ("Cargo.toml", manifest.as_bytes()),
+        (".cargo/config.toml", configuration.as_bytes()),
+        (".gitignore", b"/target\n"),
+        (source, text.as_bytes()),
+    ];
+    files.extend(ground.lock.map(|lock| ("Cargo.lock", lock)));
+    for (file, text) in files {
         let path = typed.path.join(file);
         let folder = path.parent().unwrap_or(&typed.path);
         fs::create_dir_all(folder)
@@ -89,7 +99,7 @@ pub(super) fn new(typed: &ToolNewArguments) -> Result<u8, Failure> {
     Ok(exit_status::SUCCESS)
 }
 
-fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
+pub(super) fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
     Failure::from(anyhow::Error::new(error).context(format!("cannot write {}", path.display())))
 }
 
@@ -108,28 +118,71 @@ fn crate_name(path: &Path) -> Result<&str, Failure> {
     })
 }
 
-/// The folder of the crate that a new one is written with.
-fn library(template: &Template, named: Option<&Path>) -> Result<String, Failure> {
-    let folder = named.unwrap_or(Path::new(template.library));
-    let manifest = folder.join("Cargo.toml");
-    let name = template.library_name;
-    let wanted = format!("name = \"{name}\"");
-    let is_it =
-        fs::read_to_string(&manifest).is_ok_and(|text| text.lines().any(|line| line == wanted));
-    let folder: PathBuf = match folder.canonicalize() {
-        Ok(folder) if is_it => folder,
-        _ => {
-            let missing = format!("the crate {name} is not in {}", folder.display());
-            let folder = name.trim_start_matches("unspool-");
-            return Err(Failure::new(missing).with_help(format!(
-                "--library DIRECTORY names crates/{folder} of a checkout of unspool"
-            )));
+/// What a new crate is built with.
+struct Ground {
+    /// The folder of the crate that it is written with.
+    library: String,
+    /// Versions of what that depends on.
+    lock: Option<&'static [u8]>,
+    /// Where builds leave what they have in common.
+    build: Option<String>,
+}
+
+impl Ground {
+    /// The sources that this command carries.
+    fn carried(template: &Template) -> Result<Ground, Failure> {
+        let unpacked = sources::unpack()?;
+        Ok(Ground {
+            library: as_text(unpacked.workspace.join(template.library))?,
+            lock: Some(sources::lock()),
+            build: Some(as_text(unpacked.build)?),
+        })
+    }
+
+    /// A folder of a checkout.
+    fn checkout(template: &Template, folder: &Path) -> Result<Ground, Failure> {
+        let manifest = folder.join("Cargo.toml");
+        let name = template.library_name;
+        let wanted = format!("name = \"{name}\"");
+        let is_it =
+            fs::read_to_string(&manifest).is_ok_and(|text| text.lines().any(|line| line == wanted));
+        match folder.canonicalize() {
+            Ok(folder) if is_it => Ok(Ground {
+                library: as_text(folder)?,
+                lock: None,
+                build: None,
+            }),
+            _ => {
+                let missing = format!("the crate {name} is not in {}", folder.display());
+                let folder = template.library;
+                Err(Failure::new(missing).with_help(format!(
+                    "--library DIRECTORY names {folder} of a checkout of unspool; without it the \
+                     sources are used that this command carries"
+                )))
+            }
         }
-    };
-    folder
-        .into_os_string()
-        .into_string()
-        .map_err(|folder| Failure::new(format!("{folder:?} is not UTF-8, as Cargo wants it")))
+    }
+
+    /// Lines of Cargo's configuration.
+    fn build_setting(&self) -> String {
+        let Some(folder) = &self.build else {
+            return String::new();
+        };
+        let folder = quoted(folder);
+        format!(
+            "# What this crate is built with is compiled once for all crates that have this setting.\n\
+             build-dir = {folder}\n"
+        )
+    }
+}
+
+fn as_text(folder: PathBuf) -> Result<String, Failure> {
+    folder.into_os_string().into_string().map_err(|folder| {
+        Failure::new(format!(
+            "{} is not UTF-8, as Cargo wants it",
+            folder.display()
+        ))
+    })
 }
 
 /// A string as TOML has it, which knows all escapes of JSON's strings.

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use anyhow::Context;
 use unspool_collector_library::{PROBES, PROBES_HASH};
-use unspool_loader::Kind;
+use unspool_loader::ExecutableKind;
 use unspool_probe::environment;
 
 use crate::commands::observe::{c_string, not_loaded};
@@ -81,21 +81,21 @@ fn check(path: &Path) -> Result<(), Failure> {
     let kind = unspool_loader::check(path).map_err(|error| not_loaded(&error))?;
     let mut program = &kind;
     let mut name = path;
-    while let Kind::Script { interpreter, runs } = program {
+    while let ExecutableKind::Script { interpreter, runs } = program {
         (program, name) = (&**runs, &**interpreter);
     }
     let (name, refused) = (name.display(), exit_status::NOT_EXECUTABLE);
     let instead = "run it translated, under a tool: unspool tool run TOOL -- PROGRAM";
     let failure = match program {
-        Kind::Elf32 { architecture } => Failure::new(format!(
+        ExecutableKind::Elf32 { architecture } => Failure::new(format!(
             "{name}: a program for {architecture}, and probes are for x86-64"
         )),
-        Kind::Elf64 { privileges, .. } if privileges.any() => Failure::new(format!(
+        ExecutableKind::Elf64 { privileges, .. } if privileges.any() => Failure::new(format!(
             "{name}: into programs with privileges of their own (set-user-id, set-group-id, file \
              capabilities) nothing is loaded"
         ))
         .with_help("run it as the user whose privileges it gets"),
-        Kind::Elf64 { interpreter, .. } => match interpreter {
+        ExecutableKind::Elf64 { interpreter, .. } => match interpreter {
             None => Failure::new(format!(
                 "{name}: a static program, into which nothing can be loaded"
             ))
@@ -107,7 +107,7 @@ fn check(path: &Path) -> Result<(), Failure> {
             ))
             .with_help(instead),
         },
-        Kind::Script { .. } => return Ok(()),
+        ExecutableKind::Script { .. } => return Ok(()),
     };
     Err(failure.with_status(refused))
 }

@@ -1,9 +1,18 @@
+use unspool_code_cache::address::CacheAddress;
+use unspool_kernel::layout;
+
 use super::{Boundary, Location, Look, Steps, Trap};
 
-const HERE: u64 = 0x5000_2000;
 const BOUNDARY: Option<Boundary> = Some(Boundary { prologue_end: None });
 
-fn look(steps: &mut Steps, at: u64, boundary: Option<Boundary>, debugger: bool) -> Look {
+/// A place in translated code, so many bytes behind another one.
+fn at(bytes: u32) -> CacheAddress {
+    CacheAddress::of(layout::cache())
+        .expect("it begins there")
+        .plus(bytes)
+}
+
+fn look(steps: &mut Steps, at: CacheAddress, boundary: Option<Boundary>, debugger: bool) -> Look {
     steps.look(at, boundary, debugger, false, || false)
 }
 
@@ -13,10 +22,10 @@ fn the_engine_steps_to_the_next_boundary_and_no_trap_is_seen() {
     steps.step_out();
     assert_eq!(steps.trapped(Location::Entering, true, false), Trap::StepOn);
     assert_eq!(steps.trapped(Location::Translated, true, false), Trap::Look);
-    assert_eq!(look(&mut steps, HERE, None, false), Look::StepOn);
+    assert_eq!(look(&mut steps, at(0), None, false), Look::StepOn);
     assert_eq!(steps.trapped(Location::Translated, true, false), Trap::Look);
     assert_eq!(
-        look(&mut steps, HERE + 4, BOUNDARY, false),
+        look(&mut steps, at(4), BOUNDARY, false),
         Look::Leave { trap: false }
     );
     assert_eq!(steps, Steps::default());
@@ -33,12 +42,12 @@ fn a_thread_that_leaves_by_itself_is_stepped_no_more() {
 #[test]
 fn one_instruction_is_stepped_over_for_a_debugger() {
     let mut steps = Steps::default();
-    steps.step_over(HERE);
+    steps.step_over(at(0));
     assert_eq!(steps.trapped(Location::Entering, true, true), Trap::StepOn);
     // At the instruction itself nothing has been executed yet.
-    assert_eq!(look(&mut steps, HERE, BOUNDARY, true), Look::StepOn);
+    assert_eq!(look(&mut steps, at(0), BOUNDARY, true), Look::StepOn);
     assert_eq!(
-        look(&mut steps, HERE + 3, BOUNDARY, true),
+        look(&mut steps, at(3), BOUNDARY, true),
         Look::Leave { trap: false }
     );
 }
@@ -46,14 +55,14 @@ fn one_instruction_is_stepped_over_for_a_debugger() {
 #[test]
 fn a_prologue_is_no_instruction() {
     let prologue = Some(Boundary {
-        prologue_end: Some(HERE + 8),
+        prologue_end: Some(at(8)),
     });
     let mut steps = Steps::default();
-    steps.step_over(HERE);
-    assert_eq!(look(&mut steps, HERE, prologue, true), Look::StepOn);
-    assert_eq!(look(&mut steps, HERE + 8, BOUNDARY, true), Look::StepOn);
+    steps.step_over(at(0));
+    assert_eq!(look(&mut steps, at(0), prologue, true), Look::StepOn);
+    assert_eq!(look(&mut steps, at(8), BOUNDARY, true), Look::StepOn);
     assert_eq!(
-        look(&mut steps, HERE + 9, BOUNDARY, true),
+        look(&mut steps, at(9), BOUNDARY, true),
         Look::Leave { trap: false }
     );
 }
@@ -61,8 +70,8 @@ fn a_prologue_is_no_instruction() {
 #[test]
 fn a_signal_lets_the_thread_leave_before_the_instruction() {
     let mut steps = Steps::default();
-    steps.step_over(HERE);
-    let look = steps.look(HERE, BOUNDARY, true, true, || false);
+    steps.step_over(at(0));
+    let look = steps.look(at(0), BOUNDARY, true, true, || false);
     assert_eq!(look, Look::Leave { trap: false });
 }
 
@@ -72,16 +81,16 @@ fn the_program_sets_its_flag_and_gets_a_trap_behind_each_instruction() {
     // Its `popf` is the last instruction of a fragment, and the trap comes on the way out.
     assert_eq!(steps.trapped(Location::Leaving, true, false), Trap::Run);
     assert!(steps.program_flag && !steps.due.is_due());
-    steps.step_over(HERE);
+    steps.step_over(at(0));
     assert_eq!(steps.trapped(Location::Entering, true, false), Trap::StepOn);
-    assert_eq!(look(&mut steps, HERE, BOUNDARY, false), Look::StepOn);
+    assert_eq!(look(&mut steps, at(0), BOUNDARY, false), Look::StepOn);
     assert_eq!(
-        look(&mut steps, HERE + 2, BOUNDARY, false),
+        look(&mut steps, at(2), BOUNDARY, false),
         Look::Leave { trap: true }
     );
     // An instruction that leaves the cache by itself has its trap due outside.
-    steps.step_over(HERE + 2);
-    assert_eq!(look(&mut steps, HERE + 2, BOUNDARY, false), Look::StepOn);
+    steps.step_over(at(2));
+    assert_eq!(look(&mut steps, at(2), BOUNDARY, false), Look::StepOn);
     assert_eq!(steps.trapped(Location::Leaving, true, false), Trap::Run);
     assert!(steps.due.program && !steps.due.debugger);
 }
@@ -92,8 +101,8 @@ fn the_program_takes_its_flag_away_and_gets_the_last_trap() {
         program_flag: true,
         ..Steps::default()
     };
-    steps.step_over(HERE);
-    assert_eq!(look(&mut steps, HERE, BOUNDARY, false), Look::StepOn);
+    steps.step_over(at(0));
+    assert_eq!(look(&mut steps, at(0), BOUNDARY, false), Look::StepOn);
     assert_eq!(
         steps.trapped(Location::Translated, false, false),
         Trap::Look
@@ -103,7 +112,7 @@ fn the_program_takes_its_flag_away_and_gets_the_last_trap() {
         program_flag: true,
         ..Steps::default()
     };
-    left.step_over(HERE);
+    left.step_over(at(0));
     left.flags_popped(false);
     assert!(!left.program_flag && left.due.program && !left.is_stepping());
 }
@@ -131,7 +140,7 @@ fn nobody_gets_a_trap_without_having_asked() {
         next(&|steps| _ = steps.left());
         next(&|steps| steps.goes_on_mid_fragment());
         for boundary in [None, BOUNDARY] {
-            next(&move |steps| _ = look(steps, HERE, boundary, false));
+            next(&move |steps| _ = look(steps, at(0), boundary, false));
         }
         for place in places {
             // Outside, a trap that nobody expects is the program's `popf`.

@@ -27,7 +27,7 @@ impl<T> PerFragment<T> {
     pub fn keep(&self, fragment: FragmentId, what: T) {
         let mut kept = self.kept.lock();
         let is_latest = kept.last().is_none_or(|(last, _)| *last < fragment);
-        assert!(is_latest, "fragment {} is not the latest one", fragment.0);
+        assert!(is_latest, "{fragment:?} is not the latest one");
         kept.push((fragment, what));
     }
 
@@ -53,14 +53,14 @@ mod tests {
     #[test]
     fn each_table_has_its_own_entry_for_a_fragment() {
         let (words, numbers) = (PerFragment::default(), PerFragment::default());
-        words.keep(FragmentId(3), "three");
-        numbers.keep(FragmentId(3), 30);
-        numbers.keep(FragmentId(4), 40);
-        assert_eq!(words.with(FragmentId(3), |word| word.len()), Some(5));
-        assert_eq!(words.with(FragmentId(4), |word| word.len()), None);
-        assert_eq!(numbers.with(FragmentId(4), |&number| number), Some(40));
+        words.keep(FragmentId::at(3), "three");
+        numbers.keep(FragmentId::at(3), 30);
+        numbers.keep(FragmentId::at(4), 40);
+        assert_eq!(words.with(FragmentId::at(3), |word| word.len()), Some(5));
+        assert_eq!(words.with(FragmentId::at(4), |word| word.len()), None);
+        assert_eq!(numbers.with(FragmentId::at(4), |&number| number), Some(40));
         numbers.clear();
-        assert_eq!(numbers.with(FragmentId(3), |&number| number), None);
-        assert_eq!(words.with(FragmentId(3), |_| ()), Some(()));
+        assert_eq!(numbers.with(FragmentId::at(3), |&number| number), None);
+        assert_eq!(words.with(FragmentId::at(3), |_| ()), Some(()));
     }
 }

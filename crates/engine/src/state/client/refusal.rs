@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use unspool_kernel::ids::Tid;
+
 /// What keeps a process under observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
@@ -12,9 +14,9 @@ pub enum Refusal {
     /// A tool has put functions of its own in the place of the program's.
     ReplacedFunctions,
     /// A thread that is none of the program's runs in it.
-    ForeignThread(i32),
+    ForeignThread(Tid),
     /// A thread does not come to a safe point.
-    Busy(i32),
+    Busy(Tid),
     /// A seccomp filter judges its calls that the kernel would not take.
     Filter,
     /// It cannot see `/proc/self`.

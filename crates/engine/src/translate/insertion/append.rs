@@ -8,8 +8,8 @@ use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::emit::{Emitter, Gpr};
 use unspool_instructions::operands::MemoryOperand;
 
+use super::walk::Walk;
 use crate::translate::operand_address::{bare_base, load_address};
-use crate::translate::walk::Walk;
 
 /// Where the position of a buffer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,24 +26,67 @@ pub const RAX_SPILL: u8 = 5;
 /// The spill slot of the flags.
 pub const FLAGS_SPILL: u8 = 6;
 /// The spill slots of borrowed registers.
-pub const REGISTER_SPILLS: [u8; 2] = [8, 9];
+pub const REGISTER_SPILLS: [u8; 6] = [8, 9, 10, 11, 12, 13];
 
 /// Which registers are borrowed: those that compilers use last come first. rax has other duties.
-const CANDIDATES: [Gpr; 8] = [8, 9, 10, gpr::RSI, gpr::RDI, gpr::RDX, gpr::RCX, gpr::RBX];
+const CANDIDATES: [Gpr; 10] = [
+    8,
+    9,
+    10,
+    gpr::RSI,
+    gpr::RDI,
+    gpr::RDX,
+    gpr::RCX,
+    gpr::RBX,
+    14,
+    15,
+];
 
 /// What is borrowed at one point of a superblock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Borrowed {
     flags: Option<SpillInterval>,
     /// In the order of their spill slots.
-    registers: [Option<SpillInterval>; 2],
+    registers: [Option<Held>; REGISTER_SPILLS.len()],
+}
+
+/// A register that is borrowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    spill: SpillInterval,
+    content: Option<Content>,
+}
+
+/// What inserted code has left in a borrowed register for inserted code further on: something that
+/// is the same throughout the superblock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// The word in a slot.
+    Slot(i32),
+    /// A constant.
+    Constant(u64),
+}
+
+impl Content {
+    /// Emits what puts it into a register.
+    pub fn load(self, code: &mut Emitter, to: Gpr) {
+        match self {
+            Content::Slot(slot) => code.load_slot(to, slot),
+            Content::Constant(value) => code.load_immediate(to, value),
+        }
+    }
 }
 
 impl Borrowed {
     /// Whether all program state is in place, but for what is bound.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.flags.is_none() && self.registers == [None; 2]
+        self.flags.is_none() && !self.has_registers()
+    }
+
+    #[inline]
+    fn has_registers(&self) -> bool {
+        self.registers.iter().any(Option::is_some)
     }
 
     /// Emits what allows code to change the flags from here on. `live`: whether the program may
@@ -100,56 +143,105 @@ impl Borrowed {
         self.take_another(builder, avoided, 0)
     }
 
-    /// One beside those that were `taken` before it.
-    fn take_another(&mut self, builder: &mut Builder, avoided: u16, taken: u16) -> Option<Gpr> {
+    /// One beside those that were `taken` before it, and that is not in a mask; `None` if there is
+    /// none.
+    pub fn take_another(&mut self, builder: &mut Builder, avoided: u16, taken: u16) -> Option<Gpr> {
         let is_free = |register: Gpr| (avoided | taken) & 1 << register == 0;
-        let held = self.registers.iter().flatten();
-        let mut held = held.map(|spill| spill.register);
-        if let Some(register) = held.find(|&register| is_free(register)) {
+        let mut held = self.registers.iter().flatten();
+        let empty = held.find(|held| held.content.is_none() && is_free(held.spill.register));
+        if let Some(held) = empty {
+            return Some(held.spill.register);
+        }
+        let candidates = CANDIDATES.into_iter();
+        let mut candidates = candidates.filter(|&register| is_free(register));
+        let another = candidates.find(|&register| self.slot_of(register).is_none());
+        if let Some(register) = another
+            && self.registers.iter().any(Option::is_none)
+        {
+            self.take_this(builder, register, taken);
             return Some(register);
         }
-        let mut candidates = CANDIDATES.into_iter();
-        let register = candidates.find(|&register| is_free(register))?;
+        let mut held = self.registers.iter_mut().flatten();
+        if let Some(held) = held.find(|held| is_free(held.spill.register)) {
+            held.content = None;
+            return Some(held.spill.register);
+        }
+        let register = another?;
         self.take_this(builder, register, taken);
         Some(register)
     }
 
     /// Emits what allows code to change a certain register, beside those that were `taken` before it.
-    pub fn take_this(&mut self, builder: &mut Builder, register: Gpr, taken: u16) {
+    pub(crate) fn take_this(&mut self, builder: &mut Builder, register: Gpr, taken: u16) {
         if self.slot_of(register).is_some() {
+            self.forget_content(register);
             return;
         }
-        let is_taken = |spill: &SpillInterval| taken & 1 << spill.register != 0;
-        let place = match self.registers {
-            [None, _] => 0,
-            [_, None] => 1,
-            [Some(first), _] => usize::from(is_taken(&first)),
-        };
+        let may_leave =
+            |held: &Option<Held>| held.is_none_or(|held| taken & 1 << held.spill.register == 0);
+        let places = &self.registers;
+        let place = places.iter().position(Option::is_none);
+        let place = place.or_else(|| places.iter().position(may_leave));
+        let place = place.expect("fewer registers are taken at once than there are slots");
         self.give_back_place(builder, place);
         let slot = REGISTER_SPILLS[place];
         builder.code.store_slot(offset::spill(slot), register);
-        self.registers[place] = Some(spilled_from_here(builder, register, slot));
+        self.registers[place] = Some(Held {
+            spill: spilled_from_here(builder, register, slot),
+            content: None,
+        });
+    }
+
+    /// How many registers that are not in a mask can be taken at once.
+    pub fn available(avoided: u16) -> usize {
+        let candidates = CANDIDATES.into_iter();
+        let free = candidates.filter(|register| avoided & 1 << register == 0);
+        free.count().min(REGISTER_SPILLS.len())
+    }
+
+    /// A register with some content, if it is not in a mask.
+    pub fn with_content(&self, content: Content, avoided: u16) -> Option<Gpr> {
+        let mut held = self.registers.iter().flatten();
+        let held = held
+            .find(|held| held.content == Some(content) && avoided & 1 << held.spill.register == 0);
+        held.map(|held| held.spill.register)
+    }
+
+    /// Keeps in mind what inserted code has put into a register that it has taken.
+    pub fn keep_content(&mut self, register: Gpr, content: Content) {
+        let mut held = self.registers.iter_mut().flatten();
+        if let Some(held) = held.find(|held| held.spill.register == register) {
+            held.content = Some(content);
+        }
+    }
+
+    /// Inserted code has changed a register.
+    pub fn forget_content(&mut self, register: Gpr) {
+        let mut held = self.registers.iter_mut().flatten();
+        if let Some(held) = held.find(|held| held.spill.register == register) {
+            held.content = None;
+        }
     }
 
     /// The slot of the program's value of a register that is borrowed.
     pub fn slot_of(&self, register: Gpr) -> Option<i32> {
         let mut held = self.registers.iter().flatten();
-        let spill = held.find(|spill| spill.register == register)?;
-        Some(offset::spill(spill.slot))
+        let held = held.find(|held| held.spill.register == register)?;
+        Some(offset::spill(held.spill.slot))
     }
 
     /// Emits what puts back those registers of a mask that are borrowed.
     pub fn give_back(&mut self, builder: &mut Builder, mask: u16) {
         for place in 0..self.registers.len() {
             let held = self.registers[place];
-            if held.is_some_and(|spill| mask & 1 << spill.register != 0) {
+            if held.is_some_and(|held| mask & 1 << held.spill.register != 0) {
                 self.give_back_place(builder, place);
             }
         }
     }
 
     fn give_back_place(&mut self, builder: &mut Builder, place: usize) {
-        if let Some(spill) = self.registers[place].take() {
+        if let Some(Held { spill, .. }) = self.registers[place].take() {
             let slot = offset::spill(spill.slot);
             builder.code.load_slot(spill.register, slot);
             builder.end_spill(spill);
@@ -157,7 +249,7 @@ impl Borrowed {
     }
 
     /// Emits what puts back all that is borrowed.
-    pub fn give_back_all(&mut self, builder: &mut Builder) {
+    pub(crate) fn give_back_all(&mut self, builder: &mut Builder) {
         if !self.is_empty() {
             self.give_back_flags(builder);
             self.give_back(builder, u16::MAX);
@@ -166,8 +258,8 @@ impl Borrowed {
 
     /// Emits, before an instruction, what puts back the registers that it uses.
     #[inline]
-    pub fn settle_registers(&mut self, builder: &mut Builder, item: &Item) {
-        if self.registers != [None; 2] {
+    pub(crate) fn settle_registers(&mut self, builder: &mut Builder, item: &Item) {
+        if self.has_registers() {
             self.give_back(builder, needed(item));
         }
     }
@@ -199,12 +291,13 @@ impl Borrowed {
 
     /// Right behind the copy of an instruction: what it has overwritten was dead.
     #[inline]
-    pub fn forget_overwritten(&mut self, builder: &mut Builder, item: &Item) {
-        if self.registers != [None; 2] {
+    pub(crate) fn forget_overwritten(&mut self, builder: &mut Builder, item: &Item) {
+        if self.has_registers() {
             let overwritten = item.uses().overwritten;
             for held in &mut self.registers {
-                if let Some(spill) = held.take_if(|spill| overwritten & 1 << spill.register != 0) {
-                    builder.end_spill(spill);
+                let is_dead = |held: &mut Held| overwritten & 1 << held.spill.register != 0;
+                if let Some(held) = held.take_if(is_dead) {
+                    builder.end_spill(held.spill);
                 }
             }
         }
@@ -215,7 +308,7 @@ impl Borrowed {
         if self.flags.is_some() {
             restore_flags(code);
         }
-        for spill in self.registers.iter().flatten() {
+        for Held { spill, .. } in self.registers.iter().flatten() {
             code.load_slot(spill.register, offset::spill(spill.slot));
         }
     }
@@ -223,9 +316,12 @@ impl Borrowed {
     /// Emits that it is borrowed again. The slots still have the program's values, but for registers
     /// of a mask that were changed, and the flags if all were.
     pub(super) fn spill(&self, code: &mut Emitter, changed: u16) {
-        for spill in self.registers.iter().flatten() {
+        for Held { spill, content } in self.registers.iter().flatten() {
             if changed & 1 << spill.register != 0 {
                 code.store_slot(offset::spill(spill.slot), spill.register);
+            }
+            if let Some(content) = content {
+                content.load(code, spill.register);
             }
         }
         if self.flags.is_some() && changed == u16::MAX {

@@ -2,11 +2,11 @@
 
 use unspool_code_cache::emit::{Emitter, Gpr};
 
+use super::walk::Walk;
 use crate::translate::item::Item;
-use crate::translate::walk::Walk;
 
 /// What is added to the counters in slots: (slot, amount) of each.
-pub type Additions = [(i32, i64)];
+pub(crate) type Additions = [(i32, i64)];
 
 impl Walk<'_> {
     /// Emits additions before the copy of an instruction, or where no instruction follows. One each

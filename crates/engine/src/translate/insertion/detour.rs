@@ -4,19 +4,20 @@
 //! jump leads there, and it comes back to where the jump was.
 
 use smallvec::SmallVec;
+use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::emit::Emitter;
 
 use super::borrowed::Borrowed;
 use crate::translate::copy::Builder;
 
 /// The fields of jumps that lead to one place.
-pub type Jumps = SmallVec<[u64; 2]>;
+pub type Jumps = SmallVec<[CacheAddress; 2]>;
 
 /// Code that is still to be emitted, and where it comes from and goes to.
 #[derive(Debug)]
 pub struct Detour {
     jumps: Jumps,
-    back: u64,
+    back: CacheAddress,
     borrowed: Borrowed,
 }
 
@@ -38,7 +39,7 @@ impl Detour {
     }
 
     /// Where it goes to.
-    pub fn back(&self) -> u64 {
+    pub fn back(&self) -> CacheAddress {
         self.back
     }
 

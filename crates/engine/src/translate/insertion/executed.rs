@@ -1,8 +1,11 @@
 //! Emitted code is executed, with registers and flags as a test wants them.
 
+use std::cell::Cell;
+use std::mem::offset_of;
+
 use unspool_code_cache::cache::NewFragment;
 use unspool_code_cache::emit::{Emitter, gpr};
-use unspool_code_cache::slots::{Slots, displacement, offset, slots};
+use unspool_code_cache::slots::{Slots, SlotsPart, displacement, offset, slots};
 
 use crate::translate::Vdso;
 use crate::translate::copy::Builder;
@@ -25,6 +28,23 @@ const SAVED: [u8; 6] = [gpr::RBX, gpr::RBP, 12, 13, 14, 15];
 pub(crate) struct State {
     pub(crate) registers: [u64; 16],
     pub(crate) flags: u64,
+}
+
+/// Two slots that nothing else uses.
+#[repr(C)]
+pub(crate) struct FreeSlots {
+    pub(crate) first: Cell<u64>,
+    pub(crate) second: Cell<u64>,
+}
+
+// SAFETY: made of cells of words; nobody else has rooms in a test.
+unsafe impl SlotsPart for FreeSlots {
+    const ROOM: usize = 3;
+}
+
+impl FreeSlots {
+    pub(crate) const FIRST: i32 = FreeSlots::START;
+    pub(crate) const SECOND: i32 = FreeSlots::START + offset_of!(FreeSlots, second) as i32;
 }
 
 /// A distinct value for each register.
@@ -57,7 +77,7 @@ pub(crate) fn execute_with(prepare: impl FnOnce(&Slots), emit: impl FnOnce(&mut 
             std::ptr::null_mut(),
             SIZE,
             libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_32BIT,
             -1,
             0,
         );

@@ -7,9 +7,9 @@ use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 
 use super::values::{self, Registers, numbers};
-use super::{EmittedCall, Followed};
+use super::{EmittedCall, Followed, body_code};
 use crate::inserted::Translation;
-use crate::{Argument, Body, Compiled, Step};
+use crate::{Argument, Compiled, Renaming};
 use unspool_engine::translate::superblock::Item;
 
 /// The condition, as opcodes have it.
@@ -110,7 +110,7 @@ pub(super) fn emit(
     match body {
         Some(body) => {
             let start = code.here();
-            put(code, body);
+            body_code::put(code, body, &Renaming::default());
             let end = code.here();
             translation.tool_code.push(start..end);
         }
@@ -136,14 +136,15 @@ pub(super) fn emit(
             kept,
             arguments: call.arguments.clone(),
         };
-        translation.own.followed.push(Followed {
+        let followed = Followed {
             field,
             back,
             restoring: Some(restoring),
             call: (**followed).clone(),
             number: translation.walk.number,
             flags_live,
-        });
+        };
+        followed.put_off(translation, item);
     }
 }
 
@@ -188,43 +189,6 @@ fn order<'a>(
     (ordered, before)
 }
 
-/// Emits the code of a function.
-fn put(code: &mut Emitter, body: &Body) {
-    if body.uses_stack {
-        // As if a return address had been pushed.
-        code.load_slot(gpr::RSP, offset::HOST_STACK);
-        code.lea(gpr::RSP, gpr::RSP, -8);
-    }
-    let mut starts = Vec::new();
-    let mut branches = Vec::new();
-    for step in &body.steps {
-        starts.push(code.here());
-        match step {
-            Step::Plain(bytes) => code.bytes(bytes),
-            Step::Load(register, value) => code.load_immediate(*register, *value),
-            Step::Branch(condition, to) => {
-                match condition {
-                    Some(condition) => code.bytes(&[0x0f, 0x80 | condition]),
-                    None => code.bytes(&[0xe9]),
-                }
-                branches.push((code.here(), *to));
-                code.imm32(0);
-            }
-            Step::Fail(function) => {
-                if !body.uses_stack {
-                    code.load_slot(gpr::RSP, offset::HOST_STACK);
-                }
-                code.load_immediate(gpr::RAX, *function);
-                code.bytes(&[0xff, 0xd0]); // call rax
-            }
-        }
-    }
-    starts.push(code.here());
-    for (field, to) in branches {
-        code.patch32(field, (starts[to] - (field + 4)) as i32);
-    }
-}
-
 impl Kept {
     fn save(&self, code: &mut Emitter) {
         for register in numbers(self.general) {
@@ -233,9 +197,7 @@ impl Kept {
         if self.stack {
             code.store_slot(CallSlots::kept(gpr::RSP), gpr::RSP);
         }
-        for vector in numbers(self.vectors) {
-            move_vector(code, 0x11, vector);
-        }
+        keep_vectors(code, self.vectors);
         if self.flags {
             code.take_flags();
             code.store_slot(CallSlots::KEPT_FLAGS, gpr::RAX);
@@ -248,9 +210,7 @@ impl Kept {
             code.load_slot(gpr::RAX, CallSlots::KEPT_FLAGS);
             code.bring_back_flags();
         }
-        for vector in numbers(self.vectors) {
-            move_vector(code, 0x10, vector);
-        }
+        give_back_vectors(code, self.vectors);
         let mut general = self.general;
         if self.stack {
             general |= 1 << gpr::RSP;
@@ -270,6 +230,16 @@ pub(super) fn give_back_changeable(code: &mut Emitter, arguments: &[Argument], m
             *mask &= !(1 << register);
         }
     }
+}
+
+/// Emits the saving of low halves of vector registers.
+pub(super) fn keep_vectors(code: &mut Emitter, mask: u16) {
+    numbers(mask).for_each(|vector| move_vector(code, 0x11, vector));
+}
+
+/// Emits their restoring.
+pub(super) fn give_back_vectors(code: &mut Emitter, mask: u16) {
+    numbers(mask).for_each(|vector| move_vector(code, 0x10, vector));
 }
 
 /// `movups` between a vector register and its place; opcode 0x11 stores, 0x10 loads.

@@ -73,6 +73,8 @@ pub(in crate::inserted) fn reads(argument: &Argument) -> u16 {
     match argument {
         Argument::Constant(_) | Argument::Context(_) | Argument::Target => 0,
         Argument::Activation(_) | Argument::LowHalf(_) => 0,
+        Argument::ElementAddress | Argument::ElementSize => 0,
+        Argument::ThreadNumber | Argument::TimeStamp => 0,
         Argument::Taken | Argument::Condition(_) | Argument::Vector(_) => 0,
         Argument::Register(number) | Argument::Changeable(number) => 1 << number,
         Argument::Address(operand) => [operand.base, operand.index]
@@ -132,8 +134,15 @@ pub(super) fn store(
             code.store_slot(at, scratch);
             registers.taken |= 1 << scratch;
         }
+        Argument::ThreadNumber | Argument::TimeStamp => {
+            code.store_slot_imm32(at, 0);
+            code.store_slot_imm32(at + 4, 0);
+        }
         // It is there already.
         Argument::Target => {}
+        Argument::ElementAddress | Argument::ElementSize => {
+            unreachable!("a call knows of no single access")
+        }
     }
 }
 
@@ -147,6 +156,7 @@ pub(super) fn load(
 ) {
     match argument {
         Argument::Constant(value) => code.load_immediate(to, *value),
+        Argument::ThreadNumber | Argument::TimeStamp => code.load_immediate(to, 0),
         Argument::Register(from) if registers.taken & 1 << from != 0 => {
             code.load_slot(to, CallSlots::kept(*from));
         }
@@ -162,7 +172,12 @@ pub(super) fn load(
         Argument::Taken | Argument::Condition(_) => {
             load_condition(code, item, argument, to, registers);
         }
-        Argument::Changeable(_) | Argument::Vector(_) | Argument::Target | Argument::Context(_) => {
+        Argument::Changeable(_)
+        | Argument::Vector(_)
+        | Argument::Target
+        | Argument::Context(_)
+        | Argument::ElementAddress
+        | Argument::ElementSize => {
             unreachable!("such an argument is in memory")
         }
     }
@@ -208,7 +223,6 @@ fn load_counted(code: &mut Emitter, item: &Item, to: Gpr, registers: &mut Regist
     let here = code.here();
     code.bytes(&[0]);
     code.load_immediate(to, 0);
-    let length = (code.here() - here - 1) as u8;
-    code.patch8(here, length);
+    code.land_short(here);
     registers.taken |= 1 << gpr::RCX;
 }

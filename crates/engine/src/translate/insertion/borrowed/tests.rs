@@ -3,7 +3,7 @@
 use unspool_code_cache::emit::{Gpr, gpr};
 
 use super::super::executed::{copy, execute, item, untouched, value};
-use super::Borrowed;
+use super::{Borrowed, Content, REGISTER_SPILLS};
 use crate::translate::copy::Builder;
 use crate::translate::item::Item;
 
@@ -198,4 +198,76 @@ fn flags_wait_for_who_reads_them_and_not_for_who_overwrites_them() {
     let (state, emitted) = after(&overwrite);
     assert_eq!(state.registers[0], 2 * value(gpr::RBX));
     assert_eq!(emitted, 0);
+}
+
+/// What inserted code leaves for inserted code further on.
+const LEFT: Content = Content::Constant(0x1234_5678_9abc);
+
+/// Emits the use of a register with [`LEFT`]. Returns it, and how many bytes that took.
+fn use_content(builder: &mut Builder, borrowed: &mut Borrowed) -> (Gpr, usize) {
+    let before = length(builder);
+    let register = borrowed.with_content(LEFT, 0).unwrap_or_else(|| {
+        let taken = borrowed.take_one(builder, 0).expect("one is free");
+        LEFT.load(&mut builder.code, taken);
+        borrowed.keep_content(taken, LEFT);
+        taken
+    });
+    (register, length(builder) - before)
+}
+
+#[test]
+fn content_stays_until_its_register_is_taken_or_given_back() {
+    let state = execute(|builder| {
+        let mut borrowed = Borrowed::default();
+        let (register, _) = use_content(builder, &mut borrowed);
+        let other = use_register(builder, &mut borrowed, 0);
+        assert_ne!(other, register, "another register is as good");
+        assert_eq!(use_content(builder, &mut borrowed), (register, 0));
+        assert_eq!(borrowed.with_content(LEFT, 1 << register), None);
+        borrowed.take_this(builder, register, 0);
+        assert_eq!(borrowed.with_content(LEFT, 0), None);
+        let (register, _) = use_content(builder, &mut borrowed);
+        borrowed.give_back(builder, 1 << register);
+        assert_eq!(borrowed.with_content(LEFT, 0), None);
+        borrowed.give_back_all(builder);
+    });
+    assert_eq!(state, untouched());
+}
+
+#[test]
+fn content_is_there_again_behind_a_detour() {
+    let state = execute(|builder| {
+        let mut borrowed = Borrowed::default();
+        let (register, _) = use_content(builder, &mut borrowed);
+        borrowed.restore(&mut builder.code);
+        borrowed.spill(&mut builder.code, 0);
+        // Into a register that is not borrowed.
+        builder.code.copy(gpr::RBP, register);
+        borrowed.give_back_all(builder);
+    });
+    let Content::Constant(left) = LEFT else {
+        unreachable!("it is a constant");
+    };
+    assert_eq!(state.registers[usize::from(gpr::RBP)], left);
+    assert_eq!(state.registers[8], value(8));
+}
+
+#[test]
+fn many_are_borrowed_at_once() {
+    let state = execute(|builder| {
+        let mut borrowed = Borrowed::default();
+        let mut taken = 0;
+        assert_eq!(Borrowed::available(0), REGISTER_SPILLS.len());
+        for _ in REGISTER_SPILLS {
+            let another = borrowed
+                .take_another(builder, 0, taken)
+                .expect("there are so many");
+            assert_eq!(taken & 1 << another, 0);
+            taken |= 1 << another;
+            builder.code.load_immediate(another, 0x0bad);
+        }
+        borrowed.give_back_all(builder);
+    });
+    assert_eq!(state, untouched());
+    assert_eq!(Borrowed::available(!(1 << 8 | 1 << 14)), 2);
 }

@@ -1,8 +1,8 @@
 //! Counters have what was added, and the program what it had.
 
-use unspool_code_cache::slots::{offset, slots};
+use unspool_code_cache::slots::{SlotsPart, offset, slots};
 
-use super::super::executed::{execute_with, untouched};
+use super::super::executed::{FreeSlots, execute_with, untouched};
 use super::emit;
 
 const FAR: i64 = 0x1_8000_0003;
@@ -10,11 +10,11 @@ const FAR: i64 = 0x1_8000_0003;
 /// Adds to two slots that nothing else uses here. Returns what they have, and whether registers and
 /// flags are what they were.
 fn added(by_register: bool) -> ([u64; 2], bool, bool) {
-    let [first, second] = [offset::BRANCH, offset::EXIT];
+    let [first, second] = [FreeSlots::FIRST, FreeSlots::SECOND];
     let state = execute_with(
         |slots| {
-            slots.branch.set(40);
-            slots.exit.set(7);
+            FreeSlots::of(slots).first.set(40);
+            FreeSlots::of(slots).second.set(7);
         },
         |builder| {
             let spilled = offset::spill(9);
@@ -28,7 +28,8 @@ fn added(by_register: bool) -> ([u64; 2], bool, bool) {
             builder.code.load_slot(9, spilled);
         },
     );
-    let values = [slots().branch.get(), slots().exit.get()];
+    let free = FreeSlots::of(slots());
+    let values = [free.first.get(), free.second.get()];
     (
         values,
         state.registers == untouched().registers,

@@ -3,19 +3,19 @@
 
 use unspool_code_cache::emit::{Address, Gpr, gpr};
 use unspool_code_cache::gates::CallSlots;
-use unspool_code_cache::slots::{Slots, offset, slots};
+use unspool_code_cache::slots::{Slots, SlotsPart, slots};
 
 use super::super::borrowed::Borrowed;
 use super::super::detour::{Detour, Jumps};
-use super::super::executed::{State, execute, execute_with, untouched, value};
+use super::super::executed::{FreeSlots, State, execute, execute_with, untouched, value};
 use super::ShadowLayout;
 use crate::translate::copy::Builder;
 
 const NOT_EQUAL: u8 = 5;
 /// The slot of the thread's epoch: 24 bits, and the thread's number in the highest byte.
-const EPOCH: i32 = offset::BRANCH;
+const EPOCH: i32 = FreeSlots::FIRST;
 /// Where a slow part says that it was there.
-const SLOW: i32 = offset::EXIT;
+const SLOW: i32 = FreeSlots::SECOND;
 /// The bits of an epoch that tell the thread.
 const THREAD: u32 = 0xff00_0000;
 const CELLS: usize = 64;
@@ -110,8 +110,8 @@ fn make(cells: &mut [Cell; CELLS], address: u64, epoch: u32, checks: &[Check]) -
     let layout = layout(cells);
     let prepare = |slots: &Slots| {
         slots.registers[usize::from(gpr::RBX)].set(address);
-        slots.branch.set(u64::from(epoch));
-        slots.exit.set(0);
+        FreeSlots::of(slots).first.set(u64::from(epoch));
+        FreeSlots::of(slots).second.set(0);
     };
     let state = execute_with(prepare, |builder| {
         let mut borrowed = Borrowed::default();
@@ -126,7 +126,7 @@ fn make(cells: &mut [Cell; CELLS], address: u64, epoch: u32, checks: &[Check]) -
         }
         builder.code.land(over);
     });
-    (slots().exit.get(), state)
+    (FreeSlots::of(slots()).second.get(), state)
 }
 
 /// The program's state, but for the address in rbx, is untouched.

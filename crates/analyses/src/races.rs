@@ -1,0 +1,270 @@
+//! Which accesses of different threads nothing orders?
+//!
+//! Two accesses race where both touch a byte, one of them writes it, and neither happens before the
+//! other: not by program order, and not by anything that the threads synchronise by. What that is
+//! follows from what every program shows, without symbols or recompilation:
+//!
+//! - A word that a locked instruction touches, or that is given to the kernel as a futex, is one that
+//!   threads synchronise by. Whoever writes it, plainly or not, tells what it has done before; whoever
+//!   reads it learns that. Which words these are may be learnt late: see `findings`.
+//! - A thread begins behind its creation, and its end comes before what is read from the word by which
+//!   the kernel announces it.
+//! - Pipes, sockets and signals carry order; files do not.
+//! - Memory that is mapped or unmapped is other memory behind that.
+//!
+//! The events must come in an order in which each read stands behind the write that it saw: the order
+//! `line-atomic`. In that of tickets plain loads have no place, and it could not be told what
+//! they have learnt.
+//!
+//! Source of the algorithm: FastTrack (see `clock`), made exact to the byte.
+
+mod calls;
+mod cell;
+mod clock;
+mod detector;
+mod findings;
+mod report;
+mod shadow;
+mod sites;
+mod threads;
+mod words;
+
+use std::collections::BTreeMap;
+
+use unspool_events::{
+    Access, Event, Mapping, MemoryEffect, Module, Problem, Sink, SyncOperation, Synchronisation,
+    SystemCall, ThreadEvent, ThreadId, ThreadInfo,
+};
+
+use calls::{Calls, Meaning, channel};
+pub use detector::Blindness;
+use detector::{Channel, Detector};
+use findings::{Pair, Side};
+pub use report::{Race, RaceReport, RacingAccess, RacingThread};
+pub use sites::{Origin, Site};
+
+/// Looks for races. Takes the events in order of time.
+#[derive(Debug)]
+pub struct RaceCheck {
+    detector: Detector,
+    calls: Calls,
+    threads: BTreeMap<ThreadId, RacingThread>,
+    modules: Vec<Module>,
+    /// After this time what orders accesses may be missing.
+    complete_until: u64,
+}
+
+/// A futex is four bytes.
+const FUTEX_BYTES: u64 = 4;
+
+impl RaceCheck {
+    /// Starts with nothing known. What is known of memory is forgotten where it would take more
+    /// than `most_bytes`.
+    #[must_use]
+    pub fn new(most_bytes: u64) -> RaceCheck {
+        RaceCheck::blind_to(Blindness::None, most_bytes)
+    }
+
+    /// The same, but one kind of synchronisation is not seen: what it orders is reported. For tests
+    /// that show that it is needed.
+    #[must_use]
+    pub fn blind_to(blindness: Blindness, most_bytes: u64) -> RaceCheck {
+        RaceCheck {
+            detector: Detector::new(most_bytes, blindness),
+            calls: Calls::default(),
+            threads: BTreeMap::new(),
+            modules: Vec::new(),
+            complete_until: u64::MAX,
+        }
+    }
+
+    /// What the threads were, once they are known: those that were cut off may have done more.
+    pub fn cut_off(&mut self, threads: &[ThreadInfo]) {
+        let cut_off = threads.iter().filter(|thread| !thread.finished);
+        let end = cut_off.map(|thread| thread.end_time).min();
+        self.complete_until = self.complete_until.min(end.unwrap_or(u64::MAX));
+    }
+
+    /// The modules of the program, in the order in which they were told.
+    #[must_use]
+    pub fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    /// What has come of it, given what could not be understood. `is_atomic` says whether one of two
+    /// accesses, or what is at an address, is atomic by what is known of the source: then the plain
+    /// moves to it are, too.
+    #[must_use]
+    pub fn report(
+        &self,
+        problems: &[Problem],
+        mut is_atomic: impl FnMut([Origin; 2], u64) -> bool,
+    ) -> RaceReport {
+        let detector = &self.detector;
+        let is_atomic = |sites: [_; 2], address| {
+            is_atomic(sites.map(|site| detector.sites.site(site).origin), address)
+        };
+        let left = detector.findings.unexplained(&detector.words, is_atomic);
+        let mut all: Vec<Race> = left
+            .iter()
+            .map(|(sides, pair)| self.race(sides, pair))
+            .collect();
+        all.sort_by_key(|race| {
+            let least = std::cmp::Reverse(race.occurrences);
+            (least, race.time, race.first, race.second)
+        });
+        let is_damaged = !problems.is_empty();
+        let (uncertain, races) = all
+            .into_iter()
+            .partition(|race| is_damaged || race.time > self.complete_until);
+        RaceReport {
+            races,
+            uncertain,
+            beyond: self.detector.findings.beyond,
+            accesses_checked: self.detector.checked,
+            forgotten: self.detector.forgotten,
+            threads: self.threads.values().cloned().collect(),
+        }
+    }
+
+    fn race(&self, (first, second): &(Side, Side), pair: &Pair) -> Race {
+        let example = &pair.examples[0];
+        let access = |side: &Side, thread: ThreadId| {
+            let site = self.detector.sites.site(side.site);
+            RacingAccess::new(thread.0, side.is_write, site.size, site.origin)
+        };
+        Race {
+            first: access(first, example.first_thread),
+            second: access(second, example.second_thread),
+            address: example.cell + u64::from(example.bytes.trailing_zeros()),
+            bytes: example.bytes.count_ones(),
+            occurrences: pair.count,
+            time: example.time,
+        }
+    }
+
+    fn thread_event(&mut self, id: ThreadId, event: &ThreadEvent) {
+        match event {
+            ThreadEvent::Start { os_thread, parent } => {
+                let thread = RacingThread {
+                    thread: id.0,
+                    parent: parent.map(|parent| parent.0),
+                    os_thread: *os_thread,
+                    name: None,
+                };
+                self.threads.insert(id, thread);
+                self.detector.start(id, *parent);
+            }
+            ThreadEvent::Registered { name, .. } => {
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.name = Some(name.clone()).filter(|name| !name.is_empty());
+                }
+            }
+            ThreadEvent::End => self.detector.end(id),
+            ThreadEvent::HandlerCalled { .. } => self.detector.take(id, Channel::Signals),
+            ThreadEvent::Pointer { .. } | ThreadEvent::ClockMoved => {}
+        }
+    }
+
+    fn synchronisation(&mut self, id: ThreadId, event: Synchronisation) {
+        let object = event.object;
+        match event.operation {
+            SyncOperation::ThreadCreate => {
+                if let Ok(child) = u32::try_from(object) {
+                    self.detector.create(id, ThreadId(child));
+                }
+            }
+            // What the waiter and the waker know of one another stands in the word, which both
+            // access; but that it is one may be learnt only here.
+            SyncOperation::FutexWait | SyncOperation::FutexWake => {
+                self.detector.learn_word(object, FUTEX_BYTES);
+            }
+            SyncOperation::ThreadExit => self.detector.announce_end(id, object),
+            SyncOperation::SystemCall => {}
+        }
+    }
+
+    fn call_begins(&mut self, id: ThreadId, number: u32, arguments: [u64; 6]) {
+        let call = self.calls.enter(id, number, arguments);
+        if let Some(gives) = call.order.gives {
+            self.detector.give(id, channel(gives));
+        }
+        if let Some((address, size)) = call.given_back() {
+            self.detector.forget(address, size);
+        }
+    }
+
+    /// The thread has learnt what its system call told it. That comes before what the kernel
+    /// writes for it.
+    fn take_from_call(&mut self, id: ThreadId) {
+        let Some(call) = self.calls.pending(id) else {
+            return;
+        };
+        if let Some(takes) = call.order.takes
+            && !std::mem::replace(&mut call.has_taken, true)
+        {
+            self.detector.take(id, channel(takes));
+        }
+    }
+
+    fn call_ends(&mut self, id: ThreadId, result: i64) {
+        if result >= 0 {
+            self.take_from_call(id);
+        }
+        let call = self.calls.leave(id, result);
+        if call.is_some_and(|call| call.order.gives.is_some()) {
+            self.detector.is_told(id);
+        }
+    }
+
+    fn memory_effect(&mut self, id: ThreadId, time: u64, effect: MemoryEffect) {
+        // The kernel may have been anywhere: nothing is known of what it did.
+        if effect.size == u64::MAX {
+            return;
+        }
+        self.take_from_call(id);
+        let range = (effect.address, effect.size);
+        let Some(call) = self.calls.pending(id) else {
+            return;
+        };
+        let number = call.number;
+        match call.meaning() {
+            Meaning::Accesses => {
+                self.detector
+                    .kernel_accesses(id, number, effect.write, range, time);
+            }
+            Meaning::NewMemory => self.detector.forget(range.0, range.1),
+            Meaning::Nothing => {}
+        }
+    }
+}
+
+impl Sink for RaceCheck {
+    fn module(&mut self, module: &Module) {
+        self.modules.push(module.clone());
+    }
+
+    fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
+        self.detector.accesses(thread, batch);
+    }
+
+    fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
+        match event {
+            Event::Thread(event) => self.thread_event(thread, event),
+            Event::Synchronisation(event) => self.synchronisation(thread, *event),
+            Event::SystemCall(SystemCall::Entry { number, arguments }) => {
+                self.call_begins(thread, *number, *arguments);
+            }
+            Event::SystemCall(SystemCall::Exit { result, .. }) => self.call_ends(thread, *result),
+            Event::MemoryEffect(effect) => self.memory_effect(thread, time, *effect),
+            Event::Mapping(Mapping::Shared { .. }) | Event::Loss(_) => {}
+            _ => {}
+        }
+        if let Event::Loss(_) = event {
+            self.complete_until = self.complete_until.min(time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

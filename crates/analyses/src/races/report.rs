@@ -1,0 +1,83 @@
+//! What a race check says.
+
+use serde::Serialize;
+
+use super::sites::Origin;
+
+/// Everything that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct RaceReport {
+    /// Races that nothing explains, those of most occurrences first.
+    pub races: Vec<Race>,
+    /// Races that missing records may explain.
+    pub uncertain: Vec<Race>,
+    /// Occurrences of pairs of places beyond those that are kept.
+    pub beyond: u64,
+    /// Accesses that were compared with those of other threads.
+    pub accesses_checked: u64,
+    /// How often what had been seen was forgotten, for want of memory: races may have been missed.
+    pub forgotten: u64,
+    /// The threads, by number.
+    pub threads: Vec<RacingThread>,
+}
+
+/// Two places in the code whose accesses nothing orders.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Race {
+    /// The access that came first, in the order of the trace.
+    pub first: RacingAccess,
+    /// The other one.
+    pub second: RacingAccess,
+    /// The first byte that both accessed.
+    pub address: u64,
+    /// How many bytes both accessed from there on, as far as the end of an aligned eight bytes.
+    pub bytes: u32,
+    /// How often.
+    pub occurrences: u64,
+    /// When it was first seen, in the order of the trace.
+    pub time: u64,
+}
+
+/// One side of a race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct RacingAccess {
+    /// The thread.
+    pub thread: u32,
+    /// Whether it writes.
+    pub writes: bool,
+    /// How many bytes.
+    pub size: u16,
+    /// The instruction; none where the kernel accesses memory in a system call.
+    pub pc: Option<u64>,
+    /// The number of the system call.
+    pub system_call: Option<u32>,
+}
+
+/// A thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RacingThread {
+    /// Its number in the trace.
+    pub thread: u32,
+    /// The thread that created it.
+    pub parent: Option<u32>,
+    /// The kernel's number for it.
+    pub os_thread: u32,
+    /// The name that the program gave it with `unspool_register_thread`.
+    pub name: Option<String>,
+}
+
+impl RacingAccess {
+    pub(super) fn new(thread: u32, writes: bool, size: u16, origin: Origin) -> RacingAccess {
+        let (pc, system_call) = match origin {
+            Origin::Instruction(pc) => (Some(pc), None),
+            Origin::SystemCall(number) => (None, Some(number)),
+        };
+        RacingAccess {
+            thread,
+            writes,
+            size,
+            pc,
+            system_call,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Places in the code from which memory is accessed, as numbers that fit into a record.
+
+use rustc_hash::FxHashMap;
+
+/// Who accesses memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// The instruction at an address.
+    Instruction(u64),
+    /// The kernel, in the system call with this number.
+    SystemCall(u32),
+}
+
+/// A place in the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Site {
+    /// Who accesses memory there.
+    pub origin: Origin,
+    /// How many bytes, as far as 65,535.
+    pub size: u16,
+}
+
+/// The number of a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct SiteId(pub(super) u32);
+
+/// All sites that have been met.
+#[derive(Debug)]
+pub(super) struct Sites {
+    all: Vec<Site>,
+    numbers: FxHashMap<Site, SiteId>,
+    /// The sites that were met last, by their addresses' lowest bits.
+    recent: Box<[(Site, SiteId)]>,
+}
+
+const RECENT: usize = 1 << 12;
+
+impl Default for Sites {
+    fn default() -> Sites {
+        let nowhere = Site {
+            origin: Origin::SystemCall(u32::MAX),
+            size: 0,
+        };
+        Sites {
+            all: vec![nowhere],
+            numbers: FxHashMap::default(),
+            recent: vec![(nowhere, SiteId(0)); RECENT].into(),
+        }
+    }
+}
+
+impl Sites {
+    /// The number of a site. Those that no number is left for share 0.
+    pub(super) fn number(&mut self, origin: Origin, size: u64) -> SiteId {
+        let site = Site {
+            origin,
+            size: u16::try_from(size).unwrap_or(u16::MAX),
+        };
+        let place = match origin {
+            Origin::Instruction(pc) => pc as usize ^ (pc as usize >> 12),
+            Origin::SystemCall(number) => number as usize,
+        } % RECENT;
+        let (known, number) = self.recent[place];
+        if known == site {
+            return number;
+        }
+        let next = SiteId(self.all.len() as u32);
+        let number = match self.numbers.get(&site) {
+            Some(&number) => number,
+            None if next.0 > super::cell::Record::LAST_SITE => SiteId(0),
+            None => {
+                self.all.push(site);
+                self.numbers.insert(site, next);
+                next
+            }
+        };
+        self.recent[place] = (site, number);
+        number
+    }
+
+    pub(super) fn site(&self, number: SiteId) -> Site {
+        self.all[number.0 as usize]
+    }
+}

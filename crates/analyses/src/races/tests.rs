@@ -1,0 +1,533 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use unspool_events::{
+    Access, AccessFlags, AccessKind, Event, MemoryEffect, Sink, SyncOperation, Synchronisation,
+    SystemCall, ThreadEvent, ThreadId,
+};
+
+use super::{Blindness, RaceCheck};
+
+const MAIN: u32 = 0;
+const DATA: u64 = 0x1000;
+const FLAG: u64 = 0x2000;
+const MUCH: u64 = 1 << 30;
+
+/// What a thread does, for tests.
+#[derive(Debug, Clone, Copy)]
+enum Do {
+    Create(u32),
+    Write(u64, u32),
+    Read(u64, u32),
+    /// A locked instruction, on four bytes.
+    Locked(u64),
+    /// A compare-and-swap that fails.
+    Failed(u64),
+    Futex(u64),
+    /// The end, announced at a word.
+    End(u64),
+    Enters(u32),
+    Leaves(u32, i64),
+    KernelWrites(u64, u64),
+    KernelReads(u64, u64),
+    Handles,
+    Unmaps(u64, u64),
+}
+
+/// Where the address of each instruction comes from: one for each access.
+fn run(blindness: Blindness, steps: &[(u32, Do)]) -> RaceCheck {
+    let mut check = RaceCheck::blind_to(blindness, MUCH);
+    let start = |parent| ThreadEvent::Start {
+        os_thread: 1,
+        parent,
+    };
+    check.event(ThreadId(MAIN), 0, &start(None).into());
+    for (&(thread, step), time) in steps.iter().zip(1..) {
+        let id = ThreadId(thread);
+        let access = |address, size, kind, flags| Access {
+            time,
+            pc: time,
+            address,
+            size,
+            kind,
+            flags,
+        };
+        let (read, write) = (AccessKind::Read, AccessKind::Write);
+        let atomic = AccessFlags::ATOMIC;
+        let failed = atomic.with(AccessFlags::FAILED_CAS);
+        let sync = |operation, object| Event::from(Synchronisation { operation, object });
+        let effect = |write, address, size| {
+            Event::from(MemoryEffect {
+                write,
+                address,
+                size,
+            })
+        };
+        let entry = |number, arguments| Event::from(SystemCall::Entry { number, arguments });
+        match step {
+            Do::Create(child) => {
+                let create = sync(SyncOperation::ThreadCreate, child.into());
+                check.event(id, time, &create);
+                check.event(ThreadId(child), time, &start(Some(id)).into());
+            }
+            Do::Write(address, size) => {
+                check.accesses(id, &[access(address, size, write, AccessFlags::default())]);
+            }
+            Do::Read(address, size) => {
+                check.accesses(id, &[access(address, size, read, AccessFlags::default())]);
+            }
+            Do::Locked(address) => {
+                let both = [read, write].map(|kind| access(address, 4, kind, atomic));
+                check.accesses(id, &both);
+            }
+            Do::Failed(address) => {
+                let both = [read, write].map(|kind| access(address, 4, kind, failed));
+                check.accesses(id, &both);
+            }
+            Do::Futex(word) => check.event(id, time, &sync(SyncOperation::FutexWake, word)),
+            Do::End(word) => {
+                check.event(id, time, &sync(SyncOperation::ThreadExit, word));
+                check.event(id, time, &ThreadEvent::End.into());
+            }
+            Do::Enters(number) => check.event(id, time, &entry(number, [9, 0, 0, 0, 0, 0])),
+            Do::Leaves(number, result) => {
+                check.event(id, time, &SystemCall::Exit { number, result }.into());
+            }
+            Do::KernelWrites(address, size) => {
+                check.event(id, time, &effect(true, address, size));
+            }
+            Do::KernelReads(address, size) => {
+                check.event(id, time, &effect(false, address, size));
+            }
+            Do::Handles => {
+                check.event(id, time, &ThreadEvent::HandlerCalled { signal: 10 }.into());
+            }
+            Do::Unmaps(address, size) => {
+                check.event(id, time, &entry(11, [address, size, 0, 0, 0, 0]));
+                let number = 11;
+                let result = 0;
+                check.event(id, time, &SystemCall::Exit { number, result }.into());
+            }
+        }
+    }
+    check
+}
+
+/// The races, as pairs of the numbers of the steps, from 1.
+fn races(blindness: Blindness, steps: &[(u32, Do)]) -> Vec<(u64, u64)> {
+    let report = run(blindness, steps).report(&[], |_, _| false);
+    let pcs = report.races.iter().map(|race| {
+        let pc = |access: &super::RacingAccess| access.pc.unwrap_or(0);
+        (pc(&race.first), pc(&race.second))
+    });
+    let mut pcs: Vec<_> = pcs.collect();
+    pcs.sort_unstable();
+    pcs
+}
+
+/// With everything seen there is no race; blind to what orders them there is.
+fn check_needed(blindness: Blindness, steps: &[(u32, Do)]) {
+    assert_eq!(races(Blindness::None, steps), []);
+    assert_ne!(races(blindness, steps), []);
+}
+
+use Do::{
+    Create, End, Enters, Failed, Futex, Handles, KernelReads, KernelWrites, Leaves, Locked, Read,
+    Unmaps, Write,
+};
+
+#[test]
+fn accesses_that_nothing_orders_race() {
+    let steps = [(0, Create(1)), (0, Write(DATA, 4)), (1, Read(DATA, 4))];
+    assert_eq!(races(Blindness::None, &steps), [(2, 3)]);
+    let reads = [(0, Create(1)), (0, Read(DATA, 4)), (1, Read(DATA, 4))];
+    assert_eq!(races(Blindness::None, &reads), []);
+}
+
+#[test]
+fn neighbouring_bytes_do_not_race() {
+    let steps = |first, second| [(0, Create(1)), (0, first), (1, second)];
+    for (first, second, expected) in [
+        (Write(DATA, 1), Write(DATA + 1, 1), 0),
+        (Write(DATA, 4), Write(DATA + 4, 4), 0),
+        (Write(DATA + 3, 2), Write(DATA + 4, 1), 1),
+        (Write(DATA + 6, 4), Read(DATA + 9, 1), 1),
+        (Write(DATA + 6, 4), Read(DATA + 10, 1), 0),
+        (Write(DATA, 64), Read(DATA + 63, 1), 1),
+        (Write(DATA, 64), Read(DATA + 64, 1), 0),
+    ] {
+        let found = races(Blindness::None, &steps(first, second));
+        assert_eq!(found.len(), expected, "{first:?} {second:?}");
+    }
+}
+
+#[test]
+fn a_thread_comes_behind_its_creation() {
+    check_needed(
+        Blindness::Creation,
+        &[
+            (0, Create(2)),
+            (0, Write(DATA, 8)),
+            (0, Create(1)),
+            (1, Write(DATA, 8)),
+        ],
+    );
+}
+
+#[test]
+fn a_thread_ends_before_who_reads_that_it_has() {
+    check_needed(
+        Blindness::Ends,
+        &[
+            (0, Create(1)),
+            (1, Write(DATA, 8)),
+            (1, End(FLAG)),
+            (0, Read(FLAG, 4)),
+            (0, Write(DATA, 8)),
+        ],
+    );
+}
+
+#[test]
+fn a_lock_orders_what_is_done_with_it() {
+    let rounds = [0, 1, 0, 1].map(|thread| {
+        [
+            (thread, Locked(FLAG)),
+            (thread, Write(DATA, 4)),
+            (thread, Locked(FLAG)),
+        ]
+    });
+    let mut steps = vec![(0, Create(1))];
+    steps.extend(rounds.concat());
+    check_needed(Blindness::Words, &steps);
+}
+
+#[test]
+fn a_plain_store_releases_what_was_locked() {
+    check_needed(
+        Blindness::Words,
+        &[
+            (0, Create(1)),
+            (0, Locked(FLAG)),
+            (0, Write(DATA, 4)),
+            (0, Write(FLAG, 4)),
+            (1, Locked(FLAG)),
+            (1, Write(DATA, 4)),
+        ],
+    );
+}
+
+#[test]
+fn a_store_before_any_locked_instruction_releases_too() {
+    let steps = [
+        (0, Create(1)),
+        (0, Write(DATA, 4)),
+        (0, Write(FLAG, 4)),
+        (1, Locked(FLAG)),
+        (1, Write(DATA, 4)),
+    ];
+    assert_eq!(races(Blindness::None, &steps), []);
+}
+
+#[test]
+fn that_a_word_is_one_may_be_learnt_last() {
+    let before = [
+        (0, Create(1)),
+        (0, Write(DATA, 4)),
+        (0, Write(FLAG, 4)),
+        (1, Read(FLAG, 4)),
+        (1, Write(DATA, 4)),
+    ];
+    assert_eq!(races(Blindness::None, &before), [(2, 5), (3, 4)]);
+    let mut steps = before.to_vec();
+    steps.push((0, Futex(FLAG)));
+    assert_eq!(races(Blindness::None, &steps), []);
+    // What the word does not order remains.
+    steps.push((0, Write(DATA, 4)));
+    assert_eq!(races(Blindness::None, &steps), [(5, 7)]);
+}
+
+#[test]
+fn what_comes_behind_a_store_is_not_told_by_it() {
+    let steps = [
+        (0, Create(1)),
+        (0, Write(FLAG, 4)),
+        (0, Futex(FLAG)),
+        (0, Write(DATA, 4)),
+        (1, Read(FLAG, 4)),
+        (1, Write(DATA, 4)),
+    ];
+    assert_eq!(races(Blindness::None, &steps), [(4, 6)]);
+}
+
+#[test]
+fn what_the_source_calls_atomic_orders() {
+    let steps = [
+        (0, Create(1)),
+        (0, Write(DATA, 4)),
+        (0, Write(FLAG, 4)),
+        (1, Read(FLAG, 4)),
+        (1, Write(DATA, 4)),
+        (0, Read(DATA, 4)),
+    ];
+    let report = run(Blindness::None, &steps).report(&[], |_, address| address == FLAG);
+    let pcs = report
+        .races
+        .iter()
+        .map(|race| (race.first.pc, race.second.pc));
+    assert_eq!(pcs.collect::<Vec<_>>(), [(Some(5), Some(6))]);
+}
+
+#[test]
+fn late_edges_are_followed_through_threads() {
+    let steps = [
+        (0, Create(1)),
+        (0, Create(2)),
+        (0, Write(DATA, 4)),
+        (0, Write(FLAG, 4)),
+        (1, Read(FLAG, 4)),
+        (1, Write(FLAG + 8, 4)),
+        (2, Read(FLAG + 8, 4)),
+        (2, Write(DATA, 4)),
+        (2, Futex(FLAG)),
+        (2, Futex(FLAG + 8)),
+    ];
+    assert_eq!(races(Blindness::None, &steps), []);
+    assert_eq!(races(Blindness::None, &steps[..9]), [(3, 8), (6, 7)]);
+}
+
+#[test]
+fn a_failed_swap_tells_nothing() {
+    let steps = [
+        (0, Create(1)),
+        (0, Write(DATA, 4)),
+        (0, Failed(FLAG)),
+        (1, Locked(FLAG)),
+        (1, Write(DATA, 4)),
+    ];
+    assert_eq!(races(Blindness::None, &steps), [(2, 5)]);
+}
+
+#[test]
+fn words_side_by_side_are_two() {
+    let steps = |second| {
+        [
+            (0, Create(1)),
+            (0, Locked(FLAG)),
+            (0, Write(DATA, 4)),
+            (0, Locked(FLAG)),
+            (1, Locked(second)),
+            (1, Write(DATA, 4)),
+        ]
+    };
+    assert_eq!(races(Blindness::None, &steps(FLAG)), []);
+    assert_eq!(races(Blindness::None, &steps(FLAG + 4)), [(3, 6)]);
+}
+
+#[test]
+fn a_pipe_orders_and_a_file_does_not() {
+    const WRITE: u32 = 1;
+    const READ: u32 = 0;
+    const OPENAT: u32 = 257;
+    let steps = [
+        (0, Create(1)),
+        (0, Write(DATA, 4)),
+        (0, Enters(WRITE)),
+        (0, Leaves(WRITE, 1)),
+        (1, Enters(READ)),
+        (1, Leaves(READ, 1)),
+        (1, Write(DATA, 4)),
+    ];
+    check_needed(Blindness::Descriptors, &steps);
+    // The tests' calls have the descriptor 9 as their first argument.
+    let mut of_file = vec![(0, Enters(OPENAT)), (0, Leaves(OPENAT, 9))];
+    of_file.extend(steps);
+    assert_eq!(races(Blindness::None, &of_file), [(4, 9)]);
+}
+
+#[test]
+fn what_the_kernel_reads_is_read_before_what_its_call_told() {
+    const WRITE: u32 = 1;
+    const READ: u32 = 0;
+    let steps = [
+        (0, Create(1)),
+        (0, Write(DATA, 8)),
+        (0, Enters(WRITE)),
+        (1, Enters(READ)),
+        (1, Leaves(READ, 1)),
+        (1, Write(DATA, 8)),
+        (0, KernelReads(DATA, 8)),
+        (0, Leaves(WRITE, 8)),
+    ];
+    assert_eq!(races(Blindness::None, &steps), []);
+}
+
+#[test]
+fn the_kernel_races_too() {
+    const READ: u32 = 0;
+    let steps = [
+        (0, Create(1)),
+        (0, Enters(READ)),
+        (0, KernelWrites(DATA, 8)),
+        (0, Leaves(READ, 8)),
+        (1, Read(DATA, 1)),
+    ];
+    assert_eq!(races(Blindness::None, &steps), [(0, 5)]);
+}
+
+#[test]
+fn a_signal_orders_its_handler() {
+    const TGKILL: u32 = 234;
+    check_needed(
+        Blindness::Signals,
+        &[
+            (0, Create(1)),
+            (0, Write(DATA, 4)),
+            (0, Enters(TGKILL)),
+            (0, Leaves(TGKILL, 0)),
+            (1, Handles),
+            (1, Write(DATA, 4)),
+        ],
+    );
+}
+
+#[test]
+fn other_memory_at_an_address_is_other_memory() {
+    let steps = [
+        (0, Create(1)),
+        (0, Write(DATA, 4)),
+        (0, Unmaps(DATA, 4096)),
+        (1, Write(DATA, 4)),
+    ];
+    assert_eq!(races(Blindness::None, &steps), []);
+}
+
+#[test]
+fn slots_of_ended_threads_hide_nothing() {
+    // Thread 1 has ended, and nobody knows: thread 2 must not pass for it.
+    let steps = [
+        (0, Create(1)),
+        (1, Write(DATA, 4)),
+        (1, End(FLAG)),
+        (0, Create(2)),
+        (2, Write(DATA, 4)),
+    ];
+    assert_eq!(races(Blindness::None, &steps), [(2, 5)]);
+}
+
+#[test]
+fn memory_that_is_short_is_no_reason_to_end() {
+    let mut check = RaceCheck::new(1);
+    let steps = [(0, Create(1)), (0, Write(DATA, 4)), (1, Write(DATA, 4))];
+    let mut found = run(Blindness::None, &steps);
+    assert_eq!(found.report(&[], |_, _| false).forgotten, 0);
+    let start = ThreadEvent::Start {
+        os_thread: 1,
+        parent: None,
+    };
+    check.event(ThreadId(0), 0, &start.clone().into());
+    check.event(ThreadId(1), 0, &start.into());
+    let write = Access {
+        time: 1,
+        pc: 1,
+        address: DATA,
+        size: 8,
+        kind: AccessKind::Write,
+        flags: AccessFlags::FIRST,
+    };
+    for _ in 0..(1 << 12) {
+        check.accesses(ThreadId(0), &[write; 1 << 9]);
+    }
+    assert!(check.report(&[], |_, _| false).forgotten > 0);
+    found.cut_off(&[]);
+}
+
+/// The same question, answered by full vector clocks for each byte.
+#[derive(Default)]
+struct Naive {
+    clocks: BTreeMap<u32, BTreeMap<u32, u64>>,
+    words: BTreeMap<u64, BTreeMap<u32, u64>>,
+    /// For each byte the accesses: thread, its count, whether it writes, step.
+    bytes: BTreeMap<u64, Vec<(u32, u64, bool, u64)>>,
+}
+
+impl Naive {
+    fn access(&mut self, thread: u32, address: u64, size: u32, write: bool) -> bool {
+        let clock = self.clocks.entry(thread).or_default();
+        *clock.entry(thread).or_default() += 1;
+        let clock = clock.clone();
+        let mut races = false;
+        for byte in address..address + u64::from(size) {
+            let before = self.bytes.entry(byte).or_default();
+            races |= before.iter().any(|&(other, count, wrote, _)| {
+                (wrote || write) && clock.get(&other).is_none_or(|known| *known < count)
+            });
+            before.push((thread, clock[&thread], write, 0));
+        }
+        races
+    }
+
+    fn locked(&mut self, thread: u32, word: u64) {
+        let clock = self.clocks.entry(thread).or_default();
+        let word = self.words.entry(word).or_default();
+        for (from, to) in &*word {
+            let own = clock.entry(*from).or_default();
+            *own = (*own).max(*to);
+        }
+        word.clone_from(clock);
+    }
+}
+
+fn any_step() -> impl Strategy<Value = (u32, Do)> {
+    let address = || {
+        (
+            DATA..DATA + 24,
+            prop::sample::select(vec![1_u32, 2, 4, 8, 16]),
+        )
+    };
+    let step = prop_oneof![
+        3 => address().prop_map(|(address, size)| Write(address, size)),
+        3 => address().prop_map(|(address, size)| Read(address, size)),
+        2 => (0..3_u64).prop_map(|word| Locked(FLAG + 8 * word)),
+    ];
+    (0..4_u32, step)
+}
+
+proptest! {
+    /// Exactly those bytes that race by the definition are found to, up to the first race of each
+    /// step: every step that races with an earlier one is the second place of a finding, as long as
+    /// no byte of it has raced before.
+    #[test]
+    fn as_by_the_definition(steps in prop::collection::vec(any_step(), 1..60)) {
+        let mut all = vec![(0, Create(1)), (0, Create(2)), (0, Create(3))];
+        let mut naive = Naive::default();
+        for thread in 0..4 {
+            naive.clocks.entry(thread).or_default();
+        }
+        let mut expected = None;
+        for &(thread, step) in &steps {
+            all.push((thread, step));
+            let races = match step {
+                Write(address, size) => naive.access(thread, address, size, true),
+                Read(address, size) => naive.access(thread, address, size, false),
+                Locked(word) => {
+                    naive.locked(thread, word);
+                    false
+                }
+                _ => false,
+            };
+            if races {
+                expected = Some(all.len() as u64);
+                break;
+            }
+        }
+        let found = races(Blindness::None, &all);
+        match expected {
+            None => prop_assert_eq!(found, []),
+            Some(step) => prop_assert!(
+                !found.is_empty() && found.iter().all(|&(_, second)| second == step),
+                "step {} races, found {:?}", step, found
+            ),
+        }
+    }
+}

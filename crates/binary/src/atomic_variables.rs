@@ -1,0 +1,246 @@
+//! Variables whose type is atomic, as the debugging information (DWARF) says: what is done with them
+//! may be plain moves in the code, and is atomic all the same.
+//!
+//! Types: `DW_TAG_atomic_type` (`_Atomic` of C), and the structures `std::atomic` of C++ and
+//! `core::sync::atomic::Atomic…` of Rust, as variables of their own or within others.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::Path;
+
+use addr2line::gimli::{self, Attribute, AttributeValue, EndianSlice, LittleEndian, UnitOffset};
+use object::{Object, ObjectSection};
+
+use crate::address::FileAddress;
+
+type Slice<'data> = EndianSlice<'data, LittleEndian>;
+type Dwarf<'data> = gimli::Dwarf<Slice<'data>>;
+type Unit<'data> = gimli::Unit<Slice<'data>>;
+
+/// Where the atomic variables of a module are.
+#[derive(Debug, Default)]
+pub struct AtomicVariables {
+    ranges: Vec<Range<u64>>,
+}
+
+/// Types within types that are followed.
+const DEEPEST: usize = 16;
+/// Elements of an array that are looked at.
+const MOST_ELEMENTS: u64 = 1 << 12;
+/// Files with more debugging information than this are not read: it is held in memory.
+const MOST_BYTES: u64 = 1 << 28;
+
+impl AtomicVariables {
+    /// Of the file at a path. None where it has no debugging information, or it cannot be read.
+    #[must_use]
+    pub fn open(path: &Path) -> AtomicVariables {
+        let mut ranges = read(path).unwrap_or_default();
+        ranges.sort_by_key(|range| range.start);
+        AtomicVariables { ranges }
+    }
+
+    /// Whether an address is in one of them.
+    #[must_use]
+    pub fn contain(&self, address: FileAddress) -> bool {
+        let after = self
+            .ranges
+            .partition_point(|range| range.start <= address.0);
+        self.ranges[..after]
+            .iter()
+            .rev()
+            .take(8)
+            .any(|range| range.contains(&address.0))
+    }
+}
+
+fn read(path: &Path) -> Option<Vec<Range<u64>>> {
+    if path.metadata().ok()?.len() > MOST_BYTES {
+        return None;
+    }
+    let bytes = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
+        let section = file.section_by_name(id.name());
+        let data = section.and_then(|section| section.uncompressed_data().ok());
+        Ok(data.unwrap_or_default())
+    };
+    let sections = gimli::DwarfSections::load(load).ok()?;
+    let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
+    let mut ranges = Vec::new();
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        if let Ok(unit) = dwarf.unit(header) {
+            // What of a damaged unit was read is used.
+            let _ = Search {
+                dwarf: &dwarf,
+                unit: &unit,
+            }
+            .variables(&mut ranges);
+        }
+    }
+    Some(ranges)
+}
+
+/// A unit that is gone through.
+struct Search<'a, 'data> {
+    dwarf: &'a Dwarf<'data>,
+    unit: &'a Unit<'data>,
+}
+
+impl<'data> Search<'_, 'data> {
+    fn variables(&self, ranges: &mut Vec<Range<u64>>) -> Result<(), gimli::Error> {
+        let mut entries = self.unit.entries();
+        while let Some(entry) = entries.next_dfs()? {
+            if entry.tag() != gimli::DW_TAG_variable {
+                continue;
+            }
+            let address = entry
+                .attr(gimli::DW_AT_location)
+                .and_then(|location| self.address(location));
+            let kind = entry.attr_value(gimli::DW_AT_type);
+            if let (Some(address), Some(AttributeValue::UnitRef(kind))) = (address, kind) {
+                self.atomic_parts(kind, address, DEEPEST, ranges)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The address that a location is, if it is nothing but one.
+    fn address(&self, location: &Attribute<Slice<'data>>) -> Option<u64> {
+        let expression = location.exprloc_value()?;
+        let mut operations = expression.operations(self.unit.encoding());
+        let address = match operations.next().ok()?? {
+            gimli::Operation::Address { address } => Some(address),
+            gimli::Operation::AddressIndex { index } => self.dwarf.address(self.unit, index).ok(),
+            _ => None,
+        };
+        address.filter(|_| matches!(operations.next(), Ok(None)))
+    }
+
+    /// Adds the parts of a value of this type, at this address, that are atomic.
+    fn atomic_parts(
+        &self,
+        kind: UnitOffset,
+        address: u64,
+        depth: usize,
+        ranges: &mut Vec<Range<u64>>,
+    ) -> Result<(), gimli::Error> {
+        let Some(depth) = depth.checked_sub(1) else {
+            return Ok(());
+        };
+        let entry = self.unit.entry(kind)?;
+        let inner = match entry.attr_value(gimli::DW_AT_type) {
+            Some(AttributeValue::UnitRef(inner)) => Some(inner),
+            _ => None,
+        };
+        match entry.tag() {
+            gimli::DW_TAG_atomic_type => {
+                let size = self.size(kind, depth)?;
+                ranges.push(address..address.saturating_add(size));
+            }
+            gimli::DW_TAG_typedef | gimli::DW_TAG_const_type | gimli::DW_TAG_volatile_type => {
+                if let Some(inner) = inner {
+                    self.atomic_parts(inner, address, depth, ranges)?;
+                }
+            }
+            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type
+                if self.is_atomic(entry.attr(gimli::DW_AT_name)) =>
+            {
+                let size = self.size(kind, depth)?;
+                ranges.push(address..address.saturating_add(size));
+            }
+            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type => {
+                self.members(kind, address, depth, ranges)?;
+            }
+            gimli::DW_TAG_array_type => {
+                if let Some(inner) = inner {
+                    let size = self.size(inner, depth)?;
+                    for number in 0..self.elements(kind)?.min(MOST_ELEMENTS) {
+                        let before = ranges.len();
+                        let at = address.saturating_add(number.saturating_mul(size));
+                        self.atomic_parts(inner, at, depth, ranges)?;
+                        if ranges.len() == before {
+                            break;
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn members(
+        &self,
+        kind: UnitOffset,
+        address: u64,
+        depth: usize,
+        ranges: &mut Vec<Range<u64>>,
+    ) -> Result<(), gimli::Error> {
+        let mut tree = self.unit.entries_tree(Some(kind))?;
+        let mut children = tree.root()?.children();
+        while let Some(child) = children.next()? {
+            let entry = child.entry();
+            let is_part = matches!(
+                entry.tag(),
+                gimli::DW_TAG_member | gimli::DW_TAG_inheritance
+            );
+            let offset = entry.attr(gimli::DW_AT_data_member_location);
+            let offset = offset.and_then(Attribute::udata_value);
+            let part = entry.attr_value(gimli::DW_AT_type);
+            if let (true, Some(offset), Some(AttributeValue::UnitRef(part))) =
+                (is_part, offset, part)
+            {
+                self.atomic_parts(part, address.saturating_add(offset), depth, ranges)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn elements(&self, kind: UnitOffset) -> Result<u64, gimli::Error> {
+        let mut tree = self.unit.entries_tree(Some(kind))?;
+        let mut children = tree.root()?.children();
+        let mut count: u64 = 1;
+        while let Some(child) = children.next()? {
+            let entry = child.entry();
+            let number = |name| entry.attr(name).and_then(Attribute::udata_value);
+            let last = number(gimli::DW_AT_upper_bound);
+            let by_last = last.map(|last| last.saturating_add(1));
+            let here = number(gimli::DW_AT_count).or(by_last);
+            count = count.saturating_mul(here.unwrap_or(0));
+        }
+        Ok(count)
+    }
+
+    /// The bytes of a type; 0 where that is not said.
+    fn size(&self, kind: UnitOffset, depth: usize) -> Result<u64, gimli::Error> {
+        let entry = self.unit.entry(kind)?;
+        let size = entry.attr(gimli::DW_AT_byte_size);
+        if let Some(size) = size.and_then(Attribute::udata_value) {
+            return Ok(size);
+        }
+        match (entry.attr_value(gimli::DW_AT_type), depth.checked_sub(1)) {
+            (Some(AttributeValue::UnitRef(inner)), Some(depth)) => self.size(inner, depth),
+            (None, _) if entry.tag() == gimli::DW_TAG_pointer_type => Ok(8),
+            _ => Ok(0),
+        }
+    }
+
+    /// Whether this is the name of an atomic type.
+    fn is_atomic(&self, name: Option<&Attribute<Slice<'data>>>) -> bool {
+        let name = name.and_then(|name| self.dwarf.attr_string(self.unit, name.value()).ok());
+        let name = name.and_then(|name| name.to_string().ok());
+        name.is_some_and(|name| {
+            let is_of_cpp = name.starts_with("atomic<") || name == "atomic_flag";
+            let of_rust = name.strip_prefix("Atomic");
+            is_of_cpp
+                || of_rust.is_some_and(|rest| {
+                    rest.starts_with('<')
+                        || rest.starts_with("Ptr")
+                        || rest == "Bool"
+                        || rest.trim_start_matches(['U', 'I']).parse::<u8>().is_ok()
+                        || matches!(rest, "Usize" | "Isize")
+                })
+        })
+    }
+}

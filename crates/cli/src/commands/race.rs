@@ -1,0 +1,173 @@
+//! `unspool race`
+
+mod described;
+mod suppressions;
+mod system_call_names;
+mod text;
+
+use std::path::Path;
+
+use unspool_analyses::RaceCheck;
+use unspool_events::{Order, Problem, Seen, TraceHeader};
+use unspool_report::Both;
+use unspool_tracer::Receiver;
+
+use super::live::{self, Answer};
+use super::standard_output::print_result;
+use super::{followed, opened};
+use crate::arguments::RaceArguments;
+use crate::exit_status;
+use crate::failure::Failure;
+use crate::plan::LivePlan;
+use crate::progress::Progress;
+use described::Described;
+use suppressions::Suppressions;
+
+/// Finds races in a trace, or in a program's run.
+pub(crate) fn race(typed: &RaceArguments) -> Result<u8, Failure> {
+    let Some(input) = &typed.input else {
+        return race_live(typed);
+    };
+    let question = RaceQuestion::new(typed)?;
+    let (header, check, problems, damage) = match typed.follow {
+        true => follow(input, &question)?,
+        false => read(input, &question)?,
+    };
+    let Answer { text, status, .. } = question.answer(&check, &header, &problems, damage)?;
+    print_result(text.as_bytes())?;
+    Ok(status)
+}
+
+/// What is asked, and what is to be left out of the answer.
+#[derive(Debug, Clone)]
+pub(super) struct RaceQuestion {
+    typed: RaceArguments,
+    suppressions: Suppressions,
+}
+
+type Read = (TraceHeader, RaceCheck, Vec<Problem>, u8);
+
+/// Looks at a trace as far as it is there.
+fn read(input: &Path, question: &RaceQuestion) -> Result<Read, Failure> {
+    let trace = opened::open(input)?;
+    check_order(trace.header().order)?;
+    let mut check = question.check();
+    check.cut_off(&trace.threads());
+    let mut progress = Progress::of_trace(&trace, question.typed.progress, false);
+    let problems = trace.merged().deliver(&mut Both(&mut check, &mut progress));
+    drop(progress);
+    let damage = opened::report_problems(trace.problems(), &problems);
+    if !trace.is_complete() {
+        followed::mention_rest(input);
+    }
+    let problems = trace.problems().iter().cloned().chain(problems);
+    Ok((trace.header().clone(), check, problems.collect(), damage))
+}
+
+/// Looks at a trace while it is written.
+fn follow(input: &Path, question: &RaceQuestion) -> Result<Read, Failure> {
+    let reader = followed::open(input)?;
+    let header = reader.header().clone();
+    check_order(header.order)?;
+    let mut check = question.check();
+    let delivered = reader.deliver(&mut check);
+    check.cut_off(&delivered.threads);
+    let damage = opened::report_problems(&delivered.problems, &[]);
+    Ok((header, check, delivered.problems, damage))
+}
+
+/// Looks at a program while it runs.
+fn race_live(typed: &RaceArguments) -> Result<u8, Failure> {
+    match (LivePlan::new(&typed.live)?, receiver(typed.clone())?) {
+        (Some(plan), Some(receiver)) => {
+            check_order(plan.order)?;
+            live::run(&plan, false, receiver)
+        }
+        _ => Err(Failure::new("there is neither a trace nor a program")),
+    }
+}
+
+/// What looks at the processes of a run, if a program is to be run.
+pub(super) fn receiver(typed: RaceArguments) -> Result<Option<Receiver>, Failure> {
+    let Some(plan) = LivePlan::new(&typed.live)? else {
+        return Ok(None);
+    };
+    Ok(Some(live::receiver(plan, RaceQuestion::new(&typed)?)))
+}
+
+/// Only one order tells which store each load has seen.
+fn check_order(order: Order) -> Result<(), Failure> {
+    if order == Order::LineAtomic {
+        return Ok(());
+    }
+    let name = order.name();
+    Err(Failure::new(format!(
+        "races cannot be told in the order {name}, which does not say what plain loads have seen"
+    ))
+    .with_help("use the order that is used without --order, line-atomic"))
+}
+
+impl RaceQuestion {
+    fn new(typed: &RaceArguments) -> Result<RaceQuestion, Failure> {
+        let suppressions = Suppressions::read(&typed.suppressions, !typed.no_default_suppressions)?;
+        Ok(RaceQuestion {
+            typed: typed.clone(),
+            suppressions,
+        })
+    }
+
+    fn check(&self) -> RaceCheck {
+        RaceCheck::new(self.typed.memory)
+    }
+
+    /// What is said, and the exit status; `damage` is that of the records.
+    fn answer(
+        &self,
+        check: &RaceCheck,
+        header: &TraceHeader,
+        problems: &[Problem],
+        damage: u8,
+    ) -> Result<Answer, Failure> {
+        let is_whole = damage == exit_status::SUCCESS;
+        let described = Described::new(check, problems, header, &self.suppressions, is_whole);
+        let text = match self.typed.json {
+            true => described.as_json()?,
+            false => text::of(&described, self.typed.show),
+        };
+        let status = match described.races.is_empty() {
+            false => self.typed.exit_status,
+            true => damage,
+        };
+        Ok(Answer {
+            text,
+            status,
+            yields_to_failure: true,
+        })
+    }
+}
+
+impl live::Question for RaceQuestion {
+    type Analysis = RaceCheck;
+
+    fn begin(&self) -> RaceCheck {
+        self.check()
+    }
+
+    fn answer(
+        &self,
+        check: RaceCheck,
+        seen: &Seen,
+        header: &TraceHeader,
+    ) -> Result<Answer, Failure> {
+        self.answer(&check, header, &seen.problems, live::damage(seen))
+    }
+
+    fn so_far(
+        &self,
+        check: &RaceCheck,
+        seen: &Seen,
+        header: &TraceHeader,
+    ) -> Result<Answer, Failure> {
+        self.answer(check, header, &seen.problems, exit_status::INPUT_DAMAGED)
+    }
+}

@@ -1,0 +1,140 @@
+//! Races as text for people.
+
+use unspool_analyses::races::RacingAccess;
+use unspool_report::{CodePlace, DataPlace};
+
+use super::described::{Described, DescribedRace};
+use super::system_call_names::system_call_name;
+
+/// The whole answer.
+pub(super) fn of(described: &Described, show: usize) -> String {
+    let mut text = headline(described) + "\n";
+    for (race, number) in described.races.iter().zip(1..).take(show) {
+        text += &format!("\n{number}. {}", one(described, race));
+    }
+    let hidden = described.races.len().saturating_sub(show);
+    if hidden > 0 {
+        text += &format!("\nand {hidden} more (--show)\n");
+    }
+    if !described.possible.is_empty() {
+        text += "\nWhat follows is no race if these plain moves stand for atomic accesses; nothing is known \
+                 of their source:\n";
+        for race in described.possible.iter().take(show) {
+            text += &format!("\n- {}", one(described, race));
+        }
+        let hidden = described.possible.len().saturating_sub(show);
+        if hidden > 0 {
+            text += &format!("\nand {hidden} more (--show)\n");
+        }
+    }
+    if !described.uncertain.is_empty() {
+        text += "\nWhat follows may be races, or missing records may explain it:\n";
+        for race in described.uncertain.iter().take(show) {
+            text += &format!("\n- {}", one(described, race));
+        }
+    }
+    text + &remarks(described)
+}
+
+/// What came of it, in one line.
+fn headline(described: &Described) -> String {
+    let checked = described.report.accesses_checked;
+    let as_far = if described.is_whole {
+        ""
+    } else {
+        " as far as the trace goes"
+    };
+    match described.races.len() {
+        0 => format!("no races{as_far}: {checked} accesses were compared with other threads'"),
+        1 => format!("1 race{as_far}: {}", short(&described.races[0])),
+        count => format!(
+            "{count} races{as_far}; the first: {}",
+            short(&described.races[0])
+        ),
+    }
+}
+
+/// A race in few words.
+fn short(race: &DescribedRace) -> String {
+    let place = |place: &CodePlace| place.line.clone().or_else(|| place.function.clone());
+    let places = race.places.each_ref().map(place);
+    let [first, second] = places.map(|place| place.unwrap_or_else(|| "?".to_owned()));
+    format!("{}, {first} and {second}", object(race))
+}
+
+fn one(described: &Described, race: &DescribedRace) -> String {
+    let times = match race.race.occurrences {
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
+    let mut text = format!("{}, {times}\n", object(race));
+    for (access, place) in [&race.race.first, &race.race.second]
+        .into_iter()
+        .zip(&race.places)
+    {
+        text += &format!("     {}\n", side(described, access, place));
+    }
+    text
+}
+
+/// What the race is about.
+fn object(race: &DescribedRace) -> String {
+    let (address, bytes) = (race.race.address, race.race.bytes);
+    let plural = if bytes == 1 { "" } else { "s" };
+    let DataPlace {
+        variable, section, ..
+    } = &race.data;
+    let name = match (variable, section) {
+        (Some(variable), _) if race.data.offset == 0 => format!("{variable} "),
+        (Some(variable), _) => format!("{variable}+{} ", race.data.offset),
+        (None, Some(section)) => format!("{section} "),
+        (None, None) => String::new(),
+    };
+    format!("{name}({bytes} byte{plural} at {address:#x})")
+}
+
+fn side(described: &Described, access: &RacingAccess, place: &CodePlace) -> String {
+    let verb = if access.writes { "writes" } else { "reads" };
+    let size = access.size;
+    let plural = if size == 1 { "" } else { "s" };
+    let who = thread(described, access.thread);
+    if let Some(number) = access.system_call {
+        let call = system_call_name(number);
+        return format!("{who}: the kernel {verb} {size} byte{plural} in {call}");
+    }
+    let function = place.function.as_deref().unwrap_or("?");
+    let at = match (&place.line, &place.module) {
+        (Some(line), _) => line.clone(),
+        (None, Some(module)) => format!("{:#x} in {module}", access.pc.unwrap_or(0)),
+        (None, None) => format!("{:#x}", access.pc.unwrap_or(0)),
+    };
+    format!("{who} {verb} {size} byte{plural} in {function}, {at}")
+}
+
+fn thread(described: &Described, number: u32) -> String {
+    let thread = described.thread(number);
+    match thread.and_then(|thread| thread.name.as_ref()) {
+        Some(name) => format!("thread {number} ({name})"),
+        None => format!("thread {number}"),
+    }
+}
+
+/// What was left out, and what may have been missed.
+fn remarks(described: &Described) -> String {
+    let mut text = String::new();
+    for (line, count) in &described.suppressed {
+        text += &format!("left out: {count} by the suppression {line}\n");
+    }
+    if described.report.forgotten > 0 {
+        text += &format!(
+            "memory was short {} times (--memory), and what had been seen forgotten: races may have \
+             been missed\n",
+            described.report.forgotten
+        );
+    }
+    if described.report.beyond > 0 {
+        let beyond = described.report.beyond;
+        text += &format!("{beyond} occurrences of further pairs of places are not listed\n");
+    }
+    text
+}

@@ -1,0 +1,374 @@
+//! `unspool race` on small programs whose races are known: `crates/guests/races`.
+//!
+//! Each source is two programs, one without races and one with those that its comments label. Both
+//! are built with and without optimisation, looked at while they run, and recorded in the same run,
+//! which must give the same answer to the byte. Nothing else may be found, and of each labelled
+//! variable something must.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+use unspool_analyses::RaceCheck;
+use unspool_analyses::races::Blindness;
+use unspool_events::Trace;
+use unspool_guests::requirement::find_program;
+use unspool_guests::{Ending, Invocation};
+
+use crate::observer::{Verdict, natively, run, run_well, trial, unspool, wrong};
+use crate::scratch::Scratch;
+
+/// How a source is built.
+#[derive(Debug, Clone, Copy)]
+struct Build {
+    racy: bool,
+    optimised: bool,
+}
+
+const BUILDS: [Build; 4] = [
+    build_of(false, false),
+    build_of(false, true),
+    build_of(true, false),
+    build_of(true, true),
+];
+
+/// Programs without races in which one kind of synchronisation is all that orders.
+const NEEDED: [(&str, Blindness); 5] = [
+    ("mutex.c", Blindness::Words),
+    ("creation.c", Blindness::Creation),
+    ("join.c", Blindness::Ends),
+    ("pipe.c", Blindness::Descriptors),
+    ("signal.c", Blindness::Signals),
+];
+
+const fn build_of(racy: bool, optimised: bool) -> Build {
+    Build { racy, optimised }
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for source in sources() {
+        for build in BUILDS {
+            let name = format!("races::{}::{}", file_name(&source), build.name());
+            let source = source.clone();
+            trials.push(trial(name, move |scratch| {
+                as_labelled(scratch, &source, build)
+            }));
+        }
+    }
+    for (source, blindness) in NEEDED {
+        let name = format!("races::needed::{blindness:?}");
+        trials.push(trial(name, move |scratch| {
+            is_needed(scratch, source, blindness)
+        }));
+    }
+    trials.push(trial("races::statuses".to_owned(), statuses));
+    trials.push(trial("races::suppressions".to_owned(), suppressions));
+    trials.push(trial("races::other_orders".to_owned(), other_orders));
+    trials.push(trial("races::damaged".to_owned(), damaged));
+    trials
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests/races")
+}
+
+fn sources() -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder()).expect("the folder of races is there");
+    let paths = files.filter_map(|file| Some(file.ok()?.path()));
+    let mut sources: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|ending| ending != "h"))
+        .collect();
+    sources.sort();
+    sources
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+impl Build {
+    fn name(self) -> &'static str {
+        match (self.racy, self.optimised) {
+            (false, false) => "free::unoptimised",
+            (false, true) => "free::optimised",
+            (true, false) => "racy::unoptimised",
+            (true, true) => "racy::optimised",
+        }
+    }
+
+    /// Builds a program into the test's folder.
+    fn of(self, scratch: &Scratch, source: &Path) -> Result<PathBuf, Verdict> {
+        let program = scratch.path().join("program");
+        let is_rust = source.extension().is_some_and(|ending| ending == "rs");
+        let is_cpp = source.extension().is_some_and(|ending| ending == "cpp");
+        let compiler = match (is_rust, is_cpp) {
+            (true, _) => "rustc",
+            (_, true) => "g++",
+            _ => "gcc",
+        };
+        let Some(compiler) = find_program(compiler) else {
+            return Err(Verdict::CannotTell(format!("{compiler} is not installed")));
+        };
+        let text = std::fs::read_to_string(source)?;
+        let flags = text
+            .lines()
+            .find_map(|line| line.strip_prefix("// flags: "));
+        let own = match (is_rust, self.optimised) {
+            (true, true) => "-g -O --edition 2024",
+            (true, false) => "-g --edition 2024",
+            (false, true) => "-g -O2 -pthread",
+            (false, false) => "-g -O0 -pthread",
+        };
+        let racy = match (self.racy, is_rust) {
+            (false, _) => "",
+            (true, true) => "--cfg racy",
+            (true, false) => "-DRACY",
+        };
+        let words = [own, racy, flags.unwrap_or_default()].join(" ");
+        let build = Invocation::new(compiler)
+            .arguments(words.split_whitespace())
+            .arguments([source.as_os_str(), "-o".as_ref(), program.as_os_str()])
+            .folder(scratch.work())
+            .limit(Duration::from_secs(120));
+        run_well(scratch, &build)?;
+        Ok(program)
+    }
+}
+
+/// Looks at a program while it runs and at the trace of the same run; both answers.
+fn answers(scratch: &Scratch, program: &Path) -> Result<(Value, Invocation), Verdict> {
+    let (trace, answer) = (scratch.path().join("trace"), scratch.path().join("answer"));
+    let live = unspool(scratch, &["race", "--json", "--record"])
+        .arguments([trace.as_os_str(), "-o".as_ref(), answer.as_os_str()])
+        .arguments(["--".as_ref(), program.as_os_str()])
+        .limit(Duration::from_secs(120));
+    let outcome = run(scratch, &live)?;
+    let Ending::Exited(status @ (0 | 66)) = outcome.ending else {
+        return Err(wrong("it must end with 0 or 66", &live, &outcome));
+    };
+    let from_live = std::fs::read_to_string(&answer)?;
+    let over_file = unspool(scratch, &["race", "--json"]).arguments([&trace]);
+    let file_outcome = run(scratch, &over_file)?;
+    if file_outcome.ending != Ending::Exited(status) || file_outcome.stdout_text() != from_live {
+        let expected = format!("the answer must be that of the run itself: {from_live}");
+        return Err(wrong(&expected, &over_file, &file_outcome));
+    }
+    let parsed: Value = serde_json::from_str(&from_live)
+        .map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))?;
+    let has_races = parsed["races"]
+        .as_array()
+        .is_some_and(|races| !races.is_empty());
+    if has_races != (status == 66) {
+        return Err(wrong("66 stands for races", &live, &outcome));
+    }
+    Ok((parsed, live))
+}
+
+/// The lines that may be sides of races of each variable.
+fn labels(source: &Path) -> Result<BTreeMap<String, BTreeSet<u64>>, Verdict> {
+    let mut labels: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    for (line, number) in std::fs::read_to_string(source)?.lines().zip(1..) {
+        if let Some((_, variable)) = line.split_once("// race: ") {
+            labels
+                .entry(variable.trim().to_owned())
+                .or_default()
+                .insert(number);
+        }
+    }
+    Ok(labels)
+}
+
+fn as_labelled(scratch: &Scratch, source: &Path, build: Build) -> Result<(), Verdict> {
+    let program = build.of(scratch, source)?;
+    let (answer, command) = answers(scratch, &program)?;
+    let labels = match build.racy {
+        true => labels(source)?,
+        false => BTreeMap::new(),
+    };
+    let mut missing: BTreeSet<&String> = labels.keys().collect();
+    let lists = ["races", "possible", "uncertain"];
+    for race in lists
+        .into_iter()
+        .filter_map(|list| answer[list].as_array())
+        .flatten()
+    {
+        match labels
+            .iter()
+            .find(|(name, lines)| fits(race, name, lines, source))
+        {
+            Some((name, _)) => _ = missing.remove(name),
+            None => {
+                return Err(Verdict::Wrong(format!(
+                    "not labelled: {race:#}\nreplay: {}",
+                    command.command_line()
+                )));
+            }
+        }
+    }
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "nothing was found of {missing:?}\nreplay: {}",
+            command.command_line()
+        ))),
+    }
+}
+
+/// Whether a race is on a labelled variable, by labelled lines. One of them may be the kernel's.
+fn fits(race: &Value, name: &str, lines: &BTreeSet<u64>, source: &Path) -> bool {
+    let variable = race["object"]["variable"].as_str();
+    let is_it = match variable {
+        _ if name == "-" => true,
+        // Rust has the path before the name, and something behind it.
+        Some(variable) => variable == name || variable.ends_with(&format!("::{name}")),
+        None => false,
+    };
+    let is_labelled = |side: &Value| match side["line"].as_str() {
+        Some(place) => {
+            let (file, line) = place.rsplit_once(':').unwrap_or((place, "0"));
+            file_name(Path::new(file)) == file_name(source)
+                && line.parse().is_ok_and(|line| lines.contains(&line))
+        }
+        None => !side["system_call"].is_null(),
+    };
+    is_it && is_labelled(&race["first"]) && is_labelled(&race["second"])
+}
+
+/// Without one kind of synchronisation what it orders must be reported: it is that, and not the time
+/// at which threads happened to run, by which nothing is reported with it.
+fn is_needed(scratch: &Scratch, source: &str, blindness: Blindness) -> Result<(), Verdict> {
+    let program = BUILDS[0].of(scratch, &folder().join(source))?;
+    let file = scratch.path().join("trace");
+    let record = unspool(scratch, &["trace", "-o"]).arguments([
+        file.as_os_str(),
+        "--".as_ref(),
+        program.as_os_str(),
+    ]);
+    run_well(scratch, &record)?;
+    let trace = Trace::open(&file).map_err(|problem| Verdict::Wrong(problem.to_string()))?;
+    let mut check = RaceCheck::blind_to(blindness, 1 << 30);
+    let problems = trace.merged().deliver(&mut check);
+    let of_source = |pc: Option<u64>| pc.is_some();
+    let races = check.report(&problems, |_, _| false).races;
+    match races.iter().any(|race| of_source(race.first.pc)) {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "nothing is found without {blindness:?}"
+        ))),
+    }
+}
+
+/// A script's last line says with what the program ends: that stands where it is no 0.
+fn statuses(scratch: &Scratch) -> Result<(), Verdict> {
+    let program = BUILDS[3].of(scratch, &folder().join("mutex.c"))?;
+    for (options, expected) in [(&[][..], 66), (&["--exit-status", "9"], 9)] {
+        let live = unspool(scratch, &["race"])
+            .arguments(options)
+            .arguments(["--children", "leave", "--"])
+            .arguments([&program]);
+        let outcome = run(scratch, &live)?;
+        if outcome.ending != Ending::Exited(expected) {
+            return Err(wrong(
+                &format!("it must end with {expected}"),
+                &live,
+                &outcome,
+            ));
+        }
+    }
+    let failing = scratch.path().join("failing.c");
+    let text = std::fs::read_to_string(folder().join("mutex.c"))?;
+    std::fs::write(&failing, text.replace("return counter == 0;", "return 3;"))?;
+    std::fs::copy(folder().join("twin.h"), scratch.path().join("twin.h"))?;
+    let program = BUILDS[3].of(scratch, &failing)?;
+    let live = unspool(scratch, &["race", "--"]).arguments([&program]);
+    let outcome = run(scratch, &live)?;
+    match outcome.ending == Ending::Exited(3) && outcome.stderr_text().contains("race") {
+        true => Ok(()),
+        false => Err(wrong(
+            "a program that fails keeps its status",
+            &live,
+            &outcome,
+        )),
+    }
+}
+
+fn suppressions(scratch: &Scratch) -> Result<(), Verdict> {
+    let program = BUILDS[3].of(scratch, &folder().join("mutex.c"))?;
+    let file = scratch.path().join("suppressions");
+    std::fs::write(&file, "# known\nrace:^counter$\n")?;
+    let live = unspool(scratch, &["race", "--suppressions"]).arguments([
+        file.as_os_str(),
+        "--".as_ref(),
+        program.as_os_str(),
+    ]);
+    let outcome = run_well(scratch, &live)?;
+    if !outcome
+        .stderr_text()
+        .contains("by the suppression race:^counter$")
+    {
+        return Err(wrong("it must say what was left out", &live, &outcome));
+    }
+    std::fs::write(&file, "rase:counter\n")?;
+    let outcome = run(scratch, &live)?;
+    match outcome.ending == Ending::Exited(125) && outcome.stderr_text().contains("line 1") {
+        true => Ok(()),
+        false => Err(wrong(
+            "a line that is not understood is refused",
+            &live,
+            &outcome,
+        )),
+    }
+}
+
+fn other_orders(scratch: &Scratch) -> Result<(), Verdict> {
+    let file = scratch.path().join("trace");
+    let record = unspool(scratch, &["trace", "--order", "ticket", "-o"]).arguments([
+        file.as_os_str(),
+        "--".as_ref(),
+        "true".as_ref(),
+    ]);
+    run_well(scratch, &record)?;
+    let over_file = unspool(scratch, &["race"]).arguments([&file]);
+    let live = unspool(scratch, &["race", "--order", "ticket", "--", "true"]);
+    for refused in [over_file, live] {
+        let outcome = run(scratch, &refused)?;
+        let says = outcome.stderr_text().contains("line-atomic");
+        if outcome.ending != Ending::Exited(125) || !says {
+            return Err(wrong(
+                "it must name the order that is needed",
+                &refused,
+                &outcome,
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Of a trace that is cut off or damaged there is what can be read, and nothing is called certain.
+fn damaged(scratch: &Scratch) -> Result<(), Verdict> {
+    let program = BUILDS[3].of(scratch, &folder().join("mutex.c"))?;
+    let file = scratch.path().join("trace");
+    let record = unspool(scratch, &["trace", "-o"]).arguments([
+        file.as_os_str(),
+        "--".as_ref(),
+        program.as_os_str(),
+    ]);
+    run_well(scratch, &record)?;
+    let whole = std::fs::read(&file)?;
+    for kept in [whole.len() / 3, whole.len() / 2, whole.len() - 200] {
+        std::fs::write(&file, &whole[..kept])?;
+        let over_file = natively(scratch, &[crate::observer::COMMAND.as_os_str()])
+            .arguments(["race".as_ref(), file.as_os_str()]);
+        let outcome = run(scratch, &over_file)?;
+        if !matches!(outcome.ending, Ending::Exited(2 | 66)) || outcome.stderr.is_empty() {
+            return Err(wrong("it must say what is missing", &over_file, &outcome));
+        }
+    }
+    Ok(())
+}

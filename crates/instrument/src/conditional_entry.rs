@@ -1,0 +1,61 @@
+//! An entry that is appended where a test says so: by a call, away from the straight path.
+
+use super::action::Content;
+use super::buffers::Appender;
+use super::{AnalysisCall, Argument, ConditionalEntry, argument_word, thread_number};
+
+impl ConditionalEntry {
+    /// The call that appends it. The path has stored so many bytes in the buffer.
+    pub(crate) fn call(&'static self, pending: u32, words: &[Argument]) -> AnalysisCall {
+        let this = std::ptr::from_ref(self) as u64;
+        let own = [this, u64::from(pending)].map(Argument::Constant);
+        AnalysisCall {
+            function: append,
+            arguments: own.into_iter().chain(words.iter().copied()).collect(),
+        }
+    }
+
+    fn append(&self, pending: usize, mut word: impl FnMut() -> u64) {
+        let mut entry = vec![0; usize::from(self.size)];
+        for &(offset, size, content) in &self.fields {
+            let value = match content {
+                Content::Word => word(),
+                Content::Constant(value) => value,
+                Content::ThreadNumber => thread_number().into(),
+                Content::TimeStamp => time_stamp(),
+            };
+            let (offset, size) = (usize::from(offset), usize::from(size));
+            entry[offset..offset + size].copy_from_slice(&value.to_le_bytes()[..size]);
+        }
+        Appender::new(self.buffer(), pending).push(&entry);
+    }
+}
+
+/// The processor's time-stamp counter.
+pub(crate) fn time_stamp() -> u64 {
+    // SAFETY: every such processor has the instruction.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+extern "C" fn append(
+    _: *const (),
+    _: *mut (),
+    entry: u64,
+    pending: u64,
+    first: u64,
+    second: u64,
+) -> u64 {
+    // SAFETY: inserted code passes what is kept for good.
+    let entry = unsafe { &*(entry as *const ConditionalEntry) };
+    let mut number = 2;
+    entry.append(pending as usize, || {
+        number += 1;
+        match number - 1 {
+            2 => first,
+            3 => second,
+            // SAFETY: the words are this thread's, and inserted code has written as many.
+            number => unsafe { argument_word(number).read() },
+        }
+    });
+    0
+}

@@ -1,0 +1,225 @@
+//! An entry in a buffer for each access of an instruction, of whatever shape its operands are.
+//!
+//! Two calls do it. The one before the instruction finds the accesses out, while indexes and masks
+//! are what they are; the one behind it appends the entries, so that an instruction that faults
+//! leaves none. Of a repeated string instruction there are as many as it has done rounds, which is
+//! known behind it only, or where it is left in its middle.
+
+use std::cell::{Cell, RefCell};
+
+use super::buffers::Appender;
+use super::conditional_entry::time_stamp;
+use super::elements::{Elements, Rounds};
+use super::{AnalysisCall, Argument, Context, EachAccess, Field, thread_number};
+use unspool_code_cache::emit::gpr;
+use unspool_code_cache::slots::slots;
+
+impl EachAccess {
+    /// The call before the instruction. The path has stored so many bytes in the buffer.
+    pub(crate) fn call_before(&'static self, pending: u32) -> AnalysisCall {
+        let this = std::ptr::from_ref(self) as u64;
+        AnalysisCall {
+            function: begin,
+            arguments: vec![
+                Argument::Constant(this),
+                Argument::Constant(pending.into()),
+                Argument::Context(0),
+            ],
+        }
+    }
+
+    /// The call behind it.
+    pub(crate) fn call_behind(&self, pending: u32) -> AnalysisCall {
+        AnalysisCall {
+            function: complete,
+            arguments: vec![
+                Argument::Constant(pending.into()),
+                Argument::Register(gpr::RCX),
+            ],
+        }
+    }
+}
+
+/// Part of an entry.
+struct Template {
+    bytes: Vec<u8>,
+    /// Where the address belongs: offset and bytes.
+    addresses: Vec<(u16, u8)>,
+    /// Where the number of bytes does.
+    sizes: Vec<(u16, u8)>,
+}
+
+impl Template {
+    /// An entry without what differs between accesses.
+    fn new(bytes: usize, fields: &[Field], context: &Context) -> Template {
+        let mut template = Template {
+            bytes: vec![0; bytes],
+            addresses: Vec::new(),
+            sizes: Vec::new(),
+        };
+        for field in fields {
+            let place = (field.offset, field.size);
+            match field.value {
+                Argument::Constant(value) => template.put(place, value),
+                Argument::Register(number) => template.put(place, context.register(number)),
+                Argument::ThreadNumber => template.put(place, thread_number().into()),
+                Argument::TimeStamp => template.put(place, time_stamp()),
+                Argument::ElementAddress => template.addresses.push(place),
+                Argument::ElementSize => template.sizes.push(place),
+                _ => panic!("{:?} cannot be said of each access", field.value),
+            }
+        }
+        template
+    }
+
+    fn put(&mut self, (offset, size): (u16, u8), value: u64) {
+        let (offset, size) = (usize::from(offset), usize::from(size));
+        let bytes = value.to_le_bytes();
+        match self.bytes[offset..].first_chunk_mut() {
+            // Without a call: there may be millions of rounds.
+            Some(place) if size == bytes.len() => *place = bytes,
+            _ => self.bytes[offset..offset + size].copy_from_slice(&bytes[..size]),
+        }
+    }
+
+    /// From here on accesses have so many bytes.
+    fn set_size(&mut self, size: u64) {
+        for index in 0..self.sizes.len() {
+            self.put(self.sizes[index], size);
+        }
+    }
+
+    /// The entry of an access.
+    fn at(&mut self, address: u64) -> &[u8] {
+        for index in 0..self.addresses.len() {
+            self.put(self.addresses[index], address);
+        }
+        &self.bytes
+    }
+}
+
+/// What an instruction that a thread has begun will leave.
+enum Begun {
+    /// These entries.
+    Entries(&'static EachAccess, Vec<u8>),
+    /// Entries for as many rounds as it does.
+    Rounds {
+        each: &'static EachAccess,
+        /// How many it does at most.
+        most: u64,
+        /// Its way through each operand.
+        ways: Vec<(Rounds, Template)>,
+    },
+}
+
+thread_local! {
+    static BEGUN: RefCell<Option<Begun>> = const { RefCell::new(None) };
+    /// Where a repeated instruction is that has been begun.
+    static REPEATED_AT: Cell<Option<u64>> = const { Cell::new(None) };
+    /// What its count was where it was left in its middle.
+    static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+impl Begun {
+    fn new(each: &'static EachAccess, context: &Context) -> Begun {
+        let size = usize::from(each.size);
+        let operands = each.operands.iter().map(|(operand, fields)| {
+            let template = Template::new(size, fields, context);
+            (operand, Elements::new(operand, context), template)
+        });
+        let operands: Vec<_> = operands.collect();
+        let rounds = operands.iter().map(|(_, elements, _)| elements.rounds());
+        let rounds: Option<Vec<_>> = rounds.collect();
+        if let Some(rounds) = rounds {
+            let most = rounds.first().map_or(0, |(most, _)| *most);
+            let ways = rounds.into_iter().zip(operands);
+            let ways = ways.map(|((_, way), (operand, _, mut template))| {
+                template.set_size(operand.size.into());
+                (way, template)
+            });
+            let ways = ways.collect();
+            return Begun::Rounds { each, most, ways };
+        }
+        let mut entries = Vec::new();
+        for (_, elements, mut template) in operands {
+            elements.each(|address, size| {
+                template.set_size(size);
+                entries.extend_from_slice(template.at(address));
+            });
+        }
+        Begun::Entries(each, entries)
+    }
+
+    /// Appends what it has done. If it is repeated, its count is `count` now.
+    fn append(self, pending: usize, count: u64) {
+        match self {
+            Begun::Entries(each, entries) => {
+                let mut appender = Appender::new(each.buffer, pending);
+                for entry in entries.chunks_exact(each.size.into()) {
+                    appender.push(entry);
+                }
+            }
+            Begun::Rounds {
+                each,
+                most,
+                mut ways,
+            } => {
+                let mut appender = Appender::new(each.buffer, pending);
+                let narrow = ways.first().is_some_and(|(way, _)| way.is_narrow());
+                let left = if narrow { count & 0xffff_ffff } else { count };
+                for round in 0..most.saturating_sub(left) {
+                    for (way, template) in &mut ways {
+                        appender.push(template.at(way.address(round)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An instruction is about to be executed.
+extern "C" fn begin(_: *const (), _: *mut (), each: u64, pending: u64, _: u64, _: u64) -> u64 {
+    append_left(pending as usize);
+    // SAFETY: inserted code passes what is kept for good.
+    let each = unsafe { &*(each as *const EachAccess) };
+    let context = Context::current();
+    let begun = Begun::new(each, &context);
+    if let Begun::Rounds { .. } = begun {
+        REPEATED_AT.set(Some(context.instruction_pointer()));
+    }
+    BEGUN.set(Some(begun));
+    0
+}
+
+/// It has been.
+extern "C" fn complete(_: *const (), _: *mut (), pending: u64, count: u64, _: u64, _: u64) -> u64 {
+    append(pending as usize, count);
+    0
+}
+
+/// The calling thread, with its registers in the slots, is brought out of a repeated string
+/// instruction. This may be in a handler of signals, so nothing is appended yet.
+pub(super) fn leave() {
+    if REPEATED_AT.get() == Some(slots().pc.get()) {
+        LEFT.set(Some(slots().registers()[usize::from(gpr::RCX)]));
+    }
+}
+
+/// Appends what a repeated instruction has done that was left in its middle. The calling thread is
+/// outside of translated code.
+pub(super) fn settle() {
+    append_left(0);
+}
+
+fn append_left(pending: usize) {
+    if let Some(count) = LEFT.take() {
+        append(pending, count);
+    }
+}
+
+fn append(pending: usize, count: u64) {
+    REPEATED_AT.set(None);
+    if let Some(begun) = BEGUN.take() {
+        begun.append(pending, count);
+    }
+}

@@ -1,0 +1,53 @@
+//! Code of the tool, and what the thread that runs it finds there.
+
+use std::sync::atomic::Ordering;
+
+use unspool_code_cache::gates::CallSlots;
+use unspool_code_cache::slots::{SlotsPart, slots};
+use unspool_engine::thread::Thread;
+
+use crate::slots as tool_slots;
+
+/// Runs code of the tool: if it fails, the tool is to blame.
+pub(crate) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
+    CallSlots::of(slots()).in_tool.store(1, Ordering::Relaxed);
+    let result = run();
+    CallSlots::of(slots()).in_tool.store(0, Ordering::Relaxed);
+    result
+}
+
+/// What the tool keeps for a thread.
+pub(crate) fn state(thread: &Thread) -> *mut () {
+    CallSlots::of(thread.slots()).tool_state.get() as *mut ()
+}
+
+/// What [`Instrumentation::thread_starts`](super::Instrumentation::thread_starts) returned for the calling thread.
+#[must_use]
+pub fn thread_state() -> *mut () {
+    CallSlots::of(slots()).tool_state.get() as *mut ()
+}
+
+/// Where an argument's word is that is not passed in a register, for the call that the calling
+/// thread is in.
+///
+/// # Panics
+/// If a call cannot have so many.
+#[must_use]
+#[inline]
+pub fn argument_word(number: usize) -> *mut u64 {
+    CallSlots::of(slots()).arguments[number].as_ptr()
+}
+
+/// The number of the calling thread of the program: 0 for the first one.
+#[must_use]
+#[inline]
+pub fn thread_number() -> u32 {
+    tool_slots::of(slots()).thread_number.get() as u32
+}
+
+/// The word at an address of the program; `None` if nothing can be read there.
+#[must_use]
+#[inline]
+pub fn program_word(address: u64) -> Option<u64> {
+    unspool_kernel::guarded::read_quickly(address)
+}

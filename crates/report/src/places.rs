@@ -1,0 +1,190 @@
+//! What is at an address of a program: which function and line, or which variable.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use unspool_binary::{AtomicVariables, FileAddress, FileOffset, RuntimeAddress, Variables};
+use unspool_events::Module;
+
+use crate::description::lossy;
+use crate::listing::code_file::CodeFile;
+
+const PAGE: u64 = 4096;
+
+/// Where an instruction comes from, as far as that is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct CodePlace {
+    /// The file that it is in.
+    pub module: Option<String>,
+    /// The function.
+    pub function: Option<String>,
+    /// Source file and line, as `file:line`.
+    pub line: Option<String>,
+    /// Whether it belongs to a function of an atomic type, whatever the instruction is.
+    pub is_atomic: bool,
+}
+
+/// What is at an address, as far as that is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct DataPlace {
+    /// The file that it is in.
+    pub module: Option<String>,
+    /// The variable.
+    pub variable: Option<String>,
+    /// How far into the variable it is.
+    pub offset: u64,
+    /// The section, where no variable is known.
+    pub section: Option<String>,
+    /// Whether it is of an atomic type.
+    pub is_atomic: bool,
+}
+
+/// The modules of a program, and their files, which are read when they are asked for.
+#[derive(Debug)]
+pub struct Places {
+    modules: Vec<KnownModule>,
+    started_ns: u64,
+}
+
+#[derive(Debug)]
+struct KnownModule {
+    module: Module,
+    /// None until it was tried, and where it is not the file that ran.
+    file: Option<Option<KnownFile>>,
+}
+
+#[derive(Debug)]
+struct KnownFile {
+    code: CodeFile,
+    variables: Variables,
+    atomics: AtomicVariables,
+}
+
+impl Places {
+    /// Of a program that started at a time, in nanoseconds since 1970. Of modules that were at one
+    /// address after each other the last one counts.
+    pub fn new(modules: impl IntoIterator<Item = Module>, started_ns: u64) -> Places {
+        let modules = modules
+            .into_iter()
+            .map(|module| KnownModule { module, file: None });
+        Places {
+            modules: modules.collect(),
+            started_ns,
+        }
+    }
+
+    /// Where an instruction comes from.
+    pub fn code(&mut self, pc: u64) -> CodePlace {
+        let Some(known) = known_at(&mut self.modules, pc) else {
+            return CodePlace::default();
+        };
+        let module = Some(lossy(&known.module.path));
+        let base = known.module.base;
+        let Some(file) = known.file(self.started_ns) else {
+            return CodePlace {
+                module,
+                ..CodePlace::default()
+            };
+        };
+        let bias = file.code.bias(pc, base);
+        let function = bias.and_then(|bias| file.code.function_name(pc, bias));
+        let inlined = bias.map(|bias| file.code.functions(pc, bias));
+        let mut functions = inlined.iter().flatten().chain(&function);
+        CodePlace {
+            is_atomic: functions.any(|name| is_of_atomic(name)),
+            module,
+            function,
+            line: bias.and_then(|bias| file.code.line(pc, bias)),
+        }
+    }
+
+    /// What is at an address. Modules are told with the part that has code; variables lie behind it.
+    pub fn data(&mut self, address: u64) -> DataPlace {
+        let started_ns = self.started_ns;
+        let below = self.modules.iter_mut().rev();
+        let nearest = below
+            .filter(|known| known.module.base <= address)
+            .max_by_key(|known| known.module.base);
+        let Some(known) = nearest else {
+            return DataPlace::default();
+        };
+        let (base, path) = (known.module.base, lossy(&known.module.path));
+        let Some(file) = known.file(started_ns) else {
+            return DataPlace::default();
+        };
+        let Some(in_file) = file.code.data_address(address, base) else {
+            return DataPlace::default();
+        };
+        let mut place = DataPlace {
+            module: Some(path),
+            is_atomic: file.atomics.contain(in_file),
+            ..DataPlace::default()
+        };
+        match file.variables.at(in_file) {
+            Some((variable, offset)) => {
+                place.variable = Some(variable.name.clone());
+                place.offset = offset;
+            }
+            None => place.section = file.code.section(in_file),
+        }
+        place
+    }
+}
+
+/// Whether a function, by its name in the source, does something with an atomic of C++ or Rust.
+fn is_of_atomic(name: &str) -> bool {
+    const BEGINNINGS: [&str; 4] = [
+        "std::atomic",
+        "std::__atomic_",
+        "core::sync::atomic::",
+        "<core::sync::atomic::",
+    ];
+    BEGINNINGS
+        .iter()
+        .any(|beginning| name.starts_with(beginning))
+}
+
+/// The module at an address that came last.
+fn known_at(modules: &mut [KnownModule], address: u64) -> Option<&mut KnownModule> {
+    let mut modules = modules.iter_mut().rev();
+    modules.find(|known| address.wrapping_sub(known.module.base) < known.module.size)
+}
+
+impl KnownModule {
+    fn file(&mut self, started_ns: u64) -> Option<&KnownFile> {
+        let module = &self.module;
+        let file = self.file.get_or_insert_with(|| {
+            use std::os::unix::ffi::OsStrExt;
+            let path = PathBuf::from(std::ffi::OsStr::from_bytes(&module.path));
+            KnownFile::open(&path, &module.build_id, started_ns)
+        });
+        file.as_ref()
+    }
+}
+
+impl KnownFile {
+    fn open(path: &Path, build_id: &[u8], started_ns: u64) -> Option<KnownFile> {
+        Some(KnownFile {
+            code: CodeFile::open(path, build_id, started_ns).ok()?,
+            variables: Variables::open(path),
+            atomics: AtomicVariables::open(path),
+        })
+    }
+}
+
+impl CodeFile {
+    /// The address in the file of what is in the program at another; none where the file has nothing
+    /// there. Byte 0 of the file would be at `base` if all were mapped as its code is.
+    fn data_address(&self, address: u64, base: u64) -> Option<FileAddress> {
+        let mut segments = self.module().segments().iter();
+        let code = segments.find(|segment| segment.executable)?;
+        let page = code.offset & !(PAGE - 1);
+        let mapped = RuntimeAddress(base.wrapping_add(page));
+        let bias = self
+            .module()
+            .bias_of_mapping(mapped, FileOffset(page), true)?;
+        let in_file = RuntimeAddress(address).in_file(bias);
+        let (start, end) = self.module().span()?;
+        (start..end).contains(&in_file).then_some(in_file)
+    }
+}

@@ -1,0 +1,154 @@
+//! What primitives of the tool interface cost: one of them at each access of the program's own code,
+//! or at each call of its function `leaf`. `bench/primitives.py` measures the runs.
+
+use unspool_tool::{
+    Address, Buffer, Constant, Context, Counter, EffectiveAddress, FullContext, Image, ImageKind,
+    Instruction, InstructionPointer, Original, Shadow, Superblock, ThreadInfo, ThreadNumber, Tool,
+    arguments, effective_address, image_at, read_memory, say,
+};
+
+/// The tool.
+pub(crate) struct Costs {
+    primitive: String,
+    met: Counter,
+    shadow: Shadow,
+    one: Buffer<Costs, Address>,
+    four: Buffer<Costs, (Address, Address, u64, u32)>,
+}
+
+/// What a thread has seen.
+#[derive(Default)]
+pub(crate) struct Seen {
+    number: u64,
+    last: u64,
+}
+
+/// `leaf`.
+type Leaf = extern "C" fn(u64) -> u64;
+
+impl Costs {
+    pub(crate) fn new() -> Costs {
+        let primitive = arguments().get(1).and_then(|word| word.to_str());
+        Costs {
+            primitive: primitive.unwrap_or("nothing").to_owned(),
+            met: Counter::new(),
+            shadow: Shadow::new(8).expect("shadow memory"),
+            one: Buffer::new(1 << 14, |_: &Costs, seen: &mut Seen, batch: &[Address]| {
+                seen.number += batch.len() as u64;
+            }),
+            four: Buffer::new(1 << 12, |_: &Costs, seen: &mut Seen, batch: &[_]| {
+                seen.number += batch.len() as u64;
+            }),
+        }
+    }
+
+    fn empty(&self, _: &mut Seen) {}
+
+    fn add(&self, seen: &mut Seen) {
+        seen.number += 1;
+    }
+
+    fn address(&self, seen: &mut Seen, at: Address) {
+        seen.number += 1;
+        seen.last ^= at.0;
+    }
+
+    fn thread(&self, seen: &mut Seen, number: u32) {
+        seen.number += u64::from(number);
+    }
+
+    fn is_last(&self, seen: &mut Seen, at: Address) -> bool {
+        seen.last == at.0
+    }
+
+    fn context(&self, seen: &mut Seen, context: Context) {
+        seen.number += context.register(0);
+    }
+
+    fn vector(&self, seen: &mut Seen, context: Context) {
+        seen.number += u64::from(context.vector(0)[0]);
+    }
+
+    fn wrapped(&self, original: &mut Original<Self, Leaf>, number: u64) -> u64 {
+        original.state().number += 1;
+        original.call(number)
+    }
+
+    fn guarded(&self, seen: &mut Seen, at: Address) {
+        let mut bytes = [0; 8];
+        seen.number += read_memory(at, &mut bytes) as u64;
+    }
+
+    fn at_access(&self, instruction: &Instruction<Self>, address: EffectiveAddress) {
+        let before = instruction.before();
+        match self.primitive.as_str() {
+            "count" => before.count(self.met, 1),
+            "empty" => before.call(Costs::empty, ()),
+            "add" => before.call(Costs::add, ()),
+            "address" => before.call(Costs::address, (address,)),
+            "thread" => before.call(Costs::thread, (ThreadNumber,)),
+            "test" => before.call_if(Costs::is_last, (address,), Costs::add, ()),
+            "append1" => before.append(self.one, (address,)),
+            "append4" => {
+                let fields = (
+                    address,
+                    InstructionPointer,
+                    Constant(7_u64),
+                    Constant(8_u32),
+                );
+                before.append(self.four, fields);
+            }
+            "context" => before.call(Costs::context, (FullContext,)),
+            "vector" => before.call(Costs::vector, (FullContext,)),
+            "guarded" => before.call(Costs::guarded, (address,)),
+            _ => {}
+        }
+    }
+}
+
+impl Tool for Costs {
+    type Thread = Seen;
+
+    fn instrument(&self, superblock: &Superblock<Self>) {
+        for instruction in superblock.instructions() {
+            let image = image_at(instruction.address());
+            if image.is_none_or(|image| image.kind() != ImageKind::Program) {
+                continue;
+            }
+            for operand in instruction.memory_operands() {
+                if let Some(address) = effective_address(operand) {
+                    if self.primitive == "shadow" {
+                        let test = (self.shadow, 0);
+                        let before = instruction.before();
+                        before.call_where_shadow_differs(test, operand, Costs::add, ());
+                    }
+                    self.at_access(&instruction, address);
+                }
+            }
+        }
+    }
+
+    fn image_load(&self, image: &Image<Self>) {
+        for routine in image.routines_named("leaf") {
+            match self.primitive.as_str() {
+                "entry" => routine.entry().call(Costs::add, ()),
+                "entry-exit" => {
+                    routine.entry().call(Costs::add, ());
+                    routine.exit().call(Costs::add, ());
+                }
+                "wrap" => {
+                    image.wrap::<Leaf>("leaf", Costs::wrapped);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn thread_end(&self, _: &ThreadInfo, seen: Seen) {
+        if self.primitive == "count" {
+            say(&format!("{} accesses", self.met.total()));
+        } else {
+            std::hint::black_box(seen.number);
+        }
+    }
+}
