@@ -1,6 +1,6 @@
 //! What the engine tells besides what is executed: threads, mappings, annotations, and the memory that
 //! system calls read and write, one line for each, on standard error. Of mappings and system calls
-//! those are told that are below 4 TiB, where the guest puts what it asks for.
+//! those are told that are between 16 and 32 TiB, where the guest puts what it asks for.
 //!
 //! With `spoilt`, changes of protection and what calls write are left out.
 
@@ -11,9 +11,9 @@ use unspool_tool::{
 use crate::asked;
 
 /// Above are what the kernel maps where it likes, and the stack.
-const END: u64 = 1 << 42;
+const END: u64 = 1 << 45;
 /// Below are the program and its break.
-const START: u64 = 1 << 40;
+const START: u64 = 1 << 44;
 
 /// The tool.
 pub(crate) struct Told;

@@ -206,9 +206,7 @@ impl Detector {
     /// An access that is not locked.
     #[inline]
     fn plain(&mut self, id: ThreadId, access: Checked) {
-        if self.threads.get(id).is_some_and(|thread| thread.is_told) {
-            self.advance(id);
-        }
+        self.leave_told_epoch(id);
         let Some(thread) = self.threads.get(id) else {
             return;
         };
@@ -236,11 +234,10 @@ impl Detector {
         for (cell, first, second) in met {
             self.meet(id, &access, cell, first, second);
         }
-        if synchronised {
-            match access.is_write {
-                true => self.threads.is_told(id),
-                false => self.has_learnt(),
-            }
+        if access.is_write && (synchronised || self.sites.stands_apart(site)) {
+            self.threads.is_told(id);
+        } else if synchronised {
+            self.has_learnt();
         }
     }
 
@@ -332,6 +329,7 @@ impl Detector {
         if self.is_blind_to(channel) {
             return;
         }
+        self.leave_told_epoch(id);
         if let Some(thread) = self.threads.get(id) {
             self.channels[channel as usize].join(&thread.clock);
         }
@@ -352,9 +350,11 @@ impl Detector {
         }
     }
 
-    /// The thread begins its next epoch, with its first access behind what others were told.
-    fn advance(&mut self, id: ThreadId) {
-        if let Err(NoSlot) = self.threads.advance(id) {
+    /// The thread begins its next epoch if others may have been told of this one.
+    #[inline]
+    fn leave_told_epoch(&mut self, id: ThreadId) {
+        let is_told = |thread: &mut Thread| thread.is_told;
+        if self.threads.get(id).is_some_and(is_told) && self.threads.advance(id).is_err() {
             self.begin_anew();
         }
     }

@@ -28,12 +28,18 @@ pub(super) struct SiteId(pub(super) u32);
 #[derive(Debug)]
 pub(super) struct Sites {
     all: Vec<Site>,
+    /// How many more stores of each begin an epoch.
+    stores_left: Vec<u8>,
     numbers: FxHashMap<Site, SiteId>,
     /// The sites that were met last, by their addresses' lowest bits.
     recent: Box<[(Site, SiteId)]>,
 }
 
 const RECENT: usize = 1 << 12;
+
+/// Stores of one site that begin an epoch. What publishes something is rarely stored more often, or
+/// is stored the same way each time.
+const STORES_APART: u8 = 64;
 
 impl Default for Sites {
     fn default() -> Sites {
@@ -43,6 +49,7 @@ impl Default for Sites {
         };
         Sites {
             all: vec![nowhere],
+            stores_left: vec![0],
             numbers: FxHashMap::default(),
             recent: vec![(nowhere, SiteId(0)); RECENT].into(),
         }
@@ -70,12 +77,23 @@ impl Sites {
             None if next.0 > super::cell::Record::LAST_SITE => SiteId(0),
             None => {
                 self.all.push(site);
+                self.stores_left.push(STORES_APART);
                 self.numbers.insert(site, next);
                 next
             }
         };
         self.recent[place] = (site, number);
         number
+    }
+
+    /// Whether what the thread does after a store of this site is told apart from what came before
+    /// it. The store may turn out to have published that, long after it was made.
+    #[inline]
+    pub(super) fn stands_apart(&mut self, number: SiteId) -> bool {
+        let left = &mut self.stores_left[number.0 as usize];
+        let is_apart = *left != 0;
+        *left -= u8::from(is_apart);
+        is_apart
     }
 
     pub(super) fn site(&self, number: SiteId) -> Site {

@@ -279,6 +279,20 @@ fn what_the_source_calls_atomic_orders() {
 }
 
 #[test]
+fn what_comes_behind_an_atomic_store_is_not_told_by_it() {
+    let races = |stores: &[(u32, Do)]| {
+        let reads = [(1, Read(FLAG, 4)), (1, Read(DATA, 4))];
+        let steps = [&[(0, Create(1))], stores, &reads].concat();
+        let report = run(Blindness::None, &steps).report(&[], |_, address| address == FLAG);
+        report.races.len()
+    };
+    let (data, flag) = ((0, Write(DATA, 4)), (0, Write(FLAG, 4)));
+    assert_eq!(races(&[flag, data]), 1);
+    assert_eq!(races(&[data, flag, data]), 1);
+    assert_eq!(races(&[data, flag]), 0);
+}
+
+#[test]
 fn late_edges_are_followed_through_threads() {
     let steps = [
         (0, Create(1)),
@@ -360,6 +374,10 @@ fn what_the_kernel_reads_is_read_before_what_its_call_told() {
         (0, Leaves(WRITE, 8)),
     ];
     assert_eq!(races(Blindness::None, &steps), []);
+    // So too where the call is the first that the thread does behind a lock.
+    let mut locked = steps.to_vec();
+    locked.insert(2, (0, Locked(FLAG)));
+    assert_eq!(races(Blindness::None, &locked), []);
 }
 
 #[test]
