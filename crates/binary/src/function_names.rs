@@ -6,8 +6,7 @@ use memchr::memmem::Finder;
 use rustc_hash::FxHashMap;
 
 use crate::demangle::spellings;
-use crate::function::Function;
-use crate::module::Module;
+use crate::function::{Function, FunctionTable};
 
 /// Names of functions, as users write them.
 ///
@@ -82,15 +81,14 @@ impl FunctionNames {
         self.names.is_empty()
     }
 
-    /// All functions of the module that have one of the names, by address.
-    #[must_use]
-    pub fn find_in<'names, 'module>(
+    /// All functions of a table that have one of the names, by address.
+    pub(crate) fn find_in<'names, 'module>(
         &'names self,
-        module: &'module Module,
+        table: &'module FunctionTable,
     ) -> Vec<FoundFunction<'names, 'module>> {
-        let may_fit = self.places(module.all_names());
-        module
-            .functions()
+        let may_fit = self.places(table.all_names());
+        table
+            .iter()
             .filter(|function| match &may_fit {
                 Some(places) => holds_one(places, &function.name_range()),
                 None => !self.is_empty(),

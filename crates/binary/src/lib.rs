@@ -19,7 +19,7 @@
 //!
 //! let module = Module::open(Path::new("/proc/self/exe"))?;
 //! let names = FunctionNames::parse("main\nstd::rt::lang_start\n");
-//! for found in names.find_in(&module) {
+//! for found in module.functions_named(&names) {
 //!     let function = found.function;
 //!     println!("{} is at {}", function.name(), function.address());
 //!     let (inside, offset) = module.function_at(function.address()).expect("a function");
@@ -34,6 +34,7 @@ mod address;
 mod atomic_variables;
 mod debug_file;
 mod demangle;
+mod elf_file;
 mod error;
 mod function;
 mod function_names;

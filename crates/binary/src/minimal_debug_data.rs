@@ -8,8 +8,8 @@ use std::io::Read;
 use object::LittleEndian;
 use object::read::elf::{SectionHeader, SectionTable};
 
+use crate::elf_file::{Data, Header};
 use crate::error::{Problem, noted};
-use crate::symbols::{Data, Header};
 
 /// The section.
 pub(crate) const SECTION: &str = ".gnu_debugdata";

@@ -4,19 +4,20 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use object::LittleEndian;
-use object::elf::{EM_X86_64, PF_X, PT_LOAD, ProgramHeader64};
 use object::read::ReadCache;
-use object::read::elf::{FileHeader, ProgramHeader, SectionTable};
+use object::read::elf::{FileHeader, SectionTable};
 
 use crate::address::{FileAddress, FileOffset, LoadBias, RuntimeAddress};
 use crate::debug_file::debug_file_path;
+use crate::elf_file::{Data, Header, Source, open_file, parse_header};
 use crate::error::{ModuleError, Problem, noted};
 use crate::function::{Function, FunctionTable, FunctionTableBuilder};
+use crate::function_names::{FoundFunction, FunctionNames};
 use crate::minimal_debug_data;
 use crate::notes;
 use crate::sections::{self, Section};
 use crate::segments::{Segment, Segments};
-use crate::symbols::{self, Data, Header, Source};
+use crate::symbols;
 
 /// A program or library.
 #[derive(Debug)]
@@ -126,9 +127,13 @@ impl Module {
         self.functions.iter()
     }
 
-    /// The symbols of all functions, one behind the other.
-    pub(crate) fn all_names(&self) -> &[u8] {
-        self.functions.all_names()
+    /// All functions that have one of the names, by address.
+    #[must_use]
+    pub fn functions_named<'names, 'module>(
+        &'module self,
+        names: &'names FunctionNames,
+    ) -> Vec<FoundFunction<'names, 'module>> {
+        names.find_in(&self.functions)
     }
 
     /// The innermost function that holds the address, by the best of its names, and how far
@@ -197,7 +202,7 @@ impl Contents {
         .unwrap_or_default();
         let segments = match own_segments {
             Some(segments) => segments.clone(),
-            None => read_segments(program_headers, &mut problems),
+            None => Segments::read(program_headers, &mut problems),
         };
         let sections: SectionTable<'_, Header, Data<'_>> = noted(
             header.sections(LittleEndian, data),
@@ -285,57 +290,4 @@ impl Contents {
             problems: self.problems,
         }
     }
-}
-
-pub(crate) fn open_file(path: &Path) -> Result<File, ModuleError> {
-    File::open(path).map_err(|source| ModuleError::Open {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-pub(crate) fn parse_header<'data>(
-    path: &Path,
-    data: Data<'data>,
-) -> Result<&'data Header, ModuleError> {
-    let header = Header::parse(data).map_err(|error| ModuleError::NotElf {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })?;
-    let readable = header.is_class_64()
-        && header.is_little_endian()
-        && header.e_machine(LittleEndian) == EM_X86_64;
-    if readable {
-        Ok(header)
-    } else {
-        Err(ModuleError::OtherMachine {
-            path: path.to_owned(),
-        })
-    }
-}
-
-pub(crate) fn read_segments(
-    program_headers: &[ProgramHeader64<LittleEndian>],
-    problems: &mut Vec<Problem>,
-) -> Segments {
-    let all = program_headers
-        .iter()
-        .filter(|header| header.p_type(LittleEndian) == PT_LOAD)
-        .map(|header| Segment {
-            offset: header.p_offset(LittleEndian),
-            address: header.p_vaddr(LittleEndian),
-            file_size: header.p_filesz(LittleEndian),
-            memory_size: header.p_memsz(LittleEndian),
-            executable: header.p_flags(LittleEndian) & PF_X != 0,
-        })
-        .collect();
-    let (segments, refused) = Segments::new(all);
-    if refused > 0 {
-        let reason = format!("{refused} segments have impossible sizes");
-        problems.push(Problem {
-            part: "program headers",
-            reason,
-        });
-    }
-    segments
 }

@@ -6,8 +6,8 @@ use object::LittleEndian;
 use object::elf::{NT_GNU_BUILD_ID, PT_NOTE, ProgramHeader64, SHT_NOTE};
 use object::read::elf::{NoteIterator, ProgramHeader, SectionHeader, SectionTable};
 
+use crate::elf_file::{Data, Header};
 use crate::error::{Problem, noted};
-use crate::symbols::{Data, Header};
 
 type Notes<'data> = NoteIterator<'data, Header>;
 

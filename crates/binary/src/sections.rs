@@ -5,8 +5,8 @@ use object::elf::{SHF_ALLOC, SHF_EXECINSTR, SHF_TLS, SHF_WRITE};
 use object::read::elf::{SectionHeader, SectionTable};
 
 use crate::address::FileAddress;
+use crate::elf_file::{Data, Header};
 use crate::error::Problem;
-use crate::symbols::{Data, Header};
 
 /// A section that is part of the program in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]

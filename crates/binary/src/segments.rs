@@ -1,6 +1,11 @@
 //! The loaded parts of a file, and what follows from them about addresses.
 
+use object::LittleEndian;
+use object::elf::{PF_X, PT_LOAD, ProgramHeader64};
+use object::read::elf::ProgramHeader;
+
 use crate::address::{FileAddress, FileOffset, LoadBias, RuntimeAddress};
+use crate::error::Problem;
 
 const PAGE: u64 = 4096;
 
@@ -34,6 +39,32 @@ impl Segment {
 pub(crate) struct Segments(Vec<Segment>);
 
 impl Segments {
+    /// Those that the headers of a file list.
+    pub(crate) fn read(
+        program_headers: &[ProgramHeader64<LittleEndian>],
+        problems: &mut Vec<Problem>,
+    ) -> Segments {
+        let all = program_headers
+            .iter()
+            .filter(|header| header.p_type(LittleEndian) == PT_LOAD)
+            .map(|header| Segment {
+                offset: header.p_offset(LittleEndian),
+                address: header.p_vaddr(LittleEndian),
+                file_size: header.p_filesz(LittleEndian),
+                memory_size: header.p_memsz(LittleEndian),
+                executable: header.p_flags(LittleEndian) & PF_X != 0,
+            })
+            .collect();
+        let (segments, refused) = Segments::new(all);
+        if refused > 0 {
+            problems.push(Problem {
+                part: "program headers",
+                reason: format!("{refused} segments have impossible sizes"),
+            });
+        }
+        segments
+    }
+
     /// Keeps those that are possible; gives how many are not.
     pub(crate) fn new(all: Vec<Segment>) -> (Segments, usize) {
         let total = all.len();

@@ -10,14 +10,14 @@ use object::read::elf::{FileHeader, SectionTable};
 
 use crate::address::FileAddress;
 use crate::debug_file::debug_file_path;
+use crate::elf_file::{Data, Header, Source, open_file, parse_header};
 use crate::error::{ModuleError, Problem, noted};
 use crate::function::{FunctionKind, FunctionTableBuilder};
 use crate::function_names::FunctionNames;
 use crate::minimal_debug_data;
-use crate::module::{open_file, parse_header, read_segments};
 use crate::notes;
 use crate::segments::Segments;
-use crate::symbols::{self, Data, Header, Source};
+use crate::symbols;
 
 /// The symbols of a program or library, in its own file and in that with what was split off.
 ///
@@ -44,7 +44,7 @@ impl SymbolTables {
         let own = ReadCache::new(Source::File(open_file(path)?));
         let mut problems = Vec::new();
         let headers = Headers::read(path, &own, &mut problems)?;
-        let segments = read_segments(headers.program_headers, &mut problems);
+        let segments = Segments::read(headers.program_headers, &mut problems);
         let beside = match headers.has_full_symbols(&own) {
             true => None,
             false => headers.beside(&own, &mut problems),

@@ -4,54 +4,25 @@
 //! Source: System V ABI, "Symbol Table" and "Dynamic Section"; the GNU hash section, whose
 //! chains tell how many symbols there are where no section does.
 
-use std::fs::File;
-
 use object::LittleEndian;
 use object::elf::{
-    DT_GNU_HASH, DT_HASH, DT_STRSZ, DT_STRTAB, DT_SYMTAB, Dyn64, FileHeader64, PT_DYNAMIC,
-    ProgramHeader64, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STB_GLOBAL, STB_WEAK, STT_FUNC,
-    STT_GNU_IFUNC, STT_NOTYPE, Sym64,
+    DT_GNU_HASH, DT_HASH, DT_STRSZ, DT_STRTAB, DT_SYMTAB, Dyn64, PT_DYNAMIC, ProgramHeader64,
+    SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STB_GLOBAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE,
+    Sym64,
 };
 use object::pod;
 use object::read::elf::{Dyn, GnuHashTable, ProgramHeader, SectionTable, Sym};
-use object::read::{ReadCache, ReadRef, StringTable};
+use object::read::{ReadRef, StringTable};
 
 use crate::address::FileAddress;
+use crate::elf_file::{Data, Header};
 use crate::error::{Problem, noted};
 use crate::function::{FunctionKind, FunctionTableBuilder};
 use crate::function_names::FunctionNames;
 use crate::segments::Segments;
 
-/// How files are read: piece by piece, each piece checked against the file's size.
-pub(crate) type Data<'data> = &'data ReadCache<Source>;
-pub(crate) type Header = FileHeader64<LittleEndian>;
 type Symbol = Sym64<LittleEndian>;
 type Strings<'data> = StringTable<'data, &'data [u8]>;
-
-/// Where a module's bytes come from.
-#[derive(Debug)]
-pub(crate) enum Source {
-    File(File),
-    Bytes(std::io::Cursor<Vec<u8>>),
-}
-
-impl std::io::Read for Source {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Source::File(file) => file.read(buffer),
-            Source::Bytes(bytes) => bytes.read(buffer),
-        }
-    }
-}
-
-impl std::io::Seek for Source {
-    fn seek(&mut self, position: std::io::SeekFrom) -> std::io::Result<u64> {
-        match self {
-            Source::File(file) => file.seek(position),
-            Source::Bytes(bytes) => bytes.seek(position),
-        }
-    }
-}
 
 /// Adds the functions of both tables, or those that may have one of some names. Tells whether
 /// there is a full table (`.symtab`).

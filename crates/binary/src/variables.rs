@@ -9,7 +9,7 @@ use object::{Endianness, Object, ObjectSymbol, ReadCache};
 use crate::address::FileAddress;
 use crate::debug_file::debug_file_path;
 use crate::demangle::demangle;
-use crate::module::open_file;
+use crate::elf_file::open_file;
 
 /// The variables of a program or library, by address.
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ fn use_module(module: &Module) {
         let _ = module.function_at(FileAddress(address));
     }
     let _ = (module.span(), module.build_id());
-    let _ = FunctionNames::new(["main"]).find_in(module);
+    let _ = module.functions_named(&FunctionNames::new(["main"]));
 }
 
 /// Looks for functions in the symbols of a file, which is read piece by piece.

@@ -71,8 +71,8 @@ fn run(program: &str, arguments: &[&Path]) -> Option<String> {
 
 fn found(module: &Module, name: &str) -> Vec<String> {
     let names = FunctionNames::new([name]);
-    let mut list: Vec<String> = names
-        .find_in(module)
+    let mut list: Vec<String> = module
+        .functions_named(&names)
         .iter()
         .map(|found| {
             assert_eq!(found.asked, name);
@@ -124,7 +124,7 @@ fn functions_are_found_by_all_their_names() {
     }
     let list = FunctionNames::parse("# comment\n\n  plain \nns::work\nplain\n");
     assert_eq!(list.iter().collect::<Vec<_>>(), ["plain", "ns::work"]);
-    assert_eq!(list.find_in(&module).len(), 3);
+    assert_eq!(module.functions_named(&list).len(), 3);
 }
 
 #[test]
@@ -295,8 +295,8 @@ fn indirect_functions_are_told_apart() {
     };
     let kind = |name| {
         let names = FunctionNames::new([name]);
-        names
-            .find_in(&module)
+        module
+            .functions_named(&names)
             .first()
             .map(|found| found.function.kind())
     };

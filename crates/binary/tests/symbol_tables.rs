@@ -9,7 +9,7 @@ use unspool_binary::{FileAddress, FunctionNames, Module, SymbolTables};
 
 /// The bounds of the functions of a name, by the whole module.
 fn bounds(module: &Module, names: &FunctionNames) -> Vec<Range<FileAddress>> {
-    let found = names.find_in(module).into_iter();
+    let found = module.functions_named(names).into_iter();
     let mut bounds: Vec<_> = found
         .map(|found| found.function.address()..found.function.end())
         .collect();

@@ -14,6 +14,7 @@
 //! the static C library of the rest: `unspool-collector-library` does so.
 
 mod arena;
+mod begin_and_end;
 mod call_path;
 mod caller;
 mod clock;

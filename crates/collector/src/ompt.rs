@@ -2,5 +2,6 @@
 
 mod callbacks;
 mod doacross;
+mod runtime;
 mod tool;
 mod types;

@@ -1,4 +1,4 @@
-//! The process: its file, its beginning and its end.
+//! The process: its file, and its time.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
@@ -11,7 +11,7 @@ use unspool_container::{Order, TraceHeader, in_place};
 use unspool_openmp_record::layout::{process_block, runtime, stream};
 
 use crate::arena::{self, Fields};
-use crate::{clock, fork, modules, thread};
+use crate::{clock, modules};
 
 /// Where records go; nothing where nobody wants them.
 static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -133,24 +133,17 @@ pub(crate) fn start_time() {
     START_TICKS.store(clock::now(), Ordering::Relaxed);
 }
 
-fn begin() {
-    clock::choose();
-    start_time();
+/// Learns where records go, if anywhere.
+pub(crate) fn choose_directory() {
     let directory = std::env::var_os("UNSPOOL_OPENMP_DIRECTORY").map(PathBuf::from);
-    let wanted = directory.is_some();
     // Nothing else sets it.
     let _ = DIRECTORY.set(directory);
-    if wanted {
-        fork::watch();
-        thread::watch_ends();
-    }
 }
 
-fn end() {
+/// Notes that the process ends.
+pub(crate) fn note_end() {
     note_time();
     if let Some(process) = arena::process_block() {
         process.set(process_block::ENDED, 1);
     }
 }
-
-unspool_preload::begin_and_end!(begin, end);

@@ -4,16 +4,15 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iced_x86::FlowControl;
 
 use crate::case::Case;
 use crate::compare::{Part, differences, ended, observed_differences};
-use crate::execute::{Batch, DIED, Executor, REFUSED, Results};
+use crate::execute::{Batch, Executor, Results};
 use crate::generate::Generator;
-use crate::layout::{DATA_SIZE, Place};
+use crate::left_out::{branches_nowhere, is_foreign};
 use crate::minimise;
-use crate::place::{decode, with_way_out};
-use crate::record::{CaseRecord, HUNG, Outcome, SIGNALLED};
+use crate::place::decode;
+use crate::record::{CaseRecord, DIED, HUNG, Outcome, REFUSED, SIGNALLED};
 use crate::report;
 use crate::ways::Way;
 
@@ -282,46 +281,6 @@ pub fn run_natively(batch: &mut Batch, summary: &mut Summary) -> anyhow::Result<
         batch.leave_out(left_out)?;
     }
     Ok(first)
-}
-
-/// Whether the case accessed memory that is nobody's natively, but the engine's (or that of
-/// the program's own image, which lies elsewhere) when observed. The engine does not guard
-/// what it occupies.
-pub(crate) fn is_foreign(outcome: &Outcome) -> bool {
-    const PAGE_FAULT: u64 = 14;
-    const LOWEST: u64 = 0x1_0000;
-    const HIGHEST: u64 = 0x1000_0000_0000;
-    // Where the observed program's own image and libraries may be: code to run into.
-    const IMAGES: std::ops::Range<u64> = 0x1000_0000..0x7000_0000;
-    let address = outcome.fault[2];
-    let is_own = [Place::Near, Place::Far].into_iter().any(|place| {
-        (place.data() - 0x1_0000..place.data() + DATA_SIZE + 0x1_0000).contains(&address)
-    });
-    if outcome.status != SIGNALLED {
-        return false;
-    }
-    outcome.fault[1] == PAGE_FAULT
-        && (LOWEST..HIGHEST).contains(&address)
-        && (address != outcome.pc || IMAGES.contains(&address))
-        && !is_own
-}
-
-/// Whether the case ended at a branch to an address that no address can be. The processor
-/// refuses the branch; the engine, which notices at the target, reports the fault there.
-pub(crate) fn branches_nowhere(record: &CaseRecord, outcome: &Outcome) -> bool {
-    const PROTECTION_FAULT: u64 = 13;
-    let code = with_way_out(record);
-    let start = outcome.pc.checked_sub(record.address);
-    let Some(code) = start.and_then(|start| code.get(start as usize..)) else {
-        return false;
-    };
-    let (instruction, _) = decode(code, outcome.pc);
-    outcome.status == SIGNALLED
-        && outcome.fault[1] == PROTECTION_FAULT
-        && matches!(
-            instruction.flow_control(),
-            FlowControl::IndirectBranch | FlowControl::IndirectCall | FlowControl::Return
-        )
 }
 
 /// Whether the case may set its trap flag. A signal at that very moment may make the trap come

@@ -2,10 +2,9 @@
 
 use iced_x86::{FlowControl, RflagsBits};
 
-use crate::execute::{DIED, REFUSED};
 use crate::layout::{DATA_SIZE, Place};
-use crate::place::{decode, with_way_out};
-use crate::record::{COMPLETED, CaseRecord, HUNG, NOT_RUN, Outcome, SIGNALLED};
+use crate::place::decode;
+use crate::record::{COMPLETED, CaseRecord, DIED, HUNG, NOT_RUN, Outcome, REFUSED, SIGNALLED};
 use crate::ways::Way;
 
 /// The trap number of a page fault.
@@ -96,13 +95,6 @@ fn meets_others(native: &Outcome, observed: &Outcome) -> bool {
     !own && faults(native)
         && faults(observed)
         && (native.fault[0] ^ observed.fault[0]) & !PRESENT == 0
-}
-
-/// Whether there is a near return in the case, or in what a branch into it may find.
-pub(crate) fn returns(record: &CaseRecord) -> bool {
-    with_way_out(record)
-        .iter()
-        .any(|byte| matches!(byte, 0xc2 | 0xc3))
 }
 
 /// Whether the case trapped between two rounds of a repeated string instruction.

@@ -13,16 +13,12 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 use crate::case::Case;
 use crate::layout::CASE_LIMIT;
 use crate::place::place;
-use crate::record::{CaseRecord, FullState, Header, NOT_RUN, Outcome};
+use crate::record::{CaseRecord, DIED, FullState, Header, NOT_RUN, Outcome, REFUSED};
 use crate::runner::{self, Request};
 use crate::state;
 use crate::ways::{OBSERVED_PATIENCE_US, Way};
 
-/// The status of a case in which the runner itself ended.
-pub const DIED: u64 = 4;
-/// The status of a case that who observed it refused to run.
-pub const REFUSED: u64 = 5;
-/// What is said then.
+/// What who observes a case says when it refuses to run it.
 const REFUSAL: &str = "cannot be run under observation";
 /// After so many deaths, the rest of a file is left.
 const DEATH_LIMIT: usize = 50;

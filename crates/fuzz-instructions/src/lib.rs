@@ -17,6 +17,7 @@ pub mod compare;
 pub mod execute;
 pub mod generate;
 pub mod layout;
+mod left_out;
 pub mod minimise;
 pub mod place;
 pub mod record;

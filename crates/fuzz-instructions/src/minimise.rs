@@ -1,9 +1,9 @@
 //! Makes a case that differs smaller.
 
-use crate::campaign::{branches_nowhere, is_foreign};
 use crate::case::Case;
 use crate::compare::{ended, observed_differences};
 use crate::execute::Executor;
+use crate::left_out::{branches_nowhere, is_foreign};
 use crate::place::without_instruction;
 use crate::ways::Way;
 

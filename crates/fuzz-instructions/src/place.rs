@@ -115,3 +115,10 @@ pub fn without_instruction(case: &Case, index: usize) -> Case {
     }
     smaller
 }
+
+/// Whether there is a near return in the case, or in what a branch into it may find.
+pub(crate) fn returns(record: &CaseRecord) -> bool {
+    with_way_out(record)
+        .iter()
+        .any(|byte| matches!(byte, 0xc2 | 0xc3))
+}

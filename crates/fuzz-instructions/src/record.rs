@@ -62,6 +62,10 @@ pub const COMPLETED: u64 = 1;
 pub const SIGNALLED: u64 = 2;
 /// It did not end.
 pub const HUNG: u64 = 3;
+/// The status of a case in which the runner itself ended.
+pub const DIED: u64 = 4;
+/// The status of a case that who observed it refused to run.
+pub const REFUSED: u64 = 5;
 
 /// How a case ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -6,9 +6,9 @@ use iced_x86::{Formatter, GasFormatter};
 
 use crate::case::{Case, REGISTER_NAMES};
 use crate::compare::Part;
-use crate::execute::{DIED, Executor};
+use crate::execute::Executor;
 use crate::place::{decode, place};
-use crate::record::{COMPLETED, FullState, HUNG, Outcome, SIGNALLED};
+use crate::record::{COMPLETED, DIED, FullState, HUNG, Outcome, SIGNALLED};
 use crate::ways::Way;
 
 /// Runs the case once more and says what is different.

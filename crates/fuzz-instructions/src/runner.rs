@@ -17,9 +17,8 @@ use entry::UNSPOOL_FUZZ_EXCHANGE;
 use memmap2::{Mmap, MmapMut};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::compare::returns;
 use crate::layout::{CODE_START, CODE_STRIDE, DATA_SIZE, Place};
-use crate::place::{BREAKPOINT, with_way_out};
+use crate::place::{BREAKPOINT, returns, with_way_out};
 use crate::record::{COMPLETED, CaseRecord, FullState, Header, Outcome, VECTORS_SIZE};
 
 /// The first argument of a runner.

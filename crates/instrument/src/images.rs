@@ -185,8 +185,8 @@ impl Image {
         let Some(contents) = self.contents() else {
             return Vec::new();
         };
-        let found = FunctionNames::new([name]);
-        let found = found.find_in(&contents.module);
+        let names = FunctionNames::new([name]);
+        let found = contents.module.functions_named(&names);
         let mut all: Vec<_> = found
             .iter()
             .map(|found| self.routine(contents, found.function))

@@ -1,16 +1,7 @@
 //! From a source to the instrumented source.
 
+use crate::error::InstrumentError;
 use crate::{Language, c, fortran};
-
-/// Why a source cannot be instrumented.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {what}")]
-pub struct InstrumentError {
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong there.
-    pub what: String,
-}
 
 /// The instrumented source. `file` is the name that context strings give it.
 ///

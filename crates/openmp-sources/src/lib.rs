@@ -22,6 +22,7 @@
 
 mod c;
 mod directive;
+mod error;
 mod events;
 mod fortran;
 mod instrument;
@@ -30,5 +31,6 @@ mod language;
 #[cfg(test)]
 mod tests;
 
-pub use instrument::{InstrumentError, instrument};
+pub use error::InstrumentError;
+pub use instrument::instrument;
 pub use language::Language;

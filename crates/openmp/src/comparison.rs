@@ -4,7 +4,6 @@ use rustc_hash::FxHashMap;
 
 use crate::recording::Recording;
 use crate::report::Report;
-use crate::show;
 
 /// One line of a comparison: a place, and what was lost there in each run.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,17 +82,5 @@ impl Comparison {
             before,
             after,
         }
-    }
-
-    /// As text for a person.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        show::comparison_text(self)
-    }
-
-    /// For other programs.
-    #[must_use]
-    pub fn to_json(&self) -> serde_json::Value {
-        show::comparison_json(self)
     }
 }

@@ -4,7 +4,8 @@ use rustc_hash::FxHashMap;
 use unspool_openmp_record::ConstructKind;
 
 use crate::characteristics::LossClass;
-use crate::recording::{Location, Process};
+use crate::location::Location;
+use crate::recording::Process;
 
 /// A place at which threads wait for each other, in all contexts.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,6 +6,8 @@ mod file;
 use serde::{Deserialize, Serialize};
 use unspool_openmp_record::ConstructKind;
 
+use crate::location::Location;
+
 pub use file::OpenError;
 
 /// More threads than a process can have; a record that speaks of more is damaged.
@@ -72,21 +74,6 @@ pub struct Construct {
     pub shares: Vec<Share>,
 }
 
-/// Where something is in the program.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Location {
-    /// The source file.
-    pub file: Option<String>,
-    /// The line in the source file, from 1.
-    pub line: Option<u32>,
-    /// The function.
-    pub function: Option<String>,
-    /// The program file.
-    pub module: String,
-    /// The address in the program file.
-    pub offset: u64,
-}
-
 /// One thread's part in a construct. Times are nanoseconds;
 /// [`unspool_openmp_record::layout::construct`] says more of each field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,21 +127,6 @@ pub struct Span {
     pub end_ns: u64,
     /// Time waited before the construct's block.
     pub wait_ns: u64,
-}
-
-impl Location {
-    /// `file:line`, with the file's own name, or what else is known.
-    #[must_use]
-    pub fn short(&self) -> String {
-        let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-        match (&self.file, self.line, &self.function) {
-            (Some(file), Some(line), _) => format!("{}:{line}", name(file)),
-            (Some(file), None, _) => name(file),
-            (None, _, Some(function)) => format!("{function} in {}", name(&self.module)),
-            _ if self.module.is_empty() => "unknown place".to_owned(),
-            _ => format!("{}+{:#x}", name(&self.module), self.offset),
-        }
-    }
 }
 
 impl Share {

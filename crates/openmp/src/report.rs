@@ -4,10 +4,11 @@ use rustc_hash::FxHashMap;
 use unspool_openmp_record::ConstructKind;
 
 use crate::characteristics::Characteristics;
+use crate::diagnosis;
 use crate::hierarchy::{self, Hierarchy};
+use crate::location::Location;
 use crate::points::{self, SynchronisationPoint};
-use crate::recording::{Construct, Location, Process, Recording};
-use crate::{diagnosis, show};
+use crate::recording::{Construct, Process, Recording};
 
 /// What an interval is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,18 +79,6 @@ impl Report {
             hierarchy: Hierarchy::of_recording(recording),
             processes,
         }
-    }
-
-    /// The report as text for a person.
-    #[must_use]
-    pub fn to_text(&self, recording: &Recording) -> String {
-        show::text(self, recording)
-    }
-
-    /// The report for other programs.
-    #[must_use]
-    pub fn to_json(&self, recording: &Recording) -> serde_json::Value {
-        show::json(self, recording)
     }
 }
 

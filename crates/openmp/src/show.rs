@@ -4,10 +4,6 @@ mod comparison;
 mod json;
 mod text;
 
-pub(crate) use comparison::{comparison_json, comparison_text};
-pub(crate) use json::json;
-pub(crate) use text::text;
-
 /// Seconds, as everything is shown.
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9

@@ -7,7 +7,7 @@ use addr2line::Loader;
 use rustc_hash::FxHashMap;
 use unspool_openmp_record::Module;
 
-use crate::recording::Location;
+use crate::location::Location;
 
 /// The modules of one process, and the sources that they were built from.
 pub(crate) struct Sources<'record> {

@@ -156,7 +156,7 @@ impl LoadedImage {
         let Some(module) = self.module() else {
             return Vec::new();
         };
-        let found = names.find_in(module).into_iter();
+        let found = module.functions_named(&names).into_iter();
         let place =
             |function: Function<'_>| (in_program(function.address()), self.place(module, function));
         found.map(|found| place(found.function)).collect()

@@ -9,9 +9,13 @@ use unspool_events::{
     ThreadId, Trace, TraceHeader,
 };
 
-use crate::JSON_SCHEMA_VERSION;
 use crate::buffered_output::push_bytes;
 use crate::placed_module::PlacedModule;
+
+/// The version of what is written as JSON: of the description, and of the lines that follow
+/// it. It grows when a field changes its meaning or goes away; fields may be added without
+/// notice.
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// The numbers of the system calls that end a process.
 const EXIT_GROUP: u32 = 231;
@@ -151,7 +155,7 @@ pub(crate) fn header_object(header: &TraceHeader) -> Map<String, Value> {
     let arguments = header.arguments.iter().map(|argument| lossy(argument));
     let fields = [
         ("schema", "unspool-trace".into()),
-        ("version", JSON_SCHEMA_VERSION.into()),
+        ("version", SCHEMA_VERSION.into()),
         ("order", header.order.name().into()),
         ("granule", header.granule.into()),
         ("program", lossy(&header.program).into()),

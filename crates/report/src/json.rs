@@ -15,10 +15,6 @@ use crate::description;
 use crate::event_row::{kind_name, sync_operation_name};
 use crate::{ExportError, Names};
 
-/// The version of the lines. It grows when a field changes its meaning or goes away; fields
-/// may be added without notice.
-pub const SCHEMA_VERSION: u32 = 1;
-
 /// Writes JSON lines.
 ///
 /// Addresses, program counters, registers and arguments are strings like `"0x7ffe12"`,

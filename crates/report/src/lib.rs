@@ -46,10 +46,10 @@ mod tsv;
 
 pub use both::Both;
 pub use csv::CsvExporter;
-pub use description::Description;
+pub use description::{Description, SCHEMA_VERSION as JSON_SCHEMA_VERSION};
 pub use error::ExportError;
 pub use information::{Information, KindCounts, SCHEMA_VERSION as INFORMATION_SCHEMA_VERSION};
-pub use json::{JsonExporter, SCHEMA_VERSION as JSON_SCHEMA_VERSION};
+pub use json::JsonExporter;
 pub use listing::{Listing, ListingOptions};
 pub use merge_text::{TextMergeSummary, merge_text};
 pub use names::Names;

@@ -104,8 +104,8 @@ impl Functions {
         offset: u64,
         writer: &dyn RecordSink,
     ) {
-        let found = self.names.find_in(module);
-        let library = self.library.find_in(module);
+        let found = module.functions_named(&self.names);
+        let library = module.functions_named(&self.library);
         if found.is_empty() && library.is_empty() {
             return;
         }

@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use unspool_openmp_record::ConstructKind;
-use unspool_openmp_record::layout::{process_block, runtime};
+use unspool_openmp_record::layout::{self, process_block};
 
-use super::tool;
+use super::runtime;
 use super::types::{Data, INITIAL_TASK, LEAGUE, endpoint, status};
 use crate::team::{RegionCode, Team};
 use crate::{arena, clock, process, thread};
@@ -31,8 +31,8 @@ pub(super) extern "C" fn parallel_begin(
     let Some(thread) = thread::current() else {
         return;
     };
-    process::note_runtime(runtime::OMPT);
-    if thread.is_outside() && flags & LEAGUE == 0 && tool::is_of_runtime(address) {
+    process::note_runtime(layout::runtime::OMPT);
+    if thread.is_outside() && flags & LEAGUE == 0 && runtime::may_hold(address) {
         // The runtime's own threads, which are there to execute tasks that no thread of the
         // program need wait for (LLVM's "hidden helpers"): no region of the program's.
         return;
@@ -141,7 +141,7 @@ fn enter_or_leave(kind: ConstructKind, point: c_int, address: *const c_void) {
     let Some(thread) = thread::current() else {
         return;
     };
-    if thread.is_outside() && tool::is_of_runtime(address) {
+    if thread.is_outside() && runtime::may_hold(address) {
         return;
     }
     let now = clock::now();

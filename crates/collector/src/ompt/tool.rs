@@ -1,12 +1,11 @@
 //! How the runtime finds this tool.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::callbacks as ours;
+use super::runtime;
 use super::types::{Data, Lookup, SetCallback, StartToolResult, callback};
 use crate::process;
-use crate::runtime_function::image_base;
 
 /// The runtime may keep and change it, but nobody else reads it.
 struct Result(std::cell::UnsafeCell<StartToolResult>);
@@ -29,16 +28,8 @@ extern "C" fn ompt_start_tool(_version: c_uint, _runtime: *const c_char) -> *mut
     }
 }
 
-/// Where the runtime's library is loaded; null as long as no runtime has asked for a tool.
-static RUNTIME: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-
-/// Whether the runtime's own code is at an address, or nobody knows what is.
-pub(super) fn is_of_runtime(address: *const c_void) -> bool {
-    address.is_null() || image_base(address) == RUNTIME.load(Ordering::Relaxed)
-}
-
 extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut Data) -> c_int {
-    RUNTIME.store(image_base(lookup as *const c_void), Ordering::Relaxed);
+    runtime::found_by(lookup as *const c_void);
     let set = lookup(c"ompt_set_callback".as_ptr());
     if set.is_null() {
         return 0;

@@ -175,8 +175,8 @@ fn read(folder: &Path, module: &[String], sources: &mut Sources) {
         let inside = [module, std::slice::from_ref(&name)].concat();
         if path.is_dir() {
             read(&path, &inside, sources);
-        } else {
-            let is_root = module.is_empty() && name == "lib";
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            let is_root = module.is_empty() && matches!(&*name, "lib" | "main");
             let inside = if is_root { Vec::new() } else { inside };
             sources.push((inside, fs::read_to_string(&path).unwrap()));
         }

@@ -15,34 +15,18 @@ use std::path::{Path, PathBuf};
 use drawing::{against, layers};
 use imports::{Graph, Sources, circles, graph, sources, wholes};
 
-/// The crates whose modules make no circle.
-const WITHOUT_CIRCLE: [&str; 20] = [
-    "analyses",
-    "annotate",
-    "code-cache",
-    "collector-library",
-    "container",
-    "dbg-runtime",
-    "debuggee",
-    "debugger",
-    "engine",
-    "guests",
-    "instructions",
-    "instrument",
-    "kernel",
-    "loader",
-    "openmp-record",
-    "preload",
-    "tools",
-    "tool-checks",
-    "tracer",
-    "unwind",
-];
+/// Crates whose modules make circles still.
+const CIRCLES: [&str; 4] = ["cli", "events", "probe", "tool"];
 
-/// Their modules whose parts make circles still.
-const CIRCLES_INSIDE: [&str; 6] = [
+/// Modules whose parts make circles still.
+const CIRCLES_INSIDE: [&str; 11] = [
     "analyses::races",
+    "cli::commands",
+    "cli::commands::race",
+    "cli::commands::tool",
+    "cli::plan",
     "code-cache::cache",
+    "events::file",
     "instrument::inserted",
     "tracer::inserted",
     "tracer::inserted::checks",
@@ -75,24 +59,40 @@ fn in_circles(mut graph: Graph) -> Graph {
     graph
 }
 
+/// The names of all crates.
+fn names() -> Vec<String> {
+    let folders = fs::read_dir(crates()).unwrap().map(|it| it.unwrap().path());
+    let with_sources = folders.filter(|it| it.join("Cargo.toml").exists());
+    let name = |it: PathBuf| it.file_name().unwrap().to_str().unwrap().to_owned();
+    let mut names: Vec<_> = with_sources.map(name).collect();
+    names.sort();
+    names
+}
+
 #[test]
 fn modules_use_each_other_without_a_circle() {
-    for name in WITHOUT_CIRCLE {
-        let graph = in_circles(graph(&[], &sources_of(name)));
-        assert!(graph.is_empty(), "{name}: {graph:#?}");
+    let mut found = Vec::new();
+    for name in names() {
+        let graph = in_circles(graph(&[], &sources_of(&name)));
+        if !graph.is_empty() {
+            println!("{name}: {graph:#?}");
+            found.push(name);
+        }
     }
+    assert_eq!(found, CIRCLES);
 }
 
 #[test]
 fn parts_of_modules_use_each_other_without_a_circle() {
     let mut found = Vec::new();
-    for name in WITHOUT_CIRCLE {
-        let sources = sources_of(name);
-        for whole in wholes(&sources) {
-            let graph = in_circles(graph(&whole, &sources));
+    for name in names() {
+        let sources = sources_of(&name);
+        for whole in wholes(&sources).iter().filter(|it| !it.is_empty()) {
+            let graph = in_circles(graph(whole, &sources));
             if !graph.is_empty() {
-                println!("{name}::{}: {graph:#?}", whole.join("::"));
-                found.push(format!("{name}::{}", whole.join("::")));
+                let whole = format!("{name}::{}", whole.join("::"));
+                println!("{whole}: {graph:#?}");
+                found.push(whole);
             }
         }
     }

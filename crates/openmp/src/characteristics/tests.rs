@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::recording::Location;
+use crate::location::Location;
 
 fn construct(kind: ConstructKind, own: [u64; 2], wait: [u64; 2]) -> Construct {
     let share = |thread: usize| Share {

@@ -1,8 +1,9 @@
 //! What is said of programs whose losses are known. Times are milliseconds.
 
 use super::*;
+use crate::location::Location;
 use crate::points;
-use crate::recording::{Location, Share};
+use crate::recording::Share;
 
 /// A construct, with the own time and the wait of each of its threads.
 fn construct(

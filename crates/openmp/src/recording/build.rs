@@ -7,7 +7,8 @@
 use rustc_hash::FxHashMap;
 use unspool_openmp_record::{Construct as Collected, ConstructKind, ProcessRecord};
 
-use super::{Construct, Location, MOST_THREADS, Process, Recording, Share, Span};
+use super::{Construct, MOST_THREADS, Process, Recording, Share, Span};
+use crate::location::Location;
 use crate::sources::{self, Sources};
 
 impl Recording {

@@ -12,12 +12,46 @@ use crate::comparison::Comparison;
 /// Changes that are shown; JSON has all.
 const SHOWN_CHANGES: usize = 12;
 
-/// A comparison as text.
-pub(crate) fn comparison_text(one: &Comparison) -> String {
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_comparison(&mut text, one);
-    text
+impl Comparison {
+    /// As text for a person.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = write_comparison(&mut text, self);
+        text
+    }
+
+    /// For other programs.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let side = |report: &crate::Report| {
+            let figures = &report.characteristics;
+            json!({
+                "execution_time": seconds(figures.execution_ns),
+                "processors": figures.processors,
+                "total": seconds(figures.total_ns()),
+                "productive": seconds(figures.productive_ns()),
+                "idle": seconds(figures.idle_ns()),
+                "lost": seconds(figures.lost_ns()),
+                "efficiency": figures.efficiency(),
+                "losses": losses_json(&figures.losses()),
+            })
+        };
+        json!({
+            "schema": "unspool-openmp-comparison",
+            "version": 1,
+            "before": side(&self.before),
+            "after": side(&self.after),
+            "speed_up": self.speed_up,
+            "scaling_efficiency": self.scaling_efficiency,
+            "changes": self.changes.iter().map(|change| json!({
+                "place": change.place,
+                "before": seconds(change.before_ns),
+                "after": seconds(change.after_ns),
+            })).collect::<Vec<_>>(),
+        })
+    }
 }
 
 fn write_comparison(text: &mut String, one: &Comparison) -> std::fmt::Result {
@@ -79,34 +113,4 @@ fn write_comparison(text: &mut String, one: &Comparison) -> std::fmt::Result {
         )?;
     }
     Ok(())
-}
-
-/// A comparison for other programs.
-pub(crate) fn comparison_json(one: &Comparison) -> Value {
-    let side = |report: &crate::Report| {
-        let figures = &report.characteristics;
-        json!({
-            "execution_time": seconds(figures.execution_ns),
-            "processors": figures.processors,
-            "total": seconds(figures.total_ns()),
-            "productive": seconds(figures.productive_ns()),
-            "idle": seconds(figures.idle_ns()),
-            "lost": seconds(figures.lost_ns()),
-            "efficiency": figures.efficiency(),
-            "losses": losses_json(&figures.losses()),
-        })
-    };
-    json!({
-        "schema": "unspool-openmp-comparison",
-        "version": 1,
-        "before": side(&one.before),
-        "after": side(&one.after),
-        "speed_up": one.speed_up,
-        "scaling_efficiency": one.scaling_efficiency,
-        "changes": one.changes.iter().map(|change| json!({
-            "place": change.place,
-            "before": seconds(change.before_ns),
-            "after": seconds(change.after_ns),
-        })).collect::<Vec<_>>(),
-    })
 }

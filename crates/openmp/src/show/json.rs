@@ -4,45 +4,49 @@ use serde_json::{Value, json};
 
 use super::seconds;
 use crate::characteristics::{Characteristics, LossClass, Losses};
+use crate::location::Location;
 use crate::points::SynchronisationPoint;
-use crate::recording::{Construct, Location, Process, Recording};
+use crate::recording::{Construct, Process, Recording};
 use crate::report::{Interval, ProcessReport, Report};
 
 /// The version of the JSON form.
 const SCHEMA_VERSION: u32 = 1;
 
-/// A report. The characteristics of the program stand at the top.
-pub(crate) fn json(report: &Report, recording: &Recording) -> Value {
-    let mut value = characteristics(&report.characteristics);
-    value["schema"] = "unspool-openmp".into();
-    value["version"] = SCHEMA_VERSION.into();
-    value["command"] = recording.command.clone().into();
-    value["hierarchy"] = json!(report.hierarchy);
-    let processes = report.processes.iter().zip(&recording.processes);
-    let processes: Vec<Value> = processes
-        .map(|(report, process)| of_process(report, process))
-        .collect();
-    if let [only] = processes.as_slice() {
-        for key in [
-            "intervals",
-            "synchronisation_points",
-            "diagnosis",
-            "constructs",
-        ] {
-            value[key] = only[key].clone();
+impl Report {
+    /// The report for other programs. The characteristics of the program stand at the top.
+    #[must_use]
+    pub fn to_json(&self, recording: &Recording) -> Value {
+        let mut value = characteristics(&self.characteristics);
+        value["schema"] = "unspool-openmp".into();
+        value["version"] = SCHEMA_VERSION.into();
+        value["command"] = recording.command.clone().into();
+        value["hierarchy"] = json!(self.hierarchy);
+        let processes = self.processes.iter().zip(&recording.processes);
+        let processes: Vec<Value> = processes
+            .map(|(report, process)| of_process(report, process))
+            .collect();
+        if let [only] = processes.as_slice() {
+            for key in [
+                "intervals",
+                "synchronisation_points",
+                "diagnosis",
+                "constructs",
+            ] {
+                value[key] = only[key].clone();
+            }
+        } else {
+            let intervals = processes.iter().flat_map(|process| {
+                process["intervals"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .cloned()
+            });
+            value["intervals"] = intervals.collect();
         }
-    } else {
-        let intervals = processes.iter().flat_map(|process| {
-            process["intervals"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .cloned()
-        });
-        value["intervals"] = intervals.collect();
+        value["processes"] = processes.into();
+        value
     }
-    value["processes"] = processes.into();
-    value
 }
 
 /// The characteristics of a program or an interval.

@@ -15,12 +15,15 @@ const SHOWN_FINDINGS: usize = 8;
 /// Characters of a thread's bar.
 const BAR_WIDTH: usize = 50;
 
-/// A report as text.
-pub(crate) fn text(report: &Report, recording: &Recording) -> String {
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_report(&mut text, report, recording);
-    text
+impl Report {
+    /// The report as text for a person.
+    #[must_use]
+    pub fn to_text(&self, recording: &Recording) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = write_report(&mut text, self, recording);
+        text
+    }
 }
 
 fn write_report(text: &mut String, report: &Report, recording: &Recording) -> std::fmt::Result {

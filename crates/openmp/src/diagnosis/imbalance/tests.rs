@@ -77,7 +77,7 @@ fn point(threads: &[(u64, u64)], last_wait_ms: u64) -> SynchronisationPoint {
     SynchronisationPoint {
         kind: ConstructKind::ImplicitBarrier,
         name: None,
-        location: crate::recording::Location::default(),
+        location: crate::location::Location::default(),
         call_path: Vec::new(),
         class: LossClass::Desynchronisation,
         count: 20,
