@@ -36,6 +36,46 @@ std::arch::global_asm!(
     "mov qword ptr [rsi], rax",
     "mov eax, 1",
     "ret",
+    ".globl unspool_guarded_short",
+    ".hidden unspool_guarded_short",
+    ".type unspool_guarded_short, @function",
+    // Up to 64 bytes, with general registers only: whoever is called with few registers saved may
+    // use it. The last word overlaps the one before it.
+    "unspool_guarded_short:",
+    "cmp rdx, 8",
+    "jb 4f",
+    "lea r8, [rdx - 8]",
+    "xor eax, eax",
+    "jmp 3f",
+    "2: mov rcx, qword ptr [rsi + rax]",
+    "mov qword ptr [rdi + rax], rcx",
+    "add rax, 8",
+    "3: cmp rax, r8",
+    "jb 2b",
+    "mov rcx, qword ptr [rsi + r8]",
+    "mov qword ptr [rdi + r8], rcx",
+    "mov eax, 1",
+    "ret",
+    "4: cmp edx, 4",
+    "jb 5f",
+    "mov eax, dword ptr [rsi]",
+    "mov ecx, dword ptr [rsi + rdx - 4]",
+    "mov dword ptr [rdi], eax",
+    "mov dword ptr [rdi + rdx - 4], ecx",
+    "mov eax, 1",
+    "ret",
+    "5: test edx, edx",
+    "jz 6f",
+    "mov r8d, edx",
+    "shr r8d, 1",
+    "movzx eax, byte ptr [rsi]",
+    "movzx ecx, byte ptr [rsi + r8]",
+    "movzx r9d, byte ptr [rsi + rdx - 1]",
+    "mov byte ptr [rdi], al",
+    "mov byte ptr [rdi + r8], cl",
+    "mov byte ptr [rdi + rdx - 1], r9b",
+    "6: mov eax, 1",
+    "ret",
     "unspool_guarded_copy_end:",
     "unspool_guarded_copy_failed:",
     "xor eax, eax",
@@ -46,9 +86,12 @@ unsafe extern "C" {
     fn unspool_guarded_copy(to: *mut u8, from: *const u8, length: usize) -> u32;
     fn unspool_guarded_exchange(at: *mut u32, expected: u32, new: u32) -> u32;
     fn unspool_guarded_word(from: u64, to: *mut u64) -> u32;
+    fn unspool_guarded_short();
     fn unspool_guarded_copy_end();
     fn unspool_guarded_copy_failed();
 }
+
+const PAGE: u64 = 4096;
 
 /// Where to go on if the instruction at `pc`, which faulted, is one of this module's.
 #[must_use]
@@ -94,6 +137,55 @@ pub fn read_quickly(from: u64) -> Option<u64> {
     readable.then_some(word)
 }
 
+/// How many bytes [`read_short`] copies at most.
+pub const SHORT: usize = 64;
+
+/// Copies at most [`SHORT`] bytes of program memory at `from` into `to`, as [`read`] does, with a few
+/// plain moves. Returns how many could be read: less than asked for where the rest cannot.
+///
+/// # Panics
+/// If more is asked for.
+#[must_use]
+#[inline]
+pub fn read_short(from: u64, to: &mut [u8]) -> usize {
+    assert!(to.len() <= SHORT, "more than a few bytes are asked for");
+    if copy_short(from, to) {
+        return to.len();
+    }
+    // A page is there or is not, and so many bytes lie in two at most.
+    let in_first = (PAGE - from % PAGE) as usize;
+    if in_first < to.len() && copy_short(from, &mut to[..in_first]) {
+        return in_first;
+    }
+    0
+}
+
+/// All of these bytes, or none that matter.
+#[inline]
+fn copy_short(from: u64, to: &mut [u8]) -> bool {
+    if !reserved::spares(from, to.len()) {
+        return false;
+    }
+    let copied: u32;
+    // SAFETY: `to` is ours and no longer than what the routine copies; faults on `from` are
+    // recovered. It is called by name, not by an address in a table, so that whoever reads the
+    // machine code can follow it.
+    unsafe {
+        std::arch::asm!(
+            "call {routine}",
+            routine = sym unspool_guarded_short,
+            inout("rdi") to.as_mut_ptr() => _,
+            inout("rsi") from => _,
+            inout("rdx") to.len() => _,
+            out("eax") copied,
+            out("rcx") _,
+            out("r8") _,
+            out("r9") _,
+        );
+    }
+    copied != 0
+}
+
 /// Copies `from` to program memory at `to`. False: some of it cannot be written.
 ///
 /// The program asked for the write (a system call's result, a signal frame), so whatever
@@ -122,7 +214,6 @@ pub fn compare_exchange(at: u64, expected: u32, new: u32) -> Option<bool> {
 /// Reads a C string of at most `limit` bytes, without its terminator.
 #[must_use]
 pub fn read_string(from: u64, limit: usize) -> Option<Vec<u8>> {
-    const PAGE: u64 = 4096;
     let mut text = Vec::new();
     let mut at = from;
     while text.len() < limit {

@@ -19,6 +19,7 @@ mod failing;
 mod misaligned;
 mod misbehave;
 mod rarely;
+mod reads;
 mod repetitions;
 mod results;
 mod told;
@@ -45,6 +46,7 @@ fn main() {
         "entries" => run(entries::Entries::new()),
         "wide" => run(wide::Entries::new()),
         "rarely" => run(rarely::Rarely::new()),
+        "reads" => run(reads::Reads::default()),
         "repetitions" => run(repetitions::Repetitions::new()),
         "results" => run(results::Results::default()),
         "events" => run(events::Events::default()),

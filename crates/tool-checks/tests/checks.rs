@@ -446,6 +446,24 @@ fn results_are_what_is_told() {
     }
 }
 
+/// Guarded reads of any length end where what is readable ends, also while signals come.
+#[test]
+fn guarded_reads_end_where_memory_does() {
+    let name = "memory/up_to_edges";
+    agrees(&["reads"], name, |line| {
+        let rest = line.strip_prefix("reads: ")?;
+        Some(rest.starts_with("0 wrong of ") && !rest.ends_with(" of 0"))
+    });
+    let (_, program) = build(name).expect("it needs nothing but gcc");
+    let spoilt = under(&["reads", "spoilt"], &program, &[], "spoilt-reads");
+    let text = spoilt.stderr_text();
+    let counts = text.trim_end().strip_prefix("reads: ");
+    let (wrong, made) = counts
+        .and_then(|it| it.split_once(" wrong of "))
+        .expect("counts");
+    assert_eq!(wrong, made);
+}
+
 /// Signals, forks and new programs are told, and a signal that is swallowed does not come.
 #[test]
 fn events_are_told() {

@@ -168,3 +168,20 @@ fn other_registers_stand_for_those_that_instructions_name() {
     // mov ah, cl: beside ah no prefix may be
     assert_eq!(registers(&[0x88, 0xcc]).fixed, 1 << 0 | 1 << 1);
 }
+
+extern "C" fn reads_memory(address: u64) -> u64 {
+    let mut bytes = [0; 24];
+    crate::read_memory(address, &mut bytes) as u64 + u64::from(bytes[23])
+}
+
+extern "C" fn reads_much_memory(address: u64, length: usize) -> u64 {
+    let mut bytes = [0; 200];
+    crate::read_memory(address, &mut bytes[..length.min(200)]) as u64 + u64::from(bytes[23])
+}
+
+#[test]
+fn guarded_reads_are_followed() {
+    for function in [reads_memory as *const (), reads_much_memory as *const ()] {
+        assert!(examined(function).is_some() || cfg!(debug_assertions));
+    }
+}
