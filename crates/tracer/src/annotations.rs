@@ -96,7 +96,7 @@ impl Library {
         &self,
         module: &unspool_binary::Module,
     ) -> Vec<(unspool_binary::FileAddress, Annotation)> {
-        let found = self.0.find_in(module).into_iter();
+        let found = module.functions_named(&self.0).into_iter();
         found
             .filter_map(|found| {
                 let said = said_by(found.asked, found.function.symbol())?;

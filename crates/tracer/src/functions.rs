@@ -105,7 +105,7 @@ impl Functions {
         writer: &dyn RecordSink,
     ) {
         let found = module.functions_named(&self.names);
-        let library = module.functions_named(&self.library);
+        let library = self.library.find_in(module);
         if found.is_empty() && library.is_empty() {
             return;
         }
