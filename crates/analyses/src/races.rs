@@ -18,6 +18,7 @@
 //!
 //! Source of the algorithm: FastTrack (see `clock`), made exact to the byte.
 
+mod atomicity;
 mod calls;
 mod cell;
 mod clock;
@@ -36,6 +37,8 @@ use unspool_events::{
     SystemCall, ThreadEvent, ThreadId, ThreadInfo,
 };
 
+pub use atomicity::Atomicity;
+use atomicity::{PlainWords, Suspect};
 use calls::{Calls, Meaning, channel};
 pub use detector::Blindness;
 use detector::{Channel, Detector};
@@ -91,39 +94,61 @@ impl RaceCheck {
         &self.modules
     }
 
-    /// What has come of it, given what could not be understood. `is_atomic` says whether one of two
-    /// accesses, or what is at an address, is atomic by what is known of the source: then the plain
-    /// moves to it are, too.
+    /// What has come of it, given what could not be understood. `atomicity` says what is known of the
+    /// source of two accesses to an address: where one is atomic the plain moves to it are, too.
     #[must_use]
     pub fn report(
         &self,
         problems: &[Problem],
-        mut is_atomic: impl FnMut([Origin; 2], u64) -> bool,
+        mut atomicity: impl FnMut([Origin; 2], u64) -> Atomicity,
     ) -> RaceReport {
-        let detector = &self.detector;
-        let is_atomic = |sites: [_; 2], address| {
-            is_atomic(sites.map(|site| detector.sites.site(site).origin), address)
-        };
-        let left = detector.findings.unexplained(&detector.words, is_atomic);
-        let mut all: Vec<Race> = left
-            .iter()
-            .map(|(sides, pair)| self.race(sides, pair))
-            .collect();
-        all.sort_by_key(|race| {
-            let least = std::cmp::Reverse(race.occurrences);
-            (least, race.time, race.first, race.second)
+        let Detector {
+            findings,
+            words,
+            sites,
+            ..
+        } = &self.detector;
+        let plain = PlainWords::new(findings, sites, |by, address| {
+            atomicity(by.map(|site| sites.site(site).origin), address)
+        });
+        let is_atomic = |it: &Suspect| plain.atomic.has_any(it.cell, it.bytes);
+        let races = findings.unexplained(words, is_atomic);
+        // What is left, too, if all is atomic that may be.
+        let mut certain = findings.unexplained(words, |it| {
+            let may_be = it.may_be_atomic(sites) && plain.possible.has_any(it.cell, it.bytes);
+            is_atomic(it) || may_be
         });
         let is_damaged = !problems.is_empty();
-        let (uncertain, races) = all
-            .into_iter()
-            .partition(|race| is_damaged || race.time > self.complete_until);
+        let mut report = RaceReport::default();
+        for (sides, pair) in &races {
+            let certain = certain.remove(sides);
+            let race = self.race(sides, certain.as_ref().unwrap_or(pair));
+            let is_uncertain = is_damaged
+                || race.time > self.complete_until
+                || pair.is_uncertain(findings.complete_until);
+            let list = match certain {
+                _ if is_uncertain => &mut report.uncertain,
+                Some(_) => &mut report.races,
+                None => &mut report.possible,
+            };
+            list.push(race);
+        }
+        for list in [
+            &mut report.races,
+            &mut report.possible,
+            &mut report.uncertain,
+        ] {
+            list.sort_by_key(|race| {
+                let least = std::cmp::Reverse(race.occurrences);
+                (least, race.time, race.first, race.second)
+            });
+        }
         RaceReport {
-            races,
-            uncertain,
             beyond: self.detector.findings.beyond,
             accesses_checked: self.detector.checked,
             forgotten: self.detector.forgotten,
             threads: self.threads.values().cloned().collect(),
+            ..report
         }
     }
 

@@ -64,6 +64,9 @@ pub(super) struct Detector {
 /// Accesses between two looks at how much memory there is.
 const BETWEEN_MEASUREMENTS: u64 = 1 << 20;
 
+/// What late edges may take of the memory: one part of so many.
+const SHARE_OF_EDGES: usize = 8;
+
 /// An access to be checked.
 #[derive(Debug, Clone, Copy)]
 struct Checked {
@@ -76,19 +79,20 @@ struct Checked {
 
 impl Detector {
     pub(super) fn new(most_bytes: u64, blindness: Blindness) -> Detector {
+        let most_bytes = usize::try_from(most_bytes).unwrap_or(usize::MAX);
         Detector {
             threads: Threads::default(),
             shadow: Shadow::default(),
             words: Words::default(),
             channels: Default::default(),
             sites: Sites::default(),
-            findings: Findings::default(),
+            findings: Findings::new(most_bytes / SHARE_OF_EDGES),
             moment: Moment {
                 generation: 0,
                 number: 0,
             },
             blindness,
-            most_bytes: usize::try_from(most_bytes).unwrap_or(usize::MAX),
+            most_bytes,
             next_measurement: BETWEEN_MEASUREMENTS,
             forgotten: 0,
             checked: 0,
@@ -264,7 +268,8 @@ impl Detector {
             time: access.time,
             moment: self.moment,
         };
-        if first.is_write() && !second.is_write() && !is_of_kernel {
+        let is_read = first.is_write() && !second.is_write();
+        if is_read && meeting.suspect().may_be_atomic(&self.sites) {
             let nothing = VectorClock::default();
             self.findings
                 .add_late_edge(&meeting, writer.unwrap_or(&nothing));

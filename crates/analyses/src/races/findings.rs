@@ -6,25 +6,25 @@
 //! is kept (a *late edge*). At the end the words are known, and races are dropped that are on such
 //! words, or between accesses that late edges order.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
 use unspool_events::ThreadId;
 
+use super::atomicity::{Suspect, suspect};
 use super::cell::{Bytes, Record};
-use super::clock::{Epoch, VectorClock};
+use super::clock::{Epoch, Slot, VectorClock};
 use super::sites::SiteId;
 use super::words::Words;
 
 /// Pairs of places that are kept.
 const PAIRS_KEPT: usize = 1 << 14;
-/// Occurrences of one pair that are kept, to be explained or shown.
-const EXAMPLES_KEPT: usize = 16;
-/// Late edges of one word that are kept.
-const EDGES_OF_A_WORD: u32 = 1 << 10;
-/// Late edges that are kept.
-const EDGES_KEPT: usize = 1 << 18;
+/// Occurrences of one pair that are kept, to be explained or shown: so many of the first, and as many
+/// of the last.
+const EXAMPLES_KEPT: usize = 8;
 
 /// A place, and what is done there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Side {
     pub(super) site: SiteId,
     pub(super) is_write: bool,
@@ -66,6 +66,16 @@ pub(super) struct Meeting<'a> {
     pub(super) moment: Moment,
 }
 
+impl Meeting<'_> {
+    pub(super) fn suspect(&self) -> Suspect {
+        Suspect {
+            sites: [self.first.site(), self.second.site()],
+            cell: self.cell,
+            bytes: self.first.bytes() & self.second.bytes(),
+        }
+    }
+}
+
 /// The occurrences of a pair.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pair {
@@ -78,13 +88,19 @@ pub(super) struct Pair {
 /// What a plain load would have learnt of a plain store, if they were atomic.
 #[derive(Debug)]
 struct LateEdge {
-    cell: u64,
-    bytes: Bytes,
-    sites: [SiteId; 2],
+    suspect: Suspect,
     /// What the storing thread knew.
     from: VectorClock,
     to: Epoch,
     moment: Moment,
+}
+
+/// The last edge from the stores of an epoch to some bytes into a thread.
+#[derive(Debug, Clone, Copy)]
+struct LastEdge {
+    number: usize,
+    /// Whether that epoch had ended: what its stores tell is all in the edge.
+    is_final: bool,
 }
 
 /// All that was found.
@@ -92,13 +108,31 @@ struct LateEdge {
 pub(super) struct Findings {
     pairs: FxHashMap<(Side, Side), Pair>,
     edges: Vec<LateEdge>,
-    known_edges: FxHashSet<(u64, Epoch, Epoch)>,
-    edges_of_words: FxHashMap<u64, u32>,
+    bytes_of_edges: usize,
+    most_bytes_of_edges: usize,
+    /// The last edge from the stores of an epoch to these bytes into a thread.
+    last_edges: FxHashMap<(u64, Bytes, Epoch, Slot), LastEdge>,
+    /// When the first late edge came that is not kept: what comes behind it may be explained by it.
+    pub(super) complete_until: Option<Moment>,
     /// Occurrences of pairs that are not kept.
     pub(super) beyond: u64,
 }
 
+impl LateEdge {
+    /// What one takes besides its clock, with its entry among the last ones and room to grow.
+    const BYTES: usize =
+        2 * size_of::<LateEdge>() + 2 * size_of::<((u64, Bytes, Epoch, Slot), LastEdge)>();
+}
+
 impl Findings {
+    /// Late edges are kept as long as they take no more than so many bytes.
+    pub(super) fn new(most_bytes_of_edges: usize) -> Findings {
+        Findings {
+            most_bytes_of_edges,
+            ..Findings::default()
+        }
+    }
+
     /// Two accesses have met.
     pub(super) fn add(&mut self, meeting: &Meeting) {
         let side = |record: Record| Side {
@@ -116,81 +150,77 @@ impl Findings {
         }
         pair.last = Some(meeting.moment);
         pair.count += 1;
-        if pair.examples.len() < EXAMPLES_KEPT {
-            pair.examples.push(Example {
-                cell: meeting.cell,
-                bytes: meeting.first.bytes() & meeting.second.bytes(),
-                first_thread: meeting.first_thread,
-                second_thread: meeting.second_thread,
-                time: meeting.time,
-                first: meeting.first.epoch,
-                second: meeting.clock.clone(),
-                moment: meeting.moment,
-            });
+        let example = Example {
+            cell: meeting.cell,
+            bytes: meeting.first.bytes() & meeting.second.bytes(),
+            first_thread: meeting.first_thread,
+            second_thread: meeting.second_thread,
+            time: meeting.time,
+            first: meeting.first.epoch,
+            second: meeting.clock.clone(),
+            moment: meeting.moment,
+        };
+        if pair.examples.len() == 2 * EXAMPLES_KEPT {
+            pair.examples.remove(EXAMPLES_KEPT);
         }
+        pair.examples.push(example);
     }
 
     /// A plain load has read what a plain store left; `writer` is what the storing thread knows.
     pub(super) fn add_late_edge(&mut self, meeting: &Meeting, writer: &VectorClock) {
-        let (first, second) = (meeting.first, meeting.second);
-        let of_word = self.edges_of_words.entry(meeting.cell).or_default();
-        let is_full = *of_word >= EDGES_OF_A_WORD || self.edges.len() >= EDGES_KEPT;
-        let key = (meeting.cell, first.epoch, second.epoch);
-        if is_full || !self.known_edges.insert(key) {
-            return;
-        }
-        *of_word += 1;
+        let suspect = meeting.suspect();
+        let (first, second) = (meeting.first.epoch, meeting.second.epoch);
         let mut from = writer.clone();
         // Of what the storing thread has done, only that epoch.
-        from.set(first.epoch.slot(), first.epoch.clock());
+        from.set(first.slot(), first.clock());
+        let key = (suspect.cell, suspect.bytes, first, second.slot());
+        let last = self.last_edges.get(&key);
+        if last.is_some_and(|last| last.is_final || self.edges[last.number].from == from) {
+            return;
+        }
+        self.bytes_of_edges += LateEdge::BYTES + from.bytes();
+        if self.bytes_of_edges > self.most_bytes_of_edges {
+            self.complete_until.get_or_insert(meeting.moment);
+            return;
+        }
+        let last = LastEdge {
+            number: self.edges.len(),
+            is_final: writer.get(first.slot()) != first.clock(),
+        };
+        self.last_edges.insert(key, last);
         self.edges.push(LateEdge {
-            cell: meeting.cell,
-            bytes: first.bytes() & second.bytes(),
-            sites: [first.site(), second.site()],
+            suspect,
             from,
-            to: second.epoch,
+            to: second,
             moment: meeting.moment,
         });
     }
 
-    /// The pairs of which something is left, now that these words are known, with the occurrences
-    /// that are. `is_atomic` says whether a site, or what is at an address, is atomic by what the
-    /// source says.
+    /// What may be accesses to words that threads synchronise by.
+    pub(super) fn suspects(&self) -> impl Iterator<Item = Suspect> {
+        let met = self.pairs.iter().flat_map(|(sides, pair)| {
+            let examples = pair.examples.iter();
+            examples.map(move |example| suspect(sides, example.cell, example.bytes))
+        });
+        let read = self.edges.iter().map(|edge| edge.suspect);
+        met.chain(read)
+    }
+
+    /// The pairs of which something is left, with the occurrences that are, where the plain moves for
+    /// which `is_atomic` holds are atomic, and those to words by which threads synchronise.
     pub(super) fn unexplained(
         &self,
         words: &Words,
-        mut is_atomic: impl FnMut([SiteId; 2], u64) -> bool,
-    ) -> Vec<((Side, Side), Pair)> {
-        let mut atomic_words: FxHashMap<u64, Bytes> = FxHashMap::default();
-        let met = self.pairs.iter().flat_map(|((first, second), pair)| {
-            let sites = [first.site, second.site];
-            pair.examples
-                .iter()
-                .map(move |example| (sites, example.cell, example.bytes))
-        });
-        let read = self
-            .edges
-            .iter()
-            .map(|edge| (edge.sites, edge.cell, edge.bytes));
-        for (sites, cell, bytes) in met.chain(read) {
-            let known = atomic_words
-                .get(&cell)
-                .is_some_and(|known| known & bytes == bytes);
-            if !known && is_atomic(sites, cell + u64::from(bytes.trailing_zeros())) {
-                *atomic_words.entry(cell).or_default() |= bytes;
-            }
-        }
-        let is_word = |cell, bytes| {
-            let atomic = atomic_words.get(&cell);
-            words.were_any(cell, bytes) || atomic.is_some_and(|atomic| atomic & bytes != 0)
-        };
-        let edges = self.edges.iter();
-        let edges: Vec<&LateEdge> = edges
-            .filter(|edge| is_word(edge.cell, edge.bytes))
-            .collect();
+        is_atomic: impl Fn(&Suspect) -> bool,
+    ) -> BTreeMap<(Side, Side), Pair> {
+        let explains =
+            |suspect: &Suspect| words.were_any(suspect.cell, suspect.bytes) || is_atomic(suspect);
+        let edges = self.edges.iter().filter(|edge| explains(&edge.suspect));
+        let edges: Vec<&LateEdge> = edges.collect();
         let pairs = self.pairs.iter().filter_map(|(sides, pair)| {
             let left = pair.unexplained(|example| {
-                is_word(example.cell, example.bytes) || example.is_ordered_by(&edges)
+                explains(&suspect(sides, example.cell, example.bytes))
+                    || example.is_ordered_by(&edges)
             });
             left.map(|left| (*sides, left))
         });
@@ -198,12 +228,16 @@ impl Findings {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.edges.len() * size_of::<LateEdge>() * 2
-            + self.pairs.len() * EXAMPLES_KEPT * size_of::<Example>()
+        self.bytes_of_edges + self.pairs.len() * 2 * EXAMPLES_KEPT * size_of::<Example>()
     }
 }
 
 impl Pair {
+    /// Whether an edge that is not kept may explain what is left.
+    pub(super) fn is_uncertain(&self, complete_until: Option<Moment>) -> bool {
+        complete_until.is_some_and(|end| self.examples[0].moment >= end)
+    }
+
     /// What is left, if anything is.
     fn unexplained(&self, is_explained: impl Fn(&Example) -> bool) -> Option<Pair> {
         let examples = self.examples.iter();
@@ -221,29 +255,22 @@ impl Pair {
 }
 
 impl Example {
-    /// Whether the first access came before the second by these edges.
+    /// Whether the first access came before the second by these edges, which are in order of time. What
+    /// led to a store was learnt before it.
     fn is_ordered_by(&self, edges: &[&LateEdge]) -> bool {
-        let edges = edges.iter().filter(|edge| {
-            edge.moment.generation == self.moment.generation
-                && edge.moment.number < self.moment.number
-        });
-        let mut rest: Vec<&LateEdge> = edges.copied().collect();
+        let earlier = edges.partition_point(|edge| edge.moment < self.moment);
         let mut known = self.second.clone();
-        loop {
-            let before = rest.len();
-            rest.retain(|edge| {
-                let is_known = known.covers(edge.to);
-                if is_known {
-                    known.join(&edge.from);
-                }
-                !is_known
-            });
-            if known.covers(self.first) {
-                return true;
-            }
-            if rest.len() == before {
+        for edge in edges[..earlier].iter().rev() {
+            if edge.moment.generation != self.moment.generation {
                 return false;
             }
+            if known.covers(edge.to) {
+                known.join(&edge.from);
+                if known.covers(self.first) {
+                    return true;
+                }
+            }
         }
+        false
     }
 }

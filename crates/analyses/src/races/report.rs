@@ -9,6 +9,8 @@ use super::sites::Origin;
 pub struct RaceReport {
     /// Races that nothing explains, those of most occurrences first.
     pub races: Vec<Race>,
+    /// Those that are none if plain moves are atomic of which nothing is known.
+    pub possible: Vec<Race>,
     /// Races that missing records may explain.
     pub uncertain: Vec<Race>,
     /// Occurrences of pairs of places beyond those that are kept.

@@ -21,7 +21,7 @@ pub struct Site {
 }
 
 /// The number of a site.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct SiteId(pub(super) u32);
 
 /// All sites that have been met.

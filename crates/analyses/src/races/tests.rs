@@ -6,7 +6,7 @@ use unspool_events::{
     SystemCall, ThreadEvent, ThreadId,
 };
 
-use super::{Blindness, RaceCheck};
+use super::{Atomicity, Blindness, RaceCheck};
 
 const MAIN: u32 = 0;
 const DATA: u64 = 0x1000;
@@ -115,7 +115,7 @@ fn run(blindness: Blindness, steps: &[(u32, Do)]) -> RaceCheck {
 
 /// The races, as pairs of the numbers of the steps, from 1.
 fn races(blindness: Blindness, steps: &[(u32, Do)]) -> Vec<(u64, u64)> {
-    let report = run(blindness, steps).report(&[], |_, _| false);
+    let report = run(blindness, steps).report(&[], |_, _| Atomicity::Plain);
     let pcs = report.races.iter().map(|race| {
         let pc = |access: &super::RacingAccess| access.pc.unwrap_or(0);
         (pc(&race.first), pc(&race.second))
@@ -123,6 +123,14 @@ fn races(blindness: Blindness, steps: &[(u32, Do)]) -> Vec<(u64, u64)> {
     let mut pcs: Vec<_> = pcs.collect();
     pcs.sort_unstable();
     pcs
+}
+
+/// What the source says where the flag is atomic.
+fn of_flag(address: u64) -> Atomicity {
+    match address == FLAG {
+        true => Atomicity::Atomic,
+        false => Atomicity::Plain,
+    }
 }
 
 /// With everything seen there is no race; blind to what orders them there is.
@@ -270,7 +278,7 @@ fn what_the_source_calls_atomic_orders() {
         (1, Write(DATA, 4)),
         (0, Read(DATA, 4)),
     ];
-    let report = run(Blindness::None, &steps).report(&[], |_, address| address == FLAG);
+    let report = run(Blindness::None, &steps).report(&[], |_, address| of_flag(address));
     let pcs = report
         .races
         .iter()
@@ -283,13 +291,37 @@ fn what_comes_behind_an_atomic_store_is_not_told_by_it() {
     let races = |stores: &[(u32, Do)]| {
         let reads = [(1, Read(FLAG, 4)), (1, Read(DATA, 4))];
         let steps = [&[(0, Create(1))], stores, &reads].concat();
-        let report = run(Blindness::None, &steps).report(&[], |_, address| address == FLAG);
+        let report = run(Blindness::None, &steps).report(&[], |_, address| of_flag(address));
         report.races.len()
     };
     let (data, flag) = ((0, Write(DATA, 4)), (0, Write(FLAG, 4)));
     assert_eq!(races(&[flag, data]), 1);
     assert_eq!(races(&[data, flag, data]), 1);
     assert_eq!(races(&[data, flag]), 0);
+}
+
+#[test]
+fn what_may_be_atomic_may_order() {
+    let steps = |data: u32| {
+        [
+            (0, Create(1)),
+            (0, Write(DATA, data)),
+            (0, Write(FLAG, 4)),
+            (1, Read(FLAG, 4)),
+            (1, Write(DATA, data)),
+            (0, Read(DATA, data)),
+        ]
+    };
+    let report = |data: u32, known: Atomicity| {
+        let check = run(Blindness::None, &steps(data));
+        let report = check.report(&[], |_, _| known);
+        let pcs = |races: &[super::Race]| races.iter().map(|it| it.time).collect::<Vec<_>>();
+        (pcs(&report.races), pcs(&report.possible))
+    };
+    // Wider than an atomic access is: the last is a race whatever the flag is.
+    assert_eq!(report(16, Atomicity::Unknown), (vec![6], vec![4, 5]));
+    assert_eq!(report(8, Atomicity::Unknown), (vec![], vec![4, 5, 6]));
+    assert_eq!(report(16, Atomicity::Plain), (vec![4, 5, 6], vec![]));
 }
 
 #[test]
@@ -438,7 +470,7 @@ fn memory_that_is_short_is_no_reason_to_end() {
     let mut check = RaceCheck::new(1);
     let steps = [(0, Create(1)), (0, Write(DATA, 4)), (1, Write(DATA, 4))];
     let mut found = run(Blindness::None, &steps);
-    assert_eq!(found.report(&[], |_, _| false).forgotten, 0);
+    assert_eq!(found.report(&[], |_, _| Atomicity::Plain).forgotten, 0);
     let start = ThreadEvent::Start {
         os_thread: 1,
         parent: None,
@@ -456,7 +488,7 @@ fn memory_that_is_short_is_no_reason_to_end() {
     for _ in 0..(1 << 12) {
         check.accesses(ThreadId(0), &[write; 1 << 9]);
     }
-    assert!(check.report(&[], |_, _| false).forgotten > 0);
+    assert!(check.report(&[], |_, _| Atomicity::Plain).forgotten > 0);
     found.cut_off(&[]);
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use serde_json::Value;
 use unspool_analyses::RaceCheck;
-use unspool_analyses::races::Blindness;
+use unspool_analyses::races::{Atomicity, Blindness};
 use unspool_events::Trace;
 use unspool_guests::requirement::find_program;
 use unspool_guests::{Ending, Invocation};
@@ -255,7 +255,7 @@ fn is_needed(scratch: &Scratch, source: &str, blindness: Blindness) -> Result<()
     let mut check = RaceCheck::blind_to(blindness, 1 << 30);
     let problems = trace.merged().deliver(&mut check);
     let of_source = |pc: Option<u64>| pc.is_some();
-    let races = check.report(&problems, |_, _| false).races;
+    let races = check.report(&problems, |_, _| Atomicity::Plain).races;
     match races.iter().any(|race| of_source(race.first.pc)) {
         true => Ok(()),
         false => Err(Verdict::Wrong(format!(

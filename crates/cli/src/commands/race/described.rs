@@ -1,11 +1,14 @@
 //! Races with the names of what they are about.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
-use unspool_analyses::races::{Origin, Race, RacingAccess, RacingThread};
+use unspool_analyses::races::{Atomicity, Origin, Race, RacingAccess, RacingThread};
 use unspool_analyses::{RaceCheck, RaceReport};
 use unspool_events::{Problem, TraceHeader};
 use unspool_report::{CodePlace, DataPlace, Places};
 
+use super::string_functions::may_read_beyond;
 use super::suppressions::Suppressions;
 use super::system_call_names::system_call_name;
 use crate::failure::Failure;
@@ -18,7 +21,8 @@ const SCHEMA_VERSION: u32 = 1;
 pub(super) struct Described {
     /// The races that are told.
     pub(super) races: Vec<DescribedRace>,
-    /// Those that are none if their accesses are atomic, of which nothing is known.
+    /// Those that are none if plain moves are atomic of which nothing is known, or if a string had
+    /// ended before what was read.
     pub(super) possible: Vec<DescribedRace>,
     /// Those that missing records may explain.
     pub(super) uncertain: Vec<DescribedRace>,
@@ -49,11 +53,7 @@ impl Described {
     ) -> Described {
         let mut places = Places::new(check.modules().iter().cloned(), header.start_unix_ns);
         let report = check.report(problems, |origins, address| {
-            let is_atomic = |origin| match origin {
-                Origin::Instruction(pc) => places.code(pc).is_atomic,
-                Origin::SystemCall(_) => false,
-            };
-            origins.into_iter().any(is_atomic) || places.data(address).is_atomic
+            atomicity(&mut places, origins, address)
         });
         let mut described = Described {
             races: Vec::new(),
@@ -63,33 +63,30 @@ impl Described {
             is_whole,
             report: RaceReport::default(),
         };
-        for race in &report.races {
-            let race = DescribedRace::new(race, &mut places);
-            match suppressions.reason(&race) {
-                None if race.is_certain() => described.races.push(race),
-                None => described.possible.push(race),
-                Some(reason) => described.count_suppressed(reason),
-            }
-        }
-        for race in &report.uncertain {
-            let race = DescribedRace::new(race, &mut places);
-            if suppressions.reason(&race).is_none() {
-                described.uncertain.push(race);
-            }
-        }
+        let mut left_out = BTreeMap::new();
+        let mut wanted = |races: &[Race]| {
+            let races = races
+                .iter()
+                .map(|race| DescribedRace::new(race, &mut places));
+            let wanted = races.filter(|race| match suppressions.reason(race) {
+                None => true,
+                Some(reason) => {
+                    *left_out.entry(reason.to_owned()).or_default() += 1;
+                    false
+                }
+            });
+            wanted.collect::<Vec<_>>()
+        };
+        described.races = wanted(&report.races);
+        described.possible = wanted(&report.possible);
+        described.uncertain = wanted(&report.uncertain);
+        let beyond = described
+            .races
+            .extract_if(.., |race| race.may_be_beyond_a_string());
+        described.possible.extend(beyond);
+        described.suppressed = left_out.into_iter().collect();
         described.report = report;
         described
-    }
-
-    fn count_suppressed(&mut self, reason: &str) {
-        match self
-            .suppressed
-            .iter_mut()
-            .find(|(known, _)| known == reason)
-        {
-            Some((_, count)) => *count += 1,
-            None => self.suppressed.push((reason.to_owned(), 1)),
-        }
     }
 
     /// A thread of the run.
@@ -143,21 +140,27 @@ fn as_json(race: &DescribedRace) -> Value {
     })
 }
 
+/// What the source says, as far as it is known, of two accesses to an address.
+fn atomicity(places: &mut Places, origins: [Origin; 2], address: u64) -> Atomicity {
+    let code = origins.map(|origin| match origin {
+        Origin::Instruction(pc) => places.code(pc),
+        Origin::SystemCall(_) => CodePlace::default(),
+    });
+    if code.iter().any(|place| place.is_atomic) || places.data(address).is_atomic {
+        Atomicity::Atomic
+    } else if code.iter().any(|place| place.line.is_some()) {
+        Atomicity::Plain
+    } else {
+        Atomicity::Unknown
+    }
+}
+
 impl DescribedRace {
-    /// Whether the accesses cannot be atomic ones that were compiled to plain moves. The source says
-    /// so, or one of them is none that a compiler would have made of an atomic: it is wider than
-    /// eight bytes, not aligned, or made by the kernel.
-    fn is_certain(&self) -> bool {
-        let is_known = self.places.iter().any(|place| place.line.is_some());
+    /// Whether what one of them reads may lie behind the end of a string.
+    fn may_be_beyond_a_string(&self) -> bool {
         let accesses = [&self.race.first, &self.race.second];
-        is_known
-            || accesses.into_iter().any(|access| {
-                let size = u64::from(access.size);
-                access.pc.is_none()
-                    || !size.is_power_of_two()
-                    || size > 8
-                    || self.race.address % size + u64::from(self.race.bytes) > size
-            })
+        let mut sides = accesses.into_iter().zip(&self.places);
+        sides.any(|(access, place)| !access.writes && may_read_beyond(place))
     }
 
     fn new(race: &Race, places: &mut Places) -> DescribedRace {

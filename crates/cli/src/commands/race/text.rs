@@ -17,8 +17,8 @@ pub(super) fn of(described: &Described, show: usize) -> String {
         text += &format!("\nand {hidden} more (--show)\n");
     }
     if !described.possible.is_empty() {
-        text += "\nWhat follows is no race if these plain moves stand for atomic accesses; nothing is known \
-                 of their source:\n";
+        text += "\nWhat follows is no race if plain moves stand for atomic accesses of which nothing is \
+                 known,\nor if what a string function reads lies behind the string's end:\n";
         for race in described.possible.iter().take(show) {
             text += &format!("\n- {}", one(described, race));
         }

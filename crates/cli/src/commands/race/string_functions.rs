@@ -1,0 +1,76 @@
+//! Functions of the C library that read beyond what they were given: they look for the end of a string
+//! in whole vectors or words, and what lies behind the end is no matter to them.
+
+use unspool_report::CodePlace;
+
+/// How the names begin of functions that stop where they find something.
+const SCANNING: [&str; 9] = [
+    "str",
+    "stpcpy",
+    "stpncpy",
+    "memchr",
+    "memrchr",
+    "rawmemchr",
+    "wcs",
+    "wmemchr",
+    "wcpcpy",
+];
+
+/// The vectors for which glibc has versions of a function, behind whose name they stand.
+const VERSIONS: [&str; 5] = ["sse", "ssse", "avx", "evex", "generic"];
+
+/// Whether what this instruction reads may lie behind a string's end.
+pub(super) fn may_read_beyond(place: &CodePlace) -> bool {
+    let Some(name) = &place.function else {
+        return false;
+    };
+    let (name, version) = match name.trim_start_matches('_').split_once('_') {
+        Some((name, rest)) => (name, rest),
+        None => (name.trim_start_matches('_'), ""),
+    };
+    let is_scanning = SCANNING.iter().any(|start| name.starts_with(start));
+    let is_version = VERSIONS.iter().any(|start| version.starts_with(start));
+    is_scanning && (is_version || is_of_library(place))
+}
+
+fn is_of_library(place: &CodePlace) -> bool {
+    let file = place
+        .module
+        .as_deref()
+        .and_then(|path| path.rsplit('/').next());
+    file.is_some_and(|file| {
+        ["libc.so", "libc-", "ld-linux", "ld-musl"]
+            .iter()
+            .any(|start| file.starts_with(start))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(function: &str, module: &str) -> bool {
+        may_read_beyond(&CodePlace {
+            function: Some(function.to_owned()),
+            module: Some(module.to_owned()),
+            ..CodePlace::default()
+        })
+    }
+
+    #[test]
+    fn functions_that_look_for_an_end() {
+        assert!(at("__strcmp_evex", "/usr/lib/libc.so.6"));
+        assert!(at("__strlen_avx2", "/home/someone/static"));
+        assert!(at("__memchr_sse2", "/home/someone/static"));
+        assert!(at("strlen", "/lib/ld-musl-x86_64.so.1"));
+    }
+
+    #[test]
+    fn functions_that_read_what_they_are_given() {
+        assert!(!at("__memcmp_evex_movbe", "/usr/lib/libc.so.6"));
+        assert!(!at("__memmove_avx_unaligned_erms", "/usr/lib/libc.so.6"));
+        assert!(!at("strange", "/home/someone/static"));
+        assert!(!at("stream_of_avx", "/home/someone/static"));
+        assert!(!may_read_beyond(&CodePlace::default()));
+    }
+}
