@@ -23,6 +23,7 @@ use iced_x86::{
 
 pub(crate) use self::body::{Body, Renaming, Step};
 use self::own_code::OwnCode;
+use crate::functions;
 
 /// The most instructions that are followed.
 const MOST_INSTRUCTIONS: usize = 4000;
@@ -74,13 +75,7 @@ impl Compiled {
     /// What is known of the function at an address; `None` if it may change anything.
     pub(crate) fn examine(entry: u64) -> Option<Compiled> {
         let own = OwnCode::get()?;
-        let mut walk = Walk {
-            own,
-            factory: InstructionInfoFactory::new(),
-            found: Compiled::default(),
-            functions: HashMap::new(),
-            followed: 0,
-        };
+        let mut walk = Walk::new(own);
         walk.function(entry, 0)?;
         let mut found = walk.found;
         found.changes &= VOLATILE;
@@ -92,6 +87,21 @@ impl Compiled {
     }
 }
 
+impl Compiled {
+    /// What a wrapper changes, from where it begins or goes on to where it calls the original or
+    /// returns; `None` if that may be anything.
+    pub(crate) fn examine_wrapper(wrapper: u64) -> Option<Compiled> {
+        let mut walk = Walk::new(OwnCode::get()?);
+        walk.function(functions::began as *const () as u64, 0)?;
+        walk.function(functions::went_on as *const () as u64, 0)?;
+        walk.called_by_address = Some(wrapper);
+        walk.function(functions::running(), 0)?;
+        let mut found = walk.found;
+        found.changes &= VOLATILE;
+        Some(found)
+    }
+}
+
 struct Walk<'a> {
     own: &'a OwnCode,
     factory: InstructionInfoFactory,
@@ -99,12 +109,39 @@ struct Walk<'a> {
     /// Whether functions return; those that are being followed are taken to.
     functions: HashMap<u64, bool>,
     followed: usize,
+    /// What the function calls that is examined, if it makes one call that does not say what it
+    /// calls.
+    called_by_address: Option<u64>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(own: &'a OwnCode) -> Walk<'a> {
+        Walk {
+            own,
+            factory: InstructionInfoFactory::new(),
+            found: Compiled::default(),
+            functions: HashMap::new(),
+            followed: 0,
+            called_by_address: None,
+        }
+    }
+
+    /// Where a call goes.
+    fn callee(&mut self, call: &Instruction, depth: usize) -> Option<u64> {
+        let target = self.own.target(call);
+        target.or_else(|| self.called_by_address.take_if(|_| depth == 0))
+    }
+
     /// Follows a function. Returns whether it returns.
     fn function(&mut self, entry: u64, depth: usize) -> Option<bool> {
-        if entry == self.own.panics {
+        if entry == functions::switching() {
+            // What runs then is examined by itself; a thread that goes on finds what a function
+            // must keep.
+            self.found.changes |= VOLATILE;
+            self.found.flags = true;
+            return Some(true);
+        }
+        if entry == self.own.panics || entry == functions::leave_wrapper as *const () as u64 {
             self.functions.insert(entry, false);
             return Some(false);
         }
@@ -143,7 +180,8 @@ impl Walk<'_> {
                     open.push(self.own.target(&instruction)?);
                 }
                 FlowControl::Call | FlowControl::IndirectCall => {
-                    if self.function(self.own.target(&instruction)?, depth + 1)? {
+                    let callee = self.callee(&instruction, depth)?;
+                    if self.function(callee, depth + 1)? {
                         open.push(instruction.next_ip());
                     }
                 }

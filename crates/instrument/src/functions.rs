@@ -16,16 +16,19 @@ mod wrappers;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use activations::{
-    PUSHED, depth, entered, forget_deeper, redirect, returned, stack_moved, thread_ends,
-    thread_starts,
+    PUSHED, began, depth, entered, forget_deeper, redirect, returned, stack_moved, thread_ends,
+    thread_starts, went_on,
 };
 pub(crate) use in_place::{ArgumentRegister, INTEGERS};
-pub use wrappers::{CallRegisters, WrapperFunction};
+pub use wrappers::{CallRegisters, WrapperFunction, call_original};
+pub(crate) use wrappers::{leave_wrapper, running, switching};
 
 use super::Function;
+use super::compiled::Compiled;
 use super::images::Image;
 use super::process::process;
 use unspool_kernel::lock::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -164,6 +167,8 @@ pub(crate) struct Functions {
     places: RwLock<HashMap<u64, Hook>>,
     /// Functions that were chosen, and the addresses of what applies to them.
     chosen: Mutex<HashSet<(u64, usize)>>,
+    /// What wrappers change, by the address of each.
+    wrappers: Mutex<HashMap<usize, Option<Arc<Compiled>>>>,
 }
 
 impl Functions {
@@ -190,6 +195,20 @@ impl Functions {
             .values()
             .filter_map(|hook| hook.entry)
             .any(|hooks| replaces(hooks) || hooks.of_result.is_some_and(replaces))
+    }
+
+    /// What the function that takes the place of one changes, if the code at hooks may run it.
+    pub(crate) fn wrapper_in_place(&self, hooks: &Hooks) -> Option<Arc<Compiled>> {
+        let function = hooks.wrapper_alone()?;
+        let mut wrappers = self.wrappers.lock();
+        let known = wrappers.entry(function as usize);
+        let examine = || Compiled::examine_wrapper(function as usize as u64).map(Arc::new);
+        known.or_insert_with(examine).clone()
+    }
+
+    /// Whether the code at hooks can do all that is to be done where a function ends.
+    fn end_in_place(&self, hooks: &Hooks) -> bool {
+        hooks.exit_in_place().is_some() || self.wrapper_in_place(hooks).is_some()
     }
 
     /// Whether it matters for any function how it ends.
@@ -236,7 +255,7 @@ impl Functions {
             hook.returns.is_some_and(|list| {
                 list.len() == MOST_IN_PLACE
                     || list.iter().any(|it| std::ptr::eq(*it, hooks))
-                    || hooks.exit_in_place().is_none()
+                    || !self.end_in_place(hooks)
             })
         };
         if self.read().get(&address).is_some_and(listed) {
@@ -247,7 +266,7 @@ impl Functions {
             let hook = places.entry(address).or_default();
             if !listed(hook) {
                 let mut list = hook.returns.unwrap_or_default().to_vec();
-                list.extend(hooks.exit_in_place().map(|_| hooks));
+                list.extend(self.end_in_place(hooks).then_some(hooks));
                 hook.returns = Some(Box::leak(list.into_boxed_slice()));
             }
             returns::note(address);

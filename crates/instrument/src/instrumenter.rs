@@ -18,6 +18,9 @@ use super::watcher::{self, Watcher};
 /// The tool with which the program is observed, and what is known for it.
 pub(crate) struct Instrumenter {
     pub(crate) tool: Box<dyn Instrumentation>,
+    /// What it gave as its address: asked for once, so that functions of the tool which want it
+    /// make no call that cannot be followed.
+    address: usize,
     pub(crate) images: Images,
     /// What calls have said of the program's memory.
     pub(crate) mappings: Mappings,
@@ -35,6 +38,7 @@ static INSTRUMENTER: OnceLock<Instrumenter> = OnceLock::new();
 /// If there is a tool already.
 pub fn install(tool: Box<dyn Instrumentation>) {
     let instrumenter = Instrumenter {
+        address: tool.address().expose_provenance(),
         tool,
         images: Images::default(),
         mappings: Mappings::default(),
@@ -71,7 +75,9 @@ impl Instrumenter {
 #[must_use]
 pub fn tool_address() -> *const () {
     let instrumenter = Instrumenter::get();
-    instrumenter.map_or(std::ptr::null(), |it| it.tool.address())
+    instrumenter.map_or(std::ptr::null(), |it| {
+        std::ptr::with_exposed_provenance(it.address)
+    })
 }
 
 /// The tool's answer to a command of the user of a debugger. `None`: there is no tool, or it does

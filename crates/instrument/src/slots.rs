@@ -58,6 +58,10 @@ pub(crate) struct ToolSlots {
     pub(crate) activations_limit: Cell<u64>,
     /// The stack pointer below which that list does not grow in place.
     pub(crate) usual_stack: Cell<u64>,
+    /// The coroutine of the wrapper that runs; 0 if none does.
+    pub(crate) running_wrapper: Cell<u64>,
+    /// The first of the coroutines that wait for a wrapper; 0 if none does.
+    pub(crate) kept_wrappers: Cell<u64>,
     /// The time that was read last, and what rax and rdx held meanwhile.
     pub(crate) time_stamp: [Cell<u64>; 3],
 }
@@ -121,6 +125,7 @@ pub(crate) mod offset {
     pub(crate) const ACTIVATIONS: i32 = slot(offset_of!(ToolSlots, activations));
     pub(crate) const ACTIVATIONS_LIMIT: i32 = slot(offset_of!(ToolSlots, activations_limit));
     pub(crate) const USUAL_STACK: i32 = slot(offset_of!(ToolSlots, usual_stack));
+    pub(crate) const KEPT_WRAPPERS: i32 = slot(offset_of!(ToolSlots, kept_wrappers));
     pub(crate) const EXCHANGE_RESULT: i32 = exchanged(offset_of!(Exchange, result));
     pub(crate) const EXCHANGE_STACK: i32 = exchanged(offset_of!(Exchange, stack));
     pub(crate) const EXCHANGE_SUBJECT: i32 = exchanged(offset_of!(Exchange, subject));

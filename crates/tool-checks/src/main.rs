@@ -25,6 +25,7 @@ mod results;
 mod told;
 mod wide;
 mod world;
+mod wrappers;
 
 use unspool_tool::{arguments, run};
 
@@ -52,6 +53,8 @@ fn main() {
         "events" => run(events::Events::default()),
         "told" => run(told::Told),
         "world" => run(world::World),
+        "wrappers" if asked("gated") => run(wrappers::Wrappers::<true>::new()),
+        "wrappers" => run(wrappers::Wrappers::<false>::new()),
         "misbehave" => run(misbehave::Misbehave::new()),
         other => {
             eprintln!("there is no tool `{other}`");

@@ -464,6 +464,31 @@ fn guarded_reads_end_where_memory_does() {
     assert_eq!(wrong, made);
 }
 
+/// Wrappers run where the hooks are, and by the engine: the program's results are its own, and what
+/// a wrapper holds is dropped however the function is left.
+#[test]
+fn wrappers_are_left_as_they_were_begun() {
+    /// For each round of both threads: one of each kind, and the depths of the recursion.
+    const BEGUN: u64 = 2 * (3000 * 5 + 60 * (49 * 50 / 2));
+    let name = "functions/wrapped";
+    for tool in [&["wrappers"][..], &["wrappers", "gated"]] {
+        agrees(tool, name, |line| {
+            let counts = line.strip_prefix("wrappers: ")?;
+            Some(counts == format!("{BEGUN} begun, {BEGUN} left"))
+        });
+    }
+    let Some((_, program)) = build(name) else {
+        return;
+    };
+    let spoilt = under(&["wrappers", "spoilt"], &program, &[], "spoilt-wrappers");
+    assert_eq!(
+        spoilt.ending,
+        Ending::Exited(99),
+        "{}",
+        spoilt.stderr_text()
+    );
+}
+
 /// Signals, forks and new programs are told, and a signal that is swallowed does not come.
 #[test]
 fn events_are_told() {

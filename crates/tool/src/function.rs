@@ -150,9 +150,10 @@ pub trait Wrapper<T: Tool, S: Signature>: Copy + 'static {
 
 /// The function of the program that a wrapper is around.
 pub struct Original<'a, T, S> {
-    run: &'a mut dyn FnMut(&mut CallRegisters),
-    registers: CallRegisters,
+    registers: &'a mut CallRegisters,
     types: PhantomData<fn(&T, S)>,
+    /// It is the thread's whose call this is.
+    thread: PhantomData<*mut ()>,
 }
 
 impl<T: Tool, S: Signature> Original<'_, T, S> {
@@ -177,12 +178,11 @@ impl<T: Tool, S: Signature> Original<'_, T, S> {
     }
 
     fn run(&mut self, arguments: S::Arguments) -> S::Result {
-        let mut registers = self.registers;
-        S::store(arguments, &mut registers);
-        (self.run)(&mut registers);
+        S::store(arguments, self.registers);
+        functions::call_original(self.registers);
         match S::Result::FLOATING {
-            true => S::Result::from_bits(registers.float_result),
-            false => S::Result::from_bits(registers.result),
+            true => S::Result::from_bits(self.registers.float_result),
+            false => S::Result::from_bits(self.registers.result),
         }
     }
 }
@@ -291,7 +291,7 @@ fn hooks<S: Signature>(wrapper: functions::WrapperFunction) -> Hooks {
 /// What has the engine call a function in the place of another one.
 pub(crate) fn replace<T: Tool, S: Signature, F: Replacement<T, S>>(_function: F) -> Hooks {
     const { assert!(size_of::<F>() == 0, "{}", CAPTURES) };
-    hooks::<S>(|_, registers| {
+    hooks::<S>(|registers| {
         // SAFETY: as in `wrap`.
         let (function, tool) = unsafe { (function_of::<F>(), tool_of::<T>()) };
         // SAFETY: the state is this thread's, and nobody else uses it.
@@ -304,15 +304,15 @@ pub(crate) fn replace<T: Tool, S: Signature, F: Replacement<T, S>>(_function: F)
 /// What has the engine call a function around another one.
 pub(crate) fn wrap<T: Tool, S: Signature, F: Wrapper<T, S>>(_function: F) -> Hooks {
     const { assert!(size_of::<F>() == 0, "{}", CAPTURES) };
-    hooks::<S>(|run, registers| {
+    hooks::<S>(|registers| {
         // SAFETY: the type has no size, and there was a value of it; only what a tool of this
         // type asked for gets here.
         let (function, tool) = unsafe { (function_of::<F>(), tool_of::<T>()) };
         let arguments = S::load(registers);
         let mut original = Original {
-            run,
-            registers: *registers,
+            registers: &mut *registers,
             types: PhantomData,
+            thread: PhantomData,
         };
         let result = function.call(tool, &mut original, arguments);
         put::<S>(result, registers);

@@ -14,7 +14,7 @@ use unspool_kernel::guarded;
 
 use super::in_place::INTEGERS;
 use super::list::{Activation, List, MOST_KEPT};
-use super::wrappers::{CallRegisters, Wrapper, WrapperStep};
+use super::wrappers::{self, CallRegisters, Wrapper, WrapperStep};
 use super::{Functions, HookCall, HookValue, Hooks, MOST_ARGUMENTS};
 use crate::slots as tool_slots;
 use crate::slots::Exchange;
@@ -167,23 +167,23 @@ impl Activations {
         for (word, &value) in kept.iter_mut().zip(&hooks.kept) {
             *word = entry_value(registers, value);
         }
-        let mut wrapper = hooks.wrapper.map(Wrapper::new);
-        if let Some(running) = &mut wrapper {
-            match running.resume(*registers) {
-                WrapperStep::Original(call) => {
-                    exchange().integers = call.integers;
-                    exchange().floats = call.floats;
-                }
-                WrapperStep::Return(call) => {
-                    exchange().result = call.result;
-                    exchange().floats[0] = call.float_result;
-                    exchange().verdict = RETURN;
-                    if let Some(wrapper) = wrapper {
-                        wrapper.finish();
-                    }
-                    return make(&hooks.exit, &call, |value| hooks.kept_value(&kept, value));
-                }
+        let mut wrapper = None;
+        if let Some(function) = hooks.wrapper {
+            let mut running = Wrapper::new();
+            *running.registers() = *registers;
+            let step = running.begin(function);
+            let call = *running.registers();
+            if step == WrapperStep::Return {
+                running.keep();
+                exchange().result = call.result;
+                exchange().floats[0] = call.float_result;
+                exchange().verdict = RETURN;
+                return make(&hooks.exit, &call, |value| hooks.kept_value(&kept, value));
             }
+            exchange().integers = call.integers;
+            exchange().floats = call.floats;
+            wrapper = Some(running);
+            wrappers::have_one_kept();
         }
         if !super::returns::is_known(return_address) {
             self.functions.hook_return(return_address, hooks);
@@ -192,7 +192,7 @@ impl Activations {
             stack_pointer,
             return_address,
             hooks,
-            wrapper: wrapper.map(Box::new),
+            wrapper,
             kept,
         });
     }
@@ -230,26 +230,24 @@ impl Activations {
                 return_address: address,
                 ..CallRegisters::default()
             };
-            if let Some(wrapper) = &mut activation.wrapper {
-                match wrapper.resume(registers) {
-                    WrapperStep::Return(call) => {
-                        registers = call;
-                        exchange.result = call.result;
-                        exchange.floats[0] = call.float_result;
-                    }
-                    WrapperStep::Original(call) => {
-                        exchange.integers = call.integers;
-                        exchange.floats = call.floats;
-                        exchange.stack = place;
-                        exchange.subject = activation.hooks.address;
-                        exchange.verdict = CALL_AGAIN;
-                        self.list.insert(index, activation);
-                        return;
-                    }
+            if let Some(mut wrapper) = activation.wrapper.take() {
+                wrapper.registers().result = registers.result;
+                wrapper.registers().float_result = registers.float_result;
+                let step = wrapper.resume();
+                registers = *wrapper.registers();
+                if step == WrapperStep::Original {
+                    exchange.integers = registers.integers;
+                    exchange.floats = registers.floats;
+                    exchange.stack = place;
+                    exchange.subject = activation.hooks.address;
+                    exchange.verdict = CALL_AGAIN;
+                    activation.wrapper = Some(wrapper);
+                    self.list.insert(index, activation);
+                    return;
                 }
-            }
-            if let Some(wrapper) = activation.wrapper.take() {
-                wrapper.finish();
+                wrapper.keep();
+                exchange.result = registers.result;
+                exchange.floats[0] = registers.float_result;
             }
             if let Some(of_result) = activation.hooks.of_result {
                 self.functions.hook_chosen(registers.result, of_result);
@@ -258,12 +256,81 @@ impl Activations {
             make(&hooks.exit, &registers, |value| {
                 hooks.kept_value(kept, value)
             });
-            if hooks.end_in_place() {
+            if self.functions.end_in_place(hooks) {
                 // So that the next such return needs nobody to ask.
                 self.functions.hook_return(address, hooks);
             }
         }
     }
+}
+
+/// The function has been entered, inserted code has noted its activation, and its wrapper begins.
+pub(crate) extern "C" fn began(_: *const (), _: *mut (), _: u64, _: u64, _: u64, _: u64) -> u64 {
+    let exchange = exchange();
+    let list = &tool_slots::of(slots()).activations;
+    let activation = (list.get() as *mut Activation).wrapping_sub(1);
+    // SAFETY: inserted code has just written the activation there, and nobody else uses the list.
+    let activation = unsafe { &mut *activation };
+    let function = activation.hooks.wrapper;
+    let (Some(function), Some(mut wrapper)) = (function, Wrapper::kept()) else {
+        unreachable!("inserted code asks for a function that has a wrapper, where one is kept");
+    };
+    let registers = wrapper.registers();
+    registers.integers = exchange.integers;
+    if activation.hooks.has_floats {
+        registers.floats = exchange.floats;
+    }
+    registers.stack_pointer = activation.stack_pointer;
+    registers.return_address = activation.return_address;
+    let step = wrapper.begin(function);
+    let registers = wrapper.registers();
+    exchange.integers = registers.integers;
+    if activation.hooks.has_floats {
+        exchange.floats = registers.floats;
+    }
+    exchange.verdict = 0;
+    if step == WrapperStep::Return {
+        exchange.result = registers.result;
+        exchange.floats[0] = registers.float_result;
+        exchange.verdict = RETURN;
+        list.set(std::ptr::from_mut(activation) as u64);
+        wrapper.keep();
+    } else {
+        activation.wrapper = Some(wrapper);
+    }
+    0
+}
+
+/// The function has returned, inserted code has taken its activation from the list, and its
+/// wrapper goes on.
+pub(crate) extern "C" fn went_on(_: *const (), _: *mut (), _: u64, _: u64, _: u64, _: u64) -> u64 {
+    let exchange = exchange();
+    let list = &tool_slots::of(slots()).activations;
+    // SAFETY: inserted code has just taken the activation from there, and nobody else uses the list.
+    let activation = unsafe { &mut *(list.get() as *mut Activation) };
+    exchange.verdict = 0;
+    let Some(mut wrapper) = activation.wrapper.take() else {
+        return 0;
+    };
+    let registers = wrapper.registers();
+    registers.result = exchange.result;
+    registers.float_result = exchange.floats[0];
+    let step = wrapper.resume();
+    let registers = wrapper.registers();
+    exchange.result = registers.result;
+    exchange.floats[0] = registers.float_result;
+    if step == WrapperStep::Original {
+        exchange.integers = registers.integers;
+        exchange.floats = registers.floats;
+        exchange.stack = activation.stack_pointer;
+        exchange.subject = activation.hooks.address;
+        exchange.verdict = CALL_AGAIN;
+        activation.wrapper = Some(wrapper);
+        list.set(std::ptr::from_mut(activation).wrapping_add(1) as u64);
+    } else {
+        wrapper.keep();
+    }
+    0
 }
 
 /// Control does not go on at a hook: a wrapper returned without calling the original, or calls
@@ -386,6 +453,7 @@ pub(crate) fn thread_ends() {
     if let Some(mut activations) = ACTIVATIONS.take() {
         activations.list.withdraw();
         finish(activations.list.take());
+        wrappers::forget_kept();
     }
 }
 

@@ -6,7 +6,7 @@
 
 use unspool_code_cache::emit::gpr;
 
-use super::{HookCall, HookValue, Hooks, list};
+use super::{HookCall, HookValue, Hooks, WrapperFunction, list};
 use crate::{AnalysisCall, Argument};
 
 /// The registers of integer arguments.
@@ -32,15 +32,17 @@ impl Hooks {
 
     /// What is called at the end, likewise. The activation has just been taken from the list.
     pub(crate) fn exit_in_place(&self) -> Option<Vec<AnalysisCall>> {
-        if !self.end_in_place() {
+        if self.wrapper.is_some() || self.of_result.is_some() {
             return None;
         }
         self.exit.iter().map(|call| self.at_exit(call)).collect()
     }
 
-    /// Whether nothing but calls is to be made at the end.
-    pub(super) fn end_in_place(&self) -> bool {
-        self.wrapper.is_none() && self.of_result.is_none()
+    /// The function that takes the place of this one, if the code at its hooks may run that: if
+    /// there is nothing else to be done.
+    pub(super) fn wrapper_alone(&self) -> Option<WrapperFunction> {
+        let alone = self.entry.is_empty() && self.exit.is_empty() && self.of_result.is_none();
+        self.wrapper.filter(|_| alone)
     }
 
     /// The registers of the arguments that are kept, if all of them are in registers.

@@ -26,7 +26,7 @@ pub(super) struct Activation {
     pub(super) stack_pointer: u64,
     pub(super) return_address: u64,
     pub(super) hooks: &'static Hooks,
-    pub(super) wrapper: Option<Box<Wrapper>>,
+    pub(super) wrapper: Option<Wrapper>,
     /// Arguments, as [`Hooks::kept`] names them.
     pub(super) kept: [u64; MOST_KEPT],
 }

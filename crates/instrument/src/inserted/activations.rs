@@ -52,6 +52,10 @@ pub(super) fn enter(
 ) -> Jumps {
     let mut unusual = Vec::new();
     spill(code, flags_live);
+    if hooks.wrapper.is_some() {
+        code.compare_slot_zero(tool_offset::KEPT_WRAPPERS);
+        unusual.push(code.jump_forward_if(EQUAL));
+    }
     code.lea(gpr::RDX, gpr::RSP, 8);
     compare_slot(code, gpr::RDX, tool_offset::CALLED);
     unusual.push(code.jump_forward_if(NOT_EQUAL));

@@ -9,12 +9,14 @@ pub(super) mod inlined;
 mod quick;
 mod values;
 
+use std::sync::Arc;
+
 use self::quick::Restoring;
 pub(super) use self::values::reads as registers;
 use self::values::{Registers, numbers};
 use super::Parts;
 use super::Translation;
-use crate::{Action, Argument};
+use crate::{Action, Argument, Compiled};
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::Exit;
 use unspool_code_cache::emit::{TARGET, gpr};
@@ -127,6 +129,22 @@ pub(super) fn emit(
             emit_call(translation, item, &call, flags_live);
         }
     }
+}
+
+/// Emits the call of a function without arguments of which it is known what it changes.
+pub(super) fn emit_known(
+    translation: &mut Translation,
+    item: &Item,
+    function: crate::Function,
+    compiled: &Arc<Compiled>,
+) {
+    let call = EmittedCall {
+        function: function as usize as u64,
+        tool: 0,
+        arguments: Vec::new(),
+        followed: None,
+    };
+    quick::emit(translation, item, &call, compiled, item.flags_live);
 }
 
 impl Followed {

@@ -36,6 +36,13 @@ pub(super) fn emit(translation: &mut Translation, item: &Item) {
             |translation, found| match found {
                 Found::Unusual => ask_at_return(translation, item),
                 Found::Nothing => {}
+                Found::Call(hooks) if hooks.wrapper.is_some() => {
+                    let compiled = translation.parts.functions.wrapper_in_place(hooks);
+                    let compiled = compiled.expect("such a function is listed");
+                    ask_at_return_with(translation, item, |translation| {
+                        calls::emit_known(translation, item, functions::went_on, &compiled);
+                    });
+                }
                 Found::Call(hooks) => {
                     let calls = hooks.exit_in_place().unwrap_or_default();
                     call_all(translation, item, calls, flags_live);
@@ -61,6 +68,20 @@ fn call_all(
 
 fn emit_entry(translation: &mut Translation, item: &Item, hooks: &'static Hooks) {
     let flags_live = item.flags_live;
+    if let Some(compiled) = translation.parts.functions.wrapper_in_place(hooks) {
+        let code = &mut translation.walk.builder.code;
+        let unusual = activations::enter(code, hooks, &[], flags_live);
+        ask_at_entry_with(translation, item, hooks, |translation| {
+            calls::emit_known(translation, item, functions::began, &compiled);
+        });
+        let code = &mut translation.walk.builder.code;
+        let over = code.jump_forward();
+        activations::land_all(code, unusual);
+        activations::restore(code, flags_live);
+        ask_at_entry(translation, item, hooks);
+        translation.walk.builder.code.land(over);
+        return;
+    }
     let Some((calls, kept)) = hooks.entry_in_place().zip(hooks.kept_registers()) else {
         return ask_at_entry(translation, item, hooks);
     };
@@ -80,6 +101,18 @@ fn emit_entry(translation: &mut Translation, item: &Item, hooks: &'static Hooks)
 
 /// Emits the call of the engine where a function is entered.
 fn ask_at_entry(translation: &mut Translation, item: &Item, function: &'static Hooks) {
+    ask_at_entry_with(translation, item, function, |translation| {
+        call(translation, item, functions::entered);
+    });
+}
+
+/// Emits a call of what finds registers in the exchange and may change them there.
+fn ask_at_entry_with(
+    translation: &mut Translation,
+    item: &Item,
+    function: &'static Hooks,
+    call: impl FnOnce(&mut Translation),
+) {
     let code = &mut translation.walk.builder.code;
     for (number, register) in INTEGERS.into_iter().enumerate() {
         code.store_slot(tool_offset::exchanged_integer(number), register);
@@ -89,7 +122,7 @@ fn ask_at_entry(translation: &mut Translation, item: &Item, function: &'static H
         (0..8).for_each(|number| store_float(code, number));
     }
     store_subject(code, std::ptr::from_ref(function) as u64);
-    call(translation, item, functions::entered);
+    call(translation);
     if function.wrapper.is_none() {
         return;
     }
@@ -123,12 +156,23 @@ fn ask_at_entry(translation: &mut Translation, item: &Item, function: &'static H
 
 /// Emits the call of the engine where functions return.
 fn ask_at_return(translation: &mut Translation, item: &Item) {
+    ask_at_return_with(translation, item, |translation| {
+        call(translation, item, functions::returned);
+    });
+}
+
+/// Likewise, of what finds registers in the exchange and may change them there.
+fn ask_at_return_with(
+    translation: &mut Translation,
+    item: &Item,
+    call: impl FnOnce(&mut Translation),
+) {
     let code = &mut translation.walk.builder.code;
     code.store_slot(tool_offset::exchanged_integer(3), gpr::RCX);
     code.store_slot(tool_offset::EXCHANGE_STACK, gpr::RSP);
     store_float(code, 0);
     store_subject(code, item.pc);
-    call(translation, item, functions::returned);
+    call(translation);
     let code = &mut translation.walk.builder.code;
     code.load_slot(gpr::RCX, tool_offset::EXCHANGE_VERDICT);
     let proceed = jump_if_rcx_zero(code);
