@@ -23,7 +23,6 @@ use iced_x86::{
 
 pub(crate) use self::body::{Body, Renaming, Step};
 use self::own_code::OwnCode;
-use crate::functions;
 
 /// The most instructions that are followed.
 const MOST_INSTRUCTIONS: usize = 4000;
@@ -87,15 +86,33 @@ impl Compiled {
     }
 }
 
+/// Functions that run something on another stack, by address.
+pub(crate) struct CoroutineCode {
+    /// What begins and resumes it.
+    pub(crate) entries: [u64; 2],
+    /// What calls it there, by its address.
+    pub(crate) runs: u64,
+    /// What goes from one stack to the other: it keeps what a function must keep, and changes no
+    /// vector register.
+    pub(crate) switch: u64,
+    /// What does not return.
+    pub(crate) leaves: u64,
+}
+
 impl Compiled {
-    /// What a wrapper changes, from where it begins or goes on to where it calls the original or
-    /// returns; `None` if that may be anything.
-    pub(crate) fn examine_wrapper(wrapper: u64) -> Option<Compiled> {
+    /// What is changed where a function runs on another stack, each time that it goes on until it
+    /// switches back; `None` if that may be anything.
+    pub(crate) fn examine_coroutine(code: &CoroutineCode, function: u64) -> Option<Compiled> {
         let mut walk = Walk::new(OwnCode::get()?);
-        walk.function(functions::began as *const () as u64, 0)?;
-        walk.function(functions::went_on as *const () as u64, 0)?;
-        walk.called_by_address = Some(wrapper);
-        walk.function(functions::running(), 0)?;
+        walk.found.changes = VOLATILE;
+        walk.found.flags = true;
+        walk.functions.insert(code.switch, true);
+        walk.functions.insert(code.leaves, false);
+        for entry in code.entries {
+            walk.function(entry, 0)?;
+        }
+        walk.called_by_address = Some(function);
+        walk.function(code.runs, 0)?;
         let mut found = walk.found;
         found.changes &= VOLATILE;
         Some(found)
@@ -134,14 +151,7 @@ impl<'a> Walk<'a> {
 
     /// Follows a function. Returns whether it returns.
     fn function(&mut self, entry: u64, depth: usize) -> Option<bool> {
-        if entry == functions::switching() {
-            // What runs then is examined by itself; a thread that goes on finds what a function
-            // must keep.
-            self.found.changes |= VOLATILE;
-            self.found.flags = true;
-            return Some(true);
-        }
-        if entry == self.own.panics || entry == functions::leave_wrapper as *const () as u64 {
+        if entry == self.own.panics {
             self.functions.insert(entry, false);
             return Some(false);
         }

@@ -25,7 +25,6 @@ pub(crate) use activations::{
 };
 pub(crate) use in_place::{ArgumentRegister, INTEGERS};
 pub use wrappers::{CallRegisters, WrapperFunction, call_original};
-pub(crate) use wrappers::{leave_wrapper, running, switching};
 
 use super::Function;
 use super::compiled::Compiled;
@@ -202,7 +201,9 @@ impl Functions {
         let function = hooks.wrapper_alone()?;
         let mut wrappers = self.wrappers.lock();
         let known = wrappers.entry(function as usize);
-        let examine = || Compiled::examine_wrapper(function as usize as u64).map(Arc::new);
+        let entries = [began as *const () as u64, went_on as *const () as u64];
+        let code = wrappers::code(entries);
+        let examine = || Compiled::examine_coroutine(&code, function as usize as u64).map(Arc::new);
         known.or_insert_with(examine).clone()
     }
 
@@ -293,3 +294,6 @@ fn translate_anew(range: Range<u64>) {
         process.code().cache.invalidate(range);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -185,22 +185,3 @@ fn guarded_reads_are_followed() {
         assert!(examined(function).is_some() || cfg!(debug_assertions));
     }
 }
-
-fn wraps(registers: &mut crate::functions::CallRegisters) {
-    registers.integers[0] += 1;
-    crate::functions::call_original(registers);
-    registers.result += 1;
-}
-
-fn wraps_with_arithmetic(registers: &mut crate::functions::CallRegisters) {
-    crate::functions::call_original(registers);
-    registers.float_result = (f64::from_bits(registers.float_result) * 1.5).to_bits();
-}
-
-#[test]
-fn wrappers_are_followed() {
-    let found = Compiled::examine_wrapper(wraps as *const () as u64);
-    assert!(found.is_some() || cfg!(debug_assertions));
-    let found = Compiled::examine_wrapper(wraps_with_arithmetic as *const () as u64);
-    assert!(found.is_none());
-}

@@ -17,6 +17,7 @@ use std::ptr::NonNull;
 use corosensei::stack::{DefaultStack, Stack};
 use unspool_code_cache::slots::slots;
 
+use crate::compiled::CoroutineCode;
 use crate::slots as tool_slots;
 
 /// Bytes of a wrapper's stack; touched pages only cost memory.
@@ -111,14 +112,15 @@ unsafe extern "C" {
     fn unspool_start_wrapper();
 }
 
-/// The function that switches between coroutine and thread.
-pub(crate) fn switching() -> u64 {
-    unspool_switch_wrapper as *const () as u64
-}
-
-/// The function in which wrappers run, which calls them by their address.
-pub(crate) fn running() -> u64 {
-    run as *const () as u64
+/// The code by which wrappers run, for whoever finds out what one changes. `entries`: what has it
+/// begin and go on.
+pub(super) fn code(entries: [u64; 2]) -> CoroutineCode {
+    CoroutineCode {
+        entries,
+        runs: run as *const () as u64,
+        switch: unspool_switch_wrapper as *const () as u64,
+        leaves: leave_wrapper as *const () as u64,
+    }
 }
 
 /// # Safety
@@ -156,7 +158,7 @@ struct Dropped;
 /// Where no wrapper goes on.
 #[cold]
 #[inline(never)]
-pub(crate) fn leave_wrapper() -> ! {
+fn leave_wrapper() -> ! {
     resume_unwind(Box::new(Dropped))
 }
 
