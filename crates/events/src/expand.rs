@@ -7,12 +7,12 @@ use std::sync::Arc;
 use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::event::{Event, InstructionEvent};
-use crate::file::Problem;
-use crate::file::streams::{EventKind, Streams};
 use crate::id::{PathId, ThreadId};
 use crate::operand::{MissingWord, address_from, count_accesses, expand_instruction};
 use crate::paths::{BorrowedPath, Code, Instruction, KnownPath, OwnedPath, PathTable};
+use crate::problem::Problem;
 use crate::raw::{Header, SpecialKind};
+use crate::streams::{EventKind, Streams};
 use crate::superblock::{CacheControl, Extent};
 use unspool_container::Order;
 

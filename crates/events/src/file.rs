@@ -4,29 +4,24 @@
 //! `docs/format.md` draws the file byte by byte.
 
 mod contents;
-mod definitions;
 pub(crate) mod index;
 mod module_events;
-mod modules;
 mod outline;
 pub(crate) mod output;
-mod problem;
 mod read;
 mod recovery;
-pub(crate) mod streams;
+mod shared_output;
+mod start;
+mod stream_infos;
 mod summary;
-pub(crate) mod tables;
 mod tally;
-pub(crate) mod thread_decoder;
 mod thread_encoder;
 mod trace;
 mod writer;
 
-pub use modules::{Function, Measurement, Module};
 pub use outline::Outline;
-pub use problem::{Problem, ReadError, WriteError};
 pub use read::{Merged, ThreadReader};
-pub use streams::{StreamInfo, Understanding};
+pub use stream_infos::StreamInfo;
 pub use summary::{Summary, ThreadInfo};
 pub use thread_encoder::ThreadEncoder;
 pub use trace::Trace;

@@ -5,8 +5,8 @@ use rustc_hash::FxHashMap;
 use crate::clock::Clock;
 use crate::codec::{meaningful, payload_words};
 use crate::expand::{RecordKind, keep_time};
-use crate::file::tables::Tables;
 use crate::paths::OwnedPath;
+use crate::tables::Tables;
 use unspool_container::Order;
 
 /// Whole records that were handed over together.

@@ -58,6 +58,7 @@ mod batch;
 pub mod cache_control;
 mod clock;
 mod codec;
+mod definitions;
 pub mod event;
 mod expand;
 pub mod file;
@@ -65,14 +66,19 @@ mod handed;
 pub mod id;
 mod live;
 mod merge;
+mod modules;
 mod operand;
 mod paths;
+mod problem;
 pub mod raw;
 mod record_sink;
 mod sink;
 mod stream_reader;
+mod streams;
 pub mod superblock;
+mod tables;
 mod tee;
+mod thread_decoder;
 
 pub use unspool_container::stream;
 pub use unspool_container::{HeaderError, Layout, Order, ThreadId, TraceHeader};
@@ -85,12 +91,15 @@ pub use event::{
     call_order,
 };
 pub use file::{
-    Function, Measurement, Merged, Module, Outline, Problem, ReadError, StreamInfo, Summary,
-    ThreadEncoder, ThreadInfo, ThreadReader, Trace, TraceWriter, Understanding, WriteError,
+    Merged, Outline, StreamInfo, Summary, ThreadEncoder, ThreadInfo, ThreadReader, Trace,
+    TraceWriter,
 };
 pub use id::{FunctionId, ModuleId, PathId};
 pub use live::{Conclusion, LiveAnalysis, Seen};
+pub use modules::{Function, Measurement, Module};
+pub use problem::{Problem, ReadError, WriteError};
 pub use record_sink::{RecordSink, ThreadRecords, Verdict};
 pub use sink::Sink;
 pub use stream_reader::{Delivered, StreamReader};
+pub use streams::Understanding;
 pub use tee::Tee;

@@ -10,9 +10,11 @@ use unspool_container::{Order, TraceHeader};
 
 use crate::access::Access;
 use crate::event::Event;
-use crate::file::{Function, Measurement, Module, Problem, Summary, WriteError};
+use crate::file::Summary;
 use crate::id::ThreadId;
 use crate::merge::Merge;
+use crate::modules::{Function, Measurement, Module};
+use crate::problem::{Problem, WriteError};
 use crate::record_sink::{RecordSink, ThreadRecords, Verdict};
 use crate::sink::Sink;
 use crate::superblock::Superblock;

@@ -11,12 +11,12 @@ use unspool_container::Order;
 use unspool_container::chunk::ChunkHeader;
 
 use crate::batch::Limit;
-use crate::file::Problem;
-use crate::file::tables::Tables;
-use crate::file::thread_decoder::ThreadDecoder;
 use crate::handed::{Handed, Kinds};
 use crate::id::ThreadId;
+use crate::problem::Problem;
 use crate::sink::Sink;
+use crate::tables::Tables;
+use crate::thread_decoder::ThreadDecoder;
 
 /// What threads have brought, and how far it was given.
 #[derive(Debug)]

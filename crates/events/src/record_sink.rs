@@ -3,8 +3,10 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::file::{Function, Measurement, Module, Summary, ThreadEncoder, TraceWriter, WriteError};
+use crate::file::{Summary, ThreadEncoder, TraceWriter};
 use crate::id::ThreadId;
+use crate::modules::{Function, Measurement, Module};
+use crate::problem::WriteError;
 use crate::superblock::Superblock;
 
 /// Receives what an observer records of one process. [`TraceWriter`] and

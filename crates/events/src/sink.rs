@@ -4,8 +4,8 @@ use unspool_container::stream::StreamNumber;
 
 use crate::access::Access;
 use crate::event::Event;
-use crate::file::{Function, Module};
 use crate::id::ThreadId;
+use crate::modules::{Function, Module};
 
 /// An analysis, as the reader sees it: called with what happened, in the reader's order.
 ///

@@ -4,8 +4,9 @@ use std::io::{ErrorKind, Read};
 
 use crate::file::index::{End, Totals};
 use crate::file::output::TRAILER_BYTES;
-use crate::file::{Problem, ReadError, Summary, ThreadInfo};
+use crate::file::{Summary, ThreadInfo};
 use crate::merge::Merge;
+use crate::problem::{Problem, ReadError};
 use crate::sink::Sink;
 use unspool_container::FIXED_BYTES;
 use unspool_container::chunk::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind};

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::file::{Function, Measurement, Module, Summary, WriteError};
+use crate::file::Summary;
 use crate::id::ThreadId;
+use crate::modules::{Function, Measurement, Module};
+use crate::problem::WriteError;
 use crate::record_sink::{RecordSink, ThreadRecords, Verdict};
 use crate::superblock::Superblock;
 

@@ -1,10 +1,12 @@
 //! Branches that a changed entry would break, and what a function's callers may rely on.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-use crate::moved::{CodeBytes, Entry, Refusal, target};
+use crate::code_bytes::{CodeBytes, target};
+use crate::refusal::Refusal;
 
 /// A short branch reaches so far.
 const SHORT: u64 = 128;
@@ -13,15 +15,15 @@ const IN_STEP_AFTER: u64 = 64;
 /// So many instructions are looked at to find out what a function's callers may rely on.
 const MOST_FOLLOWED: usize = 20_000;
 
-/// The function itself does not branch to what is displaced. To its beginning neither: each
-/// round of a loop would look like a call.
+/// The function itself does not branch to what is displaced of its entry. To its beginning
+/// neither: each round of a loop would look like a call.
 pub(crate) fn none_back(
     code: CodeBytes<'_>,
     start: u64,
     end: u64,
-    entry: &Entry,
+    entry: Range<u64>,
 ) -> Result<(), Refusal> {
-    let displaced = start..entry.at + entry.length as u64;
+    let displaced = start..entry.end;
     for instruction in code.decode(start).take_while(|one| one.ip() < end) {
         if instruction.is_invalid() {
             return Err(Refusal::Undecodable(instruction.ip()));
@@ -30,7 +32,7 @@ pub(crate) fn none_back(
             continue;
         };
         let is_call = instruction.flow_control() == FlowControl::Call;
-        if displaced.contains(&target) && !(is_call && (target == start || target == entry.at)) {
+        if displaced.contains(&target) && !(is_call && (target == start || target == entry.start)) {
             return Err(Refusal::BranchBack(instruction.ip()));
         }
     }

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use crate::environment::{Given, PRELOAD, find};
 use crate::errno;
 use crate::passage::{Entry, Hook, ResultPlace};
-use crate::{readable, start};
+use crate::{installed, readable};
 
 static GIVEN: OnceLock<&'static Given> = OnceLock::new();
 
@@ -104,7 +104,7 @@ unsafe fn execute(
             errno::set_errno(errno);
             return by(environment);
         }
-        start::end_for_another_program();
+        installed::end_for_another_program();
         with_probe(environment, by)
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 
-use crate::moved::Refusal;
+use crate::refusal::Refusal;
 
 /// Writes into code.
 ///

@@ -9,7 +9,7 @@ use std::arch::x86_64::{
 };
 use std::ops::Range;
 
-use crate::moved::CodeBytes;
+use crate::code_bytes::CodeBytes;
 
 /// The bytes that are looked at together: with fewer, the processor more often guesses wrong how
 /// many of them may be branches.

@@ -6,7 +6,6 @@ use std::ptr::NonNull;
 use crate::errno::{errno, set_errno};
 use crate::inside::{Inside, Outside};
 use crate::passage::{Entry, Hook, ResultPlace, seventh_from_r11};
-use crate::probe::Probe;
 
 /// An address in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -52,7 +51,7 @@ pub trait Signature: 'static {}
 
 /// A function of a probe that can replace one of the program's: it gets the probe and the
 /// arguments.
-pub trait Replacement<P: Probe, S: Signature>: Copy + 'static {
+pub trait Replacement<P: 'static, S: Signature>: Copy + 'static {
     /// What to call in the function's place.
     #[doc(hidden)]
     fn replacement() -> Entry;
@@ -60,7 +59,7 @@ pub trait Replacement<P: Probe, S: Signature>: Copy + 'static {
 
 /// A function of a probe that can be put around one of the program's: it gets the probe, the
 /// original, and the arguments.
-pub trait Wrapper<P: Probe, S: Signature>: Copy + 'static {
+pub trait Wrapper<P: 'static, S: Signature>: Copy + 'static {
     /// What to call in the function's place.
     #[doc(hidden)]
     fn wrapper() -> Entry;
@@ -153,12 +152,12 @@ macro_rules! signatures {
 
         impl<P, F, R: Value, $($value: Value),*> Wrapper<P, extern "C" fn($($value),*) -> R> for F
         where
-            P: Probe,
+            P: 'static,
             F: Fn(&P, &mut Original<extern "C" fn($($value),*) -> R>, $($value),*) -> R + Copy + 'static,
         {
             fn wrapper() -> Entry {
                 #[allow(clippy::too_many_arguments, clippy::allow_attributes, reason = "as many as it has")]
-                unsafe extern "C-unwind" fn enter<P: Probe, F, R: Value, $($value: Value),*>($($name: $value,)* hook: &'static Hook) -> R
+                unsafe extern "C-unwind" fn enter<P: 'static, F, R: Value, $($value: Value),*>($($name: $value,)* hook: &'static Hook) -> R
                 where
                     F: Fn(&P, &mut Original<extern "C" fn($($value),*) -> R>, $($value),*) -> R + Copy,
                 {
@@ -173,7 +172,7 @@ macro_rules! signatures {
                     result
                 }
                 #[unsafe(naked)]
-                unsafe extern "C-unwind" fn enter_with_six<P: Probe, F, R: Value, $($value: Value),*>()
+                unsafe extern "C-unwind" fn enter_with_six<P: 'static, F, R: Value, $($value: Value),*>()
                 where
                     F: Fn(&P, &mut Original<extern "C" fn($($value),*) -> R>, $($value),*) -> R + Copy,
                 {
@@ -189,12 +188,12 @@ macro_rules! signatures {
 
         impl<P, F, R: Value, $($value: Value),*> Replacement<P, extern "C" fn($($value),*) -> R> for F
         where
-            P: Probe,
+            P: 'static,
             F: Fn(&P, $($value),*) -> R + Copy + 'static,
         {
             fn replacement() -> Entry {
                 #[allow(clippy::too_many_arguments, clippy::allow_attributes, reason = "as many as it has")]
-                unsafe extern "C-unwind" fn enter<P: Probe, F, R: Value, $($value: Value),*>($($name: $value,)* hook: &'static Hook) -> R
+                unsafe extern "C-unwind" fn enter<P: 'static, F, R: Value, $($value: Value),*>($($name: $value,)* hook: &'static Hook) -> R
                 where
                     F: Fn(&P, $($value),*) -> R + Copy,
                 {
@@ -207,7 +206,7 @@ macro_rules! signatures {
                     function(probe, $($name),*)
                 }
                 #[unsafe(naked)]
-                unsafe extern "C-unwind" fn enter_with_six<P: Probe, F, R: Value, $($value: Value),*>()
+                unsafe extern "C-unwind" fn enter_with_six<P: 'static, F, R: Value, $($value: Value),*>()
                 where
                     F: Fn(&P, $($value),*) -> R + Copy,
                 {

@@ -10,7 +10,6 @@ use crate::function::{Replacement, Signature, Wrapper};
 use crate::loaded_image::LoadedImage;
 use crate::passage::Entry;
 use crate::patch::Patch;
-use crate::probe::Probe;
 
 /// A file whose code the dynamic loader has mapped: the program, or a library.
 #[derive(Debug)]
@@ -19,7 +18,7 @@ pub struct Image<'a, P: 'static> {
     probe: &'static P,
 }
 
-impl<'a, P: Probe> Image<'a, P> {
+impl<'a, P: 'static> Image<'a, P> {
     pub(crate) fn new(inner: &'a LoadedImage, probe: &'static P) -> Image<'a, P> {
         Image { inner, probe }
     }
@@ -132,10 +131,10 @@ impl<'a, P: Probe> Image<'a, P> {
     }
 }
 
-fn entry_of_replacement<P: Probe, S: Signature, F: Replacement<P, S>>(_: F) -> Entry {
+fn entry_of_replacement<P: 'static, S: Signature, F: Replacement<P, S>>(_: F) -> Entry {
     F::replacement()
 }
 
-fn entry_of_wrapper<P: Probe, S: Signature, F: Wrapper<P, S>>(_: F) -> Entry {
+fn entry_of_wrapper<P: 'static, S: Signature, F: Wrapper<P, S>>(_: F) -> Entry {
     F::wrapper()
 }

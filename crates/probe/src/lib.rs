@@ -57,6 +57,7 @@
 
 mod branches;
 mod children;
+mod code_bytes;
 mod code_memory;
 mod counter;
 pub mod environment;
@@ -65,6 +66,7 @@ mod far_branches;
 mod function;
 mod image;
 mod inside;
+mod installed;
 mod loaded_image;
 mod loader;
 mod moved;
@@ -74,6 +76,7 @@ mod passage;
 mod patch;
 mod probe;
 mod readable;
+mod refusal;
 mod start;
 mod voice;
 
@@ -81,10 +84,10 @@ pub use counter::Counter;
 pub use environment::arguments;
 pub use function::{Address, Original, Replacement, Signature, Value, Wrapper};
 pub use image::Image;
+pub use installed::install;
 pub use passage::{Entry, ResultPlace};
 pub use probe::Probe;
 #[doc(hidden)]
 pub use start::begin;
-pub use start::install;
 pub use unspool_binary::Module;
 pub use voice::say;

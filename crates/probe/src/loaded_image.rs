@@ -19,10 +19,11 @@ use unspool_binary::{
     SymbolTables,
 };
 
+use crate::code_bytes::CodeBytes;
 use crate::loader::LinkMap;
-use crate::moved::{CodeBytes, Refusal};
 use crate::passage::Entry;
 use crate::patch::{Done, Patch};
+use crate::refusal::Refusal;
 use crate::voice;
 
 /// What is read of a file to know its segments.

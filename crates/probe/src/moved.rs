@@ -5,73 +5,13 @@
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
-    InstructionBlock, Mnemonic, OpKind, Register,
+    InstructionBlock, Mnemonic, Register,
 };
 
 use crate::branches;
+use crate::code_bytes::{CodeBytes, JUMP};
 use crate::far_branches::FarBranches;
-
-/// The bytes of `jmp rel32`.
-pub(crate) const JUMP: usize = 5;
-
-/// Why a function's entry cannot be changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
-    #[error("it has {0} bytes, and a jump takes {JUMP}")]
-    Short(u64),
-    #[error("the instruction at {0:#x} branches back to its first bytes")]
-    BranchBack(u64),
-    #[error("the instruction at {0:#x} branches into its first bytes")]
-    BranchInto(u64),
-    #[error("its first bytes hold a call at {0:#x}, whose return address would be another")]
-    Call(u64),
-    #[error("what is at {0:#x} is no instruction")]
-    Undecodable(u64),
-    #[error("its first instructions mean something else elsewhere: {0}")]
-    Bound(String),
-    #[error("it is not in code that its file describes")]
-    Outside,
-    #[error("there is no room for code within two gigabytes of it")]
-    NoRoom,
-    #[error(
-        "the library chooses its code for this processor when it is loaded, later than probes are inserted"
-    )]
-    Chosen,
-    #[error("its code is still going to be relocated")]
-    Relocated,
-    #[error("the kernel does not let code be changed: {0}")]
-    Forbidden(String),
-    #[error("its callers may rely on registers, which this processor cannot save all (no xsave)")]
-    NoSave,
-}
-
-/// Code in memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CodeBytes<'a> {
-    pub(crate) start: u64,
-    pub(crate) bytes: &'a [u8],
-}
-
-impl<'a> CodeBytes<'a> {
-    /// The bytes from an address on; empty if there are none.
-    pub(crate) fn from(self, address: u64) -> &'a [u8] {
-        let at = address.wrapping_sub(self.start);
-        usize::try_from(at)
-            .ok()
-            .and_then(|at| self.bytes.get(at..))
-            .unwrap_or_default()
-    }
-
-    pub(crate) fn contains(self, address: u64) -> bool {
-        !self.from(address).is_empty()
-    }
-
-    /// The instructions from an address on, until something is none.
-    pub(crate) fn decode(self, address: u64) -> impl Iterator<Item = Instruction> + use<'a> {
-        let bytes = self.from(address);
-        Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).into_iter()
-    }
-}
+use crate::refusal::Refusal;
 
 /// The entry of a function: what a jump displaces.
 #[derive(Debug, Clone)]
@@ -116,7 +56,7 @@ pub(crate) fn survey(
         length,
     };
     let boundaries = entry.boundaries();
-    branches::none_back(code, start, end, &entry)?;
+    branches::none_back(code, start, end, at..at + length as u64)?;
     branches::none_nearby(code, start, end, &boundaries)?;
     match far.find(&boundaries) {
         Some(from) => Err(Refusal::BranchInto(from)),
@@ -276,12 +216,6 @@ fn push(word: u64) -> Result<[Instruction; 2], Refusal> {
 
 fn branch(code: Code, target: u64) -> Result<Instruction, Refusal> {
     Instruction::with_branch(code, target).map_err(|error| Refusal::Bound(error.to_string()))
-}
-
-/// The target of a direct near branch or call.
-pub(crate) fn target(instruction: &Instruction) -> Option<u64> {
-    let near = matches!(instruction.op0_kind(), OpKind::NearBranch64);
-    near.then(|| instruction.near_branch_target())
 }
 
 #[cfg(test)]

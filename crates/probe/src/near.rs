@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::moved::Refusal;
+use crate::refusal::Refusal;
 
 const PAGE: u64 = 4096;
 /// What is asked of the system at a time.

@@ -12,7 +12,7 @@ use std::arch::naked_asm;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::moved::Refusal;
+use crate::refusal::Refusal;
 
 /// What a function that stands in the place of another is told.
 #[derive(Debug)]

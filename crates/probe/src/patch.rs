@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::branches::callers_may_rely;
+use crate::code_bytes::{CodeBytes, JUMP};
 use crate::code_memory::CodeMemory;
 use crate::counter::Counter;
 use crate::far_branches::FarBranches;
-use crate::moved::{CodeBytes, JUMP, Refusal, survey};
+use crate::moved::survey;
 use crate::near::NearCode;
 use crate::passage::{self, Entry, Hook, MOST_BYTES};
+use crate::refusal::Refusal;
 
 /// The most that displaced instructions take elsewhere, with what makes them mean the same.
 const MOST_MOVED_BYTES: u64 = 160;

@@ -2,48 +2,19 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspool_preload::fork;
 
-use crate::image::Image;
 use crate::inside::{self, Inside};
 use crate::loaded_image::LoadedImage;
 use crate::loader::{self, Identity};
 use crate::passage::{Entry, Hook, ResultPlace};
-use crate::probe::Probe;
-use crate::{children, environment, errno, own_stack, voice};
+use crate::{children, environment, errno, installed, own_stack, voice};
 
 /// Exit status of a process that ends because its probe failed, as under a tool.
 const PROBE_FAILURE: c_int = 125;
 
-/// A probe of any type.
-trait Installed: Send + Sync {
-    fn image_load(&'static self, image: &LoadedImage);
-    fn forked(&self);
-    fn end(&self);
-}
-
-impl<P: Probe> Installed for P {
-    fn image_load(&'static self, image: &LoadedImage) {
-        Probe::image_load(self, &Image::new(image, self));
-    }
-
-    fn forked(&self) {
-        Probe::forked(self);
-    }
-
-    fn end(&self) {
-        Probe::end(self);
-    }
-}
-
-static PROBE: OnceLock<&'static dyn Installed> = OnceLock::new();
-/// Which process this is. In a child that shares this one's memory it is another one.
-static PROCESS: AtomicI32 = AtomicI32::new(0);
-/// The thread that ends the process.
-static ENDING: AtomicI32 = AtomicI32::new(0);
 static IS_WATCHING_LOADER: AtomicBool = AtomicBool::new(false);
 static KNOWN: Known = Known(UnsafeCell::new(Vec::new()));
 
@@ -52,13 +23,6 @@ struct Known(UnsafeCell<Vec<Identity>>);
 
 // SAFETY: only used at the process's start and with the loader's lock.
 unsafe impl Sync for Known {}
-
-/// Has this probe insert what it wants into the program. To be called once, by what
-/// [`start!`](macro@crate::start) names; [`probe!`](macro@crate::probe) does so.
-pub fn install(probe: impl Probe) {
-    // It lives as long as the process.
-    let _ = PROBE.set(Box::leak(Box::new(probe)));
-}
 
 /// The process's beginning, before anything of the program.
 ///
@@ -75,19 +39,18 @@ pub unsafe fn begin(environment: *mut *mut c_char, start: fn()) {
     errno::find();
     voice::keep(given.is_verbose);
     end_on_panic();
-    // SAFETY: only returns a number.
-    PROCESS.store(unsafe { libc::getpid() }, Ordering::Relaxed);
+    installed::note_process();
     let Some(_inside) = Inside::enter() else {
         return;
     };
     start();
-    if PROBE.get().is_none() {
+    if installed::probe().is_none() {
         return;
     }
     if given.follows_children && !given.preload.is_empty() {
         children::follow(given);
     }
-    fork::watch(None, None, Some(forked));
+    fork::watch(None, None, Some(installed::forked));
     if has_threads() {
         voice::say("warning: the program has threads before it begins, so that nothing is probed");
         return;
@@ -106,7 +69,7 @@ pub unsafe fn begin(environment: *mut *mut c_char, start: fn()) {
 /// # Safety
 /// To be called at the process's start, or by the loader.
 unsafe fn look(is_start: bool) {
-    let Some(&probe) = PROBE.get() else {
+    let Some(probe) = installed::probe() else {
         return;
     };
     // SAFETY: the caller's: nobody else is here.
@@ -173,58 +136,11 @@ unsafe extern "C-unwind" fn on_change(hook: &'static Hook) {
 /// The process ends.
 unsafe extern "C-unwind" fn on_exit(status: c_int, hook: &'static Hook) {
     type Exit = unsafe extern "C-unwind" fn(c_int);
-    // SAFETY: these only return numbers.
-    let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
-    // A child of `vfork` ends without this process.
-    if process == PROCESS.load(Ordering::Relaxed) {
-        match ENDING.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => end(),
-            Err(other) if other == thread => {}
-            // Another thread is about to end the process, with the status that it has.
-            Err(_) => loop {
-                // SAFETY: waits.
-                unsafe { libc::pause() };
-            },
-        }
-    }
+    installed::end_with_process();
     // SAFETY: the hook is that of `_exit`.
     unsafe {
         let original: Exit = std::mem::transmute(hook.original);
         original(status);
-    }
-}
-
-/// Another program is going to take this one's place in the process: what there is to tell is
-/// told. If it cannot after all, the process goes on, and ends once more.
-pub(crate) fn end_for_another_program() {
-    // SAFETY: only returns a number.
-    let process = unsafe { libc::getpid() };
-    if process == PROCESS.load(Ordering::Relaxed) && ENDING.load(Ordering::Relaxed) == 0 {
-        end();
-    }
-}
-
-fn end() {
-    let _inside = Inside::enter();
-    if let Some(probe) = PROBE.get() {
-        probe.end();
-    }
-}
-
-extern "C" fn forked() {
-    // SAFETY: only returns a number.
-    PROCESS.store(unsafe { libc::getpid() }, Ordering::Relaxed);
-    let inside = Inside::enter();
-    if ENDING.load(Ordering::Relaxed) != 0 {
-        // The thread that was ending the process is not in this one. If it is what forked, the
-        // probe itself has, at its end, and there is nothing to tell here.
-        // SAFETY: only returns a number.
-        let thread = unsafe { libc::gettid() };
-        let ending = if inside.is_some() { 0 } else { thread };
-        ENDING.store(ending, Ordering::Relaxed);
-    }
-    if let Some(probe) = PROBE.get() {
-        probe.forked();
     }
 }
 
@@ -246,7 +162,7 @@ fn has_threads() -> bool {
 }
 
 /// Has a function called when the library is loaded into a program, which is to
-/// [`install`] a probe. For libraries with several probes; for others there is
+/// [`install`](crate::install) a probe. For libraries with several probes; for others there is
 /// [`probe!`](macro@crate::probe).
 #[macro_export]
 macro_rules! start {

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use super::Problem;
 use super::index::{End, IndexEntry, read_part};
 use super::output::{TRAILER_BYTES, TRAILER_MAGIC};
 use super::recovery::find_chunks;
-use super::tables::Tables;
-use super::trace::Start;
+use super::start::Start;
 use crate::codec::unpack_bytes;
+use crate::problem::{Damage, Problem};
+use crate::tables::Tables;
 use unspool_container::Layout;
 use unspool_container::chunk::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind};
 
@@ -23,9 +23,6 @@ pub(super) struct Contents {
     pub(super) tables: Tables,
     pub(super) problems: Vec<Problem>,
 }
-
-/// Why a chunk cannot be read.
-pub(crate) type Damage = &'static str;
 
 /// Finds what is in a file.
 pub(super) fn find_contents(file: &File, start: &Start, file_bytes: u64) -> Contents {

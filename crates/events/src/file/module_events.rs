@@ -3,14 +3,14 @@
 use super::Trace;
 use super::contents::read_chunk;
 use super::index::IndexEntry;
-use super::thread_decoder::ThreadDecoder;
 use crate::codec::distinct_headers;
 use crate::event::{Event, KnownStream, Mapping};
-use crate::file::streams::{EventKind, Streams};
 use crate::handed::Kinds;
 use crate::id::ThreadId;
 use crate::raw::{Header, SpecialKind};
 use crate::sink::Sink;
+use crate::streams::{EventKind, Streams};
+use crate::thread_decoder::ThreadDecoder;
 
 impl Trace {
     /// The events of modules that were loaded and unloaded, with their times, thread by thread.

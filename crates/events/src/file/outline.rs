@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::path::Path;
 
+use super::Summary;
 use super::contents::find_chunks_of;
 use super::index::Totals;
-use super::trace::read_start;
-use super::{ReadError, Summary};
+use super::start::read_start;
+use crate::problem::ReadError;
 use unspool_container::TraceHeader;
 
 /// A trace's header and totals. Reading them takes the index alone, or where that is missing a look

@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
+use super::Summary;
 use super::index::{End, IndexWriter, Totals};
-use super::{Summary, WriteError};
 use crate::codec::pack_bytes;
 use crate::event::StreamSet;
+use crate::problem::WriteError;
 use unspool_container::chunk::{ChunkHeader, ChunkKind};
 
 /// The last bytes of a finished file, after the offset of the end chunk.

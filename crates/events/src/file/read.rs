@@ -4,13 +4,28 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::RangeInclusive;
 
+use super::Trace;
 use super::contents::read_chunk;
 use super::index::IndexEntry;
-use super::thread_decoder::ThreadDecoder;
-use super::{Problem, Trace};
 use crate::handed::Kinds;
 use crate::id::ThreadId;
+use crate::problem::Problem;
 use crate::sink::Sink;
+use crate::thread_decoder::ThreadDecoder;
+
+impl Trace {
+    /// The stream of one thread, in program order. Empty where there is no such thread.
+    #[must_use]
+    pub fn thread(&self, thread: ThreadId) -> ThreadReader<'_> {
+        ThreadReader::new(self, thread)
+    }
+
+    /// All threads, in the order (time, thread, position in the thread).
+    #[must_use]
+    pub fn merged(&self) -> Merged<'_> {
+        Merged::new(self)
+    }
+}
 
 /// Reads the stream of one thread.
 #[derive(Debug)]
@@ -23,7 +38,7 @@ pub struct ThreadReader<'trace> {
 }
 
 impl<'trace> ThreadReader<'trace> {
-    pub(super) fn new(trace: &'trace Trace, thread: ThreadId) -> Self {
+    fn new(trace: &'trace Trace, thread: ThreadId) -> Self {
         let chunks = trace.chunks_of(thread).iter();
         let decoder = ThreadDecoder::new(thread, trace.header().order, 0);
         ThreadReader {
@@ -110,7 +125,7 @@ pub struct Merged<'trace> {
 }
 
 impl<'trace> Merged<'trace> {
-    pub(super) fn new(trace: &'trace Trace) -> Self {
+    fn new(trace: &'trace Trace) -> Self {
         let readers = trace
             .threads()
             .iter()

@@ -6,9 +6,9 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use super::Problem;
 use super::index::IndexEntry;
-use super::trace::Start;
+use super::start::Start;
+use crate::problem::Problem;
 use unspool_container::Layout;
 use unspool_container::chunk::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader};
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::shared_output::{PathGeneration, Shared};
 use super::tally::tally;
-use super::writer::{PathGeneration, Shared};
 use crate::codec::{ChunkEncoder, EncodedRecords, Portion};
 use crate::id::ThreadId;
 use crate::raw::{Header, SpecialKind};

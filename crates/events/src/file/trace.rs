@@ -2,22 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::contents::{Contents, find_contents};
 use super::index::{IndexEntry, Totals};
-use super::streams::stream_infos;
-use super::tables::Tables;
-use super::{
-    Function, Measurement, Merged, Module, Problem, ReadError, StreamInfo, Summary, ThreadInfo,
-    ThreadReader,
-};
+use super::start::read_start;
+use super::stream_infos::{StreamInfo, stream_infos};
+use super::{Summary, ThreadInfo};
 use crate::id::ThreadId;
+use crate::modules::{Function, Measurement, Module};
+use crate::problem::{Problem, ReadError};
 use crate::superblock::Superblock;
+use crate::tables::Tables;
 use unspool_container::chunk::ChunkKind;
-use unspool_container::{FIXED_BYTES, HeaderError, Layout, TraceHeader};
+use unspool_container::{Layout, TraceHeader};
 
 /// A trace file, open for reading. Threads may share it.
 #[derive(Debug)]
@@ -157,18 +155,6 @@ impl Trace {
         self.layout == Layout::InPlace || self.contents.end.is_some()
     }
 
-    /// The stream of one thread, in program order. Empty where there is no such thread.
-    #[must_use]
-    pub fn thread(&self, thread: ThreadId) -> ThreadReader<'_> {
-        ThreadReader::new(self, thread)
-    }
-
-    /// All threads, in the order (time, thread, position in the thread).
-    #[must_use]
-    pub fn merged(&self) -> Merged<'_> {
-        Merged::new(self)
-    }
-
     /// What gives records a meaning.
     pub(super) fn tables(&self) -> &Tables {
         &self.contents.tables
@@ -183,48 +169,4 @@ impl Trace {
     pub(super) fn file(&self) -> &File {
         &self.file
     }
-}
-
-/// The start of a file.
-#[derive(Debug)]
-pub(super) struct Start {
-    pub(super) header: TraceHeader,
-    pub(super) layout: Layout,
-    pub(super) version: u32,
-    /// Where the first chunk is.
-    pub(super) end: u64,
-}
-
-/// Reads the start of a file.
-pub(super) fn read_start(file: &File) -> Result<Start, ReadError> {
-    let cut_off = |what| HeaderError::DamagedHeader { what }.into();
-    let read = |bytes: &mut [u8], offset| {
-        file.read_exact_at(bytes, offset)
-            .map_err(|source| match source.kind() {
-                ErrorKind::UnexpectedEof => cut_off("it is cut off"),
-                _ => ReadError::Read { offset, source },
-            })
-    };
-    let mut magic = [0; TraceHeader::MAGIC_BYTES];
-    read(&mut magic, 0).map_err(|error| match error {
-        ReadError::Header(_) => HeaderError::NotATrace.into(),
-        error => error,
-    })?;
-    let mut fixed = [0; FIXED_BYTES];
-    read(&mut fixed, 0)?;
-    let check = TraceHeader::check_fixed(&fixed)?;
-    let end = FIXED_BYTES as u64 + check.length as u64;
-    let file_bytes = file.metadata().map_or(0, |facts| facts.len());
-    if end > file_bytes {
-        return Err(cut_off("it is cut off"));
-    }
-    let mut fields = vec![0; check.length];
-    read(&mut fields, FIXED_BYTES as u64)?;
-    let (header, layout) = TraceHeader::from_fields(&fields, &check)?;
-    Ok(Start {
-        header,
-        layout,
-        version: check.version,
-        end,
-    })
 }

@@ -2,29 +2,24 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
-use super::definitions::Definition;
-use super::output::Output;
-use super::{Function, Measurement, Module, Summary, ThreadEncoder, WriteError};
-use crate::codec::ChunkEncoder;
-use crate::event::StreamSet;
-use crate::id::ThreadId;
-use crate::paths::PathTable;
-use crate::superblock::Superblock;
-use unspool_container::Order;
-use unspool_container::chunk::{ChunkHeader, ChunkKind};
 use unspool_container::{Layout, TraceHeader};
+
+use super::output::Output;
+use super::shared_output::{PathGeneration, Pending, Shared, lock};
+use super::{Summary, ThreadEncoder};
+use crate::definitions::Definition;
+use crate::id::ThreadId;
+use crate::modules::{Function, Measurement, Module};
+use crate::problem::WriteError;
+use crate::superblock::Superblock;
 
 /// How many words of raw stream a chunk has, unless it is flushed earlier. With more, the
 /// first rows of the tables weigh less; with fewer, the chunk stays in the processor's
 /// second-level cache while it is packed.
 const CHUNK_WORDS: usize = 1 << 17;
-
-/// The compressor's level, lower is faster. Level 1 makes files a quarter smaller, and takes
-/// up to half again as long for all of packing.
-const COMPRESSION_LEVEL: i32 = -5;
 
 /// Writes a trace. Clones write to the same trace.
 ///
@@ -38,62 +33,6 @@ const COMPRESSION_LEVEL: i32 = -5;
 #[derive(Debug, Clone)]
 pub struct TraceWriter {
     shared: Arc<Shared>,
-}
-
-/// What the writer and all its encoders share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) order: Order,
-    pub(crate) chunk_words: usize,
-    /// None where the trace is discarded.
-    output: Option<Mutex<Output>>,
-    /// Set once nothing more can be written: after an error, and after the end.
-    closed: AtomicBool,
-    /// Words that were given to a discarding writer.
-    discarded_words: AtomicU64,
-    dropped_words: AtomicU64,
-    /// Definitions that are not in the file yet.
-    definitions: Mutex<Pending>,
-    /// Encoders that no thread uses at the moment.
-    encoders: Mutex<Vec<ChunkEncoder>>,
-}
-
-/// What is defined.
-#[derive(Debug)]
-struct Pending {
-    /// The generation of the superblocks.
-    paths: PathGeneration,
-    /// How many superblocks there were, in all generations.
-    superblock_count: u64,
-    tables: Definitions,
-}
-
-/// What path ids mean from one time to another.
-#[derive(Debug, Clone)]
-pub(super) struct PathGeneration {
-    /// Its number, from 0.
-    pub(super) number: u64,
-    /// The superblocks, for counting what records mean. Kept as long as any thread has words of
-    /// this generation.
-    pub(super) table: Arc<RwLock<PathTable>>,
-}
-
-impl PathGeneration {
-    fn new(number: u64) -> PathGeneration {
-        PathGeneration {
-            number,
-            table: Arc::new(RwLock::new(PathTable::for_counting())),
-        }
-    }
-}
-
-/// Definitions as bytes.
-#[derive(Debug, Default)]
-struct Definitions {
-    superblocks: Vec<u8>,
-    modules: Vec<u8>,
-    functions: Vec<u8>,
-    measurements: Vec<u8>,
 }
 
 impl TraceWriter {
@@ -139,20 +78,7 @@ impl TraceWriter {
     }
 
     fn new(header: &TraceHeader, output: Option<Output>, chunk_words: usize) -> TraceWriter {
-        let shared = Shared {
-            order: header.order,
-            chunk_words: chunk_words.clamp(1, crate::codec::MAX_CHUNK_WORDS),
-            output: output.map(Mutex::new),
-            closed: AtomicBool::new(false),
-            discarded_words: AtomicU64::new(0),
-            dropped_words: AtomicU64::new(0),
-            definitions: Mutex::new(Pending {
-                paths: PathGeneration::new(0),
-                superblock_count: 0,
-                tables: Definitions::default(),
-            }),
-            encoders: Mutex::new(Vec::new()),
-        };
+        let shared = Shared::new(header.order, output, chunk_words);
         TraceWriter {
             shared: Arc::new(shared),
         }
@@ -241,93 +167,4 @@ impl TraceWriter {
         shared.closed.store(true, Ordering::Relaxed);
         output.finish(shared.dropped_words.load(Ordering::Relaxed), superblocks)
     }
-}
-
-impl Shared {
-    /// Whether words are only counted.
-    pub(super) fn discards(&self) -> bool {
-        self.output.is_none()
-    }
-
-    /// Counts discarded words.
-    pub(super) fn discard(&self, words: usize) {
-        self.discarded_words
-            .fetch_add(words as u64, Ordering::Relaxed);
-    }
-
-    /// Counts lost words.
-    pub(super) fn count_dropped(&self, words: usize) {
-        self.dropped_words
-            .fetch_add(words as u64, Ordering::Relaxed);
-    }
-
-    /// Whether nothing can be written any more.
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
-    }
-
-    /// Writes a chunk of records, and before it the definitions that it may need. Returns false
-    /// where there is no room for it and a smaller one may be tried.
-    pub(super) fn write_records(
-        &self,
-        header: &ChunkHeader,
-        payload: &[u8],
-        streams: StreamSet,
-        try_smaller: bool,
-    ) -> bool {
-        let Some(output) = &self.output else {
-            return true;
-        };
-        let mut output = lock(output);
-        if self.is_closed() {
-            self.count_dropped(header.counts.words as usize);
-            return true;
-        }
-        output.declare(streams);
-        self.write_definitions(&mut output, |_| {});
-        if output.write_chunk(header, payload) {
-            return true;
-        }
-        if try_smaller && !output.has_failed() {
-            return false;
-        }
-        output.give_up();
-        self.closed.store(true, Ordering::Relaxed);
-        self.count_dropped(header.counts.words as usize);
-        true
-    }
-
-    /// Writes what is defined so far; what is defined after it comes behind `then`.
-    fn write_definitions(&self, output: &mut Output, then: impl FnOnce(&mut Pending)) {
-        let mut pending = lock(&self.definitions);
-        let generation = pending.paths.number;
-        let tables = std::mem::take(&mut pending.tables);
-        then(&mut pending);
-        drop(pending);
-        output.write_table(ChunkKind::Modules, 0, &tables.modules);
-        output.write_table(ChunkKind::Functions, 0, &tables.functions);
-        output.write_table(ChunkKind::Superblocks, generation, &tables.superblocks);
-        output.write_table(ChunkKind::Measurements, 0, &tables.measurements);
-    }
-
-    /// The generation of path ids that superblocks are added to.
-    pub(super) fn generation(&self) -> PathGeneration {
-        lock(&self.definitions).paths.clone()
-    }
-
-    /// Takes an encoder that is free, or makes one.
-    pub(super) fn take_encoder(&self) -> ChunkEncoder {
-        let free = lock(&self.encoders).pop();
-        free.unwrap_or_else(|| ChunkEncoder::new(Some(COMPRESSION_LEVEL)))
-    }
-
-    /// Gives an encoder back.
-    pub(super) fn return_encoder(&self, encoder: ChunkEncoder) {
-        lock(&self.encoders).push(encoder);
-    }
-}
-
-/// A panic elsewhere does not stop the writer.
-fn lock<Value>(mutex: &Mutex<Value>) -> MutexGuard<'_, Value> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

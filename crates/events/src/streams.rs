@@ -2,27 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use unspool_container::chunk::ChunkKind;
 use unspool_container::stream::{Declaration, Form, StreamNumber};
 
-use super::Problem;
-use super::contents::Contents;
 use crate::event::{KnownStream, stream_of_tag};
-
-/// What a file says of a stream, and how much of it there is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StreamInfo {
-    /// What stands for it in the file.
-    pub number: StreamNumber,
-    /// Its declaration; none where there are blocks of a stream that was never declared.
-    pub declaration: Option<Declaration>,
-    /// Whether its records are understood here.
-    pub understanding: Understanding,
-    /// Its blocks, if it has a form of its own.
-    pub blocks: u64,
-    /// Bytes of them in the file.
-    pub block_bytes: u64,
-}
+use crate::problem::Problem;
 
 /// Whether the records of a stream are understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +42,11 @@ impl Streams {
     pub(crate) fn declare(&mut self, all: Vec<Declaration>) {
         let numbered = all.into_iter().map(|stream| (stream.number, stream));
         self.declared.extend(numbered);
+    }
+
+    /// What is declared, by number.
+    pub(crate) fn declared(&self) -> impl Iterator<Item = &Declaration> {
+        self.declared.values()
     }
 
     /// What an event record with this argument is. A stream of the numbers that are this crate's own
@@ -112,7 +100,8 @@ impl Streams {
     }
 }
 
-fn understanding(stream: &Declaration) -> Understanding {
+/// Whether the records of a declared stream are understood.
+pub(crate) fn understanding(stream: &Declaration) -> Understanding {
     match stream.form {
         Form::Blocks => Understanding::Blocks,
         Form::Records => match KnownStream::named(&stream.name) {
@@ -123,28 +112,4 @@ fn understanding(stream: &Declaration) -> Understanding {
             Some(_) => Understanding::Known,
         },
     }
-}
-
-/// What a file has of each stream.
-pub(super) fn stream_infos(contents: &Contents) -> Vec<StreamInfo> {
-    let info = |number, declaration: Option<&Declaration>| StreamInfo {
-        number,
-        understanding: declaration.map_or(Understanding::Unknown, understanding),
-        declaration: declaration.cloned(),
-        blocks: 0,
-        block_bytes: 0,
-    };
-    let declared = contents.tables.streams.declared.iter();
-    let mut infos: BTreeMap<StreamNumber, StreamInfo> = declared
-        .map(|(&number, stream)| (number, info(number, Some(stream))))
-        .collect();
-    for entry in &contents.chunks {
-        if entry.header.kind == Some(ChunkKind::Block) {
-            let number = entry.header.stream;
-            let info = infos.entry(number).or_insert_with(|| info(number, None));
-            info.blocks += 1;
-            info.block_bytes += entry.header.chunk_bytes();
-        }
-    }
-    infos.into_values().collect()
 }

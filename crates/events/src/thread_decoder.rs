@@ -1,15 +1,15 @@
 //! Turns the chunks of one thread into batches.
 
-use super::Problem;
 use crate::batch::{Batch, Limit};
 use crate::codec::{DecodedChunk, decode_chunk};
 use crate::event::Loss;
 use crate::expand::{Expander, RecordKind};
-use crate::file::tables::Tables;
 use crate::handed::{Handed, Kinds};
 use crate::id::ThreadId;
 use crate::paths::OwnedPath;
+use crate::problem::Problem;
 use crate::sink::Sink;
+use crate::tables::Tables;
 use unspool_container::Order;
 use unspool_container::chunk::ChunkHeader;
 

@@ -1,9 +1,9 @@
 //! Modules, functions and superblocks as bytes, and back.
 
-use super::{Function, Measurement, Module};
 use crate::access::AccessKind;
 use crate::cache_control::{Fence, LineOperation};
 use crate::id::{FunctionId, ModuleId, PathId};
+use crate::modules::{Function, Measurement, Module};
 use crate::superblock::{
     AccessingInstruction, AddressSource, CacheControl, Extent, Mask, Operand, Path, Slot,
     Superblock,

@@ -151,3 +151,6 @@ pub enum Problem {
         bytes: u64,
     },
 }
+
+/// Why a chunk cannot be read.
+pub(crate) type Damage = &'static str;

@@ -1,11 +1,11 @@
 //! The tables of a trace, as its chunks fill them.
 
-use super::contents::Damage;
-use super::definitions::{Definition, read_all};
-use super::streams::Streams;
-use super::{Function, Measurement, Module};
 use crate::codec::unpack_bytes;
+use crate::definitions::{Definition, read_all};
+use crate::modules::{Function, Measurement, Module};
 use crate::paths::Generations;
+use crate::problem::Damage;
+use crate::streams::Streams;
 use crate::superblock::Superblock;
 use unspool_container::chunk::{ChunkHeader, ChunkKind};
 use unspool_container::stream::Declaration;
