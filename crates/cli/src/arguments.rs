@@ -3,6 +3,7 @@
 mod detaching;
 mod live;
 mod observing;
+mod openmp;
 mod reading;
 mod tool;
 
@@ -13,6 +14,7 @@ use clap::{Parser, Subcommand};
 pub(crate) use detaching::{DetachArguments, DetachChoice};
 pub(crate) use live::LiveChoice;
 pub(crate) use observing::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
+pub(crate) use openmp::{GroupingChoice, OpenmpArguments};
 pub(crate) use reading::{
     ExportArguments, FormatChoice, InfoArguments, MergeArguments, ProgressChoice, RaceArguments,
     ReplayIncrementsArguments, ShowArguments, VerifyArguments,
@@ -21,7 +23,6 @@ pub(crate) use reading::{
 pub(crate) use tool::{ToolArguments, ToolCommand, ToolNewArguments, ToolRunArguments};
 
 use crate::exit_status;
-use crate::openmp::OpenmpArguments;
 
 /// The command line.
 #[derive(Debug, Parser)]

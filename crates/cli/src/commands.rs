@@ -1,6 +1,7 @@
 //! One module for each command.
 
 mod answer_file;
+pub(crate) mod continuation;
 mod described;
 pub(crate) mod detach;
 pub(crate) mod export;
@@ -14,9 +15,11 @@ pub(crate) mod observe;
 mod opened;
 pub(crate) mod race;
 pub(crate) mod replay_increments;
+pub(crate) mod run;
 pub(crate) mod show;
 mod standard_output;
 pub(crate) mod tool;
+pub(crate) mod trace;
 pub(crate) mod verify;
 
 pub(crate) use standard_output::print_result;

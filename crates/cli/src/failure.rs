@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 
 use crate::exit_status;
 
@@ -21,6 +22,11 @@ impl Failure {
     /// A failure of the command itself.
     pub(crate) fn new(message: impl Display) -> Failure {
         Failure::from(anyhow::Error::msg(message.to_string()))
+    }
+
+    /// A file could not be written.
+    pub(crate) fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
+        Failure::from(anyhow::Error::new(error).context(format!("cannot write {}", path.display())))
     }
 
     /// The same failure with advice.

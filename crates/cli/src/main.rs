@@ -48,7 +48,7 @@ fn run_on_own_stack() -> c_int {
 
 fn run() -> c_int {
     let words: Vec<_> = std::env::args_os().collect();
-    if let Some(failure) = commands::observe::continue_observed(&words) {
+    if let Some(failure) = commands::continuation::continue_observed(&words) {
         return failure.report();
     }
     let arguments = match Arguments::try_parse() {
@@ -74,8 +74,8 @@ fn show_usage(error: &clap::Error) -> c_int {
 /// Makes the plan and carries it out; returns the exit status.
 fn carry_out(command: Command) -> Result<u8, Failure> {
     match command {
-        Command::Run(typed) => commands::observe::run(&typed.try_into()?),
-        Command::Trace(typed) => commands::observe::trace(&typed.try_into()?),
+        Command::Run(typed) => commands::run::run(&typed.try_into()?),
+        Command::Trace(typed) => commands::trace::trace(&typed.try_into()?),
         Command::Detach(typed) => commands::detach::detach(&typed),
         Command::Export(typed) => commands::export::export(&typed.try_into()?),
         Command::Merge(typed) => commands::merge::merge(&typed.into()),

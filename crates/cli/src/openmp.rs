@@ -1,6 +1,5 @@
 //! `unspool openmp`: why is this OpenMP program not faster?
 
-mod arguments;
 mod launch;
 mod original;
 mod read;
@@ -14,9 +13,7 @@ use std::path::Path;
 use anyhow::Context;
 use unspool_openmp::{Comparison, Grouping, Recording, Report, write_timeline};
 
-use arguments::GroupingChoice;
-pub(crate) use arguments::OpenmpArguments;
-
+use crate::arguments::{GroupingChoice, OpenmpArguments};
 use crate::commands::print_result;
 use crate::exit_status;
 use crate::failure::{Failure, warn};

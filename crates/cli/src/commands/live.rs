@@ -10,8 +10,6 @@ use unspool_tracer::{Receiver, TraceOutput, TracePlan};
 
 use super::answer_file::AnswerFile;
 use super::observe::observe;
-use super::{race, replay_increments, verify};
-use crate::arguments::{Arguments, Command};
 use crate::exit_status;
 use crate::failure::Failure;
 use crate::plan::{Children, LivePlan};
@@ -47,7 +45,7 @@ pub(super) fn run(plan: &LivePlan, with_values: bool, receiver: Receiver) -> Res
 }
 
 /// To the analysis, and to a file where one is wanted.
-fn output(record: Option<PathBuf>, receiver: Receiver) -> TraceOutput {
+pub(super) fn output(record: Option<PathBuf>, receiver: Receiver) -> TraceOutput {
     match record {
         None => TraceOutput::Receiver(receiver),
         Some(path) => TraceOutput::FileAndReceiver(path, receiver),
@@ -59,29 +57,6 @@ fn output(record: Option<PathBuf>, receiver: Receiver) -> TraceOutput {
 fn own_arguments() -> Vec<OsString> {
     let words = std::env::args_os().skip(1);
     words.take_while(|word| word != "--").collect()
-}
-
-/// In a process that an observed program executed: the same analysis goes on with it.
-pub(crate) fn continue_live(plan: &Plan, trace: &mut TracePlan) {
-    let TraceOutput::ReceiverToCome(record) = &trace.output else {
-        return;
-    };
-    let record = record.clone();
-    let own = plan.own_arguments.iter().cloned();
-    let program = ["--", "program"].map(OsString::from);
-    let words = std::iter::once("unspool".into()).chain(own).chain(program);
-    let Ok(Arguments { command }) = clap::Parser::try_parse_from(words) else {
-        return;
-    };
-    let receiver = match command {
-        Command::Verify(typed) => verify::receiver(typed),
-        Command::Race(typed) => race::receiver(typed),
-        Command::ReplayIncrements(typed) => replay_increments::receiver(typed),
-        _ => return,
-    };
-    if let Ok(Some(receiver)) = receiver {
-        trace.output = output(record, receiver);
-    }
 }
 
 /// What there is to say of one analysis.

@@ -1,6 +1,5 @@
 //! What is to be run, and what is to be recorded of it.
 
-use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -9,34 +8,9 @@ use rustix::fs::{FileType, Stat};
 use unspool_engine::plan::Keeping;
 use unspool_events::Order;
 
-use super::{LetGo, ToolChoice, kept_translations};
-use crate::arguments::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
+use super::{Children, LetGo, ObservedProgram, ToolChoice, kept_translations};
+use crate::arguments::{OrderChoice, RunArguments, TraceArguments};
 use crate::failure::Failure;
-
-/// A program to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ObservedProgram {
-    /// As it was typed: with a slash a path, without one a name to look for in PATH.
-    pub(crate) program: OsString,
-    /// What follows it, without the program itself.
-    pub(crate) arguments: Vec<OsString>,
-}
-
-impl ObservedProgram {
-    /// Splits the typed words, of which there is at least one.
-    pub(crate) fn new(words: Vec<OsString>) -> Result<ObservedProgram, Failure> {
-        let mut words = words.into_iter();
-        let program = words.next().unwrap_or_default();
-        if program.is_empty() {
-            return Err(Failure::new("the program's name is empty")
-                .with_status(crate::exit_status::NOT_FOUND));
-        }
-        Ok(ObservedProgram {
-            program,
-            arguments: words.collect(),
-        })
-    }
-}
 
 /// A program to be run without being recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,24 +72,6 @@ pub(crate) enum TraceDestination {
     StandardOutput,
     /// This file or FIFO.
     File(PathBuf),
-}
-
-/// What to do with child processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Children {
-    /// Trace them.
-    Follow,
-    /// Let them run natively.
-    Leave,
-}
-
-impl From<ChildrenChoice> for Children {
-    fn from(typed: ChildrenChoice) -> Children {
-        match typed {
-            ChildrenChoice::Follow => Children::Follow,
-            ChildrenChoice::Leave => Children::Leave,
-        }
-    }
 }
 
 /// A trace to be recorded.

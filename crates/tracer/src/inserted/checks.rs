@@ -13,6 +13,7 @@
 
 pub(crate) mod chunks;
 mod elements;
+mod exact;
 mod faults;
 mod plan;
 mod slow;
@@ -22,14 +23,14 @@ pub(crate) use self::plan::plan;
 use self::plan::reach;
 use self::slow::acquire_briefly;
 pub(crate) use self::slow::finish;
+use super::check::{Check, Comparison, SlowCheck};
 use super::elements::{keep_elements, keep_tile_configuration};
-use super::record::{effective_address, with_flags};
-use super::traced::Translation;
+use super::translation::{Translation, effective_address, with_flags};
 use crate::check_sites::{CheckSite, ChunkEnd};
 use crate::ownership::LineLayout;
 use crate::slots::offset as trace_offset;
 use unspool_code_cache::address::CacheAddress;
-use unspool_engine::translate::insertion::detour::{Detour, Jumps};
+use unspool_engine::translate::insertion::detour::Jumps;
 use unspool_engine::translate::insertion::shadow::{ShadowLayout, ShadowWord};
 use unspool_engine::translate::superblock::Item;
 use unspool_instructions::operands::{MemoryOperand, Shape};
@@ -38,36 +39,6 @@ use unspool_kernel::layout::OWNER_WORDS;
 /// Bytes that one check may span: what lies in two adjacent lines at most.
 pub(crate) fn span(layout: LineLayout) -> i64 {
     1 << layout.shift
-}
-
-/// A check before an instruction.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Check {
-    /// The operand whose address it starts from.
-    operand: MemoryOperand,
-    /// First and last byte, relative to that address.
-    first: i64,
-    last: i64,
-    write: bool,
-    /// Of a gather or scatter: the element that it is about, if not all.
-    element: Option<u8>,
-}
-
-/// A check whose slow part is still to be emitted at the end of the fragment.
-pub(crate) struct SlowCheck {
-    /// The way to the slow part, and back to where the check ends.
-    detour: Detour,
-    /// Where the check begins, to be made again after the engine has acquired the lines.
-    start: CacheAddress,
-    /// None: a poll.
-    check: Option<Check>,
-    /// The comparisons of single elements, whose jumps lead there instead.
-    elements: Vec<elements::Comparison>,
-    ordinal: usize,
-    words: usize,
-    instruction: u32,
-    pc: u64,
-    flags_live: bool,
 }
 
 /// Emits the poll at the start of a superblock: does another thread want an answer?
@@ -143,7 +114,7 @@ fn push_slow_check(
     check: Check,
     start: CacheAddress,
     jumps: Jumps,
-    elements: Vec<elements::Comparison>,
+    elements: Vec<Comparison>,
 ) {
     let slow_check = SlowCheck {
         detour: translation.detour(jumps),
@@ -231,34 +202,6 @@ fn fits(translation: &Translation, check: &Check) -> bool {
         && check.operand.index == iced_x86::Register::None;
     check.last - check.first < span(translation.parts.ownership.layout())
         && (absolute || !far(check.first) && !far(check.last))
-}
-
-impl Check {
-    /// What the engine must know, except where the cache goes on.
-    fn site(&self, ordinal: usize, words: usize, instruction: u32, flags_live: bool) -> CheckSite {
-        let Check {
-            operand,
-            first,
-            last,
-            write,
-            ..
-        } = *self;
-        CheckSite {
-            operand,
-            first,
-            last,
-            write,
-            ordinal,
-            words,
-            instruction,
-            start: CacheAddress::NOWHERE,
-            passed: CacheAddress::NOWHERE,
-            leave: CacheAddress::NOWHERE,
-            buffer: 0,
-            flags_live,
-            ends_chunk: None,
-        }
-    }
 }
 
 /// Emits what finds the owner word of the byte at `relative`; its number is in the scratch register.

@@ -7,7 +7,7 @@ use unspool_code_cache::emit::{Address, Gpr};
 use unspool_events::superblock::{Extent, Mask, Slot};
 use unspool_instructions::operands::{ElementMask, MemoryOperand};
 
-use super::traced::Translation;
+use super::translation::Translation;
 use crate::slots::offset as trace_offset;
 use crate::slots::{TILE_FIRST_ROW, TILE_ROW_BYTES, TILE_ROWS};
 

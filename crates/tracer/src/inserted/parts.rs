@@ -3,8 +3,9 @@
 use unspool_engine::translate::forced_splits::ForcedSplits;
 use unspool_engine::translate::superblock::{Item, Limits};
 use unspool_events::raw::MAX_PATH_WORDS;
+use unspool_instructions::operands::Shape;
 
-use super::record;
+use super::word_bound::word_bound;
 use crate::check_sites::CheckSites;
 use crate::fragments::Fragments;
 use crate::functions::Functions;
@@ -23,13 +24,24 @@ pub(crate) struct Parts {
     pub(crate) fragments: &'static Fragments,
 }
 
+impl Parts {
+    /// Whether an instruction is executed in chunks: a repeated string instruction, before which a
+    /// bounded number of rounds is prepared for. (With a count of 32 bits it is not: lowering the
+    /// register would clear its upper half.)
+    pub(super) fn has_chunks(&self, item: &Item) -> bool {
+        let counted = |shape| matches!(shape, Shape::Repeat { count, .. } if count.is_gpr64());
+        (self.ownership.is_checking() || self.recording.records_values())
+            && item.operands().iter().any(|operand| counted(operand.shape))
+    }
+}
+
 impl Limits for Parts {
     fn bound_registers(&self) -> usize {
         if self.ownership.is_checking() { 3 } else { 2 }
     }
 
     fn word_bound(&self, item: &Item) -> usize {
-        record::word_bound(item)
+        word_bound(item)
     }
 
     fn most_words(&self) -> usize {

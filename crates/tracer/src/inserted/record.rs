@@ -12,12 +12,12 @@ use unspool_events::superblock::{
 use unspool_instructions::decode::{Kind, Segment};
 use unspool_instructions::operands::{CacheControl, ElementMask, MemoryOperand, Shape};
 
-use super::traced::Translation;
-use super::{checks, elements};
+use super::elements;
+use super::translation::{Translation, effective_address, with_flags};
 use crate::fragments::{Repetition, StoredRegister};
 use crate::inserted::addresses::{THREAD_POINTER, wide_register};
 use crate::tickets::LOCK_SPILL;
-use unspool_engine::translate::operand_address::{add_slot, load_address, scalar_index};
+use unspool_engine::translate::operand_address::{add_slot, scalar_index};
 use unspool_engine::translate::superblock::Item;
 
 /// A condition, as opcodes have it.
@@ -30,26 +30,6 @@ enum After {
     Register(StoredRegister),
     /// ZF.
     ZeroFlag,
-}
-
-/// How many words an instruction records at most.
-#[must_use]
-pub(crate) fn word_bound(item: &Item) -> usize {
-    let facts = item.facts();
-    let has_line = matches!(item.cache_control(), Some(CacheControl::Line(..)));
-    let extra =
-        usize::from(facts.atomic) + usize::from(facts.compare_exchange) + usize::from(has_line);
-    item.operands().iter().map(operand_bound).sum::<usize>() + extra
-}
-
-fn operand_bound(operand: &MemoryOperand) -> usize {
-    1 + match operand.shape {
-        Shape::Plain | Shape::BitString { .. } | Shape::AlignedDown => 0,
-        Shape::Repeat { .. } => 3,
-        Shape::Indexed { index, .. } => index.size() / 8 + 1,
-        Shape::Masked { .. } | Shape::AnyOf { .. } | Shape::Compressed { .. } => 1,
-        Shape::Tile { .. } => 2,
-    }
 }
 
 /// Emits what is stored before the instruction, and describes its operands.
@@ -216,7 +196,7 @@ fn values_before(translation: &mut Translation, item: &Item, described: &Accessi
         _ => None,
     };
     let ordinal = translation.superblock.instructions.len();
-    let in_chunks = checks::chunks::has_chunks(translation, item);
+    let in_chunks = translation.parts.has_chunks(item);
     let calls = translation.parts.value_calls;
     let detail = calls.add(ordinal, described, false, pushed, in_chunks);
     translation.values_taken = Some(detail);
@@ -362,12 +342,6 @@ fn thread_pointer_address(translation: &mut Translation, displacement: i64) -> A
     }
 }
 
-/// Emits the computation of an operand's address into the scratch register.
-pub(crate) fn effective_address(translation: &mut Translation, operand: &MemoryOperand) {
-    let scratch = translation.binding.scratch();
-    load_address(&mut translation.builder.code, scratch, operand);
-}
-
 fn store_register(translation: &mut Translation, register: Register) -> Slot {
     let slot = translation.take_slot();
     let (words, at) = (translation.words(), Translation::place(slot));
@@ -378,17 +352,6 @@ fn store_register(translation: &mut Translation, register: Register) -> Slot {
         false => words.store_half(code, at, number),
     }
     slot
-}
-
-/// Emits code that may change the flags. Where they are live they are saved first, and stay
-/// saved until an instruction needs them.
-pub(crate) fn with_flags(
-    translation: &mut Translation,
-    live: bool,
-    emit: impl FnOnce(&mut Translation),
-) {
-    translation.borrowed.take_flags(translation.builder, live);
-    emit(translation);
 }
 
 /// A bit string's word: the bit number divided by the operand's bits, rounded down.

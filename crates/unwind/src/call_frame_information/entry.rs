@@ -3,9 +3,7 @@
 
 use std::ops::Range;
 
-use super::program;
 use super::reader::{INDIRECT, OMITTED, Reader};
-use crate::recipe::Recipe;
 use crate::section::Section;
 
 /// What is said of one piece of code.
@@ -22,15 +20,6 @@ pub struct Entry {
     pub(super) data_alignment: i64,
     pub(super) return_address: u64,
     pub(super) pointer_encoding: u8,
-}
-
-impl Entry {
-    /// The recipe for the instruction at `address`, or around it, in the entry's code. Nothing if
-    /// what `section` says there is damaged, or of a kind that x86-64 does not have.
-    #[must_use]
-    pub fn recipe(&self, section: Section<'_>, address: u64) -> Option<Recipe> {
-        program::recipe(section, self, address)
-    }
 }
 
 /// What several entries have in common.

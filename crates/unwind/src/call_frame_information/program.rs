@@ -27,31 +27,34 @@ struct Machine<'a> {
     location: u64,
 }
 
-/// The recipe for the instruction at `address`, which is in the entry's code. Nothing if the
-/// information is damaged or of a kind that x86-64 does not have.
-pub(super) fn recipe(section: Section<'_>, entry: &Entry, address: u64) -> Option<Recipe> {
-    let row = Row {
-        cfa: None,
-        rules: [Rule::Same; COLUMNS],
-    };
-    let mut machine = Machine {
-        entry,
-        row,
-        initial: row.rules,
-        remembered: [row; MOST_REMEMBERED],
-        remembered_count: 0,
-        location: entry.code.start,
-    };
-    let [common, own] = &entry.instructions;
-    let common = instructions(section, common)?;
-    machine.run(common, address)?;
-    machine.initial = machine.row.rules;
-    machine.run(instructions(section, own)?, address)?;
-    Some(Recipe {
-        cfa: machine.row.cfa?,
-        rules: machine.row.rules,
-        is_signal_frame: entry.is_signal_frame,
-    })
+impl Entry {
+    /// The recipe for the instruction at `address`, or around it, in the entry's code. Nothing if
+    /// what `section` says there is damaged, or of a kind that x86-64 does not have.
+    #[must_use]
+    pub fn recipe(&self, section: Section<'_>, address: u64) -> Option<Recipe> {
+        let row = Row {
+            cfa: None,
+            rules: [Rule::Same; COLUMNS],
+        };
+        let mut machine = Machine {
+            entry: self,
+            row,
+            initial: row.rules,
+            remembered: [row; MOST_REMEMBERED],
+            remembered_count: 0,
+            location: self.code.start,
+        };
+        let [common, own] = &self.instructions;
+        let common = instructions(section, common)?;
+        machine.run(common, address)?;
+        machine.initial = machine.row.rules;
+        machine.run(instructions(section, own)?, address)?;
+        Some(Recipe {
+            cfa: machine.row.cfa?,
+            rules: machine.row.rules,
+            is_signal_frame: self.is_signal_frame,
+        })
+    }
 }
 
 fn instructions<'a>(section: Section<'a>, range: &std::ops::Range<usize>) -> Option<Reader<'a>> {

@@ -60,7 +60,7 @@ pub(super) fn new(typed: &ToolNewArguments) -> Result<u8, Failure> {
                 typed.path.display()
             )));
         }
-        Err(error) => return Err(cannot_write(&typed.path, error)),
+        Err(error) => return Err(Failure::cannot_write(&typed.path, error)),
     }
     let (source, text) = template.source;
     let mut files = vec![
@@ -75,7 +75,7 @@ pub(super) fn new(typed: &ToolNewArguments) -> Result<u8, Failure> {
         let folder = path.parent().unwrap_or(&typed.path);
         fs::create_dir_all(folder)
             .and_then(|()| fs::write(&path, text))
-            .map_err(|error| cannot_write(&path, error))?;
+            .map_err(|error| Failure::cannot_write(&path, error))?;
     }
     let path = typed.path.display();
     let built = "target/x86_64-unknown-linux-gnu/release";
@@ -97,10 +97,6 @@ pub(super) fn new(typed: &ToolNewArguments) -> Result<u8, Failure> {
         .as_bytes(),
     )?;
     Ok(exit_status::SUCCESS)
-}
-
-pub(super) fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
-    Failure::from(anyhow::Error::new(error).context(format!("cannot write {}", path.display())))
 }
 
 /// The last component of the path, if a crate can be called so.

@@ -37,7 +37,7 @@ pub(super) fn unpack() -> Result<Unpacked, Failure> {
     let workspace = cache.join("sources").join(version);
     for (name, content) in SOURCES {
         let file = workspace.join(name);
-        put(&file, content).map_err(|error| super::new::cannot_write(&file, error))?;
+        put(&file, content).map_err(|error| Failure::cannot_write(&file, error))?;
     }
     let build = cache.join("build");
     Ok(Unpacked { workspace, build })

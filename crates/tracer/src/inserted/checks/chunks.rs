@@ -8,22 +8,13 @@
 
 use iced_x86::RflagsBits;
 use unspool_code_cache::emit::{Address, gpr};
-use unspool_instructions::operands::Shape;
 
-use super::{Check, visit_site};
+use super::visit_site;
 use crate::check_sites::ChunkEnd;
-use crate::inserted::traced::Translation;
+use crate::inserted::check::Check;
+use crate::inserted::translation::Translation;
 use crate::slots::offset as trace_offset;
 use unspool_engine::translate::superblock::Item;
-
-/// Whether an instruction is executed in chunks. (With a count of 32 bits it is not: lowering
-/// the register would clear its upper half.)
-pub(crate) fn has_chunks(translation: &Translation, item: &Item) -> bool {
-    let counted = |shape| matches!(shape, Shape::Repeat { count, .. } if count.is_gpr64());
-    let parts = translation.parts;
-    (parts.ownership.is_checking() || parts.recording.records_values())
-        && item.operands().iter().any(|operand| counted(operand.shape))
-}
 
 /// Emits, right before the instruction: the count register is lowered to the rounds of a chunk.
 pub(crate) fn begin(translation: &mut Translation) {

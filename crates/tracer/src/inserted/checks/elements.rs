@@ -5,24 +5,14 @@ use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::emit::{Address, Gpr};
 use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
-use super::slow::look_closely;
-use super::{Check, jump_not_equal, owner_word, push_slow_check};
+use super::exact::look_closely;
+use super::{jump_not_equal, owner_word, push_slow_check};
+use crate::inserted::check::{Check, Comparison};
 use crate::inserted::elements::keep_elements;
-use crate::inserted::traced::Translation;
+use crate::inserted::translation::Translation;
 use crate::slots::offset as trace_offset;
 use unspool_engine::translate::insertion::detour::Jumps;
 use unspool_engine::translate::superblock::Item;
-
-/// The comparison of one element's owner words.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Comparison {
-    /// The number of the element.
-    element: u8,
-    /// The field of the jump to its slow part.
-    field: CacheAddress,
-    /// Where the cache goes on with the next element.
-    passed: CacheAddress,
-}
 
 /// Whether emitted code can check an operand's elements one by one.
 pub(super) fn fits(operand: &MemoryOperand) -> bool {

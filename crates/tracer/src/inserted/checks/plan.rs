@@ -4,8 +4,8 @@ use unspool_events::AccessKind;
 use unspool_instructions::decode::{Kind, Segment};
 use unspool_instructions::operands::{MemoryOperand, Shape};
 
-use super::Check;
 use crate::inserted::addresses::{Symbolic, THREAD_POINTER, Values, wide_register};
+use crate::inserted::check::Check;
 use unspool_engine::translate::superblock::Item;
 
 /// A range that an earlier check has covered.

@@ -1,0 +1,66 @@
+//! The exact test of the lines of an access, where the inlined comparison has failed.
+
+use unspool_code_cache::address::CacheAddress;
+
+use super::{jump_not_equal, known_word, layout, owner_word};
+use crate::inserted::check::Check;
+use crate::inserted::translation::Translation;
+use crate::slots::offset as trace_offset;
+
+/// Emits the exact test of the first and the last byte's line; it jumps to `passed`, or
+/// falls through where the engine is needed.
+pub(super) fn look_closely(translation: &mut Translation, check: &Check, passed: CacheAddress) {
+    let (scratch, owner) = (translation.binding.scratch(), translation.owner());
+    let mut failures = Vec::new();
+    for (relative, is_last) in [(check.first, false), (check.last, true)] {
+        if is_last && check.first == check.last {
+            translation.builder.code.jump(passed);
+            break;
+        }
+        // The inlined check left the first line's number in the scratch register, unless it
+        // knew the word's address.
+        let word = match is_last || known_word(translation, check).is_some() {
+            true => owner_word(translation, check, relative),
+            false => layout(translation).word_of(scratch, None),
+        };
+        translation.builder.code.load_at(scratch, word.at(0), 4);
+        // cmp scratch, owner (32 bits)
+        let rex = 0x40 | (owner >> 3) << 2 | scratch >> 3;
+        let modrm = 0xc0 | (owner & 7) << 3 | scratch & 7;
+        translation.builder.code.bytes(&[rex, 0x39, modrm]);
+        let mut next = None;
+        if check.write {
+            if is_last {
+                translation.builder.code.jump_if(4, passed);
+            } else {
+                failures.push(jump_not_equal(translation));
+            }
+        } else {
+            if is_last {
+                translation.builder.code.jump_if(4, passed);
+            } else {
+                translation.builder.code.bytes(&[0x74, 0]); // je over the next test
+                next = Some(translation.builder.code.here());
+            }
+            // cmp scratch, fs:[SHARED_SEEN] (32 bits)
+            translation
+                .builder
+                .code
+                .compare_register_slot(scratch, trace_offset::SHARED_SEEN);
+            if is_last {
+                translation.builder.code.jump_if(3, passed); // jae
+            } else {
+                translation.builder.code.bytes(&[0x0f, 0x82]); // jb
+                failures.push(translation.builder.code.here());
+                translation.builder.code.imm32(0);
+            }
+        }
+        if let Some(next) = next {
+            let length = translation.builder.code.here().bytes_since(next) as u8;
+            translation.builder.patch_byte(next.before(), length);
+        }
+    }
+    for field in failures {
+        translation.builder.code.land(field);
+    }
+}
