@@ -142,6 +142,11 @@ impl<T: Tool> Image<'_, T> {
     /// The original runs on the program's own stack, as if it had been called by its caller. If
     /// it is left by an exception or by `longjmp`, the tool's function is left where it is: its
     /// values are dropped, and it does not go on.
+    ///
+    /// A call of such a function takes some sixty nanoseconds, and two hundred if the tool's function
+    /// allocates, computes with floating-point numbers, or does anything else that leaves it open what
+    /// it changes. What changes neither arguments nor results is cheaper at
+    /// [`entry`](Routine::entry) and [`exit`](Routine::exit).
     pub fn wrap<S: Signature>(&self, name: &str, function: impl Wrapper<T, S>) -> usize {
         self.hook_named(name, &function::wrap(function))
     }
