@@ -32,12 +32,15 @@
 //! The guest `signals/bounded_delivery` measures it.
 
 pub mod broken_pipe;
+mod context;
 pub(crate) mod deliver;
 pub mod frame;
 pub(crate) mod handler;
+mod leaving;
 mod mask;
 mod own_threads;
 pub(crate) mod shared;
+mod single_steps;
 mod stack;
 mod time_stamp;
 
