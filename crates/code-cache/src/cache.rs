@@ -499,6 +499,14 @@ impl Cache {
         !stale.is_empty()
     }
 
+    /// Opens room for much more code, and all that there is: the kernel may refuse to do so later.
+    pub fn open_ahead(&mut self) {
+        const AHEAD: u64 = 16 << 20;
+        self.protection.give_up();
+        let (hot, cold) = (self.hot + AHEAD, self.cold + AHEAD);
+        self.opened = self.opened.reach(hot, cold, self.size);
+    }
+
     /// Forgets all translations, and uses their room again. Only while no thread is inside.
     pub fn start_anew(&mut self) {
         self.flushes += 1;

@@ -100,10 +100,13 @@ impl Protection {
         self.writable.iter_mut().for_each(SmallVec::clear);
     }
 
-    /// The kernel allows no more ranges that differ: all of it is one again.
-    fn give_up(&mut self) {
-        self.start_anew();
-        self.given_up = true;
+    /// All of it is one range again, and stays so: the kernel allows no more ranges that differ, or
+    /// may soon refuse to open one again.
+    pub(super) fn give_up(&mut self) {
+        if !self.given_up {
+            self.start_anew();
+            self.given_up = true;
+        }
     }
 
     /// A block of a size can be written, and was just now. Protects the one that was left alone

@@ -8,6 +8,7 @@ mod execute_arguments;
 mod files;
 mod fork;
 mod judge;
+mod limits;
 mod memory;
 mod moving;
 mod namespace;
@@ -170,6 +171,7 @@ fn make(process: &'static Process, thread: &mut Thread, call: &Call, run: Run) -
         libc::SYS_munmap => Return(memory::unmap(process, call)),
         libc::SYS_mprotect | libc::SYS_pkey_mprotect => Return(protection::protect(process, call)),
         libc::SYS_mremap => Return(moving::remap(process, call)),
+        libc::SYS_setrlimit | libc::SYS_prlimit64 => Return(limits::set(process, call)),
         libc::SYS_brk => Return(memory::set_break(process, call)),
         SYS_MSEAL => Return(protection::seal(process, call)),
         libc::SYS_shmat => Return(memory::attach(process, call)),

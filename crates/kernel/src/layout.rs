@@ -186,6 +186,17 @@ pub fn keep_heap_together() {
     }
 }
 
+/// Has the heap grow by what the engine may need later, when the kernel may refuse more.
+pub fn take_heap_ahead() {
+    const AHEAD: usize = 8 << 20;
+    // SAFETY: changes a setting, so that the heap keeps what is freed, and frees what it has given.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
+        // A compiler may leave out memory that is never used.
+        libc::free(std::hint::black_box(libc::malloc(AHEAD)));
+    }
+}
+
 /// Makes a range of the code cache usable.
 pub fn open_cache(range: Range<u64>) -> io::Result<()> {
     let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;

@@ -1,8 +1,9 @@
 // A program under limits of its own: address space, stack, file size, processes, data; and
 // a child that is started under them.
-// flags: -O1 -pthread -D_GNU_SOURCE
+// flags: -O1 -fno-builtin -pthread -D_GNU_SOURCE -lm
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "expect.h"
 
@@ -66,11 +68,23 @@ static void limit_address_space(void) {
     EXPECT(setrlimit(RLIMIT_AS, &limit) == 0);
 }
 
+static int by_value(const void *one, const void *other) {
+    double difference = *(const double *)one - *(const double *)other;
+    return (difference > 0) - (difference < 0);
+}
+
 static void limit_data(void) {
     struct rlimit limit = {1ul << 20, RLIM_INFINITY};
     char *before = sbrk(0);
     EXPECT(setrlimit(RLIMIT_DATA, &limit) == 0);
     EXPECT(sbrk(64 << 20) == (void *)-1 && errno == ENOMEM && sbrk(0) == before);
+    // New code, for which there is to be room all the same.
+    char text[100];
+    double numbers[4] = {strtod("2.5", NULL), strtod("1e300", NULL), atan2(1, 2), cbrt(7)};
+    time_t now = 1000000000;
+    qsort(numbers, 4, sizeof numbers[0], by_value);
+    EXPECT(snprintf(text, sizeof text, "%.9f %a %g", numbers[0], numbers[1], numbers[3]) > 20);
+    EXPECT(strftime(text, sizeof text, "%F %T", gmtime_r(&now, &(struct tm){0})) == 19);
     limit.rlim_cur = RLIM_INFINITY;
     EXPECT(setrlimit(RLIMIT_DATA, &limit) == 0 && sbrk(4096) == before);
 }
