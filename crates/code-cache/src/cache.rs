@@ -14,6 +14,7 @@
 
 mod active;
 mod crossings;
+mod fragment;
 mod inactive;
 mod kept_branches;
 mod links;
@@ -31,8 +32,10 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use self::fragment::NO_MODULE;
+pub use self::fragment::{FLAGS, Fragment, FragmentId, SpillInterval};
 use self::inactive::Inactive;
-pub use self::inactive::{Damaged, KeptCode};
+pub use self::inactive::KeptCode;
 pub use self::kept_branches::KeptBranches;
 pub use self::kept_branches::TargetStub;
 use self::links::{EntryIndex, Links};
@@ -43,11 +46,12 @@ pub use self::positions::Position;
 use self::room::Opened;
 pub use self::snapshot::Snapshot;
 use self::source_ranges::SourceRanges;
-use self::table::{Record, Table};
+pub use self::table::Damaged;
+use self::table::Table;
 use crate::address::CacheAddress;
 use crate::binding::{LookupConvention, RegisterBinding};
 use crate::branch_table::BranchTable;
-use crate::emit::{Emitter, Gpr, TableBranch};
+use crate::emit::{Emitter, TableBranch};
 use crate::exit::{ExitIndex, Way};
 use crate::gates::{GATES_SIZE, Gates};
 use crate::hashed_branches::HashedBranches;
@@ -59,86 +63,6 @@ const FRAGMENT_ROOM: u64 = 256 << 10;
 /// Bytes that must be free in the cold half before anything is linked by new code.
 const LINK_ROOM: u64 = 4 << 10;
 const PAGE_SHIFT: u64 = 12;
-/// The number of the module of fragments that belong to none.
-const NO_MODULE: u16 = u16::MAX;
-
-/// The number of a fragment: those that are made later have greater ones, until the cache starts anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
-pub struct FragmentId(u32);
-
-impl FragmentId {
-    /// That of the fragment at a place of the table of all.
-    #[must_use]
-    pub fn at(place: usize) -> FragmentId {
-        FragmentId(place as u32)
-    }
-
-    /// Its place in the table.
-    #[must_use]
-    pub fn place(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A contiguous part of the cache.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct Fragment {
-    /// Program address of its first instruction.
-    pub pc: u64,
-    /// First cache address.
-    pub start: CacheAddress,
-    /// End of its hot code.
-    pub end: CacheAddress,
-    /// Program bytes that follow each other from there on.
-    pub length: u32,
-    /// Where its part of the PC map starts.
-    pc_map: u32,
-    /// Where its spills start, and how many there are.
-    spills: u32,
-    spill_count: u16,
-    /// The module of which it was kept, if it was.
-    module: u16,
-    /// Whether it may still be entered, as soon as its module is active.
-    live: bool,
-    /// Whether nothing is inserted, so that any of its instructions can become an entry.
-    plain: bool,
-    /// So that there is no padding.
-    unused: [u8; 6],
-}
-
-// SAFETY: without padding.
-unsafe impl Record for Fragment {
-    fn is_allowed(bytes: &[u8]) -> bool {
-        let is_bool = |at: usize| bytes[at] <= 1;
-        is_bool(std::mem::offset_of!(Fragment, live))
-            && is_bool(std::mem::offset_of!(Fragment, plain))
-    }
-}
-
-const _: () = assert!(size_of::<Fragment>() == 40 && size_of::<SpillInterval>() == 6);
-
-/// The number of the flags among spilled registers: saved as `lahf` and `seto al` leave them.
-pub const FLAGS: Gpr = 16;
-
-/// While the cache address is in `start..end` (offsets in the fragment), the program's
-/// `register` is in spill slot `slot`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub struct SpillInterval {
-    /// First offset.
-    pub start: u16,
-    /// End offset.
-    pub end: u16,
-    /// The spilled register.
-    pub register: Gpr,
-    /// Where its program value is.
-    pub slot: u8,
-}
-
-// SAFETY: without padding, and made of numbers.
-unsafe impl Record for SpillInterval {}
 
 /// The code cache of the process.
 pub struct Cache {

@@ -14,16 +14,11 @@ use super::kept_branches::{self, Run, TargetStub};
 use super::links::EntryIndex;
 use super::pc_map::PcMap;
 use super::source_ranges::SourceRange;
-use super::table::{Record, Table, Tables};
+use super::table::{Damaged, Record, Table, Tables};
 use super::{Cache, Fragment, FragmentId};
 use crate::address::CacheAddress;
 use crate::branch_table::BranchTable;
 use crate::gates::GATES_SIZE;
-
-/// A snapshot that is not one.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("the kept translations are damaged")]
-pub struct Damaged;
 
 /// What was taken over, of modules some of which sleep still.
 #[derive(Debug, Default)]

@@ -3,7 +3,10 @@
 
 use std::ops::{Index, IndexMut, Range};
 
-use super::Damaged;
+/// A snapshot that is not one.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the kept translations are damaged")]
+pub struct Damaged;
 
 /// What can be written to a file as it is in memory, and be used where that is mapped.
 ///

@@ -20,12 +20,10 @@ use imports::{Graph, Sources, circles, graph, sources, wholes};
 const CIRCLES: [&str; 1] = ["tool"];
 
 /// Modules whose parts make circles: the parts of the detector of races, a race as it is described and
-/// what suppresses it, tables that are kept and how they are taken over, a call and the one that is
-/// made in its place now and then.
-const CIRCLES_INSIDE: [&str; 4] = [
+/// what suppresses it, a call and the one that is made in its place now and then.
+const CIRCLES_INSIDE: [&str; 3] = [
     "analyses::races",
     "cli::commands::race",
-    "code-cache::cache",
     "instrument::inserted",
 ];
 
