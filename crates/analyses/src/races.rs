@@ -108,7 +108,7 @@ impl RaceCheck {
             sites,
             ..
         } = &self.detector;
-        let plain = PlainWords::new(findings, sites, |by, address| {
+        let plain = PlainWords::new(findings.suspects(), sites, |by, address| {
             atomicity(by.map(|site| sites.site(site).origin), address)
         });
         let is_atomic = |it: &Suspect| plain.atomic.has_any(it.cell, it.bytes);

@@ -4,7 +4,6 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cell::Bytes;
-use super::findings::{Findings, Side};
 use super::sites::{Origin, Site, SiteId, Sites};
 
 /// What the source says of two accesses to an address.
@@ -76,16 +75,16 @@ impl Suspect {
 }
 
 impl PlainWords {
-    /// Those among what was found.
+    /// Those among what may be accesses to such words.
     pub(super) fn new(
-        findings: &Findings,
+        suspects: impl Iterator<Item = Suspect>,
         sites: &Sites,
         mut atomicity: impl FnMut([SiteId; 2], u64) -> Atomicity,
     ) -> PlainWords {
         let mut words = PlainWords::default();
         let mut plain = Vec::new();
         let mut asked = FxHashSet::default();
-        for suspect in findings.suspects() {
+        for suspect in suspects {
             let Suspect {
                 sites: by,
                 cell,
@@ -108,14 +107,5 @@ impl PlainWords {
             words.possible.remove(cell, bytes);
         }
         words
-    }
-}
-
-/// The suspect that two sides of a race are.
-pub(super) fn suspect((first, second): &(Side, Side), cell: u64, bytes: Bytes) -> Suspect {
-    Suspect {
-        sites: [first.site, second.site],
-        cell,
-        bytes,
     }
 }

@@ -23,9 +23,6 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The greatest number of a site.
-    pub(super) const LAST_SITE: u32 = (1 << 23) - 1;
-
     const NONE: Record = Record {
         epoch: Epoch::NONE,
         rest: 0,

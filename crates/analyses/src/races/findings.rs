@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use unspool_events::ThreadId;
 
-use super::atomicity::{Suspect, suspect};
+use super::atomicity::Suspect;
 use super::cell::{Bytes, Record};
 use super::clock::{Epoch, Slot, VectorClock};
 use super::sites::SiteId;
@@ -200,7 +200,7 @@ impl Findings {
     pub(super) fn suspects(&self) -> impl Iterator<Item = Suspect> {
         let met = self.pairs.iter().flat_map(|(sides, pair)| {
             let examples = pair.examples.iter();
-            examples.map(move |example| suspect(sides, example.cell, example.bytes))
+            examples.map(move |example| example.suspect(sides))
         });
         let read = self.edges.iter().map(|edge| edge.suspect);
         met.chain(read)
@@ -219,8 +219,7 @@ impl Findings {
         let edges: Vec<&LateEdge> = edges.collect();
         let pairs = self.pairs.iter().filter_map(|(sides, pair)| {
             let left = pair.unexplained(|example| {
-                explains(&suspect(sides, example.cell, example.bytes))
-                    || example.is_ordered_by(&edges)
+                explains(&example.suspect(sides)) || example.is_ordered_by(&edges)
             });
             left.map(|left| (*sides, left))
         });
@@ -255,6 +254,14 @@ impl Pair {
 }
 
 impl Example {
+    fn suspect(&self, (first, second): &(Side, Side)) -> Suspect {
+        Suspect {
+            sites: [first.site, second.site],
+            cell: self.cell,
+            bytes: self.bytes,
+        }
+    }
+
     /// Whether the first access came before the second by these edges, which are in order of time. What
     /// led to a store was learnt before it.
     fn is_ordered_by(&self, edges: &[&LateEdge]) -> bool {

@@ -24,6 +24,11 @@ pub struct Site {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct SiteId(pub(super) u32);
 
+impl SiteId {
+    /// The greatest number: more there are not, so that one fits into a record beside the bytes.
+    pub(super) const LAST: u32 = (1 << 23) - 1;
+}
+
 /// All sites that have been met.
 #[derive(Debug)]
 pub(super) struct Sites {
@@ -74,7 +79,7 @@ impl Sites {
         let next = SiteId(self.all.len() as u32);
         let number = match self.numbers.get(&site) {
             Some(&number) => number,
-            None if next.0 > super::cell::Record::LAST_SITE => SiteId(0),
+            None if next.0 > SiteId::LAST => SiteId(0),
             None => {
                 self.all.push(site);
                 self.stores_left.push(STORES_APART);

@@ -1,6 +1,7 @@
 //! `unspool race`
 
 mod described;
+mod described_race;
 mod string_functions;
 mod suppressions;
 mod system_call_names;

@@ -19,13 +19,8 @@ use imports::{Graph, Sources, circles, graph, sources, wholes};
 /// of a tool, each in terms of the other's type.
 const CIRCLES: [&str; 1] = ["tool"];
 
-/// Modules whose parts make circles: the parts of the detector of races, a race as it is described and
-/// what suppresses it, a call and the one that is made in its place now and then.
-const CIRCLES_INSIDE: [&str; 3] = [
-    "analyses::races",
-    "cli::commands::race",
-    "instrument::inserted",
-];
+/// Modules whose parts make circles: a call and the one that is made in its place now and then.
+const CIRCLES_INSIDE: [&str; 1] = ["instrument::inserted"];
 
 /// Those whose layers are drawn.
 const DRAWN: [&str; 3] = ["engine", "tracer", "instrument"];

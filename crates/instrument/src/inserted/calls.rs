@@ -1,7 +1,7 @@
 //! Calls of a tool's functions.
 //!
 //! A short function stands where it is called, with registers that are borrowed for it ([`inlined`]).
-//! Where it is known what a longer one changes (see [`Compiled`](crate::Compiled)), the call is made in
+//! Where it is known what a longer one changes (see [`Compiled`]), the call is made in
 //! place and keeps that ([`quick`]). Otherwise it is made by way of a gate that keeps all.
 
 mod body_code;

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use unspool_analyses::races::{Atomicity, Origin, Race, RacingAccess, RacingThread};
 use unspool_analyses::{RaceCheck, RaceReport};
 use unspool_events::{Problem, TraceHeader};
-use unspool_report::{CodePlace, DataPlace, Places};
+use unspool_report::{CodePlace, Places};
 
-use super::string_functions::may_read_beyond;
+use super::described_race::DescribedRace;
 use super::suppressions::Suppressions;
 use super::system_call_names::system_call_name;
 use crate::failure::Failure;
@@ -32,15 +32,6 @@ pub(super) struct Described {
     pub(super) report: RaceReport,
     /// Whether all records could be read.
     pub(super) is_whole: bool,
-}
-
-/// A race with names.
-#[derive(Debug)]
-pub(super) struct DescribedRace {
-    pub(super) race: Race,
-    /// Where the first access is made, and the second.
-    pub(super) places: [CodePlace; 2],
-    pub(super) data: DataPlace,
 }
 
 impl Described {
@@ -152,26 +143,5 @@ fn atomicity(places: &mut Places, origins: [Origin; 2], address: u64) -> Atomici
         Atomicity::Plain
     } else {
         Atomicity::Unknown
-    }
-}
-
-impl DescribedRace {
-    /// Whether what one of them reads may lie behind the end of a string.
-    fn may_be_beyond_a_string(&self) -> bool {
-        let accesses = [&self.race.first, &self.race.second];
-        let mut sides = accesses.into_iter().zip(&self.places);
-        sides.any(|(access, place)| !access.writes && may_read_beyond(place))
-    }
-
-    fn new(race: &Race, places: &mut Places) -> DescribedRace {
-        let mut place = |access: &RacingAccess| match access.pc {
-            Some(pc) => places.code(pc),
-            None => CodePlace::default(),
-        };
-        DescribedRace {
-            places: [place(&race.first), place(&race.second)],
-            data: places.data(race.address),
-            race: race.clone(),
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-use super::described::DescribedRace;
+use super::described_race::DescribedRace;
 use crate::failure::Failure;
 
 /// Those that come with the command, with their reasons.

@@ -3,7 +3,8 @@
 use unspool_analyses::races::RacingAccess;
 use unspool_report::{CodePlace, DataPlace};
 
-use super::described::{Described, DescribedRace};
+use super::described::Described;
+use super::described_race::DescribedRace;
 use super::system_call_names::system_call_name;
 
 /// The whole answer.
