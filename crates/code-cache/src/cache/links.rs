@@ -58,7 +58,8 @@ pub struct Exit {
     /// Where `field` points while not linked: code that leaves. For a call into the engine,
     /// where the thread goes on afterwards.
     pub stub: CacheAddress,
-    /// For the trace: which check or clean call this is.
+    /// What its kind wants: for a clean call which one it is, for a call whether what it stands behind is done, for a
+    /// store of the x87 state the length of the instruction.
     pub detail: u32,
     /// The next exit linked to the same entry.
     next_incoming: Option<ExitIndex>,
