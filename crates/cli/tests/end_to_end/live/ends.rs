@@ -87,7 +87,9 @@ fn ended_by(scratch: &Scratch, signal: i32, options: &str, before: &str) -> Resu
     require(&[Requirement::Program("python3".to_owned())])?;
     let guest = guest_command("order/sleeper", &["1000000000"])?;
     let script = format!(
-        "import os, subprocess, time\n\
+        "import os, signal, subprocess, time\n\
+         # What starts the tests may have them ignore signals.\n\
+         if {signal} != signal.SIGKILL: signal.signal({signal}, signal.SIG_DFL)\n\
          command = ['{}', 'verify', '--unchecked', '100', *'{options}'.split(), '--', '{}', '1000000000']\n\
          said = open('said', 'w')\n\
          p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)\n\
