@@ -32,8 +32,7 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use self::fragment::NO_MODULE;
-pub use self::fragment::{FLAGS, Fragment, FragmentId, SpillInterval};
+pub use self::fragment::{FLAGS, Fragment, FragmentId, ModuleIndex, SpillInterval};
 use self::inactive::Inactive;
 pub use self::inactive::KeptCode;
 pub use self::kept_branches::KeptBranches;
@@ -378,7 +377,7 @@ impl Cache {
             pc_map: self.pc_map.push(&new_fragment),
             spills: self.spills.len() as u32,
             spill_count: new_fragment.spills.len() as u16,
-            module: NO_MODULE,
+            module: ModuleIndex::NONE,
             live: true,
             plain: new_fragment.plain,
             unused: [0; 6],

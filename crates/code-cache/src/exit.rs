@@ -119,9 +119,28 @@ impl Way {
     }
 }
 
+/// Which clean call it is, of those that a client has inserted. What its number means is for the
+/// client to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct CleanCall(u32);
+
+impl CleanCall {
+    /// The one that the client calls by this number.
+    #[must_use]
+    pub fn new(number: u32) -> CleanCall {
+        CleanCall(number)
+    }
+
+    /// What the client calls it.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
 /// What an exit of a fragment is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub enum ExitKind {
     /// A direct branch to a program address; can be linked.
     Direct,
@@ -129,8 +148,11 @@ pub enum ExitKind {
     SystemCall,
     /// The instruction before the target set the flags, the trap flag perhaps among them.
     FlagsPopped,
-    /// The instruction before the target, which is `detail` bytes long, stored x87 state.
-    X87StateStored,
+    /// The instruction before the target stored x87 state.
+    X87StateStored {
+        /// How many bytes that instruction has.
+        length: u8,
+    },
     /// The instruction at the target cannot be copied and is executed by the engine.
     Emulate,
     /// The instruction at the target cannot be fetched or decoded, or has a breakpoint.
@@ -141,38 +163,64 @@ pub enum ExitKind {
     Function,
     /// A tool's function is to be called with the program's whole state; the fragment goes on
     /// behind, if the function lets it.
-    Call,
+    Call {
+        /// Whether what it stands behind is done.
+        completed: bool,
+    },
     /// A call into the engine in the middle of a fragment, which then goes on.
-    CleanCall,
+    CleanCall(CleanCall),
     /// A hook of a function sends control elsewhere.
     Redirected,
 }
 
 impl ExitKind {
-    const ALL: [ExitKind; 11] = [
-        ExitKind::Direct,
-        ExitKind::SystemCall,
-        ExitKind::FlagsPopped,
-        ExitKind::X87StateStored,
-        ExitKind::Emulate,
-        ExitKind::Unfetchable,
-        ExitKind::Annotation,
-        ExitKind::Function,
-        ExitKind::Call,
-        ExitKind::CleanCall,
-        ExitKind::Redirected,
-    ];
-
-    /// The inverse of `as u8`.
+    /// How the table of exits, which is kept in files, has it: a number for the kind, and one for
+    /// what the kind says beyond that, or 0.
     #[must_use]
-    pub(crate) fn from_number(number: u8) -> Option<ExitKind> {
-        ExitKind::ALL.into_iter().find(|&kind| kind as u8 == number)
+    pub(crate) fn numbers(self) -> (u8, u32) {
+        match self {
+            ExitKind::Direct => (0, 0),
+            ExitKind::SystemCall => (1, 0),
+            ExitKind::FlagsPopped => (2, 0),
+            ExitKind::X87StateStored { length } => (3, u32::from(length)),
+            ExitKind::Emulate => (4, 0),
+            ExitKind::Unfetchable => (5, 0),
+            ExitKind::Annotation => (6, 0),
+            ExitKind::Function => (7, 0),
+            ExitKind::Call { completed } => (8, u32::from(completed)),
+            ExitKind::CleanCall(CleanCall(number)) => (9, number),
+            ExitKind::Redirected => (10, 0),
+        }
+    }
+
+    /// The inverse of [`ExitKind::numbers`]; none if nothing has these numbers.
+    #[must_use]
+    pub(crate) fn from_numbers(numbers: (u8, u32)) -> Option<ExitKind> {
+        let kind = match numbers {
+            (0, 0) => ExitKind::Direct,
+            (1, 0) => ExitKind::SystemCall,
+            (2, 0) => ExitKind::FlagsPopped,
+            (3, length) => ExitKind::X87StateStored {
+                length: u8::try_from(length).ok()?,
+            },
+            (4, 0) => ExitKind::Emulate,
+            (5, 0) => ExitKind::Unfetchable,
+            (6, 0) => ExitKind::Annotation,
+            (7, 0) => ExitKind::Function,
+            (8, completed @ 0..=1) => ExitKind::Call {
+                completed: completed == 1,
+            },
+            (9, number) => ExitKind::CleanCall(CleanCall(number)),
+            (10, 0) => ExitKind::Redirected,
+            _ => return None,
+        };
+        Some(kind)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ExitIndex, Reason};
+    use super::{CleanCall, ExitIndex, ExitKind, Reason};
 
     #[test]
     fn an_exit_comes_back_from_its_number() {
@@ -188,6 +236,27 @@ mod tests {
     fn what_gates_say_is_no_exit() {
         for reason in [Reason::PENDING, Reason::INDIRECT_RETURN] {
             assert_eq!(reason.exit_index(), None);
+        }
+    }
+
+    #[test]
+    fn a_kind_comes_back_from_its_numbers() {
+        let kinds = (0..=u8::MAX).filter_map(|kind| ExitKind::from_numbers((kind, 0)));
+        assert_eq!(kinds.clone().count(), 11);
+        let saying_more = [
+            ExitKind::X87StateStored { length: 9 },
+            ExitKind::Call { completed: true },
+            ExitKind::CleanCall(CleanCall::new(u32::MAX)),
+        ];
+        for kind in kinds.chain(saying_more) {
+            assert_eq!(ExitKind::from_numbers(kind.numbers()), Some(kind));
+        }
+    }
+
+    #[test]
+    fn numbers_that_nothing_has_are_no_kind() {
+        for numbers in [(0, 1), (3, 256), (8, 2), (11, 0)] {
+            assert_eq!(ExitKind::from_numbers(numbers), None, "{numbers:?}");
         }
     }
 }

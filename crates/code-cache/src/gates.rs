@@ -12,7 +12,7 @@ mod call;
 mod call_slots;
 mod wide;
 
-pub use self::acquire::{CheckSlots, Continuation, USABLE as ACQUIRES_BRIEFLY};
+pub use self::acquire::{CheckNumber, CheckSlots, Continuation, USABLE as ACQUIRES_BRIEFLY};
 pub use self::call_slots::{CallSlots, MOST_ARGUMENTS};
 
 use unspool_kernel::layout;

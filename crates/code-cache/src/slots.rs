@@ -61,25 +61,56 @@ pub struct Slots {
     pub vectors: Vectors,
 }
 
-/// How many words each room has: those of the gates first, then those of clients. All begin at a
-/// cache line.
-const ROOM_WORDS: [usize; 4] = [8, 320, 128, 128];
-/// The first client's room.
-const FIRST_CLIENT: usize = 2;
+/// A part of the slots that one type has for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// That of the gate of failed checks.
+    FailedChecks,
+    /// That of the gate of tools' functions.
+    ToolCalls,
+    /// That of one client.
+    FirstClient,
+    /// That of another.
+    SecondClient,
+}
 
-/// Where a room begins, in words.
-const fn room_start(room: usize) -> usize {
-    let (mut start, mut before) = (0, 0);
-    while before < room {
-        assert!(ROOM_WORDS[before].is_multiple_of(8));
-        start += ROOM_WORDS[before];
-        before += 1;
+impl Room {
+    /// In the order in which they lie in the slots: those of the gates first, then those of clients.
+    const ALL: [Room; 4] = [
+        Room::FailedChecks,
+        Room::ToolCalls,
+        Room::FirstClient,
+        Room::SecondClient,
+    ];
+    /// The first one of a client.
+    const FIRST_OF_CLIENTS: Room = Room::FirstClient;
+
+    const fn words(self) -> usize {
+        match self {
+            Room::FailedChecks => 8,
+            Room::ToolCalls => 320,
+            Room::FirstClient | Room::SecondClient => 128,
+        }
     }
-    start
+
+    /// Where it begins, in words: at a cache line.
+    const fn start(self) -> usize {
+        let (mut start, mut before) = (0, 0);
+        while before < self as usize {
+            start += Room::ALL[before].words();
+            before += 1;
+        }
+        assert!(start.is_multiple_of(8));
+        start
+    }
+
+    const fn end(self) -> usize {
+        self.start() + self.words()
+    }
 }
 
 #[repr(C, align(64))]
-struct Rooms([Cell<u64>; room_start(ROOM_WORDS.len())]);
+struct Rooms([Cell<u64>; Room::SecondClient.end()]);
 
 /// What a gate or a client keeps of its own in each thread's slots, where emitted code reaches it. It
 /// begins as zeros. What a client has there stays what it is where a child has used its parent's
@@ -89,14 +120,14 @@ struct Rooms([Cell<u64>; room_start(ROOM_WORDS.len())]);
 /// It must be `repr(C)` and made of cells and atomics of words (a shared reference is all that there
 /// is, and emitted code writes it), zeros must be a value of it, and no other part may have the room.
 pub unsafe trait SlotsPart: Sized {
-    /// Which room it has: 0 and 1 are those of the gates, 2 and 3 those of clients.
-    const ROOM: usize;
+    /// Which room it has.
+    const ROOM: Room;
 
     /// Where it lies in the slots, in bytes. Its offsets are relative to this.
     const START: i32 = {
-        assert!(size_of::<Self>() <= ROOM_WORDS[Self::ROOM] * size_of::<u64>());
+        assert!(size_of::<Self>() <= Self::ROOM.words() * size_of::<u64>());
         assert!(align_of::<Self>() <= align_of::<Rooms>());
-        (offset_of!(Slots, rooms) + room_start(Self::ROOM) * size_of::<u64>()) as i32
+        (offset_of!(Slots, rooms) + Self::ROOM.start() * size_of::<u64>()) as i32
     };
 
     /// This part of a thread's slots.
@@ -104,7 +135,7 @@ pub unsafe trait SlotsPart: Sized {
     #[inline]
     fn of(slots: &Slots) -> &Self {
         let Rooms(words) = &slots.rooms;
-        let room = &words[const { room_start(Self::ROOM)..room_start(Self::ROOM + 1) }];
+        let room = &words[const { Self::ROOM.start()..Self::ROOM.end() }];
         // SAFETY: the room is large enough and aligned for it, which `START` asserts; it holds zeros
         // or what was kept there by this type, which alone has the room, and is made of cells.
         unsafe { &*room.as_ptr().cast::<Self>() }
@@ -235,7 +266,7 @@ impl Slots {
         const WORDS: usize = size_of::<Slots>() / size_of::<u64>();
         let SavedSlots(saved) = saved;
         saved.buffer.set(self.buffer.get());
-        let of_clients = room_start(FIRST_CLIENT)..;
+        let of_clients = Room::FIRST_OF_CLIENTS.start()..;
         let (words, own) = (
             &saved.rooms.0[of_clients.clone()],
             &self.rooms.0[of_clients],
@@ -333,7 +364,7 @@ mod tests {
     use std::mem::offset_of;
     use std::sync::atomic::Ordering;
 
-    use super::{AREA_SIZE, Slots, SlotsPart, slots};
+    use super::{AREA_SIZE, Room, Slots, SlotsPart, slots};
 
     #[repr(C)]
     struct Kept {
@@ -343,7 +374,7 @@ mod tests {
 
     // SAFETY: made of cells of words; nobody else has rooms in a test.
     unsafe impl SlotsPart for Kept {
-        const ROOM: usize = 3;
+        const ROOM: Room = Room::SecondClient;
     }
 
     #[test]

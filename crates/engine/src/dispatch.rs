@@ -179,7 +179,7 @@ fn leave_fragment(
     let mut code = process.code();
     let exit = *code.cache.exit(index);
     thread.set_pc(exit.target);
-    match exit.kind {
+    match exit.kind() {
         ExitKind::Direct => {
             thread.restore_binding(exit.binding);
             code_pages::check(&mut code, exit.target);
@@ -213,15 +213,15 @@ fn leave_fragment(
             thread.steps.flags_popped(thread.single_step);
             None
         }
-        ExitKind::X87StateStored => {
+        ExitKind::X87StateStored { length } => {
             drop(code);
-            x87_pointers::correct_stored(process, thread, exit.detail);
+            x87_pointers::correct_stored(process, thread, length);
             None
         }
-        ExitKind::CleanCall => {
+        ExitKind::CleanCall(call) => {
             drop(code);
             let mut all = thread.clients().iter();
-            let target = all.find_map(|client| client.clean_call(thread, &exit));
+            let target = all.find_map(|client| client.clean_call(thread, call, &exit));
             target.map(|target| (target, Resume::MidFragment))
         }
         ExitKind::Annotation => {
@@ -238,7 +238,7 @@ fn leave_fragment(
                 .each(|client| client.control_reaches(thread, exit.target));
             Some((exit.stub, Resume::MidFragment))
         }
-        ExitKind::Call => {
+        ExitKind::Call { completed } => {
             drop(code);
             let back = exit.stub;
             let mut all = thread.clients().iter();
@@ -249,7 +249,7 @@ fn leave_fragment(
             if let Some(position) = code.cache.position(back) {
                 thread
                     .clients()
-                    .each(|client| client.redirected(thread, position, exit.detail != 0));
+                    .each(|client| client.redirected(thread, position, completed));
             }
             None
         }

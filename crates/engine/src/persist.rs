@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use memmap2::Mmap;
-use unspool_code_cache::cache::{Cache, KeptCode};
+use unspool_code_cache::cache::{Cache, KeptCode, ModuleIndex};
 use unspool_kernel::descriptors::Headroom;
 use unspool_kernel::file_identity::FileIdentity;
 use unspool_kernel::regions::{Object, Regions};
@@ -199,11 +199,12 @@ fn is_limited() -> bool {
     all.into_iter().any(limited)
 }
 
-/// The number of the module, of those that are given by their starts, that holds a range.
-fn module_of(modules: &[Module], range: Range<u64>) -> Option<u16> {
+/// The module, of those that are given by their starts, that holds a range.
+fn module_of(modules: &[Module], range: Range<u64>) -> Option<ModuleIndex> {
     let after = modules.partition_point(|module| module.start() <= range.start);
-    let number = after.checked_sub(1)?;
-    modules[number].contains(&range).then_some(number as u16)
+    let place = after.checked_sub(1)?;
+    let module = modules[place].contains(&range);
+    module.then(|| ModuleIndex::at(place))?
 }
 
 impl Persistence {
@@ -211,10 +212,11 @@ impl Persistence {
     pub(crate) fn activate(&mut self, regions: &Regions, cache: &mut Cache) {
         for (start, region, view, version) in regions.unchanged_code() {
             let here = Module::new(start, region, view, version);
-            for (number, module) in (0..).zip(&mut self.inactive) {
+            let indices = (0..).map_while(ModuleIndex::at);
+            for (index, module) in indices.zip(&mut self.inactive) {
                 if *module == Some(here) {
                     *module = None;
-                    cache.activate(number);
+                    cache.activate(index);
                 }
             }
         }
@@ -284,16 +286,16 @@ impl Persistence {
     /// that are there.
     fn write(&mut self, cache: &Cache, mut modules: Vec<Module>, new: u64) -> io::Result<()> {
         let active = modules.len();
-        let mut numbers = vec![None; self.inactive.len()];
-        for (number, module) in numbers.iter_mut().zip(&self.inactive) {
-            *number = module.map(|module| {
+        let mut indices = vec![None; self.inactive.len()];
+        for (index, module) in indices.iter_mut().zip(&self.inactive) {
+            *index = module.and_then(|module| {
                 modules.push(module);
-                modules.len() as u16 - 1
+                ModuleIndex::at(modules.len() - 1)
             });
         }
         let snapshot = cache.keep(
             |range| module_of(&modules[..active], range),
-            |number| *numbers.get(usize::from(number))?,
+            |index| *indices.get(index.place())?,
         );
         let bytes = self.kept_bytes + new;
         let seal = Seal::new(now());

@@ -14,9 +14,9 @@ use crate::thread::Thread;
 
 /// The instruction of `length` bytes before the program counter has stored x87 state:
 /// corrects the address in it.
-pub(crate) fn correct_stored(process: &Process, thread: &mut Thread, length: u32) {
+pub(crate) fn correct_stored(process: &Process, thread: &mut Thread, length: u8) {
     let pc = thread.pc() - u64::from(length);
-    let mut bytes = vec![0; length as usize];
+    let mut bytes = vec![0; usize::from(length)];
     if !guarded::read(pc, &mut bytes) {
         // Code that is gone since cannot say where it stored.
         return;

@@ -4,7 +4,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::AtomicU64;
 use unspool_events::ThreadId;
 
-use unspool_code_cache::slots::{Slots, SlotsPart};
+use unspool_code_cache::slots::{Room, Slots, SlotsPart};
 
 /// The most buffers that a tool can have.
 pub const MOST_BUFFERS: usize = 8;
@@ -87,7 +87,7 @@ pub(crate) struct Exchange {
 
 // SAFETY: made of cells and atomics of words; no other part has the room.
 unsafe impl SlotsPart for ToolSlots {
-    const ROOM: usize = 3;
+    const ROOM: Room = Room::SecondClient;
 }
 
 /// A tool's part of these slots.

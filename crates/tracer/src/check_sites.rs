@@ -9,13 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::emit::Gpr;
+use unspool_code_cache::gates::CheckNumber;
 use unspool_instructions::operands::MemoryOperand;
 use unspool_kernel::layout;
-
-/// Marks clean calls from these places among clean calls.
-pub(crate) const CLEAN_CALL_BIT: u32 = 1 << 31;
-/// The clean call that shows others how far the thread is.
-pub(crate) const POLL: u32 = CLEAN_CALL_BIT | 0x7fff_ffff;
 
 /// More places than the code cache has room for.
 const MOST_SITES: u64 = layout::CACHE_SIZE / 2 / 64;
@@ -90,20 +86,15 @@ impl CheckSites {
     }
 
     /// The one with a number.
-    pub(crate) fn get(&self, number: u32) -> &CheckSite {
-        assert!(number < self.count.load(Ordering::Relaxed));
+    pub(crate) fn get(&self, number: CheckNumber) -> &CheckSite {
+        assert!(number.place() < self.count.load(Ordering::Relaxed) as usize);
         // SAFETY: elements below the count have been written and do not change.
-        unsafe { &*(self.sites as *const CheckSite).add(number as usize) }
+        unsafe { &*(self.sites as *const CheckSite).add(number.place()) }
     }
 
     /// The number that the next place will have.
-    pub(crate) fn next(&self) -> u32 {
-        self.count.load(Ordering::Relaxed)
-    }
-
-    /// The clean call from there.
-    pub(crate) fn next_call(&self) -> u32 {
-        CLEAN_CALL_BIT | self.next()
+    pub(crate) fn next(&self) -> CheckNumber {
+        CheckNumber::at(self.count.load(Ordering::Relaxed) as usize)
     }
 
     /// Adds a place, before its code can run.

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::LookupConvention;
 use unspool_code_cache::cache::{Cache, CacheFull, Exit, Position};
+use unspool_code_cache::exit::CleanCall;
 use unspool_code_cache::gates::Continuation;
 use unspool_engine::annotation::Annotation;
 use unspool_engine::call::Call;
@@ -29,7 +30,7 @@ use unspool_events::{
 use unspool_kernel::diagnostics;
 
 use self::threads::Birth;
-use crate::check_sites::CLEAN_CALL_BIT;
+use crate::clean_calls::TracerRequest;
 use crate::inserted::{self, Recorder};
 use crate::thread_trace::{self, ThreadTrace, of};
 use crate::tracer::Tracer;
@@ -317,21 +318,32 @@ impl Client for Tracer {
         }
     }
 
-    fn clean_call(&self, thread: &mut Thread, exit: &Exit) -> Option<CacheAddress> {
+    fn clean_call(
+        &self,
+        thread: &mut Thread,
+        call: CleanCall,
+        exit: &Exit,
+    ) -> Option<CacheAddress> {
         let Some(trace) = of(thread) else {
             return Some(exit.stub);
         };
-        if exit.detail & CLEAN_CALL_BIT != 0 {
-            return failed_checks::serve(self, trace, thread, exit);
-        }
-        let ThreadTrace { buffer, taken, .. } = trace;
-        let is_checking = self.ownership.is_checking();
-        if self
-            .value_calls
-            .serve(thread, (&mut *buffer, taken), exit, is_checking)
-        {
-            // The buffer is full of values long before it is full of records.
-            self.skew.keep_others_close(thread.id, buffer);
+        match TracerRequest::of(call) {
+            TracerRequest::Poll => failed_checks::show(self, trace, thread, exit),
+            TracerRequest::Check(check) => {
+                return failed_checks::serve(self, trace, thread, (check, exit));
+            }
+            TracerRequest::Values(site) => {
+                let ThreadTrace { buffer, taken, .. } = trace;
+                let is_checking = self.ownership.is_checking();
+                let kept = (&mut *buffer, taken);
+                if self
+                    .value_calls
+                    .serve(thread, kept, (site, exit), is_checking)
+                {
+                    // The buffer is full of values long before it is full of records.
+                    self.skew.keep_others_close(thread.id, buffer);
+                }
+            }
         }
         Some(exit.stub)
     }

@@ -2,6 +2,8 @@
 
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
+
+use crate::clean_calls::ValueSite;
 use unspool_engine::client::PerFragment;
 use unspool_engine::translate::forced_splits::ForcedSplits;
 use unspool_events::PathId;
@@ -44,7 +46,7 @@ pub(crate) struct Repetition {
     /// What is stored behind it: the word, and what goes there.
     pub(crate) stores: Vec<(u8, StoredRegister)>,
     /// Where its values are recorded: the place before it.
-    pub(crate) values: Option<u32>,
+    pub(crate) values: Option<ValueSite>,
     /// Whether only a chunk of it is executed at a time.
     pub(crate) in_chunks: bool,
 }

@@ -12,6 +12,7 @@
 mod annotations;
 mod ceilings;
 mod check_sites;
+mod clean_calls;
 mod client;
 mod destination;
 mod fragments;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 
-use unspool_code_cache::slots::{Slots, SlotsPart};
+use unspool_code_cache::slots::{Room, Slots, SlotsPart};
 
 /// The tracer's part of a thread's slots.
 #[repr(C)]
@@ -35,7 +35,7 @@ pub(crate) const TILE_ROWS: usize = 48;
 
 // SAFETY: made of cells and atomics of words; no other part has the room.
 unsafe impl SlotsPart for TraceSlots {
-    const ROOM: usize = 2;
+    const ROOM: Room = Room::FirstClient;
 }
 
 /// The tracer's part of these slots.

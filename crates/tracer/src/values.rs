@@ -13,6 +13,7 @@ use unspool_kernel::guarded;
 use unspool_kernel::lock::Mutex;
 
 use crate::check_sites::CHUNK;
+use crate::clean_calls::ValueSite;
 use crate::fragments::Repetition;
 use crate::slots as trace_slots;
 use crate::trace_buffer::TraceBuffer;
@@ -77,7 +78,7 @@ impl ValueCall {
 pub(crate) struct ValueCalls(Mutex<Vec<ValueCall>>);
 
 impl ValueCalls {
-    /// Adds a place; returns its number.
+    /// Adds a place.
     pub(crate) fn add(
         &self,
         ordinal: usize,
@@ -85,8 +86,9 @@ impl ValueCalls {
         after: bool,
         pushed: Option<u64>,
         in_chunks: bool,
-    ) -> u32 {
+    ) -> ValueSite {
         let mut calls = self.0.lock();
+        let site = ValueSite::at(calls.len());
         calls.push(ValueCall {
             ordinal,
             operands: instruction.operands.clone(),
@@ -94,7 +96,7 @@ impl ValueCalls {
             pushed,
             in_chunks,
         });
-        calls.len() as u32 - 1
+        site
     }
 
     /// No translation is left that has any.
@@ -102,8 +104,8 @@ impl ValueCalls {
         self.0.lock().clear();
     }
 
-    fn get(&self, number: u32) -> ValueCall {
-        self.0.lock()[number as usize].clone()
+    fn get(&self, site: ValueSite) -> ValueCall {
+        self.0.lock()[site.place()].clone()
     }
 
     /// Takes values: those read before the instruction, those written after it; then puts a
@@ -112,10 +114,10 @@ impl ValueCalls {
         &self,
         thread: &mut Thread,
         (buffer, taken): (&mut TraceBuffer, &mut TakenBefore),
-        exit: &Exit,
+        (site, exit): (ValueSite, &Exit),
         checks_owners: bool,
     ) -> bool {
-        let call = self.get(exit.detail);
+        let call = self.get(site);
         let register = exit.binding.buffer();
         let start = thread.register(register);
         if !call.after {
@@ -139,12 +141,12 @@ impl ValueCalls {
         start: u64,
         repetition: &Repetition,
     ) -> u64 {
-        let Some(number) = repetition.values else {
+        let Some(site) = repetition.values else {
             return start;
         };
         let words = usize::from(repetition.progress.0);
         let taken = std::mem::take(taken);
-        insert_values(buffer, taken, start, words, &self.get(number))
+        insert_values(buffer, taken, start, words, &self.get(site))
     }
 }
 

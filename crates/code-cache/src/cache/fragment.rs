@@ -4,8 +4,28 @@ use super::table::Record;
 use crate::address::CacheAddress;
 use crate::emit::Gpr;
 
-/// The number of the module of fragments that belong to none.
-pub(super) const NO_MODULE: u16 = u16::MAX;
+/// A module: where it stands among those of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct ModuleIndex(u16);
+
+impl ModuleIndex {
+    /// That of fragments that belong to no module.
+    pub(super) const NONE: ModuleIndex = ModuleIndex(u16::MAX);
+
+    /// That of the module at a place; none if a snapshot cannot have so many.
+    #[must_use]
+    pub fn at(place: usize) -> Option<ModuleIndex> {
+        let index = ModuleIndex(u16::try_from(place).ok()?);
+        (index != ModuleIndex::NONE).then_some(index)
+    }
+
+    /// Its place.
+    #[must_use]
+    pub fn place(self) -> usize {
+        usize::from(self.0)
+    }
+}
 
 /// The number of a fragment: those that are made later have greater ones, until the cache starts anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,7 +64,7 @@ pub struct Fragment {
     pub(super) spills: u32,
     pub(super) spill_count: u16,
     /// The module of which it was kept, if it was.
-    pub(super) module: u16,
+    pub(super) module: ModuleIndex,
     /// Whether it may still be entered, as soon as its module is active.
     pub(super) live: bool,
     /// Whether nothing is inserted, so that any of its instructions can become an entry.

@@ -15,7 +15,7 @@ use super::links::EntryIndex;
 use super::pc_map::PcMap;
 use super::source_ranges::SourceRange;
 use super::table::{Damaged, Record, Table, Tables};
-use super::{Cache, Fragment, FragmentId};
+use super::{Cache, Fragment, FragmentId, ModuleIndex};
 use crate::address::CacheAddress;
 use crate::branch_table::BranchTable;
 use crate::gates::GATES_SIZE;
@@ -71,17 +71,17 @@ pub struct KeptCode<'a> {
 
 impl Inactive {
     /// Whether a number is that of a module that sleeps.
-    pub(super) fn is_inactive(&self, module: u16) -> bool {
-        usize::from(module) < self.modules.len() && !self.is_active(module)
+    pub(super) fn is_inactive(&self, module: ModuleIndex) -> bool {
+        module.place() < self.modules.len() && !self.is_active(module)
     }
 
-    pub(super) fn is_active(&self, module: u16) -> bool {
-        self.active.get(usize::from(module)) == Some(&true)
+    pub(super) fn is_active(&self, module: ModuleIndex) -> bool {
+        self.active.get(module.place()) == Some(&true)
     }
 
     /// Where indirect branches arrive in modules that sleep.
     pub(super) fn target_stubs(&self) -> impl Iterator<Item = &TargetStub> {
-        let inactive = |target_stub: &&TargetStub| self.is_inactive(target_stub.module as u16);
+        let inactive = |target_stub: &&TargetStub| self.is_inactive(target_stub.module);
         self.target_stubs.iter().filter(inactive)
     }
 
@@ -252,12 +252,12 @@ impl Cache {
     }
 
     /// The code of a module is there: its translations can be entered from now on.
-    pub fn activate(&mut self, module: u16) {
+    pub fn activate(&mut self, module: ModuleIndex) {
         let inactive = &mut self.inactive;
         if !inactive.is_inactive(module) {
             return;
         }
-        let number = usize::from(module);
+        let number = module.place();
         inactive.active.resize(inactive.modules.len(), false);
         inactive.active[number] = true;
         let blocks = inactive.blocks(number);
@@ -279,8 +279,7 @@ impl Cache {
     }
 }
 
-fn activate_target_stubs(branches: &mut BranchTable, inactive: &Inactive, module: u16) {
-    let module = u32::from(module);
+fn activate_target_stubs(branches: &mut BranchTable, inactive: &Inactive, module: ModuleIndex) {
     let Some(mapped) = inactive.mapped else {
         let target_stubs = of_one(inactive.target_stubs, |target_stub| {
             target_stub.module.cmp(&module)

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use super::fragment::ModuleIndex;
 use super::table::Record;
 use crate::address::CacheAddress;
 use crate::branch_table::{ENTRIES_PER_PAGE, PAGE};
@@ -16,7 +17,9 @@ use crate::branch_table::{ENTRIES_PER_PAGE, PAGE};
 #[repr(C)]
 pub struct TargetStub {
     /// The module of the program address.
-    pub module: u32,
+    pub module: ModuleIndex,
+    /// So that there is no padding.
+    unused: u16,
     /// The program address, which lies below the code cache.
     pub pc: u32,
     /// The cache address.
@@ -27,6 +30,17 @@ pub struct TargetStub {
 unsafe impl Record for TargetStub {}
 
 impl TargetStub {
+    /// That of a program address below the code cache, which lies in a module.
+    #[must_use]
+    pub fn new(module: ModuleIndex, pc: u32, code: CacheAddress) -> TargetStub {
+        TargetStub {
+            module,
+            unused: 0,
+            pc,
+            code,
+        }
+    }
+
     fn page(&self) -> u64 {
         u64::from(self.pc) / ENTRIES_PER_PAGE
     }
@@ -39,7 +53,7 @@ const HOLE: u64 = 128;
 /// Pages of the table that stand in the file as in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Run {
-    pub(super) module: u32,
+    pub(super) module: ModuleIndex,
     /// The pages of the table.
     pub(super) pages: Range<u64>,
     /// Where they are in the file, behind the first page of the first run.
@@ -137,9 +151,9 @@ mod tests {
     const MISS: u64 = 0x5000_0040;
     const PER_PAGE: u32 = ENTRIES_PER_PAGE as u32;
 
-    fn target_stub((module, pc, code): (u32, u32, u32)) -> TargetStub {
+    fn target_stub((module, pc, code): (usize, u32, u32)) -> TargetStub {
         let code = CacheAddress::emitted(u64::from(code));
-        TargetStub { module, pc, code }
+        TargetStub::new(ModuleIndex::at(module).unwrap(), pc, code)
     }
 
     #[test]
@@ -155,7 +169,14 @@ mod tests {
         .map(target_stub);
         let found: Vec<_> = runs(&target_stubs)
             .into_iter()
-            .map(|run| (run.module, run.pages, run.offset / PAGE, run.target_stubs))
+            .map(|run| {
+                (
+                    run.module.place(),
+                    run.pages,
+                    run.offset / PAGE,
+                    run.target_stubs,
+                )
+            })
             .collect();
         let second = 0x8_0000 + 1 + HOLE + 1 + HOLE + 2;
         assert_eq!(

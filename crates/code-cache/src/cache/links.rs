@@ -2,8 +2,8 @@
 
 use std::mem::offset_of;
 
-use super::Cache;
 use super::table::{Record, Table};
+use super::{Cache, ModuleIndex};
 use crate::address::CacheAddress;
 use crate::binding::RegisterBinding;
 use crate::exit::{ExitIndex, ExitKind, Reason, Way};
@@ -58,15 +58,14 @@ pub struct Exit {
     /// Where `field` points while not linked: code that leaves. For a call into the engine,
     /// where the thread goes on afterwards.
     pub stub: CacheAddress,
-    /// What its kind wants: for a clean call which one it is, for a call whether what it stands behind is done, for a
-    /// store of the x87 state the length of the instruction.
-    pub detail: u32,
+    /// The second of the numbers of its kind.
+    kind_detail: u32,
     /// The next exit linked to the same entry.
     next_incoming: Option<ExitIndex>,
     /// Which trace registers are spilled, here and where the engine finds the thread.
     pub binding: RegisterBinding,
-    /// What it is for.
-    pub kind: ExitKind,
+    /// The first of the numbers of its kind.
+    kind_number: u8,
     /// Whether it is linked to an entry.
     linked: bool,
     /// So that there is no padding.
@@ -76,7 +75,10 @@ pub struct Exit {
 // SAFETY: without padding.
 unsafe impl Record for Exit {
     fn is_allowed(bytes: &[u8]) -> bool {
-        let kind = ExitKind::from_number(bytes[offset_of!(Exit, kind)]);
+        let (_, detail) = bytes.split_at(offset_of!(Exit, kind_detail));
+        let detail = detail.first_chunk().map(|&bytes| u32::from_le_bytes(bytes));
+        let number = bytes[offset_of!(Exit, kind_number)];
+        let kind = detail.and_then(|detail| ExitKind::from_numbers((number, detail)));
         kind.is_some() && bytes[offset_of!(Exit, linked)] <= 1
     }
 }
@@ -84,6 +86,17 @@ unsafe impl Record for Exit {
 const _: () = assert!(size_of::<Exit>() == 32 && size_of::<LinkedEntry>() == 24);
 
 impl Exit {
+    /// What it is for.
+    ///
+    /// # Panics
+    /// Never: it was made with a kind, or its numbers were looked at where it was taken over.
+    #[must_use]
+    #[inline]
+    pub fn kind(&self) -> ExitKind {
+        let numbers = (self.kind_number, self.kind_detail);
+        ExitKind::from_numbers(numbers).expect("an exit has the numbers of a kind")
+    }
+
     /// Whether it is linked to an entry.
     pub(super) fn is_linked(&self) -> bool {
         self.linked
@@ -110,13 +123,14 @@ impl Exit {
     /// An exit that is never linked.
     #[must_use]
     pub fn new(kind: ExitKind, target: u64) -> Exit {
+        let (kind_number, kind_detail) = kind.numbers();
         Exit {
             target,
-            kind,
+            kind_number,
             field: CacheAddress::NOWHERE,
             stub: CacheAddress::NOWHERE,
             binding: RegisterBinding::default(),
-            detail: 0,
+            kind_detail,
             linked: false,
             next_incoming: None,
             unused: 0,
@@ -173,11 +187,11 @@ impl Links {
     /// exits, of which those lead to an entry that belong to its module.
     pub(super) fn to_keep(
         &self,
-        entries: &[(u16, u64, EntryIndex)],
-        module_at: impl Fn(CacheAddress) -> u16,
+        entries: &[(ModuleIndex, u64, EntryIndex)],
+        module_at: impl Fn(CacheAddress) -> ModuleIndex,
     ) -> (Vec<LinkedEntry>, Vec<Exit>) {
         let mut exits: Vec<Exit> = self.exits.iter().map(|exit| exit.without_link()).collect();
-        let mut entry = |&(module, _, index): &(u16, u64, EntryIndex)| {
+        let mut entry = |&(module, _, index): &(ModuleIndex, u64, EntryIndex)| {
             let mut kept = LinkedEntry {
                 incoming: None,
                 ..self.entries[index.place()]
@@ -233,7 +247,7 @@ impl Cache {
         }
         self.end_cold(&cold);
         for index in first..self.links.exits.len() {
-            if self.links.exits[index].kind == ExitKind::Direct {
+            if self.links.exits[index].kind() == ExitKind::Direct {
                 self.link(ExitIndex::at(index));
             }
         }
@@ -241,7 +255,7 @@ impl Cache {
 
     /// Links an exit to the entry for its target, if there is one. Returns that entry.
     pub fn link_exit(&mut self, index: ExitIndex) -> Option<LinkedEntry> {
-        if self.exit(index).kind == ExitKind::Direct {
+        if self.exit(index).kind() == ExitKind::Direct {
             self.link(index);
         }
         self.entry(self.exit(index).target).copied()
@@ -370,6 +384,10 @@ mod tests {
         links
     }
 
+    fn module(place: usize) -> ModuleIndex {
+        ModuleIndex::at(place).unwrap()
+    }
+
     fn join(links: &mut Links, exit: usize, entry: usize) {
         links.join(ExitIndex::at(exit), EntryIndex::at(entry));
     }
@@ -419,10 +437,10 @@ mod tests {
         }
         let far = CacheAddress::emitted(0x5000_9000);
         links.exits[1].field = far;
-        let module_at = |field| u16::from(field == far);
+        let module_at = |field| module(usize::from(field == far));
         let entries = [
-            (0, 0x2000, EntryIndex::at(1)),
-            (0, 0x1000, EntryIndex::at(0)),
+            (module(0), 0x2000, EntryIndex::at(1)),
+            (module(0), 0x1000, EntryIndex::at(0)),
         ];
         let (entries, exits) = links.to_keep(&entries, module_at);
         let links = Links {

@@ -2,7 +2,7 @@
 
 use super::FragmentId;
 use super::pc_map::{PcStep, PcSteps};
-use super::{Cache, Fragment, NO_MODULE, SpillInterval};
+use super::{Cache, Fragment, ModuleIndex, SpillInterval};
 use crate::address::CacheAddress;
 
 /// Where a cache address lies in the program.
@@ -75,7 +75,8 @@ impl Cache {
 
     pub(super) fn is_live(&self, id: FragmentId) -> bool {
         let fragment = self.fragment(id);
-        fragment.live && (fragment.module == NO_MODULE || self.inactive.is_active(fragment.module))
+        fragment.live
+            && (fragment.module == ModuleIndex::NONE || self.inactive.is_active(fragment.module))
     }
 
     /// Where the code of a fragment's first instruction starts, behind what prepares it.

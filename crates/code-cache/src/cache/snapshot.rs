@@ -21,7 +21,7 @@ use super::inactive::KeptModule;
 use super::kept_branches::{KeptBranches, TargetStub};
 use super::links::{EntryIndex, Exit};
 use super::source_ranges::SourceRange;
-use super::{Cache, Fragment, NO_MODULE, table};
+use super::{Cache, Fragment, ModuleIndex, table};
 use crate::address::CacheAddress;
 use crate::gates::GATES_SIZE;
 
@@ -36,13 +36,12 @@ pub struct Snapshot {
 }
 
 impl Cache {
-    /// Makes a snapshot. `module` gives the number of the module that all code of a range
-    /// belongs to, below 65,535; `inactive` are the new numbers of modules taken over that
-    /// nobody has woken.
+    /// Makes a snapshot. `module` says to which module all code of a range belongs;
+    /// `inactive` what modules taken over that nobody has woken are now.
     pub fn keep(
         &self,
-        module: impl Fn(Range<u64>) -> Option<u16>,
-        inactive: impl Fn(u16) -> Option<u16>,
+        module: impl Fn(Range<u64>) -> Option<ModuleIndex>,
+        inactive: impl Fn(ModuleIndex) -> Option<ModuleIndex>,
     ) -> Snapshot {
         let modules = self.fragment_modules(&module, &inactive);
         let entries = self.entries_to_keep(&modules);
@@ -52,9 +51,9 @@ impl Cache {
         let target_stubs = self.target_stubs_to_keep(&modules, &module, &inactive);
 
         let mut tables = Vec::new();
-        let kept = |(fragment, &module): (&Fragment, &u16)| Fragment {
+        let kept = |(fragment, &module): (&Fragment, &ModuleIndex)| Fragment {
             module,
-            live: module != NO_MODULE,
+            live: module != ModuleIndex::NONE,
             ..*fragment
         };
         let fragments: Vec<_> = self.fragments.iter().zip(&modules).map(kept).collect();
@@ -77,7 +76,7 @@ impl Cache {
 
     /// Bytes of program code that were translated anew and belong to modules: a later process could
     /// use these translations.
-    pub fn new_bytes(&self, module: impl Fn(Range<u64>) -> Option<u16>) -> u64 {
+    pub fn new_bytes(&self, module: impl Fn(Range<u64>) -> Option<ModuleIndex>) -> u64 {
         let all = self.all_fragments();
         let new = all.skip(self.fragments.kept_len());
         let kept =
@@ -92,9 +91,9 @@ impl Cache {
     /// The module of each fragment.
     fn fragment_modules(
         &self,
-        module: &impl Fn(Range<u64>) -> Option<u16>,
-        inactive: &impl Fn(u16) -> Option<u16>,
-    ) -> Vec<u16> {
+        module: &impl Fn(Range<u64>) -> Option<ModuleIndex>,
+        inactive: &impl Fn(ModuleIndex) -> Option<ModuleIndex>,
+    ) -> Vec<ModuleIndex> {
         let of_fragment = |(id, fragment): (FragmentId, &Fragment)| {
             if self.is_live(id) {
                 return module(code_of(fragment));
@@ -103,22 +102,24 @@ impl Cache {
             sleeps.then(|| inactive(fragment.module))?
         };
         let modules = self.all_fragments().map(of_fragment);
-        modules.map(|found| found.unwrap_or(NO_MODULE)).collect()
+        modules
+            .map(|found| found.unwrap_or(ModuleIndex::NONE))
+            .collect()
     }
 
-    fn module_at(&self, modules: &[u16], cache: CacheAddress) -> u16 {
+    fn module_at(&self, modules: &[ModuleIndex], cache: CacheAddress) -> ModuleIndex {
         self.fragment_at(cache)
-            .map_or(NO_MODULE, |id| modules[id.place()])
+            .map_or(ModuleIndex::NONE, |id| modules[id.place()])
     }
 
     /// Module, program address and index of each entry worth keeping, in order.
-    fn entries_to_keep(&self, modules: &[u16]) -> Vec<(u16, u64, EntryIndex)> {
+    fn entries_to_keep(&self, modules: &[ModuleIndex]) -> Vec<(ModuleIndex, u64, EntryIndex)> {
         let mut entries: Vec<_> = (0..)
             .map(EntryIndex::at)
             .zip(self.links.entries.iter())
             .filter(|(index, entry)| self.is_wanted(*index, entry.pc, entry.cache))
             .map(|(index, entry)| (self.module_at(modules, entry.cache), entry.pc, index))
-            .filter(|&(module, ..)| module != NO_MODULE)
+            .filter(|&(module, ..)| module != ModuleIndex::NONE)
             .collect();
         entries.sort_unstable();
         entries
@@ -136,8 +137,8 @@ impl Cache {
     }
 
     /// Module and place of the code of each fragment worth keeping, in order.
-    fn parts_to_keep(&self, modules: &[u16]) -> Vec<(u16, SourceRange)> {
-        let part = |((id, fragment), &module): ((FragmentId, &Fragment), &u16)| {
+    fn parts_to_keep(&self, modules: &[ModuleIndex]) -> Vec<(ModuleIndex, SourceRange)> {
+        let part = |((id, fragment), &module): ((FragmentId, &Fragment), &ModuleIndex)| {
             let part = SourceRange {
                 start: fragment.pc,
                 // A fragment without instructions stands for its address.
@@ -147,7 +148,9 @@ impl Cache {
             (module, part)
         };
         let all = self.all_fragments().zip(modules).map(part);
-        let mut parts: Vec<_> = all.filter(|&(module, _)| module != NO_MODULE).collect();
+        let mut parts: Vec<_> = all
+            .filter(|&(module, _)| module != ModuleIndex::NONE)
+            .collect();
         parts.sort_unstable();
         parts
     }
@@ -155,9 +158,9 @@ impl Cache {
     /// The target stubs worth keeping, in order.
     fn target_stubs_to_keep(
         &self,
-        modules: &[u16],
-        module: &impl Fn(Range<u64>) -> Option<u16>,
-        inactive: &impl Fn(u16) -> Option<u16>,
+        modules: &[ModuleIndex],
+        module: &impl Fn(Range<u64>) -> Option<ModuleIndex>,
+        inactive: &impl Fn(ModuleIndex) -> Option<ModuleIndex>,
     ) -> Vec<TargetStub> {
         let of_module = |(pc, target_stub): (u64, CacheAddress)| {
             let module = module(pc..pc + 1)?;
@@ -167,19 +170,13 @@ impl Cache {
             } else {
                 self.entry(pc)?.cache
             };
-            (self.module_at(modules, there) == module).then_some(TargetStub {
-                module: u32::from(module),
-                pc: pc as u32,
-                code: target_stub,
-            })
+            (self.module_at(modules, there) == module)
+                .then(|| TargetStub::new(module, pc as u32, target_stub))
         };
         let mut target_stubs: Vec<_> = self.branches.all().filter_map(of_module).collect();
         target_stubs.extend(self.inactive.target_stubs().filter_map(|target_stub| {
-            let module = u32::from(inactive(target_stub.module as u16)?);
-            Some(TargetStub {
-                module,
-                ..*target_stub
-            })
+            let module = inactive(target_stub.module)?;
+            Some(TargetStub::new(module, target_stub.pc, target_stub.code))
         }));
         target_stubs.sort_unstable();
         target_stubs.dedup();
@@ -209,15 +206,17 @@ impl Cache {
 /// Where what belongs to each module ends, and the index of all of them, given what is kept of
 /// all, in order.
 fn kept_modules(
-    entries: &[(u16, u64, EntryIndex)],
-    parts: &[(u16, SourceRange)],
+    entries: &[(ModuleIndex, u64, EntryIndex)],
+    parts: &[(ModuleIndex, SourceRange)],
 ) -> (Vec<KeptModule>, Vec<KeptBlock>) {
     let mut blocks = Vec::new();
     let (mut modules, mut parts_before, mut entries_before) = (Vec::new(), 0, 0);
-    for module in 0..parts.last().map_or(0, |&(module, _)| module + 1) {
-        let of_part = |&&(number, part): &&(u16, SourceRange)| (number == module).then_some(part);
+    let count = parts.last().map_or(0, |(module, _)| module.place() + 1);
+    for module in (0..count).map_while(ModuleIndex::at) {
+        let of_part =
+            |&&(number, part): &&(ModuleIndex, SourceRange)| (number == module).then_some(part);
         let of_entry =
-            |&&(number, pc, _): &&(u16, u64, EntryIndex)| (number == module).then_some(pc);
+            |&&(number, pc, _): &&(ModuleIndex, u64, EntryIndex)| (number == module).then_some(pc);
         let all = parts[parts_before..].iter();
         let parts: Vec<_> = all.map_while(|part| of_part(&part)).collect();
         let all = entries[entries_before..].iter();

@@ -13,13 +13,34 @@ use std::mem::offset_of;
 use super::{Gates, reset_flags};
 use crate::address::CacheAddress;
 use crate::emit::{Emitter, gpr};
-use crate::slots::{SlotsPart, offset};
+use crate::slots::{Room, SlotsPart, offset};
+
+/// Which check it is, of those that a client has inserted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct CheckNumber(u32);
+
+impl CheckNumber {
+    /// That of the check at a place of the client's table.
+    #[must_use]
+    #[inline]
+    pub fn at(place: usize) -> CheckNumber {
+        CheckNumber(place as u32)
+    }
+
+    /// Its place in the client's table.
+    #[must_use]
+    #[inline]
+    pub fn place(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// What inserted code says of the check that has failed.
 #[repr(C)]
 pub struct CheckSlots {
-    /// The check's number.
-    pub number: Cell<u64>,
+    /// The place of its [`CheckNumber`].
+    number: Cell<u64>,
     /// The address that it was about.
     pub address: Cell<u64>,
     /// Where the thread leaves the cache if need be.
@@ -28,15 +49,26 @@ pub struct CheckSlots {
 
 // SAFETY: made of cells of words; no other part has the room.
 unsafe impl SlotsPart for CheckSlots {
-    const ROOM: usize = 0;
+    const ROOM: Room = Room::FailedChecks;
 }
 
 impl CheckSlots {
-    /// Where [`CheckSlots::number`] is in the slots.
-    pub const NUMBER: i32 = CheckSlots::START + offset_of!(CheckSlots, number) as i32;
+    const NUMBER: i32 = CheckSlots::START + offset_of!(CheckSlots, number) as i32;
     /// Where [`CheckSlots::address`] is in the slots.
     pub const ADDRESS: i32 = CheckSlots::START + offset_of!(CheckSlots, address) as i32;
     const LEAVE: i32 = CheckSlots::START + offset_of!(CheckSlots, leave) as i32;
+
+    /// The check that has failed.
+    #[must_use]
+    #[inline]
+    pub fn check(&self) -> CheckNumber {
+        CheckNumber::at(self.number.get() as usize)
+    }
+
+    /// Emits what says that it is this check.
+    pub fn emit_check(code: &mut Emitter, check: CheckNumber) {
+        code.store_slot_imm32(CheckSlots::NUMBER, check.0);
+    }
 }
 
 /// Where a check goes on.

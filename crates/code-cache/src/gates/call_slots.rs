@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
 
-use crate::slots::SlotsPart;
+use crate::slots::{Room, SlotsPart};
 
 /// The most arguments that a call can have.
 pub const MOST_ARGUMENTS: usize = 10;
@@ -39,7 +39,7 @@ pub struct CallSlots {
 
 // SAFETY: made of cells and atomics of words; no other part has the room.
 unsafe impl SlotsPart for CallSlots {
-    const ROOM: usize = 1;
+    const ROOM: Room = Room::ToolCalls;
 }
 
 /// Where a field is in the slots.

@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
     use unspool_code_cache::address::CacheAddress;
-    use unspool_code_cache::cache::TargetStub;
+    use unspool_code_cache::cache::{ModuleIndex, TargetStub};
     use unspool_kernel::layout;
 
     const SEAL: Seal = Seal {
@@ -189,11 +189,8 @@ mod tests {
     /// A file, and where the pages of the branch table begin in it.
     fn composed() -> (Vec<u8>, usize) {
         let module = Module::from_numbers(std::array::from_fn(|number| number as u64));
-        let target_stub = |(pc, code)| TargetStub {
-            module: 0,
-            pc,
-            code: in_cache(code),
-        };
+        let first = ModuleIndex::at(0).unwrap();
+        let target_stub = |(pc, code)| TargetStub::new(first, pc, in_cache(code));
         let target_stubs = [(0x1000_0000, 0x1000), (0x1000_0801, 0x2000)];
         let target_stubs = target_stubs.map(target_stub).to_vec();
         let snapshot = Snapshot {

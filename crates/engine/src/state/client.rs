@@ -24,6 +24,7 @@ use unspool_kernel::ids::Tid;
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::LookupConvention;
 use unspool_code_cache::cache::{Cache, CacheFull, Exit, Position};
+use unspool_code_cache::exit::CleanCall;
 use unspool_code_cache::gates::Continuation;
 use unspool_loader::LoadedProgram;
 
@@ -357,7 +358,12 @@ pub trait Client: Send + Sync {
     fn empty_buffers(&self, _thread: &mut Thread) {}
 
     /// Code in the middle of a fragment asks for something. Returns where the thread goes on.
-    fn clean_call(&self, _thread: &mut Thread, _exit: &Exit) -> Option<CacheAddress> {
+    fn clean_call(
+        &self,
+        _thread: &mut Thread,
+        _call: CleanCall,
+        _exit: &Exit,
+    ) -> Option<CacheAddress> {
         None
     }
 

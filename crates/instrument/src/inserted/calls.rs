@@ -228,9 +228,9 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, wi
         let place = translation.walk.builder.new_fragment.exits.len();
         let reason = Reason::exit(translation.walk.cache.exit_index(place));
         code.leave(reason, translation.walk.cache.gates.exit);
-        let mut exit = Exit::new(ExitKind::Call, translation.own.at);
+        let completed = translation.own.completed;
+        let mut exit = Exit::new(ExitKind::Call { completed }, translation.own.at);
         exit.stub = code.here();
-        exit.detail = u32::from(translation.own.completed);
         translation.walk.builder.new_fragment.exits.push(exit);
     } else {
         // mov qword fs:[target], imm32: where to go on, which is known behind the jump only.

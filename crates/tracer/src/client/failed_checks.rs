@@ -6,40 +6,46 @@ pub(super) use self::briefly::acquire_lines;
 
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::{Exit, FLAGS, Position, SpillInterval};
+use unspool_code_cache::gates::CheckNumber;
 use unspool_engine::thread::Thread;
 use unspool_engine::translate::insertion::borrowed::FLAGS_SPILL;
 use unspool_events::raw::{SpecialKind, special_header};
 
 use super::mid_fragment::leave_mid_fragment;
-use crate::check_sites::{CLEAN_CALL_BIT, CheckSite, ChunkEnd, POLL, extents};
+use crate::check_sites::{CheckSite, ChunkEnd, extents};
 use crate::ownership::Acquisition;
 use crate::slots as trace_slots;
 use crate::thread_trace::ThreadTrace;
 use crate::trace_buffer::TIME_PER_BYTE;
 use crate::tracer::Tracer;
 
-/// A check failed, or somebody asked this thread for more than an answer. Returns where the thread
-/// goes on in the cache, or none if it has to leave the superblock.
+/// Somebody asked this thread for more than an answer.
+pub(super) fn show(tracer: &Tracer, trace: &mut ThreadTrace, thread: &mut Thread, exit: &Exit) {
+    let ThreadTrace { buffer, owner, .. } = trace;
+    let register = exit.binding.buffer();
+    let start = thread.register(register);
+    let bound = buffer.bound(start);
+    tracer.ownership.answer(buffer, owner, bound);
+    if let Some(floor) = buffer.take_floor() {
+        let start = buffer.catch_up_mid_fragment(start, floor);
+        thread.set_register(register, start);
+    }
+}
+
+/// A check failed, or a chunk has ended. Returns where the thread goes on in the cache, or none if
+/// it has to leave the superblock.
 pub(super) fn serve(
     tracer: &Tracer,
     trace: &mut ThreadTrace,
     thread: &mut Thread,
-    exit: &Exit,
+    (check, exit): (CheckNumber, &Exit),
 ) -> Option<CacheAddress> {
     let ownership = &tracer.ownership;
     let ThreadTrace { buffer, owner, .. } = &mut *trace;
     let resume = exit.stub;
     let register = exit.binding.buffer();
     let start = thread.register(register);
-    if exit.detail == POLL {
-        ownership.answer(buffer, owner, buffer.bound(start));
-        if let Some(floor) = buffer.take_floor() {
-            let start = buffer.catch_up_mid_fragment(start, floor);
-            thread.set_register(register, start);
-        }
-        return Some(resume);
-    }
-    let site = tracer.check_sites.get(exit.detail & !CLEAN_CALL_BIT);
+    let site = tracer.check_sites.get(check);
     if let Some(ChunkEnd { stops_at }) = site.ends_chunk {
         return end_chunk(tracer, trace, thread, resume, site, stops_at);
     }

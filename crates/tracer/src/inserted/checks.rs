@@ -27,6 +27,7 @@ use super::check::{Check, Comparison, SlowCheck};
 use super::elements::{keep_elements, keep_tile_configuration};
 use super::translation::{Translation, effective_address, with_flags};
 use crate::check_sites::{CheckSite, ChunkEnd};
+use crate::clean_calls::TracerRequest;
 use crate::ownership::LineLayout;
 use crate::slots::offset as trace_offset;
 use unspool_code_cache::address::CacheAddress;
@@ -157,7 +158,8 @@ fn visit_site(
     let instruction = translation.instruction_number();
     let site = check.site(ordinal, translation.words, instruction, flags_live);
     let leave = translation.builder.code.here();
-    translation.clean_call(translation.parts.check_sites.next_call(), item.pc);
+    let number = translation.parts.check_sites.next();
+    translation.clean_call(TracerRequest::Check(number), item.pc);
     let passed = translation.builder.code.here();
     translation.parts.check_sites.add(CheckSite {
         start: passed,

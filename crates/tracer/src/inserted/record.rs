@@ -14,6 +14,7 @@ use unspool_instructions::operands::{CacheControl, ElementMask, MemoryOperand, S
 
 use super::elements;
 use super::translation::{Translation, effective_address, with_flags};
+use crate::clean_calls::TracerRequest;
 use crate::fragments::{Repetition, StoredRegister};
 use crate::inserted::addresses::{THREAD_POINTER, wide_register};
 use crate::tickets::LOCK_SPILL;
@@ -175,14 +176,14 @@ pub(crate) fn after(translation: &mut Translation, item: &Item) {
         release_ticket_lock(translation);
     }
     if translation.parts.recording.records_values() {
-        let detail = translation.parts.value_calls.add(
+        let site = translation.parts.value_calls.add(
             translation.superblock.instructions.len() - 1,
             &described,
             true,
             None,
             false,
         );
-        translation.clean_call(detail, item.pc);
+        translation.clean_call(TracerRequest::Values(site), item.pc);
     }
 }
 
@@ -198,9 +199,9 @@ fn values_before(translation: &mut Translation, item: &Item, described: &Accessi
     let ordinal = translation.superblock.instructions.len();
     let in_chunks = translation.parts.has_chunks(item);
     let calls = translation.parts.value_calls;
-    let detail = calls.add(ordinal, described, false, pushed, in_chunks);
-    translation.values_taken = Some(detail);
-    translation.clean_call(detail, item.pc);
+    let site = calls.add(ordinal, described, false, pushed, in_chunks);
+    translation.values_taken = Some(site);
+    translation.clean_call(TracerRequest::Values(site), item.pc);
 }
 
 /// Describes one operand, and emits the stores of what its address needs.

@@ -15,6 +15,7 @@ use unspool_instructions::operands::MemoryOperand;
 use super::Parts;
 use super::addresses::Values;
 use super::check::{Check, SlowCheck};
+use crate::clean_calls::{TracerRequest, ValueSite};
 use crate::fragments::Repetition;
 use unspool_engine::translate::copy::Builder;
 use unspool_engine::translate::insertion::append::Entry;
@@ -50,7 +51,7 @@ pub(crate) struct Recorder {
     /// Ownership checks whose slow parts are still to be emitted.
     pub(super) slow_checks: Vec<SlowCheck>,
     /// The place where the last instruction's values are taken before it.
-    pub(crate) values_taken: Option<u32>,
+    pub(crate) values_taken: Option<ValueSite>,
 }
 
 /// The record, with the fragment to which its code is added.
@@ -143,13 +144,12 @@ impl Translation<'_> {
     }
 
     /// A call into the engine with registers bound.
-    pub(crate) fn clean_call(&mut self, detail: u32, target: u64) {
+    pub(crate) fn clean_call(&mut self, request: TracerRequest, target: u64) {
         let exits = &mut self.builder.new_fragment.exits;
         let reason = Reason::exit(self.first_exit.plus(exits.len()));
         self.builder.code.leave(reason, self.gates.exit);
-        let mut exit = Exit::new(ExitKind::CleanCall, target);
+        let mut exit = Exit::new(ExitKind::CleanCall(request.call()), target);
         exit.stub = self.builder.code.here();
-        exit.detail = detail;
         exit.binding = self.binding;
         exits.push(exit);
     }

@@ -62,9 +62,9 @@ impl Walk<'_> {
                 if layout.kind == Kind::PopFlags {
                     self.leave(inserters, executed, ExitKind::FlagsPopped, next_pc);
                 } else {
-                    self.leave(inserters, executed, ExitKind::X87StateStored, next_pc);
-                    let exit = self.builder.new_fragment.exits.last_mut();
-                    exit.expect("an exit was just added").detail = u32::from(layout.length);
+                    let length = layout.length;
+                    let stored = ExitKind::X87StateStored { length };
+                    self.leave(inserters, executed, stored, next_pc);
                 }
                 false
             }

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use unspool_code_cache::cache::NewFragment;
 use unspool_code_cache::emit::{Emitter, gpr};
-use unspool_code_cache::slots::{Slots, SlotsPart, displacement, offset, slots};
+use unspool_code_cache::slots::{Room, Slots, SlotsPart, displacement, offset, slots};
 
 use crate::translate::Vdso;
 use crate::translate::copy::Builder;
@@ -39,7 +39,7 @@ pub(crate) struct FreeSlots {
 
 // SAFETY: made of cells of words; nobody else has rooms in a test.
 unsafe impl SlotsPart for FreeSlots {
-    const ROOM: usize = 3;
+    const ROOM: Room = Room::SecondClient;
 }
 
 impl FreeSlots {

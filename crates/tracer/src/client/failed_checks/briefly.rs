@@ -27,8 +27,8 @@ pub(crate) extern "C" fn acquire_lines() -> Continuation {
     let trace = of(thread).expect("only traced code checks owners");
     let ThreadTrace { buffer, owner, .. } = trace;
     let check = CheckSlots::of(thread.slots());
-    let (number, address) = (check.number.get(), check.address.get());
-    let site = tracer.check_sites.get(number as u32);
+    let address = check.address.get();
+    let site = tracer.check_sites.get(check.check());
     let leave = Continuation::new(site.leave, site.leave);
     let start = thread.register(site.buffer);
     let making = (site.words as u64 + 1) * WORD;

@@ -10,7 +10,8 @@ use unspool_instructions::operands::MemoryOperand;
 
 use super::exact::look_closely;
 use super::{elements, jump_not_equal, owner_word};
-use crate::check_sites::{CheckSite, POLL};
+use crate::check_sites::CheckSite;
+use crate::clean_calls::TracerRequest;
 use crate::inserted::check::Check;
 use crate::inserted::translation::{Translation, effective_address};
 use crate::ownership::{EPOCH, Public};
@@ -37,7 +38,8 @@ pub(crate) fn finish(translation: &mut Translation) {
         acquire_briefly(translation, check);
         let site = check.site(slow.ordinal, slow.words, slow.instruction, slow.flags_live);
         let leave = translation.builder.code.here();
-        translation.clean_call(translation.parts.check_sites.next_call(), slow.pc);
+        let number = translation.parts.check_sites.next();
+        translation.clean_call(TracerRequest::Check(number), slow.pc);
         translation.parts.check_sites.add(CheckSite {
             start: slow.start,
             passed: slow.detour.back(),
@@ -80,7 +82,7 @@ fn answer(translation: &mut Translation, pc: u64, back: CacheAddress) {
     code.load_slot(owner, offset::OWNER_WORD);
     code.jump(back);
     code.land(show);
-    translation.clean_call(POLL, pc);
+    translation.clean_call(TracerRequest::Poll, pc);
     translation.builder.code.jump(back);
 }
 
@@ -99,7 +101,7 @@ pub(super) fn acquire_briefly(translation: &mut Translation, check: &Check) {
     let scratch = translation.binding.scratch();
     let code = &mut translation.builder.code;
     code.store_slot(CheckSlots::ADDRESS, scratch);
-    code.store_slot_imm32(CheckSlots::NUMBER, number);
+    CheckSlots::emit_check(code, number);
     code.jump(gate);
 }
 
