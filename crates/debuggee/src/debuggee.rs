@@ -20,7 +20,7 @@ use super::registers::Registers;
 use super::watch;
 use super::world::{self, At, BELL, Stop, lock};
 use unspool_engine::code_pages;
-use unspool_engine::process::{Code, Process};
+use unspool_engine::process::{Process, Translations};
 
 /// What a thread does when the program goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -322,7 +322,7 @@ impl Debuggee {
         }
         let mut code = self.process.code();
         code_pages::release(&mut code, address..end);
-        let Code { cache, regions, .. } = &mut *code;
+        let Translations { cache, regions, .. } = &mut *code;
         cache.invalidate(address..end);
         for (range, _) in regions.other_views(address..end) {
             cache.invalidate(range);

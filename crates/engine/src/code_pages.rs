@@ -15,7 +15,7 @@ use unspool_instructions::decode::MAX_LENGTH;
 use unspool_kernel::regions::Region;
 use unspool_kernel::{diagnostics, layout, race_windows};
 
-use crate::process::{Code, Process};
+use crate::process::{Process, Translations};
 
 const PAGE: u64 = 4096;
 /// How far a fragment can reach from its start: the most instructions times their length.
@@ -25,7 +25,7 @@ const FRAGMENT_REACH: u64 = 256 * MAX_LENGTH as u64;
 /// instruction may reach are noticed. Returns how far a fragment may go: to the first page behind
 /// these that can be written. Beside code on such a page lies what programs write often, more
 /// code or data of a just-in-time compiler's, so a page is not watched before code on it runs.
-pub(crate) fn watch(code: &mut Code, pc: u64) -> u64 {
+pub(crate) fn watch(code: &mut Translations, pc: u64) -> u64 {
     let first_end = pc.saturating_add(MAX_LENGTH as u64);
     let mut page = pc & !(PAGE - 1);
     while page < pc.saturating_add(FRAGMENT_REACH) {
@@ -51,7 +51,7 @@ pub(crate) fn watch(code: &mut Code, pc: u64) -> u64 {
 }
 
 /// Whether the program may write a page, there or through another mapping.
-fn is_writable(code: &Code, page: u64, region: &Region) -> bool {
+fn is_writable(code: &Translations, page: u64, region: &Region) -> bool {
     let writable = |region: &Region| region.protection & libc::PROT_WRITE != 0;
     let shows = |other: &Region| other.view.is_some_and(|view| view.shared) && writable(other);
     let mut others = code.regions.other_views(page..page + PAGE).into_iter();
@@ -60,7 +60,7 @@ fn is_writable(code: &Code, page: u64, region: &Region) -> bool {
 
 /// Write-protects a page, and the other mappings of the same memory, where the program may write
 /// them. False: one of them is sealed, or part of a huge page.
-fn protect_views(code: &mut Code, page: u64, region: &Region) -> bool {
+fn protect_views(code: &mut Translations, page: u64, region: &Region) -> bool {
     let mut done = protect(code, page, region.protection);
     for (range, other) in code.regions.other_views(page..page + PAGE) {
         if other.view.is_some_and(|view| view.shared) {
@@ -71,7 +71,7 @@ fn protect_views(code: &mut Code, page: u64, region: &Region) -> bool {
 }
 
 /// Write-protects a page that the program may write. False: the kernel does not do that.
-fn protect(code: &mut Code, page: u64, protection: i32) -> bool {
+fn protect(code: &mut Translations, page: u64, protection: i32) -> bool {
     if protection & libc::PROT_WRITE == 0 || code.watched_pages.contains(&page) {
         return true;
     }
@@ -88,7 +88,7 @@ fn protect(code: &mut Code, page: u64, protection: i32) -> bool {
 }
 
 /// Whether the kernel may be writing a page, there or through another mapping.
-fn is_being_written(code: &Code, page: u64) -> bool {
+fn is_being_written(code: &Translations, page: u64) -> bool {
     let meets = |place: &Range<u64>| {
         let mut all = code.being_written.iter();
         all.any(|range| range.start < place.end && place.start < range.end)
@@ -103,7 +103,7 @@ fn is_being_written(code: &Code, page: u64) -> bool {
 
 /// Whether a write to a range may be one to code: there, or through another mapping.
 #[must_use]
-pub(crate) fn may_be_code(code: &Code, range: &Range<u64>) -> bool {
+pub(crate) fn may_be_code(code: &Translations, range: &Range<u64>) -> bool {
     let mut regions = code.regions.within(range.clone());
     regions.any(|(here, region)| {
         let executable = |region: &Region| region.protection & libc::PROT_EXEC != 0;
@@ -113,14 +113,14 @@ pub(crate) fn may_be_code(code: &Code, range: &Range<u64>) -> bool {
 }
 
 /// The kernel is about to write a range: its pages are not watched until it has.
-pub(crate) fn begin_write(code: &mut Code, range: Range<u64>) {
+pub(crate) fn begin_write(code: &mut Translations, range: Range<u64>) {
     release(code, range.clone());
     code.being_written.push(range);
 }
 
 /// The kernel has written a range. Code that was run there meanwhile is translated again, to be
 /// watched.
-pub(crate) fn end_write(code: &mut Code, range: &Range<u64>) {
+pub(crate) fn end_write(code: &mut Translations, range: &Range<u64>) {
     if let Some(index) = code.being_written.iter().position(|it| it == range) {
         code.being_written.swap_remove(index);
     }
@@ -145,7 +145,7 @@ pub(crate) fn are_watched() -> bool {
 }
 
 /// Keeps the bytes from which the fragment at `pc` was just made, if others may change them.
-pub(crate) fn remember(code: &mut Code, pc: u64) {
+pub(crate) fn remember(code: &mut Translations, pc: u64) {
     if !code.cache.is_unlinked(pc) {
         return;
     }
@@ -162,7 +162,7 @@ pub(crate) fn remember(code: &mut Code, pc: u64) {
 }
 
 /// Makes the translation of `pc` stale if its code is not what it was made from any more.
-pub(crate) fn check(code: &mut Code, pc: u64) {
+pub(crate) fn check(code: &mut Translations, pc: u64) {
     if !code.cache.is_unlinked(pc) {
         return;
     }
@@ -253,7 +253,7 @@ fn kernel_can_write(address: u64) -> bool {
 
 /// Makes the watched pages of a range writable again and their translations stale, those
 /// of other mappings of the same memory included.
-pub fn release(code: &mut Code, range: Range<u64>) -> bool {
+pub fn release(code: &mut Translations, range: Range<u64>) -> bool {
     let pages = watched_in(code, &range);
     for &page in &pages {
         stop_watching(code, page);
@@ -263,13 +263,13 @@ pub fn release(code: &mut Code, range: Range<u64>) -> bool {
 }
 
 /// The watched pages of which some lies in a range.
-fn watched_in(code: &Code, range: &Range<u64>) -> Vec<u64> {
+fn watched_in(code: &Translations, range: &Range<u64>) -> Vec<u64> {
     let pages = range.start & !(PAGE - 1)..range.end;
     code.watched_pages.range(pages).copied().collect()
 }
 
 /// A page is about to be writable: its translations are stale, also those of other mappings.
-fn stop_watching(code: &mut Code, page: u64) {
+fn stop_watching(code: &mut Translations, page: u64) {
     code.watched_pages.remove(&page);
     race_windows::widen();
     code.cache.invalidate(page..page + PAGE);
@@ -279,7 +279,7 @@ fn stop_watching(code: &mut Code, page: u64) {
 }
 
 /// Gives a page the protection that the program asked for.
-fn allow_writes(code: &mut Code, page: u64) {
+fn allow_writes(code: &mut Translations, page: u64) {
     let Some((start, region)) = code.regions.find(page) else {
         return;
     };
@@ -300,7 +300,7 @@ fn allow_writes(code: &mut Code, page: u64) {
 }
 
 /// What a range of the program's memory holds has changed, whatever its protection.
-pub(crate) fn contents_changed(code: &mut Code, range: Range<u64>) {
+pub(crate) fn contents_changed(code: &mut Translations, range: Range<u64>) {
     release(code, range.clone());
     let pieces: Vec<_> = code.regions.within(range.clone()).collect();
     for (here, region) in pieces {
@@ -318,7 +318,7 @@ pub(crate) fn contents_changed(code: &mut Code, range: Range<u64>) {
 }
 
 /// A range of the program's memory was unmapped, replaced or protected anew.
-pub(crate) fn forget(code: &mut Code, range: Range<u64>) {
+pub(crate) fn forget(code: &mut Translations, range: Range<u64>) {
     for page in watched_in(code, &range) {
         code.watched_pages.remove(&page);
     }
@@ -328,7 +328,7 @@ pub(crate) fn forget(code: &mut Code, range: Range<u64>) {
 
 /// A range was mapped or protected anew, so that it may be writable now: code that the same
 /// memory shows elsewhere is to be watched there as well, when it is translated again.
-pub(crate) fn writers_changed(code: &mut Code, range: Range<u64>) {
+pub(crate) fn writers_changed(code: &mut Translations, range: Range<u64>) {
     let mut at = range.start;
     while at < range.end {
         let Some((_, region)) = code.regions.find(at) else {

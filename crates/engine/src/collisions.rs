@@ -15,14 +15,14 @@ use unspool_kernel::layout::{BRANCH_TABLE, LIBRARY_END};
 use unspool_kernel::regions::Regions;
 
 use crate::flush;
-use crate::process::Code;
+use crate::process::Translations;
 
 /// Bytes of an entry.
 const ENTRY: u64 = 8;
 
 /// A range was mapped, or protected anew: if a branch could go wrong by it, the process gives its
 /// branch table up before the calling thread goes on.
-pub(crate) fn notice(code: &Code, range: Range<u64>) {
+pub(crate) fn notice(code: &Translations, range: Range<u64>) {
     if code.cache.has_branch_table() && exist(&code.regions, range) {
         flush::want_no_table();
     }

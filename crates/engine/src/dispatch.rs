@@ -9,7 +9,7 @@ use unspool_kernel::{guarded, race_windows};
 
 use crate::annotation::Annotation;
 use crate::client;
-use crate::process::{Code, Process};
+use crate::process::{Process, Translations};
 use crate::signal_handling::deliver;
 use crate::syscalls;
 use crate::thread::{AddressSpaceRole, Refused, Thread};
@@ -464,7 +464,7 @@ fn find_or_translate(
 /// Translates the code at `pc`; with `by_indirect_branch` an indirect branch has just come there.
 fn translate_at(
     process: &'static Process,
-    code: &mut Code,
+    code: &mut Translations,
     pc: u64,
     by_indirect_branch: bool,
 ) -> Result<CacheAddress, CacheFull> {
@@ -477,12 +477,12 @@ fn translate_at(
 
 fn translate_code(
     process: &'static Process,
-    code: &mut Code,
+    code: &mut Translations,
     pc: u64,
     by_indirect_branch: bool,
 ) -> Result<(), CacheFull> {
     let end = code_pages::watch(code, pc);
-    let Code { cache, regions, .. } = code;
+    let Translations { cache, regions, .. } = code;
     let source = Source {
         regions,
         vdso: process.vdso,

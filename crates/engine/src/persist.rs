@@ -36,7 +36,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use self::file::Parts;
 use self::module::Module;
-use self::seal::{Seal, State};
+use self::seal::{Seal, SealState};
 use crate::plan::Keeping;
 
 /// A cache that has more code than this is not kept.
@@ -112,8 +112,8 @@ impl Persistence {
         let parts = Parts::read(&bytes).ok_or_else(damaged)?;
         let facts = file.metadata()?;
         let state = parts.seal.examine(&facts);
-        let whole = state == State::Whole;
-        if state == State::Broken || !whole && !parts.are_sound() {
+        let whole = state == SealState::Whole;
+        if state == SealState::Broken || !whole && !parts.are_sound() {
             return Err(damaged());
         }
         if parts.key != self.key {
@@ -268,7 +268,7 @@ impl Persistence {
         // SAFETY: as where a file is taken over.
         let bytes = unsafe { Mmap::map(&file) }?;
         let usable =
-            |parts: &Parts| parts.key == self.key && parts.seal.examine(&facts) == State::Whole;
+            |parts: &Parts| parts.key == self.key && parts.seal.examine(&facts) == SealState::Whole;
         let parts = Parts::read(&bytes).filter(usable);
         Ok(parts.map(|parts| parts.code_bytes))
     }

@@ -79,24 +79,24 @@ pub(crate) const CONTINUE_OPEN: &str = "--unspool-continue-open";
 /// What the program's next image inherits of signals. The kernel's own record of it is the
 /// engine's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Inherited {
+pub(crate) struct InheritedSignals {
     /// The mask.
     pub(crate) mask: u64,
     /// Those that are ignored.
     pub(crate) ignored: u64,
 }
 
-impl Inherited {
+impl InheritedSignals {
     fn encode(self) -> String {
         format!("{:x},{:x}", self.mask, self.ignored)
     }
 
     /// The inverse.
     #[must_use]
-    pub(crate) fn decode(text: &str) -> Option<Inherited> {
+    pub(crate) fn decode(text: &str) -> Option<InheritedSignals> {
         let (mask, ignored) = text.split_once(',')?;
         let number = |text| u64::from_str_radix(text, 16).ok();
-        Some(Inherited {
+        Some(InheritedSignals {
             mask: number(mask)?,
             ignored: number(ignored)?,
         })
@@ -104,7 +104,7 @@ impl Inherited {
 }
 
 /// The arguments that come before a plan for another process.
-pub(crate) fn continuation(open: Option<i32>, inherited: Inherited) -> Vec<CString> {
+pub(crate) fn continuation(open: Option<i32>, inherited: InheritedSignals) -> Vec<CString> {
     let mut words = match open {
         None => vec![CONTINUE.to_owned()],
         Some(number) => vec![CONTINUE_OPEN.to_owned(), number.to_string()],
@@ -267,12 +267,15 @@ mod tests {
 
     #[test]
     fn what_is_inherited_survives_encoding() {
-        let inherited = Inherited {
+        let inherited = InheritedSignals {
             mask: u64::MAX,
             ignored: 1 << 63 | 5,
         };
-        assert_eq!(Inherited::decode(&inherited.encode()), Some(inherited));
-        assert_eq!(Inherited::decode("5"), None);
+        assert_eq!(
+            InheritedSignals::decode(&inherited.encode()),
+            Some(inherited)
+        );
+        assert_eq!(InheritedSignals::decode("5"), None);
     }
 
     #[test]

@@ -22,8 +22,8 @@ use crate::filters::succession;
 use crate::finish::end_thread;
 use crate::lending::Lending;
 use crate::persist::Persistence;
-use crate::plan::{self, ClientPlan, Inherited, Plan, Program};
-use crate::process::{Code, FIRST_THREAD, Process};
+use crate::plan::{self, ClientPlan, InheritedSignals, Plan, Program};
+use crate::process::{FIRST_THREAD, Process, Translations};
 use crate::signal_handling::SignalStack;
 use crate::signal_handling::handler;
 use crate::signals::actions::Actions;
@@ -205,7 +205,7 @@ fn install(
     let dispositions = Actions::inherit(handler::entry(), ignored, !clients.is_empty());
     // SAFETY: getauxval has no preconditions.
     let fsgsbase = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
-    let mut code = Code {
+    let mut code = Translations {
         cache,
         regions,
         watched_pages: std::collections::BTreeSet::new(),
@@ -343,11 +343,11 @@ fn own_layout() -> Option<[u64; 5]> {
 static OPEN: AtomicI32 = AtomicI32::new(-1);
 
 /// What of signals the process was told to have inherited, if it was.
-static INHERITED: OnceLock<Inherited> = OnceLock::new();
+static INHERITED: OnceLock<InheritedSignals> = OnceLock::new();
 
 /// What an observed program's `execve` has told of signals.
 #[must_use]
-pub(crate) fn inherited() -> Option<Inherited> {
+pub(crate) fn inherited() -> Option<InheritedSignals> {
     INHERITED.get().copied()
 }
 
@@ -376,7 +376,7 @@ pub fn continuation(arguments: &[std::ffi::OsString]) -> Option<Continuation> {
     } else if first != plan::CONTINUE {
         return None;
     }
-    let inherited = Inherited::decode(rest.split_off_first()?.to_str()?)?;
+    let inherited = InheritedSignals::decode(rest.split_off_first()?.to_str()?)?;
     let _ = INHERITED.set(inherited);
     let (plan, clients) = Plan::decode(rest.split_off_first()?.as_bytes())?;
     let path = PathBuf::from(rest.split_off_first()?);

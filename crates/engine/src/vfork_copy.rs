@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use unspool_kernel::descriptors::{Headroom, move_away};
 use unspool_kernel::lock::Mutex;
 
-use crate::call::clone_request::Request;
+use crate::call::clone_request::CloneRequest;
 use crate::process::Process;
 
 const PAGE: usize = 4096;
@@ -52,7 +52,7 @@ pub(crate) fn vfork_locks() -> Vec<RawFd> {
 }
 
 /// Whether the engine waits for the child.
-pub(crate) fn is_wanted(request: &Request) -> bool {
+pub(crate) fn is_wanted(request: &CloneRequest) -> bool {
     request.has(libc::CLONE_VFORK)
 }
 
@@ -159,7 +159,7 @@ unsafe fn owned(descriptor: RawFd) -> Option<OwnedFd> {
 
 /// In any child with a copy of the memory: `own` is how its parent waits for it, if it does. For
 /// whom others wait is not its business.
-pub(crate) fn begin_child(own: Option<Wait>, request: &Request) {
+pub(crate) fn begin_child(own: Option<Wait>, request: &CloneRequest) {
     let shares_descriptors = request.has(libc::CLONE_FILES);
     let mut waits = WAITS.lock();
     for mut listed in std::mem::take(&mut *waits) {

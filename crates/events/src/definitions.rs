@@ -3,7 +3,7 @@
 use crate::access::AccessKind;
 use crate::cache_control::{Fence, LineOperation};
 use crate::id::{FunctionId, ModuleId, PathId};
-use crate::modules::{Function, Measurement, Module};
+use crate::modules::{Measurement, Module, TracedFunction};
 use crate::superblock::{
     AccessingInstruction, AddressSource, CacheControl, Extent, Mask, Operand, Path, Slot,
     Superblock,
@@ -48,15 +48,15 @@ impl Definition for Module {
     }
 }
 
-impl Definition for Function {
+impl Definition for TracedFunction {
     fn put(&self, bytes: &mut Vec<u8>) {
         put_varint(bytes, u64::from(self.id.0));
         put_bytes(bytes, self.name.as_bytes());
         put_varint(bytes, self.address);
     }
 
-    fn read(bytes: &mut ByteReader<'_>) -> Result<Function, Malformed> {
-        Ok(Function {
+    fn read(bytes: &mut ByteReader<'_>) -> Result<TracedFunction, Malformed> {
+        Ok(TracedFunction {
             id: FunctionId(bytes.number()?),
             name: bytes.text()?,
             address: bytes.varint()?,

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::event::{Event, InstructionEvent};
 use crate::id::{PathId, ThreadId};
 use crate::operand::{MissingWord, address_from, count_accesses, expand_instruction};
-use crate::paths::{BorrowedPath, Code, Instruction, KnownPath, OwnedPath, PathTable};
+use crate::paths::{AccessingCode, BorrowedPath, Instruction, KnownPath, OwnedPath, PathTable};
 use crate::problem::Problem;
 use crate::raw::{Header, SpecialKind};
 use crate::streams::{EventKind, Streams};
@@ -275,14 +275,14 @@ impl Expander {
 }
 
 /// Moves the clock of a thread over a record, as expanding it does.
-pub(crate) fn keep_time<AnyCode: Borrow<Arc<Code>>>(
+pub(crate) fn keep_time<AnyCode: Borrow<Arc<AccessingCode>>>(
     kind: &RecordKind<KnownPath<AnyCode>>,
     words: &[u64],
     clock: &mut Clock,
 ) {
     match kind {
         RecordKind::Path { path, instructions } => {
-            let code: &Code = path.code.borrow();
+            let code: &AccessingCode = path.code.borrow();
             if clock.has_stamps() || code.has_tickets() {
                 for index in 0..*instructions {
                     clock.instruction(index, code.ticket_in(index, words));

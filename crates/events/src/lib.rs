@@ -96,7 +96,7 @@ pub use file::{
 };
 pub use id::{FunctionId, ModuleId, PathId};
 pub use live::{Conclusion, LiveAnalysis, Seen};
-pub use modules::{Function, Measurement, Module};
+pub use modules::{Measurement, Module, TracedFunction};
 pub use problem::{Problem, ReadError, WriteError};
 pub use record_sink::{RecordSink, ThreadRecords, Verdict};
 pub use sink::Sink;

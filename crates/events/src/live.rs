@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::file::Summary;
 use crate::id::ThreadId;
 use crate::merge::Merge;
-use crate::modules::{Function, Measurement, Module};
+use crate::modules::{Measurement, Module, TracedFunction};
 use crate::problem::{Problem, WriteError};
 use crate::record_sink::{RecordSink, ThreadRecords, Verdict};
 use crate::sink::Sink;
@@ -57,7 +57,7 @@ struct Defined {
     generation: u64,
     superblocks: Vec<(u64, Superblock)>,
     modules: Vec<Module>,
-    functions: Vec<Function>,
+    functions: Vec<TracedFunction>,
 }
 
 /// What becomes of an analysis: what is said at its end, and, until then, in case there is none.
@@ -298,7 +298,7 @@ impl<Analysis: Sink + Send + 'static> RecordSink for LiveAnalysis<Analysis> {
         lock(&self.shared.defined).modules.push(module.clone());
     }
 
-    fn define_function(&self, function: &Function) {
+    fn define_function(&self, function: &TracedFunction) {
         lock(&self.shared.defined).functions.push(function.clone());
     }
 
@@ -400,7 +400,7 @@ impl<Analysis: Sink> Sink for Counting<Analysis> {
         self.analysis.module(module);
     }
 
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, function: &TracedFunction) {
         self.analysis.function(function);
     }
 

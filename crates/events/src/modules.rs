@@ -20,7 +20,7 @@ pub struct Module {
 
 /// A function whose calls and returns are traced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Function {
+pub struct TracedFunction {
     /// Its number, which events name.
     pub id: FunctionId,
     /// Its name as the symbol table has it.

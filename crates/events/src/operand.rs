@@ -1,7 +1,7 @@
 //! From an operand and the words of a record to accesses.
 
 use crate::access::{Access, AccessFlags, AccessKind};
-use crate::paths::{Code, Instruction};
+use crate::paths::{AccessingCode, Instruction};
 use crate::superblock::{AddressSource, Extent, Mask, Operand, Slot};
 
 /// A record has fewer words than its code needs.
@@ -11,7 +11,7 @@ pub(crate) struct MissingWord;
 /// Appends the accesses of one execution of an instruction.
 #[inline]
 pub(crate) fn expand_instruction(
-    code: &Code,
+    code: &AccessingCode,
     instruction: &Instruction,
     words: &[u64],
     time: u64,

@@ -11,7 +11,7 @@ use crate::superblock::{CacheControl, Extent, Operand, Slot, Superblock};
 /// Looks up paths. Shared by those who count records and those who read them.
 #[derive(Debug, Default)]
 pub(crate) struct PathTable {
-    codes: Vec<Arc<Code>>,
+    codes: Vec<Arc<AccessingCode>>,
     /// What is known of each path id, in pages: ids are given out one after the other.
     pages: Vec<Option<Box<Page>>>,
     /// Whether records are only counted.
@@ -62,9 +62,9 @@ pub(crate) struct KnownPath<AnyCode> {
 }
 
 /// The path keeps its code.
-pub(crate) type OwnedPath = KnownPath<Arc<Code>>;
+pub(crate) type OwnedPath = KnownPath<Arc<AccessingCode>>;
 /// Its table does.
-pub(crate) type BorrowedPath<'table> = KnownPath<&'table Arc<Code>>;
+pub(crate) type BorrowedPath<'table> = KnownPath<&'table Arc<AccessingCode>>;
 
 impl BorrowedPath<'_> {
     /// The same, for longer than the table lives.
@@ -80,7 +80,7 @@ impl BorrowedPath<'_> {
 /// The accessing instructions of a superblock, with all operands in one piece. Where records
 /// are only counted, and this needs none of them, it has none.
 #[derive(Debug)]
-pub(crate) struct Code {
+pub(crate) struct AccessingCode {
     instructions: Box<[Instruction]>,
     operands: Box<[Operand]>,
     /// For each number of instructions from the start: what they do.
@@ -144,7 +144,7 @@ impl PathTable {
     /// Adds a superblock's paths. One that is there already keeps its first meaning. No record
     /// can name an id above [`PATH_IDS`].
     pub(crate) fn add(&mut self, superblock: &Superblock) {
-        let mut code = Code::new(superblock);
+        let mut code = AccessingCode::new(superblock);
         if self.for_counting {
             code.keep_what_counts();
         }
@@ -185,8 +185,8 @@ impl PathTable {
     }
 }
 
-impl Code {
-    fn new(superblock: &Superblock) -> Code {
+impl AccessingCode {
+    fn new(superblock: &Superblock) -> AccessingCode {
         let mut operands = Vec::new();
         let mut instructions = Vec::with_capacity(superblock.instructions.len());
         let mut accesses = Some(0);
@@ -223,7 +223,7 @@ impl Code {
         let has_tickets = instructions
             .iter()
             .any(|instruction| instruction.ticket.is_some());
-        Code {
+        AccessingCode {
             instructions: instructions.into(),
             operands: operands.into(),
             sums: sums.into(),

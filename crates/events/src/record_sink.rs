@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::file::{Summary, ThreadEncoder, TraceWriter};
 use crate::id::ThreadId;
-use crate::modules::{Function, Measurement, Module};
+use crate::modules::{Measurement, Module, TracedFunction};
 use crate::problem::WriteError;
 use crate::superblock::Superblock;
 
@@ -25,7 +25,7 @@ pub trait RecordSink: Debug + Send + Sync {
     fn define_module(&self, module: &Module);
 
     /// Adds a traced function.
-    fn define_function(&self, function: &Function);
+    fn define_function(&self, function: &TracedFunction);
 
     /// Adds a measurement of the observer's.
     fn add_measurement(&self, measurement: &Measurement);
@@ -113,7 +113,7 @@ impl RecordSink for TraceWriter {
         self.define_module(module);
     }
 
-    fn define_function(&self, function: &Function) {
+    fn define_function(&self, function: &TracedFunction) {
         self.define_function(function);
     }
 

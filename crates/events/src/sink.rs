@@ -5,7 +5,7 @@ use unspool_container::stream::StreamNumber;
 use crate::access::Access;
 use crate::event::Event;
 use crate::id::ThreadId;
-use crate::modules::{Function, Module};
+use crate::modules::{Module, TracedFunction};
 
 /// An analysis, as the reader sees it: called with what happened, in the reader's order.
 ///
@@ -17,7 +17,7 @@ pub trait Sink {
     }
 
     /// A traced function, before the first event that names it.
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, function: &TracedFunction) {
         let _ = function;
     }
 

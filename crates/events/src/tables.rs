@@ -2,7 +2,7 @@
 
 use crate::codec::unpack_bytes;
 use crate::definitions::{Definition, read_all};
-use crate::modules::{Function, Measurement, Module};
+use crate::modules::{Measurement, Module, TracedFunction};
 use crate::paths::Generations;
 use crate::problem::Damage;
 use crate::streams::Streams;
@@ -14,7 +14,7 @@ use unspool_container::stream::Declaration;
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     pub(crate) modules: Vec<Module>,
-    pub(crate) functions: Vec<Function>,
+    pub(crate) functions: Vec<TracedFunction>,
     pub(crate) superblocks: Vec<Superblock>,
     pub(crate) measurements: Vec<Measurement>,
     /// The streams that are declared.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::file::Summary;
 use crate::id::ThreadId;
-use crate::modules::{Function, Measurement, Module};
+use crate::modules::{Measurement, Module, TracedFunction};
 use crate::problem::WriteError;
 use crate::record_sink::{RecordSink, ThreadRecords, Verdict};
 use crate::superblock::Superblock;
@@ -38,7 +38,7 @@ impl RecordSink for Tee {
         self.each(|sink| sink.define_module(module));
     }
 
-    fn define_function(&self, function: &Function) {
+    fn define_function(&self, function: &TracedFunction) {
         self.each(|sink| sink.define_function(function));
     }
 

@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use unspool_kernel::guarded;
-use unspool_unwind::{Code, Module, Modules, Registers, Section, Step, Unwinder, from_hardware};
+use unspool_unwind::{
+    ImageCode, Module, Modules, Registers, Section, Step, Unwinder, from_hardware,
+};
 
 use super::Instrumenter;
 use super::context::Context;
@@ -36,7 +38,7 @@ fn module(image: &Image, range: Range<u64>) -> Module<'_> {
         _ => image.frames(),
     };
     let bias = frames.and_then(|_| image.bias()).unwrap_or(0);
-    let code = Code::Memory {
+    let code = ImageCode::Memory {
         range: range.start.wrapping_sub(bias)..range.end.wrapping_sub(bias),
         bias,
         read: &read_code,

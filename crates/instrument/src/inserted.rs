@@ -32,7 +32,7 @@ use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::FragmentId;
 use unspool_code_cache::emit::{TARGET, gpr};
 use unspool_engine::translate::insertion::{Inserter, PathEnd, count};
-use unspool_engine::translate::superblock::{End, Item, Limits, runs_on};
+use unspool_engine::translate::superblock::{Item, Limits, SuperblockEnd, runs_on};
 use unspool_engine::translate::walk::Walk;
 use unspool_instructions::decode::{Kind, Repeat};
 use unspool_instructions::operands::{MemoryOperand, Shape};
@@ -150,7 +150,12 @@ impl Inserter for Insertion {
         &self.progress.parts
     }
 
-    fn decide(&mut self, walk: &mut Walk, items: &mut Vec<Item>, end: End) -> End {
+    fn decide(
+        &mut self,
+        walk: &mut Walk,
+        items: &mut Vec<Item>,
+        end: SuperblockEnd,
+    ) -> SuperblockEnd {
         let parts = self.progress.parts;
         if !items.is_empty() {
             let superblock =
@@ -161,7 +166,11 @@ impl Inserter for Insertion {
         self.inserted.find_places(items.len());
         let end = ends::replace(items, &mut self.inserted, end);
         let end = ends::fit(&parts, walk.is_alone(), items, &self.inserted, end);
-        self.progress.tally = Tally::new(items, &self.inserted, matches!(end, End::Transfer));
+        self.progress.tally = Tally::new(
+            items,
+            &self.inserted,
+            matches!(end, SuperblockEnd::Transfer),
+        );
         if !walk.is_alone() {
             self.tell_others(walk, items);
         }
@@ -275,16 +284,18 @@ impl Inserter for Insertion {
         translation.advance(pending);
     }
 
-    fn at_end(&mut self, walk: &mut Walk, items: &[Item], end: &End) {
+    fn at_end(&mut self, walk: &mut Walk, items: &[Item], end: &SuperblockEnd) {
         let flags_live = match *end {
-            End::Transfer => return,
-            End::Continue(pc) => !self.progress.tally.at_end.is_empty() && walk.flags_live_at(pc),
-            End::Unfetchable(_) | End::Annotation(_) => true,
+            SuperblockEnd::Transfer => return,
+            SuperblockEnd::Continue(pc) => {
+                !self.progress.tally.at_end.is_empty() && walk.flags_live_at(pc)
+            }
+            SuperblockEnd::Unfetchable(_) | SuperblockEnd::Annotation(_) => true,
         };
         let mut translation = self.progress.with(walk);
         let amounts = std::mem::take(&mut translation.own.tally.at_end);
         translation.add(&amounts, flags_live);
-        if let (End::Continue(_), Some(last)) = (end, items.last()) {
+        if let (SuperblockEnd::Continue(_), Some(last)) = (end, items.last()) {
             hooks::follow_stack(&mut translation, last);
         }
     }

@@ -76,7 +76,7 @@ impl Ring {
     }
 
     /// The requests that the kernel has not taken yet.
-    fn waiting(&self) -> impl Iterator<Item = Request> + '_ {
+    fn waiting(&self) -> impl Iterator<Item = QueuedRequest> + '_ {
         let word = |offset: u64| {
             let mut bytes = [0; 4];
             guarded::read(self.state.wrapping_add(offset), &mut bytes)
@@ -96,7 +96,7 @@ impl Ring {
                 0 => word(u64::from(self.array) + u64::from(place) * 4)?,
                 _ => place,
             };
-            Request::read(self.requests.wrapping_add(u64::from(index) * size))
+            QueuedRequest::read(self.requests.wrapping_add(u64::from(index) * size))
         })
     }
 }
@@ -198,7 +198,7 @@ impl Queues {
 
 /// One request of a ring (`struct io_uring_sqe`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Request {
+struct QueuedRequest {
     operation: u8,
     descriptor: i32,
     second: u64,
@@ -207,10 +207,10 @@ struct Request {
     third: u64,
 }
 
-impl Request {
-    fn read(at: u64) -> Option<Request> {
+impl QueuedRequest {
+    fn read(at: u64) -> Option<QueuedRequest> {
         let mut bytes = [0; 64];
-        guarded::read(at, &mut bytes).then(|| Request {
+        guarded::read(at, &mut bytes).then(|| QueuedRequest {
             operation: bytes[0],
             descriptor: i32::from_le_bytes(field(&bytes, 4)),
             second: u64::from_le_bytes(field(&bytes, 8)),

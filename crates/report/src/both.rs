@@ -1,7 +1,7 @@
 //! One reading for two sinks.
 
 use unspool_events::stream::StreamNumber;
-use unspool_events::{Access, Event, Function, Module, Sink, ThreadId};
+use unspool_events::{Access, Event, Module, Sink, ThreadId, TracedFunction};
 
 /// Gives everything to two sinks: the first, then the second.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl<First: Sink, Second: Sink> Sink for Both<'_, First, Second> {
         self.1.settled();
     }
 
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, function: &TracedFunction) {
         self.0.function(function);
         self.1.function(function);
     }

@@ -3,7 +3,9 @@
 
 use std::io::Write;
 
-use unspool_events::{Access, AccessFlags, AccessKind, Event, Function, Module, Sink, ThreadId};
+use unspool_events::{
+    Access, AccessFlags, AccessKind, Event, Module, Sink, ThreadId, TracedFunction,
+};
 
 use crate::buffered_output::{BufferedOutput, push_bytes, push_decimal, push_hexadecimal};
 use crate::event_row::EventRow;
@@ -52,7 +54,7 @@ impl<W: Write> Sink for CsvExporter<W> {
         self.names.add_module(module);
     }
 
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, function: &TracedFunction) {
         self.names.add_function(function);
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use unspool_events::{
-    Event, Function, FunctionId, Mapping, Module, ModuleId, ProcessEvent, Sink, SystemCall,
-    ThreadId, Trace, TraceHeader,
+    Event, FunctionId, Mapping, Module, ModuleId, ProcessEvent, Sink, SystemCall, ThreadId, Trace,
+    TraceHeader, TracedFunction,
 };
 
 use crate::buffered_output::push_bytes;
@@ -28,7 +28,7 @@ const EXIT_GROUP: u32 = 231;
 pub struct Description {
     header: TraceHeader,
     modules: BTreeMap<ModuleId, PlacedModule>,
-    functions: BTreeMap<FunctionId, Function>,
+    functions: BTreeMap<FunctionId, TracedFunction>,
     is_complete: Option<bool>,
     end: Option<End>,
 }
@@ -124,7 +124,7 @@ impl Sink for Description {
         entry.or_insert_with(|| PlacedModule::new(module));
     }
 
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, function: &TracedFunction) {
         self.functions.insert(function.id, function.clone());
     }
 
@@ -187,8 +187,8 @@ pub(crate) fn module_object(module: &Module) -> Map<String, Value> {
 }
 
 /// Functions as objects.
-pub(crate) fn functions<'a>(functions: impl Iterator<Item = &'a Function>) -> Value {
-    let described = |function: &Function| {
+pub(crate) fn functions<'a>(functions: impl Iterator<Item = &'a TracedFunction>) -> Value {
+    let described = |function: &TracedFunction| {
         json!({
             "function": function.id.0,
             "name": function.name,

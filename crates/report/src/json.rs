@@ -5,9 +5,9 @@ use std::io::Write;
 
 use serde_json::Value;
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Function, InstructionEvent, Loss, Mapping,
-    MemoryEffect, Module, ProcessEvent, Sink, Span, Synchronisation, SystemCall, ThreadEvent,
-    ThreadId, TraceHeader,
+    Access, AccessFlags, AccessKind, Event, InstructionEvent, Loss, Mapping, MemoryEffect, Module,
+    ProcessEvent, Sink, Span, Synchronisation, SystemCall, ThreadEvent, ThreadId, TraceHeader,
+    TracedFunction,
 };
 
 use crate::buffered_output::{BufferedOutput, push_bytes, push_decimal, push_hexadecimal};
@@ -32,7 +32,7 @@ impl<W: Write> JsonExporter<W> {
         names: Names,
         header: &TraceHeader,
         modules: &[Module],
-        functions: &[Function],
+        functions: &[TracedFunction],
     ) -> Self {
         let mut output = BufferedOutput::new(output);
         let line = header_line(header, modules, functions);
@@ -52,7 +52,7 @@ impl<W: Write> JsonExporter<W> {
 }
 
 /// What was known when the trace began, and its tables.
-fn header_line(header: &TraceHeader, modules: &[Module], functions: &[Function]) -> Value {
+fn header_line(header: &TraceHeader, modules: &[Module], functions: &[TracedFunction]) -> Value {
     let mut object = description::header_object(header);
     let modules = modules.iter().map(description::module_object);
     object.insert("modules".to_owned(), modules.map(Value::Object).collect());
@@ -70,7 +70,7 @@ impl<W: Write> Sink for JsonExporter<W> {
         self.names.add_module(module);
     }
 
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, function: &TracedFunction) {
         self.names.add_function(function);
     }
 

@@ -11,8 +11,8 @@ use std::io::Write;
 use std::ops::Range;
 
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Function, InstructionEvent, Module, Sink, ThreadId,
-    Trace, TraceHeader,
+    Access, AccessFlags, AccessKind, Event, InstructionEvent, Module, Sink, ThreadId, Trace,
+    TraceHeader, TracedFunction,
 };
 
 use crate::buffered_output::{BufferedOutput, push_bytes, push_decimal, push_hexadecimal};
@@ -156,7 +156,7 @@ impl<W: Write> Sink for Listing<W> {
         self.code.add_module(module);
     }
 
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, function: &TracedFunction) {
         self.names.add_function(function);
     }
 

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
-use unspool_events::{Function, FunctionId, Module, ModuleId, Trace};
+use unspool_events::{FunctionId, Module, ModuleId, Trace, TracedFunction};
 
 /// Functions and modules by their ids.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    functions: FxHashMap<FunctionId, Function>,
+    functions: FxHashMap<FunctionId, TracedFunction>,
     modules: FxHashMap<ModuleId, Module>,
 }
 
@@ -35,7 +35,7 @@ impl Names {
     }
 
     /// Adds a function.
-    pub fn add_function(&mut self, function: &Function) {
+    pub fn add_function(&mut self, function: &TracedFunction) {
         self.functions.insert(function.id, function.clone());
     }
 

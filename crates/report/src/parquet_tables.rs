@@ -8,7 +8,7 @@ mod table;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use unspool_events::{Access, Event, Function, Module, Sink, ThreadId};
+use unspool_events::{Access, Event, Module, Sink, ThreadId, TracedFunction};
 
 use crate::event_row::EventRow;
 use crate::{Description, ExportError, Names};
@@ -161,7 +161,7 @@ impl Sink for ParquetExporter {
         self.description.module(module);
     }
 
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, function: &TracedFunction) {
         self.names.add_function(function);
         self.description.function(function);
     }

@@ -9,8 +9,8 @@ use std::io::Write;
 
 use rustc_hash::FxHashMap;
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Function, InstructionEvent, Module, Sink, Span,
-    ThreadEvent, ThreadId, TraceHeader,
+    Access, AccessFlags, AccessKind, Event, InstructionEvent, Module, Sink, Span, ThreadEvent,
+    ThreadId, TraceHeader, TracedFunction,
 };
 
 use crate::buffered_output::{BufferedOutput, push_decimal};
@@ -151,7 +151,7 @@ impl<W: Write> Sink for TsvExporter<W> {
         self.names.add_module(module);
     }
 
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, function: &TracedFunction) {
         self.names.add_function(function);
     }
 

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, Function, FunctionId, Loss, Mapping, MemoryEffect,
-    Module, ModuleId, Order, ProcessEvent, Sink, Span, SyncOperation, Synchronisation, SystemCall,
-    ThreadEvent, ThreadId, TraceHeader,
+    Access, AccessFlags, AccessKind, Event, FunctionId, Loss, Mapping, MemoryEffect, Module,
+    ModuleId, Order, ProcessEvent, Sink, Span, SyncOperation, Synchronisation, SystemCall,
+    ThreadEvent, ThreadId, TraceHeader, TracedFunction,
 };
 use unspool_report::{CsvExporter, JsonExporter, Names, TsvExporter, TsvOptions};
 
@@ -212,7 +212,7 @@ fn rest(sink: &mut impl Sink) {
     sink.event(second, 22, &Event::Thread(ThreadEvent::End));
 }
 
-fn tables() -> (Vec<Module>, Vec<Function>, Names) {
+fn tables() -> (Vec<Module>, Vec<TracedFunction>, Names) {
     let modules = vec![Module {
         id: ModuleId(0),
         path: b"/usr/lib/libc,\xff.so".to_vec(),
@@ -220,7 +220,7 @@ fn tables() -> (Vec<Module>, Vec<Function>, Names) {
         size: 8192,
         build_id: vec![0xab, 0x01],
     }];
-    let functions = vec![Function {
+    let functions = vec![TracedFunction {
         id: FunctionId(0),
         name: "queue<int, \"x\">::push\tback".into(),
         address: 0x1000_0040,

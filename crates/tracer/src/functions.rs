@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspool_binary::{FileOffset, FunctionKind, FunctionNames, Module, RuntimeAddress};
 use unspool_code_cache::emit::gpr;
-use unspool_events::{Event, Function, FunctionId, RecordSink, Span};
+use unspool_events::{Event, FunctionId, RecordSink, Span, TracedFunction};
 use unspool_kernel::guarded;
 use unspool_kernel::lock::Mutex;
 
@@ -31,7 +31,7 @@ pub(crate) struct Frame {
 /// What was called.
 #[derive(Debug, Clone)]
 enum Called {
-    Function(FunctionId),
+    TracedFunction(FunctionId),
     /// What chooses the code of the function with this name.
     Resolver(String),
 }
@@ -77,7 +77,7 @@ impl Hooks {
     fn add(&mut self, address: u64, name: &str, writer: &dyn RecordSink) {
         let id = FunctionId(self.next);
         self.next += 1;
-        writer.define_function(&Function {
+        writer.define_function(&TracedFunction {
             id,
             name: name.to_owned(),
             address,
@@ -185,7 +185,7 @@ impl Functions {
     ) -> Option<Annotation> {
         self.leave(thread, buffer, frames, pc);
         let entry = self.hooks.lock().entries.get(&pc).cloned()?;
-        let functions = entry.traced.into_iter().map(Called::Function);
+        let functions = entry.traced.into_iter().map(Called::TracedFunction);
         let called: Vec<Called> = functions
             .chain(entry.chooses.map(Called::Resolver))
             .collect();
@@ -209,7 +209,7 @@ impl Functions {
                     let sink = buffer.recording.sink();
                     self.choose(thread.process, value, &name, &*sink);
                 }
-                Called::Function(function) => {
+                Called::TracedFunction(function) => {
                     buffer.event(&Event::Span(Span::FunctionReturn {
                         function,
                         stack_pointer: frame.stack_pointer,
@@ -232,7 +232,7 @@ impl Functions {
         let arguments = [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
         let return_address = guarded::read_word(stack_pointer);
         for called in called {
-            if let Called::Function(function) = called {
+            if let Called::TracedFunction(function) = called {
                 self.hooks.lock().any_called = true;
                 buffer.event(&Event::Span(Span::FunctionCall {
                     function,

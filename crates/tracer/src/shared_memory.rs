@@ -5,7 +5,7 @@ use unspool_events::{Event, Mapping};
 use unspool_kernel::regions::Region;
 
 use unspool_engine::call::{Call, succeeded};
-use unspool_engine::process::{Code, Process};
+use unspool_engine::process::{Process, Translations};
 
 /// What a system call has mapped that others may show as well.
 pub(crate) fn mapped(process: &Process, call: &Call, result: i64) -> Option<Event> {
@@ -33,7 +33,7 @@ fn is_memory(call: &Call) -> bool {
             && facts.st_mode & libc::S_IFMT == libc::S_IFREG
 }
 
-fn event(code: &Code, start: u64, region: &Region) -> Option<Event> {
+fn event(code: &Translations, start: u64, region: &Region) -> Option<Event> {
     let view = region.view.filter(|view| view.shared)?;
     Some(Event::Mapping(Mapping::Shared {
         address: start,

@@ -32,7 +32,7 @@ pub(super) struct Nap(u32);
 
 /// The right to use the thread's trace, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Loan<'a>(&'a Sleep);
+pub(super) struct TraceGuard<'a>(&'a Sleep);
 
 impl Sleep {
     /// The thread, which this belongs to, leaves its trace to the others.
@@ -70,18 +70,18 @@ impl Sleep {
     }
 
     /// Takes the trace of a thread that sleeps, if nobody else has it.
-    pub(super) fn borrow(&self) -> Option<Loan<'_>> {
+    pub(super) fn borrow(&self) -> Option<TraceGuard<'_>> {
         let word = self.0.load(Ordering::Relaxed);
         let lent = word & !STATE | LENT;
         let (taken, failed) = (Ordering::Acquire, Ordering::Relaxed);
         let is_taken =
             word & STATE == ASLEEP && self.0.compare_exchange(word, lent, taken, failed).is_ok();
         // Not `then_some`: a loan that was made and dropped would give back what nobody has.
-        is_taken.then(|| Loan(self))
+        is_taken.then(|| TraceGuard(self))
     }
 }
 
-impl Drop for Loan<'_> {
+impl Drop for TraceGuard<'_> {
     fn drop(&mut self) {
         let word = &self.0.0;
         let nap = word.load(Ordering::Relaxed) & !STATE;

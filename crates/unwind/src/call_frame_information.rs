@@ -9,6 +9,6 @@ mod header;
 mod program;
 mod reader;
 
-pub use entry::{Entries, Entry};
+pub use entry::{Entries, FrameDescription};
 pub(crate) use expression::evaluate;
 pub(crate) use header::find;

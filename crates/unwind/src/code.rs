@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use unspool_instructions::decode::{Encoding, Instruction, Kind};
 
-use crate::module::Code;
+use crate::module::ImageCode;
 use crate::recipe::Recipe;
 use effect::effect;
 use state::State;
@@ -36,9 +36,9 @@ const LABELS: usize = 2048;
 
 /// A function: its code from its entry to its end.
 #[derive(Debug, Clone)]
-pub struct Function<'a> {
+pub struct FunctionCode<'a> {
     /// Code that holds it.
-    pub code: &'a Code<'a>,
+    pub code: &'a ImageCode<'a>,
     /// Its addresses.
     pub range: Range<u64>,
 }
@@ -90,7 +90,7 @@ impl Analysis {
     }
 
     /// The recipe for the instruction at `address`, or around it, if there is one.
-    pub fn recipe(&mut self, function: &Function<'_>, address: u64) -> Option<Recipe> {
+    pub fn recipe(&mut self, function: &FunctionCode<'_>, address: u64) -> Option<Recipe> {
         self.settle(function);
         let mut found = None;
         self.pass(function, &mut |instruction, length, state| {
@@ -104,7 +104,7 @@ impl Analysis {
     }
 
     /// Follows the function until nothing changes.
-    fn settle(&mut self, function: &Function<'_>) {
+    fn settle(&mut self, function: &FunctionCode<'_>) {
         self.labels.clear();
         for _ in 0..MOST_PASSES {
             self.changed = false;
@@ -117,7 +117,11 @@ impl Analysis {
 
     /// Follows the function once. `visit` gets address and length of each instruction and what is
     /// known before it, and says whether to go on.
-    fn pass(&mut self, function: &Function<'_>, visit: &mut dyn FnMut(u64, u64, &State) -> bool) {
+    fn pass(
+        &mut self,
+        function: &FunctionCode<'_>,
+        visit: &mut dyn FnMut(u64, u64, &State) -> bool,
+    ) {
         let mut walk = Walk {
             state: Some(State::at_entry()),
             guess: None,

@@ -45,10 +45,10 @@ mod step;
 mod unwinder;
 mod validation;
 
-pub use call_frame_information::{Entries, Entry};
-pub use code::{Analysis, Function};
+pub use call_frame_information::{Entries, FrameDescription};
+pub use code::{Analysis, FunctionCode};
 pub use follow::follow;
-pub use module::{Code, Module, Modules};
+pub use module::{ImageCode, Module, Modules};
 pub use recipe::{Cfa, Recipe, Rule};
 pub use registers::{CALLEE_SAVED, RBP, RBX, RETURN_ADDRESS, RSP, Registers, from_hardware};
 pub use section::Section;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use unspool_instructions::decode::{Instruction, decode};
 
-use crate::call_frame_information::{self, Entry};
+use crate::call_frame_information::{self, FrameDescription};
 use crate::section::Section;
 
 /// How many bytes of code are looked at together: enough for any instruction, and what decoding
@@ -13,7 +13,7 @@ pub(crate) const WINDOW: usize = 32;
 
 /// Code of an image, by the addresses that its file gives it.
 #[derive(Clone)]
-pub enum Code<'a> {
+pub enum ImageCode<'a> {
     /// It is here.
     Bytes(Section<'a>),
     /// It is read when it is needed.
@@ -27,19 +27,19 @@ pub enum Code<'a> {
     },
 }
 
-impl Default for Code<'_> {
+impl Default for ImageCode<'_> {
     fn default() -> Self {
-        Code::Bytes(Section::default())
+        ImageCode::Bytes(Section::default())
     }
 }
 
-impl Code<'_> {
+impl ImageCode<'_> {
     /// The addresses.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         match self {
-            Code::Bytes(section) => section.address..section.end(),
-            Code::Memory { range, .. } => range.clone(),
+            ImageCode::Bytes(section) => section.address..section.end(),
+            ImageCode::Memory { range, .. } => range.clone(),
         }
     }
 
@@ -47,19 +47,19 @@ impl Code<'_> {
     pub(crate) fn window(&self, address: u64) -> ([u8; WINDOW], usize) {
         let mut window = [0; WINDOW];
         let length = match self {
-            Code::Bytes(section) => {
+            ImageCode::Bytes(section) => {
                 let bytes = section.from(address).unwrap_or_default();
                 let length = bytes.len().min(WINDOW);
                 window[..length].copy_from_slice(&bytes[..length]);
                 length
             }
-            Code::Memory { range, bias, read } if range.contains(&address) => {
+            ImageCode::Memory { range, bias, read } if range.contains(&address) => {
                 let rest = usize::try_from(range.end - address).unwrap_or(WINDOW);
                 let wanted = rest.min(WINDOW);
                 let from = address.wrapping_add(*bias);
                 read(from, &mut window[..wanted]).min(wanted)
             }
-            Code::Memory { .. } => 0,
+            ImageCode::Memory { .. } => 0,
         };
         (window, length)
     }
@@ -72,7 +72,7 @@ impl Code<'_> {
     }
 }
 
-impl std::fmt::Debug for Code<'_> {
+impl std::fmt::Debug for ImageCode<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "code at {:#x?}", self.range())
     }
@@ -90,7 +90,7 @@ pub struct Module<'a> {
     /// `.eh_frame_hdr`.
     pub header: Option<Section<'a>>,
     /// The code, as far as it is readable.
-    pub code: Code<'a>,
+    pub code: ImageCode<'a>,
     /// Where functions begin of which call-frame information says nothing, by addresses of the
     /// file, in order.
     pub functions: &'a [u64],
@@ -113,7 +113,7 @@ impl Modules for [Module<'_>] {
 
 impl Module<'_> {
     /// What the compiler says of the code at an address of the file.
-    pub(crate) fn entry(&self, address: u64) -> Option<Entry> {
+    pub(crate) fn entry(&self, address: u64) -> Option<FrameDescription> {
         call_frame_information::find(self.header, self.frames, address)
     }
 

@@ -1,7 +1,7 @@
 //! One step from a frame to its caller, by the best means that there is.
 
 use crate::cache::{Cache, Known};
-use crate::code::{Analysis, Function};
+use crate::code::{Analysis, FunctionCode};
 use crate::follow::follow;
 use crate::module::{Module, Modules};
 use crate::recipe::{Cfa, Recipe, Rule};
@@ -138,7 +138,7 @@ impl Unwinder {
         }
         let range = module.function(link)?;
         let start = range.start.wrapping_add(module.bias);
-        let function = Function {
+        let function = FunctionCode {
             code: &module.code,
             range,
         };

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use unspool_events::{Function, Module, Problem, Sink, StreamReader, Trace, TraceHeader};
+use unspool_events::{Module, Problem, Sink, StreamReader, Trace, TraceHeader, TracedFunction};
 use unspool_report::{
     Both, CsvExporter, DataSetExporter, Description, ExportError, JsonExporter, Names,
     ParquetExporter, ParquetPaths, TsvExporter, TsvOptions,
@@ -73,7 +73,7 @@ impl Source<'_> {
         }
     }
 
-    fn tables(&self) -> (&[Module], &[Function]) {
+    fn tables(&self) -> (&[Module], &[TracedFunction]) {
         match self {
             Source::Whole(trace) => (trace.modules(), trace.functions()),
             Source::Growing(_) => (&[], &[]),

@@ -56,7 +56,7 @@ mod field {
 
 /// What was asked for, whatever form it was asked in.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Request {
+pub(crate) struct CloneRequest {
     pub(crate) flags: u64,
     /// Stack pointer of the child; 0 for the parent's.
     pub(crate) stack: u64,
@@ -137,7 +137,7 @@ impl KernelCall {
     }
 }
 
-impl Request {
+impl CloneRequest {
     pub(crate) fn has(&self, flag: i32) -> bool {
         self.flags & u64::from(flag as u32) != 0
     }
@@ -147,19 +147,19 @@ impl Request {
     }
 
     /// Reads what a call asks for. An error is what the call returns.
-    pub(crate) fn read(call: &Call) -> Result<Request, i64> {
+    pub(crate) fn read(call: &Call) -> Result<CloneRequest, i64> {
         let [first, second, third, fourth, fifth, _] = call.arguments;
         let request = match call.number as i64 {
-            libc::SYS_fork => Request {
+            libc::SYS_fork => CloneRequest {
                 exit_signal: libc::SIGCHLD as u64,
-                ..Request::default()
+                ..CloneRequest::default()
             },
-            libc::SYS_vfork => Request {
+            libc::SYS_vfork => CloneRequest {
                 flags: (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
                 exit_signal: libc::SIGCHLD as u64,
-                ..Request::default()
+                ..CloneRequest::default()
             },
-            libc::SYS_clone => Request {
+            libc::SYS_clone => CloneRequest {
                 flags: first & !SIGNAL_MASK & u64::from(u32::MAX),
                 stack: second,
                 parent_tid: third,
@@ -167,9 +167,9 @@ impl Request {
                 pid_file: third,
                 tls: fifth,
                 exit_signal: first & SIGNAL_MASK,
-                ..Request::default()
+                ..CloneRequest::default()
             },
-            _ => Request::read_structure(first, second)?,
+            _ => CloneRequest::read_structure(first, second)?,
         };
         if request.is_refused() {
             return Err(request.refusal(call));
@@ -180,7 +180,7 @@ impl Request {
         Ok(request)
     }
 
-    fn read_structure(at: u64, size: u64) -> Result<Request, i64> {
+    fn read_structure(at: u64, size: u64) -> Result<CloneRequest, i64> {
         if size > LARGEST_SIZE {
             return Err(TOO_BIG);
         }
@@ -193,12 +193,12 @@ impl Request {
         }
         let words = bytes.chunks_exact(8);
         let words = words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
-        Ok(Request::of_structure(words.collect(), size))
+        Ok(CloneRequest::of_structure(words.collect(), size))
     }
 
-    fn of_structure(words: Vec<u64>, size: u64) -> Request {
+    fn of_structure(words: Vec<u64>, size: u64) -> CloneRequest {
         let stack = words[field::STACK].wrapping_add(words[field::STACK_SIZE]);
-        Request {
+        CloneRequest {
             flags: words[field::FLAGS],
             stack,
             parent_tid: words[field::PARENT_TID],
@@ -351,18 +351,18 @@ mod tests {
         thread_pointer: 0,
     };
 
-    fn by_arguments(flags: i32) -> Request {
-        Request {
+    fn by_arguments(flags: i32) -> CloneRequest {
+        CloneRequest {
             flags: u64::from(flags as u32),
-            ..Request::default()
+            ..CloneRequest::default()
         }
     }
 
-    fn by_structure(change: impl FnOnce(&mut Vec<u64>)) -> Request {
+    fn by_structure(change: impl FnOnce(&mut Vec<u64>)) -> CloneRequest {
         let mut words = vec![0; 11];
         change(&mut words);
         let size = words.len() as u64 * 8;
-        Request::of_structure(words, size)
+        CloneRequest::of_structure(words, size)
     }
 
     #[test]

@@ -62,16 +62,16 @@ fn write_new(
 }
 
 /// A file of this directory.
-struct Kept {
+struct KeptFile {
     written: SystemTime,
     bytes: u64,
     path: PathBuf,
     is_draft: bool,
 }
 
-impl Kept {
+impl KeptFile {
     /// The file at an entry, if it is one of ours: other files of the user's may lie beside them.
-    fn at(entry: &DirEntry) -> Option<Kept> {
+    fn at(entry: &DirEntry) -> Option<KeptFile> {
         let path = entry.path();
         let stem = path.file_stem()?.to_str()?;
         let ours = stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -79,7 +79,7 @@ impl Kept {
             .metadata()
             .ok()
             .filter(|facts| ours && facts.is_file())?;
-        Some(Kept {
+        Some(KeptFile {
             written: facts.modified().ok()?,
             // Files have holes.
             bytes: facts.blocks() * 512,
@@ -96,8 +96,8 @@ impl Kept {
 
 /// Removes the oldest files of a directory that would be too large, and what nobody completes.
 fn make_room(directory: &Path, wanted: u64, limit: u64) -> io::Result<()> {
-    let mut files: Vec<Kept> = std::fs::read_dir(directory)?
-        .filter_map(|entry| Kept::at(&entry.ok()?))
+    let mut files: Vec<KeptFile> = std::fs::read_dir(directory)?
+        .filter_map(|entry| KeptFile::at(&entry.ok()?))
         .collect();
     files.sort_by_key(|file| file.written);
     let mut total = wanted + files.iter().map(|file| file.bytes).sum::<u64>();

@@ -108,7 +108,7 @@ impl<'a> Parts<'a> {
 }
 
 /// What is to be written: all but the pages of the branch table, and these.
-pub(super) struct Content<'a> {
+pub(super) struct FileContent<'a> {
     head: Vec<u8>,
     branches: &'a KeptBranches,
 }
@@ -119,7 +119,7 @@ pub(super) fn compose<'a>(
     code_bytes: u64,
     modules: &[Module],
     snapshot: &'a Snapshot,
-) -> Content<'a> {
+) -> FileContent<'a> {
     let mut head = MAGIC.to_vec();
     head.extend([0; SUMMED_FROM - MAGIC.len()]);
     let [hot, cold] = &snapshot.code;
@@ -144,13 +144,13 @@ pub(super) fn compose<'a>(
     let checksum = xxh3_64(&head[SUMMED_FROM..]);
     head[MAGIC.len()..SUMMED_FROM].copy_from_slice(&checksum.to_le_bytes());
     head.resize(head.len().next_multiple_of(PAGE), 0);
-    Content {
+    FileContent {
         head,
         branches: &snapshot.branches,
     }
 }
 
-impl Content<'_> {
+impl FileContent<'_> {
     /// Bytes that it takes on a disk.
     pub(super) fn bytes(&self) -> u64 {
         (self.head.len() + self.branches.occupied()) as u64

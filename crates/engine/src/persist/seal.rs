@@ -22,7 +22,7 @@ pub(super) struct Seal {
 
 /// What a seal tells.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SealState {
     /// The file is as it was written.
     Whole,
     /// It must be looked at.
@@ -41,15 +41,15 @@ impl Seal {
     }
 
     /// What it tells of the file that it stands in.
-    pub(super) fn examine(self, facts: &Metadata) -> State {
+    pub(super) fn examine(self, facts: &Metadata) -> SealState {
         self.compare(boot(), (facts.mtime(), facts.mtime_nsec()))
     }
 
-    fn compare(self, boot: u64, modified: (i64, i64)) -> State {
+    fn compare(self, boot: u64, modified: (i64, i64)) -> SealState {
         match self.boot == boot && boot != 0 {
-            true if modified == (self.written, 0) => State::Whole,
-            true => State::Broken,
-            false => State::Unknown,
+            true if modified == (self.written, 0) => SealState::Whole,
+            true => SealState::Broken,
+            false => SealState::Unknown,
         }
     }
 }
@@ -73,11 +73,11 @@ mod tests {
             written: 1000,
         };
         let cases = [
-            (5, (1000, 0), State::Whole),
-            (5, (1000, 1), State::Broken),
-            (5, (1001, 0), State::Broken),
-            (6, (1000, 0), State::Unknown),
-            (0, (1000, 0), State::Unknown),
+            (5, (1000, 0), SealState::Whole),
+            (5, (1000, 1), SealState::Broken),
+            (5, (1001, 0), SealState::Broken),
+            (6, (1000, 0), SealState::Unknown),
+            (0, (1000, 0), SealState::Unknown),
         ];
         for (boot, modified, expected) in cases {
             assert_eq!(
@@ -87,6 +87,6 @@ mod tests {
             );
         }
         let nowhere = Seal { boot: 0, ..seal };
-        assert_eq!(nowhere.compare(0, (1000, 0)), State::Unknown);
+        assert_eq!(nowhere.compare(0, (1000, 0)), SealState::Unknown);
     }
 }

@@ -16,25 +16,25 @@ use super::directed::Mailbox;
 use super::{bit, code};
 
 /// As much as can come before the thread looks: one signal that can be blocked, which then is,
-/// and of each of the five that never are one in each [`Way`].
+/// and of each of the five that never are one in each [`Arrival`].
 const ROOM: u32 = 16;
 
 /// How a signal may have come, as far as a handler can tell. Of one kind the kernel keeps one for a
 /// thread and one for the process; which of both a timer's is, the thread finds out.
 #[derive(PartialEq, Eq)]
-enum Way {
+enum Arrival {
     ToThread,
     ToProcess,
     ByTimer,
 }
 
-impl Way {
-    fn of(signal: &PendingSignal) -> Way {
+impl Arrival {
+    fn of(signal: &PendingSignal) -> Arrival {
         match code(&signal.info) {
-            _ if signal.is_directed => Way::ToThread,
-            libc::SI_TKILL => Way::ToThread,
-            libc::SI_TIMER => Way::ByTimer,
-            _ => Way::ToProcess,
+            _ if signal.is_directed => Arrival::ToThread,
+            libc::SI_TKILL => Arrival::ToThread,
+            libc::SI_TIMER => Arrival::ByTimer,
+            _ => Arrival::ToProcess,
         }
     }
 }
@@ -123,7 +123,7 @@ impl Held {
             // place is still empty, or complete.
             let held = unsafe { &*self.places[(place % ROOM) as usize].get() };
             held.as_ref().is_some_and(|held| {
-                held.number == signal.number && Way::of(held) == Way::of(signal)
+                held.number == signal.number && Arrival::of(held) == Arrival::of(signal)
             })
         })
     }

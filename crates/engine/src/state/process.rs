@@ -24,7 +24,7 @@ use crate::thread::Thread;
 use crate::translate::Vdso;
 
 /// Translations and the map of what they come from: changed together, under one lock.
-pub struct Code {
+pub struct Translations {
     /// The code cache.
     pub cache: Cache,
     /// The program's address space.
@@ -43,7 +43,7 @@ pub struct Code {
     pub(crate) persistence: Option<Persistence>,
 }
 
-impl Code {
+impl Translations {
     /// Takes shared memory back that no other process may write any more.
     pub(crate) fn take_back_lent(&mut self) {
         self.lending.take_back((&mut self.regions, &mut self.cache));
@@ -69,7 +69,7 @@ pub const HELPER: &CStr = c"unspool-keeper";
 /// The state of the process.
 pub struct Process {
     /// Translations.
-    code: Mutex<Code>,
+    code: Mutex<Translations>,
     /// The gates; they never move.
     pub(crate) gates: Gates,
     facts: Facts,
@@ -200,7 +200,7 @@ static PROCESS: OnceLock<Process> = OnceLock::new();
 impl Process {
     /// Puts the parts together.
     #[must_use]
-    pub fn new(code: Code, gates: Gates, facts: Facts) -> Process {
+    pub fn new(code: Translations, gates: Gates, facts: Facts) -> Process {
         Process {
             code: Mutex::new(code),
             gates,
@@ -231,12 +231,12 @@ impl Process {
     }
 
     /// Locks the translations.
-    pub fn code(&self) -> MutexGuard<'_, Code> {
+    pub fn code(&self) -> MutexGuard<'_, Translations> {
         self.code.lock()
     }
 
     /// The same if that needs no waiting.
-    pub(crate) fn try_code(&self) -> Option<MutexGuard<'_, Code>> {
+    pub(crate) fn try_code(&self) -> Option<MutexGuard<'_, Translations>> {
         self.code.try_lock()
     }
 }

@@ -20,7 +20,7 @@ use super::pages::whole_pages;
 use super::pass;
 use crate::call::Call;
 use crate::code_pages;
-use crate::process::{Code, Process};
+use crate::process::{Process, Translations};
 
 /// Whether some file has been opened for writing, or a descriptor has come from elsewhere.
 static OPENED: AtomicBool = AtomicBool::new(false);
@@ -71,7 +71,7 @@ fn changes_content(advice: u64) -> bool {
     )
 }
 
-fn discarded(code: &mut Code, range: Range<u64>) {
+fn discarded(code: &mut Translations, range: Range<u64>) {
     if code_pages::may_be_code(code, &range) {
         code_pages::contents_changed(code, range);
     }
@@ -164,7 +164,7 @@ fn file_at(path: u64) -> Option<FileIdentity> {
     FileIdentity::at(Path::new(&path))
 }
 
-fn file_changed(code: &mut Code, object: Object) {
+fn file_changed(code: &mut Translations, object: Object) {
     for range in code.regions.code_of(object) {
         code_pages::contents_changed(code, range);
     }

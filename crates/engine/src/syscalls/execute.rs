@@ -73,7 +73,7 @@ pub(super) fn execute(process: &Process, thread: &mut Thread, call: &Call) -> i6
         if closes || path != found_at {
             carried = open_to_stay(&found);
         }
-        let inherited = plan::Inherited {
+        let inherited = plan::InheritedSignals {
             mask: thread.delivery.mask(),
             ignored: thread.actions.ignored(),
         };

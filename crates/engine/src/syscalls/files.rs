@@ -10,7 +10,7 @@ use unspool_kernel::guarded;
 use super::{contents, pass};
 use crate::call::Call;
 use crate::own_files::own_files;
-use crate::process::{Code, Process};
+use crate::process::{Process, Translations};
 
 const BAD_FILE: i64 = -(libc::EBADF as i64);
 
@@ -50,7 +50,7 @@ pub(super) fn send(process: &Process, call: &Call) -> i64 {
     for number in 0..count.min(1024) {
         let given = descriptors_in(call.arguments[1] + number * MESSAGE);
         if !given.is_empty() {
-            let Code {
+            let Translations {
                 lending,
                 regions,
                 cache,

@@ -10,14 +10,14 @@ use unspool_kernel::{guarded, lock, race_windows};
 
 use super::new_thread::{errno, list};
 use super::threads::{set_fs_base, thread_pointer};
-use crate::call::clone_request::{KernelCall, Places, Request};
-use crate::process::{Code, PidNamespace, Process};
+use crate::call::clone_request::{CloneRequest, KernelCall, Places};
+use crate::process::{PidNamespace, Process, Translations};
 use crate::signal_handling::open;
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::vfork_copy::{self, Wait};
 
 /// Makes the child.
-pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Request) -> i64 {
+pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &CloneRequest) -> i64 {
     crate::signals::block_all();
     race_windows::widen();
     let waits = vfork_copy::is_wanted(request);
@@ -49,12 +49,12 @@ pub(super) fn fork(process: &'static Process, thread: &mut Thread, request: &Req
 
 /// Copies the process while no other thread holds a lock of the engine's, so that the child finds
 /// all of them free, and what they protect whole.
-fn copy_quiet_process(process: &Process, request: &Request) -> i64 {
+fn copy_quiet_process(process: &Process, request: &CloneRequest) -> i64 {
     let others_excluded = lock::exclude_others();
     process.code().lend();
     let child = copy_process(request);
     {
-        let Code {
+        let Translations {
             lending, regions, ..
         } = &mut *process.code();
         match child {
@@ -70,7 +70,7 @@ fn copy_quiet_process(process: &Process, request: &Request) -> i64 {
 }
 
 /// The thread is the child's only one.
-fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request) {
+fn begin_child(process: &'static Process, thread: &mut Thread, request: &CloneRequest) {
     process.thread_count.store(1, Ordering::Release);
     process.forked.store(1, Ordering::Release);
     // A thread that was ending the parent is not here to end this process.
@@ -113,7 +113,7 @@ fn begin_child(process: &'static Process, thread: &mut Thread, request: &Request
 /// child goes on where its parent is. The C library's own `fork` leads there: it keeps the
 /// engine's allocator usable in the child, and takes the stacks of the threads that are not
 /// there for free ones.
-fn copy_process(request: &Request) -> i64 {
+fn copy_process(request: &CloneRequest) -> i64 {
     const NOWHERE: Places = Places {
         stack: (0, 0),
         parent_tid: 0,

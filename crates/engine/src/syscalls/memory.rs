@@ -15,7 +15,7 @@ use crate::call::{Call, succeeded};
 use crate::code_pages;
 use crate::collisions;
 use crate::plan::Plan;
-use crate::process::{Code, Process};
+use crate::process::{Process, Translations};
 
 /// The largest mapping that is steered below 2 GiB.
 const LARGEST_CODE: u64 = 400 << 20;
@@ -161,14 +161,14 @@ fn mapped_size(size: u64, flags: u64, file: Option<i32>) -> u64 {
 }
 
 /// A range is mapped or protected as it was not before.
-pub(super) fn changed(code: &mut Code, range: Range<u64>) {
+pub(super) fn changed(code: &mut Translations, range: Range<u64>) {
     code_pages::writers_changed(code, range.clone());
     collisions::notice(code, range);
 }
 
 /// Below 2 GiB (`MAP_32BIT`) the kernel looks for room in the upper half only, most of which the
 /// engine has. There is more in the lower half.
-fn map_low(process: &Process, code: &Code, call: &Call) -> Option<i64> {
+fn map_low(process: &Process, code: &Translations, call: &Call) -> Option<i64> {
     const LOWEST: u64 = 0x100_0000;
     let [_, size, protection, flags, file, offset] = call.arguments;
     if flags & libc::MAP_32BIT as u64 == 0 {
@@ -208,7 +208,7 @@ const ANONYMOUS: u64 = u64::MAX;
 const SYSTEM_V: u64 = u64::MAX - 1;
 
 /// What a new mapping shows of a file.
-fn file_view(code: &mut Code, file: &FileIdentity, offset: u64, shared: bool) -> View {
+fn file_view(code: &mut Translations, file: &FileIdentity, offset: u64, shared: bool) -> View {
     if file.named || !code.lending.is_own(file.object) {
         code.regions.open_object(file.object);
     }
@@ -220,7 +220,7 @@ fn file_view(code: &mut Code, file: &FileIdentity, offset: u64, shared: bool) ->
 }
 
 /// What a new mapping shows that only the process and its children share.
-fn new_shared_memory(code: &mut Code) -> View {
+fn new_shared_memory(code: &mut Translations) -> View {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let object = Object {
         device: ANONYMOUS,
@@ -287,12 +287,12 @@ pub(super) fn unmap(process: &Process, call: &Call) -> i64 {
 }
 
 /// Nothing is left of what was mapped in a range.
-pub(super) fn unmapped(code: &mut Code, range: Range<u64>) {
+pub(super) fn unmapped(code: &mut Translations, range: Range<u64>) {
     code.queues.unmapped(&range);
     code_pages::forget(code, range);
 }
 
-pub(super) fn gone(code: &mut Code, range: Range<u64>) {
+pub(super) fn gone(code: &mut Translations, range: Range<u64>) {
     unmapped(code, range.clone());
     code.regions.remove(range);
 }

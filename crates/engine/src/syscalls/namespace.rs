@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use unspool_kernel::ids::{Pid, Tid};
 
-use crate::call::clone_request::Request;
+use crate::call::clone_request::CloneRequest;
 use crate::process::PidNamespace;
 use crate::thread::Thread;
 
@@ -42,7 +42,7 @@ pub(super) struct Ids {
 }
 
 impl Relation {
-    pub(super) fn new(thread: &Thread, request: &Request) -> Relation {
+    pub(super) fn new(thread: &Thread, request: &CloneRequest) -> Relation {
         let own = Pid::own();
         Relation {
             namespace: thread.namespace,

@@ -9,7 +9,7 @@ use unspool_kernel::guarded;
 use unspool_kernel::ids::{Pid, Tid};
 
 use super::Run;
-use crate::call::clone_request::Request;
+use crate::call::clone_request::CloneRequest;
 use crate::client::{self, Inherited};
 use crate::process::{PidNamespace, Process, ThreadHandle};
 use crate::seccomp::ThreadFilters;
@@ -26,7 +26,7 @@ pub(super) struct NewThread {
     gs: u64,
     mask: u64,
     id: ThreadId,
-    pub(super) request: Request,
+    pub(super) request: CloneRequest,
     pub(super) actions: Arc<actions::Actions>,
     pub(super) inherited: Arc<Inherited>,
     pub(super) run: Run,
@@ -43,7 +43,7 @@ impl NewThread {
     /// The state of a thread that is like `thread`, as far as the request wants it so.
     pub(super) fn new(
         thread: &Thread,
-        request: Request,
+        request: CloneRequest,
         id: ThreadId,
         inherited: Arc<Inherited>,
         run: Run,
@@ -96,7 +96,7 @@ impl NewThread {
 }
 
 /// What signals do in a child that shares the memory.
-pub(super) fn actions_of_child(thread: &Thread, request: &Request) -> Arc<actions::Actions> {
+pub(super) fn actions_of_child(thread: &Thread, request: &CloneRequest) -> Arc<actions::Actions> {
     match request.has(libc::CLONE_SIGHAND) {
         true => Arc::clone(&thread.actions),
         false => Arc::new(thread.actions.duplicate()),
@@ -105,7 +105,7 @@ pub(super) fn actions_of_child(thread: &Thread, request: &Request) -> Arc<action
 
 /// Writes the new thread's id to where its parent and it itself are to find it. `outer` is the
 /// id that the parent sees.
-pub(super) fn tell_ids(thread: &mut Thread, request: &Request, outer: Tid) {
+pub(super) fn tell_ids(thread: &mut Thread, request: &CloneRequest, outer: Tid) {
     for (flag, place, tid) in [
         (libc::CLONE_PARENT_SETTID, request.parent_tid, outer),
         (libc::CLONE_CHILD_SETTID, request.child_tid, thread.tid),

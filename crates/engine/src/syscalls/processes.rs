@@ -12,7 +12,7 @@ use super::shared_memory_child;
 use super::threads::set_program_fs;
 use super::vfork::vfork;
 use crate::call::Call;
-use crate::call::clone_request::Request;
+use crate::call::clone_request::CloneRequest;
 use crate::client::Inherited;
 use crate::filters::install::catch_up;
 use crate::process::Process;
@@ -24,7 +24,7 @@ use crate::{detach, finish};
 /// `clone`, `clone3`, `fork` and `vfork`.
 #[inline(never)]
 pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call, run: Run) -> i64 {
-    let request = match Request::read(call) {
+    let request = match CloneRequest::read(call) {
         Ok(request) => request,
         Err(error) => return error,
     };
@@ -51,7 +51,12 @@ pub(super) fn clone(process: &'static Process, thread: &mut Thread, call: &Call,
     }
 }
 
-fn new_thread(process: &'static Process, thread: &mut Thread, request: Request, run: Run) -> i64 {
+fn new_thread(
+    process: &'static Process,
+    thread: &mut Thread,
+    request: CloneRequest,
+    run: Run,
+) -> i64 {
     let ordinal = process.next_ordinal();
     let inherited = match Inherited::from(thread, ordinal) {
         Ok(inherited) => inherited,

@@ -9,7 +9,7 @@ use super::memory::{changed, kernel, meets_engine};
 use super::pages::whole_pages;
 use crate::call::{Call, succeeded};
 use crate::code_pages;
-use crate::process::{Code, Process};
+use crate::process::{Process, Translations};
 
 /// `mprotect` and `pkey_mprotect`.
 pub(super) fn protect(process: &Process, call: &Call) -> i64 {
@@ -39,7 +39,7 @@ pub(super) fn protect(process: &Process, call: &Call) -> i64 {
 }
 
 /// Returns which objects show there, if they are code now.
-fn protected(code: &mut Code, range: Range<u64>, protection: i32) -> Vec<Object> {
+fn protected(code: &mut Translations, range: Range<u64>, protection: i32) -> Vec<Object> {
     let protection = protection & !libc::PROT_GROWSDOWN;
     code_pages::forget(code, range.clone());
     code.regions.protect(range.clone(), protection);
@@ -54,7 +54,7 @@ fn protected(code: &mut Code, range: Range<u64>, protection: i32) -> Vec<Object>
 
 /// The kernel has protected what comes before the place at which it could not. Asked for each
 /// mapping alone, it says where that is.
-fn protected_in_part(process: &Process, code: &mut Code, call: &Call, range: Range<u64>) {
+fn protected_in_part(process: &Process, code: &mut Translations, call: &Call, range: Range<u64>) {
     let [_, _, protection, key, ..] = call.arguments;
     let pieces: Vec<_> = code.regions.within(range.clone()).collect();
     let mut end = range.start;

@@ -9,7 +9,7 @@ use super::pages::whole_pages;
 use super::pass;
 use crate::call::Call;
 use crate::code_pages;
-use crate::process::{Code, Process};
+use crate::process::{Process, Translations};
 
 /// `io_uring_setup`.
 pub(super) fn set_up(process: &Process, call: &Call) -> i64 {
@@ -28,7 +28,7 @@ pub(super) fn set_up(process: &Process, call: &Call) -> i64 {
 }
 
 /// A file's memory was mapped: it may be that of a ring.
-pub(super) fn mapped(code: &mut Code, file: i32, offset: u64, address: u64) {
+pub(super) fn mapped(code: &mut Translations, file: i32, offset: u64, address: u64) {
     if code.queues.mapped(file, offset, address) && is_ring(file) {
         code.queues.be_blind();
         stop_watching_if_blind(code);
@@ -36,7 +36,7 @@ pub(super) fn mapped(code: &mut Code, file: i32, offset: u64, address: u64) {
 }
 
 /// Whether a mapping can be one of a ring.
-pub(super) fn may_be_ring(code: &Code, offset: u64) -> bool {
+pub(super) fn may_be_ring(code: &Translations, offset: u64) -> bool {
     offset == REQUESTS_OFFSET || code.queues.has_rings()
 }
 
@@ -94,12 +94,12 @@ pub(super) fn submit(process: &Process, call: &Call) -> i64 {
 }
 
 /// The kernel may write these ranges: where there may be code in them, that is noted.
-fn note_code(code: &mut Code, mut ranges: Vec<Range<u64>>) {
+fn note_code(code: &mut Translations, mut ranges: Vec<Range<u64>>) {
     ranges.retain(|range| code_pages::may_be_code(code, range));
     note(code, ranges);
 }
 
-fn note(code: &mut Code, ranges: Vec<Range<u64>>) {
+fn note(code: &mut Translations, ranges: Vec<Range<u64>>) {
     for range in ranges {
         let pages = whole_pages(range.start, range.end - range.start);
         code.queues.note(pages.clone());
@@ -108,7 +108,7 @@ fn note(code: &mut Code, ranges: Vec<Range<u64>>) {
 }
 
 /// If what the kernel writes is not known, no page may be write-protected.
-fn stop_watching_if_blind(code: &mut Code) {
+fn stop_watching_if_blind(code: &mut Translations) {
     if code.queues.is_blind() {
         code_pages::release(code, 0..u64::MAX);
     }

@@ -26,7 +26,7 @@ use super::Run;
 use super::namespace::Relation;
 use super::new_thread::{NewThread, list_as, tell_ids};
 use super::threads::{set_program_fs, thread_pointer};
-use crate::call::clone_request::{Places, Request};
+use crate::call::clone_request::{CloneRequest, Places};
 use crate::call::start_child;
 use crate::client::{self, Inherited};
 use crate::filters::install::catch_up;
@@ -55,7 +55,7 @@ struct SharedMemoryChild {
 }
 
 /// What the lender lends.
-struct Loan {
+struct LentContext {
     thread_pointer: u64,
     stack: (u64, u64),
 }
@@ -64,7 +64,7 @@ struct Loan {
 pub(super) fn start(
     process: &'static Process,
     thread: &mut Thread,
-    request: Request,
+    request: CloneRequest,
     run: Run,
 ) -> i64 {
     let ordinal = process.next_ordinal();
@@ -118,7 +118,7 @@ impl NoLender {
 fn make(
     process: &'static Process,
     thread: &Thread,
-    request: Request,
+    request: CloneRequest,
     (id, inherited): (ThreadId, Arc<Inherited>),
     run_thread: Run,
 ) -> Result<i64, NoLender> {
@@ -176,10 +176,10 @@ fn make(
 const HERE: u32 = 1;
 
 /// Lends the child what it needs, and waits until it has left that alone.
-fn run_lender(beside: &SharedMemoryChild, lend: &SyncSender<Loan>) {
+fn run_lender(beside: &SharedMemoryChild, lend: &SyncSender<LentContext>) {
     const STACK: usize = 512 << 10;
     let mut stack: Vec<u128> = vec![0; STACK / 16];
-    let loan = Loan {
+    let loan = LentContext {
         thread_pointer: thread_pointer(),
         stack: (stack.as_mut_ptr() as u64, STACK as u64),
     };

@@ -11,7 +11,7 @@ use super::Run;
 use super::namespace::Relation;
 use super::new_thread::{actions_of_child, list_as, tell_ids};
 use super::threads::set_program_fs;
-use crate::call::clone_request::{Places, Request, is_writable};
+use crate::call::clone_request::{CloneRequest, Places, is_writable};
 use crate::call::start_child;
 use crate::signal_handling::open;
 use crate::thread::{AddressSpaceRole, Thread};
@@ -21,7 +21,7 @@ use crate::{client, finish};
 /// What a child between `vfork` and `execve` is given.
 struct VforkChild<'a> {
     parent: *const Thread,
-    request: &'a Request,
+    request: &'a CloneRequest,
     run: Run,
     relation: Relation,
     /// The child's thread, once it is on the list.
@@ -30,7 +30,7 @@ struct VforkChild<'a> {
 
 // What it saves is large, and must not become part of every system call's frame.
 #[inline(never)]
-pub(super) fn vfork(thread: &mut Thread, request: &Request, run: Run) -> i64 {
+pub(super) fn vfork(thread: &mut Thread, request: &CloneRequest, run: Run) -> i64 {
     const STACK: usize = 256 << 10;
     let saved = thread.slots().save();
     let kept: Vec<usize> = thread

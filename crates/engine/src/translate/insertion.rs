@@ -39,7 +39,7 @@ use super::copy::Builder;
 use super::forced_splits::ForcedSplits;
 use super::live_flags::{Lookahead, find_live_flags};
 use super::reader::CodeReader;
-use super::superblock::{CallSites, End, Item, LIMIT, Limits, fetch, turns};
+use super::superblock::{CallSites, Item, LIMIT, Limits, SuperblockEnd, fetch, turns};
 
 /// By what a path ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,12 @@ pub trait Inserter {
     fn limits(&self) -> &dyn Limits;
 
     /// Says what is inserted, before any of it is emitted. Returns where the superblock ends.
-    fn decide(&mut self, _walk: &mut Walk, _items: &mut Vec<Item>, end: End) -> End {
+    fn decide(
+        &mut self,
+        _walk: &mut Walk,
+        _items: &mut Vec<Item>,
+        end: SuperblockEnd,
+    ) -> SuperblockEnd {
         end
     }
 
@@ -97,7 +102,7 @@ pub trait Inserter {
     fn aside(&mut self, _walk: &mut Walk, _item: &Item, _target: u64) {}
 
     /// Behind the last instruction.
-    fn at_end(&mut self, _walk: &mut Walk, _items: &[Item], _end: &End) {}
+    fn at_end(&mut self, _walk: &mut Walk, _items: &[Item], _end: &SuperblockEnd) {}
 
     /// A path ends behind so many instructions. Returns whether the scratch register has lost its
     /// content.

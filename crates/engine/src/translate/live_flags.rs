@@ -9,7 +9,7 @@ use unspool_instructions::operands::{RegisterUse, flag_use, quick_flag_use};
 
 use super::item::{Item, decode_fully};
 use super::reader::{CodeReader, WINDOW};
-use super::superblock::End;
+use super::superblock::SuperblockEnd;
 
 /// Looks at code without making it part of a superblock.
 pub(crate) struct Lookahead<'a> {
@@ -57,7 +57,7 @@ struct Unseen {
 }
 
 /// Finds where the flags may still be read, from the end of the superblock backwards.
-pub(crate) fn find_live_flags(ahead: &mut Lookahead, items: &mut [Item], end: &End) {
+pub(crate) fn find_live_flags(ahead: &mut Lookahead, items: &mut [Item], end: &SuperblockEnd) {
     let mut live = 0;
     let mut unseen: SmallVec<[Unseen; 8]> = SmallVec::new();
     let not_seen = |pc| Unseen {
@@ -86,11 +86,11 @@ pub(crate) fn find_live_flags(ahead: &mut Lookahead, items: &mut [Item], end: &E
 }
 
 /// Where the program goes on behind the superblock, if that is certain.
-fn goes_on(items: &[Item], end: &End) -> Option<u64> {
+fn goes_on(items: &[Item], end: &SuperblockEnd) -> Option<u64> {
     let last = items.last()?;
     match (end, last.layout.kind) {
-        (End::Continue(pc), _) => Some(*pc),
-        (End::Transfer, Kind::JumpDirect | Kind::CallDirect) => Some(last.layout.target),
+        (SuperblockEnd::Continue(pc), _) => Some(*pc),
+        (SuperblockEnd::Transfer, Kind::JumpDirect | Kind::CallDirect) => Some(last.layout.target),
         _ => None,
     }
 }

@@ -33,7 +33,7 @@ const MOST_WORDS: usize = 16;
 const MOST_ELEMENTS: usize = 64;
 
 /// Why a superblock ends behind its last instruction.
-pub enum End {
+pub enum SuperblockEnd {
     /// Its last instruction decides.
     Transfer,
     /// It is long enough; the code goes on here.
@@ -117,7 +117,7 @@ pub(crate) fn fetch(
     pc: u64,
     limits: &dyn Limits,
     items: &mut Vec<Item>,
-) -> End {
+) -> SuperblockEnd {
     let count = limits.bound_registers();
     let most = limits.most_instructions();
     let most_words = limits.most_words();
@@ -134,21 +134,21 @@ pub(crate) fn fetch(
             && (items.len() >= most / 2 || !limits.forced_splits().contains(at));
         if items.len() >= most {
             limits.forced_splits().note(at);
-            break End::Continue(at);
+            break SuperblockEnd::Continue(at);
         }
         let stops = cache.stops.contains(&at);
         if stops && items.is_empty() && cache.passing != Some(at) {
-            break End::Unfetchable(at);
+            break SuperblockEnd::Unfetchable(at);
         }
         let ends = known || stops || limits.is_function(at) || source.ends_at(at);
         if !items.is_empty() && ends {
-            break End::Continue(at);
+            break SuperblockEnd::Continue(at);
         }
         let Some((layout, bytes)) = code.instruction(at) else {
-            break End::Unfetchable(at);
+            break SuperblockEnd::Unfetchable(at);
         };
         if bytes[..8] == MARKER {
-            break End::Annotation(at + u64::from(layout.length));
+            break SuperblockEnd::Annotation(at + u64::from(layout.length));
         }
         let mut item = Item::new(layout, bytes, at);
         let surroundings = Surroundings {
@@ -174,7 +174,7 @@ pub(crate) fn fetch(
                 || now_words + MOST_WORDS > most_words;
             if !items.is_empty() && full {
                 limits.forced_splits().note(at);
-                break End::Continue(at);
+                break SuperblockEnd::Continue(at);
             }
             (touched, words, indexed) = (now_touched, now_words, now_indexed);
         }
@@ -196,14 +196,14 @@ pub(crate) fn fetch(
         let ends = limits.ends_behind(&item);
         items.push(item);
         if ends && runs_on(kind) && !followed {
-            break End::Continue(next);
+            break SuperblockEnd::Continue(next);
         }
         at = match kind {
             _ if followed => target,
             // There is no room for another round.
-            Kind::Jcc { .. } if target == pc => break End::Continue(next),
+            Kind::Jcc { .. } if target == pc => break SuperblockEnd::Continue(next),
             _ if runs_on(kind) => next,
-            _ => break End::Transfer,
+            _ => break SuperblockEnd::Transfer,
         };
     }
 }

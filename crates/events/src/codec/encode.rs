@@ -13,7 +13,7 @@ use unspool_container::bytes::{put_varint, zigzag};
 /// and nothing of their contents.
 #[derive(Debug)]
 pub(crate) struct ChunkEncoder {
-    kinds: Kinds,
+    kinds: DistinctHeaders,
     numbers_by_path: NumbersByPath,
     /// The numbers of headers that are not those of paths, and of paths whose records have
     /// different numbers of words.
@@ -32,10 +32,10 @@ pub(crate) struct ChunkEncoder {
 const NO_HEADER: u64 = 1 << 62;
 
 /// The distinct headers of a chunk, by number; number 0 stands before the first record.
-type Kinds = Vec<Kind>;
+type DistinctHeaders = Vec<DistinctHeader>;
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Kind {
+struct DistinctHeader {
     header: u64,
     successors: Successors,
     count: u32,
@@ -138,9 +138,9 @@ impl ChunkEncoder {
     /// and without the stamps and values at the end.
     fn number_records(&mut self, words: &[u64], wanted: usize) -> (usize, usize) {
         self.kinds.clear();
-        self.kinds.push(Kind {
+        self.kinds.push(DistinctHeader {
             header: NO_HEADER,
-            ..Kind::default()
+            ..DistinctHeader::default()
         });
         self.numbers_by_path.clear();
         self.other_numbers.clear();
@@ -200,9 +200,9 @@ impl ChunkEncoder {
             _ => *self.other_numbers.entry(header).or_insert(new),
         };
         if number == new {
-            self.kinds.push(Kind {
+            self.kinds.push(DistinctHeader {
                 header,
-                ..Kind::default()
+                ..DistinctHeader::default()
             });
             self.sequence.push(NEW);
         } else {
@@ -254,7 +254,7 @@ impl ChunkEncoder {
 /// Packs all tables, with the widest vector instructions that the processor has.
 struct PackColumns<'a> {
     columns: &'a mut ColumnWriter,
-    kinds: &'a [Kind],
+    kinds: &'a [DistinctHeader],
     rows: &'a [u32],
     words: &'a [u64],
 }

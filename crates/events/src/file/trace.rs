@@ -10,7 +10,7 @@ use super::start::read_start;
 use super::stream_infos::{StreamInfo, stream_infos};
 use super::{Summary, ThreadInfo};
 use crate::id::ThreadId;
-use crate::modules::{Function, Measurement, Module};
+use crate::modules::{Measurement, Module, TracedFunction};
 use crate::problem::{Problem, ReadError};
 use crate::superblock::Superblock;
 use crate::tables::Tables;
@@ -120,7 +120,7 @@ impl Trace {
 
     /// The traced functions, in the order of their definition.
     #[must_use]
-    pub fn functions(&self) -> &[Function] {
+    pub fn functions(&self) -> &[TracedFunction] {
         &self.contents.tables.functions
     }
 

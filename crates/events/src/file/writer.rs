@@ -12,7 +12,7 @@ use super::shared_output::{PathGeneration, Pending, Shared, lock};
 use super::{Summary, ThreadEncoder};
 use crate::definitions::Definition;
 use crate::id::ThreadId;
-use crate::modules::{Function, Measurement, Module};
+use crate::modules::{Measurement, Module, TracedFunction};
 use crate::problem::WriteError;
 use crate::superblock::Superblock;
 
@@ -119,7 +119,7 @@ impl TraceWriter {
     }
 
     /// Adds a traced function.
-    pub fn define_function(&self, function: &Function) {
+    pub fn define_function(&self, function: &TracedFunction) {
         if self.shared.output.is_some() {
             function.put(&mut lock(&self.shared.definitions).tables.functions);
         }

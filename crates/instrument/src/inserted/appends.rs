@@ -16,7 +16,7 @@ use super::{Translation, calls};
 use crate::buffers;
 use crate::slots::{Part, offset as tool_offset};
 use crate::{Action, Argument, BufferId, Field, MOST_BUFFERS};
-use unspool_engine::translate::insertion::append::{Entry, Position};
+use unspool_engine::translate::insertion::append::{BufferEntry, BufferPosition};
 use unspool_engine::translate::superblock::Item;
 use unspool_engine::translate::walk::Walk;
 
@@ -45,7 +45,7 @@ pub(super) fn emit(
     let walk = &mut *translation.walk;
     let registers = put_in_place(walk, item, fields);
     let is_apart = |field: &Field| is_apart(walk.bound(), field);
-    let fits = position == Position::Bound || !fields.iter().any(is_apart);
+    let fits = position == BufferPosition::Bound || !fields.iter().any(is_apart);
     let entry = fits
         .then(|| walk.begin_entry(position, start, registers))
         .flatten();
@@ -100,7 +100,7 @@ fn read(item: &Item, field: &Field) -> u16 {
     calls::registers(&field.value) | count
 }
 
-fn store_all(walk: &mut Walk, item: &Item, entry: Entry, (size, fields): (u16, &[Field])) {
+fn store_all(walk: &mut Walk, item: &Item, entry: BufferEntry, (size, fields): (u16, &[Field])) {
     for first in (0..usize::from(size)).step_by(WORD) {
         let bytes = WORD.min(usize::from(size) - first);
         let within = |field: &&Field| (first..first + bytes).contains(&usize::from(field.offset));
@@ -114,7 +114,7 @@ fn store_all(walk: &mut Walk, item: &Item, entry: Entry, (size, fields): (u16, &
     }
 }
 
-fn store(walk: &mut Walk, item: &Item, entry: Entry, field: &Field) {
+fn store(walk: &mut Walk, item: &Item, entry: BufferEntry, field: &Field) {
     // Another field may have borrowed what this one reads.
     walk.give_back(read(item, field));
     if is_apart(walk.bound(), field) {
@@ -172,14 +172,19 @@ fn is_apart(bound: u16, field: &Field) -> bool {
 
 /// Stores a field with a register that is borrowed for it alone: where the fields together leave
 /// none free, or one is made of what is bound.
-fn store_apart(walk: &mut Walk, item: &Item, (position, start): (Position, i32), field: &Field) {
+fn store_apart(
+    walk: &mut Walk,
+    item: &Item,
+    (position, start): (BufferPosition, i32),
+    field: &Field,
+) {
     let entry = walk.begin_entry(position, start, read(item, field));
     let entry = entry.expect("a field reads two registers at most");
     store(walk, item, entry, field);
 }
 
 /// Stores an address that is made of what is bound.
-fn store_address_apart(walk: &mut Walk, entry: Entry, field: &Field) {
+fn store_address_apart(walk: &mut Walk, entry: BufferEntry, field: &Field) {
     let Argument::Address(mut operand) = field.value else {
         unreachable!("only addresses are made of several registers");
     };
@@ -207,7 +212,7 @@ fn store_address_apart(walk: &mut Walk, entry: Entry, field: &Field) {
 }
 
 /// Whether a branch that depends on rcx will be taken: it is executed, but leads nowhere.
-fn store_counted(walk: &mut Walk, item: &Item, entry: Entry, field: &Field) {
+fn store_counted(walk: &mut Walk, item: &Item, entry: BufferEntry, field: &Field) {
     let at = i32::from(field.offset);
     let code = &mut walk.builder.code;
     let kept = usize::from(item.layout.length) - 1;
@@ -235,12 +240,12 @@ fn constant<'a>(first: usize, mut fields: impl Iterator<Item = &'a Field>) -> Op
 }
 
 /// Where the position of a buffer is.
-fn position(number: usize) -> Position {
+fn position(number: usize) -> BufferPosition {
     if number == 0 && buffers::first_is_bound() {
-        return Position::Bound;
+        return BufferPosition::Bound;
     }
     let slot = tool_offset::BUFFERS + (number * size_of::<Part>()) as i32;
-    Position::Slot(slot)
+    BufferPosition::Slot(slot)
 }
 
 impl super::Progress {
@@ -274,7 +279,7 @@ impl Translation<'_, '_> {
 
     pub(super) fn advance_needs_scratch(&self) -> bool {
         let mut pending = self.pending.iter().enumerate();
-        pending.any(|(number, &bytes)| bytes != 0 && position(number) != Position::Bound)
+        pending.any(|(number, &bytes)| bytes != 0 && position(number) != BufferPosition::Bound)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Parts;
 use super::calls;
 use crate::{Action, Inserted, Replacement};
-use unspool_engine::translate::superblock::{BranchDirection, End, Item, runs_on};
+use unspool_engine::translate::superblock::{BranchDirection, Item, SuperblockEnd, runs_on};
 
 /// The most bytes that what is inserted may have in a superblock; a fragment has 64 KiB.
 const MOST_BYTES: usize = 44 << 10;
@@ -17,8 +17,8 @@ pub(super) fn fit(
     is_alone: bool,
     items: &mut Vec<Item>,
     inserted: &Inserted,
-    end: End,
-) -> End {
+    end: SuperblockEnd,
+) -> SuperblockEnd {
     let most = match is_alone {
         true => MOST_BYTES,
         false => MOST_BYTES_AMONG_OTHERS,
@@ -36,7 +36,7 @@ pub(super) fn fit(
         bytes += here;
         if bytes > most {
             items.truncate(index);
-            return End::Continue(pc);
+            return SuperblockEnd::Continue(pc);
         }
     }
     end
@@ -44,7 +44,11 @@ pub(super) fn fit(
 
 /// Takes out the instructions that the tool does not want to be executed. The superblock ends at
 /// the first one of them behind which it does not go on as it did.
-pub(super) fn replace(items: &mut Vec<Item>, inserted: &mut Inserted, end: End) -> End {
+pub(super) fn replace(
+    items: &mut Vec<Item>,
+    inserted: &mut Inserted,
+    end: SuperblockEnd,
+) -> SuperblockEnd {
     let replaces = |action: &Action| matches!(action, Action::Replace(_));
     if !inserted.actions().iter().any(replaces) {
         return end;
@@ -70,7 +74,7 @@ pub(super) fn replace(items: &mut Vec<Item>, inserted: &mut Inserted, end: End) 
             Replacement::Jump(target) => target,
         };
         items.truncate(index + 1);
-        return End::Continue(target);
+        return SuperblockEnd::Continue(target);
     }
     end
 }

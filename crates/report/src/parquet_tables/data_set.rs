@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use unspool_events::{Access, Event, Function, Module, Sink, ThreadId};
+use unspool_events::{Access, Event, Module, Sink, ThreadId, TracedFunction};
 
 use super::columns::{
     AccessColumns, EventColumns, MODULE_SCHEMA, ModuleColumns, Partition, Rows, ValueColumns,
@@ -112,7 +112,7 @@ impl Sink for DataSetExporter {
         self.description.module(module);
     }
 
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, function: &TracedFunction) {
         self.names.add_function(function);
         self.description.function(function);
     }

@@ -13,8 +13,9 @@ use unspool_events::superblock::{
     AccessingInstruction, AddressSource, Extent, Operand, Path as CodePath, Superblock,
 };
 use unspool_events::{
-    AccessKind, Event, Function, FunctionId, Module, ModuleId, Order, PathId, Span, SyncOperation,
+    AccessKind, Event, FunctionId, Module, ModuleId, Order, PathId, Span, SyncOperation,
     Synchronisation, ThreadEncoder, ThreadEvent, ThreadId, TraceHeader, TraceWriter,
+    TracedFunction,
 };
 
 /// The address of shared word 0; each further word lies in a line of its own.
@@ -173,7 +174,7 @@ pub(crate) fn record_to(writer: TraceWriter, recording: Recording) -> Truth {
         build_id: vec![7],
     });
     let name = "push".to_owned();
-    writer.define_function(&Function {
+    writer.define_function(&TracedFunction {
         id: FunctionId(0),
         name,
         address: 0x40_1100,

@@ -16,9 +16,9 @@ use super::addresses::Values;
 use super::translation::{Recorder, SidePath, Translation};
 use super::{checks, record};
 use crate::fragments::FragmentTrace;
-use unspool_engine::translate::insertion::append::{self, Entry};
+use unspool_engine::translate::insertion::append::{self, BufferEntry};
 use unspool_engine::translate::insertion::{Inserter, PathEnd};
-use unspool_engine::translate::superblock::{End, Item, Limits};
+use unspool_engine::translate::superblock::{Item, Limits, SuperblockEnd};
 use unspool_engine::translate::walk::Walk;
 
 impl Inserter for Recorder {
@@ -109,7 +109,7 @@ impl Inserter for Recorder {
         self.with(walk).close_record(path, words);
     }
 
-    fn at_end(&mut self, walk: &mut Walk, _items: &[Item], _end: &End) {
+    fn at_end(&mut self, walk: &mut Walk, _items: &[Item], _end: &SuperblockEnd) {
         let mut translation = self.with(walk);
         translation.note_progress();
     }
@@ -169,7 +169,7 @@ impl Translation<'_> {
         let id = PathId(self.superblock.first_path.0 + path as u32);
         let header = path_header(id, words);
         let code = &mut self.builder.code;
-        Entry::bound(self.binding, 0).store_constant(code, 0, header as i32 as u64, 8);
+        BufferEntry::bound(self.binding, 0).store_constant(code, 0, header as i32 as u64, 8);
         append::advance_bound(code, self.binding, 8 * (words as u32 + 1));
     }
 

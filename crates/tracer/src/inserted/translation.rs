@@ -18,7 +18,7 @@ use super::check::{Check, SlowCheck};
 use crate::clean_calls::{TracerRequest, ValueSite};
 use crate::fragments::Repetition;
 use unspool_engine::translate::copy::Builder;
-use unspool_engine::translate::insertion::append::Entry;
+use unspool_engine::translate::insertion::append::BufferEntry;
 use unspool_engine::translate::insertion::borrowed::Borrowed;
 use unspool_engine::translate::insertion::detour::{Detour, Jumps};
 use unspool_engine::translate::operand_address::load_address;
@@ -155,9 +155,9 @@ impl Translation<'_> {
     }
 
     /// The words of the record, which are behind its header.
-    pub(crate) fn words(&self) -> Entry {
+    pub(crate) fn words(&self) -> BufferEntry {
         const HEADER: i32 = 8;
-        Entry::bound(self.binding, HEADER)
+        BufferEntry::bound(self.binding, HEADER)
     }
 
     /// Where a word lies among them.

@@ -8,7 +8,7 @@ use crate::section::Section;
 
 /// What is said of one piece of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct FrameDescription {
     /// The code, by the addresses that the section has.
     pub code: Range<u64>,
     /// Whether the code is where a signal's handler returns to.
@@ -53,9 +53,9 @@ impl<'a> Entries<'a> {
 }
 
 impl Iterator for Entries<'_> {
-    type Item = Entry;
+    type Item = FrameDescription;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<FrameDescription> {
         loop {
             let mut reader = Reader::new(self.section, self.position);
             let content = content(&mut reader)?;
@@ -68,7 +68,7 @@ impl Iterator for Entries<'_> {
 }
 
 /// The entry at an offset of the section.
-pub(super) fn at(section: Section<'_>, offset: usize) -> Option<Entry> {
+pub(super) fn at(section: Section<'_>, offset: usize) -> Option<FrameDescription> {
     let mut reader = Reader::new(section, offset);
     let content = content(&mut reader)?;
     parse(section, content)
@@ -85,7 +85,7 @@ fn content<'a>(reader: &mut Reader<'a>) -> Option<Reader<'a>> {
 }
 
 /// The frame description entry in `reader`; nothing if that is a common one.
-fn parse(section: Section<'_>, mut reader: Reader<'_>) -> Option<Entry> {
+fn parse(section: Section<'_>, mut reader: Reader<'_>) -> Option<FrameDescription> {
     let back_from = reader.position();
     let back = reader.u32()? as usize;
     if back == 0 {
@@ -98,7 +98,7 @@ fn parse(section: Section<'_>, mut reader: Reader<'_>) -> Option<Entry> {
         let length = reader.unsigned()?;
         reader.take(length)?;
     }
-    Some(Entry {
+    Some(FrameDescription {
         code: start..start.checked_add(length)?,
         is_signal_frame: common.is_signal_frame,
         instructions: [common.instructions, reader.position()..reader.end()],

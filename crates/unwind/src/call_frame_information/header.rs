@@ -1,6 +1,6 @@
 //! `.eh_frame_hdr`: a sorted table of the entries of `.eh_frame`.
 
-use super::entry::{self, Entry};
+use super::entry::{self, FrameDescription};
 use super::reader::{OMITTED, Reader};
 use crate::section::Section;
 
@@ -15,7 +15,7 @@ pub(crate) fn find(
     header: Option<Section<'_>>,
     frames: Section<'_>,
     address: u64,
-) -> Option<Entry> {
+) -> Option<FrameDescription> {
     let table = header.and_then(Table::new);
     let found = match table {
         Some(table) => {

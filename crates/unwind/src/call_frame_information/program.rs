@@ -1,7 +1,7 @@
 //! The instructions of call-frame information: a program that makes, for each address of a piece
 //! of code, a row of rules (DWARF 5, section 6.4.2).
 
-use super::entry::Entry;
+use super::entry::FrameDescription;
 use super::reader::Reader;
 use crate::recipe::{COLUMNS, Cfa, Recipe, Rule};
 use crate::registers::RETURN_ADDRESS;
@@ -18,7 +18,7 @@ struct Row {
 }
 
 struct Machine<'a> {
-    entry: &'a Entry,
+    entry: &'a FrameDescription,
     row: Row,
     /// What the common instructions have made: to which a register can be restored.
     initial: [Rule; COLUMNS],
@@ -27,7 +27,7 @@ struct Machine<'a> {
     location: u64,
 }
 
-impl Entry {
+impl FrameDescription {
     /// The recipe for the instruction at `address`, or around it, in the entry's code. Nothing if
     /// what `section` says there is damaged, or of a kind that x86-64 does not have.
     #[must_use]

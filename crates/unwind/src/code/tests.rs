@@ -118,8 +118,8 @@ fn compare(path: &str, disturb: fn(&mut State)) -> (Agreement, Vec<Wrong>) {
         if entry.code.start < code.address || entry.code.end > code.end() {
             continue;
         }
-        let function = Function {
-            code: &Code::Bytes(code),
+        let function = FunctionCode {
+            code: &ImageCode::Bytes(code),
             range: entry.code.clone(),
         };
         let at_entry = entry.recipe(frames, entry.code.start).unwrap();
@@ -222,11 +222,11 @@ fn random_code_is_no_panic() {
                 .flat_map(|_| [random(), deep[usize::from(random()) % deep.len()]])
                 .collect(),
         };
-        let code = Code::Bytes(Section {
+        let code = ImageCode::Bytes(Section {
             address: u64::MAX - 300,
             bytes: &bytes[..200],
         });
-        let function = Function {
+        let function = FunctionCode {
             range: code.range(),
             code: &code,
         };

@@ -5,7 +5,7 @@ use std::arch::asm;
 use std::ops::Range;
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
-use unspool_unwind::{Code, Module, RBP, RBX, RSP, Registers, Section};
+use unspool_unwind::{ImageCode, Module, RBP, RBX, RSP, Registers, Section};
 
 /// An image of this process, read from its file.
 pub(crate) struct Image {
@@ -66,7 +66,7 @@ pub(crate) fn module<'a>(image: &'a Image, functions: &'a [u64], known: Known) -
     let code = file.segments().find_map(|segment| {
         let start = (segment.address() & !0xfff) + image.bias;
         (start == image.range.start).then(|| {
-            Code::Bytes(Section {
+            ImageCode::Bytes(Section {
                 address: segment.address(),
                 bytes: segment.data().unwrap(),
             })

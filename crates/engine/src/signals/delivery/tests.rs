@@ -40,7 +40,7 @@ enum Operation {
 
 /// Where the engine is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Step {
+enum Happening {
     /// In translated code.
     Runs,
     /// In a system call, behind the look at what is pending.
@@ -64,7 +64,7 @@ struct World {
     kernel_pending: Vec<Sent>,
     unsent: Vec<Sent>,
     program: Vec<Operation>,
-    step: Step,
+    step: Happening,
     frames: Vec<u64>,
     handled: Vec<i32>,
     /// The engine as it was: it holds one signal, and opens the mask whatever is pending.
@@ -81,7 +81,7 @@ impl World {
             kernel_pending: Vec::new(),
             unsent: signals.iter().copied().map(Sent).collect(),
             program: program.to_vec(),
-            step: Step::Runs,
+            step: Happening::Runs,
             frames: Vec::new(),
             handled: Vec::new(),
             careless,
@@ -116,7 +116,7 @@ impl World {
         self.held.push(signal);
         self.pending = true;
         self.kernel_mask = !SYNCHRONOUS;
-        if let Step::Waits(before) = self.step {
+        if let Happening::Waits(before) = self.step {
             // The wait is interrupted, and was made with its own mask.
             let Some(Operation::WaitWith(mask)) = self.program.first().copied() else {
                 unreachable!("only a wait waits");
@@ -127,23 +127,23 @@ impl World {
             self.delivery.begin_wait(mask);
             self.delivery.end_wait(true);
             self.settle();
-            self.step = Step::Runs;
+            self.step = Happening::Runs;
         }
     }
 
     /// The thread's next step; false if it waits or is done.
     fn advance(&mut self) -> bool {
         match self.step {
-            Step::Runs if self.pending => {
+            Happening::Runs if self.pending => {
                 self.pending = false;
-                self.step = Step::Delivers;
+                self.step = Happening::Delivers;
             }
-            Step::Runs if !self.frames.is_empty() || !self.program.is_empty() => {
-                self.step = Step::Calls;
+            Happening::Runs if !self.frames.is_empty() || !self.program.is_empty() => {
+                self.step = Happening::Calls;
             }
-            Step::Runs | Step::Waits(_) => return false,
-            Step::Calls => self.call(),
-            Step::MaskSet(mask, returns) => {
+            Happening::Runs | Happening::Waits(_) => return false,
+            Happening::Calls => self.call(),
+            Happening::MaskSet(mask, returns) => {
                 self.delivery.set_mask(mask);
                 self.settle();
                 if returns {
@@ -151,9 +151,9 @@ impl World {
                 } else {
                     self.program.remove(0);
                 }
-                self.step = Step::Runs;
+                self.step = Happening::Runs;
             }
-            Step::Delivers => {
+            Happening::Delivers => {
                 self.collect();
                 if let Some(signal) = self.delivery.take_next() {
                     let mask = self.delivery.mask();
@@ -164,36 +164,36 @@ impl World {
                 }
                 self.delivery.end_without_handler();
                 self.settle();
-                self.step = Step::Opens;
+                self.step = Happening::Opens;
             }
-            Step::Opens => {
+            Happening::Opens => {
                 self.set_kernel_mask(self.delivery.mask());
-                self.step = Step::Runs;
+                self.step = Happening::Runs;
             }
         }
         true
     }
 
     fn call(&mut self) {
-        self.step = Step::Runs;
+        self.step = Happening::Runs;
         if self.pending && !self.careless {
             return;
         }
         if let Some(&mask) = self.frames.last() {
             // The handler returns.
             if self.set_kernel_mask(mask) {
-                self.step = Step::MaskSet(mask, true);
+                self.step = Happening::MaskSet(mask, true);
             }
             return;
         }
         match self.program[0] {
             Operation::SetMask(mask) => {
                 if self.set_kernel_mask(mask) {
-                    self.step = Step::MaskSet(mask, false);
+                    self.step = Happening::MaskSet(mask, false);
                 }
             }
             Operation::WaitWith(mask) => {
-                self.step = Step::Waits(self.delivery.mask());
+                self.step = Happening::Waits(self.delivery.mask());
                 // The kernel has what the thread has kept, while it blocks that.
                 let blocked = self.delivery.mask() & SYNCHRONOUS;
                 while let Some(signal) = self.delivery.remove(blocked) {
@@ -271,7 +271,7 @@ fn nothing_is_lost(mask: u64, program: &[Operation], signals: &[i32], careless: 
             }
             false => count(&end.handled, signal) > 0,
         };
-        let may_wait = matches!(end.step, Step::Waits(_));
+        let may_wait = matches!(end.step, Happening::Waits(_));
         signals.iter().all(is_kept) && (end.program.is_empty() || may_wait)
     })
 }

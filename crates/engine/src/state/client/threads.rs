@@ -22,18 +22,18 @@ pub struct PerThread<T> {
 
 /// What all clients keep for a thread, each at the place of its [`PerThread`].
 #[derive(Default)]
-pub struct ClientData([Kept; MOST]);
+pub struct ClientData([KeptForThread; MOST]);
 
 #[derive(Clone, Copy)]
-struct Kept {
+struct KeptForThread {
     pointer: *mut (),
     /// What frees it with the thread, if that is to be.
     free: Option<unsafe fn(*mut ())>,
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept {
+impl Default for KeptForThread {
+    fn default() -> KeptForThread {
+        KeptForThread {
             pointer: std::ptr::null_mut(),
             free: None,
         }
@@ -79,7 +79,7 @@ impl<T> PerThread<T> {
     /// Keeps a pointer for a thread, in place of what it had. It stays the client's.
     pub fn set(&self, thread: &mut Thread, pointer: *mut T) {
         let pointer = pointer.cast();
-        thread.client_data.0[self.own_place()] = Kept {
+        thread.client_data.0[self.own_place()] = KeptForThread {
             pointer,
             free: None,
         };
@@ -110,7 +110,7 @@ impl<T: Default> PerThread<T> {
         }
         let kept = &mut thread.client_data.0[self.own_place()];
         if kept.pointer.is_null() {
-            *kept = Kept {
+            *kept = KeptForThread {
                 pointer: Box::into_raw(Box::<T>::default()).cast(),
                 free: Some(free::<T>),
             };

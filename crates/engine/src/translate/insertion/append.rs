@@ -13,7 +13,7 @@ use crate::translate::operand_address::{bare_base, load_address};
 
 /// Where the position of a buffer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
+pub enum BufferPosition {
     /// In the register that is bound for it.
     Bound,
     /// In a slot.
@@ -22,7 +22,7 @@ pub enum Position {
 
 /// An entry in the making. What is stored in it is given with its distance from the entry's start.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
+pub struct BufferEntry {
     /// The register of the position.
     position: Gpr,
     /// How far behind the position it starts.
@@ -37,17 +37,22 @@ impl Walk<'_> {
     ///
     /// # Panics
     /// If no registers are bound.
-    pub fn begin_entry(&mut self, position: Position, start: i32, read: u16) -> Option<Entry> {
+    pub fn begin_entry(
+        &mut self,
+        position: BufferPosition,
+        start: i32,
+        read: u16,
+    ) -> Option<BufferEntry> {
         let binding = self.binding.expect("who appends has registers bound");
-        let Position::Slot(slot) = position else {
-            return Some(Entry::bound(binding, start));
+        let BufferPosition::Slot(slot) = position else {
+            return Some(BufferEntry::bound(binding, start));
         };
         let spare = self
             .borrowed
             .take_one(&mut self.builder, read | binding.mask())?;
         let position = binding.scratch();
         self.builder.code.load_slot(position, slot);
-        Some(Entry {
+        Some(BufferEntry {
             position,
             start,
             spare,
@@ -55,14 +60,14 @@ impl Walk<'_> {
     }
 
     /// Emits the move of a position. Scratch loses its content unless it is bound.
-    pub fn advance(&mut self, position: Position, bytes: u32) {
+    pub fn advance(&mut self, position: BufferPosition, bytes: u32) {
         let Some(binding) = self.binding else {
             return;
         };
         let code = &mut self.builder.code;
         match position {
-            Position::Bound => advance_bound(code, binding, bytes),
-            Position::Slot(slot) => {
+            BufferPosition::Bound => advance_bound(code, binding, bytes),
+            BufferPosition::Slot(slot) => {
                 let scratch = binding.scratch();
                 code.load_slot(scratch, slot);
                 code.lea(scratch, scratch, bytes as i32);
@@ -77,10 +82,10 @@ pub fn advance_bound(code: &mut Emitter, binding: RegisterBinding, bytes: u32) {
     code.lea(binding.buffer(), binding.buffer(), bytes as i32);
 }
 
-impl Entry {
+impl BufferEntry {
     /// One that starts so far behind the position that is bound.
-    pub fn bound(binding: RegisterBinding, start: i32) -> Entry {
-        Entry {
+    pub fn bound(binding: RegisterBinding, start: i32) -> BufferEntry {
+        BufferEntry {
             position: binding.buffer(),
             start,
             spare: binding.scratch(),
@@ -88,8 +93,8 @@ impl Entry {
     }
 
     /// The same entry, with another register that may be changed.
-    pub fn with_spare(self, spare: Gpr) -> Entry {
-        Entry { spare, ..self }
+    pub fn with_spare(self, spare: Gpr) -> BufferEntry {
+        BufferEntry { spare, ..self }
     }
 
     /// The register that may be changed.

@@ -47,12 +47,12 @@ const CANDIDATES: [Gpr; 10] = [
 pub struct Borrowed {
     flags: Option<SpillInterval>,
     /// In the order of their spill slots.
-    registers: [Option<Held>; REGISTER_SPILLS.len()],
+    registers: [Option<BorrowedRegister>; REGISTER_SPILLS.len()],
 }
 
 /// A register that is borrowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Held {
+struct BorrowedRegister {
     spill: SpillInterval,
     content: Option<Content>,
 }
@@ -177,8 +177,9 @@ impl Borrowed {
             self.forget_content(register);
             return;
         }
-        let may_leave =
-            |held: &Option<Held>| held.is_none_or(|held| taken & 1 << held.spill.register == 0);
+        let may_leave = |held: &Option<BorrowedRegister>| {
+            held.is_none_or(|held| taken & 1 << held.spill.register == 0)
+        };
         let places = &self.registers;
         let place = places.iter().position(Option::is_none);
         let place = place.or_else(|| places.iter().position(may_leave));
@@ -186,7 +187,7 @@ impl Borrowed {
         self.give_back_place(builder, place);
         let slot = REGISTER_SPILLS[place];
         builder.code.store_slot(offset::spill(slot), register);
-        self.registers[place] = Some(Held {
+        self.registers[place] = Some(BorrowedRegister {
             spill: spilled_from_here(builder, register, slot),
             content: None,
         });
@@ -241,7 +242,7 @@ impl Borrowed {
     }
 
     fn give_back_place(&mut self, builder: &mut Builder, place: usize) {
-        if let Some(Held { spill, .. }) = self.registers[place].take() {
+        if let Some(BorrowedRegister { spill, .. }) = self.registers[place].take() {
             let slot = offset::spill(spill.slot);
             builder.code.load_slot(spill.register, slot);
             builder.end_spill(spill);
@@ -295,7 +296,8 @@ impl Borrowed {
         if self.has_registers() {
             let overwritten = item.uses().overwritten;
             for held in &mut self.registers {
-                let is_dead = |held: &mut Held| overwritten & 1 << held.spill.register != 0;
+                let is_dead =
+                    |held: &mut BorrowedRegister| overwritten & 1 << held.spill.register != 0;
                 if let Some(held) = held.take_if(is_dead) {
                     builder.end_spill(held.spill);
                 }
@@ -308,7 +310,7 @@ impl Borrowed {
         if self.flags.is_some() {
             restore_flags(code);
         }
-        for Held { spill, .. } in self.registers.iter().flatten() {
+        for BorrowedRegister { spill, .. } in self.registers.iter().flatten() {
             code.load_slot(spill.register, offset::spill(spill.slot));
         }
     }
@@ -316,7 +318,7 @@ impl Borrowed {
     /// Emits that it is borrowed again. The slots still have the program's values, but for registers
     /// of a mask that were changed, and the flags if all were.
     pub(super) fn spill(&self, code: &mut Emitter, changed: u16) {
-        for Held { spill, content } in self.registers.iter().flatten() {
+        for BorrowedRegister { spill, content } in self.registers.iter().flatten() {
             if changed & 1 << spill.register != 0 {
                 code.store_slot(offset::spill(spill.slot), spill.register);
             }

@@ -13,7 +13,7 @@ use super::{Inserter, PathEnd};
 use crate::translate::copy::Builder;
 use crate::translate::live_flags::Lookahead;
 use crate::translate::reader::WINDOW;
-use crate::translate::superblock::{End, Item, Limits};
+use crate::translate::superblock::{Item, Limits, SuperblockEnd};
 
 /// Those who insert, in the order of their clients.
 pub(crate) type Inserters<'a> = &'a mut [Box<dyn Inserter>];
@@ -111,7 +111,7 @@ impl<'a> Walk<'a> {
         &mut self,
         inserters: Inserters,
         items: &mut Vec<Item>,
-        end: End,
+        end: SuperblockEnd,
         by_indirect_branch: bool,
     ) {
         self.entry(inserters, by_indirect_branch);
@@ -172,7 +172,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Asks who is furthest out first: what the others find is what that leaves.
-    fn decide(&mut self, inserters: Inserters, items: &mut Vec<Item>, mut end: End) -> End {
+    fn decide(
+        &mut self,
+        inserters: Inserters,
+        items: &mut Vec<Item>,
+        mut end: SuperblockEnd,
+    ) -> SuperblockEnd {
         if !self.alone {
             self.disturbed.resize(items.len() + 1, false);
         }
@@ -234,17 +239,21 @@ impl<'a> Walk<'a> {
         self.builder.new_fragment.pc_map.push((length, emitted));
     }
 
-    fn end(&mut self, inserters: Inserters, items: &[Item], end: &End) {
+    fn end(&mut self, inserters: Inserters, items: &[Item], end: &SuperblockEnd) {
         for inserter in inserters.iter_mut() {
             inserter.at_end(self, items, end);
         }
         self.give_back_all();
         let executed = items.len();
         match *end {
-            End::Transfer => {}
-            End::Continue(pc) => self.leave_here(inserters, executed, pc),
-            End::Unfetchable(pc) => self.leave(inserters, executed, ExitKind::Unfetchable, pc),
-            End::Annotation(pc) => self.leave(inserters, executed, ExitKind::Annotation, pc),
+            SuperblockEnd::Transfer => {}
+            SuperblockEnd::Continue(pc) => self.leave_here(inserters, executed, pc),
+            SuperblockEnd::Unfetchable(pc) => {
+                self.leave(inserters, executed, ExitKind::Unfetchable, pc)
+            }
+            SuperblockEnd::Annotation(pc) => {
+                self.leave(inserters, executed, ExitKind::Annotation, pc)
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use unspool_code_cache::emit::gpr;
 use unspool_code_cache::slots::offset;
 
 use super::super::executed::{ZERO, execute_with, item, untouched, value};
-use super::{Entry, advance_bound};
+use super::{BufferEntry, advance_bound};
 
 const EQUAL: u8 = 4;
 
@@ -14,7 +14,7 @@ const EQUAL: u8 = 4;
 fn appended(
     start: i32,
     flags: u64,
-    store: impl FnOnce(Entry, &mut unspool_code_cache::emit::Emitter),
+    store: impl FnOnce(BufferEntry, &mut unspool_code_cache::emit::Emitter),
 ) -> ([u64; 8], u64) {
     let mut buffer = [0xeeee_eeee_eeee_eeee_u64; 8];
     let base = buffer.as_mut_ptr() as u64;
@@ -28,7 +28,7 @@ fn appended(
         |builder| {
             let code = &mut builder.code;
             binding.spill(code);
-            store(Entry::bound(binding, start), code);
+            store(BufferEntry::bound(binding, start), code);
             advance_bound(code, binding, 24);
             binding.restore(code);
             // The position, where the test can see it.
