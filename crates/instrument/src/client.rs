@@ -1,5 +1,6 @@
 //! What the engine tells the tool.
 
+mod synchronisation;
 mod system_calls;
 
 use std::any::Any;
@@ -76,8 +77,9 @@ impl Client for Instrumenter {
     fn thread_created(
         &self,
         creator: &mut Thread,
-        _ordinal: ThreadOrdinal,
+        ordinal: ThreadOrdinal,
     ) -> Result<Option<Inheritance>, Exhausted> {
+        synchronisation::creates(self, creator, ordinal.id().0);
         Ok(Some(threads::inheritance(creator)))
     }
 
@@ -104,6 +106,9 @@ impl Client for Instrumenter {
         let state = in_tool(|| self.tool.thread_starts(&info));
         CallSlots::of(thread.slots()).tool_state.set(state as u64);
         IS_STARTED.set(true);
+        if inheritance.is_some() {
+            synchronisation::starts(self, thread);
+        }
     }
 
     /// What a thread has done is known to the tool before another thread can know that it has ended.
@@ -119,8 +124,9 @@ impl Client for Instrumenter {
         buffers::hand_over_all();
         buffers::free();
         super::functions::thread_ends();
-        let state = CallSlots::of(thread.slots()).tool_state.take() as *mut ();
         let info = threads::info(thread);
+        synchronisation::ends(self, thread, info.thread_pointer);
+        let state = CallSlots::of(thread.slots()).tool_state.take() as *mut ();
         // SAFETY: it is what the tool has made for this thread, and is forgotten now.
         unsafe { in_tool(|| self.tool.thread_ends(&info, state)) };
         let threads = thread.process.threads.lock();

@@ -11,6 +11,7 @@ use super::annotation::Annotation;
 use super::images::Image;
 use super::in_tool::in_tool;
 use super::mappings::MappingChange;
+use super::synchronisation::Synchronisation;
 use super::threads::ThreadInfo;
 use super::{Signal, Superblock, SystemCall};
 
@@ -81,6 +82,17 @@ pub trait Instrumentation: Send + Sync {
     /// As for [`Instrumentation::forked`].
     unsafe fn annotated(&self, state: *mut (), said: &Annotation) {
         let _ = (state, said);
+    }
+    /// Whether the tool wants to be told by which steps threads know of each other.
+    fn wants_synchronisation(&self) -> bool {
+        false
+    }
+    /// The calling thread has made such a step, or is about to.
+    ///
+    /// # Safety
+    /// As for [`Instrumentation::forked`].
+    unsafe fn synchronises(&self, state: *mut (), event: &Synchronisation) {
+        let _ = (state, event);
     }
     /// The process is about to become another program.
     ///

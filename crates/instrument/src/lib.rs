@@ -38,6 +38,7 @@ mod samplers;
 mod shadow;
 mod signal;
 mod slots;
+mod synchronisation;
 mod system_calls;
 mod threads;
 mod view;
@@ -68,6 +69,9 @@ pub use samplers::{SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowError};
 pub use signal::Signal;
 pub use slots::{MOST_BUFFERS, MOST_SAMPLERS, Part};
+pub use synchronisation::{
+    AtomicKind, Side, SyncObject, SyncOperation, Synchronisation, ended_thread,
+};
 pub use system_calls::{CallMemory, CallWhenOver, SystemCall, SystemCallValue};
 pub use threads::ThreadInfo;
 pub use unspool_code_cache::gates::MOST_ARGUMENTS;

@@ -22,6 +22,7 @@ mod rarely;
 mod reads;
 mod repetitions;
 mod results;
+mod synchronised;
 mod told;
 mod wide;
 mod world;
@@ -51,6 +52,7 @@ fn main() {
         "repetitions" => run(repetitions::Repetitions::new()),
         "results" => run(results::Results::default()),
         "events" => run(events::Events::default()),
+        "synchronised" => run(synchronised::Synchronised::default()),
         "told" => run(told::Told),
         "world" => run(world::World),
         "wrappers" if asked("gated") => run(wrappers::Wrappers::<true>::new()),

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 #[path = "checks/each_access.rs"]
 mod each_access;
+#[path = "checks/synchronised.rs"]
+mod synchronised;
 #[path = "checks/told.rs"]
 mod told;
 

@@ -56,6 +56,7 @@ mod routine_values;
 mod run;
 mod sampler;
 mod source;
+mod synchronisation;
 mod system_call;
 mod tool;
 mod world;
@@ -87,8 +88,9 @@ pub use unspool_instructions::operands::{MemoryOperand, RegisterUse, Shape};
 pub use unspool_instrument::image_at;
 pub use unspool_instrument::images::{self, ImageKind};
 pub use unspool_instrument::{
-    Annotation, Branch, CallMemory, Completeness, Context, Counter, Effect, Mapping, MappingChange,
-    Shadow, ShadowError, Signal, StoppedThread, SystemCall, ThreadInfo,
+    Annotation, AtomicKind, Branch, CallMemory, Completeness, Context, Counter, Effect, Mapping,
+    MappingChange, Shadow, ShadowError, Side, Signal, StoppedThread, SyncObject, SyncOperation,
+    Synchronisation, SystemCall, ThreadInfo,
 };
 pub use unspool_kernel::lock;
 pub use world::{

@@ -8,11 +8,13 @@ use std::sync::{Arc, OnceLock};
 
 use unspool_engine::{Continuation, NewClient, Plan, Program, StartError};
 use unspool_instrument::{
-    self as instrument, Annotation, Instrumentation, MappingChange, Signal, SystemCall, ThreadInfo,
+    self as instrument, Annotation, Instrumentation, MappingChange, Signal, Synchronisation,
+    SystemCall, ThreadInfo,
 };
 
 use crate::code::Superblock;
 use crate::image::Image;
+use crate::synchronisation;
 use crate::tool::{Delivery, Tool};
 
 /// Exit status of a tool that was called wrongly, or whose program cannot be run.
@@ -235,11 +237,22 @@ impl<T: Tool> Instrumentation for Adapter<T> {
     }
 
     fn instrument(&self, superblock: &instrument::Superblock) {
-        self.tool.instrument(&Superblock::new(superblock));
+        let superblock = Superblock::new(superblock);
+        if T::SYNCHRONISATION {
+            synchronisation::insert_takes(&superblock);
+        }
+        self.tool.instrument(&superblock);
+        if T::SYNCHRONISATION {
+            synchronisation::insert_gives(&superblock);
+        }
     }
 
     fn image_loads(&self, image: &Arc<instrument::images::Image>) {
-        self.tool.image_load(&Image::new(image));
+        let image = Image::new(image);
+        if T::SYNCHRONISATION {
+            synchronisation::hook_joins(&image);
+        }
+        self.tool.image_load(&image);
     }
 
     fn image_unloads(&self, image: &Arc<instrument::images::Image>) {
@@ -312,6 +325,16 @@ impl<T: Tool> Instrumentation for Adapter<T> {
         // SAFETY: the caller's.
         let state = unsafe { Adapter::<T>::state(state) };
         self.tool.annotation(state, said);
+    }
+
+    fn wants_synchronisation(&self) -> bool {
+        T::SYNCHRONISATION
+    }
+
+    unsafe fn synchronises(&self, state: *mut (), event: &Synchronisation) {
+        // SAFETY: the caller's.
+        let state = unsafe { Adapter::<T>::state(state) };
+        self.tool.synchronisation(state, event);
     }
 
     fn monitor(&self, words: &str) -> Option<String> {

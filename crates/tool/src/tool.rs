@@ -3,7 +3,9 @@
 use std::ffi::CString;
 use std::path::Path;
 
-use unspool_instrument::{Annotation, MappingChange, Signal, SystemCall, ThreadInfo};
+use unspool_instrument::{
+    Annotation, MappingChange, Signal, Synchronisation, SystemCall, ThreadInfo,
+};
 
 use crate::code::Superblock;
 use crate::image::Image;
@@ -22,6 +24,10 @@ pub trait Tool: Sized + Send + Sync + 'static {
     /// may then rely on nothing that the instruction would have done, which makes what is inserted
     /// a little slower.
     const LEAVES_OUT: bool = false;
+
+    /// Whether it wants to be told by which steps threads know of each other
+    /// ([`Tool::synchronisation`]): two calls at each atomic instruction.
+    const SYNCHRONISATION: bool = false;
 
     /// Says what to insert into a piece of code that is about to be translated. The same
     /// code may come again: in another piece, or because there was no room to keep its
@@ -79,6 +85,55 @@ pub trait Tool: Sized + Send + Sync + 'static {
     /// include for that: behind all entries of buffers that it has made until then.
     fn annotation(&self, state: &mut Self::Thread, said: &Annotation) {
         let _ = (state, said);
+    }
+
+    /// A thread is about to give others to know what it has done before, or has got to know what
+    /// others have given: by an atomic instruction, at a futex, or where threads are created, start,
+    /// end and are joined. Only for tools that say [`Tool::SYNCHRONISATION`].
+    ///
+    /// What is given is told before it can be seen, what is taken behind that. So the events of an
+    /// object come in an order in which a vector clock of it can be kept: whoever takes has all that
+    /// was given to what it has seen. Their numbers say the same. Before an atomic instruction it
+    /// is told behind all that the tool has inserted there, and behind the instruction before that;
+    /// if the instruction faults, or does not write, it has given to know more than it must.
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use unspool_tool::{Side, Superblock, Synchronisation, SyncObject, Tool, lock::Mutex};
+    ///
+    /// /// How many threads each thread has heard of.
+    /// #[derive(Default)]
+    /// struct Hearsay {
+    ///     given: Mutex<HashMap<SyncObject, Vec<u32>>>,
+    /// }
+    ///
+    /// impl Tool for Hearsay {
+    ///     type Thread = Vec<u32>;
+    ///     const SYNCHRONISATION: bool = true;
+    ///     fn instrument(&self, _: &Superblock<Self>) {}
+    ///
+    ///     fn synchronisation(&self, heard_of: &mut Vec<u32>, event: &Synchronisation) {
+    ///         let mut given = self.given.lock();
+    ///         let object = given.entry(event.object).or_default();
+    ///         let (from, to) = match event.side {
+    ///             Side::Gives => (heard_of, object),
+    ///             Side::Takes => (object, heard_of),
+    ///         };
+    ///         let news: Vec<_> = from.iter().filter(|it| !to.contains(it)).copied().collect();
+    ///         to.extend(news);
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// Functions of the C library (mutexes, semaphores, condition variables, `std::atomic`, channels
+    /// of Rust) are made of these steps; where a tool wants their names, there are
+    /// [`Image::routines_named`] and [`Routine::entry`](crate::Routine::entry). Plain moves are not
+    /// told of, though some programs synchronise by them: a spin lock is released by one, and a flag
+    /// may be read by one. That a thread that had ended is joined is known by the functions' names
+    /// (`pthread_join`, `thrd_join`). Pipes, sockets and signals order threads too: see
+    /// [`Tool::system_call_entry`] and [`Tool::signal`].
+    fn synchronisation(&self, state: &mut Self::Thread, event: &Synchronisation) {
+        let _ = (state, event);
     }
 
     /// A signal is about to be delivered to a thread: its handler is to run, or the process to

@@ -3,6 +3,7 @@
 use unspool_engine::call::{Call, SYSCALL_LENGTH};
 use unspool_engine::thread::Thread;
 
+use super::synchronisation;
 use crate::in_tool::{in_tool, state};
 use crate::{CallWhenOver, Instrumenter, SystemCall, SystemCallValue, buffers, each_access};
 
@@ -21,10 +22,12 @@ pub(super) fn asked(instrumenter: &Instrumenter, thread: &Thread, call: &mut Cal
             .system_call_enters(state(thread), &mut seen);
     });
     (call.number, call.arguments) = (seen.number, seen.arguments);
+    synchronisation::call_begins(instrumenter, thread, call);
 }
 
 /// A system call is over. The tool may change its result.
 pub(super) fn over(instrumenter: &Instrumenter, thread: &Thread, call: &Call, result: &mut i64) {
+    synchronisation::call_over(instrumenter, thread, call, *result);
     let seen = SystemCall {
         number: call.number,
         arguments: call.arguments,
