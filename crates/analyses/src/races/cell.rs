@@ -71,22 +71,37 @@ impl Record {
 
 /// The records of eight bytes, or where they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Cell([Record; 2]);
+pub(super) struct Cell([Record; INLINE]);
 
-/// More records than a cell has room for.
+/// What a cell held before some of it was forgotten.
 pub(super) type Records = SmallVec<[Record; 4]>;
+
+/// The records of a split cell: as many as a line of the cache has room for, or more elsewhere.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Split(SmallVec<[Record; 6]>);
 
 /// The records of split cells.
 #[derive(Debug, Default)]
 pub(super) struct Splits {
-    all: Vec<Records>,
+    all: Vec<Split>,
     free: Vec<u32>,
 }
+
+/// Records that a cell has room for.
+const INLINE: usize = 2;
 
 /// Marks a split cell.
 const SPLIT: Epoch = Epoch::IMPOSSIBLE;
 
 impl Cell {
+    /// Whether nothing is learnt from an access. A split cell does not say.
+    #[inline]
+    pub(super) fn stands_for(&self, new: Record) -> bool {
+        let Cell([first, second]) = *self;
+        first.stands_for(new) || second.stands_for(new)
+    }
+
     /// An access: calls `conflict` for each record of an access that it is not ordered with.
     /// `clock` is that of the thread that makes it now.
     #[inline]
@@ -97,118 +112,124 @@ impl Cell {
         splits: &mut Splits,
         conflict: &mut impl FnMut(Record),
     ) {
-        let Cell([first, second]) = *self;
-        if first.stands_for(new) || second.stands_for(new) {
+        if self.stands_for(new) {
             return;
         }
-        let is_covered = clock.covers(first.epoch) && clock.covers(second.epoch);
-        if first.epoch != SPLIT && is_covered && !first.is_like(new) && !second.is_like(new) {
-            let hidden = (first.bytes() | second.bytes()) & !new.bytes() == 0;
-            if new.is_write() && hidden {
-                *self = Cell([new, Record::NONE]);
+        let Cell([first, second]) = *self;
+        if first.epoch == SPLIT {
+            let records = &mut splits.all[second.rest as usize].0;
+            if records.iter().any(|record| record.stands_for(new)) {
                 return;
             }
-            let reads_hidden = !second.is_write() && second.bytes() & !new.bytes() == 0;
-            if !new.is_write() && first.is_write() && reads_hidden {
-                *self = Cell([first, new]);
-                return;
+            records.push(Record::NONE);
+            let last = records.len() - 1;
+            let left = renew(records, last, new, clock, conflict);
+            records.truncate(left);
+            if left <= INLINE {
+                *self = Cell(splits.join(second.rest));
             }
+            return;
         }
-        self.access_slowly(new, clock, splits, conflict);
+        let mut records = [first, second, Record::NONE];
+        match renew(&mut records, INLINE, new, clock, conflict) {
+            0..=INLINE => *self = Cell([records[0], records[1]]),
+            _ => *self = splits.keep(&records),
+        }
     }
 
-    fn access_slowly(
-        &mut self,
-        new: Record,
-        clock: &VectorClock,
-        splits: &mut Splits,
-        conflict: &mut impl FnMut(Record),
-    ) {
-        let mut records = self.take(splits);
-        if !records.iter().any(|record| record.stands_for(new)) {
-            for &record in &records {
-                let meets = record.bytes() & new.bytes() != 0;
-                if meets && (record.is_write() || new.is_write()) && !clock.covers(record.epoch) {
-                    conflict(record);
-                }
-            }
-            add(&mut records, new, clock);
-        }
-        self.put(records, splits);
-    }
-
-    /// Forgets what is known of some bytes, and returns who wrote any of them.
+    /// Forgets what is known of some bytes, and returns who accessed any of them.
     pub(super) fn forget(&mut self, bytes: Bytes, splits: &mut Splits) -> Records {
-        let mut records = self.take(splits);
+        let Cell([first, second]) = *self;
+        let mut records = match first.epoch == SPLIT {
+            true => Records::from_slice(&splits.all[second.rest as usize].0),
+            false => Records::from_slice(&[first, second]),
+        };
         let forgotten = records.iter().filter(|record| record.bytes() & bytes != 0);
         let forgotten = forgotten.copied().collect();
         for record in &mut records {
             *record = record.without(bytes);
         }
         records.retain(|record| record.bytes() != 0);
-        self.put(records, splits);
-        forgotten
-    }
-
-    fn take(&mut self, splits: &mut Splits) -> Records {
-        let Cell([first, second]) = std::mem::take(self);
         if first.epoch == SPLIT {
-            return splits.take(second.rest);
+            splits.join(second.rest);
         }
-        let records = [first, second].into_iter();
-        records.filter(|record| record.bytes() != 0).collect()
-    }
-
-    fn put(&mut self, records: Records, splits: &mut Splits) {
         *self = match records[..] {
             [] => Cell::default(),
             [first] => Cell([first, Record::NONE]),
             [first, second] => Cell([first, second]),
-            _ => {
-                let rest = splits.keep(records);
-                let split = |rest| Record { epoch: SPLIT, rest };
-                Cell([split(0), split(rest)])
-            }
+            _ => splits.keep(&records),
         };
+        forgotten
     }
 }
 
-/// Adds a record, in the place of those that it hides.
-fn add(records: &mut Records, new: Record, clock: &VectorClock) {
-    for record in records.iter_mut() {
-        // Whoever meets an earlier access meets this one. A read hides reads alone, and those
-        // alone that came before it.
-        let hides = match new.is_write() {
-            true => true,
-            false => !record.is_write() && clock.covers(record.epoch),
-        };
-        if hides {
-            *record = record.without(new.bytes());
+/// Adds a record to the first `used` ones, in the place of those that it hides, and calls `conflict`
+/// for each that it is not ordered with. There is room for one more. Returns how many there are.
+#[inline]
+fn renew(
+    records: &mut [Record],
+    used: usize,
+    new: Record,
+    clock: &VectorClock,
+    conflict: &mut impl FnMut(Record),
+) -> usize {
+    let mut kept = 0;
+    let mut like = None;
+    for index in 0..used {
+        let mut record = records[index];
+        if record.bytes() & new.bytes() != 0 {
+            let is_ordered = clock.covers(record.epoch);
+            if (record.is_write() || new.is_write()) && !is_ordered {
+                conflict(record);
+            }
+            // Whoever meets an earlier access meets this one. A read hides reads alone, and those
+            // alone that came before it.
+            if new.is_write() || (!record.is_write() && is_ordered) {
+                record = record.without(new.bytes());
+            }
+        }
+        if record.bytes() != 0 {
+            if record.is_like(new) {
+                like = Some(kept);
+            }
+            records[kept] = record;
+            kept += 1;
         }
     }
-    records.retain(|record| record.bytes() != 0);
-    match records.iter_mut().find(|record| record.is_like(new)) {
-        Some(like) => like.rest |= u32::from(new.bytes()),
-        None => records.push(new),
+    if let Some(like) = like {
+        records[like].rest |= u32::from(new.bytes());
+        return kept;
     }
+    records[kept] = new;
+    kept + 1
 }
 
 impl Splits {
-    fn take(&mut self, number: u32) -> Records {
-        self.free.push(number);
-        std::mem::take(&mut self.all[number as usize])
-    }
-
-    fn keep(&mut self, records: Records) -> u32 {
+    /// Keeps the records of a cell that has too many, and returns what stands for them.
+    fn keep(&mut self, records: &[Record]) -> Cell {
         let number = self.free.pop().unwrap_or_else(|| {
-            self.all.push(Records::new());
+            self.all.push(Split::default());
             self.all.len() as u32 - 1
         });
-        self.all[number as usize] = records;
-        number
+        self.all[number as usize].0.extend_from_slice(records);
+        let split = |rest| Record { epoch: SPLIT, rest };
+        Cell([split(0), split(number)])
+    }
+
+    /// The records of a cell that is split no longer, as far as it has room for them.
+    fn join(&mut self, number: u32) -> [Record; INLINE] {
+        self.free.push(number);
+        let records = &mut self.all[number as usize].0;
+        let mut joined = [Record::NONE; INLINE];
+        joined
+            .iter_mut()
+            .zip(&*records)
+            .for_each(|(to, from)| *to = *from);
+        records.clear();
+        joined
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.all.len() * size_of::<Records>()
+        self.all.len() * size_of::<Split>()
     }
 }

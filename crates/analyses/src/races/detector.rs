@@ -101,10 +101,16 @@ impl Detector {
 
     /// Accesses of one thread that follow each other.
     pub(super) fn accesses(&mut self, id: ThreadId, batch: &[Access]) {
-        for access in batch {
+        let mut rest = batch;
+        while let [access, after @ ..] = rest {
             if access.flags.contains(AccessFlags::ATOMIC) {
                 self.atomic(id, access);
             } else if !self.threads.is_alone() {
+                let ordinary = self.ordinary(id, rest);
+                if ordinary != 0 {
+                    rest = &rest[ordinary..];
+                    continue;
+                }
                 self.plain(
                     id,
                     Checked {
@@ -116,6 +122,7 @@ impl Detector {
                     },
                 );
             }
+            rest = after;
         }
         if self.moment.number >= self.next_measurement {
             self.next_measurement = self.moment.number + BETWEEN_MEASUREMENTS;
@@ -207,8 +214,53 @@ impl Detector {
         }
     }
 
+    /// As many of the accesses as lie in one page each, touch no word that threads synchronise by,
+    /// and begin no epoch: that is most of them. Returns how many.
+    fn ordinary(&mut self, id: ThreadId, batch: &[Access]) -> usize {
+        let Some(thread) = self.threads.get(id).filter(|thread| !thread.is_told) else {
+            return 0;
+        };
+        let epoch = thread.epoch();
+        let mut met: SmallVec<[(u64, Record, Record); 2]> = SmallVec::new();
+        let mut done = 0;
+        for access in batch {
+            let (address, size) = (access.address, u64::from(access.size));
+            let is_write = access.kind == AccessKind::Write;
+            if access.flags.contains(AccessFlags::ATOMIC) || !Page::holds(address, size) {
+                break;
+            }
+            let (page, splits) = self.shadow.page(address);
+            if page.has_synchronising(address, size) {
+                break;
+            }
+            let origin = Origin::Instruction(access.pc);
+            let site = self.sites.number(origin, size);
+            if is_write && self.sites.will_stand_apart(site) {
+                break;
+            }
+            for (cell, bytes) in parts(address, size) {
+                let new = Record::new(epoch, bytes, is_write, site);
+                let mut conflict = |first| met.push((cell, first, new));
+                let records = &mut page.cells[Page::cell(cell)];
+                records.access(new, &thread.clock, splits, &mut conflict);
+            }
+            done += 1;
+            if !met.is_empty() {
+                break;
+            }
+        }
+        self.moment.number += done as u64;
+        self.checked += done as u64;
+        if let Some(access) = batch[..done].last() {
+            for (cell, first, second) in met {
+                let origin = Origin::Instruction(access.pc);
+                self.meet(id, (origin, access.time), cell, first, second);
+            }
+        }
+        done
+    }
+
     /// An access that is not locked.
-    #[inline]
     fn plain(&mut self, id: ThreadId, access: Checked) {
         self.leave_told_epoch(id);
         let Some(thread) = self.threads.get(id) else {
@@ -236,7 +288,7 @@ impl Detector {
             cell.access(new, &thread.clock, splits, &mut conflict);
         }
         for (cell, first, second) in met {
-            self.meet(id, &access, cell, first, second);
+            self.meet(id, (access.origin, access.time), cell, first, second);
         }
         if access.is_write && (synchronised || self.sites.stands_apart(site)) {
             self.threads.is_told(id);
@@ -246,7 +298,14 @@ impl Detector {
     }
 
     /// Nothing orders two accesses.
-    fn meet(&mut self, id: ThreadId, access: &Checked, cell: u64, first: Record, second: Record) {
+    fn meet(
+        &mut self,
+        id: ThreadId,
+        (origin, time): (Origin, u64),
+        cell: u64,
+        first: Record,
+        second: Record,
+    ) {
         let Some(thread) = self.threads.get(id) else {
             return;
         };
@@ -254,7 +313,7 @@ impl Detector {
         let writer = self.threads.clock_of(first.epoch.slot());
         // What the kernel does in a call is known when it returns. Who has learnt of the call
         // meanwhile came later.
-        let is_of_kernel = matches!(access.origin, Origin::SystemCall(_));
+        let is_of_kernel = matches!(origin, Origin::SystemCall(_));
         if is_of_kernel && writer.is_some_and(|clock| clock.covers(second.epoch)) {
             return;
         }
@@ -265,7 +324,7 @@ impl Detector {
             second,
             second_thread: id,
             clock: &clock,
-            time: access.time,
+            time,
             moment: self.moment,
         };
         let is_read = first.is_write() && !second.is_write();

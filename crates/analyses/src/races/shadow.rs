@@ -8,7 +8,7 @@ use super::cell::{Bytes, Cell, Splits};
 const PAGE: u64 = 4096;
 const CELLS: usize = (PAGE / 8) as usize;
 /// Pages that are found without asking the map.
-const NEAR: usize = 256;
+const NEAR: usize = 2048;
 
 /// What is known of 4096 bytes.
 #[derive(Debug)]
@@ -66,6 +66,22 @@ impl Page {
     pub(super) fn is_synchronising(&self, address: u64) -> bool {
         let cell = Page::cell(address);
         self.synchronising[cell / 64] & 1 << (cell % 64) != 0
+    }
+
+    /// Whether the page that holds an address holds a range of a few bytes from there on.
+    #[inline]
+    pub(super) fn holds(address: u64, size: u64) -> bool {
+        const FEW: u64 = 64;
+        size <= FEW && address % PAGE + size <= PAGE
+    }
+
+    /// Whether threads synchronise by bytes of the cells of a range that the page holds.
+    #[inline]
+    pub(super) fn has_synchronising(&self, address: u64, size: u64) -> bool {
+        let last = address + size.saturating_sub(1);
+        self.is_synchronising(address)
+            || (last / 8 != address / 8
+                && parts(address, size).any(|(cell, _)| self.is_synchronising(cell)))
     }
 
     pub(super) fn set_synchronising(&mut self, address: u64, value: bool) {

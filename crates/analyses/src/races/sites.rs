@@ -96,9 +96,15 @@ impl Sites {
     #[inline]
     pub(super) fn stands_apart(&mut self, number: SiteId) -> bool {
         let left = &mut self.stores_left[number.0 as usize];
-        let is_apart = *left != 0;
-        *left -= u8::from(is_apart);
-        is_apart
+        let fewer = left.checked_sub(1);
+        *left = fewer.unwrap_or(0);
+        fewer.is_some()
+    }
+
+    /// Whether the next store of this site does.
+    #[inline]
+    pub(super) fn will_stand_apart(&self, number: SiteId) -> bool {
+        self.stores_left[number.0 as usize] != 0
     }
 
     pub(super) fn site(&self, number: SiteId) -> Site {

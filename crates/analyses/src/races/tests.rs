@@ -300,6 +300,31 @@ fn what_comes_behind_an_atomic_store_is_not_told_by_it() {
     assert_eq!(races(&[data, flag]), 0);
 }
 
+/// The epochs that a thread has begun after 200 stores, by so many places.
+fn epochs_of_stores(places: u64) -> u32 {
+    let mut check = run(Blindness::None, &[(MAIN, Do::Create(1))]);
+    for number in 0..200 {
+        let access = Access {
+            time: 10 + number,
+            pc: number % places,
+            address: DATA + 8 * number,
+            size: 8,
+            kind: AccessKind::Write,
+            flags: AccessFlags::default(),
+        };
+        check.accesses(ThreadId(MAIN), &[access]);
+    }
+    let thread = check.detector.threads.get(ThreadId(MAIN));
+    thread.expect("it runs").epoch().clock()
+}
+
+#[test]
+fn the_first_stores_of_a_place_alone_begin_epochs() {
+    // The first store leaves the epoch that the creation has told.
+    assert_eq!(epochs_of_stores(1), 1 + 1 + 64);
+    assert_eq!(epochs_of_stores(2), 1 + 1 + 128);
+}
+
 #[test]
 fn what_may_be_atomic_may_order() {
     let steps = |data: u32| {
