@@ -3,15 +3,15 @@
 //! All of them leave the flags alone unless their name says otherwise.
 
 mod address;
+mod jumps;
+mod slots;
+mod table_branch;
 #[cfg(test)]
 mod tests;
 
-use unspool_kernel::layout::BRANCH_TABLE;
-
 pub use self::address::Address;
+pub use self::table_branch::{TARGET, TableBranch};
 use crate::address::CacheAddress;
-use crate::exit::{Reason, Way};
-use crate::slots::{HASH_SPILL, offset};
 
 /// The number of a general-purpose register, as in ModRM (0 = rax … 15 = r15).
 pub type Gpr = u8;
@@ -37,64 +37,6 @@ pub mod gpr {
     pub const RDI: Gpr = 7;
     /// `r11`.
     pub const R11: Gpr = 11;
-}
-
-/// The register that holds the target of an indirect branch on its way through the branch
-/// table: of all registers the one in which compilers keep values across branches least.
-pub const TARGET: Gpr = gpr::R11;
-/// `jmp [r11 * 8 + branch table]`
-pub(crate) const TABLE_JUMP: [u8; 8] = through_table(0x24);
-/// `push [r11 * 8 + branch table]`
-pub(crate) const TABLE_PUSH: [u8; 8] = through_table(0x34);
-
-/// What becomes of the first or the second where it has met targets that the table does not
-/// cover: `jmp rel32`, and what nobody executes.
-const CROSSING: (u8, [u8; 3]) = (0xe9, [0x0f, 0x0b, 0xcc]);
-
-/// How an indirect branch at a place of the cache goes through the branch table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TableBranch {
-    /// `TABLE_JUMP`
-    Jump,
-    /// `TABLE_PUSH`, and `ret`.
-    Return,
-    /// Not any more.
-    Crossing,
-}
-
-impl TableBranch {
-    /// The instruction, before it was replaced.
-    pub fn bytes(self) -> [u8; 8] {
-        match self {
-            TableBranch::Jump => TABLE_JUMP,
-            TableBranch::Return => TABLE_PUSH,
-            TableBranch::Crossing => unreachable!("what a branch was is noted before"),
-        }
-    }
-
-    /// What the instruction with these bytes is.
-    pub fn of(bytes: [u8; 8]) -> Option<TableBranch> {
-        match bytes {
-            TABLE_JUMP => Some(TableBranch::Jump),
-            TABLE_PUSH => Some(TableBranch::Return),
-            [first, .., a, b, c] if (first, [a, b, c]) == CROSSING => Some(TableBranch::Crossing),
-            _ => None,
-        }
-    }
-
-    /// The bytes of the jump from `at` to what leads both through the table's range and beyond.
-    pub(crate) fn crossing(at: CacheAddress, to: CacheAddress) -> [u8; 8] {
-        let (opcode, [a, b, c]) = CROSSING;
-        let [d, e, f, g] = to.distance_from(at.plus(5)).to_le_bytes();
-        [opcode, d, e, f, g, a, b, c]
-    }
-}
-
-const fn through_table(modrm: u8) -> [u8; 8] {
-    let table = (BRANCH_TABLE as u32).to_le_bytes();
-    [
-        0x42, 0xff, modrm, 0xdd, table[0], table[1], table[2], table[3],
-    ]
 }
 
 /// Writes machine code at a cursor in memory.
@@ -182,97 +124,6 @@ impl Emitter {
         let byte = self.emitted(at, 1);
         // SAFETY: the byte lies in what this emitter has written.
         unsafe { byte.write(value) };
-    }
-
-    fn slot_operand(&mut self, opcode: u8, register: Gpr, slot: i32) {
-        let rex = 0x48 | (register >> 3) << 2;
-        let modrm = 0x04 | (register & 7) << 3;
-        self.bytes(&[0x64, rex, opcode, modrm, 0x25]);
-        self.imm32(self.slots + slot);
-    }
-
-    /// `mov fs:[slot], register`
-    pub fn store_slot(&mut self, slot: i32, register: Gpr) {
-        self.slot_operand(0x89, register, slot);
-    }
-
-    /// `mov register, fs:[slot]`
-    pub fn load_slot(&mut self, register: Gpr, slot: i32) {
-        self.slot_operand(0x8b, register, slot);
-    }
-
-    /// `movzx register, byte fs:[slot]`
-    pub fn load_slot_byte(&mut self, register: Gpr, slot: i32) {
-        self.part_of_slot(&[0x40, 0x0f, 0xb6], register, slot);
-    }
-
-    /// `movzx register, word fs:[slot]`
-    pub fn load_slot_half(&mut self, register: Gpr, slot: i32) {
-        self.part_of_slot(&[0x40, 0x0f, 0xb7], register, slot);
-    }
-
-    /// `movsxd register, dword fs:[slot]`
-    pub fn load_slot_signed(&mut self, register: Gpr, slot: i32) {
-        self.part_of_slot(&[0x48, 0x63], register, slot);
-    }
-
-    fn part_of_slot(&mut self, opcode: &[u8], register: Gpr, slot: i32) {
-        self.bytes(&[0x64, opcode[0] | (register >> 3) << 2]);
-        self.bytes(&opcode[1..]);
-        self.bytes(&[0x04 | (register & 7) << 3, 0x25]);
-        self.imm32(self.slots + slot);
-    }
-
-    /// The displacement of a slot from FS.
-    pub fn slot_displacement(&self, slot: i32) -> i32 {
-        self.slots + slot
-    }
-
-    /// `mov dword fs:[slot], imm32`
-    pub fn store_slot_imm32(&mut self, slot: i32, value: u32) {
-        self.bytes(&[0x64, 0xc7, 0x04, 0x25]);
-        self.imm32(self.slots + slot);
-        self.imm32(value as i32);
-    }
-
-    /// An instruction `opcode /extension` on a slot, for instance `push`, `pop`, `jmp`, `xrstor`.
-    pub fn on_slot(&mut self, opcode: &[u8], extension: u8, slot: i32) {
-        self.bytes(&[0x64]);
-        self.bytes(opcode);
-        self.bytes(&[0x04 | extension << 3, 0x25]);
-        self.imm32(self.slots + slot);
-    }
-
-    /// `add qword fs:[slot], amount`; sets the flags.
-    pub fn add_to_slot(&mut self, slot: i32, amount: i32) {
-        match i8::try_from(amount) {
-            Ok(byte) => {
-                self.on_slot(&[0x48, 0x83], 0, slot);
-                self.bytes(&byte.to_le_bytes());
-            }
-            Err(_) => {
-                self.on_slot(&[0x48, 0x81], 0, slot);
-                self.imm32(amount);
-            }
-        }
-    }
-
-    /// `cmp dword fs:[slot], 0`; sets the flags.
-    pub fn compare_slot_zero(&mut self, slot: i32) {
-        self.on_slot(&[0x83], 7, slot);
-        self.bytes(&[0]);
-    }
-
-    /// `cmp register, dword fs:[slot]` (32 bits); sets the flags.
-    pub fn compare_register_slot(&mut self, register: Gpr, slot: i32) {
-        self.bytes(&[
-            0x64,
-            0x40 | (register >> 3) << 2,
-            0x3b,
-            0x04 | (register & 7) << 3,
-            0x25,
-        ]);
-        self.imm32(self.slots + slot);
     }
 
     /// `mov register, imm64`, in its shortest form.
@@ -376,58 +227,6 @@ impl Emitter {
         ]);
     }
 
-    /// `jmp rel32` to a known address.
-    pub fn jump(&mut self, target: CacheAddress) {
-        self.bytes(&[0xe9]);
-        self.relative(target);
-    }
-
-    /// `jcc rel32` to a known address; `condition` is the low nibble of the opcode.
-    pub fn jump_if(&mut self, condition: u8, target: CacheAddress) {
-        self.bytes(&[0x0f, 0x80 | condition]);
-        self.relative(target);
-    }
-
-    /// The cache is smaller than 2 GiB, so that any of its addresses is in reach of any other.
-    fn relative(&mut self, target: CacheAddress) {
-        let distance = target.distance_from(self.here().plus(4));
-        self.imm32(distance as i32);
-    }
-
-    /// A `jmp` (or, with a condition, `jcc`) whose 32-bit field can be patched while other
-    /// threads run it: the field does not cross a cache line. Returns the field's address.
-    pub fn patchable_jump(&mut self, condition: Option<u8>, target: CacheAddress) -> CacheAddress {
-        let opcode_length = if condition.is_some() { 2 } else { 1 };
-        let line_offset = self.here().plus(opcode_length).line_offset();
-        if line_offset > 60 {
-            self.nops(64 - line_offset as usize);
-        }
-        match condition {
-            Some(condition) => self.jump_if(condition, target),
-            None => self.jump(target),
-        }
-        self.last_field()
-    }
-
-    /// The 32-bit field with which the last instruction ends.
-    fn last_field(&self) -> CacheAddress {
-        self.here().minus(4)
-    }
-
-    /// `push imm32; ret` to a cache address, with a field that can be patched as that of
-    /// [`Emitter::patchable_jump`]; it holds the address. Returns the field's address.
-    pub(crate) fn patchable_return(&mut self, target: CacheAddress) -> CacheAddress {
-        let line_offset = self.here().plus(1).line_offset();
-        if line_offset > 60 {
-            self.nops(64 - line_offset as usize);
-        }
-        self.bytes(&[0x68]);
-        let field = self.here();
-        self.imm32(i32::try_from(target.get()).expect("the cache lies below 2 GiB"));
-        self.bytes(&[0xc3]);
-        field
-    }
-
     /// Instructions that do nothing, `count` bytes long.
     pub fn nops(&mut self, count: usize) {
         const NOPS: [&[u8]; 5] = [
@@ -455,44 +254,6 @@ impl Emitter {
         }
     }
 
-    /// `jmp [r11 * 8 + branch table]`, or the way through a hashed chain.
-    pub fn jump_through_table(&mut self) {
-        if self.hashed {
-            self.go_through_chain(Way::Jump, self.here());
-        } else {
-            self.through_table(TABLE_JUMP);
-        }
-    }
-
-    /// Emits an instruction that another one can replace while threads run it: it does not
-    /// cross a cache line.
-    fn through_table(&mut self, instruction: [u8; 8]) {
-        let line_offset = self.here().line_offset();
-        if line_offset > 56 {
-            self.nops(64 - line_offset as usize);
-        }
-        self.bytes(&instruction);
-    }
-
-    /// `mov fs:[spill], rcx; movzx ecx, r11w; jmp [rcx * 8 + chains]`, after noting which
-    /// branch this is: the processor may refuse its target.
-    pub(crate) fn go_through_chain(&mut self, way: Way, branch: CacheAddress) {
-        self.store_slot_imm32(offset::BRANCH, branch.get() as u32);
-        self.store_slot(offset::spill(HASH_SPILL), gpr::RCX);
-        self.bytes(&[0x41, 0x0f, 0xb7, 0xcb, 0xff, 0x24, 0xcd]);
-        self.imm32(way.chains() as u32 as i32);
-    }
-
-    /// `push [r11 * 8 + branch table]; ret`: a jump that the processor predicts from the
-    /// calls before it. Or the way through a hashed chain.
-    pub fn return_through_table(&mut self) {
-        if self.hashed {
-            return self.go_through_chain(Way::Return, self.here());
-        }
-        self.through_table(TABLE_PUSH);
-        self.bytes(&[0xc3]);
-    }
-
     /// `push register`
     pub fn push(&mut self, register: Gpr) {
         if register >= 8 {
@@ -509,18 +270,6 @@ impl Emitter {
         self.bytes(&[0x58 | register & 7]);
     }
 
-    /// `call rel32` to where [`Emitter::land`] will be. Returns the field's address.
-    pub fn call_forward(&mut self) -> CacheAddress {
-        self.bytes(&[0xe8, 0, 0, 0, 0]);
-        self.last_field()
-    }
-
-    /// `jcc rel32` to where [`Emitter::land`] will be. Returns the field's address.
-    pub fn jump_forward_if(&mut self, condition: u8) -> CacheAddress {
-        self.bytes(&[0x0f, 0x80 | condition, 0, 0, 0, 0]);
-        self.last_field()
-    }
-
     /// Puts the status flags into rax: `lahf; seto al`.
     pub fn take_flags(&mut self) {
         self.bytes(&[0x9f, 0x0f, 0x90, 0xc0]);
@@ -530,25 +279,6 @@ impl Emitter {
     /// `add al, 127; sahf`.
     pub fn bring_back_flags(&mut self) {
         self.bytes(&[0x04, 0x7f, 0x9e]);
-    }
-
-    /// `jmp rel32` to where [`Emitter::land`] will be. Returns the field's address.
-    pub fn jump_forward(&mut self) -> CacheAddress {
-        self.bytes(&[0xe9, 0, 0, 0, 0]);
-        self.last_field()
-    }
-
-    /// Points a 32-bit field that was emitted before to the next byte.
-    pub fn land(&mut self, field: CacheAddress) {
-        let distance = self.here().bytes_since(field.plus(4));
-        self.patch32(field, distance as i32);
-    }
-
-    /// Points an 8-bit field that was emitted before to the next byte.
-    pub fn land_short(&mut self, field: CacheAddress) {
-        let length = self.here().bytes_since(field.plus(1));
-        let length = i8::try_from(length).expect("a short jump is short");
-        self.patch8(field, length as u8);
     }
 
     /// `mov qword [rsp], imm64`: replaces a return address by one of the program.
@@ -569,25 +299,9 @@ impl Emitter {
         self.bytes(&[0xc7, 0x44, 0x24, 0x04]);
         self.imm32((value >> 32) as u32 as i32);
     }
-
-    /// `mov dword fs:[exit], imm32`: says why the cache is left.
-    pub(crate) fn give_reason(&mut self, reason: Reason) {
-        self.store_slot_imm32(offset::EXIT, reason.number());
-    }
-
-    /// Leaves the cache: names the exit and jumps to the exit gate.
-    pub fn leave(&mut self, reason: Reason, gate: CacheAddress) {
-        self.give_reason(reason);
-        self.jump(gate);
-    }
 }
 
 impl Emitter {
-    /// `xor register, fs:[slot]`, 4 bytes; sets the flags.
-    pub fn xor_slot(&mut self, register: Gpr, slot: i32) {
-        self.on_slot(&[0x40 | (register >> 3) << 2, 0x33], register & 7, slot);
-    }
-
     /// `test register, mask`, 4 bytes; sets the flags.
     pub fn test(&mut self, register: Gpr, mask: u32) {
         self.bytes(&[0x40 | register >> 3, 0xf7, 0xc0 | register & 7]);
