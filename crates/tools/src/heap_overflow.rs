@@ -3,16 +3,17 @@
 //! Around each block lie red zones, which nothing of the program's may touch. Blocks of `malloc`,
 //! `calloc` and `realloc` have them, those of other functions do not. An access that jumps over
 //! a red zone is not noticed. Of the C library's wide reads nothing is told: its string
-//! functions read whole vectors, beyond the ends of strings. Accesses that depend on a mask, and
-//! gathers and scatters, are left out.
+//! functions read whole vectors, beyond the ends of strings. Of gathers, scatters and vectors with a
+//! mask the elements count that are accessed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use unspool_tool::lock::Mutex;
 use unspool_tool::{
-    AccessKind, Address, Constant, Image, ImageKind, InstructionPointer, Original, Register,
-    Shadow, Shape, Superblock, Tool, effective_address, iced_x86, image_at, images, say,
+    AccessKind, Accesses, Address, Constant, Image, ImageKind, InstructionPointer, Original,
+    Register, Shadow, Shape, Superblock, Tool, accesses, effective_address, iced_x86, image_at,
+    images, say,
 };
 
 type Malloc = extern "C" fn(usize) -> Address;
@@ -180,6 +181,12 @@ impl HeapOverflow {
         self.accessed(state, by, at, size.saturating_mul(rounds), is_write);
     }
 
+    fn each_element(&self, state: &mut Inside, by: Address, elements: Accesses, is_write: bool) {
+        for (at, size) in elements.to_vec() {
+            self.accessed(state, by, at, size, is_write);
+        }
+    }
+
     fn describe(&self, by: Address, at: Address, size: u64, is_write: bool, red: u64) -> String {
         let blocks = self.blocks.lock();
         let below = blocks.range(..=red).next_back();
@@ -220,13 +227,16 @@ impl Tool for HeapOverflow {
                 let is_write = operand.kind == AccessKind::Write;
                 let is_wide_read = !is_write && operand.size >= WIDE && may_read_wide;
                 let on_stack = operand.base == iced_x86::Register::RSP;
-                let Some(address) =
-                    effective_address(operand).filter(|_| !is_wide_read && !on_stack)
-                else {
+                if is_wide_read || on_stack {
+                    continue;
+                }
+                let before = instruction.before();
+                let elements = (InstructionPointer, accesses(operand), Constant(is_write));
+                let Some(address) = effective_address(operand) else {
+                    before.call(HeapOverflow::each_element, elements);
                     continue;
                 };
                 let size = Constant(u64::from(operand.size));
-                let before = instruction.before();
                 match operand.shape {
                     Shape::Plain => {
                         let arguments = (InstructionPointer, address, size, Constant(is_write));
@@ -244,7 +254,7 @@ impl Tool for HeapOverflow {
                             (InstructionPointer, address, size, Constant(is_write), count);
                         before.call(HeapOverflow::repeated, arguments);
                     }
-                    _ => {}
+                    _ => before.call(HeapOverflow::each_element, elements),
                 }
             }
         }
