@@ -42,8 +42,14 @@ pub enum HookValue {
     Integer(u8),
     /// A floating-point argument as it was at the entry, by its number, 0 to 7.
     Float(u8),
+    /// At the entry: an integer argument in a register, by its number, which the function that is
+    /// called may change: it is in the argument's slot (see
+    /// [`argument_word`](crate::argument_word)).
+    ChangeableInteger(u8),
     /// At a return: the integer that is returned.
     Result,
+    /// Likewise, and the function that is called may change it in the argument's slot.
+    ChangeableResult,
     /// At a return: the floating-point number that is returned.
     FloatResult,
     /// The stack pointer where the function is entered: where its return address is.
@@ -97,6 +103,13 @@ impl Hooks {
             || !self.unwind.is_empty()
             || self.wrapper.is_some()
             || self.of_result.is_some()
+    }
+
+    /// Whether calls at the entry may change arguments.
+    pub(crate) fn changes_arguments(&self) -> bool {
+        let is_changed = |value: &HookValue| matches!(value, HookValue::ChangeableInteger(_));
+        let mut values = self.entry.iter().flat_map(|call| call.arguments).flatten();
+        values.any(|value| is_changed(&value))
     }
 
     fn and(&self, more: &Hooks) -> Hooks {

@@ -8,6 +8,7 @@ mod arguments;
 mod bystander;
 mod call_paths;
 mod calls;
+mod changed;
 mod conditional;
 mod costs;
 mod crowded;
@@ -38,6 +39,7 @@ fn main() {
         "bystander" => run(bystander::Bystander),
         "call-paths" => run(call_paths::CallPaths::default()),
         "calls" => run(calls::Calls::new()),
+        "changed" => run(changed::Changed::new()),
         "costs" => run(costs::Costs::new()),
         "conditional" => run(conditional::Conditional::new()),
         "crowded" => run(crowded::Crowded::new()),

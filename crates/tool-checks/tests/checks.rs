@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
+#[path = "checks/changed.rs"]
+mod changed;
 #[path = "checks/each_access.rs"]
 mod each_access;
 #[path = "checks/synchronised.rs"]

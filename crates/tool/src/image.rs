@@ -47,6 +47,46 @@ impl<'a, T> Image<'a, T> {
         found.into_iter().map(Routine::new).collect()
     }
 
+    /// The routine that begins at an address, whether it has a name or not: in a stripped program,
+    /// for instance, whose disassembly shows where it begins. `None` if there is no code of the
+    /// image's. An address of the file is one of the program when the [`bias`](images::Image::bias)
+    /// is added to it.
+    ///
+    /// ```
+    /// # use unspool_tool::{FunctionArgument, Image, ImageKind, Superblock, Tool, say};
+    /// struct Levels;
+    ///
+    /// impl Levels {
+    ///     fn is_set(&self, _: &mut (), level: i32) {
+    ///         say(&format!("level {level}"));
+    ///     }
+    /// }
+    ///
+    /// impl Tool for Levels {
+    ///     type Thread = ();
+    ///     fn instrument(&self, _: &Superblock<Self>) {}
+    ///     fn image_load(&self, image: &Image<Self>) {
+    ///         if image.kind() == ImageKind::Program {
+    ///             let start = image.bias().unwrap_or(0) + 0x1139;
+    ///             let routine = image.routine_starting_at(start).expect("it is that version");
+    ///             let level = FunctionArgument::<i32, 0>::new();
+    ///             routine.entry().call(Levels::is_set, (level,));
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn routine_starting_at(&self, address: u64) -> Option<UnnamedRoutine<T>> {
+        let is_code = self.code().iter().any(|range| range.contains(&address));
+        is_code.then_some(UnnamedRoutine {
+            start: Start {
+                address,
+                is_resolver: false,
+            },
+            tool: PhantomData,
+        })
+    }
+
     /// The image, to be kept.
     #[must_use]
     pub fn to_arc(&self) -> Arc<images::Image> {
@@ -154,7 +194,7 @@ impl<T: Tool> Image<'_, T> {
     fn hook_named(&self, name: &str, hooks: &Hooks) -> usize {
         let found = self.routines_named(name);
         for routine in &found {
-            routine.hook(hooks.clone());
+            routine.start().hook(hooks.clone());
         }
         found.len()
     }
@@ -191,49 +231,103 @@ impl<'a, T> Routine<'a, T> {
         }
     }
 
-    /// What a symbol of an indirect function stands for is what it chooses.
-    fn hook(&self, hooks: Hooks) {
-        match self.inner.is_resolver() {
-            true => instrument::hook_result(self.address(), hooks),
-            false => instrument::hook(self.address(), hooks),
-        }
-    }
-
-    fn moment<M: RoutineMoment>(&self) -> RoutinePoint<'a, T, M> {
-        RoutinePoint {
-            routine: *self,
-            moment: PhantomData,
+    fn start(&self) -> Start {
+        Start {
+            address: self.address(),
+            is_resolver: self.inner.is_resolver(),
         }
     }
 
     /// Where it is entered: by a call, or by a jump from another routine. If anything is to be
     /// called where it ends, a jump from itself to its beginning is no entry.
     #[must_use]
-    pub fn entry(&self) -> RoutinePoint<'a, T, AtEntry> {
-        self.moment()
+    pub fn entry(&self) -> RoutinePoint<T, AtEntry> {
+        self.start().moment()
     }
 
     /// Where it returns to its caller: by an instruction of its own, or with a routine to which
     /// it jumped.
     #[must_use]
-    pub fn exit(&self) -> RoutinePoint<'a, T, AtExit> {
-        self.moment()
+    pub fn exit(&self) -> RoutinePoint<T, AtExit> {
+        self.start().moment()
     }
 
     /// Where it is left without returning: by an exception or by `longjmp`.
     #[must_use]
-    pub fn unwind(&self) -> RoutinePoint<'a, T, AtUnwind> {
-        self.moment()
+    pub fn unwind(&self) -> RoutinePoint<T, AtUnwind> {
+        self.start().moment()
+    }
+}
+
+/// Where a routine begins.
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    address: u64,
+    /// Whether it only chooses the code that does the named work.
+    is_resolver: bool,
+}
+
+impl Start {
+    /// What a symbol of an indirect function stands for is what it chooses.
+    fn hook(self, hooks: Hooks) {
+        match self.is_resolver {
+            true => instrument::hook_result(self.address, hooks),
+            false => instrument::hook(self.address, hooks),
+        }
+    }
+
+    fn moment<T, M: RoutineMoment>(self) -> RoutinePoint<T, M> {
+        RoutinePoint {
+            start: self,
+            moment: PhantomData,
+        }
+    }
+}
+
+/// A routine of which only is known where it begins: see [`Image::routine_starting_at`]. It must be
+/// called, or jumped to at the end of another one, as compilers do it.
+pub struct UnnamedRoutine<T> {
+    start: Start,
+    tool: PhantomData<fn(&T)>,
+}
+
+impl<T: Tool> UnnamedRoutine<T> {
+    /// As [`Routine::entry`].
+    #[must_use]
+    pub fn entry(&self) -> RoutinePoint<T, AtEntry> {
+        self.start.moment()
+    }
+
+    /// As [`Routine::exit`].
+    #[must_use]
+    pub fn exit(&self) -> RoutinePoint<T, AtExit> {
+        self.start.moment()
+    }
+
+    /// As [`Routine::unwind`].
+    #[must_use]
+    pub fn unwind(&self) -> RoutinePoint<T, AtUnwind> {
+        self.start.moment()
+    }
+
+    /// As [`Image::replace`].
+    pub fn replace<S: Signature>(&self, function: impl Replacement<T, S>) {
+        self.start.hook(function::replace(function));
+    }
+
+    /// As [`Image::wrap`].
+    pub fn wrap<S: Signature>(&self, function: impl Wrapper<T, S>) {
+        self.start.hook(function::wrap(function));
     }
 }
 
 /// A moment at which something can be called.
-pub struct RoutinePoint<'a, T, M> {
-    routine: Routine<'a, T>,
-    moment: PhantomData<M>,
+pub struct RoutinePoint<T, M> {
+    start: Start,
+    moment: PhantomData<fn(&T, M)>,
 }
 
-impl<T: Tool, M: RoutineMoment> RoutinePoint<'_, T, M> {
+impl<T: Tool, M: RoutineMoment> RoutinePoint<T, M> {
     /// Calls a function each time, with the tool, what the tool keeps for the thread, and the
     /// values of the arguments, of which there are six at most. What the routine was called with
     /// is known where it ends, too.
@@ -307,6 +401,6 @@ impl<T: Tool, M: RoutineMoment> RoutinePoint<'_, T, M> {
             inserted: crate::call::inserted_routine_entry::<T, F, A, M>(function),
             arguments: std::array::from_fn(|number| sources.get(number).copied()),
         });
-        self.routine.hook(hooks);
+        self.start.hook(hooks);
     }
 }

@@ -67,11 +67,14 @@ pub use buffer::{Buffer, Entry, EntryField, FieldValue};
 pub use code::{Block, Instruction, Instructions, Point, Superblock};
 pub use function::{Original, Replacement, Signature, Value, Wrapper};
 pub use iced_x86;
-pub use image::{Image, Routine, RoutinePoint};
+pub use image::{Image, Routine, RoutinePoint, UnnamedRoutine};
 pub use moment::{
     AfterSystemCall, AtAccess, AtEntry, AtExit, AtInstruction, AtUnwind, Moment, RoutineMoment,
 };
-pub use routine_values::{FunctionArgument, ReturnAddress, ReturnValue, StackPointer};
+pub use routine_values::{
+    FunctionArgument, FunctionArgumentByReference, ReturnAddress, ReturnValue,
+    ReturnValueByReference, StackPointer, ValueMut,
+};
 pub use run::{arguments, install, run, say, set_arguments, stop};
 pub use sampler::Sampler;
 pub use source::{

@@ -10,7 +10,7 @@ use unspool_instrument::functions::HookValue;
 
 use crate::argument::{Address, Argument, Word, word_argument};
 use crate::function::Value;
-use crate::moment::{AtExit, RoutineMoment, word_in_memory};
+use crate::moment::{AtEntry, AtExit, RoutineMoment, word_in_memory};
 use crate::source::Register;
 
 /// How many integers are passed in registers.
@@ -86,6 +86,120 @@ impl<V: Value, const N: usize> Argument for FunctionArgument<V, N> {
                 instrument::program_word(place).unwrap_or(0)
             }
         })
+    }
+}
+
+/// An integer or a pointer of the program that a function may change, for as long as the function
+/// runs.
+#[derive(Debug)]
+pub struct ValueMut<V> {
+    word: *mut u64,
+    value: PhantomData<V>,
+}
+
+impl<V: Value> ValueMut<V> {
+    /// What it is.
+    #[must_use]
+    pub fn get(&self) -> V {
+        // SAFETY: the word is this thread's, which the value cannot leave, and lives as long as the
+        // function runs; nobody else uses it meanwhile.
+        V::from_bits(unsafe { self.word.read() })
+    }
+
+    /// Makes it another one.
+    pub fn set(&mut self, value: V) {
+        // SAFETY: as above.
+        unsafe { self.word.write(value.to_bits()) }
+    }
+
+    fn at(number: usize) -> ValueMut<V> {
+        ValueMut {
+            word: instrument::argument_word(number),
+            value: PhantomData,
+        }
+    }
+}
+
+/// An argument of a routine that a function may change at the routine's entry, by its number among
+/// the first six integers and pointers. What [`FunctionArgument`] says at the routine's end is what the
+/// caller has passed.
+///
+/// ```
+/// # use unspool_tool::{FunctionArgumentByReference, Image, ReturnValueByReference, Superblock};
+/// # use unspool_tool::{Tool, ValueMut};
+/// /// Has the program read a byte at a time.
+/// struct ByteByByte;
+///
+/// impl ByteByByte {
+///     fn reads(&self, _: &mut (), mut size: ValueMut<usize>) {
+///         size.set(size.get().min(1));
+///     }
+/// }
+///
+/// impl Tool for ByteByByte {
+///     type Thread = ();
+///     fn instrument(&self, _: &Superblock<Self>) {}
+///     fn image_load(&self, image: &Image<Self>) {
+///         for read in image.routines_named("read") {
+///             let size = FunctionArgumentByReference::<usize, 2>::new();
+///             read.entry().call(ByteByByte::reads, (size,));
+///         }
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct FunctionArgumentByReference<V, const N: usize>(PhantomData<V>);
+
+impl<V: Value, const N: usize> FunctionArgumentByReference<V, N> {
+    /// The argument.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it is a name for a place")]
+    pub const fn new() -> FunctionArgumentByReference<V, N> {
+        const {
+            assert!(
+                !V::FLOATING && N < INTEGER_REGISTERS,
+                "six integers or pointers are in registers"
+            );
+        }
+        FunctionArgumentByReference(PhantomData)
+    }
+}
+
+impl<V: Value, const N: usize> Argument<AtEntry> for FunctionArgumentByReference<V, N> {
+    type Value = ValueMut<V>;
+
+    fn source(&self, (): ()) -> HookValue {
+        HookValue::ChangeableInteger(N as u8)
+    }
+
+    fn value(_: u64, number: usize) -> ValueMut<V> {
+        ValueMut::at(number)
+    }
+}
+
+/// What a routine returns, an integer or a pointer, which a function may change at its exit.
+#[derive(Debug, Clone, Copy)]
+pub struct ReturnValueByReference<V>(PhantomData<V>);
+
+impl<V: Value> ReturnValueByReference<V> {
+    /// The value.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it is a name for a place")]
+    pub const fn new() -> ReturnValueByReference<V> {
+        const { assert!(!V::FLOATING, "integers and pointers can be changed") }
+        ReturnValueByReference(PhantomData)
+    }
+}
+
+impl<V: Value> Argument<AtExit> for ReturnValueByReference<V> {
+    type Value = ValueMut<V>;
+
+    fn source(&self, (): ()) -> HookValue {
+        HookValue::ChangeableResult
+    }
+
+    fn value(_: u64, number: usize) -> ValueMut<V> {
+        ValueMut::at(number)
     }
 }
 

@@ -16,6 +16,7 @@ use super::in_place::INTEGERS;
 use super::list::{Activation, List, MOST_KEPT};
 use super::wrappers::{self, CallRegisters, Wrapper, WrapperStep};
 use super::{Functions, HookCall, HookValue, Hooks, MOST_ARGUMENTS};
+use crate::in_tool::argument_word;
 use crate::slots as tool_slots;
 use crate::slots::Exchange;
 use unspool_engine::thread::Thread;
@@ -68,7 +69,7 @@ fn unwind(removed: impl IntoIterator<Item = Activation>) {
             ..CallRegisters::default()
         };
         let (hooks, kept) = (activation.hooks, &activation.kept);
-        make(&hooks.unwind, &registers, |value| {
+        make(&hooks.unwind, registers, |_, value| {
             hooks.kept_value(kept, value)
         });
     }
@@ -78,7 +79,9 @@ fn unwind(removed: impl IntoIterator<Item = Activation>) {
 fn entry_value(registers: &CallRegisters, value: HookValue) -> u64 {
     const REGISTERS: u8 = INTEGERS.len() as u8;
     match value {
-        HookValue::Integer(number) if number < REGISTERS => registers.integers[usize::from(number)],
+        HookValue::Integer(number) | HookValue::ChangeableInteger(number) if number < REGISTERS => {
+            registers.integers[usize::from(number)]
+        }
         HookValue::Integer(number) => {
             let place = 8 * (1 + u64::from(number - REGISTERS));
             guarded::read_word(registers.stack_pointer.wrapping_add(place)).unwrap_or(0)
@@ -88,8 +91,13 @@ fn entry_value(registers: &CallRegisters, value: HookValue) -> u64 {
     }
 }
 
-/// Makes calls; a closure knows the function's arguments.
-fn make(calls: &[HookCall], registers: &CallRegisters, argument: impl Fn(HookValue) -> u64) {
+/// Makes calls; a closure knows the function's arguments. Returns the registers as the calls leave
+/// them.
+fn make(
+    calls: &[HookCall],
+    mut registers: CallRegisters,
+    argument: impl Fn(&CallRegisters, HookValue) -> u64,
+) -> CallRegisters {
     for call in calls {
         let mut words = [0; MOST_ARGUMENTS];
         for (word, value) in words
@@ -98,14 +106,52 @@ fn make(calls: &[HookCall], registers: &CallRegisters, argument: impl Fn(HookVal
         {
             *word = match value {
                 HookValue::Constant(value) => value,
-                HookValue::Integer(_) | HookValue::Float(_) => argument(value),
-                HookValue::Result => registers.result,
+                HookValue::Integer(_) | HookValue::Float(_) | HookValue::ChangeableInteger(_) => {
+                    argument(&registers, value)
+                }
+                HookValue::Result | HookValue::ChangeableResult => registers.result,
                 HookValue::FloatResult => registers.float_result,
                 HookValue::StackPointer => registers.stack_pointer,
                 HookValue::ReturnAddress => registers.return_address,
             };
         }
+        lend(call, &words);
         (call.function)(words.as_ptr());
+        take_back(call, &mut registers);
+    }
+    registers
+}
+
+/// Where the words are that a call may change.
+fn changeable(call: &HookCall) -> impl Iterator<Item = (usize, HookValue)> {
+    let values = call.arguments.iter().map_while(|it| *it).enumerate();
+    values.filter(|(_, value)| {
+        matches!(
+            value,
+            HookValue::ChangeableInteger(_) | HookValue::ChangeableResult
+        )
+    })
+}
+
+/// Puts what a function may change where it finds it, as inserted code does.
+fn lend(call: &HookCall, words: &[u64; MOST_ARGUMENTS]) {
+    for (number, _) in changeable(call) {
+        // SAFETY: the word is this thread's, and nobody else uses it now.
+        unsafe { argument_word(number).write(words[number]) };
+    }
+}
+
+/// Takes over what the function has made of it.
+fn take_back(call: &HookCall, registers: &mut CallRegisters) {
+    for (number, value) in changeable(call) {
+        // SAFETY: as above.
+        let word = unsafe { argument_word(number).read() };
+        match value {
+            HookValue::ChangeableInteger(number) => {
+                registers.integers[usize::from(number) % INTEGERS.len()] = word;
+            }
+            _ => registers.result = word,
+        }
     }
 }
 
@@ -123,9 +169,7 @@ pub(crate) extern "C" fn entered(_: *const (), _: *mut (), _: u64, _: u64, _: u6
         ..CallRegisters::default()
     };
     if !hooks.need_end() {
-        make(&hooks.entry, &registers, |value| {
-            entry_value(&registers, value)
-        });
+        exchange.integers = make(&hooks.entry, registers, entry_value).integers;
         return 0;
     }
     let called = tool_slots::of(slots()).called.take() == registers.stack_pointer + 8;
@@ -160,9 +204,8 @@ impl Activations {
             return;
         }
         unwind(self.list.sweep());
-        make(&hooks.entry, registers, |value| {
-            entry_value(registers, value)
-        });
+        let changed = make(&hooks.entry, *registers, entry_value);
+        exchange().integers = changed.integers;
         let mut kept = [0; MOST_KEPT];
         for (word, &value) in kept.iter_mut().zip(&hooks.kept) {
             *word = entry_value(registers, value);
@@ -170,15 +213,16 @@ impl Activations {
         let mut wrapper = None;
         if let Some(function) = hooks.wrapper {
             let mut running = Wrapper::new();
-            *running.registers() = *registers;
+            *running.registers() = changed;
             let step = running.begin(function);
             let call = *running.registers();
             if step == WrapperStep::Return {
                 running.keep();
-                exchange().result = call.result;
-                exchange().floats[0] = call.float_result;
+                let end = make(&hooks.exit, call, |_, value| hooks.kept_value(&kept, value));
+                exchange().result = end.result;
+                exchange().floats[0] = end.float_result;
                 exchange().verdict = RETURN;
-                return make(&hooks.exit, &call, |value| hooks.kept_value(&kept, value));
+                return;
             }
             exchange().integers = call.integers;
             exchange().floats = call.floats;
@@ -253,9 +297,10 @@ impl Activations {
                 self.functions.hook_chosen(registers.result, of_result);
             }
             let (hooks, kept) = (activation.hooks, &activation.kept);
-            make(&hooks.exit, &registers, |value| {
+            let end = make(&hooks.exit, registers, |_, value| {
                 hooks.kept_value(kept, value)
             });
+            exchange.result = end.result;
             if self.functions.end_in_place(hooks) {
                 // So that the next such return needs nobody to ask.
                 self.functions.hook_return(address, hooks);

@@ -65,13 +65,20 @@ impl Hooks {
                 let register = INTEGERS.get(usize::from(number))?;
                 Some(Argument::Register(*register))
             }
+            HookValue::ChangeableInteger(number) => {
+                let register = INTEGERS.get(usize::from(number))?;
+                Some(Argument::Changeable(*register))
+            }
             HookValue::Float(number) => Some(Argument::LowHalf(number)),
             HookValue::StackPointer => Some(Argument::Register(gpr::RSP)),
             HookValue::ReturnAddress if self.need_end() => {
                 let place = list::offset::RETURN_ADDRESS - list::offset::SIZE;
                 Some(Argument::Activation(place))
             }
-            HookValue::ReturnAddress | HookValue::Result | HookValue::FloatResult => None,
+            HookValue::ReturnAddress
+            | HookValue::Result
+            | HookValue::ChangeableResult
+            | HookValue::FloatResult => None,
         })
     }
 
@@ -82,7 +89,9 @@ impl Hooks {
                 let number = self.kept.iter().position(|&kept| kept == value)?;
                 Some(Argument::Activation(list::offset::kept(number)))
             }
+            HookValue::ChangeableInteger(_) => None,
             HookValue::Result => Some(Argument::Register(gpr::RAX)),
+            HookValue::ChangeableResult => Some(Argument::Changeable(gpr::RAX)),
             HookValue::FloatResult => Some(Argument::LowHalf(0)),
             HookValue::StackPointer => Some(Argument::Activation(list::offset::STACK_POINTER)),
             HookValue::ReturnAddress => Some(Argument::Activation(list::offset::RETURN_ADDRESS)),

@@ -124,6 +124,9 @@ fn ask_at_entry_with(
     store_subject(code, std::ptr::from_ref(function) as u64);
     call(translation);
     if function.wrapper.is_none() {
+        if function.changes_arguments() {
+            load_integers(&mut translation.walk.builder.code);
+        }
         return;
     }
     let code = &mut translation.walk.builder.code;
@@ -146,11 +149,16 @@ fn ask_at_entry_with(
     }
     let code = &mut translation.walk.builder.code;
     code.land(proceed);
-    for (number, register) in INTEGERS.into_iter().enumerate() {
-        code.load_slot(register, tool_offset::exchanged_integer(number));
-    }
+    load_integers(code);
     if function.has_floats {
         (0..8).for_each(|number| load_float(code, number));
+    }
+}
+
+/// Emits that integer arguments are as the exchange has them.
+fn load_integers(code: &mut Emitter) {
+    for (number, register) in INTEGERS.into_iter().enumerate() {
+        code.load_slot(register, tool_offset::exchanged_integer(number));
     }
 }
 
