@@ -41,6 +41,7 @@ use crate::{filters, served_memory};
 pub use code_writes::memory_written;
 pub(crate) use new_thread::list as list_thread;
 pub use pages::whole_pages;
+pub use sending::give_signal;
 pub(crate) use threads::set_program_fs;
 pub(crate) use vsyscall::enter as enter_vsyscall;
 

@@ -67,7 +67,7 @@ pub use mappings::{Mapping, MappingChange};
 pub use repetitions::is_first_repetition;
 pub use samplers::{SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowError};
-pub use signal::Signal;
+pub use signal::{Signal, SignalOrigin, raise_signal};
 pub use slots::{MOST_BUFFERS, MOST_SAMPLERS, Part};
 pub use synchronisation::{
     AtomicKind, Side, SyncObject, SyncOperation, Synchronisation, ended_thread,

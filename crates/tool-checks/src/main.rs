@@ -19,6 +19,7 @@ mod events;
 mod failing;
 mod misaligned;
 mod misbehave;
+mod raised;
 mod rarely;
 mod reads;
 mod repetitions;
@@ -49,6 +50,7 @@ fn main() {
         "ends" => run(ends::Ends::new()),
         "entries" => run(entries::Entries::new()),
         "wide" => run(wide::Entries::new()),
+        "raised" => run(raised::Raised),
         "rarely" => run(rarely::Rarely::new()),
         "reads" => run(reads::Reads::default()),
         "repetitions" => run(repetitions::Repetitions::new()),

@@ -8,6 +8,8 @@ use std::time::Duration;
 mod changed;
 #[path = "checks/each_access.rs"]
 mod each_access;
+#[path = "checks/raised.rs"]
+mod raised;
 #[path = "checks/synchronised.rs"]
 mod synchronised;
 #[path = "checks/told.rs"]

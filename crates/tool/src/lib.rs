@@ -92,11 +92,11 @@ pub use unspool_instrument::image_at;
 pub use unspool_instrument::images::{self, ImageKind};
 pub use unspool_instrument::{
     Annotation, AtomicKind, Branch, CallMemory, Completeness, Context, Counter, Effect, Mapping,
-    MappingChange, Shadow, ShadowError, Side, Signal, StoppedThread, SyncObject, SyncOperation,
-    Synchronisation, SystemCall, ThreadInfo,
+    MappingChange, Shadow, ShadowError, Side, Signal, SignalOrigin, StoppedThread, SyncObject,
+    SyncOperation, Synchronisation, SystemCall, ThreadInfo,
 };
 pub use unspool_kernel::lock;
 pub use world::{
-    instrument_again, instrument_range_again, read_memory, read_word, spawn, stop_the_world,
-    write_memory,
+    instrument_again, instrument_range_again, raise_signal, read_memory, read_word, spawn,
+    stop_the_world, write_memory,
 };

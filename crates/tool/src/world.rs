@@ -143,6 +143,45 @@ pub fn write_memory(address: Address, from: &[u8]) -> usize {
     instrument::write_memory(address.0, from)
 }
 
+/// Raises a signal in a thread of the program: it is delivered before the next instruction of the
+/// thread at which its mask lets it through, or ends the system call that the thread is in, as any
+/// other signal. While one of the same number is still to be delivered to the thread, it is left
+/// out. Returns whether there is such a thread. [`Tool::signal`](crate::Tool::signal) is told of
+/// it.
+///
+/// What is inserted in the middle of a piece of code may be followed by the rest of that before the
+/// signal comes. If an instruction is not to be executed, as one that faults is not, a function
+/// before it moves the instruction pointer of a [`FullContext`](crate::FullContext) too.
+///
+/// ```
+/// use unspool_tool::{Image, SignalOrigin, Superblock, ThreadNumber, Tool, raise_signal};
+///
+/// /// Has `fsync` interrupted by an alarm, to see what the program makes of it.
+/// struct Interrupts;
+///
+/// impl Interrupts {
+///     fn begins(&self, _: &mut (), thread: u32) {
+///         raise_signal(thread, libc::SIGALRM, SignalOrigin::Queue { value: 0 });
+///     }
+/// }
+///
+/// impl Tool for Interrupts {
+///     type Thread = ();
+///     fn instrument(&self, _: &Superblock<Self>) {}
+///     fn image_load(&self, image: &Image<Self>) {
+///         for routine in image.routines_named("fsync") {
+///             routine.entry().call(Interrupts::begins, (ThreadNumber,));
+///         }
+///     }
+/// }
+/// ```
+///
+/// # Panics
+/// If it is no signal that can be caught, or the program is not running yet.
+pub fn raise_signal(thread: u32, number: i32, origin: instrument::SignalOrigin) -> bool {
+    instrument::raise_signal(thread, number, origin)
+}
+
 /// Starts a thread of the tool's own. It is none of the program's threads (though
 /// `/proc/self/task` lists it): signals of the program do not come to it, the process ends
 /// without waiting for it, and a child that the program forks does not have it (start it

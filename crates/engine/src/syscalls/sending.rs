@@ -79,18 +79,29 @@ fn queue(process: &Process, thread: &mut Thread, call: &Call) -> i64 {
         settle(thread);
         return 0;
     }
-    let threads = process.threads.lock();
     let own = Pid::own();
-    let is_target = |handle: &&ThreadHandle| handle.process == own && handle.tid == target;
-    let Some(handle) = threads.iter().find(is_target) else {
-        // It is just ending, and would not have come to it.
-        return 0;
-    };
-    // SAFETY: the thread lives while it is listed, and the list is locked.
-    unsafe { &(*handle.thread).held }.mailbox.put(signal);
-    race_windows::widen();
-    crate::requests::request_stop(*handle);
+    // One that is just ending would not have come to it.
+    give_signal(process, signal, |handle| {
+        handle.process == own && handle.tid == target
+    });
     0
+}
+
+/// Gives a signal to a thread, which gets it at its next boundary. Returns whether there is one.
+pub fn give_signal(
+    process: &Process,
+    signal: PendingSignal,
+    is_target: impl Fn(&ThreadHandle) -> bool,
+) -> bool {
+    let threads = process.threads.lock();
+    let target = threads.iter().find(|handle| is_target(handle));
+    if let Some(handle) = target {
+        // SAFETY: the thread lives while it is listed, and the list is locked.
+        unsafe { &(*handle.thread).held }.mailbox.put(signal);
+        race_windows::widen();
+        crate::requests::request_stop(*handle);
+    }
+    target.is_some()
 }
 
 /// The signal, if it ends the process at once.
