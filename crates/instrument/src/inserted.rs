@@ -14,6 +14,7 @@ mod counts;
 mod ends;
 mod hooks;
 mod parts;
+mod rare_call;
 mod rarely;
 mod watched;
 
@@ -23,7 +24,7 @@ use self::appends::Pending;
 use self::calls::Followed;
 use self::counts::{Tally, inside_is_taken};
 pub(crate) use self::parts::Parts;
-use self::rarely::RareCall;
+use self::rare_call::RareCall;
 use crate::fragments::FragmentCounts;
 use crate::instrumentation::ask;
 use crate::{Action, Amounts, BufferId, Inserted, MOST_BUFFERS, Superblock};
@@ -331,7 +332,7 @@ impl Inserter for Insertion {
 
     fn finish(&mut self, walk: &mut Walk, items: &[Item]) {
         let mut translation = self.progress.with(walk);
-        rarely::finish(&mut translation, items);
+        rare_call::finish(&mut translation, items);
         calls::finish(&mut translation, items);
     }
 

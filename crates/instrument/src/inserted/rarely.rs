@@ -1,17 +1,17 @@
 //! Calls that are made rarely: behind a countdown, or behind a test of shadow memory.
 //!
 //! What decides is inlined. Where flags are live, it changes none: it ends in a `jrcxz`. The call
-//! itself is an ordinary one, away from the straight path.
+//! itself is an ordinary one, away from the straight path ([`rare_call`]).
 
 use iced_x86::Register;
 use unspool_code_cache::emit::{Emitter, Gpr, gpr};
 use unspool_instructions::operands::MemoryOperand;
 
-use super::{Translation, calls};
+use super::{Translation, calls, rare_call};
 use crate::slots::offset as tool_offset;
-use crate::{Action, AnalysisCall, Argument, SamplerId, Shadow};
+use crate::{AnalysisCall, Argument, SamplerId, Shadow};
 use unspool_engine::translate::insertion::borrowed::{Borrowed, Content};
-use unspool_engine::translate::insertion::detour::{Detour, Jumps};
+use unspool_engine::translate::insertion::detour::Jumps;
 use unspool_engine::translate::insertion::shadow::ShadowLayout;
 use unspool_engine::translate::operand_address::load_address;
 use unspool_engine::translate::superblock::Item;
@@ -23,19 +23,6 @@ const NOT_EQUAL: u8 = 5;
 
 /// How many bits addresses of user mode have.
 const ADDRESS_BITS: u8 = 47;
-
-/// A call that is still to be emitted, where jumps lead.
-pub(super) struct RareCall {
-    detour: Detour,
-    call: Action,
-    /// Which registers it may change.
-    changes: u16,
-    /// The sampler that it is for.
-    sampler: Option<SamplerId>,
-    /// The number of the instruction.
-    number: usize,
-    flags_live: bool,
-}
 
 /// Emits a call that is made when a countdown ends.
 pub(super) fn sampled(
@@ -61,7 +48,7 @@ pub(super) fn sampled(
         code.jump_forward()
     };
     let jumps = Jumps::from_slice(&[jump]);
-    call_at(translation, (item, flags_live), jumps, call, Some(sampler));
+    rare_call::put_off(translation, (item, flags_live), jumps, call, Some(sampler));
 }
 
 /// Emits a call that is made where shadow memory is not as expected.
@@ -91,7 +78,7 @@ pub(super) fn watched(
         true => compare(walk, layout, expected, (operand, touched)),
         false => compare_keeping_flags(walk, layout, expected, (operand, touched)),
     };
-    call_at(translation, (item, flags_live), jumps, call, None);
+    rare_call::put_off(translation, (item, flags_live), jumps, call, None);
 }
 
 /// How many registers a test takes at most.
@@ -187,56 +174,5 @@ fn load_piece(code: &mut Emitter, to: Gpr, operand: &MemoryOperand, distance: u3
     load_address(code, to, operand);
     if distance != 0 {
         code.lea(to, to, distance as i32);
-    }
-}
-
-/// The call is made where these jumps lead.
-pub(super) fn call_at(
-    translation: &mut Translation,
-    (item, flags_live): (&Item, bool),
-    jumps: Jumps,
-    call: &AnalysisCall,
-    sampler: Option<SamplerId>,
-) {
-    let walk = &mut *translation.walk;
-    let rare = RareCall {
-        detour: Detour::new(&walk.builder, walk.borrowed, jumps),
-        call: Action::Call(call.clone()),
-        changes: call.changes(),
-        sampler,
-        number: walk.number,
-        flags_live,
-    };
-    if !call.has_context() {
-        translation.own.rare_calls.push(rare);
-        return;
-    }
-    // The program may go on elsewhere, and the way to find out what is due leads through the
-    // instruction at which this is.
-    let over = translation.walk.builder.code.jump_forward();
-    let borrowed = std::mem::take(&mut translation.walk.borrowed);
-    rare.emit(translation, item);
-    translation.walk.borrowed = borrowed;
-    translation.walk.builder.code.land(over);
-}
-
-/// Emits the calls that were put off.
-pub(super) fn finish(translation: &mut Translation, items: &[Item]) {
-    for rare in std::mem::take(&mut translation.own.rare_calls) {
-        rare.emit(translation, &items[rare.number]);
-    }
-}
-
-impl RareCall {
-    fn emit(&self, translation: &mut Translation, item: &Item) {
-        let code = &mut translation.walk.builder.code;
-        self.detour.begin(code);
-        if let Some(sampler) = self.sampler {
-            code.store_slot_imm32(tool_offset::SAMPLER, sampler.index() as u32);
-        }
-        let call = std::slice::from_ref(&self.call);
-        translation.call_now(item, call, self.flags_live);
-        let code = &mut translation.walk.builder.code;
-        self.detour.end(code, self.changes);
     }
 }

@@ -18,7 +18,7 @@ use unspool_instructions::decode::Kind;
 
 use super::values::{self, Numbered, Registers, numbers};
 use super::{body_code, quick};
-use crate::inserted::{Translation, rarely};
+use crate::inserted::{Translation, rare_call};
 use crate::{Action, AnalysisCall, Argument, Body, Compiled, Renaming};
 
 /// The condition, as opcodes have it.
@@ -99,7 +99,7 @@ pub(in crate::inserted) fn emit(
             let rex = 0x40 | (result >> 3) << 2 | result >> 3;
             code.bytes(&[rex, 0x84, 0xc0 | (result & 7) << 3 | result & 7]); // test r8, r8
             let jumps = Jumps::from_slice(&[code.jump_forward_if(NOT_EQUAL)]);
-            rarely::call_at(translation, (item, flags_live), jumps, then, None);
+            rare_call::put_off(translation, (item, flags_live), jumps, then, None);
         }
         _ => unreachable!("{POSSIBLE}"),
     }
