@@ -85,6 +85,20 @@ fn files_and_mappings() -> Vec<Trial> {
                 })
             },
         ),
+        trial("verification::read_while_watched".to_owned(), |scratch| {
+            let command = guest_command("order/read_while_watched", &[])?;
+            passes(scratch, "line-atomic", &command)
+        }),
+        trial(
+            "verification::read_while_watched::none_is_told_apart".to_owned(),
+            |scratch| {
+                let command = guest_command("order/read_while_watched", &[])?;
+                must_fail_once(TURNS, || {
+                    let outcome = checked(scratch, "none", &command)?;
+                    Ok(outcome.ending == Ending::Exited(1))
+                })
+            },
+        ),
         trial(
             "verification::shared_mappings::children_may_have_written".to_owned(),
             |scratch| {

@@ -20,9 +20,9 @@ pub(super) fn begins(tracer: &Tracer, thread: &Thread, call: &Call) {
     let Some(ThreadTrace { buffer, owner, .. }) = of(thread) else {
         return;
     };
-    for word in futex_words_changed(call) {
-        // Who sees what the kernel notes there from now on does so later than this.
-        tracer.ownership.own(buffer, owner, word, 4);
+    for (address, size) in watched_while_written(tracer, call) {
+        // Who sees what the kernel writes there from now on does so later than this.
+        tracer.ownership.own(buffer, owner, address, size);
     }
     if call_order(call.number as u32).gives.is_some() {
         own_channels(tracer, buffer, owner);
@@ -158,15 +158,19 @@ fn futex(call: &Call) -> Option<SyncOperation> {
     }
 }
 
-/// The futex words that the kernel may change in a call: locks with priority inheritance, and the
-/// second word of `FUTEX_WAKE_OP`. Threads look at such words at any time, without a call.
-fn futex_words_changed(call: &Call) -> impl Iterator<Item = u64> {
+/// What the kernel may write in a call while other threads look at it, by address and size. Futex
+/// words (of locks with priority inheritance, and the second one of `FUTEX_WAKE_OP`) are looked at
+/// at any time, without a call. Other memory seldom is, and taking all that a call may write costs
+/// more than most calls: only where values are recorded, each of which has to be explained.
+fn watched_while_written(tracer: &Tracer, call: &Call) -> impl Iterator<Item = (u64, u64)> {
+    /// Programs name sizes that they have no memory for.
+    const MOST_BYTES: u64 = 1 << 20;
     let mut effects = Vec::new();
-    if call.number as i64 == libc::SYS_futex {
+    if call.number as i64 == libc::SYS_futex || tracer.recording.records_values() {
         planned_effects(call.number, call.arguments, &guarded::read, &mut effects);
     }
     let written = effects.into_iter().filter(|effect| effect.write);
-    written.map(|effect| effect.address)
+    written.map(|effect| (effect.address, effect.size.min(MOST_BYTES)))
 }
 
 /// Whether memory may be at other addresses behind a system call than before.
