@@ -265,6 +265,10 @@ impl RaceCheck {
 }
 
 impl Sink for RaceCheck {
+    fn needs_order_of_time(&self) -> bool {
+        false
+    }
+
     fn module(&mut self, module: &Module) {
         self.modules.push(module.clone());
     }

@@ -112,6 +112,10 @@ impl Drop for Progress {
 }
 
 impl Sink for Progress {
+    fn needs_order_of_time(&self) -> bool {
+        false
+    }
+
     fn accesses(&mut self, _: ThreadId, batch: &[Access]) {
         self.add(batch.len() as u64);
     }

@@ -19,8 +19,12 @@ pub(crate) struct Batch {
     value_bytes: Vec<u8>,
     /// For each access with a place in a values mark: which of `value_bytes` are its.
     value_ranges: Vec<Range<usize>>,
+    /// Accesses that may depend on what another thread did behind the one before them: the first
+    /// of a stamped instruction or of a chunk. In order.
+    dependent: Vec<usize>,
     next_access: usize,
     next_mark: usize,
+    next_dependent: usize,
 }
 
 /// Something that is no access.
@@ -55,13 +59,23 @@ impl Batch {
         self.marks.clear();
         self.value_bytes.clear();
         self.value_ranges.clear();
+        self.dependent.clear();
         self.next_access = 0;
         self.next_mark = 0;
+        self.next_dependent = 0;
     }
 
     /// How many items it holds, given or not.
     pub(crate) fn items(&self) -> usize {
         self.accesses.len() + self.marks.len()
+    }
+
+    /// The access that is appended next may depend on what another thread did behind the last one.
+    pub(crate) fn note_dependence(&mut self) {
+        let next = self.accesses.len();
+        if self.dependent.last() != Some(&next) {
+            self.dependent.push(next);
+        }
     }
 
     /// Appends an event.
@@ -124,12 +138,13 @@ impl Batch {
         }
     }
 
-    /// Gives items to the sink, as long as they come before the limit. Stops early after
-    /// the creation of a thread, and returns which: its items may have to come next.
+    /// Gives items to the sink, as long as they come before the limit, and with them accesses behind
+    /// it that depend on nothing there, if these may run ahead. Stops early after the creation of a thread, and returns which: its items may have to come next.
     pub(crate) fn deliver(
         &mut self,
         thread: ThreadId,
         limit: Option<Limit>,
+        may_run_ahead: bool,
         sink: &mut impl Sink,
     ) -> Option<ThreadId> {
         let in_time = |time: u64| limit.is_none_or(|limit| (time, thread) < limit);
@@ -137,10 +152,10 @@ impl Batch {
             let mark = self.marks.get(self.next_mark);
             let end = mark.map_or(self.accesses.len(), |mark| mark.after);
             if self.next_access < end {
-                let candidates = &self.accesses[self.next_access..end];
                 let given = match limit {
-                    None => candidates.len(),
-                    Some(_) => candidates
+                    None => end - self.next_access,
+                    Some(_) if may_run_ahead => self.independent(end, in_time),
+                    Some(_) => self.accesses[self.next_access..end]
                         .iter()
                         .take_while(|access| in_time(access.time))
                         .count(),
@@ -148,7 +163,7 @@ impl Batch {
                 if given == 0 {
                     return None;
                 }
-                sink.accesses(thread, &candidates[..given]);
+                sink.accesses(thread, &self.accesses[self.next_access..][..given]);
                 self.next_access += given;
             } else {
                 let mark = mark.filter(|mark| in_time(mark.time))?;
@@ -163,6 +178,20 @@ impl Batch {
                 }
             }
         }
+    }
+
+    /// How many of the next accesses, up to `end`, come in time or depend on nothing that does.
+    fn independent(&mut self, end: usize, in_time: impl Fn(u64) -> bool) -> usize {
+        while let Some(&dependent) = self.dependent.get(self.next_dependent)
+            && dependent < end
+        {
+            let is_given = dependent < self.next_access;
+            if !is_given && !in_time(self.accesses[dependent].time) {
+                return dependent - self.next_access;
+            }
+            self.next_dependent += 1;
+        }
+        end - self.next_access
     }
 
     fn deliver_mark(&self, thread: ThreadId, mark: &Mark, sink: &mut impl Sink) {
@@ -182,3 +211,6 @@ impl Batch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,6 +50,19 @@ impl Clock {
         !self.stamps.is_empty()
     }
 
+    /// Whether the next record has a stamp for accessing instruction `index`.
+    #[inline]
+    pub(crate) fn is_stamped(&self, index: usize) -> bool {
+        let mut stamps = self.stamps.iter();
+        stamps.any(|&(instruction, _)| instruction == index as u64)
+    }
+
+    /// Whether the next record has a stamp behind its first `instructions` ones.
+    pub(crate) fn is_stamped_behind(&self, instructions: usize) -> bool {
+        let mut stamps = self.stamps.iter();
+        stamps.any(|&(instruction, _)| instruction >= instructions as u64)
+    }
+
     /// The time of accessing instruction `index` of the record, to be asked in order.
     #[inline]
     pub(crate) fn instruction(&mut self, index: usize, ticket: Option<u64>) -> u64 {

@@ -175,6 +175,7 @@ impl Expander {
             RecordKind::Values(instruction, of) => self.add_values(*instruction, *of, words),
             RecordKind::UnknownPath => {
                 self.unknown_paths += 1;
+                batch.note_dependence();
                 self.clock.end_of_path(0);
                 self.forget_values();
             }
@@ -201,9 +202,13 @@ impl Expander {
     #[inline]
     fn expand_path(&mut self, path: &OwnedPath, count: usize, words: &[u64], batch: &mut Batch) {
         let code = &*path.code;
-        let careful = self.clock.has_stamps() || !self.values.is_empty();
+        let is_stamped = self.clock.has_stamps();
+        let careful = is_stamped || !self.values.is_empty();
         let mut complete = true;
         for (index, instruction) in code.instructions()[..count].iter().enumerate() {
+            if is_stamped && self.clock.is_stamped(index) {
+                batch.note_dependence();
+            }
             let time = self.clock.instruction(index, instruction.ticket_in(words));
             if complete {
                 complete = push_events(instruction, words, time, batch).is_ok();
@@ -216,6 +221,9 @@ impl Expander {
                     self.attach_values(path, index, words, first_access, time, batch);
                 }
             }
+        }
+        if is_stamped && self.clock.is_stamped_behind(count) {
+            batch.note_dependence();
         }
         self.clock.end_of_path(count);
         if careful {

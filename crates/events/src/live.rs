@@ -404,6 +404,10 @@ impl<Analysis: Sink> Sink for Counting<Analysis> {
         self.analysis.function(function);
     }
 
+    fn needs_order_of_time(&self) -> bool {
+        self.analysis.needs_order_of_time()
+    }
+
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         self.accesses += batch.len() as u64;
         self.analysis.accesses(thread, batch);

@@ -42,6 +42,15 @@ pub trait Sink {
     /// while until there is more: what somebody waits to see is to be shown.
     fn settled(&mut self) {}
 
+    /// Whether accesses must come in the reader's order even where nothing depends on it. Otherwise
+    /// an order that says what threads have seen of each other (line-atomic) may be kept only as far
+    /// as it says that: a thread's accesses may come before earlier ones of another thread that
+    /// touch none of their lines, or only read them too. Each thread's own order stays, and so does
+    /// the order of events.
+    fn needs_order_of_time(&self) -> bool {
+        true
+    }
+
     /// The values that one instruction read and wrote. `accesses` are all accesses of the
     /// instruction (the last ones given to [`Sink::accesses`] for this thread), and
     /// `values[i]` holds the bytes of `accesses[i]`: what a read found, what a write left.

@@ -27,6 +27,10 @@ pub(crate) struct ThreadDecoder {
     /// Records that were never packed; their kinds are kept with the thread.
     handed: Option<Handed>,
     batch: Batch,
+    /// Whether stamps say what may depend on other threads.
+    says_dependence: bool,
+    /// Whether a chunk, or what stands for one, begins with the next record.
+    is_at_start: bool,
     /// The number of the chunk that should come next.
     sequence: u64,
     problems: Vec<Problem>,
@@ -42,6 +46,8 @@ impl ThreadDecoder {
             kinds: Vec::new(),
             handed: None,
             batch: Batch::default(),
+            says_dependence: order == Order::LineAtomic,
+            is_at_start: true,
             sequence,
             problems: Vec::new(),
         }
@@ -64,6 +70,7 @@ impl ThreadDecoder {
         }
         self.sequence = header.sequence.saturating_add(1);
         self.expander.restart(header.start_time);
+        self.is_at_start = true;
         match decode_chunk(payload, header.counts.words) {
             Ok(chunk) => {
                 let paths = tables.paths.of(header.generation);
@@ -82,6 +89,7 @@ impl ThreadDecoder {
     /// Takes the next records, which follow those before without a gap.
     pub(crate) fn load_handed(&mut self, handed: Handed) {
         self.handed = Some(handed);
+        self.is_at_start = true;
     }
 
     /// Takes note of a chunk that could not be read.
@@ -121,6 +129,9 @@ impl ThreadDecoder {
             return true;
         }
         self.batch.clear();
+        if std::mem::take(&mut self.is_at_start) {
+            self.batch.note_dependence();
+        }
         while self.batch.items() < BATCH_ITEMS
             && let Some((kind, words)) = self.chunk.next_record()
         {
@@ -150,7 +161,8 @@ impl ThreadDecoder {
         limit: Option<Limit>,
         sink: &mut impl Sink,
     ) -> Option<ThreadId> {
-        self.batch.deliver(self.thread, limit, sink)
+        let may_run_ahead = self.says_dependence && !sink.needs_order_of_time();
+        self.batch.deliver(self.thread, limit, may_run_ahead, sink)
     }
 
     /// What could not be read.

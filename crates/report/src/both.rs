@@ -13,6 +13,10 @@ impl<First: Sink, Second: Sink> Sink for Both<'_, First, Second> {
         self.1.module(module);
     }
 
+    fn needs_order_of_time(&self) -> bool {
+        self.0.needs_order_of_time() || self.1.needs_order_of_time()
+    }
+
     fn settled(&mut self) {
         self.0.settled();
         self.1.settled();

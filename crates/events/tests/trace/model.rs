@@ -31,6 +31,8 @@ impl Item {
 pub(crate) struct Recorder {
     pub(crate) items: Vec<(ThreadId, Item)>,
     pub(crate) batches: usize,
+    /// Whether accesses may come before others' that they do not depend on.
+    pub(crate) takes_ahead: bool,
 }
 
 impl Recorder {
@@ -41,6 +43,10 @@ impl Recorder {
 }
 
 impl Sink for Recorder {
+    fn needs_order_of_time(&self) -> bool {
+        !self.takes_ahead
+    }
+
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         assert!(!batch.is_empty());
         assert!(

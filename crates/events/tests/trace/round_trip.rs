@@ -146,6 +146,13 @@ pub(crate) fn sorted(program: &Program) -> Vec<(ThreadId, Item)> {
         .collect()
 }
 
+fn events_of(recorder: &Recorder) -> Vec<&(ThreadId, Item)> {
+    let items = recorder.items.iter();
+    items
+        .filter(|(_, item)| matches!(item, Item::Event(..)))
+        .collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -182,7 +189,17 @@ proptest! {
 
         let mut recorder = Recorder::default();
         prop_assert_eq!(trace.merged().deliver(&mut recorder), vec![]);
-        prop_assert_eq!(recorder.items, sorted(&program));
+        prop_assert_eq!(&recorder.items, &sorted(&program));
+
+        let mut ahead = Recorder { takes_ahead: true, ..Recorder::default() };
+        prop_assert_eq!(trace.merged().deliver(&mut ahead), vec![]);
+        for info in trace.threads() {
+            prop_assert_eq!(ahead.of(info.thread), recorder.of(info.thread));
+        }
+        prop_assert_eq!(events_of(&ahead), events_of(&recorder));
+        if program.order != Order::LineAtomic {
+            prop_assert_eq!(&ahead.items, &recorder.items);
+        }
     }
 
     #[test]
