@@ -1,4 +1,4 @@
-//! Copying single instructions; what stands for branches is in [`branches`].
+//! Copying single instructions; what stands for branches is in `branches`.
 
 mod branches;
 #[cfg(test)]
