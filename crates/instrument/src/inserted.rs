@@ -80,7 +80,7 @@ struct Progress {
     interrupted: Vec<(CacheAddress, CacheAddress)>,
     /// Where code of the tool has been put.
     tool_code: Vec<Range<CacheAddress>>,
-    /// Which general registers the superblock's instructions use, if functions are called.
+    /// Which general registers the superblock's instructions use, if calls may share others.
     touched: u16,
 }
 
@@ -175,7 +175,9 @@ impl Inserter for Insertion {
         if !walk.is_alone() {
             self.tell_others(walk, items);
         }
-        if self.inserted.has_calls() {
+        // What one call borrows no other can use, so there is nothing to keep in place for it, and
+        // finding out what instructions use takes longer than translating them.
+        if self.inserted.has_several_calls() {
             let uses = items.iter().map(Item::uses);
             let touched = uses.fold(0, |mask, uses| mask | uses.read | uses.written);
             self.progress.touched = touched;

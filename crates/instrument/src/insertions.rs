@@ -84,9 +84,9 @@ impl Inserted {
         &self.actions
     }
 
-    /// Whether functions are called.
-    pub(crate) fn has_calls(&self) -> bool {
-        self.actions.iter().any(Action::calls)
+    /// Whether functions are called at more places than one.
+    pub(crate) fn has_several_calls(&self) -> bool {
+        self.actions.iter().filter(|it| it.calls()).nth(1).is_some()
     }
 
     /// Those around an instruction. [`Inserted::find_places`] must have been called.
