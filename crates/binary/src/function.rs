@@ -22,7 +22,7 @@ pub enum FunctionKind {
 #[derive(Debug, Clone, Copy)]
 pub struct Function<'module> {
     table: &'module FunctionTable,
-    entry: &'module Entry,
+    entry: &'module TableEntry,
 }
 
 impl<'module> Function<'module> {
@@ -65,7 +65,7 @@ impl<'module> Function<'module> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct TableEntry {
     address: u64,
     end: u64,
     name_start: u32,
@@ -78,7 +78,7 @@ struct Entry {
 /// Functions sorted by address, the best name of an address first.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionTable {
-    entries: Vec<Entry>,
+    entries: Vec<TableEntry>,
     names: Vec<u8>,
     /// For each entry, the greatest end of it and those before it.
     greatest_ends: Vec<u64>,
@@ -100,7 +100,7 @@ impl FunctionTable {
         let after = self
             .entries
             .partition_point(|entry| entry.address <= address);
-        let mut best: Option<&Entry> = None;
+        let mut best: Option<&TableEntry> = None;
         for index in (0..after).rev() {
             let entry = &self.entries[index];
             if best.is_some_and(|best| best.address != entry.address)
@@ -116,7 +116,7 @@ impl FunctionTable {
         best.map(|entry| Function { table: self, entry })
     }
 
-    fn name(&self, entry: &Entry) -> &[u8] {
+    fn name(&self, entry: &TableEntry) -> &[u8] {
         let start = entry.name_start as usize;
         self.names
             .get(start..start + entry.name_length as usize)
@@ -148,7 +148,7 @@ impl FunctionTableBuilder {
         };
         names.extend_from_slice(name);
         let end = address.saturating_add(size);
-        self.table.entries.push(Entry {
+        self.table.entries.push(TableEntry {
             address,
             end,
             name_start,
@@ -183,14 +183,15 @@ impl FunctionTableBuilder {
     pub(crate) fn build(self, segments: &Segments) -> FunctionTable {
         let mut table = self.table;
         let names = std::mem::take(&mut table.names);
-        let name = |entry: &Entry| {
+        let name = |entry: &TableEntry| {
             let start = entry.name_start as usize;
             names
                 .get(start..start + entry.name_length as usize)
                 .unwrap_or_default()
         };
         table.entries.sort_by(|one, other| {
-            let key = |entry: &Entry| (entry.address, entry.kind, entry.binding, entry.name_length);
+            let key =
+                |entry: &TableEntry| (entry.address, entry.kind, entry.binding, entry.name_length);
             key(one)
                 .cmp(&key(other))
                 .then_with(|| name(one).cmp(name(other)))
@@ -216,7 +217,7 @@ impl FunctionTableBuilder {
 }
 
 /// Labels inside a function of known size are places in it, not functions.
-fn remove_inner_labels(entries: &mut Vec<Entry>) {
+fn remove_inner_labels(entries: &mut Vec<TableEntry>) {
     let mut sized_end = 0;
     entries.retain(|entry| {
         let inner = entry.kind == FunctionKind::Label && entry.address < sized_end;
@@ -227,7 +228,7 @@ fn remove_inner_labels(entries: &mut Vec<Entry>) {
     });
 }
 
-fn fill_ends(entries: &mut [Entry], segments: &Segments) {
+fn fill_ends(entries: &mut [TableEntry], segments: &Segments) {
     let mut next_address = u64::MAX;
     let mut current = u64::MAX;
     for entry in entries.iter_mut().rev() {

@@ -173,7 +173,7 @@ pub enum LookupConvention {
 
 impl LookupConvention {
     /// All there are, in the order of their numbers.
-    pub const ALL: [LookupConvention; 3] = [
+    pub(crate) const ALL: [LookupConvention; 3] = [
         LookupConvention::Plain,
         LookupConvention::Traced,
         LookupConvention::Checked,

@@ -88,7 +88,7 @@ impl Emitter {
     }
 
     /// Bytes left.
-    pub fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.limit as usize - self.cursor as usize
     }
 

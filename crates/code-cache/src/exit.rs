@@ -98,7 +98,7 @@ pub enum Way {
 
 impl Way {
     /// Both, in the order of their numbers.
-    pub const ALL: [Way; 2] = [Way::Jump, Way::Return];
+    pub(crate) const ALL: [Way; 2] = [Way::Jump, Way::Return];
 
     /// Where its chains are.
     #[must_use]

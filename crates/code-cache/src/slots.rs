@@ -321,7 +321,7 @@ pub mod offset {
     /// Of [`Slots::branch`](super::Slots::branch).
     pub(crate) const BRANCH: i32 = offset_of!(Slots, branch) as i32;
     /// Of the [`Reason`](crate::exit::Reason) for which the cache was left.
-    pub const EXIT: i32 = offset_of!(Slots, exit) as i32;
+    pub(crate) const EXIT: i32 = offset_of!(Slots, exit) as i32;
     /// Of [`Slots::target`](super::Slots::target).
     pub const TARGET: i32 = offset_of!(Slots, target) as i32;
     /// Of [`Slots::host_stack`](super::Slots::host_stack).

@@ -13,7 +13,7 @@ pub const CHUNK_MAGIC: [u8; 8] = *b"\xd1UnspChk";
 pub const CHUNK_HEADER_BYTES: usize = 112;
 
 /// The longest payload that a reader accepts.
-pub const MAX_PAYLOAD_BYTES: u64 = 1 << 28;
+pub(crate) const MAX_PAYLOAD_BYTES: u64 = 1 << 28;
 
 /// What a chunk holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

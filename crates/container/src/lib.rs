@@ -64,12 +64,12 @@ pub use order::Order;
 pub use thread::ThreadId;
 
 /// The version of the format that is written.
-pub const FORMAT_VERSION: u32 = 5;
+pub(crate) const FORMAT_VERSION: u32 = 5;
 
 /// The oldest version that is read. In version 2 all path ids are of one generation; before
 /// version 4 there are no values of operands whose extent is known only at run time; before version
 /// 5 no streams are declared.
-pub const OLDEST_VERSION: u32 = 2;
+pub(crate) const OLDEST_VERSION: u32 = 2;
 
 /// The first version in which streams are declared.
 pub const FIRST_WITH_STREAMS: u32 = 5;

@@ -37,7 +37,7 @@ pub struct ThreadStatus {
     /// The kernel's id of it.
     pub tid: Tid,
     /// 0 for the first thread, 1 for the next one to be created, and so on.
-    pub id: ThreadId,
+    pub(crate) id: ThreadId,
     /// Its name, as the kernel knows it.
     pub name: String,
     /// Whether it is in a system call.

@@ -45,7 +45,7 @@ impl Watcher for Watches {
         ranges(write)
     }
 
-    fn may_touch(&self) -> unspool_instrument::Function {
+    fn may_touch(&self) -> unspool_instrument::AnalysisFunction {
         may_touch
     }
 }

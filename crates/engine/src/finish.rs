@@ -82,7 +82,7 @@ pub(crate) fn end_by_signal(thread: &mut Thread, signal: i32) -> ! {
 
 /// Brings the trace, or what a tool does, to its end: the process is about to die, or to become
 /// another program. A child in its parent's memory leaves the list: who is given back.
-pub fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
+pub(crate) fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHandle> {
     let process = thread.process;
     match thread.role {
         AddressSpaceRole::VforkChild => return leave_list(process, thread),

@@ -38,7 +38,7 @@ pub struct Lending {
 
 impl Lending {
     /// The program has made an object.
-    pub fn made(&mut self, object: Object) {
+    pub(crate) fn made(&mut self, object: Object) {
         self.own.insert(object);
     }
 
@@ -49,7 +49,7 @@ impl Lending {
     }
 
     /// This process may keep what it has of others' memory unseen.
-    pub fn keeps(&self) {
+    pub(crate) fn keeps(&self) {
         for lender in &self.lenders {
             lender.fetch_add(1, Ordering::SeqCst);
         }

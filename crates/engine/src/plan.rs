@@ -204,7 +204,7 @@ impl Plan {
 
     /// The inverse of `encode`.
     #[must_use]
-    pub fn decode(text: &[u8]) -> Option<(Plan, Vec<ClientPlan>)> {
+    pub(crate) fn decode(text: &[u8]) -> Option<(Plan, Vec<ClientPlan>)> {
         let mut fields = Fields::of(text);
         let flags = *fields.bytes()?.first()?;
         let [leave_children, told_of_wish, asked] = [1, 2, 4].map(|flag| flags & flag != 0);

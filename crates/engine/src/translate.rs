@@ -48,13 +48,13 @@ pub struct Vdso {
 impl Vdso {
     /// Whether an address is in the copy.
     #[must_use]
-    pub fn holds(&self, address: u64) -> bool {
+    pub(crate) fn holds(&self, address: u64) -> bool {
         (self.start..self.start + self.size).contains(&address)
     }
 
     /// Where a RIP-relative operand of an instruction at `pc` really points.
     #[must_use]
-    pub fn resolve(&self, pc: u64, address: u64) -> u64 {
+    pub(crate) fn resolve(&self, pc: u64, address: u64) -> u64 {
         if self.holds(pc) && !self.holds(address) {
             address.wrapping_add(self.bias)
         } else {

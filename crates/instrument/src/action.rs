@@ -24,7 +24,7 @@ pub const REGISTER_ARGUMENTS: usize = 4;
 /// A function of a tool, called with the tool's address, what it keeps for the thread, and the
 /// first arguments. It runs on the engine's stack of the thread, must return, and must not use
 /// x87 or MMX registers. What it returns is 0 or 1 if it is a test.
-pub type Function = extern "C" fn(*const (), *mut (), u64, u64, u64, u64) -> u64;
+pub type AnalysisFunction = extern "C" fn(*const (), *mut (), u64, u64, u64, u64) -> u64;
 
 /// An argument of a call, evaluated at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -178,7 +178,7 @@ pub struct Field {
 #[derive(Debug, Clone)]
 pub struct AnalysisCall {
     /// The function.
-    pub function: Function,
+    pub function: AnalysisFunction,
     /// Its arguments, at most [`MOST_ARGUMENTS`].
     pub arguments: Vec<Argument>,
 }

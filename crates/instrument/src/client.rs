@@ -309,7 +309,8 @@ impl Client for Instrumenter {
         // SAFETY: inserted code has put there the address of such a function, and what it is to be
         // called with.
         let result = in_tool(|| unsafe {
-            let function: super::Function = std::mem::transmute(call.function.get() as usize);
+            let function: super::AnalysisFunction =
+                std::mem::transmute(call.function.get() as usize);
             let [first, second, third, fourth, ..] = call.arguments.each_ref().map(Cell::get);
             let (tool, state) = (call.tool.get() as *const (), state(thread));
             function(tool, state, first, second, third, fourth)

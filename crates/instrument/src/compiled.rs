@@ -21,7 +21,7 @@ use iced_x86::{
     Register,
 };
 
-pub(crate) use self::body::{Body, Renaming, Step};
+pub(crate) use self::body::{Body, BodyInstruction, Renaming};
 use self::own_code::OwnCode;
 
 /// The most instructions that are followed.

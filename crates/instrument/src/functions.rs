@@ -26,7 +26,7 @@ pub(crate) use activations::{
 pub(crate) use in_place::{ArgumentRegister, INTEGERS};
 pub use wrappers::{CallRegisters, WrapperFunction, call_original};
 
-use super::Function;
+use super::AnalysisFunction;
 use super::compiled::Compiled;
 use super::images::Image;
 use super::process::process;
@@ -70,7 +70,7 @@ pub struct HookCall {
     /// What is called by the engine.
     pub function: HookFunction,
     /// The same, as inserted code calls functions.
-    pub inserted: Function,
+    pub inserted: AnalysisFunction,
     /// With what: those up to the first that is missing.
     pub arguments: [Option<HookValue>; MOST_ARGUMENTS],
 }

@@ -46,12 +46,12 @@ mod watcher;
 mod world;
 
 pub use action::{
-    Action, AnalysisCall, Argument, ConditionalEntry, EachAccess, Field, Function, InsertionPoint,
-    MOST_CONDITIONAL_WORDS, REGISTER_ARGUMENTS, Replacement,
+    Action, AnalysisCall, AnalysisFunction, Argument, ConditionalEntry, EachAccess, Field,
+    InsertionPoint, MOST_CONDITIONAL_WORDS, REGISTER_ARGUMENTS, Replacement,
 };
 pub use annotation::Annotation;
 pub use buffers::{BufferId, BufferKind, Deliver};
-pub(crate) use compiled::{Body, Compiled, Renaming, Step};
+pub(crate) use compiled::{Body, BodyInstruction, Compiled, Renaming};
 
 pub use context::Context;
 pub use counters::Counter;

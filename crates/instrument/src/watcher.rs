@@ -2,7 +2,7 @@
 
 use unspool_kernel::lock::OnceLock;
 
-use crate::action::Function;
+use crate::action::AnalysisFunction;
 
 /// Somebody who watches memory of the program's. Translated code then tests before each access
 /// whether it may touch that.
@@ -16,7 +16,7 @@ pub trait Watcher: Send + Sync {
 
     /// What is called before an access that may do so: with the address, the value of the register
     /// that the extent depends on, the [`AccessExtent`] as a word, and whether the count is 32 bits wide.
-    fn may_touch(&self) -> Function;
+    fn may_touch(&self) -> AnalysisFunction;
 }
 
 static WATCHER: OnceLock<&'static dyn Watcher> = OnceLock::new();

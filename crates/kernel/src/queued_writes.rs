@@ -16,7 +16,7 @@ use crate::guarded;
 use crate::range_set::RangeSet;
 
 /// Where the program maps a queue's state and its requests, as offsets of the queue's file.
-pub const RING_OFFSET: u64 = 0;
+pub(crate) const RING_OFFSET: u64 = 0;
 /// See [`RING_OFFSET`].
 pub const REQUESTS_OFFSET: u64 = 0x1000_0000;
 

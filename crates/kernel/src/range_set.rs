@@ -5,14 +5,14 @@ use std::ops::Range;
 
 /// Addresses, as ranges that neither overlap nor touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RangeSet {
+pub(crate) struct RangeSet {
     /// The ranges' ends, by their starts.
     ends: BTreeMap<u64, u64>,
 }
 
 impl RangeSet {
     /// Adds a range.
-    pub fn insert(&mut self, range: Range<u64>) {
+    pub(crate) fn insert(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
@@ -27,7 +27,7 @@ impl RangeSet {
     }
 
     /// Takes a range out.
-    pub fn remove(&mut self, range: &Range<u64>) {
+    pub(crate) fn remove(&mut self, range: &Range<u64>) {
         while let Some((&start, &end)) = self.ends.range(..range.end).next_back()
             && end > range.start
         {
@@ -43,14 +43,14 @@ impl RangeSet {
 
     /// Whether any address of a range is in the set.
     #[must_use]
-    pub fn meets(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn meets(&self, range: &Range<u64>) -> bool {
         let before = self.ends.range(..range.end).next_back();
         !range.is_empty() && before.is_some_and(|(_, &end)| end > range.start)
     }
 
     /// Whether it has no address.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 }

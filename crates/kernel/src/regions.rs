@@ -368,7 +368,7 @@ impl Regions {
 
     /// Whether nothing is mapped in a range.
     #[must_use]
-    pub fn is_free(&self, range: Range<u64>) -> bool {
+    pub(crate) fn is_free(&self, range: Range<u64>) -> bool {
         self.find(range.start).is_none() && self.by_start.range(range).next().is_none()
     }
 

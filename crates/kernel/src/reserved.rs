@@ -21,7 +21,7 @@ static EXTENT: AtomicU64 = AtomicU64::new(0);
 ///
 /// # Panics
 /// If there are too many.
-pub fn keep(range: Range<u64>) {
+pub(crate) fn keep(range: Range<u64>) {
     let count = COUNT.load(Ordering::Relaxed);
     RANGES[count].0.store(range.start, Ordering::Relaxed);
     RANGES[count].1.store(range.end, Ordering::Relaxed);
@@ -57,7 +57,7 @@ pub fn meets(range: &Range<u64>) -> bool {
 /// Whether bytes from `address` on can be the program's: none of them is the engine's.
 #[must_use]
 #[inline]
-pub fn spares(address: u64, size: usize) -> bool {
+pub(crate) fn spares(address: u64, size: usize) -> bool {
     let first = FIRST.load(Ordering::Relaxed);
     let reach = EXTENT.load(Ordering::Relaxed) + size as u64;
     // The usual case, in one comparison: everything lies before or behind.

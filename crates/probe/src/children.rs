@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use crate::environment::{Given, PRELOAD, find};
 use crate::errno;
-use crate::passage::{Entry, Hook, ResultPlace};
+use crate::passage::{EntryPoint, Hook, ResultPlace};
 use crate::{installed, readable};
 
 static GIVEN: OnceLock<&'static Given> = OnceLock::new();
@@ -17,8 +17,8 @@ static GIVEN: OnceLock<&'static Given> = OnceLock::new();
 type Strings = *const *const c_char;
 
 /// The functions of the C library by which programs are executed, and what is in their place.
-pub(crate) fn entries() -> [(&'static str, Entry); 3] {
-    let entry = |function, integers| Entry {
+pub(crate) fn entries() -> [(&'static str, EntryPoint); 3] {
+    let entry = |function, integers| EntryPoint {
         function,
         integers,
         result: ResultPlace::Integer,

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use crate::errno::{errno, set_errno};
 use crate::inside::{Inside, Outside};
-use crate::passage::{Entry, Hook, ResultPlace, seventh_from_r11};
+use crate::passage::{EntryPoint, Hook, ResultPlace, seventh_from_r11};
 
 /// An address in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -54,7 +54,7 @@ pub trait Signature: 'static {}
 pub trait Replacement<P: 'static, S: Signature>: Copy + 'static {
     /// What to call in the function's place.
     #[doc(hidden)]
-    fn replacement() -> Entry;
+    fn replacement() -> EntryPoint;
 }
 
 /// A function of a probe that can be put around one of the program's: it gets the probe, the
@@ -62,7 +62,7 @@ pub trait Replacement<P: 'static, S: Signature>: Copy + 'static {
 pub trait Wrapper<P: 'static, S: Signature>: Copy + 'static {
     /// What to call in the function's place.
     #[doc(hidden)]
-    fn wrapper() -> Entry;
+    fn wrapper() -> EntryPoint;
 }
 
 /// The function of the program that a wrapper is around.
@@ -112,10 +112,10 @@ fn entry_of<R: Value>(
     arguments: &[ResultPlace],
     enter: *const (),
     enter_with_six: *const (),
-) -> Entry {
+) -> EntryPoint {
     let is_integer = |place: &&ResultPlace| **place == ResultPlace::Integer;
     let integers = arguments.iter().filter(is_integer).count();
-    Entry {
+    EntryPoint {
         function: if integers == 6 { enter_with_six } else { enter },
         integers,
         result: R::PLACE,
@@ -155,7 +155,7 @@ macro_rules! signatures {
             P: 'static,
             F: Fn(&P, &mut Original<extern "C" fn($($value),*) -> R>, $($value),*) -> R + Copy + 'static,
         {
-            fn wrapper() -> Entry {
+            fn wrapper() -> EntryPoint {
                 #[allow(clippy::too_many_arguments, clippy::allow_attributes, reason = "as many as it has")]
                 unsafe extern "C-unwind" fn enter<P: 'static, F, R: Value, $($value: Value),*>($($name: $value,)* hook: &'static Hook) -> R
                 where
@@ -191,7 +191,7 @@ macro_rules! signatures {
             P: 'static,
             F: Fn(&P, $($value),*) -> R + Copy + 'static,
         {
-            fn replacement() -> Entry {
+            fn replacement() -> EntryPoint {
                 #[allow(clippy::too_many_arguments, clippy::allow_attributes, reason = "as many as it has")]
                 unsafe extern "C-unwind" fn enter<P: 'static, F, R: Value, $($value: Value),*>($($name: $value,)* hook: &'static Hook) -> R
                 where

@@ -8,7 +8,7 @@ use unspool_binary::Module;
 use crate::counter::Counter;
 use crate::function::{Replacement, Signature, Wrapper};
 use crate::loaded_image::LoadedImage;
-use crate::passage::Entry;
+use crate::passage::EntryPoint;
 use crate::patch::Patch;
 
 /// A file whose code the dynamic loader has mapped: the program, or a library.
@@ -131,10 +131,10 @@ impl<'a, P: 'static> Image<'a, P> {
     }
 }
 
-fn entry_of_replacement<P: 'static, S: Signature, F: Replacement<P, S>>(_: F) -> Entry {
+fn entry_of_replacement<P: 'static, S: Signature, F: Replacement<P, S>>(_: F) -> EntryPoint {
     F::replacement()
 }
 
-fn entry_of_wrapper<P: 'static, S: Signature, F: Wrapper<P, S>>(_: F) -> Entry {
+fn entry_of_wrapper<P: 'static, S: Signature, F: Wrapper<P, S>>(_: F) -> EntryPoint {
     F::wrapper()
 }

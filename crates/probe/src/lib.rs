@@ -85,7 +85,7 @@ pub use environment::arguments;
 pub use function::{Address, Original, Replacement, Signature, Value, Wrapper};
 pub use image::Image;
 pub use installed::install;
-pub use passage::{Entry, ResultPlace};
+pub use passage::{EntryPoint, ResultPlace};
 pub use probe::Probe;
 #[doc(hidden)]
 pub use start::begin;

@@ -21,7 +21,7 @@ use unspool_binary::{
 
 use crate::code_bytes::CodeBytes;
 use crate::loader::LinkMap;
-use crate::passage::Entry;
+use crate::passage::EntryPoint;
 use crate::patch::{Done, Patch};
 use crate::refusal::Refusal;
 use crate::voice;
@@ -101,7 +101,7 @@ impl LoadedImage {
         &self,
         name: &str,
         range: &Range<u64>,
-        entry: &Entry,
+        entry: &EntryPoint,
         probe: &'static P,
     ) -> bool {
         let probe = std::ptr::from_ref(probe).cast();
@@ -111,7 +111,7 @@ impl LoadedImage {
     }
 
     /// Puts a function in the place of all of a name. Returns how many.
-    pub(crate) fn hook_named<P>(&self, name: &str, entry: &Entry, probe: &'static P) -> usize {
+    pub(crate) fn hook_named<P>(&self, name: &str, entry: &EntryPoint, probe: &'static P) -> usize {
         let probe = std::ptr::from_ref(probe).cast();
         self.change_named(name, |patch, range| {
             patch.hook(range.start, range.end, entry, probe)

@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 
 /// The entry of a function: what a jump displaces.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct DisplacedEntry {
     /// Where the jump goes: behind an `endbr64`, which stays what it is.
     pub(crate) at: u64,
     /// The displaced instructions.
@@ -36,7 +36,7 @@ pub(crate) fn survey(
     far: &FarBranches<'_>,
     start: u64,
     end: u64,
-) -> Result<Entry, Refusal> {
+) -> Result<DisplacedEntry, Refusal> {
     if !code.contains(start) || end <= start {
         return Err(Refusal::Outside);
     }
@@ -49,7 +49,7 @@ pub(crate) fn survey(
     let moved_end = moved.last().map_or(at, Instruction::next_ip);
     let bytes = code.from(at);
     let bytes = bytes[..bytes.len().min((moved_end - at) as usize)].to_vec();
-    let entry = Entry {
+    let entry = DisplacedEntry {
         at,
         moved,
         bytes,
@@ -127,7 +127,7 @@ fn padding(code: CodeBytes<'_>, from: u64) -> usize {
     if found >= wanted { wanted } else { 0 }
 }
 
-impl Entry {
+impl DisplacedEntry {
     /// Where displaced instructions begin, other than at the entry.
     pub(crate) fn boundaries(&self) -> Vec<u64> {
         self.moved.iter().skip(1).map(Instruction::ip).collect()

@@ -63,7 +63,7 @@ pub enum ResultPlace {
 
 /// A function of the probe that can take the place of one of the program's.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
+pub struct EntryPoint {
     /// It takes the arguments of the program's function, and behind them the hook.
     pub(crate) function: *const (),
     /// How many arguments are in registers for integers.
@@ -86,7 +86,7 @@ const LOAD: [[u8; 2]; 7] = [
 ];
 
 /// The code that leads to a function of the probe with a hook.
-pub(crate) fn island(entry: &Entry, hook: &'static Hook) -> Vec<u8> {
+pub(crate) fn island(entry: &EntryPoint, hook: &'static Hook) -> Vec<u8> {
     let mut code = LOAD[entry.integers.min(6)].to_vec();
     code.extend(std::ptr::from_ref(hook).expose_provenance().to_le_bytes());
     jump_to(&mut code, entry.function as u64);

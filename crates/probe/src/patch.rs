@@ -11,7 +11,7 @@ use crate::counter::Counter;
 use crate::far_branches::FarBranches;
 use crate::moved::survey;
 use crate::near::NearCode;
-use crate::passage::{self, Entry, Hook, MOST_BYTES};
+use crate::passage::{self, EntryPoint, Hook, MOST_BYTES};
 use crate::refusal::Refusal;
 
 /// The most that displaced instructions take elsewhere, with what makes them mean the same.
@@ -71,7 +71,7 @@ impl<'a> Patch<'a> {
         &mut self,
         start: u64,
         end: u64,
-        entry: &Entry,
+        entry: &EntryPoint,
         probe: *const (),
     ) -> Result<Done, Refusal> {
         let change = self.change(start, end)?;

@@ -9,7 +9,7 @@ use unspool_preload::fork;
 use crate::inside::{self, Inside};
 use crate::loaded_image::LoadedImage;
 use crate::loader::{self, Identity};
-use crate::passage::{Entry, Hook, ResultPlace};
+use crate::passage::{EntryPoint, Hook, ResultPlace};
 use crate::{children, environment, errno, installed, own_stack, voice};
 
 /// Exit status of a process that ends because its probe failed, as under a tool.
@@ -92,7 +92,7 @@ unsafe fn look(is_start: bool) {
 /// Changes what is needed of the loader and the C library for a probe to work.
 fn prepare(image: &LoadedImage) {
     static NOTHING: () = ();
-    let entry = |function, integers| Entry {
+    let entry = |function, integers| EntryPoint {
         function,
         integers,
         result: ResultPlace::None,

@@ -14,7 +14,7 @@ use crate::tool::Tool;
 ///
 /// The function must be a function item or a closure that captures nothing: what is known
 /// when the tool is compiled, so that no value of it need be kept.
-pub(crate) fn entry<T, F, A, R>(_function: F) -> instrument::Function
+pub(crate) fn entry<T, F, A, R>(_function: F) -> instrument::AnalysisFunction
 where
     T: Tool,
     A: Arguments,
@@ -26,7 +26,7 @@ where
 }
 
 /// The same for a function that is called when a countdown has ended, which begins anew.
-pub(crate) fn sampled_entry<T, F, A>(_function: F) -> instrument::Function
+pub(crate) fn sampled_entry<T, F, A>(_function: F) -> instrument::AnalysisFunction
 where
     T: Tool,
     A: Arguments,
@@ -49,7 +49,7 @@ where
 }
 
 /// The same, as inserted code calls it.
-pub(crate) fn inserted_routine_entry<T, F, A, M>(_function: F) -> instrument::Function
+pub(crate) fn inserted_routine_entry<T, F, A, M>(_function: F) -> instrument::AnalysisFunction
 where
     T: Tool,
     M: RoutineMoment,

@@ -21,7 +21,7 @@ use unspool_engine::plan::Program;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Cost {
     /// Processor time, of user and system.
-    pub processor: Duration,
+    pub(crate) processor: Duration,
     /// From beginning to end.
     pub(crate) wall: Duration,
 }

@@ -72,7 +72,7 @@ pub enum TraceOutput {
 impl TraceOutput {
     /// The file, if it is one.
     #[must_use]
-    pub fn file(&self) -> Option<&Path> {
+    pub(crate) fn file(&self) -> Option<&Path> {
         match self {
             TraceOutput::File(path) | TraceOutput::FileAndReceiver(path, _) => Some(path),
             TraceOutput::ReceiverToCome(path) => path.as_deref(),

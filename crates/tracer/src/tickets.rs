@@ -9,7 +9,7 @@ use unspool_kernel::layout;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tickets {
     /// Address of the counter: tickets drawn so far.
-    pub counter: u64,
+    pub(crate) counter: u64,
     /// Address of the locks, 8 bytes each.
     pub locks: u64,
     /// Their number, a power of two.

@@ -132,20 +132,20 @@ mod tests {
     use proptest::prelude::*;
 
     #[derive(Debug, Clone)]
-    enum Step {
+    enum Operation {
         Write(u64, Vec<u8>),
         Read(u64, Vec<u8>),
         Forget(u64, u64),
     }
 
     /// Addresses around page boundaries, and values of two bits so that they often agree.
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = Operation> {
         let address = (0_u64..4, 0_u64..64).prop_map(|(page, offset)| page * 4096 + offset + 4064);
         let value = prop::collection::vec(0_u8..4, 1..70);
         (address, value, 0..3, 0_u64..9000).prop_map(|(address, value, kind, size)| match kind {
-            0 => Step::Write(address, value),
-            1 => Step::Read(address, value),
-            _ => Step::Forget(address, size),
+            0 => Operation::Write(address, value),
+            1 => Operation::Read(address, value),
+            _ => Operation::Forget(address, size),
         })
     }
 
@@ -156,15 +156,15 @@ mod tests {
             let mut model = std::collections::HashMap::new();
             for step in steps {
                 match step {
-                    Step::Write(address, value) => {
+                    Operation::Write(address, value) => {
                         memory.write(address, &value);
                         model.extend((address..).zip(value));
                     }
-                    Step::Forget(address, size) => {
+                    Operation::Forget(address, size) => {
                         memory.forget(address, size);
                         model.retain(|at, _| *at < address || *at >= address + size);
                     }
-                    Step::Read(address, value) => {
+                    Operation::Read(address, value) => {
                         let known: Vec<Option<u8>> =
                             (address..).zip(&value).map(|(at, _)| model.get(&at).copied()).collect();
                         let expected: Vec<u8> =

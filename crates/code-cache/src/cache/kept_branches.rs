@@ -17,7 +17,7 @@ use crate::branch_table::{ENTRIES_PER_PAGE, PAGE};
 #[repr(C)]
 pub struct TargetStub {
     /// The module of the program address.
-    pub module: ModuleIndex,
+    pub(crate) module: ModuleIndex,
     /// So that there is no padding.
     unused: u16,
     /// The program address, which lies below the code cache.

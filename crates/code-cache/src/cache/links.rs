@@ -35,7 +35,7 @@ pub struct LinkedEntry {
     pub cache: CacheAddress,
     /// The code to be entered with the trace registers loaded (see [`RegisterBinding`]);
     /// nowhere if none.
-    pub bound: CacheAddress,
+    pub(crate) bound: CacheAddress,
     /// The first linked exit.
     incoming: Option<ExitIndex>,
     /// Which trace registers `bound` expects.

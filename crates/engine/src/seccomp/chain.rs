@@ -23,7 +23,7 @@ pub(crate) struct Filter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InKernel {
     /// A copy that judges the program's 64-bit calls.
-    pub copy: bool,
+    pub(crate) copy: bool,
     /// A supervisor answers for it.
     pub(crate) listener: bool,
 }

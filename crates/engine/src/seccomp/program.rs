@@ -17,7 +17,7 @@ pub(crate) struct Instruction {
     /// How many instructions a jump skips whose condition holds.
     pub(crate) yes: u8,
     /// How many one skips whose condition does not.
-    pub no: u8,
+    pub(crate) no: u8,
     /// Its constant: a value, an offset, a cell, a distance.
     pub(crate) constant: u32,
 }

@@ -8,7 +8,7 @@ pub(crate) struct CallData {
     /// The call's number.
     pub number: i32,
     /// `AUDIT_ARCH_*`.
-    pub architecture: u32,
+    pub(crate) architecture: u32,
     /// The address behind the instruction that makes the call.
     pub(crate) instruction_pointer: u64,
     /// Its arguments.

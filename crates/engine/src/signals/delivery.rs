@@ -147,13 +147,13 @@ impl<S: Signal> Delivery<S> {
 
     /// The signals that are pending, as the program sees it.
     #[must_use]
-    pub fn pending(&self) -> u64 {
+    pub(crate) fn pending(&self) -> u64 {
         let numbers = self.taken.iter().map(Signal::number);
         numbers.fold(0, |all, number| all | bit(number))
     }
 
     /// Takes out a signal of a set: the program waits for it, or it goes back to the kernel.
-    pub fn remove(&mut self, set: u64) -> Option<S> {
+    pub(crate) fn remove(&mut self, set: u64) -> Option<S> {
         self.remove_where(|signal| set & bit(signal.number()) != 0)
     }
 

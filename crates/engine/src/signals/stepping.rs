@@ -55,7 +55,7 @@ pub(crate) enum Trap {
 
 /// A place in translated code where the thread could leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Boundary {
+pub(crate) struct Boundary {
     /// Where the fragment's prologue ends, if the place is in it: the instruction has not begun
     /// before.
     pub(crate) prologue_end: Option<CacheAddress>,
@@ -63,7 +63,7 @@ pub struct Boundary {
 
 /// What a look at a place says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub(crate) enum Look {
     /// The thread leaves here, with a trap for the program or without.
     Leave {
         /// The program's trap flag is set, and it has executed an instruction.
@@ -143,7 +143,7 @@ impl Steps {
 
     /// The thread is at a place in translated code, where it can leave or not. `pushes_flags`:
     /// the instruction there is `pushf`.
-    pub fn look(
+    pub(crate) fn look(
         &mut self,
         at: CacheAddress,
         boundary: Option<Boundary>,
@@ -170,7 +170,7 @@ impl Steps {
 
     /// The thread leaves the cache for another reason. Returns whether it was being stepped:
     /// then what the steps were to lead to is still to be done.
-    pub fn left(&mut self) -> bool {
+    pub(crate) fn left(&mut self) -> bool {
         self.pushes_flags = false;
         std::mem::take(&mut self.is_stepping)
     }

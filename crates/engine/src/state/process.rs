@@ -36,7 +36,7 @@ pub struct Translations {
     /// What the kernel may be writing without a call that waits for it.
     pub(crate) queues: Queues,
     /// The program bytes from which fragments were made that other processes may change.
-    pub checked: rustc_hash::FxHashMap<FragmentId, Vec<u8>>,
+    pub(crate) checked: rustc_hash::FxHashMap<FragmentId, Vec<u8>>,
     /// Which shared memory other processes may write.
     pub lending: Lending,
     /// What is kept of them between runs, if anything is.
@@ -244,7 +244,7 @@ impl Process {
 impl Process {
     /// What code that is translated now finds spilled where indirect branches arrive.
     #[must_use]
-    pub fn convention(&self) -> LookupConvention {
+    pub(crate) fn convention(&self) -> LookupConvention {
         self.clients.convention()
     }
 

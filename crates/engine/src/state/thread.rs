@@ -25,7 +25,7 @@ pub use crate::signals::PendingSignal;
 
 /// A branch that the processor refuses, because no address can be its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused {
+pub(crate) struct Refused {
     /// Where the branch is.
     pub(crate) branch: u64,
     /// Its target.
@@ -35,7 +35,7 @@ pub struct Refused {
 impl Refused {
     /// The branch at a cache address, with this stack pointer.
     #[must_use]
-    pub fn by(cache: &Cache, at: CacheAddress, stack: u64, target: u64) -> Option<Refused> {
+    pub(crate) fn by(cache: &Cache, at: CacheAddress, stack: u64, target: u64) -> Option<Refused> {
         let branch = cache.position(at).or_else(|| {
             // The second half of a call, which has left its return address.
             let back = guarded::read_word(stack)?;
@@ -51,13 +51,13 @@ impl Refused {
 
 /// A system call that a tool has seen begin, and that is to be made again.
 #[derive(Debug, Clone, Copy)]
-pub struct RestartedCall {
+pub(crate) struct RestartedCall {
     /// The program counter behind it, and the stack pointer.
     pub place: (u64, u64),
     /// What the program asked for: number and arguments.
     pub asked: (u64, [u64; 6]),
     /// What the tool has made of it.
-    pub made: (u64, [u64; 6]),
+    pub(crate) made: (u64, [u64; 6]),
 }
 
 /// Where a thread of the program runs.
@@ -153,7 +153,7 @@ pub struct Thread {
     /// Single steps: the engine's, the program's and a client's.
     pub steps: Steps,
     /// The last branch whose target no address can be.
-    pub refused: Option<Refused>,
+    pub(crate) refused: Option<Refused>,
     /// A branch through the branch table that has just met a target beyond the table.
     pub(crate) crossing: Option<CacheAddress>,
     /// What it takes to let the process go.

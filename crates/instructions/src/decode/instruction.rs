@@ -142,13 +142,13 @@ pub struct Instruction {
     /// The segment override in force, if it is FS or GS (others do nothing in 64-bit mode).
     pub segment: Option<Segment>,
     /// Where the override in force stands.
-    pub segment_offset: u8,
+    pub(crate) segment_offset: u8,
     /// Whether 66 is among the prefixes.
-    pub operand_size_prefix: bool,
+    pub(crate) operand_size_prefix: bool,
     /// Whether 67 is among the prefixes.
     pub address_size_prefix: bool,
     /// Whether F0 is among the prefixes.
-    pub lock: bool,
+    pub(crate) lock: bool,
     /// The last of F2 and F3.
     pub repeat: Repeat,
     /// How the opcode is encoded.
@@ -167,7 +167,7 @@ pub struct Instruction {
     /// The opcode byte.
     pub opcode: u8,
     /// Where the opcode byte is (its last, after escapes).
-    pub opcode_offset: u8,
+    pub(crate) opcode_offset: u8,
     /// The ModRM byte; 0 if none.
     pub modrm: u8,
     /// Where ModRM is.

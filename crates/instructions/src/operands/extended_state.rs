@@ -17,9 +17,9 @@ const COMPONENTS: u32 = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExtendedStateSizes {
     /// Bytes in the standard format, with all state that the kernel has enabled.
-    pub standard: u32,
+    pub(crate) standard: u32,
     /// Bytes in the compacted format, with all enabled state.
-    pub compacted: u32,
+    pub(crate) compacted: u32,
     /// What the processor's state consists of behind the header.
     pub(super) components: &'static [Component],
 }

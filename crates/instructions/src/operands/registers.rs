@@ -33,19 +33,19 @@ pub struct RegisterUse {
 
 impl RegisterUse {
     /// CF.
-    pub const CARRY: u16 = 1 << 0;
+    pub(crate) const CARRY: u16 = 1 << 0;
     /// PF.
-    pub const PARITY: u16 = 1 << 2;
+    pub(crate) const PARITY: u16 = 1 << 2;
     /// AF.
-    pub const AUXILIARY: u16 = 1 << 4;
+    pub(crate) const AUXILIARY: u16 = 1 << 4;
     /// ZF.
-    pub const ZERO: u16 = 1 << 6;
+    pub(crate) const ZERO: u16 = 1 << 6;
     /// SF.
-    pub const SIGN: u16 = 1 << 7;
+    pub(crate) const SIGN: u16 = 1 << 7;
     /// DF.
-    pub const DIRECTION: u16 = 1 << 10;
+    pub(crate) const DIRECTION: u16 = 1 << 10;
     /// OF.
-    pub const OVERFLOW: u16 = 1 << 11;
+    pub(crate) const OVERFLOW: u16 = 1 << 11;
     /// The six flags that arithmetic sets.
     pub const STATUS: u16 = RegisterUse::CARRY
         | RegisterUse::PARITY

@@ -20,7 +20,7 @@ const MOST_INSTRUCTIONS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Body {
     /// In the order in which they are to be emitted. Branches lead forwards only.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<BodyInstruction>,
     /// Whether it uses the stack.
     pub(crate) uses_stack: bool,
     /// Whether it changes status flags.
@@ -33,7 +33,7 @@ pub(crate) struct Body {
 
 /// An instruction of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum BodyInstruction {
     /// Copied as it is, or with other registers.
     Plain(Vec<u8>, Instruction),
     /// A constant for a general register.
@@ -46,7 +46,7 @@ pub(crate) enum Step {
 }
 
 impl Body {
-    pub(super) fn new(steps: Vec<Step>, uses_stack: bool) -> Body {
+    pub(super) fn new(steps: Vec<BodyInstruction>, uses_stack: bool) -> Body {
         Body {
             changes_flags: effects::change_flags(&steps),
             registers: BodyRegisters::of(&steps),
@@ -78,9 +78,9 @@ impl Body {
         const LONGEST: usize = 24;
         /// All registers are pushed and popped before what never returns is called.
         const FAILURE: usize = LONGEST + 2 * 2 * 16;
-        let size = |step: &Step| match step {
-            Step::Plain(bytes, _) => bytes.len() + RENAMED,
-            Step::Fail(_) => FAILURE,
+        let size = |step: &BodyInstruction| match step {
+            BodyInstruction::Plain(bytes, _) => bytes.len() + RENAMED,
+            BodyInstruction::Fail(_) => FAILURE,
             _ => LONGEST,
         };
         self.steps.iter().map(size).sum()
@@ -102,9 +102,9 @@ impl Body {
         let mut branches = Vec::new();
         for (number, (&at, (instruction, bytes))) in instructions.iter().enumerate() {
             step_of.insert(at, steps.len());
-            let mut jump = |steps: &mut Vec<Step>, condition, target| {
+            let mut jump = |steps: &mut Vec<BodyInstruction>, condition, target| {
                 branches.push((steps.len(), condition, target));
-                steps.push(Step::Branch(condition, 0));
+                steps.push(BodyInstruction::Branch(condition, 0));
             };
             let falls_through = match instruction.flow_control() {
                 FlowControl::Next => {
@@ -123,14 +123,14 @@ impl Body {
                 FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => {
                     let target = own.target(instruction)?;
                     if never_returns(target) {
-                        steps.push(Step::Fail(target));
+                        steps.push(BodyInstruction::Fail(target));
                     } else if places.get(number + 1) != Some(&target) {
                         jump(&mut steps, None, target);
                     }
                     false
                 }
                 FlowControl::Call | FlowControl::IndirectCall => {
-                    steps.push(Step::Fail(own.target(instruction)?));
+                    steps.push(BodyInstruction::Fail(own.target(instruction)?));
                     false
                 }
                 FlowControl::Return => {
@@ -140,7 +140,7 @@ impl Body {
                     false
                 }
                 FlowControl::Exception | FlowControl::Interrupt => {
-                    steps.push(Step::Plain(bytes.clone(), *instruction));
+                    steps.push(BodyInstruction::Plain(bytes.clone(), *instruction));
                     false
                 }
                 FlowControl::XbeginXabortXend => return None,
@@ -160,7 +160,7 @@ impl Body {
             if to <= step {
                 return None;
             }
-            steps[step] = Step::Branch(condition, to);
+            steps[step] = BodyInstruction::Branch(condition, to);
         }
         Some(Body::new(steps, uses_stack))
     }
@@ -210,9 +210,9 @@ fn collect(
 }
 
 /// An instruction that leads to the next one; without operands relative to its place.
-fn plain(own: &OwnCode, instruction: &Instruction, bytes: &[u8]) -> Option<Step> {
+fn plain(own: &OwnCode, instruction: &Instruction, bytes: &[u8]) -> Option<BodyInstruction> {
     if !instruction.is_ip_rel_memory_operand() {
-        return Some(Step::Plain(bytes.to_vec(), *instruction));
+        return Some(BodyInstruction::Plain(bytes.to_vec(), *instruction));
     }
     let address = instruction.ip_rel_memory_address();
     let to = instruction.op0_register();
@@ -223,7 +223,7 @@ fn plain(own: &OwnCode, instruction: &Instruction, bytes: &[u8]) -> Option<Step>
         }
         _ => return None,
     };
-    Some(Step::Load(to.number() as u8, value))
+    Some(BodyInstruction::Load(to.number() as u8, value))
 }
 
 /// The condition of a jump, as opcodes have it.

@@ -1,6 +1,6 @@
 //! What is found out about functions that are known.
 
-use super::{Compiled, Renaming, Step};
+use super::{BodyInstruction, Compiled, Renaming};
 
 extern "C" fn adds(left: u64, right: &mut u64) -> u64 {
     *right += left;
@@ -83,19 +83,22 @@ fn direct_calls_are_followed_and_loops_are_not_copied() {
 fn a_way_that_panics_changes_nothing() {
     let found = examined(may_panic as *const ()).expect("a panic ends the way");
     if let Some(body) = found.body {
-        let fails = body.steps.iter().any(|step| matches!(step, Step::Fail(_)));
+        let fails = body
+            .steps
+            .iter()
+            .any(|step| matches!(step, BodyInstruction::Fail(_)));
         assert!(fails, "{body:?}");
     }
 }
 
 /// A function of instructions, as its steps.
-fn steps(code: &[u8]) -> Vec<Step> {
+fn steps(code: &[u8]) -> Vec<BodyInstruction> {
     let mut decoder = iced_x86::Decoder::with_ip(64, code, 0, iced_x86::DecoderOptions::NONE);
     let instructions: Vec<_> = decoder.iter().collect();
     let bytes = |it: &iced_x86::Instruction| code[it.ip() as usize..it.next_ip() as usize].to_vec();
     instructions
         .iter()
-        .map(|it| Step::Plain(bytes(it), *it))
+        .map(|it| BodyInstruction::Plain(bytes(it), *it))
         .collect()
 }
 
@@ -122,13 +125,13 @@ fn what_only_the_result_is_made_by_is_left_out() {
 #[test]
 fn a_branch_over_what_is_left_out_goes_too() {
     let mut all = steps(&[0x48, 0x85, 0xff, 0xb8, 1, 0, 0, 0, 0xff, 0x06]); // test; mov; inc [rsi]
-    all.insert(1, Step::Branch(Some(4), 3));
+    all.insert(1, BodyInstruction::Branch(Some(4), 3));
     let body = super::Body::new(all, false).without_result();
     assert_eq!(body.steps, steps(&[0xff, 0x06]));
     assert!(body.changes_flags);
     // The control: what it leads over is needed.
     let mut all = steps(&[0x48, 0x85, 0xff, 0xff, 0x06, 0xff, 0x06]);
-    all.insert(1, Step::Branch(Some(4), 3));
+    all.insert(1, BodyInstruction::Branch(Some(4), 3));
     let body = super::Body::new(all.clone(), false).without_result();
     assert_eq!(body.steps, all);
 }
@@ -139,7 +142,7 @@ fn other_registers_stand_for_those_that_instructions_name() {
     let renamed = |code: &[u8], from, to| {
         let mut renaming = Renaming::default();
         renaming.set(from, to);
-        let Step::Plain(_, instruction) = &steps(code)[0] else {
+        let BodyInstruction::Plain(_, instruction) = &steps(code)[0] else {
             unreachable!("all steps are plain");
         };
         renaming.apply(instruction)

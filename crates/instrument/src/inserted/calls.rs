@@ -135,7 +135,7 @@ pub(super) fn emit(
 pub(super) fn emit_known(
     translation: &mut Translation,
     item: &Item,
-    function: crate::Function,
+    function: crate::AnalysisFunction,
     compiled: &Arc<Compiled>,
 ) {
     let call = EmittedCall {

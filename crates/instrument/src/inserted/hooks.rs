@@ -17,7 +17,7 @@ use super::parts::sets_stack_pointer;
 use super::{Translation, calls};
 use crate::functions::{self, Hooks, INTEGERS};
 use crate::slots::offset as tool_offset;
-use crate::{Action, AnalysisCall, Function};
+use crate::{Action, AnalysisCall, AnalysisFunction};
 use unspool_engine::translate::superblock::Item;
 
 /// Emits the hook at a superblock's first instruction, if there is one.
@@ -232,7 +232,7 @@ pub(super) fn follow_stack(translation: &mut Translation, item: &Item) {
     translation.spill();
 }
 
-fn call(translation: &mut Translation, item: &Item, function: Function) {
+fn call(translation: &mut Translation, item: &Item, function: AnalysisFunction) {
     let action = Action::Call(AnalysisCall {
         function,
         arguments: Vec::new(),

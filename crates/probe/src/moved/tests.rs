@@ -15,11 +15,11 @@ fn code(function: &[u8]) -> Vec<u8> {
     code
 }
 
-fn surveyed(code: CodeBytes<'_>, start: u64, end: u64) -> Result<Entry, Refusal> {
+fn surveyed(code: CodeBytes<'_>, start: u64, end: u64) -> Result<DisplacedEntry, Refusal> {
     survey(code, &FarBranches::new(code), start, end)
 }
 
-fn survey_of(function: &[u8]) -> Result<Entry, Refusal> {
+fn survey_of(function: &[u8]) -> Result<DisplacedEntry, Refusal> {
     let code = code(function);
     let code = CodeBytes {
         start: START,

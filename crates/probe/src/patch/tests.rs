@@ -21,11 +21,11 @@ impl Probe for Kept {
     fn image_load(&self, _: &Image<Self>) {}
 }
 
-fn entry_of<S: crate::Signature, F: Wrapper<Kept, S>>(_: F) -> Entry {
+fn entry_of<S: crate::Signature, F: Wrapper<Kept, S>>(_: F) -> EntryPoint {
     F::wrapper()
 }
 
-fn in_place<S: crate::Signature, F: Replacement<Kept, S>>(_: F) -> Entry {
+fn in_place<S: crate::Signature, F: Replacement<Kept, S>>(_: F) -> EntryPoint {
     F::replacement()
 }
 

@@ -80,7 +80,7 @@ impl Content {
 impl Borrowed {
     /// Whether all program state is in place, but for what is bound.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.flags.is_none() && !self.has_registers()
     }
 

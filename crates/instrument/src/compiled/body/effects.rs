@@ -2,7 +2,7 @@
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, OpAccess};
 
-use super::Step;
+use super::BodyInstruction;
 use crate::compiled::STATUS;
 
 /// The status flags, beside general registers by number.
@@ -21,7 +21,7 @@ struct Use {
 }
 
 /// Leaves out steps whose results nobody needs, where the function's own result is not needed.
-pub(super) fn needed(steps: &[Step]) -> Vec<Step> {
+pub(super) fn needed(steps: &[BodyInstruction]) -> Vec<BodyInstruction> {
     let mut steps = steps.to_vec();
     loop {
         let before = steps.len();
@@ -33,7 +33,7 @@ pub(super) fn needed(steps: &[Step]) -> Vec<Step> {
 }
 
 /// Which steps are useful. Branches lead forwards only, so one look from the end is enough.
-fn useful(steps: &[Step]) -> Vec<bool> {
+fn useful(steps: &[BodyInstruction]) -> Vec<bool> {
     let mut factory = InstructionInfoFactory::new();
     // What is needed before each step, and at the end.
     let mut needed = vec![0; steps.len() + 1];
@@ -41,18 +41,18 @@ fn useful(steps: &[Step]) -> Vec<bool> {
     for (number, step) in steps.iter().enumerate().rev() {
         let behind = needed[number + 1];
         needed[number] = match step {
-            Step::Branch(_, to) if *to == number + 1 => {
+            BodyInstruction::Branch(_, to) if *to == number + 1 => {
                 useful[number] = false;
                 behind
             }
-            Step::Branch(None, to) => needed[*to],
-            Step::Branch(Some(_), to) => needed[*to] | behind | FLAGS,
-            Step::Fail(_) => ALL,
-            Step::Load(register, _) => {
+            BodyInstruction::Branch(None, to) => needed[*to],
+            BodyInstruction::Branch(Some(_), to) => needed[*to] | behind | FLAGS,
+            BodyInstruction::Fail(_) => ALL,
+            BodyInstruction::Load(register, _) => {
                 useful[number] = behind & 1 << register != 0;
                 behind & !(1 << register)
             }
-            Step::Plain(_, instruction) => {
+            BodyInstruction::Plain(_, instruction) => {
                 let uses = Use::of(instruction, &mut factory);
                 useful[number] = !uses.is_all || uses.writes & behind != 0;
                 match useful[number] {
@@ -66,11 +66,11 @@ fn useful(steps: &[Step]) -> Vec<bool> {
 }
 
 /// The useful steps.
-fn keep(steps: &[Step], useful: &[bool]) -> Vec<Step> {
+fn keep(steps: &[BodyInstruction], useful: &[bool]) -> Vec<BodyInstruction> {
     let place = |to: usize| useful[..to].iter().filter(|useful| **useful).count();
     let kept = steps.iter().zip(useful).filter(|(_, useful)| **useful);
     let kept = kept.map(|(step, _)| match step {
-        Step::Branch(condition, to) => Step::Branch(*condition, place(*to)),
+        BodyInstruction::Branch(condition, to) => BodyInstruction::Branch(*condition, place(*to)),
         other => other.clone(),
     });
     kept.collect()
@@ -124,9 +124,9 @@ impl Use {
 }
 
 /// Whether steps change status flags.
-pub(super) fn change_flags(steps: &[Step]) -> bool {
+pub(super) fn change_flags(steps: &[BodyInstruction]) -> bool {
     let changes = |instruction: &Instruction| instruction.rflags_modified() & STATUS != 0;
     steps
         .iter()
-        .any(|step| matches!(step, Step::Plain(_, instruction) if changes(instruction)))
+        .any(|step| matches!(step, BodyInstruction::Plain(_, instruction) if changes(instruction)))
 }

@@ -2,7 +2,7 @@
 
 use iced_x86::{Code, Encoder, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
 
-use super::Step;
+use super::BodyInstruction;
 
 /// Which register stands for which, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -122,17 +122,17 @@ fn without_accumulator(code: Code) -> Option<Code> {
 }
 
 impl BodyRegisters {
-    pub(super) fn of(steps: &[Step]) -> BodyRegisters {
+    pub(super) fn of(steps: &[BodyInstruction]) -> BodyRegisters {
         let mut registers = BodyRegisters::default();
         let mut factory = InstructionInfoFactory::new();
         for step in steps {
             match step {
-                Step::Plain(_, instruction) => registers.add(instruction, &mut factory),
-                Step::Load(register, _) => {
+                BodyInstruction::Plain(_, instruction) => registers.add(instruction, &mut factory),
+                BodyInstruction::Load(register, _) => {
                     registers.used |= 1 << register;
                     registers.written |= 1 << register;
                 }
-                Step::Branch(..) | Step::Fail(_) => {}
+                BodyInstruction::Branch(..) | BodyInstruction::Fail(_) => {}
             }
         }
         registers

@@ -6,7 +6,7 @@ use unspool_code_cache::emit::{Emitter, gpr};
 use unspool_code_cache::slots::offset;
 
 use super::values::numbers;
-use crate::{Body, Renaming, Step};
+use crate::{Body, BodyInstruction, Renaming};
 
 /// Emits the code of a function, with other registers than its own.
 pub(super) fn put(code: &mut Emitter, body: &Body, renaming: &Renaming) {
@@ -42,13 +42,15 @@ fn emit(code: &mut Emitter, body: &Body, renaming: &Renaming) {
     for step in &body.steps {
         starts.push(code.here());
         match step {
-            Step::Plain(bytes, _) if renaming.is_none() => code.bytes(bytes),
-            Step::Plain(_, instruction) => {
+            BodyInstruction::Plain(bytes, _) if renaming.is_none() => code.bytes(bytes),
+            BodyInstruction::Plain(_, instruction) => {
                 let bytes = renaming.apply(instruction);
                 code.bytes(&bytes.expect("another register can stand for those that are renamed"));
             }
-            Step::Load(register, value) => code.load_immediate(renaming.get(*register), *value),
-            Step::Branch(condition, to) => {
+            BodyInstruction::Load(register, value) => {
+                code.load_immediate(renaming.get(*register), *value)
+            }
+            BodyInstruction::Branch(condition, to) => {
                 match condition {
                     Some(condition) => code.bytes(&[0x0f, 0x80 | condition]),
                     None => code.bytes(&[0xe9]),
@@ -56,7 +58,7 @@ fn emit(code: &mut Emitter, body: &Body, renaming: &Renaming) {
                 branches.push((code.here(), *to));
                 code.imm32(0);
             }
-            Step::Fail(function) => fail(code, body, renaming, *function),
+            BodyInstruction::Fail(function) => fail(code, body, renaming, *function),
         }
     }
     starts.push(code.here());
