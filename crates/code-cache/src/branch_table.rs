@@ -19,13 +19,19 @@ pub(crate) const ENTRIES_PER_PAGE: u64 = 512;
 /// Pages that become accessible together, so that the kernel has few different ranges to know:
 /// those of 128 KiB of code.
 const PAGES_PER_AREA: u64 = 256;
+/// Pages that are noted together.
+const PAGES_PER_BITMAP: u64 = 4096;
+
+/// One bit for each of some neighbouring pages.
+type Bitmap = [u64; PAGES_PER_BITMAP as usize / 64];
 
 /// The branch table of the process. Emitted code reads it while it changes.
 pub(crate) struct BranchTable {
     miss: CacheAddress,
     mapped: bool,
-    /// Whether each page is filled, one bit each.
-    filled: Vec<u64>,
+    /// Whether each page is filled, where a page near it is. (Most never are, and memory that
+    /// says so for each would be cleared in each process.)
+    filled: Vec<Option<Box<Bitmap>>>,
     /// Whether each area of pages is accessible.
     accessible: Vec<bool>,
 }
@@ -39,7 +45,7 @@ impl BranchTable {
         BranchTable {
             miss,
             mapped,
-            filled: vec![0; pages.div_ceil(64) as usize],
+            filled: vec![None; pages.div_ceil(PAGES_PER_BITMAP) as usize],
             accessible: vec![false; pages.div_ceil(PAGES_PER_AREA) as usize],
         }
     }
@@ -68,7 +74,9 @@ impl BranchTable {
     }
 
     fn note_filled(&mut self, page: u64) {
-        self.filled[(page / 64) as usize] |= 1 << (page % 64);
+        let bitmap = &mut self.filled[(page / PAGES_PER_BITMAP) as usize];
+        let bitmap = bitmap.get_or_insert_with(|| Box::new([0; PAGES_PER_BITMAP as usize / 64]));
+        bitmap[word_of(page)] |= 1 << (page % 64);
     }
 
     /// Where branches go for which nothing is set.
@@ -144,7 +152,7 @@ impl BranchTable {
     /// There are no entries any more, and nothing reads them.
     pub(crate) fn give_up(&mut self) {
         self.mapped = false;
-        self.filled.fill(0);
+        self.filled.fill(None);
     }
 
     fn fill(&self, page: u64) {
@@ -153,8 +161,20 @@ impl BranchTable {
         }
     }
 
+    fn filled_pages(&self) -> impl Iterator<Item = u64> + '_ {
+        let known = (0..)
+            .zip(&self.filled)
+            .filter(|(_, bitmap)| bitmap.is_some());
+        known
+            .flat_map(|(number, _)| number * PAGES_PER_BITMAP..(number + 1) * PAGES_PER_BITMAP)
+            .filter(|&page| self.is_filled(page))
+    }
+
     fn is_filled(&self, page: u64) -> bool {
-        self.filled[(page / 64) as usize] & 1 << (page % 64) != 0
+        let bitmap = &self.filled[(page / PAGES_PER_BITMAP) as usize];
+        bitmap
+            .as_ref()
+            .is_some_and(|bitmap| bitmap[word_of(page)] & 1 << (page % 64) != 0)
     }
 
     /// Where branches to `pc` go; the miss gate if nothing is set.
@@ -176,8 +196,7 @@ impl BranchTable {
 
     /// All that is set: program addresses, and where branches to them go.
     pub(crate) fn all(&self) -> impl Iterator<Item = (u64, CacheAddress)> + '_ {
-        let pages = (0..LIBRARY_END / ENTRIES_PER_PAGE).filter(|&page| self.is_filled(page));
-        pages
+        self.filled_pages()
             .flat_map(|page| page * ENTRIES_PER_PAGE..(page + 1) * ENTRIES_PER_PAGE)
             .map(|pc| (pc, self.get(pc)))
             .filter(|&(_, code)| code != self.miss)
@@ -193,14 +212,15 @@ impl BranchTable {
     /// Makes all branches leave the cache, from now on through another miss gate.
     pub(crate) fn clear_all(&mut self, miss: CacheAddress) {
         self.miss = miss;
-        for (word, first) in self.filled.iter().zip((0..).step_by(64)) {
-            let mut left = *word;
-            while left != 0 {
-                self.fill(first + u64::from(left.trailing_zeros()));
-                left &= left - 1;
-            }
+        for page in self.filled_pages() {
+            self.fill(page);
         }
     }
+}
+
+/// Which word of a bitmap has the bit of a page.
+fn word_of(page: u64) -> usize {
+    (page % PAGES_PER_BITMAP / 64) as usize
 }
 
 fn write(pc: u64, code: CacheAddress) {

@@ -22,6 +22,7 @@ use iced_x86::{
     Code, CodeSize, Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, Register,
     UsedMemory,
 };
+use smallvec::SmallVec;
 use unspool_events::AccessKind;
 
 use crate::decode::Segment;
@@ -151,12 +152,15 @@ pub struct InstructionFacts {
     pub inexact: bool,
 }
 
+/// The memory operands of an instruction: few have more than two.
+pub type MemoryOperands = SmallVec<[MemoryOperand; 2]>;
+
 /// Lists the memory operands of `instruction` in `out` (cleared first): reads before writes.
 pub fn memory_operands(
     instruction: &Instruction,
     info: &mut InstructionInfoFactory,
     state_sizes: ExtendedStateSizes,
-    out: &mut Vec<MemoryOperand>,
+    out: &mut MemoryOperands,
 ) -> InstructionFacts {
     out.clear();
     let facts = facts_of(instruction);
@@ -167,7 +171,7 @@ pub fn memory_operands(
 }
 
 /// Lists the operands of a simple instruction; nothing happens if it is not simple.
-fn simple_operands(instruction: &Instruction, out: &mut Vec<MemoryOperand>) -> Option<()> {
+fn simple_operands(instruction: &Instruction, out: &mut MemoryOperands) -> Option<()> {
     let simple = simple::simple_use(instruction)?;
     if let Some(kind) = simple.stack {
         out.push(simple::stack_operand(kind));
@@ -189,7 +193,7 @@ fn looked_up_operands(
     info: &mut InstructionInfoFactory,
     state_sizes: ExtendedStateSizes,
     mut facts: InstructionFacts,
-    out: &mut Vec<MemoryOperand>,
+    out: &mut MemoryOperands,
 ) -> InstructionFacts {
     let only_memory = iced_x86::InstructionInfoOptions::NO_REGISTER_USAGE;
     let used = info.info_options(instruction, only_memory).used_memory();

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use iced_x86::{Code, Instruction, InstructionInfoFactory, Mnemonic, Register};
 use unspool_events::AccessKind;
 use unspool_instructions::operands::{
-    ElementMask, ExtendedStateSizes, MemoryOperand, Shape, memory_operands,
+    ElementMask, ExtendedStateSizes, MemoryOperand, MemoryOperands, Shape, memory_operands,
 };
 
 use machine::{Inputs, Machine, Outcome};
@@ -303,7 +303,7 @@ fn operands_are_as_the_processor_sees_them() {
         if !seen.insert(form) {
             return;
         }
-        let mut operands = Vec::new();
+        let mut operands = MemoryOperands::new();
         let facts = memory_operands(instruction, &mut info, state_sizes, &mut operands);
         if facts.inexact || !is_comparable(instruction, &operands) {
             return;

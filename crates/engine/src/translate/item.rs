@@ -7,11 +7,11 @@
 use std::cell::OnceCell;
 
 use iced_x86::{InstructionInfoFactory, Register};
-use smallvec::SmallVec;
 use unspool_instructions::decode::{Encoding, Instruction, Kind};
 use unspool_instructions::operands::{
-    CacheControl, ExtendedStateSizes, FlagUse, InstructionFacts, MemoryOperand, RegisterUse,
-    cache_control, flag_use, memory_operands, quick_flag_use, register_use, requested_components,
+    CacheControl, ExtendedStateSizes, FlagUse, InstructionFacts, MemoryOperand, MemoryOperands,
+    RegisterUse, cache_control, flag_use, memory_operands, quick_flag_use, register_use,
+    requested_components,
 };
 
 use super::reader::WINDOW;
@@ -26,7 +26,8 @@ pub struct Item {
     /// Where it is in the program.
     pub pc: u64,
     decoded: OnceCell<iced_x86::Instruction>,
-    operation: OnceCell<Operation>,
+    /// Elsewhere, because superblocks are lists of these, and most have none.
+    operation: OnceCell<Box<Operation>>,
     /// Whether the flags before the instruction may still be read.
     pub flags_live: bool,
     /// How the superblock goes on behind it.
@@ -37,8 +38,7 @@ pub struct Item {
 
 /// What an instruction works on.
 struct Operation {
-    /// Few instructions have more.
-    operands: SmallVec<[MemoryOperand; 2]>,
+    operands: MemoryOperands,
     cache_control: Option<CacheControl>,
     facts: InstructionFacts,
     uses: RegisterUse,
@@ -81,7 +81,7 @@ impl Item {
         factory: &mut InstructionInfoFactory,
     ) {
         self.operation
-            .get_or_init(|| Operation::of(self, surroundings, factory));
+            .get_or_init(|| Box::new(Operation::of(self, surroundings, factory)));
     }
 
     /// Whether what it works on may not follow from its bytes alone. Masks may be known from
@@ -105,7 +105,11 @@ impl Item {
                 before: &[],
                 vdso: Vdso::default(),
             };
-            Operation::of(self, &alone, &mut InstructionInfoFactory::new())
+            Box::new(Operation::of(
+                self,
+                &alone,
+                &mut InstructionInfoFactory::new(),
+            ))
         })
     }
 
@@ -181,7 +185,7 @@ impl Operation {
         factory: &mut InstructionInfoFactory,
     ) -> Operation {
         let decoded = item.decoded();
-        let mut operands = Vec::new();
+        let mut operands = MemoryOperands::new();
         let sizes = sizes_for(decoded, surroundings);
         let facts = memory_operands(decoded, factory, sizes, &mut operands);
         let mut cache_control = cache_control(decoded);
@@ -199,7 +203,7 @@ impl Operation {
         let before = surroundings.before.iter().map(Item::decoded);
         element_masks::simplify_masks(before, &mut operands);
         Operation {
-            operands: SmallVec::from_slice(&operands),
+            operands,
             cache_control,
             facts,
             uses: register_use(decoded, factory),

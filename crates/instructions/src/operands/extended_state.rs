@@ -10,7 +10,6 @@ use iced_x86::{Code, Instruction, OpKind, Register};
 
 const LEGACY_AND_HEADER: u32 = 576;
 const FIRST_EXTENDED: u32 = 2;
-const COMPONENTS: u32 = 32;
 
 /// How large the state is that `xsave` and its kin move, on this processor and under this
 /// kernel.
@@ -36,13 +35,13 @@ impl ExtendedStateSizes {
                 components: &[],
             };
         }
-        let standard = __cpuid_count(0xd, 0).ebx.max(LEGACY_AND_HEADER);
-        let compacted = __cpuid_count(0xd, 1).ebx;
+        let user = __cpuid_count(0xd, 0);
+        let supervisor = __cpuid_count(0xd, 1);
         // Where the processor has no compacted format it reports nothing.
         ExtendedStateSizes {
-            standard,
-            compacted: compacted.max(LEGACY_AND_HEADER),
-            components: components().leak(),
+            standard: user.ebx.max(LEGACY_AND_HEADER),
+            compacted: supervisor.ebx.max(LEGACY_AND_HEADER),
+            components: components(user.eax | supervisor.ecx).leak(),
         }
     }
 
@@ -113,10 +112,11 @@ pub(super) struct Component {
     aligned: bool,
 }
 
-/// The components that this processor has.
-fn components() -> Vec<Component> {
+/// The components of a mask: those that this processor has.
+fn components(mask: u32) -> Vec<Component> {
     const ALIGNED: u32 = 2;
-    (FIRST_EXTENDED..COMPONENTS)
+    (FIRST_EXTENDED..u32::BITS)
+        .filter(|number| mask & 1 << number != 0)
         .map(|number| (number, __cpuid_count(0xd, number)))
         .filter(|(_, facts)| facts.eax != 0)
         .map(|(number, facts)| Component {

@@ -5,8 +5,8 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Reg
 use unspool_events::AccessKind;
 
 use super::{
-    ElementMask, ExtendedStateSizes, InstructionFacts, MemoryOperand, RegisterUse, Shape,
-    memory_operands, register_use,
+    ElementMask, ExtendedStateSizes, InstructionFacts, MemoryOperand, MemoryOperands, RegisterUse,
+    Shape, memory_operands, register_use,
 };
 
 const STATE_SIZES: ExtendedStateSizes = ExtendedStateSizes {
@@ -22,8 +22,8 @@ fn decode(bytes: &[u8]) -> Instruction {
     instruction
 }
 
-fn describe(bytes: &[u8]) -> (Vec<MemoryOperand>, InstructionFacts) {
-    let mut operands = Vec::new();
+fn describe(bytes: &[u8]) -> (MemoryOperands, InstructionFacts) {
+    let mut operands = MemoryOperands::new();
     let mut info = InstructionInfoFactory::new();
     let facts = memory_operands(&decode(bytes), &mut info, STATE_SIZES, &mut operands);
     (operands, facts)
@@ -374,7 +374,7 @@ fn for_each_common_form(mut each: impl FnMut(&Instruction)) {
 #[test]
 fn the_shortcut_agrees_with_the_tables() {
     let mut info = InstructionInfoFactory::new();
-    let (mut short, mut long) = (Vec::new(), Vec::new());
+    let (mut short, mut long) = (MemoryOperands::new(), MemoryOperands::new());
     let mut compared = 0;
     for_each_common_form(|instruction| {
         short.clear();
