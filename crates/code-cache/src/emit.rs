@@ -302,6 +302,12 @@ impl Emitter {
 }
 
 impl Emitter {
+    /// `xor register, constant`, 4 bytes; sets the flags.
+    pub fn xor_constant(&mut self, register: Gpr, constant: u32) {
+        self.bytes(&[0x40 | register >> 3, 0x81, 0xf0 | register & 7]);
+        self.imm32(constant as i32);
+    }
+
     /// `test register, mask`, 4 bytes; sets the flags.
     pub fn test(&mut self, register: Gpr, mask: u32) {
         self.bytes(&[0x40 | register >> 3, 0xf7, 0xc0 | register & 7]);
@@ -312,24 +318,6 @@ impl Emitter {
     pub fn shift_by(&mut self, right: bool, register: Gpr, count: u8) {
         let extension = if right { 0xe8 } else { 0xe0 };
         self.bytes(&[0x48 | register >> 3, 0xc1, extension | register & 7, count]);
-    }
-
-    /// `shlx` or, to the right, `shrx register, register, count` (64 bits): leaves the flags.
-    pub fn shift(&mut self, right: bool, register: Gpr, count: Gpr) {
-        let high = register >> 3;
-        let first = 0xe2 ^ high << 7 ^ high << 5;
-        let prefix = if right { 3 } else { 1 };
-        let second = 0x80 | (!count & 15) << 3 | prefix;
-        let modrm = 0xc0 | (register & 7) << 3 | register & 7;
-        self.bytes(&[0xc4, first, second, 0xf7, modrm]);
-    }
-
-    /// `movzx to, byte [base + index]`
-    pub fn load_byte_indexed(&mut self, to: Gpr, base: Gpr, index: Gpr) {
-        let rex = 0x48 | (to >> 3) << 2 | (index >> 3) << 1 | base >> 3;
-        let sib = (index & 7) << 3 | base & 7;
-        // With a displacement: rbp and r13 cannot be bases without.
-        self.bytes(&[rex, 0x0f, 0xb6, 0x44 | (to & 7) << 3, sib, 0]);
     }
 
     /// `mov to, from` (32 bits, zero-extended)

@@ -4,7 +4,7 @@ use unspool_code_cache::gates::MOST_ARGUMENTS;
 use unspool_instructions::operands::MemoryOperand;
 
 use super::kept::Kept;
-use super::{BufferId, Counter, SamplerId, Shadow};
+use super::{BufferId, Counter, SamplerId, ShadowCheck};
 
 /// When an action happens with respect to its instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,17 +114,13 @@ pub enum Action {
         /// The call.
         call: AnalysisCall,
     },
-    /// Calls a function where the shadow of a piece of memory that an operand touches is not as
-    /// expected.
-    Watched {
-        /// The shadow memory.
-        shadow: Shadow,
-        /// What is expected.
-        expected: u8,
-        /// The operand, whose address must follow from general registers alone.
-        operand: MemoryOperand,
-        /// The call.
-        call: AnalysisCall,
+    /// Tests and stores words of shadow memory.
+    Shadow {
+        /// Which, and what is done with them.
+        check: ShadowCheck,
+        /// What is called where a test fails, or where the operand is not aligned, so that it may
+        /// touch more words than are tested: a call, or one that another one decides.
+        otherwise: Option<Box<Action>>,
     },
     /// Appends an entry to a buffer of the thread. At [`InsertionPoint::Before`] it is appended only if
     /// the instruction completes, as for [`Action::Count`].
@@ -158,8 +154,36 @@ impl Action {
     pub(crate) fn calls(&self) -> bool {
         !matches!(
             self,
-            Action::Count { .. } | Action::Replace(_) | Action::Append { .. }
+            Action::Count { .. }
+                | Action::Replace(_)
+                | Action::Append { .. }
+                | Action::Shadow {
+                    otherwise: None,
+                    ..
+                }
         )
+    }
+}
+
+impl Action {
+    /// The calls that it may make.
+    fn analysis(&self) -> impl Iterator<Item = &AnalysisCall> {
+        let calls = match self {
+            Action::Call(call) => [Some(call), None],
+            Action::CallIf { test, then } => [Some(test), Some(then)],
+            _ => [None, None],
+        };
+        calls.into_iter().flatten()
+    }
+
+    /// Whether a call may have the program go on elsewhere.
+    pub(crate) fn has_context(&self) -> bool {
+        self.analysis().any(AnalysisCall::has_context)
+    }
+
+    /// Which registers of the program calls may change; all, if the flags too.
+    pub(crate) fn changes(&self) -> u16 {
+        self.analysis().fold(0, |mask, call| mask | call.changes())
     }
 }
 
@@ -185,13 +209,13 @@ pub struct AnalysisCall {
 
 impl AnalysisCall {
     /// Whether the function may have the program go on elsewhere.
-    pub(crate) fn has_context(&self) -> bool {
+    fn has_context(&self) -> bool {
         let is_context = |argument: &Argument| matches!(argument, Argument::Context(_));
         self.arguments.iter().any(is_context)
     }
 
     /// Which registers of the program it may change; all, if the flags too.
-    pub(crate) fn changes(&self) -> u16 {
+    fn changes(&self) -> u16 {
         let changed = |argument: &Argument| match argument {
             Argument::Changeable(register) => 1 << register,
             Argument::Context(_) => u16::MAX,

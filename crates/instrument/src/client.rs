@@ -1,5 +1,6 @@
 //! What the engine tells the tool.
 
+mod shadow_memory;
 mod synchronisation;
 mod system_calls;
 
@@ -20,7 +21,7 @@ use super::images::changed_by;
 use super::in_tool::{in_tool, state, thread_state};
 use super::{
     Annotation, Instrumenter, MappingChange, Signal, blocked, buffers, counters, each_access,
-    process, samplers, threads,
+    process, samplers, thread_words, threads,
 };
 use crate::inserted::Insertion;
 use crate::slots as tool_slots;
@@ -99,6 +100,7 @@ impl Client for Instrumenter {
         }
         tool_slots::prepare(thread.slots(), thread.id);
         samplers::prepare(thread.id);
+        thread_words::prepare();
         if let Some(instrumenter) = Instrumenter::get() {
             super::functions::thread_starts(&instrumenter.functions);
         }
@@ -213,11 +215,14 @@ impl Client for Instrumenter {
 
     fn call_asked(&self, thread: &mut Thread, call: &mut Call) {
         system_calls::asked(self, thread, call);
+        shadow_memory::asked(call);
     }
 
     fn call_result(&self, thread: &mut Thread, call: &Call, result: &mut i64) {
         self.follow_images(thread.process, call, *result);
-        for range in self.mappings.changed(thread.process, call, *result) {
+        let changed = self.mappings.changed(thread.process, call, *result);
+        shadow_memory::over(call, *result, &changed);
+        for range in changed {
             self.tell_mapping(thread.process, state(thread), range);
         }
         system_calls::over(self, thread, call, result);

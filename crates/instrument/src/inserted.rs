@@ -16,6 +16,7 @@ mod hooks;
 mod parts;
 mod rare_call;
 mod rarely;
+mod shadows;
 mod watched;
 
 use std::ops::{Deref, DerefMut, Range};
@@ -410,18 +411,9 @@ impl Translation<'_, '_> {
                 Action::Sampled { sampler, call } => {
                     rarely::sampled(self, (item, flags_live), *sampler, call);
                 }
-                Action::Watched {
-                    shadow,
-                    expected,
-                    operand,
-                    call,
-                } => rarely::watched(
-                    self,
-                    (item, flags_live),
-                    (*shadow, *expected),
-                    operand,
-                    call,
-                ),
+                Action::Shadow { check, otherwise } => {
+                    shadows::emit(self, (item, flags_live), check, otherwise.as_deref());
+                }
                 Action::Append {
                     buffer,
                     size,

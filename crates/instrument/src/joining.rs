@@ -2,7 +2,7 @@
 
 use unspool_loader::LoadedProgram;
 
-use super::{Instrumenter, buffers, counters, samplers};
+use super::{Instrumenter, buffers, counters, samplers, shadow};
 use unspool_engine::StartError;
 use unspool_engine::client::{Client, NewClient};
 use unspool_engine::own_failures;
@@ -29,6 +29,7 @@ impl NewClient for NewInstrumenter {
     fn reserve(&mut self) -> Result<(), StartError> {
         buffers::settle(self.position_is_taken);
         samplers::settle();
+        shadow::settle();
         counters::settle().map_err(StartError::Reserve)?;
         own_failures::keep_reserve();
         Ok(())

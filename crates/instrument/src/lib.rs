@@ -40,6 +40,7 @@ mod signal;
 mod slots;
 mod synchronisation;
 mod system_calls;
+mod thread_words;
 mod threads;
 mod view;
 mod watcher;
@@ -66,13 +67,14 @@ pub use joining::instrumenter;
 pub use mappings::{Mapping, MappingChange};
 pub use repetitions::is_first_repetition;
 pub use samplers::{SamplerId, restart_countdown};
-pub use shadow::{Shadow, ShadowError};
+pub use shadow::{Shadow, ShadowCheck, ShadowError, ShadowStore, ShadowTest, WordPart, WordValue};
 pub use signal::{Signal, SignalOrigin, raise_signal};
 pub use slots::{MOST_BUFFERS, MOST_SAMPLERS, Part};
 pub use synchronisation::{
     AtomicKind, Side, SyncObject, SyncOperation, Synchronisation, ended_thread,
 };
 pub use system_calls::{CallMemory, CallWhenOver, SystemCall, SystemCallValue};
+pub use thread_words::ThreadWord;
 pub use threads::ThreadInfo;
 pub use unspool_code_cache::gates::MOST_ARGUMENTS;
 pub use unspool_kernel::effects::{Completeness, Effect};

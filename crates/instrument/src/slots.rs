@@ -11,6 +11,9 @@ pub const MOST_BUFFERS: usize = 8;
 /// The most samplers that a tool can have.
 pub const MOST_SAMPLERS: usize = 64;
 
+/// The most words of each thread that a tool can have for inserted code.
+pub(crate) const MOST_THREAD_WORDS: usize = 8;
+
 /// A thread's part of a buffer: addresses.
 #[derive(Debug)]
 #[repr(C)]
@@ -46,6 +49,8 @@ pub(crate) struct ToolSlots {
     pub(crate) random: Cell<u64>,
     /// The address at which a buffer was found full; 0 for none.
     pub(crate) full_buffer: Cell<u64>,
+    /// What inserted code compares shadow memory with, and stores there.
+    pub(crate) words: [Cell<u64>; MOST_THREAD_WORDS],
     /// The buffers.
     pub(crate) buffers: [Part; MOST_BUFFERS],
     /// What passes between hooks of the program's functions and the engine.
@@ -120,6 +125,7 @@ pub(crate) mod offset {
     pub(crate) const TIME_STAMP: i32 = slot(offset_of!(ToolSlots, time_stamp));
     pub(crate) const COUNTDOWNS: i32 = slot(offset_of!(ToolSlots, countdowns));
     pub(crate) const SAMPLER: i32 = slot(offset_of!(ToolSlots, sampler));
+    pub(crate) const WORDS: i32 = slot(offset_of!(ToolSlots, words));
     pub(crate) const BUFFERS: i32 = slot(offset_of!(ToolSlots, buffers));
     pub(crate) const CALLED: i32 = slot(offset_of!(ToolSlots, called));
     pub(crate) const ACTIVATIONS: i32 = slot(offset_of!(ToolSlots, activations));

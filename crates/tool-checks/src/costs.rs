@@ -3,15 +3,17 @@
 
 use unspool_tool::{
     Address, Buffer, Constant, Context, Counter, EffectiveAddress, FullContext, Image, ImageKind,
-    Instruction, InstructionPointer, Original, Shadow, Superblock, ThreadInfo, ThreadNumber, Tool,
-    arguments, effective_address, image_at, read_memory, say,
+    Instruction, InstructionPointer, MemoryOperand, Original, Shadow, Superblock, ThreadInfo,
+    ThreadNumber, ThreadWord, Tool, arguments, effective_address, image_at, read_memory, say,
 };
 
 /// The tool.
 pub(crate) struct Costs {
     primitive: String,
     met: Counter,
-    shadow: Shadow,
+    shadow: Shadow<u8, 8>,
+    cells: Shadow<u64, 8>,
+    epoch: ThreadWord<u32>,
     one: Buffer<Costs, Address>,
     four: Buffer<Costs, (Address, Address, u64, u32)>,
 }
@@ -32,7 +34,9 @@ impl Costs {
         Costs {
             primitive: primitive.unwrap_or("nothing").to_owned(),
             met: Counter::new(),
-            shadow: Shadow::new(8).expect("shadow memory"),
+            shadow: Shadow::new().expect("shadow memory"),
+            cells: Shadow::new().expect("shadow memory"),
+            epoch: ThreadWord::new(),
             one: Buffer::new(1 << 14, |_: &Costs, seen: &mut Seen, batch: &[Address]| {
                 seen.number += batch.len() as u64;
             }),
@@ -106,6 +110,34 @@ impl Costs {
     }
 }
 
+impl Costs {
+    /// What shadow memory costs: a byte that is compared with a constant, half a word that is compared
+    /// with the thread's, and two halves of which a part is compared and one becomes the thread's.
+    fn at_operand(&self, instruction: &Instruction<Self>, operand: &MemoryOperand) {
+        const MASK: u32 = 0xff;
+        let before = instruction.before();
+        let [one, other] = [0, 4].map(|offset| self.cells.part::<u32>(offset));
+        match self.primitive.as_str() {
+            "shadow" => {
+                let tests = [self.shadow.whole().is(0)];
+                before.check_shadow((operand, &tests, &[]), Costs::add, ());
+            }
+            "shadow-word" => {
+                before.check_shadow((operand, &[one.is(self.epoch)], &[]), Costs::add, ());
+            }
+            "shadow-cell" => {
+                let tests = [one, other].map(|half| half.is_under(MASK, self.epoch));
+                let stores = [one.becomes(self.epoch)];
+                before.check_shadow((operand, &tests, &stores), Costs::add, ());
+            }
+            "shadow-store" => {
+                before.store_shadow(operand, &[one.becomes(self.epoch)]);
+            }
+            _ => {}
+        }
+    }
+}
+
 impl Tool for Costs {
     type Thread = Seen;
 
@@ -117,12 +149,8 @@ impl Tool for Costs {
             }
             for operand in instruction.memory_operands() {
                 if let Some(address) = effective_address(operand) {
-                    if self.primitive == "shadow" {
-                        let test = (self.shadow, 0);
-                        let before = instruction.before();
-                        before.call_where_shadow_differs(test, operand, Costs::add, ());
-                    }
                     self.at_access(&instruction, address);
+                    self.at_operand(&instruction, operand);
                 }
             }
         }

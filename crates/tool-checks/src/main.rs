@@ -24,6 +24,7 @@ mod rarely;
 mod reads;
 mod repetitions;
 mod results;
+mod shadows;
 mod synchronised;
 mod told;
 mod wide;
@@ -57,6 +58,14 @@ fn main() {
         "results" => run(results::Results::default()),
         "events" => run(events::Events::default()),
         "synchronised" => run(synchronised::Synchronised::default()),
+        "shadows" => match arguments().get(1).and_then(|word| word.to_str()) {
+            Some("u8/1") => run(shadows::Shadows::<u8, 1>::new()),
+            Some("u16/2") => run(shadows::Shadows::<u16, 2>::new()),
+            Some("u32/4") => run(shadows::Shadows::<u32, 4>::new()),
+            Some("u64/8") => run(shadows::Shadows::<u64, 8>::new()),
+            Some("u64/1") => run(shadows::Shadows::<u64, 1>::new()),
+            _ => run(shadows::Shadows::<u8, 64>::new()),
+        },
         "told" => run(told::Told),
         "world" => run(world::World),
         "wrappers" if asked("gated") => run(wrappers::Wrappers::<true>::new()),

@@ -5,8 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_tool::{
-    Address, Constant, Register, Sampler, Shadow, Superblock, ThreadInfo, Tool, effective_address,
-    say,
+    Address, Constant, Register, Sampler, Shadow, Shape, Superblock, ThreadInfo, Tool,
+    effective_address, say,
 };
 
 use crate::asked;
@@ -23,7 +23,7 @@ const MARK: u8 = 7;
 pub(crate) struct Rarely {
     exact: Sampler,
     spread: Sampler,
-    shadow: Shadow,
+    shadow: Shadow<u8, 8>,
     all: [AtomicU64; 6],
     threads: AtomicU64,
 }
@@ -45,7 +45,7 @@ impl Rarely {
         Rarely {
             exact: Sampler::every(PERIOD),
             spread: Sampler::about_every(PERIOD, JITTER),
-            shadow: Shadow::new(8).expect("shadow memory"),
+            shadow: Shadow::new().expect("shadow memory"),
             all: Default::default(),
             threads: AtomicU64::new(0),
         }
@@ -71,13 +71,23 @@ impl Rarely {
     }
 
     fn accessed(&self, seen: &mut Seen, at: Address, size: u32) {
-        let last = at.0.wrapping_add(u64::from(size.max(1)) - 1);
-        let mut pieces = (at.0 / 8..=last / 8).map(|piece| self.shadow.get(piece * 8));
-        seen.marked += u64::from(pieces.any(|byte| byte != 0));
+        seen.marked += u64::from(self.is_marked(at, size));
     }
 
-    fn differs(&self, seen: &mut Seen, _: Address) {
-        seen.called += 1;
+    /// Comes also where an operand is not aligned.
+    fn differs(&self, seen: &mut Seen, at: Address, size: u32) {
+        let alignment = if size.is_power_of_two() {
+            size.min(8)
+        } else {
+            8
+        };
+        let is_aligned = at.0.is_multiple_of(u64::from(alignment));
+        seen.called += u64::from(is_aligned || self.is_marked(at, size));
+    }
+
+    fn is_marked(&self, at: Address, size: u32) -> bool {
+        let last = at.0.wrapping_add(u64::from(size.max(1)) - 1);
+        (at.0 / 8..=last / 8).any(|piece| self.shadow.get(piece * 8) != 0)
     }
 }
 
@@ -92,10 +102,13 @@ impl Tool for Rarely {
             before.call_sampled(self.exact, Rarely::sampled, ());
             before.call_sampled(self.spread, Rarely::spread, ());
             for operand in instruction.memory_operands() {
-                if let Some(address) = effective_address(operand) {
-                    let (test, rare) = ((self.shadow, expected), Rarely::differs);
-                    if before.call_where_shadow_differs(test, operand, rare, (address,)) {
-                        before.call(Rarely::accessed, (address, Constant(operand.size)));
+                let is_plain = matches!(operand.shape, Shape::Plain | Shape::Repeat { .. });
+                if let Some(address) = effective_address(operand).filter(|_| is_plain) {
+                    let (tests, touched) =
+                        ([self.shadow.whole().is(expected)], Constant(operand.size));
+                    let arguments = (address, touched);
+                    if before.check_shadow((operand, &tests, &[]), Rarely::differs, arguments) {
+                        before.call(Rarely::accessed, arguments);
                     }
                 }
             }

@@ -3,20 +3,21 @@
 //! one thread wait for the other.
 //!
 //! It knows the functions of [`SYNCHRONISATION`] and instructions with a lock prefix. Memory is told
-//! apart by four bytes, and of an access its first four count.
+//! apart by four bytes.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use unspool_tool::lock::Mutex;
 use unspool_tool::{
-    AccessKind, Address, FunctionArgument, Image, ImageKind, Instruction, InstructionPointer,
-    Superblock, ThreadInfo, Tool, effective_address, iced_x86, image_at, say,
+    AccessKind, Address, Constant, FunctionArgument, Image, ImageKind, Instruction,
+    InstructionPointer, Shadow, Superblock, ThreadInfo, ThreadWord, Tool, effective_address,
+    iced_x86, image_at, say,
 };
 
 /// Functions that hand on what their thread has done before to whoever takes it later, by their
 /// first argument, when they are entered; and those that take it when they return.
-const SYNCHRONISATION: [(&str, bool, bool); 14] = [
+const SYNCHRONISATION: [(&str, bool, bool); 15] = [
     ("pthread_mutex_lock", false, true),
     ("pthread_mutex_trylock", false, true),
     ("pthread_mutex_unlock", true, false),
@@ -29,64 +30,78 @@ const SYNCHRONISATION: [(&str, bool, bool); 14] = [
     ("pthread_cond_signal", true, false),
     ("pthread_cond_broadcast", true, false),
     ("pthread_cond_wait", true, true),
+    ("pthread_cond_timedwait", true, true),
     ("sem_post", true, false),
     ("sem_wait", false, true),
 ];
-/// Keys of what all threads hand on when they create one, and when they end.
-const CREATED: Address = Address(0);
-const ENDED: Address = Address(1);
-
 /// How many bits of an epoch are the thread's number. The others are its time.
 const THREAD_BITS: u32 = 8;
-/// What stands for the last read if several threads have read since the last write.
+const THREAD: u32 = (1 << THREAD_BITS) - 1;
+/// What stands for the last access if several threads have read since the last write.
 const SHARED: u32 = u32::MAX;
+/// Where the epochs are in the word of four bytes: of the last access, and of the last write.
+const LAST: u8 = 0;
+const WRITE: u32 = 32;
+
+/// How many reads a thread keeps in mind.
+const READS: usize = 256;
 
 /// How far each thread is known to have come, by its number.
 type Clock = Vec<u32>;
 
-/// The last write to four bytes, and the last read: thread and time.
-#[repr(C)]
-struct Cell {
-    write: AtomicU32,
-    read: AtomicU32,
-}
-
 struct Races {
-    cells: &'static [Cell],
-    /// Who has read where the last read is [`SHARED`].
+    /// A word for each four bytes of the program's memory: the epochs of its last access and of its
+    /// last write. If the last was the same thread's, the thread has seen whatever was done before.
+    cells: Shadow<u64, 4>,
+    /// What is handed on by the object at an address: where it is kept, once it is.
+    objects: Shadow<u64, 8>,
+    /// The thread's epoch; and the same twice.
+    epoch: ThreadWord<u32>,
+    written: ThreadWord<u64>,
+    /// Who has read where the last access is [`SHARED`].
     readers: Mutex<HashMap<u64, Clock>>,
-    /// What has been handed on.
-    clocks: Mutex<HashMap<Address, Clock>>,
+    /// What threads hand on when they create others, and when they end.
+    threads: [Mutex<Clock>; 2],
     /// How often which access raced with which thread's, by its instruction.
     found: Mutex<BTreeMap<(Address, &'static str), u64>>,
 }
 
-#[derive(Default)]
 struct Thread {
-    epoch: u32,
     number: usize,
     clock: Clock,
+    /// What it has read lately of what several threads read: where, and the epochs of this read and of
+    /// the last write.
+    read: Box<[(u64, u32, u32); READS]>,
+}
+
+/// Where in that list a place is.
+fn slot(at: u64) -> usize {
+    at as usize / 4 % READS
+}
+
+impl Default for Thread {
+    fn default() -> Thread {
+        Thread {
+            number: 0,
+            clock: Clock::new(),
+            read: Box::new([(0, 0, 0); READS]),
+        }
+    }
 }
 
 impl Thread {
-    fn has_seen(&self, epoch: u32) -> bool {
-        let thread = epoch as usize & ((1 << THREAD_BITS) - 1);
-        epoch == 0
-            || self
-                .clock
-                .get(thread)
-                .is_some_and(|&time| time >= epoch >> THREAD_BITS)
+    fn has_come_to(&self, thread: usize, time: u32) -> bool {
+        time == 0 || self.clock.get(thread).is_some_and(|&seen| seen >= time)
     }
 
-    fn tick(&mut self) {
-        self.clock[self.number] += 1;
-        let time = self.clock[self.number];
-        assert!(
-            time < SHARED >> THREAD_BITS,
-            "a thread has synchronised too often"
-        );
-        self.epoch = time << THREAD_BITS | self.number as u32;
+    fn has_seen(&self, epoch: u32) -> bool {
+        self.has_come_to((epoch & THREAD) as usize, epoch >> THREAD_BITS)
     }
+}
+
+/// The first bytes of what an access touches, by four.
+fn cells(at: Address, size: u32) -> impl Iterator<Item = u64> {
+    (at.0 / 4..=at.0.wrapping_add(u64::from(size) - 1) / 4).map(|cell| cell * 4)
 }
 
 /// The later of each pair of times.
@@ -100,135 +115,179 @@ fn join(clock: &mut Clock, other: &Clock) {
 
 impl Races {
     fn new() -> Races {
-        let bytes = 1_usize << 44;
-        let (access, kind) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-        );
-        // SAFETY: a new mapping, which stays; zeros are a value of cells.
-        let cells = unsafe {
-            let start = libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0);
-            assert_ne!(
-                start,
-                libc::MAP_FAILED,
-                "no address space for {bytes} bytes"
-            );
-            std::slice::from_raw_parts(start.cast(), bytes / size_of::<Cell>())
-        };
         Races {
-            cells,
+            cells: Shadow::new().expect("no room for cells"),
+            objects: Shadow::new().expect("no room for objects"),
+            epoch: ThreadWord::new(),
+            written: ThreadWord::new(),
             readers: Mutex::default(),
-            clocks: Mutex::default(),
+            threads: Default::default(),
             found: Mutex::default(),
         }
     }
 
-    #[inline]
-    fn cell(&self, at: Address) -> &Cell {
-        &self.cells[at.0 as usize / 4 % (1 << 41)]
-    }
-
     // ANCHOR: tests
-    fn is_first_write(&self, thread: &mut Thread, at: Address) -> bool {
-        self.cell(at).write.load(Relaxed) != thread.epoch
+    /// Whether a write needs a closer look. If not, it is noted.
+    fn may_race_writing(&self, thread: &mut Thread, at: Address, size: u32) -> bool {
+        cells(at, size).any(|at| {
+            let word = self.cells.word(at);
+            let cell = word.load(Relaxed);
+            let is_ordered =
+                thread.has_seen(cell as u32) && thread.has_seen((cell >> WRITE) as u32);
+            if is_ordered {
+                word.store(self.written.get(), Relaxed);
+            }
+            !is_ordered
+        })
     }
 
-    fn is_first_read(&self, thread: &mut Thread, at: Address) -> bool {
-        let cell = self.cell(at);
-        cell.read.load(Relaxed) != thread.epoch && cell.write.load(Relaxed) != thread.epoch
+    fn may_race_reading(&self, thread: &mut Thread, at: Address, size: u32) -> bool {
+        let epoch = self.epoch.get();
+        cells(at, size).any(|at| {
+            let word = self.cells.word(at);
+            let cell = word.load(Relaxed);
+            let (last, write) = (cell as u32, (cell >> WRITE) as u32);
+            if last == SHARED {
+                return thread.read[slot(at)] != (at, epoch, write);
+            }
+            let is_ordered = thread.has_seen(last) && thread.has_seen(write);
+            if is_ordered {
+                word.store(u64::from(write) << WRITE | u64::from(epoch), Relaxed);
+            }
+            !is_ordered
+        })
     }
     // ANCHOR_END: tests
 
-    fn writes(&self, thread: &mut Thread, at: Address, pc: Address) {
-        let cell = self.cell(at);
-        let write = cell.write.swap(thread.epoch, Relaxed);
-        let read = cell.read.swap(0, Relaxed);
-        let has_seen_reads = match read {
-            SHARED => {
-                let readers = self.readers.lock().remove(&at.0).unwrap_or_default();
-                let mut times = readers.iter().enumerate();
-                times.all(|(reader, &time)| {
-                    thread.clock.get(reader).is_some_and(|&seen| seen >= time) || time == 0
-                })
+    fn writes(&self, thread: &mut Thread, at: Address, size: u32, pc: Address) {
+        for at in cells(at, size) {
+            let cell = self.cells.word(at).swap(self.written.get(), Relaxed);
+            let (last, write) = (cell as u32, (cell >> WRITE) as u32);
+            let has_seen_reads = match last {
+                SHARED => {
+                    let readers = self.readers.lock().remove(&at).unwrap_or_default();
+                    let mut times = readers.iter().enumerate();
+                    times.all(|(reader, &time)| thread.has_come_to(reader, time))
+                }
+                last => thread.has_seen(last),
+            };
+            if !thread.has_seen(write) {
+                self.report(pc, "write after write");
+            } else if !has_seen_reads {
+                self.report(pc, "write after read");
             }
-            read => thread.has_seen(read),
-        };
-        if !thread.has_seen(write) {
-            self.report(pc, "write after write");
-        } else if !has_seen_reads {
-            self.report(pc, "write after read");
         }
     }
 
-    fn reads(&self, thread: &mut Thread, at: Address, pc: Address) {
-        let cell = self.cell(at);
-        if !thread.has_seen(cell.write.load(Relaxed)) {
-            self.report(pc, "read after write");
+    fn reads(&self, thread: &mut Thread, at: Address, size: u32, pc: Address) {
+        let epoch = self.epoch.get();
+        for at in cells(at, size) {
+            let word = self.cells.word(at);
+            let cell = word.load(Relaxed);
+            let (last, write) = (cell as u32, (cell >> WRITE) as u32);
+            if !thread.has_seen(write) {
+                self.report(pc, "read after write");
+            }
+            let written = u64::from(write) << WRITE;
+            if last != SHARED && (thread.has_seen(last) || last == write) {
+                word.store(written | u64::from(epoch), Relaxed);
+                continue;
+            }
+            let mut all = self.readers.lock();
+            let readers = all.entry(at).or_default();
+            for epoch in [last, epoch].into_iter().filter(|&epoch| epoch != SHARED) {
+                let reader = (epoch & THREAD) as usize;
+                readers.resize(readers.len().max(reader + 1), 0);
+                readers[reader] = epoch >> THREAD_BITS;
+            }
+            word.store(written | u64::from(SHARED), Relaxed);
+            thread.read[slot(at)] = (at, epoch, write);
         }
-        let read = cell.read.load(Relaxed);
-        if read != SHARED && thread.has_seen(read) {
-            return cell.read.store(thread.epoch, Relaxed);
-        }
-        let mut all = self.readers.lock();
-        let readers = all.entry(at.0).or_default();
-        for epoch in [read, thread.epoch]
-            .into_iter()
-            .filter(|&epoch| epoch != SHARED)
-        {
-            let reader = epoch as usize & ((1 << THREAD_BITS) - 1);
-            readers.resize(readers.len().max(reader + 1), 0);
-            readers[reader] = epoch >> THREAD_BITS;
-        }
-        cell.read.store(SHARED, Relaxed);
     }
 
     fn report(&self, pc: Address, what: &'static str) {
         *self.found.lock().entry((pc, what)).or_default() += 1;
     }
 
-    fn acquire(&self, thread: &mut Thread, key: Address) {
-        if let Some(clock) = self.clocks.lock().get(&key) {
-            join(&mut thread.clock, clock);
+    /// What the object at an address hands on.
+    fn object(&self, at: Address) -> &'static Mutex<Clock> {
+        let word = self.objects.word(at.0);
+        let mut kept = word.load(Acquire);
+        if kept == 0 {
+            let new: &'static Mutex<Clock> = Box::leak(Box::default());
+            let new = std::ptr::from_ref(new).expose_provenance() as u64;
+            let exchanged = word.compare_exchange(0, new, AcqRel, Acquire);
+            kept = exchanged.err().unwrap_or(new);
         }
+        // SAFETY: nobody else stores there, and what is stored is never freed.
+        unsafe { &*std::ptr::with_exposed_provenance(kept as usize) }
     }
 
-    fn release(&self, thread: &mut Thread, key: Address) {
-        join(self.clocks.lock().entry(key).or_default(), &thread.clock);
-        thread.tick();
+    fn acquire(&self, thread: &mut Thread, at: Address) {
+        join(&mut thread.clock, &self.object(at).lock());
     }
 
-    fn atomic(&self, thread: &mut Thread, key: Address) {
-        self.acquire(thread, key);
-        self.release(thread, key);
+    fn release(&self, thread: &mut Thread, at: Address) {
+        join(&mut self.object(at).lock(), &thread.clock);
+        self.tick(thread);
+    }
+
+    fn atomic(&self, thread: &mut Thread, at: Address) {
+        let mut clock = self.object(at).lock();
+        join(&mut thread.clock, &clock);
+        join(&mut clock, &thread.clock);
+        drop(clock);
+        self.tick(thread);
     }
 
     fn creates(&self, thread: &mut Thread) {
-        self.release(thread, CREATED);
+        join(&mut self.threads[0].lock(), &thread.clock);
+        self.tick(thread);
     }
 
     fn joined(&self, thread: &mut Thread) {
-        self.acquire(thread, ENDED);
+        join(&mut thread.clock, &self.threads[1].lock());
+    }
+
+    /// A thread has handed something on: what it does now is later.
+    fn tick(&self, thread: &mut Thread) {
+        thread.clock[thread.number] += 1;
+        let time = thread.clock[thread.number];
+        assert!(
+            time < SHARED >> THREAD_BITS,
+            "a thread has synchronised too often"
+        );
+        let epoch = time << THREAD_BITS | thread.number as u32;
+        self.epoch.set(epoch);
+        self.written
+            .set(u64::from(epoch) << WRITE | u64::from(epoch));
     }
 
     // ANCHOR: check
     fn check(&self, instruction: &Instruction<Self>) {
         let is_atomic = instruction.decoded().has_lock_prefix()
             || instruction.decoded().mnemonic() == iced_x86::Mnemonic::Xchg;
+        let (whole, last) = (self.cells.whole(), self.cells.part::<u32>(LAST));
+        let was_mine = [last.is_under(THREAD, self.epoch)];
         for operand in instruction.memory_operands() {
             let Some(at) = effective_address(operand) else {
                 continue;
             };
+            let access = (at, Constant(operand.size));
+            let arguments = (at, Constant(operand.size), InstructionPointer);
             let before = instruction.before();
             match operand.kind {
                 AccessKind::Write if is_atomic => before.call(Races::atomic, (at,)),
                 _ if is_atomic => {}
                 AccessKind::Write => {
-                    let arguments = (at, InstructionPointer);
-                    before.call_if(Races::is_first_write, (at,), Races::writes, arguments);
+                    let check = (operand, &was_mine[..], &[whole.becomes(self.written)][..]);
+                    let (test, race) = (Races::may_race_writing, Races::writes);
+                    before.check_shadow_if(check, test, access, race, arguments);
                 }
                 AccessKind::Read => {
-                    let arguments = (at, InstructionPointer);
-                    before.call_if(Races::is_first_read, (at,), Races::reads, arguments);
+                    let check = (operand, &was_mine[..], &[last.becomes(self.epoch)][..]);
+                    let (test, race) = (Races::may_race_reading, Races::reads);
+                    before.check_shadow_if(check, test, access, race, arguments);
                 }
             }
         }
@@ -274,7 +333,8 @@ impl Tool for Races {
                 }
             }
         }
-        for routine in image.routines_named("pthread_cond_wait") {
+        let waits = ["pthread_cond_wait", "pthread_cond_timedwait"];
+        for routine in waits.iter().flat_map(|name| image.routines_named(name)) {
             let mutex = FunctionArgument::<Address, 1>::new();
             routine.entry().call(Races::release, (mutex,));
             routine.exit().call(Races::acquire, (mutex,));
@@ -290,16 +350,15 @@ impl Tool for Races {
 
     fn thread_start(&self, info: &ThreadInfo, thread: &mut Thread) {
         thread.number = info.number as usize;
-        assert!(thread.number < 1 << THREAD_BITS, "too many threads");
-        self.acquire(thread, CREATED);
-        thread
-            .clock
-            .resize(thread.clock.len().max(thread.number + 1), 0);
-        thread.tick();
+        assert!(thread.number < THREAD as usize, "too many threads");
+        thread.clock = self.threads[0].lock().clone();
+        let threads = thread.clock.len().max(thread.number + 1);
+        thread.clock.resize(threads, 0);
+        self.tick(thread);
     }
 
-    fn thread_end(&self, _: &ThreadInfo, mut thread: Thread) {
-        self.release(&mut thread, ENDED);
+    fn thread_end(&self, _: &ThreadInfo, thread: Thread) {
+        join(&mut self.threads[1].lock(), &thread.clock);
     }
 
     fn end(&self) {

@@ -52,9 +52,11 @@ mod code;
 mod function;
 mod image;
 mod moment;
+mod point;
 mod routine_values;
 mod run;
 mod sampler;
+mod shadow;
 mod source;
 mod synchronisation;
 mod system_call;
@@ -64,19 +66,21 @@ mod world;
 pub use access::{Accesses, AllAccesses, ElementAddress, ElementIsWritten, ElementSize, accesses};
 pub use argument::{Address, Analysis, Argument, Arguments, Constant, Word};
 pub use buffer::{Buffer, Entry, EntryField, FieldValue};
-pub use code::{Block, Instruction, Instructions, Point, Superblock};
+pub use code::{Block, Instruction, Instructions, Superblock};
 pub use function::{Original, Replacement, Signature, Value, Wrapper};
 pub use iced_x86;
 pub use image::{Image, Routine, RoutinePoint, UnnamedRoutine};
 pub use moment::{
     AfterSystemCall, AtAccess, AtEntry, AtExit, AtInstruction, AtUnwind, Moment, RoutineMoment,
 };
+pub use point::Point;
 pub use routine_values::{
     FunctionArgument, FunctionArgumentByReference, ReturnAddress, ReturnValue,
     ReturnValueByReference, StackPointer, ValueMut,
 };
 pub use run::{arguments, install, run, say, set_arguments, stop};
 pub use sampler::Sampler;
+pub use shadow::{Shadow, ShadowPart, ShadowValue, ShadowWord, ThreadWord};
 pub use source::{
     AccessSize, BranchTaken, BranchTarget, ByReference, EffectiveAddress, FallThrough,
     FirstRepetition, FullContext, InstructionPointer, LowVector, Narrowed, Predicate, Register,
@@ -92,8 +96,8 @@ pub use unspool_instrument::image_at;
 pub use unspool_instrument::images::{self, ImageKind};
 pub use unspool_instrument::{
     Annotation, AtomicKind, Branch, CallMemory, Completeness, Context, Counter, Effect, Mapping,
-    MappingChange, Shadow, ShadowError, Side, Signal, SignalOrigin, StoppedThread, SyncObject,
-    SyncOperation, Synchronisation, SystemCall, ThreadInfo,
+    MappingChange, ShadowError, ShadowStore, ShadowTest, Side, Signal, SignalOrigin, StoppedThread,
+    SyncObject, SyncOperation, Synchronisation, SystemCall, ThreadInfo,
 };
 pub use unspool_kernel::lock;
 pub use world::{

@@ -34,7 +34,7 @@ const WIDE: u32 = 16;
 pub struct HeapOverflow {
     blocks: Mutex<BTreeMap<u64, u64>>,
     /// A bit for each byte of red zones.
-    zones: Shadow,
+    zones: Shadow<u8, GRANULE>,
     /// Images whose wide reads are not told.
     wide_readers: Mutex<Vec<Arc<images::Image>>>,
     told: Mutex<HashSet<Address>>,
@@ -54,7 +54,7 @@ impl HeapOverflow {
     pub fn new() -> HeapOverflow {
         HeapOverflow {
             blocks: Mutex::default(),
-            zones: Shadow::new(GRANULE).unwrap_or_else(|error| panic!("{error}")),
+            zones: Shadow::new().unwrap_or_else(|error| panic!("{error}")),
             wide_readers: Mutex::default(),
             told: Mutex::default(),
         }
@@ -240,13 +240,9 @@ impl Tool for HeapOverflow {
                 match operand.shape {
                     Shape::Plain => {
                         let arguments = (InstructionPointer, address, size, Constant(is_write));
-                        let zones = (self.zones, 0);
-                        before.call_where_shadow_differs(
-                            zones,
-                            operand,
-                            HeapOverflow::accessed,
-                            arguments,
-                        );
+                        let tests = [self.zones.whole().is(0)];
+                        let accessed = HeapOverflow::accessed;
+                        before.check_shadow((operand, &tests, &[]), accessed, arguments);
                     }
                     Shape::Repeat { .. } => {
                         let count = Register::Rcx;

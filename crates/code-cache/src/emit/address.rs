@@ -73,10 +73,25 @@ impl Emitter {
         self.on_address(rex, &[opcode], register, address);
     }
 
-    /// `cmp byte [address], constant`; sets the flags.
-    pub fn compare_constant_at(&mut self, address: Address, constant: u8) {
-        self.on_address(0x40, &[0x80], 7, address);
-        self.bytes(&[constant]);
+    /// `cmp [address], constant`, `size` bytes (1, 2, 4, or 8 of a sign-extended constant); sets the
+    /// flags.
+    pub fn compare_constant_at(&mut self, address: Address, constant: i32, size: u8) {
+        let (rex, opcode) = self.begin_sized(0x80, size);
+        self.on_address(rex, &[opcode], 7, address);
+        self.constant(constant, size);
+    }
+
+    /// `mov [address], constant`, `size` bytes (1, 2, 4, or 8 of a sign-extended constant).
+    pub fn store_constant_at(&mut self, address: Address, constant: i32, size: u8) {
+        let (rex, opcode) = self.begin_sized(0xc6, size);
+        self.on_address(rex, &[opcode], 0, address);
+        self.constant(constant, size);
+    }
+
+    /// The constant of an instruction with operands of `size` bytes.
+    fn constant(&mut self, constant: i32, size: u8) {
+        let bytes = constant.to_le_bytes();
+        self.bytes(&bytes[..usize::from(size.min(4))]);
     }
 
     /// `mov register, [address]`, `size` bytes (4, zero-extended, or 8).

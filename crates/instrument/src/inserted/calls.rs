@@ -81,7 +81,7 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
     const ARGUMENT: usize = 60;
     const CALL: usize = 200;
     const FIELD: usize = 110;
-    /// Of a countdown, or of one piece of shadow memory.
+    /// Of a countdown, or of one word of shadow memory.
     const TEST: usize = 100;
     /// Saving and restoring one.
     const REGISTER: usize = 22;
@@ -104,12 +104,11 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
         Action::Call(it) => call(it),
         Action::CallIf { test, then } => call(test) + call(then),
         Action::Sampled { call: it, .. } => call(it) + TEST,
-        Action::Watched {
-            shadow,
-            operand,
-            call: it,
-            ..
-        } => call(it) + TEST * (2 + (operand.size >> shadow.shift()) as usize),
+        Action::Shadow { check, otherwise } => {
+            let each = check.tests.len() + check.stores.len();
+            let called = otherwise.as_ref().map(|action| size(parts, action));
+            TEST * (3 + each * check.words() as usize) + called.unwrap_or(BORROWED)
+        }
         Action::Append { fields, .. } => CALL + fields.len() * FIELD,
         Action::AppendIf { test, words, .. } => call(test) + CALL + (2 + words.len()) * ARGUMENT,
         Action::AppendEach(_) => 2 * CALL,

@@ -5,7 +5,7 @@ use unspool_engine::translate::superblock::Item;
 
 use super::Translation;
 use crate::slots::offset as tool_offset;
-use crate::{Action, AnalysisCall, SamplerId};
+use crate::{Action, SamplerId};
 
 /// A call that is still to be emitted, where jumps lead.
 pub(super) struct RareCall {
@@ -25,19 +25,20 @@ pub(super) fn put_off(
     translation: &mut Translation,
     (item, flags_live): (&Item, bool),
     jumps: Jumps,
-    call: &AnalysisCall,
+    call: Action,
     sampler: Option<SamplerId>,
 ) {
     let walk = &mut *translation.walk;
+    let has_context = call.has_context();
     let rare = RareCall {
         detour: Detour::new(&walk.builder, walk.borrowed, jumps),
-        call: Action::Call(call.clone()),
         changes: call.changes(),
+        call,
         sampler,
         number: walk.number,
         flags_live,
     };
-    if !call.has_context() {
+    if !has_context {
         translation.own.rare_calls.push(rare);
         return;
     }

@@ -55,17 +55,6 @@ impl ShadowLayout {
         self.word_of(number, base)
     }
 
-    /// The same without a change of the flags, on a processor with BMI2; `count` is changed.
-    pub fn find_keeping_flags(&self, code: &mut Emitter, number: Gpr, count: Gpr) {
-        let (left, right) = self.shifts();
-        if left != 0 {
-            code.load_immediate(count, u64::from(left));
-            code.shift(false, number, count);
-        }
-        code.load_immediate(count, u64::from(right));
-        code.shift(true, number, count);
-    }
-
     /// By how much an address is shifted to the left, and then to the right.
     fn shifts(&self) -> (u8, u8) {
         match self.bits {

@@ -99,6 +99,7 @@ pub(in crate::inserted) fn emit(
             let rex = 0x40 | (result >> 3) << 2 | result >> 3;
             code.bytes(&[rex, 0x84, 0xc0 | (result & 7) << 3 | result & 7]); // test r8, r8
             let jumps = Jumps::from_slice(&[code.jump_forward_if(NOT_EQUAL)]);
+            let then = Action::Call(then.clone());
             rare_call::put_off(translation, (item, flags_live), jumps, then, None);
         }
         _ => unreachable!("{POSSIBLE}"),
