@@ -24,10 +24,12 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod call_paths;
 pub mod increments;
 pub mod races;
 pub mod values;
 
+pub use call_paths::{CallSite, ContextId};
 pub use increments::{IncrementReplay, IncrementReport};
 pub use races::{RaceCheck, RaceReport};
 pub use values::{ValueCheck, ValueReport};

@@ -46,16 +46,27 @@ use findings::{Pair, Side};
 pub use report::{Race, RaceReport, RacingAccess, RacingThread};
 pub use sites::{Origin, Site};
 
+use crate::call_paths::{CallPaths, CallSite, ContextId};
+
 /// Looks for races. Takes the events in order of time.
 #[derive(Debug)]
 pub struct RaceCheck {
     detector: Detector,
     calls: Calls,
+    paths: CallPaths,
+    /// Where threads were created that have not begun.
+    created: BTreeMap<ThreadId, ContextId>,
     threads: BTreeMap<ThreadId, RacingThread>,
     modules: Vec<Module>,
     /// After this time what orders accesses may be missing.
     complete_until: u64,
 }
+
+/// What call paths may take of the memory: one part of so many.
+const SHARE_OF_PATHS: u64 = 32;
+
+/// The system call by which signal handlers return.
+const RT_SIGRETURN: u32 = 15;
 
 /// A futex is four bytes.
 const FUTEX_BYTES: u64 = 4;
@@ -75,6 +86,10 @@ impl RaceCheck {
         RaceCheck {
             detector: Detector::new(most_bytes, blindness),
             calls: Calls::default(),
+            paths: CallPaths::new(
+                usize::try_from(most_bytes / SHARE_OF_PATHS).unwrap_or(usize::MAX),
+            ),
+            created: BTreeMap::new(),
             threads: BTreeMap::new(),
             modules: Vec::new(),
             complete_until: u64::MAX,
@@ -92,6 +107,12 @@ impl RaceCheck {
     #[must_use]
     pub fn modules(&self) -> &[Module] {
         &self.modules
+    }
+
+    /// The calls that led somewhere, the last one first.
+    #[must_use]
+    pub fn calls(&self, context: ContextId) -> Vec<CallSite> {
+        self.paths.calls(context)
     }
 
     /// What has come of it, given what could not be understood. `atomicity` says what is known of the
@@ -147,6 +168,7 @@ impl RaceCheck {
             beyond: self.detector.findings.beyond,
             accesses_checked: self.detector.checked,
             forgotten: self.detector.forgotten,
+            calls_missing: self.paths.missing() + sites.calls_left_out,
             threads: self.threads.values().cloned().collect(),
             ..report
         }
@@ -156,7 +178,7 @@ impl RaceCheck {
         let example = &pair.examples[0];
         let access = |side: &Side, thread: ThreadId| {
             let site = self.detector.sites.site(side.site);
-            RacingAccess::new(thread.0, side.is_write, site.size, site.origin)
+            RacingAccess::new(thread.0, side.is_write, site)
         };
         Race {
             first: access(first, example.first_thread),
@@ -176,6 +198,7 @@ impl RaceCheck {
                     parent: parent.map(|parent| parent.0),
                     os_thread: *os_thread,
                     name: None,
+                    created: self.created.remove(&id).unwrap_or_default(),
                 };
                 self.threads.insert(id, thread);
                 self.detector.start(id, *parent);
@@ -185,8 +208,14 @@ impl RaceCheck {
                     thread.name = Some(name.clone()).filter(|name| !name.is_empty());
                 }
             }
-            ThreadEvent::End => self.detector.end(id),
-            ThreadEvent::HandlerCalled { .. } => self.detector.take(id, Channel::Signals),
+            ThreadEvent::End => {
+                self.detector.end(id);
+                self.paths.end(id);
+            }
+            ThreadEvent::HandlerCalled { .. } => {
+                self.detector.take(id, Channel::Signals);
+                self.paths.handler_called(id);
+            }
             ThreadEvent::Pointer { .. } | ThreadEvent::ClockMoved => {}
         }
     }
@@ -197,6 +226,7 @@ impl RaceCheck {
             SyncOperation::ThreadCreate => {
                 if let Ok(child) = u32::try_from(object) {
                     self.detector.create(id, ThreadId(child));
+                    self.created.insert(ThreadId(child), self.paths.context(id));
                 }
             }
             // What the waiter and the waker know of one another stands in the word, which both
@@ -210,6 +240,9 @@ impl RaceCheck {
     }
 
     fn call_begins(&mut self, id: ThreadId, number: u32, arguments: [u64; 6]) {
+        if number == RT_SIGRETURN {
+            self.paths.handler_returned(id);
+        }
         let call = self.calls.enter(id, number, arguments);
         if let Some(gives) = call.order.gives {
             self.detector.give(id, channel(gives));
@@ -255,8 +288,9 @@ impl RaceCheck {
         let number = call.number;
         match call.meaning() {
             Meaning::Accesses => {
+                let origin = (number, self.paths.context(id));
                 self.detector
-                    .kernel_accesses(id, number, effect.write, range, time);
+                    .kernel_accesses(id, origin, effect.write, range, time);
             }
             Meaning::NewMemory => self.detector.forget(range.0, range.1),
             Meaning::Nothing => {}
@@ -274,7 +308,7 @@ impl Sink for RaceCheck {
     }
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
-        self.detector.accesses(thread, batch);
+        self.detector.accesses(thread, batch, &mut self.paths);
     }
 
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {

@@ -57,6 +57,6 @@ pub use function_names::{FoundFunction, FunctionNames};
 pub use module::Module;
 pub use sections::Section;
 pub use segments::Segment;
-pub use source_lines::{SourceLine, SourceLines};
+pub use source_lines::{SourceFrame, SourceLine, SourceLines};
 pub use symbol_tables::SymbolTables;
 pub use variables::{Variable, Variables};

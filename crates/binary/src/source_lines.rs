@@ -23,6 +23,15 @@ pub struct SourceLine {
     pub line: u32,
 }
 
+/// A function that an instruction is in, and where in it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SourceFrame {
+    /// The function, as the source has its name.
+    pub function: Option<String>,
+    /// The instruction's line; of a function into which another was inlined, that of the call.
+    pub line: Option<SourceLine>,
+}
+
 impl fmt::Display for SourceLine {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}:{}", self.file, self.line)
@@ -53,29 +62,43 @@ impl SourceLines {
     #[must_use]
     pub fn find(&self, address: FileAddress) -> Option<SourceLine> {
         let location = self.loader.as_ref()?.find_location(address.0).ok()??;
-        Some(SourceLine {
-            file: location.file?.to_owned(),
-            line: location.line.unwrap_or(0),
-        })
+        source_line(location)
     }
 
     /// The functions that the instruction at an address is in, as the source has their names: those
     /// that were inlined first, innermost first.
     #[must_use]
     pub fn functions(&self, address: FileAddress) -> Vec<String> {
-        let mut names = Vec::new();
+        let frames = self.frames(address).into_iter();
+        frames.filter_map(|frame| frame.function).collect()
+    }
+
+    /// The same with the lines.
+    #[must_use]
+    pub fn frames(&self, address: FileAddress) -> Vec<SourceFrame> {
+        let mut all = Vec::new();
         let Some(loader) = &self.loader else {
-            return names;
+            return all;
         };
         if let Ok(mut frames) = loader.find_frames(address.0) {
             while let Ok(Some(frame)) = frames.next() {
-                if let Some(function) = frame.function
-                    && let Ok(name) = function.raw_name()
-                {
-                    names.push(demangle(name.as_bytes()));
-                }
+                let name = frame
+                    .function
+                    .as_ref()
+                    .and_then(|name| name.raw_name().ok());
+                all.push(SourceFrame {
+                    function: name.map(|name| demangle(name.as_bytes())),
+                    line: frame.location.and_then(source_line),
+                });
             }
         }
-        names
+        all
     }
+}
+
+fn source_line(location: addr2line::Location<'_>) -> Option<SourceLine> {
+    Some(SourceLine {
+        file: location.file?.to_owned(),
+        line: location.line.unwrap_or(0),
+    })
 }

@@ -64,11 +64,11 @@ pub use order::Order;
 pub use thread::ThreadId;
 
 /// The version of the format that is written.
-pub(crate) const FORMAT_VERSION: u32 = 5;
+pub(crate) const FORMAT_VERSION: u32 = 6;
 
 /// The oldest version that is read. In version 2 all path ids are of one generation; before
 /// version 4 there are no values of operands whose extent is known only at run time; before version
-/// 5 no streams are declared.
+/// 5 no streams are declared; before version 6 nothing tells calls and returns from other accesses.
 pub(crate) const OLDEST_VERSION: u32 = 2;
 
 /// The first version in which streams are declared.

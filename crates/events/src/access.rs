@@ -24,6 +24,9 @@ impl AccessFlags {
     pub const FIRST: AccessFlags = AccessFlags(4);
     /// The instruction asks that the data bypass the caches (`movnti` and its kin).
     pub const NON_TEMPORAL: AccessFlags = AccessFlags(8);
+    /// A write by which a call leaves its return address on the stack, or the read by which a return
+    /// takes it from there.
+    pub const RETURN_ADDRESS: AccessFlags = AccessFlags(16);
 
     /// Whether all bits of `other` are set.
     #[must_use]

@@ -130,7 +130,7 @@ const NON_TEMPORAL: u8 = 8;
 const FETCHED: u8 = 16;
 const CACHE_LINE: u8 = 32;
 const FENCE: u8 = 64;
-const ALL_FLAGS: u8 = 127;
+const CALLS_OR_RETURNS: u8 = 128;
 
 fn put_instruction(instruction: &AccessingInstruction, bytes: &mut Vec<u8>) {
     let flag = |set, bit| if set { bit } else { 0 };
@@ -140,6 +140,7 @@ fn put_instruction(instruction: &AccessingInstruction, bytes: &mut Vec<u8>) {
             | flag(instruction.cas_success.is_some(), CAS_SUCCESS)
             | flag(instruction.non_temporal, NON_TEMPORAL)
             | flag(instruction.fetched.is_some(), FETCHED)
+            | flag(instruction.calls_or_returns, CALLS_OR_RETURNS)
             | match instruction.cache_control {
                 None => 0,
                 Some(CacheControl::Line { .. }) => CACHE_LINE,
@@ -168,7 +169,7 @@ fn read_instruction(
     bytes: &mut ByteReader<'_>,
 ) -> Result<AccessingInstruction, Malformed> {
     let flags = bytes.byte()?;
-    if flags & !ALL_FLAGS != 0 || flags & CACHE_LINE != 0 && flags & FENCE != 0 {
+    if flags & CACHE_LINE != 0 && flags & FENCE != 0 {
         return Err(Malformed);
     }
     let mut slot = |bit| -> Result<Option<Slot>, Malformed> {
@@ -197,6 +198,7 @@ fn read_instruction(
         pc,
         atomic: flags & ATOMIC != 0,
         non_temporal: flags & NON_TEMPORAL != 0,
+        calls_or_returns: flags & CALLS_OR_RETURNS != 0,
         fetched,
         cache_control,
         ticket,

@@ -30,6 +30,7 @@ pub(crate) fn expand_instruction(
         flags = flags.with(AccessFlags::FAILED_CAS);
     }
     let pc = instruction.pc;
+    let first_access = accesses.len();
     for operand in code.operands(instruction) {
         let address = address(operand, words)?;
         let kind = operand.kind;
@@ -54,6 +55,11 @@ pub(crate) fn expand_instruction(
             expand_extent(operand, address, words, &mut pieces)?;
             flags = pieces.flags;
         }
+    }
+    if instruction.calls_or_returns
+        && let Some(last) = accesses[first_access..].last_mut()
+    {
+        last.flags = last.flags.with(AccessFlags::RETURN_ADDRESS);
     }
     Ok(())
 }

@@ -111,6 +111,8 @@ pub(crate) struct Instruction {
     pub(crate) atomic: bool,
     /// Whether its data is to bypass the caches.
     pub(crate) non_temporal: bool,
+    /// Whether its last operand is the return address of a call, or of a return.
+    pub(crate) calls_or_returns: bool,
     /// Its bytes, where each instruction is recorded.
     pub(crate) fetched: Option<u8>,
     /// What it asks of the caches.
@@ -199,6 +201,7 @@ impl AccessingCode {
                 pc: instruction.pc,
                 atomic: instruction.atomic,
                 non_temporal: instruction.non_temporal,
+                calls_or_returns: instruction.calls_or_returns,
                 fetched: instruction.fetched,
                 cache_control: instruction.cache_control,
                 ticket: instruction.ticket,

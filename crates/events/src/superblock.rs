@@ -44,6 +44,8 @@ pub struct AccessingInstruction {
     pub atomic: bool,
     /// Whether its data is to bypass the caches.
     pub non_temporal: bool,
+    /// Whether it is a near call or return: its last operand is the return address.
+    pub calls_or_returns: bool,
     /// Its bytes, where each instruction is recorded.
     pub fetched: Option<u8>,
     /// What it asks of the caches.

@@ -21,7 +21,7 @@ static EXTENT: AtomicU64 = AtomicU64::new(0);
 ///
 /// # Panics
 /// If there are too many.
-pub(crate) fn keep(range: Range<u64>) {
+pub fn keep(range: Range<u64>) {
     let count = COUNT.load(Ordering::Relaxed);
     RANGES[count].0.store(range.start, Ordering::Relaxed);
     RANGES[count].1.store(range.end, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use crate::listing::code_file::CodeFile;
 const PAGE: u64 = 4096;
 
 /// Where an instruction comes from, as far as that is known.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
 pub struct CodePlace {
     /// The file that it is in.
     pub module: Option<String>,
@@ -96,6 +96,36 @@ impl Places {
             function,
             line: bias.and_then(|bias| file.code.line(pc, bias)),
         }
+    }
+
+    /// The functions that an instruction is in, those that were inlined first, innermost first. Never
+    /// empty.
+    pub fn frames(&mut self, pc: u64) -> Vec<CodePlace> {
+        let whole = self.code(pc);
+        let Some(known) = known_at(&mut self.modules, pc) else {
+            return vec![whole];
+        };
+        let base = known.module.base;
+        let frames = known.file(self.started_ns).and_then(|file| {
+            let bias = file.code.bias(pc, base)?;
+            Some(file.code.frames(pc, bias))
+        });
+        let mut frames: Vec<CodePlace> = frames
+            .into_iter()
+            .flatten()
+            .map(|frame| CodePlace {
+                module: whole.module.clone(),
+                function: frame.function,
+                line: frame.line.map(|line| line.to_string()),
+                is_atomic: whole.is_atomic,
+            })
+            .collect();
+        match frames.last_mut() {
+            // The name that the linker knows is the one that people find elsewhere, too.
+            Some(last) => last.function = whole.function.or_else(|| last.function.take()),
+            None => frames.push(whole),
+        }
+        frames
     }
 
     /// What is at an address. Modules are told with the part that has code; variables lie behind it.

@@ -64,7 +64,7 @@ impl Suspect {
     /// Whether a compiler may have made these accesses of atomic ones.
     pub(super) fn may_be_atomic(&self, sites: &Sites) -> bool {
         self.sites.iter().all(|&site| {
-            let Site { origin, size } = sites.site(site);
+            let Site { origin, size, .. } = sites.site(site);
             let (size, bytes) = (u64::from(size), u64::from(self.bytes.count_ones()));
             matches!(origin, Origin::Instruction(_))
                 && size.is_power_of_two()
@@ -90,6 +90,7 @@ impl PlainWords {
                 cell,
                 bytes,
             } = suspect;
+            let by = by.map(|site| sites.without_calls(site));
             if !asked.insert((by[0], by[1], cell, bytes)) {
                 continue;
             }

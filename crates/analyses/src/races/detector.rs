@@ -14,6 +14,7 @@ use super::shadow::{Page, Shadow, parts};
 use super::sites::{Origin, Sites};
 use super::threads::{NoSlot, Thread, Threads};
 use super::words::Words;
+use crate::call_paths::{CallPaths, ContextId, Follower};
 
 /// What carries order besides words of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +72,7 @@ const SHARE_OF_EDGES: usize = 8;
 #[derive(Debug, Clone, Copy)]
 struct Checked {
     origin: Origin,
+    context: ContextId,
     address: u64,
     size: u64,
     is_write: bool,
@@ -100,13 +102,14 @@ impl Detector {
     }
 
     /// Accesses of one thread that follow each other.
-    pub(super) fn accesses(&mut self, id: ThreadId, batch: &[Access]) {
+    pub(super) fn accesses(&mut self, id: ThreadId, batch: &[Access], paths: &mut CallPaths) {
+        let mut path = paths.thread(id);
         let mut rest = batch;
         while let [access, after @ ..] = rest {
             if access.flags.contains(AccessFlags::ATOMIC) {
                 self.atomic(id, access);
             } else if !self.threads.is_alone() {
-                let ordinary = self.ordinary(id, rest);
+                let ordinary = self.ordinary(id, rest, &mut path);
                 if ordinary != 0 {
                     rest = &rest[ordinary..];
                     continue;
@@ -115,6 +118,7 @@ impl Detector {
                     id,
                     Checked {
                         origin: Origin::Instruction(access.pc),
+                        context: path.context(),
                         address: access.address,
                         size: u64::from(access.size),
                         is_write: access.kind == AccessKind::Write,
@@ -122,7 +126,11 @@ impl Detector {
                     },
                 );
             }
+            path.access(access);
             rest = after;
+        }
+        if let Some(last) = batch.last() {
+            path.is_at(last.pc);
         }
         if self.moment.number >= self.next_measurement {
             self.next_measurement = self.moment.number + BETWEEN_MEASUREMENTS;
@@ -134,7 +142,7 @@ impl Detector {
     pub(super) fn kernel_accesses(
         &mut self,
         id: ThreadId,
-        call: u32,
+        (call, context): (u32, ContextId),
         is_write: bool,
         (address, size): (u64, u64),
         time: u64,
@@ -145,6 +153,7 @@ impl Detector {
                 id,
                 Checked {
                     origin,
+                    context,
                     address,
                     size,
                     is_write,
@@ -216,7 +225,7 @@ impl Detector {
 
     /// As many of the accesses as lie in one page each, touch no word that threads synchronise by,
     /// and begin no epoch: that is most of them. Returns how many.
-    fn ordinary(&mut self, id: ThreadId, batch: &[Access]) -> usize {
+    fn ordinary(&mut self, id: ThreadId, batch: &[Access], path: &mut Follower<'_>) -> usize {
         let Some(thread) = self.threads.get(id).filter(|thread| !thread.is_told) else {
             return 0;
         };
@@ -234,7 +243,7 @@ impl Detector {
                 break;
             }
             let origin = Origin::Instruction(access.pc);
-            let site = self.sites.number(origin, size);
+            let site = self.sites.number(origin, size, path.context());
             if is_write && self.sites.will_stand_apart(site) {
                 break;
             }
@@ -244,6 +253,7 @@ impl Detector {
                 let records = &mut page.cells[Page::cell(cell)];
                 records.access(new, &thread.clock, splits, &mut conflict);
             }
+            path.access(access);
             done += 1;
             if !met.is_empty() {
                 break;
@@ -268,7 +278,9 @@ impl Detector {
         };
         self.moment.number += 1;
         self.checked += 1;
-        let site = self.sites.number(access.origin, access.size);
+        let site = self
+            .sites
+            .number(access.origin, access.size, access.context);
         let epoch = thread.epoch();
         let mut met: SmallVec<[(u64, Record, Record); 2]> = SmallVec::new();
         let mut synchronised = false;
@@ -333,7 +345,7 @@ impl Detector {
             self.findings
                 .add_late_edge(&meeting, writer.unwrap_or(&nothing));
         }
-        self.findings.add(&meeting);
+        self.findings.add(&meeting, &self.sites);
         if second.is_write() {
             // If the word turns out to be one that threads synchronise by, this store has told what
             // came before it, and nothing of what comes.

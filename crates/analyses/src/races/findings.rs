@@ -14,11 +14,14 @@ use unspool_events::ThreadId;
 use super::atomicity::Suspect;
 use super::cell::{Bytes, Record};
 use super::clock::{Epoch, Slot, VectorClock};
-use super::sites::SiteId;
+use super::sites::{SiteId, Sites};
 use super::words::Words;
 
 /// Pairs of places that are kept.
 const PAIRS_KEPT: usize = 1 << 14;
+/// Pairs of the same two places that are told apart by the calls that led there: what comes by others
+/// is counted with the first.
+const PATHS_KEPT: u32 = 64;
 /// Occurrences of one pair that are kept, to be explained or shown: so many of the first, and as many
 /// of the last.
 const EXAMPLES_KEPT: usize = 8;
@@ -107,6 +110,8 @@ struct LastEdge {
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pairs: FxHashMap<(Side, Side), Pair>,
+    /// The first of the pairs that are the same but for the calls that led there, and how many these are.
+    same_places: FxHashMap<(Side, Side), ((Side, Side), u32)>,
     edges: Vec<LateEdge>,
     bytes_of_edges: usize,
     most_bytes_of_edges: usize,
@@ -134,12 +139,13 @@ impl Findings {
     }
 
     /// Two accesses have met.
-    pub(super) fn add(&mut self, meeting: &Meeting) {
+    pub(super) fn add(&mut self, meeting: &Meeting, sites: &Sites) {
         let side = |record: Record| Side {
             site: record.site(),
             is_write: record.is_write(),
         };
         let key = (side(meeting.first), side(meeting.second));
+        let key = self.as_kept(key, sites);
         if self.pairs.len() >= PAIRS_KEPT && !self.pairs.contains_key(&key) {
             self.beyond += 1;
             return;
@@ -164,6 +170,26 @@ impl Findings {
             pair.examples.remove(EXAMPLES_KEPT);
         }
         pair.examples.push(example);
+    }
+
+    /// The pair with which this one is counted.
+    fn as_kept(&mut self, pair: (Side, Side), sites: &Sites) -> (Side, Side) {
+        if self.pairs.contains_key(&pair) {
+            return pair;
+        }
+        let without_calls = |side: Side| Side {
+            site: sites.without_calls(side.site),
+            ..side
+        };
+        let places = (without_calls(pair.0), without_calls(pair.1));
+        let (first, paths) = self.same_places.entry(places).or_insert((pair, 0));
+        match *paths < PATHS_KEPT {
+            true => {
+                *paths += 1;
+                pair
+            }
+            false => *first,
+        }
     }
 
     /// A plain load has read what a plain store left; `writer` is what the storing thread knows.

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::sites::Origin;
+use super::sites::{Origin, Site};
+use crate::call_paths::ContextId;
 
 /// Everything that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -17,6 +18,8 @@ pub struct RaceReport {
     pub beyond: u64,
     /// Accesses that were compared with those of other threads.
     pub accesses_checked: u64,
+    /// How often calls are missing from the paths that are told, for want of memory.
+    pub calls_missing: u64,
     /// How often what had been seen was forgotten, for want of memory: races may have been missed.
     pub forgotten: u64,
     /// The threads, by number.
@@ -53,6 +56,9 @@ pub struct RacingAccess {
     pub pc: Option<u64>,
     /// The number of the system call.
     pub system_call: Option<u32>,
+    /// The calls that led there: see [`super::RaceCheck::calls`].
+    #[serde(skip)]
+    pub context: ContextId,
 }
 
 /// A thread.
@@ -66,20 +72,24 @@ pub struct RacingThread {
     pub os_thread: u32,
     /// The name that the program gave it with `unspool_register_thread`.
     pub name: Option<String>,
+    /// The calls that led to its creation: see [`super::RaceCheck::calls`].
+    #[serde(skip)]
+    pub created: ContextId,
 }
 
 impl RacingAccess {
-    pub(super) fn new(thread: u32, writes: bool, size: u16, origin: Origin) -> RacingAccess {
-        let (pc, system_call) = match origin {
+    pub(super) fn new(thread: u32, writes: bool, site: Site) -> RacingAccess {
+        let (pc, system_call) = match site.origin {
             Origin::Instruction(pc) => (Some(pc), None),
             Origin::SystemCall(number) => (None, Some(number)),
         };
         RacingAccess {
             thread,
             writes,
-            size,
+            size: site.size,
             pc,
             system_call,
+            context: site.context,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod described;
 mod described_race;
+mod stacks;
 mod string_functions;
 mod suppressions;
 mod system_call_names;

@@ -104,7 +104,7 @@ fn other_files_are_refused() {
     let text = InPlace::read(&appended).expect_err("version").to_string();
     assert_eq!(
         text,
-        "the trace has format version 99; this program reads versions up to 5"
+        "the trace has format version 99; this program reads versions up to 6"
     );
     for short in [&b""[..], b"UNSPOMP\n", &[0; 4096]] {
         let error = InPlace::read(short).expect_err("no trace");

@@ -170,12 +170,12 @@ fn other_files_and_other_versions_are_refused() {
         error,
         ReadError::Header(HeaderError::UnknownVersion {
             found: 99,
-            known: 5
+            known: 6
         })
     ));
     assert_eq!(
         error.to_string(),
-        "the trace has format version 99; this program reads versions up to 5"
+        "the trace has format version 99; this program reads versions up to 6"
     );
     fs::write(&path, b"#!/bin/sh\nexit 0 # not a trace\n").expect("writable");
     assert!(matches!(

@@ -290,6 +290,11 @@ fn run(
                 sizes.push(size as usize);
             }
         }
+        if instruction.calls_or_returns
+            && let Some(Item::Access(last)) = result.items[first..].last_mut()
+        {
+            last.flags = last.flags.with(AccessFlags::RETURN_ADDRESS);
+        }
         let mut seeds = notes.values.iter();
         let seed = seeds.find(|(index, _)| *index == i as u64);
         let recorded = seed.and_then(|&(_, seed)| value_words(superblock, i as u64, seed, words));
@@ -477,7 +482,7 @@ fn any_instruction() -> impl Strategy<Value = AccessingInstruction> {
     let slot = || proptest::option::weighted(0.2, 0..SLOTS);
     (
         any::<u32>(),
-        any::<bool>(),
+        (any::<bool>(), any::<bool>()),
         slot(),
         slot(),
         vec(any_operand(), 0..4),
@@ -487,7 +492,7 @@ fn any_instruction() -> impl Strategy<Value = AccessingInstruction> {
         .prop_map(
             |(
                 pc,
-                atomic,
+                (atomic, calls_or_returns),
                 ticket,
                 cas_success,
                 operands,
@@ -497,6 +502,7 @@ fn any_instruction() -> impl Strategy<Value = AccessingInstruction> {
                 AccessingInstruction {
                     pc: u64::from(pc),
                     atomic,
+                    calls_or_returns,
                     non_temporal,
                     fetched,
                     cache_control,

@@ -5,7 +5,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
-use unspool_binary::{FileAddress, FileOffset, LoadBias, Module, RuntimeAddress, SourceLines};
+use unspool_binary::{
+    FileAddress, FileOffset, LoadBias, Module, RuntimeAddress, SourceFrame, SourceLines,
+};
 
 use super::plain_file;
 use crate::description::hexadecimal;
@@ -79,6 +81,11 @@ impl CodeFile {
     /// The functions that were inlined to where an instruction is, and the one that it is in.
     pub(crate) fn functions(&self, pc: u64, bias: LoadBias) -> Vec<String> {
         self.lines.functions(RuntimeAddress(pc).in_file(bias))
+    }
+
+    /// The same with their lines.
+    pub(crate) fn frames(&self, pc: u64, bias: LoadBias) -> Vec<SourceFrame> {
+        self.lines.frames(RuntimeAddress(pc).in_file(bias))
     }
 
     /// What the file says of its parts.

@@ -10,6 +10,7 @@ use unspool_code_cache::exit::ExitKind;
 use unspool_events::PathId;
 use unspool_events::raw::path_header;
 use unspool_events::superblock::{AccessingInstruction, Path};
+use unspool_instructions::decode::Kind;
 use unspool_instructions::operands::is_non_temporal;
 
 use super::addresses::Values;
@@ -184,6 +185,10 @@ impl Translation<'_> {
             pc: item.pc,
             atomic: item.facts().atomic,
             non_temporal: is_non_temporal(item.decoded()),
+            calls_or_returns: matches!(
+                item.layout.kind,
+                Kind::CallDirect | Kind::CallIndirect | Kind::Return { .. }
+            ),
             fetched: fetched.then_some(item.layout.length),
             cache_control: control.map(|control| record::cache_control(self, control)),
             ..AccessingInstruction::default()

@@ -8,13 +8,14 @@ use unspool_analyses::{RaceCheck, RaceReport};
 use unspool_events::{Problem, TraceHeader};
 use unspool_report::{CodePlace, Places};
 
-use super::described_race::DescribedRace;
+use super::described_race::{DescribedRace, merged};
+use super::stacks::{Stack, Stacks};
 use super::suppressions::Suppressions;
 use super::system_call_names::system_call_name;
 use crate::failure::Failure;
 
 /// The version of the JSON form.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 
 /// What was found, with names.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(super) struct Described {
     pub(super) suppressed: Vec<(String, usize)>,
     /// What was found, without names.
     pub(super) report: RaceReport,
+    /// Where threads were created, by their numbers.
+    pub(super) creations: BTreeMap<u32, Stack>,
     /// Whether all records could be read.
     pub(super) is_whole: bool,
 }
@@ -53,12 +56,14 @@ impl Described {
             suppressed: Vec::new(),
             is_whole,
             report: RaceReport::default(),
+            creations: BTreeMap::new(),
         };
+        let mut stacks = Stacks::new(check, &mut places);
         let mut left_out = BTreeMap::new();
         let mut wanted = |races: &[Race]| {
             let races = races
                 .iter()
-                .map(|race| DescribedRace::new(race, &mut places));
+                .map(|race| DescribedRace::new(race, &mut stacks));
             let wanted = races.filter(|race| match suppressions.reason(race) {
                 None => true,
                 Some(reason) => {
@@ -68,13 +73,16 @@ impl Described {
             });
             wanted.collect::<Vec<_>>()
         };
-        described.races = wanted(&report.races);
-        described.possible = wanted(&report.possible);
-        described.uncertain = wanted(&report.uncertain);
-        let beyond = described
-            .races
-            .extract_if(.., |race| race.may_be_beyond_a_string());
-        described.possible.extend(beyond);
+        let mut races = wanted(&report.races);
+        let mut possible = wanted(&report.possible);
+        described.uncertain = merged(wanted(&report.uncertain));
+        possible.extend(races.extract_if(.., |race| race.may_be_beyond_a_string()));
+        described.races = merged(races);
+        described.possible = merged(possible);
+        let created = report.threads.iter().filter(|it| it.parent.is_some());
+        described.creations = created
+            .map(|it| (it.thread, stacks.stack(None, it.created)))
+            .collect();
         described.suppressed = left_out.into_iter().collect();
         described.report = report;
         described
@@ -90,6 +98,13 @@ impl Described {
         let all = |races: &[DescribedRace]| races.iter().map(as_json).collect::<Vec<Value>>();
         let suppressed = self.suppressed.iter();
         let suppressed = suppressed.map(|(line, races)| json!({"line": line, "races": races}));
+        let threads = self.report.threads.iter().map(|thread| {
+            let mut value = serde_json::to_value(thread)?;
+            let creation = self.creations.get(&thread.thread);
+            value["creation_stack"] = creation.map_or(Value::Null, Stack::as_json);
+            Ok(value)
+        });
+        let threads = threads.collect::<Result<Vec<Value>, serde_json::Error>>()?;
         let value = json!({
             "schema": "unspool-races",
             "version": SCHEMA_VERSION,
@@ -97,9 +112,10 @@ impl Described {
             "possible": all(&self.possible),
             "uncertain": all(&self.uncertain),
             "suppressed": suppressed.collect::<Vec<Value>>(),
-            "threads": serde_json::to_value(&self.report.threads)?,
+            "threads": threads,
             "accesses_checked": self.report.accesses_checked,
             "occurrences_beyond": self.report.beyond,
+            "calls_missing": self.report.calls_missing,
             "forgotten": self.report.forgotten,
             "trace_is_whole": self.is_whole,
         });
@@ -108,21 +124,24 @@ impl Described {
 }
 
 fn as_json(race: &DescribedRace) -> Value {
-    let access = |access: &RacingAccess, place: &CodePlace| {
+    let access = |(access, stack): (&RacingAccess, &Stack)| {
+        let place = stack.headline().map(|frame| &frame.place);
         json!({
             "thread": access.thread,
             "writes": access.writes,
             "size": access.size,
             "pc": access.pc,
             "system_call": access.system_call.map(system_call_name),
-            "module": place.module,
-            "function": place.function,
-            "line": place.line,
+            "module": place.and_then(|place| place.module.clone()),
+            "function": place.and_then(|place| place.function.clone()),
+            "line": place.and_then(|place| place.line.clone()),
+            "stack": stack.as_json(),
         })
     };
+    let [first, second] = race.sides().map(access);
     json!({
-        "first": access(&race.race.first, &race.places[0]),
-        "second": access(&race.race.second, &race.places[1]),
+        "first": first,
+        "second": second,
         "address": race.race.address,
         "bytes": race.race.bytes,
         "object": race.data,

@@ -1,36 +1,83 @@
 //! A race with the names of what it is about.
 
-use unspool_analyses::races::{Race, RacingAccess};
-use unspool_report::{CodePlace, DataPlace, Places};
+use std::collections::BTreeMap;
 
+use unspool_analyses::races::{Race, RacingAccess};
+use unspool_report::DataPlace;
+
+use super::stacks::{Stack, Stacks};
 use super::string_functions::may_read_beyond;
 
 /// A race with names.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct DescribedRace {
     pub(super) race: Race,
-    /// Where the first access is made, and the second.
-    pub(super) places: [CodePlace; 2],
+    /// Of the first access, and of the second.
+    pub(super) stacks: [Stack; 2],
     pub(super) data: DataPlace,
 }
 
-impl DescribedRace {
-    /// Whether what one of them reads may lie behind the end of a string.
-    pub(super) fn may_be_beyond_a_string(&self) -> bool {
-        let accesses = [&self.race.first, &self.race.second];
-        let mut sides = accesses.into_iter().zip(&self.places);
-        sides.any(|(access, place)| !access.writes && may_read_beyond(place))
-    }
+/// What makes two races the same: the instruction in the frame to look at, whether it writes, and the
+/// system call, of each access.
+type Sides = [(Option<u64>, bool, Option<u32>); 2];
 
-    pub(super) fn new(race: &Race, places: &mut Places) -> DescribedRace {
-        let mut place = |access: &RacingAccess| match access.pc {
-            Some(pc) => places.code(pc),
-            None => CodePlace::default(),
-        };
+impl DescribedRace {
+    pub(super) fn new(race: &Race, stacks: &mut Stacks) -> DescribedRace {
+        let mut stack = |access: &RacingAccess| stacks.stack(access.pc, access.context);
         DescribedRace {
-            places: [place(&race.first), place(&race.second)],
-            data: places.data(race.address),
+            stacks: [stack(&race.first), stack(&race.second)],
+            data: stacks.places().data(race.address),
             race: race.clone(),
         }
     }
+
+    /// Both accesses with their stacks.
+    pub(super) fn sides(&self) -> [(&RacingAccess, &Stack); 2] {
+        let [first, second] = &self.stacks;
+        [(&self.race.first, first), (&self.race.second, second)]
+    }
+
+    /// Whether what one of them reads may lie behind the end of a string.
+    pub(super) fn may_be_beyond_a_string(&self) -> bool {
+        self.sides().into_iter().any(|(access, stack)| {
+            let innermost = stack.frames.first();
+            !access.writes
+                && access.pc.is_some()
+                && innermost.is_some_and(|frame| may_read_beyond(&frame.place))
+        })
+    }
+
+    fn key(&self) -> Sides {
+        let mut sides = self.sides().map(|(access, stack)| {
+            let pc = stack.headline().map(|frame| frame.pc);
+            (pc, access.writes, access.system_call)
+        });
+        sides.sort();
+        sides
+    }
+}
+
+/// Makes one of races that differ in nothing that is in their frames to look at: the first of them,
+/// with the occurrences of all. Those of most occurrences come first.
+pub(super) fn merged(races: Vec<DescribedRace>) -> Vec<DescribedRace> {
+    let mut numbers: BTreeMap<Sides, usize> = BTreeMap::new();
+    let mut all: Vec<DescribedRace> = Vec::new();
+    for mut race in races {
+        match numbers.get(&race.key()) {
+            None => {
+                numbers.insert(race.key(), all.len());
+                all.push(race);
+            }
+            Some(&number) => {
+                let same = &mut all[number];
+                let occurrences = same.race.occurrences + race.race.occurrences;
+                if race.race.time < same.race.time {
+                    std::mem::swap(same, &mut race);
+                }
+                same.race.occurrences = occurrences;
+            }
+        }
+    }
+    all.sort_by_key(|race| (std::cmp::Reverse(race.race.occurrences), race.race.time));
+    all
 }

@@ -1,5 +1,7 @@
-//! Functions of the C library that read beyond what they were given: they look for the end of a string
-//! in whole vectors or words, and what lies behind the end is no matter to them.
+//! Functions of the C library that copy, fill or look through memory for whoever calls them.
+//!
+//! Some read beyond what they were given: they look for the end of a string in whole vectors or words,
+//! and what lies behind the end is no matter to them.
 
 use unspool_report::CodePlace;
 
@@ -16,11 +18,28 @@ const SCANNING: [&str; 9] = [
     "wcpcpy",
 ];
 
+/// How the names begin of those that are told how much memory there is.
+const BOUNDED: [&str; 10] = [
+    "memcpy", "memmove", "mempcpy", "memccpy", "memset", "memcmp", "memmem", "bcopy", "bcmp",
+    "bzero",
+];
+
 /// The vectors for which glibc has versions of a function, behind whose name they stand.
-const VERSIONS: [&str; 5] = ["sse", "ssse", "avx", "evex", "generic"];
+const VERSIONS: [&str; 6] = ["sse", "ssse", "avx", "evex", "erms", "generic"];
 
 /// Whether what this instruction reads may lie behind a string's end.
 pub(super) fn may_read_beyond(place: &CodePlace) -> bool {
+    is_one_of(&SCANNING, place)
+}
+
+/// Whether this instruction accesses memory for whoever called its function.
+pub(super) fn is_string_function(place: &CodePlace) -> bool {
+    // Their versions have no names in libraries from which local symbols were stripped.
+    let is_nameless = place.function.is_none() && is_in_c_library(place);
+    is_nameless || is_one_of(&SCANNING, place) || is_one_of(&BOUNDED, place)
+}
+
+fn is_one_of(beginnings: &[&str], place: &CodePlace) -> bool {
     let Some(name) = &place.function else {
         return false;
     };
@@ -28,12 +47,13 @@ pub(super) fn may_read_beyond(place: &CodePlace) -> bool {
         Some((name, rest)) => (name, rest),
         None => (name.trim_start_matches('_'), ""),
     };
-    let is_scanning = SCANNING.iter().any(|start| name.starts_with(start));
+    let has_name = beginnings.iter().any(|start| name.starts_with(start));
     let is_version = VERSIONS.iter().any(|start| version.starts_with(start));
-    is_scanning && (is_version || is_of_library(place))
+    has_name && (is_version || is_in_c_library(place))
 }
 
-fn is_of_library(place: &CodePlace) -> bool {
+/// Whether an instruction is in the C library or the loader.
+pub(super) fn is_in_c_library(place: &CodePlace) -> bool {
     let file = place
         .module
         .as_deref()
@@ -63,6 +83,27 @@ mod tests {
         assert!(at("__strlen_avx2", "/home/someone/static"));
         assert!(at("__memchr_sse2", "/home/someone/static"));
         assert!(at("strlen", "/lib/ld-musl-x86_64.so.1"));
+    }
+
+    #[test]
+    fn functions_that_act_for_their_callers() {
+        let at = |function: Option<&str>, module: &str| {
+            is_string_function(&CodePlace {
+                function: function.map(str::to_owned),
+                module: Some(module.to_owned()),
+                ..CodePlace::default()
+            })
+        };
+        assert!(at(
+            Some("__memmove_avx_unaligned_erms"),
+            "/usr/lib/libc.so.6"
+        ));
+        assert!(at(Some("__memset_evex_unaligned"), "/home/someone/static"));
+        assert!(at(Some("__strlen_avx2"), "/home/someone/static"));
+        assert!(at(None, "/usr/lib/libc.so.6"));
+        assert!(!at(None, "/home/someone/static"));
+        assert!(!at(Some("memcpy_of_mine"), "/home/someone/static"));
+        assert!(!at(Some("malloc"), "/usr/lib/libc.so.6"));
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! Which races are not told, because somebody has looked at them.
 //!
-//! The lines are ThreadSanitizer's `race:PATTERN`, and two kinds of our own: `both:PATTERN`, which both
-//! places must match, and `object:PATTERN`, for the variable or the section. `A|B` is either.
+//! The lines are ThreadSanitizer's `race:PATTERN` and `race_top:PATTERN`, and two kinds of our own:
+//! `both:PATTERN`, which both places must match, and `object:PATTERN`, for the variable or the section.
+//! `A|B` is either. A file with blocks in braces is Helgrind's.
+
+mod helgrind;
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 
 use super::described_race::DescribedRace;
+use super::stacks::Frame;
 use crate::failure::Failure;
 
 /// Those that come with the command, with their reasons.
@@ -17,6 +21,7 @@ const OWN: &str = include_str!("own.supp");
 #[derive(Debug, Clone, Default)]
 pub(super) struct Suppressions {
     lines: Vec<Line>,
+    blocks: Vec<helgrind::Block>,
 }
 
 #[derive(Debug, Clone)]
@@ -29,9 +34,11 @@ struct Line {
 /// What must match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum About {
-    /// One of the places, or the variable.
+    /// One of the functions that have not returned, in either access, or the variable.
     Any,
-    /// Both places.
+    /// The place of either access.
+    Top,
+    /// The places of both.
     Both,
     /// The variable or the section.
     Object,
@@ -58,7 +65,8 @@ impl Suppressions {
                 .with_context(|| format!("cannot read {}", path.display()))?;
             all.add(&text).map_err(|line| {
                 Failure::new(format!("{}: {line}", path.display())).with_help(
-                    "each line is race:, both: or object: and a pattern, or a # and a comment",
+                    "each line is race:, race_top:, both: or object: and a pattern, or a # and a \
+                     comment; or the file has Helgrind's blocks in braces",
                 )
             })?;
         }
@@ -66,13 +74,18 @@ impl Suppressions {
     }
 
     fn add(&mut self, text: &str) -> Result<(), String> {
+        if text.lines().any(|line| line.trim() == "{") {
+            self.blocks.extend(helgrind::read(text)?);
+            return Ok(());
+        }
         for (line, number) in text.lines().map(str::trim).zip(1..) {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             let (kind, pattern) = line.split_once(':').unwrap_or((line, ""));
             let about = match kind {
-                "race" | "race_top" => About::Any,
+                "race" => About::Any,
+                "race_top" => About::Top,
                 "both" => About::Both,
                 "object" => About::Object,
                 // ThreadSanitizer's other findings, which are none of ours.
@@ -93,23 +106,46 @@ impl Suppressions {
 
     /// The line by which a race is left out.
     pub(super) fn reason(&self, race: &DescribedRace) -> Option<&str> {
-        let line = self.lines.iter().find(|line| line.matches(race))?;
-        Some(&line.text)
+        let line = self.lines.iter().find(|line| line.matches(race));
+        let block = || {
+            let fits = |block: &&helgrind::Block| race.stacks.iter().any(|it| block.matches(it));
+            let block = self.blocks.iter().find(fits)?;
+            Some(&block.name)
+        };
+        line.map(|line| &line.text)
+            .or_else(block)
+            .map(String::as_str)
     }
 }
 
 impl Line {
     fn matches(&self, race: &DescribedRace) -> bool {
-        let mut places = race.places.iter().map(|place| {
-            let texts = [&place.function, &place.line, &place.module];
-            texts.into_iter().flatten().any(|text| self.finds(text))
-        });
+        let mut tops = race
+            .stacks
+            .iter()
+            .map(|stack| stack.top().any(|frame| self.is_in(frame)));
+        let mut frames = race.stacks.iter().flat_map(|stack| &stack.frames);
         let finds = |text: &Option<String>| text.iter().any(|text| self.finds(text));
         match self.about {
-            About::Both => places.all(|matches| matches),
-            About::Any => places.any(|matches| matches) || finds(&race.data.variable),
+            About::Both => tops.all(|matches| matches),
+            About::Top => tops.any(|matches| matches),
+            About::Any => frames.any(|frame| self.is_in(frame)) || finds(&race.data.variable),
             About::Object => finds(&race.data.variable) || finds(&race.data.section),
         }
+    }
+
+    /// Whether the pattern is found in the function, the source file or the file of code.
+    fn is_in(&self, frame: &Frame) -> bool {
+        let place = &frame.place;
+        let file = place
+            .line
+            .as_deref()
+            .map(|line| match line.rsplit_once(':') {
+                Some((file, _)) => file,
+                None => line,
+            });
+        let texts = [place.function.as_deref(), file, place.module.as_deref()];
+        texts.into_iter().flatten().any(|text| self.finds(text))
     }
 
     fn finds(&self, text: &str) -> bool {

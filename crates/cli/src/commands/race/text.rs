@@ -1,10 +1,11 @@
 //! Races as text for people.
 
 use unspool_analyses::races::RacingAccess;
-use unspool_report::{CodePlace, DataPlace};
+use unspool_report::DataPlace;
 
 use super::described::Described;
 use super::described_race::DescribedRace;
+use super::stacks::Stack;
 use super::system_call_names::system_call_name;
 
 /// The whole answer.
@@ -57,8 +58,10 @@ fn headline(described: &Described) -> String {
 
 /// A race in few words.
 fn short(race: &DescribedRace) -> String {
-    let place = |place: &CodePlace| place.line.clone().or_else(|| place.function.clone());
-    let places = race.places.each_ref().map(place);
+    let places = race.sides().map(|(_, stack)| {
+        let place = &stack.headline()?.place;
+        place.line.clone().or_else(|| place.function.clone())
+    });
     let [first, second] = places.map(|place| place.unwrap_or_else(|| "?".to_owned()));
     format!("{}, {first} and {second}", object(race))
 }
@@ -69,11 +72,25 @@ fn one(described: &Described, race: &DescribedRace) -> String {
         times => format!("{times} times"),
     };
     let mut text = format!("{}, {times}\n", object(race));
-    for (access, place) in [&race.race.first, &race.race.second]
+    for (access, stack) in race.sides() {
+        text += &format!("     {}\n", side(described, access, stack));
+        text += &stack.lines("         ");
+    }
+    let mut threads = [race.race.first.thread, race.race.second.thread];
+    threads.sort_unstable();
+    let [first, second] = threads;
+    for number in [first, second]
         .into_iter()
-        .zip(&race.places)
+        .take(if first == second { 1 } else { 2 })
     {
-        text += &format!("     {}\n", side(described, access, place));
+        if let Some(creation) = described.creations.get(&number) {
+            text += &format!(
+                "     {} was created{}\n",
+                thread(described, number),
+                at(creation)
+            );
+            text += &creation.lines("         ");
+        }
     }
     text
 }
@@ -94,22 +111,23 @@ fn object(race: &DescribedRace) -> String {
     format!("{name}({bytes} byte{plural} at {address:#x})")
 }
 
-fn side(described: &Described, access: &RacingAccess, place: &CodePlace) -> String {
+fn side(described: &Described, access: &RacingAccess, stack: &Stack) -> String {
     let verb = if access.writes { "writes" } else { "reads" };
     let size = access.size;
     let plural = if size == 1 { "" } else { "s" };
     let who = thread(described, access.thread);
     if let Some(number) = access.system_call {
         let call = system_call_name(number);
-        return format!("{who}: the kernel {verb} {size} byte{plural} in {call}");
+        let at = at(stack);
+        return format!("{who}: the kernel {verb} {size} byte{plural} for {call}{at}");
     }
-    let function = place.function.as_deref().unwrap_or("?");
-    let at = match (&place.line, &place.module) {
-        (Some(line), _) => line.clone(),
-        (None, Some(module)) => format!("{:#x} in {module}", access.pc.unwrap_or(0)),
-        (None, None) => format!("{:#x}", access.pc.unwrap_or(0)),
-    };
-    format!("{who} {verb} {size} byte{plural} in {function}, {at}")
+    format!("{who} {verb} {size} byte{plural}{}", at(stack))
+}
+
+/// The frame to look at.
+fn at(stack: &Stack) -> String {
+    let frame = stack.headline();
+    frame.map_or_else(String::new, |frame| format!(" in {}", frame.text()))
 }
 
 fn thread(described: &Described, number: u32) -> String {
@@ -131,6 +149,12 @@ fn remarks(described: &Described) -> String {
             "memory was short {} times (--memory), and what had been seen forgotten: races may have \
              been missed\n",
             described.report.forgotten
+        );
+    }
+    if described.report.calls_missing > 0 {
+        let missing = described.report.calls_missing;
+        text += &format!(
+            "memory was short for call paths (--memory): some are cut short, {missing} calls are missing\n"
         );
     }
     if described.report.beyond > 0 {
