@@ -16,8 +16,8 @@ pub(crate) use live::LiveChoice;
 pub(crate) use observing::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
 pub(crate) use openmp::{GroupingChoice, OpenmpArguments};
 pub(crate) use reading::{
-    ExportArguments, FormatChoice, InfoArguments, MergeArguments, ProgressChoice, RaceArguments,
-    ReplayIncrementsArguments, ShowArguments, VerifyArguments,
+    AnnotationChoice, ExportArguments, FormatChoice, InfoArguments, MergeArguments, ProgressChoice,
+    RaceArguments, ReplayIncrementsArguments, ShowArguments, VerifyArguments,
 };
 
 pub(crate) use tool::{ToolArguments, ToolCommand, ToolNewArguments, ToolRunArguments};

@@ -263,6 +263,14 @@ pub(crate) struct RaceArguments {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Write SARIF 2.1.0 into this file, too: the form in which tools for code review take findings
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sarif: Option<PathBuf>,
+
+    /// Print lines, too, from which a service shows races beside the source
+    #[arg(long, value_name = "SERVICE", value_enum, conflicts_with = "json")]
+    pub(crate) annotations: Option<AnnotationChoice>,
+
     /// How many races to show, those of most occurrences first; all of them are counted
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) show: usize,
@@ -294,6 +302,13 @@ pub(crate) struct RaceArguments {
     /// What to run instead.
     #[command(flatten)]
     pub(crate) live: LiveChoice,
+}
+
+/// The values of `--annotations`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AnnotationChoice {
+    /// GitHub's: `::warning file=FILE,line=LINE::MESSAGE`
+    Github,
 }
 
 /// A range of memory as people write it; the byte at its end does not belong to it.

@@ -18,15 +18,20 @@ pub(super) struct AnswerFile {
 impl AnswerFile {
     /// The one of this process: the name that was asked for, with the process's id for one that the
     /// program has started.
-    pub(super) fn of(asked: Option<&Path>, header: &TraceHeader) -> Option<AnswerFile> {
-        let mut path = asked?.as_os_str().to_owned();
+    pub(super) fn of(asked: &Path, header: &TraceHeader) -> AnswerFile {
+        let mut path = asked.as_os_str().to_owned();
         if header.parent_process.is_some() {
             path.push(format!(".{}", header.process));
         }
-        Some(AnswerFile {
-            path: path.into(),
+        AnswerFile::exactly(Path::new(&path), header)
+    }
+
+    /// The one with the name that was asked for, whichever process it is about.
+    pub(super) fn exactly(path: &Path, header: &TraceHeader) -> AnswerFile {
+        AnswerFile {
+            path: path.to_owned(),
             process: header.process,
-        })
+        }
     }
 
     /// Writes the answer.

@@ -90,7 +90,10 @@ pub(super) fn receiver(plan: LivePlan, question: impl Question) -> Receiver {
     Receiver::new(move |header| {
         let asked = Asked {
             question: Arc::clone(&question),
-            place: AnswerFile::of(plan.output.as_deref(), header),
+            place: plan
+                .output
+                .as_deref()
+                .map(|path| AnswerFile::of(path, header)),
             header: header.clone(),
         };
         Arc::new(LiveAnalysis::new(

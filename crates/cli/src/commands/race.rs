@@ -1,29 +1,35 @@
 //! `unspool race`
 
+mod annotations;
 mod described;
 mod described_race;
+mod sarif;
+mod source_tree;
 mod stacks;
 mod string_functions;
 mod suppressions;
 mod system_call_names;
 mod text;
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf, absolute};
 
 use unspool_analyses::RaceCheck;
 use unspool_events::{Order, Problem, Seen, TraceHeader};
 use unspool_report::Both;
 use unspool_tracer::Receiver;
 
+use super::answer_file::AnswerFile;
 use super::live::{self, Answer};
 use super::standard_output::print_result;
 use super::{followed, opened};
-use crate::arguments::RaceArguments;
+use crate::arguments::{AnnotationChoice, RaceArguments};
 use crate::exit_status;
 use crate::failure::Failure;
 use crate::plan::LivePlan;
 use crate::progress::Progress;
 use described::Described;
+use source_tree::SourceTree;
 use suppressions::Suppressions;
 
 /// Finds races in a trace, or in a program's run.
@@ -36,7 +42,8 @@ pub(crate) fn race(typed: &RaceArguments) -> Result<u8, Failure> {
         true => follow(input, &question)?,
         false => read(input, &question)?,
     };
-    let Answer { text, status, .. } = question.answer(&check, &header, &problems, damage)?;
+    let write = |path: &Path, text: &str| AnswerFile::exactly(path, &header).write(text);
+    let Answer { text, status, .. } = question.answer(&check, &header, &problems, damage, write)?;
     print_result(text.as_bytes())?;
     Ok(status)
 }
@@ -46,6 +53,9 @@ pub(crate) fn race(typed: &RaceArguments) -> Result<u8, Failure> {
 pub(super) struct RaceQuestion {
     typed: RaceArguments,
     suppressions: Suppressions,
+    sources: SourceTree,
+    /// Where SARIF goes. The program may change its folder.
+    sarif: Option<PathBuf>,
 }
 
 type Read = (TraceHeader, RaceCheck, Vec<Problem>, u8);
@@ -116,6 +126,8 @@ impl RaceQuestion {
         Ok(RaceQuestion {
             typed: typed.clone(),
             suppressions,
+            sources: SourceTree::of_working_directory(),
+            sarif: typed.sarif.as_deref().map(absolute).transpose()?,
         })
     }
 
@@ -123,20 +135,30 @@ impl RaceQuestion {
         RaceCheck::new(self.typed.memory)
     }
 
-    /// What is said, and the exit status; `damage` is that of the records.
+    /// What is said, and the exit status; `damage` is that of the records, and `write` puts SARIF
+    /// into a file.
     fn answer(
         &self,
         check: &RaceCheck,
         header: &TraceHeader,
         problems: &[Problem],
         damage: u8,
+        write: impl FnOnce(&Path, &str) -> io::Result<()>,
     ) -> Result<Answer, Failure> {
         let is_whole = damage == exit_status::SUCCESS;
         let described = Described::new(check, problems, header, &self.suppressions, is_whole);
-        let text = match self.typed.json {
+        let show = self.typed.show;
+        let mut text = match self.typed.json {
             true => described.as_json()?,
-            false => text::of(&described, self.typed.show),
+            false => text::of(&described, show),
         };
+        if let Some(AnnotationChoice::Github) = self.typed.annotations {
+            text += &annotations::for_github(&described, &self.sources, show);
+        }
+        if let Some(path) = &self.sarif {
+            let written = write(path, &sarif::of(&described, &self.sources)?);
+            written.map_err(|error| Failure::cannot_write(path, error))?;
+        }
         let status = match described.races.is_empty() {
             false => self.typed.exit_status,
             true => damage,
@@ -162,7 +184,8 @@ impl live::Question for RaceQuestion {
         seen: &Seen,
         header: &TraceHeader,
     ) -> Result<Answer, Failure> {
-        self.answer(&check, header, &seen.problems, live::damage(seen))
+        let write = |path: &Path, text: &str| AnswerFile::of(path, header).write(text);
+        self.answer(&check, header, &seen.problems, live::damage(seen), write)
     }
 
     fn so_far(
@@ -171,6 +194,11 @@ impl live::Question for RaceQuestion {
         seen: &Seen,
         header: &TraceHeader,
     ) -> Result<Answer, Failure> {
-        self.answer(check, header, &seen.problems, exit_status::INPUT_DAMAGED)
+        let write = |path: &Path, text: &str| {
+            let written = AnswerFile::of(path, header).write_so_far(text);
+            written.map(drop)
+        };
+        let damage = exit_status::INPUT_DAMAGED;
+        self.answer(check, header, &seen.problems, damage, write)
     }
 }

@@ -5,6 +5,8 @@
 //! which must give the same answer to the byte. Nothing else may be found, and of each labelled
 //! variable something must.
 
+mod code_review;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -73,6 +75,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial("races::suppressions".to_owned(), suppressions));
     trials.push(trial("races::other_orders".to_owned(), other_orders));
     trials.push(trial("races::damaged".to_owned(), damaged));
+    trials.extend(code_review::trials());
     trials
 }
 

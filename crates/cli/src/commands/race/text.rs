@@ -66,6 +66,17 @@ fn short(race: &DescribedRace) -> String {
     format!("{}, {first} and {second}", object(race))
 }
 
+/// A race in a sentence, for tools that show it beside a line.
+pub(super) fn message(described: &Described, race: &DescribedRace) -> String {
+    let [first, second] = race
+        .sides()
+        .map(|(access, stack)| side(described, access, stack));
+    format!(
+        "{}: {first}; {second}; nothing orders the two",
+        object(race)
+    )
+}
+
 fn one(described: &Described, race: &DescribedRace) -> String {
     let times = match race.race.occurrences {
         1 => "once".to_owned(),
@@ -111,7 +122,8 @@ fn object(race: &DescribedRace) -> String {
     format!("{name}({bytes} byte{plural} at {address:#x})")
 }
 
-fn side(described: &Described, access: &RacingAccess, stack: &Stack) -> String {
+/// An access: who does what, and where.
+pub(super) fn side(described: &Described, access: &RacingAccess, stack: &Stack) -> String {
     let verb = if access.writes { "writes" } else { "reads" };
     let size = access.size;
     let plural = if size == 1 { "" } else { "s" };

@@ -1,0 +1,177 @@
+//! Races in the form that code review reads: SARIF, the Static Analysis Results Interchange Format,
+//! version 2.1.0 of OASIS.
+
+use serde_json::{Value, json};
+
+use super::described::Described;
+use super::described_race::DescribedRace;
+use super::source_tree::SourceTree;
+use super::stacks::{Frame, Stack};
+use super::text::{message, side};
+use crate::failure::Failure;
+
+/// What a result may be: its name, how serious it is, and what it means.
+const RULES: [(&str, &str, &str); 3] = [
+    (
+        "data-race",
+        "warning",
+        "Two threads access the same memory, one of them writes it, and nothing orders the two.",
+    ),
+    (
+        "possible-data-race",
+        "note",
+        "A data race, unless plain moves stand for atomic accesses of which nothing is known, or what \
+         a string function reads lies behind the string's end.",
+    ),
+    (
+        "uncertain-data-race",
+        "note",
+        "A data race, unless missing records explain it.",
+    ),
+];
+
+/// All that was found, as one run of the tool.
+pub(super) fn of(described: &Described, sources: &SourceTree) -> Result<String, Failure> {
+    let found = [&described.races, &described.possible, &described.uncertain];
+    let results = found.into_iter().enumerate().flat_map(|(rule, races)| {
+        races
+            .iter()
+            .map(move |race| result(described, sources, rule, race))
+    });
+    let rules = RULES.map(|(id, level, meaning)| {
+        json!({
+            "id": id,
+            "shortDescription": { "text": meaning },
+            "defaultConfiguration": { "level": level },
+        })
+    });
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {
+                "driver": {
+                    "name": "unspool race",
+                    "semanticVersion": env!("CARGO_PKG_VERSION"),
+                    "rules": rules,
+                },
+            },
+            "invocations": [{ "executionSuccessful": described.is_whole }],
+            "results": results.collect::<Vec<Value>>(),
+        }],
+    });
+    Ok(serde_json::to_string_pretty(&log)? + "\n")
+}
+
+/// A race. Its place is that of the first access of which the source is known; the other's is
+/// related to it.
+fn result(described: &Described, sources: &SourceTree, rule: usize, race: &DescribedRace) -> Value {
+    let (id, level, _) = RULES[rule];
+    let mut sides = race.sides();
+    let has_line = |stack: &Stack| {
+        let line = stack.headline().and_then(|it| it.place.line.as_deref());
+        line.is_some_and(|line| sources.line(line).is_some())
+    };
+    sides.sort_by_key(|(_, stack)| !has_line(stack));
+    let locations = sides.map(|(access, stack)| {
+        let mut location = location(sources, stack.headline()?);
+        location["message"] = json!({ "text": side(described, access, stack) });
+        Some(location)
+    });
+    let [place, other] = locations.map(|location| location.into_iter().collect::<Vec<Value>>());
+    let stacks = sides.map(|(access, stack)| {
+        let frames = stack.frames.iter().map(|frame| {
+            json!({
+                "location": location(sources, frame),
+                "threadId": access.thread,
+            })
+        });
+        json!({
+            "message": { "text": side(described, access, stack) },
+            "frames": frames.collect::<Vec<Value>>(),
+        })
+    });
+    let mut result = json!({
+        "ruleId": id,
+        "ruleIndex": rule,
+        "level": level,
+        "message": { "text": message(described, race) },
+        "locations": place,
+        "relatedLocations": other,
+        "occurrenceCount": race.race.occurrences,
+    });
+    // No two stacks of a result may be equal.
+    let [first, second] = stacks;
+    result["stacks"] = match first == second {
+        true => json!([first]),
+        false => json!([first, second]),
+    };
+    result
+}
+
+/// Where a frame is: in the source, or in the file that has the code.
+fn location(sources: &SourceTree, frame: &Frame) -> Value {
+    let place = &frame.place;
+    let line = place.line.as_deref().and_then(|line| sources.line(line));
+    let mut location = match (line, &place.module) {
+        (Some(line), _) => json!({
+            "physicalLocation": {
+                "artifactLocation": artifact(&line.file),
+                "region": { "startLine": line.line },
+            },
+        }),
+        (None, Some(module)) => json!({
+            "physicalLocation": {
+                "artifactLocation": artifact(module),
+                "address": { "absoluteAddress": frame.pc },
+            },
+        }),
+        (None, None) => json!({
+            "physicalLocation": { "address": { "absoluteAddress": frame.pc } },
+        }),
+    };
+    if let Some(function) = &place.function {
+        location["logicalLocations"] = json!([{
+            "fullyQualifiedName": function,
+            "kind": "function",
+        }]);
+    }
+    location
+}
+
+/// A file: whole paths are URIs of their own, others stand below the root of the sources.
+fn artifact(file: &str) -> Value {
+    let path: String = file.bytes().map(escaped).collect();
+    match file.starts_with('/') {
+        true => json!({ "uri": format!("file://{path}") }),
+        false => json!({ "uri": path, "uriBaseId": "%SRCROOT%" }),
+    }
+}
+
+/// A byte of a path in a URI (RFC 3986, section 2).
+fn escaped(byte: u8) -> String {
+    match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_uris() {
+        let check = |file: &str, expected: Value| assert_eq!(artifact(file), expected, "{file}");
+        check(
+            "src/a b%.c",
+            json!({"uri": "src/a%20b%25.c", "uriBaseId": "%SRCROOT%"}),
+        );
+        check(
+            "/usr/include/é.h",
+            json!({"uri": "file:///usr/include/%C3%A9.h"}),
+        );
+    }
+}
