@@ -40,11 +40,35 @@ pub fn follow(
         if rule == Rule::Same && !is_kept {
             continue;
         }
-        if let Some(value) = frame.value(rule, number, cfa)? {
+        let value = match frame.value(rule, number, cfa) {
+            Err(failure) => Some(restored(registers, number, failure)?),
+            Ok(value) => value,
+        };
+        if let Some(value) = value {
             caller.set(number, value);
         }
     }
     Ok(Step::Caller(caller))
+}
+
+/// The value of a register that a function saved where nothing can be read. Below the stack pointer
+/// that is no loss: the function is about to return and has given the register back, and compilers
+/// do not take back what they said of where it was saved.
+///
+/// # Errors
+/// If it is lost.
+#[cold]
+pub(crate) fn restored(
+    registers: &Registers,
+    number: u8,
+    failure: Failure,
+) -> Result<u64, Failure> {
+    match (failure, registers.sp()) {
+        (Failure::Unreadable(address), Some(sp)) if address < sp => {
+            registers.get(number).ok_or(failure)
+        }
+        _ => Err(failure),
+    }
 }
 
 /// A frame whose recipe is applied.

@@ -1,6 +1,7 @@
 //! The form that nearly all recipes have, small and quick to follow: the frame is at a register,
 //! the return address and saved registers are at fixed distances from it.
 
+use crate::follow::restored;
 use crate::recipe::{Cfa, Recipe, Rule};
 use crate::registers::{CALLEE_SAVED, RETURN_ADDRESS, RSP, Registers};
 use crate::step::{Failure, Step};
@@ -77,9 +78,12 @@ impl Quick {
             return Ok(Step::Outermost);
         }
         let mut saved = [0; CALLEE_SAVED.len()];
-        for (value, &words) in saved.iter_mut().zip(&self.saved) {
+        for (at, &words) in self.saved.iter().enumerate() {
             if words != 0 {
-                *value = word(i64::from(words) * 8)?;
+                saved[at] = match word(i64::from(words) * 8) {
+                    Ok(value) => value,
+                    Err(failure) => restored(registers, CALLEE_SAVED[at], failure)?,
+                };
             }
         }
         registers.return_to(pc, cfa);
@@ -96,7 +100,7 @@ impl Quick {
 mod tests {
     use super::*;
     use crate::follow::follow;
-    use crate::registers::{RBP, RBX};
+    use crate::registers::{RBP, RBX, RSP};
 
     /// A stack whose words are their own addresses, but for those below `end`.
     fn read_from(end: u64) -> impl FnMut(u64) -> Option<u64> {
@@ -149,6 +153,33 @@ mod tests {
         let failed = failed.apply(&mut after, read_from(0x7000));
         assert_eq!(failed, Err(Failure::Unreadable(0x7010 - 4096)));
         assert_eq!(after, registers);
+    }
+
+    #[test]
+    fn what_was_popped_and_cannot_be_read_any_more_is_in_its_register() {
+        // Before the `ret` of a function that saved rbx and has popped it.
+        let mut recipe = Recipe::at_entry();
+        recipe.rules[usize::from(RBX)] = Rule::AtCfa(-16);
+        let mut registers = Registers::at(0x40_0000);
+        registers.set(RSP, 0x7000);
+        registers.set(RBX, 2);
+        let mut quick = registers;
+        let form = Quick::of(&recipe).unwrap();
+        assert!(form.apply(&mut quick, read_from(0x7000)).is_ok());
+        let large = follow(
+            &recipe,
+            &registers,
+            Default::default(),
+            &mut read_from(0x7000),
+        );
+        let Ok(Step::Caller(large)) = large else {
+            panic!("{large:?}");
+        };
+        assert_eq!((quick.get(RBX), large.get(RBX)), (Some(2), Some(2)));
+        // What stands there counts where it can be read.
+        let mut quick = registers;
+        assert!(form.apply(&mut quick, read_from(0)).is_ok());
+        assert_eq!(quick.get(RBX), Some(0x7008 - 16));
     }
 
     #[test]
