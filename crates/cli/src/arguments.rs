@@ -4,6 +4,7 @@ mod detaching;
 mod live;
 mod observing;
 mod openmp;
+mod profile;
 mod reading;
 mod tool;
 
@@ -15,6 +16,7 @@ pub(crate) use detaching::{DetachArguments, DetachChoice};
 pub(crate) use live::LiveChoice;
 pub(crate) use observing::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
 pub(crate) use openmp::{GroupingChoice, OpenmpArguments};
+pub(crate) use profile::{ProfileArguments, ViewChoice};
 pub(crate) use reading::{
     AnnotationChoice, ExportArguments, FormatChoice, InfoArguments, MergeArguments, ProgressChoice,
     RaceArguments, ReplayIncrementsArguments, ShowArguments, VerifyArguments,
@@ -76,6 +78,8 @@ pub(crate) enum Command {
     Tool(ToolArguments),
     /// Say why an OpenMP program is not faster: where its threads wait, and for what
     Openmp(OpenmpArguments),
+    /// Say where a program's time goes, by function and by call path
+    Profile(ProfileArguments),
     /// Print what a command does, or a chapter of the book about writing tools
     Help(HelpArguments),
     /// Print a script that completes this command's arguments in a shell

@@ -13,6 +13,7 @@ pub(crate) mod manual;
 pub(crate) mod merge;
 pub(crate) mod observe;
 mod opened;
+pub(crate) mod profile;
 pub(crate) mod race;
 pub(crate) mod replay_increments;
 pub(crate) mod run;

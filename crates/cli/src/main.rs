@@ -9,6 +9,7 @@ mod arguments;
 mod commands;
 mod exit_status;
 mod failure;
+mod native_program;
 mod openmp;
 mod plan;
 mod progress;
@@ -86,6 +87,7 @@ fn carry_out(command: Command) -> Result<u8, Failure> {
         Command::ReplayIncrements(typed) => commands::replay_increments::replay(&typed),
         Command::Tool(typed) => commands::tool::tool(typed),
         Command::Openmp(typed) => openmp::openmp(&typed),
+        Command::Profile(typed) => commands::profile::profile(&typed),
         Command::Help(typed) => commands::help::help(&typed),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::ManualPages { directory } => commands::manual::manual_pages(&directory),

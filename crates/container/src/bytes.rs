@@ -79,7 +79,7 @@ impl<'a> ByteReader<'a> {
     ///
     /// # Errors
     /// If the bytes end before, or are none of these.
-    pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
+    pub fn u16(&mut self) -> Result<u16, Malformed> {
         let (taken, rest) = self.bytes.split_first_chunk().ok_or(Malformed)?;
         self.bytes = rest;
         Ok(u16::from_le_bytes(*taken))
@@ -89,7 +89,7 @@ impl<'a> ByteReader<'a> {
     ///
     /// # Errors
     /// If the bytes end before, or are none of these.
-    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
+    pub fn u32(&mut self) -> Result<u32, Malformed> {
         let (taken, rest) = self.bytes.split_first_chunk().ok_or(Malformed)?;
         self.bytes = rest;
         Ok(u32::from_le_bytes(*taken))

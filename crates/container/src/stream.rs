@@ -8,7 +8,7 @@ use crate::bytes::{ByteReader, Malformed, put_bytes, put_varint};
 ///
 /// 0 stands for none. Who defines streams takes numbers that nobody else takes, so that files of
 /// several origins can be put together: 1 to 255 are those of `unspool-events`, 256 to 511 those of
-/// the OpenMP record.
+/// the OpenMP record, 512 to 767 those of the profile record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StreamNumber(pub u16);
 

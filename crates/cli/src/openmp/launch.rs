@@ -2,19 +2,16 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::Context;
 use unspool_collector_library::LIBRARY;
 use unspool_openmp::Recording;
 use unspool_openmp_record::ProcessRecord;
 
-use crate::exit_status;
 use crate::failure::{Failure, warn};
-
-mod termination;
+use crate::native_program::{ignore_interrupts, not_started, status_of, termination};
 
 /// A run that has ended.
 #[derive(Debug)]
@@ -48,7 +45,6 @@ pub(super) fn run(words: &[OsString], spans: bool, to_stderr: bool) -> Result<Ru
     let mut child = command
         .spawn()
         .map_err(|error| not_started(&words[0], &error))?;
-    // An interrupt is for the program, which gets it too; what it did until then is reported.
     ignore_interrupts();
     termination::pass_on_to(child.id());
     let status = child.wait().context("cannot wait for the program")?;
@@ -72,27 +68,6 @@ fn preload(library: &Path) -> OsString {
         preload.push(others);
     }
     preload
-}
-
-fn not_started(program: &OsString, error: &io::Error) -> Failure {
-    let status = match error.kind() {
-        io::ErrorKind::NotFound => exit_status::NOT_FOUND,
-        _ => exit_status::NOT_EXECUTABLE,
-    };
-    Failure::new(format!("cannot run {}: {error}", program.display())).with_status(status)
-}
-
-/// A program that a signal ended gives the status that shells give it.
-fn status_of(status: ExitStatus) -> u8 {
-    let number = match (status.code(), status.signal()) {
-        (Some(code), _) => code,
-        (None, Some(signal)) => {
-            warn(format_args!("the program was ended by signal {signal}"));
-            128 + signal
-        }
-        (None, None) => exit_status::FAILED.into(),
-    };
-    u8::try_from(number).unwrap_or(exit_status::FAILED)
 }
 
 /// Reads what all processes left.
@@ -129,11 +104,6 @@ fn gather(folder: &Path, child: u64, end_ns: u64) -> Result<Vec<ProcessRecord>, 
 fn monotonic_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
-}
-
-fn ignore_interrupts() {
-    // SAFETY: ignoring a signal runs no code of ours.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
 }
 
 /// A folder of our own, gone when the run has been read.

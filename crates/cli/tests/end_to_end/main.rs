@@ -31,6 +31,7 @@ mod other_orders;
 mod own_failures;
 mod persistent_cache;
 mod probes;
+mod profile;
 mod programs;
 mod races;
 mod readme;
@@ -84,6 +85,7 @@ fn main() {
     trials.extend(debugger::trials());
     trials.extend(detach::trials());
     trials.extend(probes::trials());
+    trials.extend(profile::trials());
     trials.extend(named_functions::trials());
     trials.extend(new_tool::trials());
     trials.extend(book::trials());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
 /// Passes signals that ask for the end on to this program.
-pub(super) fn pass_on_to(program: u32) {
+pub(crate) fn pass_on_to(program: u32) {
     PROGRAM.store(i32::try_from(program).unwrap_or(0), Ordering::SeqCst);
     for signal in [libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler does nothing but send a signal, and waits go on after it.
@@ -21,7 +21,7 @@ pub(super) fn pass_on_to(program: u32) {
 }
 
 /// The program has ended: its number may be another process's from now on.
-pub(super) fn pass_on_no_more() {
+pub(crate) fn pass_on_no_more() {
     PROGRAM.store(0, Ordering::SeqCst);
 }
 

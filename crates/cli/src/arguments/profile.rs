@@ -1,0 +1,77 @@
+//! What was typed for `unspool profile`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// `unspool profile`
+#[derive(Debug, Args)]
+#[command(override_usage = "unspool profile [OPTIONS] [--] PROGRAM [ARGUMENT]...
+       unspool profile [OPTIONS] FILE")]
+pub(crate) struct ProfileArguments {
+    /// Keep what was recorded in this file, to be read again later
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How many samples to take in a second of a thread's CPU time
+    #[arg(
+        long,
+        value_name = "HZ",
+        default_value_t = 1000,
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
+    pub(crate) frequency: u32,
+
+    /// How much of each stack to look at, in bytes: deep recursion needs more
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 16_384,
+        value_parser = clap::value_parser!(u32).range(512..=60_000)
+    )]
+    pub(crate) stack_bytes: u32,
+
+    /// What to show; several are separated by commas
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "flat,top-down,bottom-up",
+        conflicts_with_all = ["json", "folded"]
+    )]
+    pub(crate) view: Vec<ViewChoice>,
+
+    /// Report in JSON; without --report, what the program itself prints goes to standard error
+    #[arg(long, conflicts_with = "folded")]
+    pub(crate) json: bool,
+
+    /// Report as collapsed stacks, which programs that draw flame graphs read; without --report,
+    /// what the program itself prints goes to standard error
+    #[arg(long)]
+    pub(crate) folded: bool,
+
+    /// Write the report to this file; standard output is the program's alone then
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// The program and its arguments, or a file that was kept by --output
+    #[arg(
+        value_name = "PROGRAM",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) words: Vec<OsString>,
+}
+
+/// What is shown of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ViewChoice {
+    /// Functions, lines of the source and threads
+    Flat,
+    /// What each function called
+    TopDown,
+    /// What each function was called by
+    BottomUp,
+}

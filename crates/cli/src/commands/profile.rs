@@ -1,0 +1,144 @@
+//! `unspool profile`: where does the time go?
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use unspool_container::{Order, TraceHeader};
+use unspool_profile::{Profile, View};
+use unspool_profile_record::{ReadError, Recording};
+use unspool_sampler::{RunError, Sampling, SetupError};
+
+use super::standard_output::print_result;
+use crate::arguments::{ProfileArguments, ViewChoice};
+use crate::exit_status;
+use crate::failure::{Failure, warn};
+use crate::native_program::{ignore_interrupts, not_started, status_of, termination};
+
+/// Bytes that tell a recording from a program.
+const START_BYTES: u64 = 64;
+
+/// Runs a program and reports, or reports on what was recorded before.
+pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
+    let (recording, status) = match typed.words.as_slice() {
+        [file] if is_recording(Path::new(file)) => (read(Path::new(file))?, exit_status::SUCCESS),
+        words => observe(words, typed)?,
+    };
+    let profile = Profile::new(&recording);
+    profile.problems.iter().for_each(warn);
+    let report = if typed.json {
+        serde_json::to_string_pretty(&profile.to_json())? + "\n"
+    } else if typed.folded {
+        profile.to_folded()
+    } else {
+        let views: Vec<View> = typed.view.iter().copied().map(view).collect();
+        profile.to_text(&views)
+    };
+    match &typed.report {
+        Some(path) => {
+            std::fs::write(path, report).map_err(|error| Failure::cannot_write(path, error))?;
+        }
+        None => print_result(report.as_bytes())?,
+    }
+    let is_damaged = !recording.problems.is_empty() || recording.ending.is_none();
+    Ok(match status {
+        exit_status::SUCCESS if is_damaged => exit_status::INPUT_DAMAGED,
+        status => status,
+    })
+}
+
+fn view(choice: ViewChoice) -> View {
+    match choice {
+        ViewChoice::Flat => View::Flat,
+        ViewChoice::TopDown => View::TopDown,
+        ViewChoice::BottomUp => View::BottomUp,
+    }
+}
+
+/// Whether a file is a recording, or another file of Unspool, which is no program either.
+fn is_recording(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
+    read.is_ok() && Recording::begins(&start)
+}
+
+fn read(path: &Path) -> Result<Recording, Failure> {
+    let context = || format!("cannot use {}", path.display());
+    let bytes = std::fs::read(path).with_context(context)?;
+    Recording::read(&bytes).map_err(|error| {
+        let has_others = error == ReadError::NoSamples;
+        let failure = Failure::from(anyhow::Error::new(error).context(context()));
+        match has_others {
+            true => failure.with_help(format!("unspool info {} says what it is", path.display())),
+            false => failure,
+        }
+    })
+}
+
+/// Runs the program; gives what was recorded and the status to end with.
+fn observe(words: &[OsString], typed: &ProfileArguments) -> Result<(Recording, u8), Failure> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    if (typed.json || typed.folded) && typed.report.is_none() {
+        command.stdout(Stdio::from(io::stderr()));
+    }
+    let mut output = match &typed.output {
+        Some(path) => File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)
+            .map_err(|error| Failure::cannot_write(path, error))?,
+        None => tempfile::tempfile().context("cannot make a temporary file")?,
+    };
+    let sampling = Sampling {
+        frequency_hz: typed.frequency,
+        stack_bytes: typed.stack_bytes & !7,
+    };
+    let started = |program| {
+        ignore_interrupts();
+        termination::pass_on_to(program);
+    };
+    let run = unspool_sampler::run(&mut command, sampling, &header(words), &output, started);
+    termination::pass_on_no_more();
+    let outcome = run.map_err(|error| failure(error, &words[0]))?;
+    let status = status_of(outcome.status);
+    let mut bytes = Vec::new();
+    output
+        .seek(SeekFrom::Start(0))
+        .and_then(|_| output.read_to_end(&mut bytes))
+        .context("cannot read the recording again")?;
+    let recording = Recording::read(&bytes).context("cannot read the recording again")?;
+    Ok((recording, status))
+}
+
+fn header(words: &[OsString]) -> TraceHeader {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    TraceHeader {
+        order: Order::None,
+        granule: 0,
+        program: words[0].as_bytes().to_vec(),
+        arguments: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        options: Vec::new(),
+        process: 0,
+        parent_process: None,
+        start_unix_ns: since.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(0)),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+fn failure(error: RunError, program: &OsString) -> Failure {
+    match error {
+        RunError::Start(error) => not_started(program, &error),
+        RunError::Setup(SetupError::Forbidden { .. }) => Failure::from(error).with_help(
+            "sysctl kernel.perf_event_paranoid=2 lets every user sample programs of their own",
+        ),
+        error => Failure::from(error),
+    }
+}

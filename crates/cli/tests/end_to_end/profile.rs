@@ -1,0 +1,283 @@
+//! `unspool profile` on programs whose shares of time are known.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+use unspool_guests::{Ending, Outcome};
+
+use crate::guest_programs;
+use crate::observer::{Verdict, run, trial, unspool, wrong};
+use crate::scratch::Scratch;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = vec![
+        trial("profile::shares_of_stripped_code".to_owned(), stripped),
+        trial("profile::a_wrong_answer_is_refused".to_owned(), exchanged),
+        trial("profile::processes_and_programs".to_owned(), processes),
+        trial("profile::kept_and_folded".to_owned(), kept),
+        trial("profile::ends_as_the_program".to_owned(), endings),
+        trial("profile::killed".to_owned(), killed),
+    ];
+    for variant in ["", "static"] {
+        let name = match variant {
+            "" => "profile::shares".to_owned(),
+            variant => format!("profile::shares_{variant}"),
+        };
+        trials.push(trial(name, move |scratch| {
+            let profile = profiled(scratch, &guest(variant)?)?;
+            check_shares(&profile)?;
+            check_unwinds(&profile)
+        }));
+    }
+    trials
+}
+
+fn guest(variant: &str) -> Result<Vec<OsString>, Verdict> {
+    let guest = unspool_guests::guests()
+        .into_iter()
+        .find(|guest| guest.name == "profile/shares")
+        .ok_or_else(|| "there is no guest profile/shares".to_owned())?;
+    guest_programs::command(&guest, variant)
+}
+
+/// `unspool profile` with these arguments; cannot tell where the kernel forbids it.
+fn profile(scratch: &Scratch, arguments: &[impl AsRef<OsStr>]) -> Result<Outcome, Verdict> {
+    let outcome = run(
+        scratch,
+        &unspool(scratch, &["profile"]).arguments(arguments),
+    )?;
+    let said = outcome.stderr_text();
+    match said.lines().find(|line| line.contains("perf_event")) {
+        Some(reason) => Err(Verdict::CannotTell(reason.to_owned())),
+        None => Ok(outcome),
+    }
+}
+
+fn profiled(scratch: &Scratch, command: &[OsString]) -> Result<Value, Verdict> {
+    let mut arguments: Vec<OsString> = vec!["--json".into(), "--".into()];
+    arguments.extend_from_slice(command);
+    let outcome = profile(scratch, &arguments)?;
+    if outcome.ending != Ending::Exited(0) {
+        let invocation = unspool(scratch, &["profile"]).arguments(&arguments);
+        return Err(wrong("this must succeed", &invocation, &outcome));
+    }
+    serde_json::from_str(&outcome.stdout_text())
+        .map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))
+}
+
+fn array<'a>(profile: &'a Value, name: &str) -> &'a [Value] {
+    profile[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+/// The share of all time that was spent in `burn` on paths from `caller` to it, whatever the kernel
+/// and the system's clock did below it.
+fn share_from(profile: &Value, caller: &str) -> f64 {
+    let name = |context: &Value| {
+        let function = context["function"].as_u64().unwrap_or(u64::MAX);
+        let function = usize::try_from(function).ok();
+        let functions = array(profile, "functions");
+        let found = function.and_then(|function| functions.get(function));
+        found.and_then(|function| function["name"].as_str())
+    };
+    let contexts = array(profile, "calling_contexts");
+    let is_wanted = |context: &&Value| {
+        let parent = context["parent"].as_u64();
+        let parent = parent.and_then(|parent| contexts.get(usize::try_from(parent).ok()?));
+        name(context) == Some("burn") && parent.and_then(name) == Some(caller)
+    };
+    let wanted = contexts.iter().filter(is_wanted);
+    let spent: f64 = wanted.map(|context| number(&context["total"])).sum();
+    spent / number(&profile["total"])
+}
+
+/// What the guest spends on each path, of its 1.2 seconds.
+fn check_shares(profile: &Value) -> Result<(), Verdict> {
+    let paths = [
+        ("left", 0.42),
+        ("right", 0.18),
+        ("descend", 0.2),
+        ("on_signal", 0.2),
+        ("other_thread", 0.2),
+    ];
+    for (caller, seconds) in paths {
+        let (is, must) = (share_from(profile, caller), seconds / 1.2);
+        if (is - must).abs() > 0.03 {
+            let problem = format!("{caller}: {is:.3} of the time, not {must:.3}");
+            return Err(Verdict::Wrong(problem));
+        }
+    }
+    Ok(())
+}
+
+/// Unwinds find the start of the thread, over callers that call.
+fn check_unwinds(profile: &Value) -> Result<(), Verdict> {
+    let (unwinds, steps) = (&profile["unwinds"], &profile["steps"]);
+    let complete = number(&unwinds["complete"]) / number(&profile["samples"]);
+    let is_well = complete > 0.99
+        && number(&unwinds["failed"]) == 0.0
+        && number(&steps["wrong"]) == 0.0
+        && number(&steps["confirmed"]) > number(&profile["samples"]);
+    match is_well {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("unwinds {unwinds}, steps {steps}"))),
+    }
+}
+
+/// Without names, functions are told apart by call-frame information.
+fn stripped(scratch: &Scratch) -> Result<(), Verdict> {
+    let profile = profiled(scratch, &guest("stripped")?)?;
+    check_unwinds(&profile)?;
+    let total = number(&profile["total"]);
+    let mut shares: Vec<f64> = array(&profile, "functions")
+        .iter()
+        .filter(|function| {
+            let name = function["name"].as_str().unwrap_or_default();
+            name.contains("shares") && name.contains("+0x")
+        })
+        .map(|function| number(&function["total"]) / total)
+        .collect();
+    shares.sort_by(|one, other| other.total_cmp(one));
+    // burn; main, without the other thread; left; then right and what is as long.
+    let expected = [1.0, 1.0 / 1.2, 0.35];
+    let is_right = |must: &f64| shares.iter().any(|is| (is - must).abs() < 0.03);
+    match expected.iter().all(is_right) && shares.len() < 20 {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "shares {shares:?}, not {expected:?}"
+        ))),
+    }
+}
+
+/// The negative control: a program that spends its time otherwise.
+fn exchanged(scratch: &Scratch) -> Result<(), Verdict> {
+    let mut command = guest("")?;
+    command.push("exchanged".into());
+    match check_shares(&profiled(scratch, &command)?) {
+        Ok(()) => Err(Verdict::Wrong(
+            "exchanged shares were taken for right".to_owned(),
+        )),
+        Err(_) => Ok(()),
+    }
+}
+
+/// A shell that starts one program after the other: each is a process, by its own name.
+fn processes(scratch: &Scratch) -> Result<(), Verdict> {
+    let program = guest("")?[0].display().to_string();
+    let script = format!("{program}; {program}; exit 0");
+    let command = ["sh", "-c", &script].map(OsString::from);
+    let profile = profiled(scratch, &command)?;
+    check_shares(&profile)?;
+    let processes: BTreeSet<u64> = array(&profile, "threads")
+        .iter()
+        .filter(|thread| {
+            thread["name"] == "profile-shares" && thread["samples"].as_u64() > Some(50)
+        })
+        .filter_map(|thread| thread["process"].as_u64())
+        .collect();
+    match processes.len() {
+        2 => Ok(()),
+        _ => Err(Verdict::Wrong(format!("{}", profile["threads"]))),
+    }
+}
+
+/// A recording says later what was said at once.
+fn kept(scratch: &Scratch) -> Result<(), Verdict> {
+    let file = scratch.path().join("recording").display().to_string();
+    let report = scratch.path().join("report").display().to_string();
+    let mut arguments: Vec<OsString> = ["--json", "--report", &report, "-o", &file, "--"]
+        .map(OsString::from)
+        .to_vec();
+    arguments.extend(guest("")?);
+    profile(scratch, &arguments)?;
+    let at_once = std::fs::read_to_string(&report)?;
+    let later = profile(scratch, &["--json", &file])?.stdout_text();
+    if at_once != later || at_once.is_empty() {
+        return Err(Verdict::Wrong(
+            "the kept recording says something else".to_owned(),
+        ));
+    }
+    let folded = profile(scratch, &["--folded", &file])?.stdout_text();
+    let is_path = |line: &str| line.contains("main;descend;burn ");
+    let text = profile(scratch, &[&file])?.stdout_text();
+    let is_whole = ["Top down", "Bottom up", "failure rate", "shares.c:"]
+        .iter()
+        .all(|part| text.contains(part));
+    match folded.lines().any(is_path) && is_whole {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("{folded}\n{text}"))),
+    }
+}
+
+fn endings(scratch: &Scratch) -> Result<(), Verdict> {
+    let cases = [
+        ("sh -c 'exit 3'", 3),
+        ("sh -c 'kill -9 $$'", 137),
+        ("/nowhere/at/all", 127),
+        ("/etc/passwd", 126),
+    ];
+    for (program, status) in cases {
+        let words: Vec<String> = match program.split_once(" -c ") {
+            Some((shell, script)) => {
+                let script = script.trim_matches('\'').to_owned();
+                vec![shell.to_owned(), "-c".to_owned(), script]
+            }
+            None => vec![program.to_owned()],
+        };
+        let ending = profile(scratch, &words)?.ending;
+        if ending != Ending::Exited(status) {
+            return Err(Verdict::Wrong(format!(
+                "{program}: {ending:?}, not {status}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What was recorded until the recorder was killed can be read, and is said to be a part.
+fn killed(scratch: &Scratch) -> Result<(), Verdict> {
+    let file = scratch.path().join("recording");
+    let path = file.display().to_string();
+    let script = "while :; do :; done";
+    let arguments = ["profile", "-o", &path, "--", "sh", "-c", script];
+    let invocation = unspool(scratch, &arguments).kill_after(Duration::from_secs(2));
+    let outcome = run(scratch, &invocation)?;
+    if outcome.stderr_text().contains("perf_event") {
+        return Err(Verdict::CannotTell("sampling is forbidden".to_owned()));
+    }
+    let later = profile(scratch, &["--json", &path])?;
+    let read: Value = serde_json::from_str(&later.stdout_text())
+        .map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))?;
+    let samples = read["samples"].as_u64().unwrap_or(0);
+    let is_part = later.ending == Ending::Exited(2) && read["elapsed"].is_null();
+    cut_off_within_a_block(scratch, &file)?;
+    match samples > 200 && is_part {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "{samples} samples, {:?}",
+            later.ending
+        ))),
+    }
+}
+
+fn cut_off_within_a_block(scratch: &Scratch, file: &Path) -> Result<(), Verdict> {
+    let mut bytes = std::fs::read(file)?;
+    bytes.pop();
+    let cut = scratch.path().join("cut").display().to_string();
+    std::fs::write(&cut, bytes)?;
+    let outcome = profile(scratch, &[cut])?;
+    match outcome.ending == Ending::Exited(2) && outcome.stderr_text().contains("left out") {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "cut off: {}",
+            outcome.stderr_text()
+        ))),
+    }
+}

@@ -1,0 +1,146 @@
+//! Reading a recording.
+
+use std::collections::HashMap;
+
+use unspool_container::bytes::ByteReader;
+use unspool_container::in_place::InPlace;
+use unspool_container::{HeaderError, TraceHeader};
+
+use crate::declaration;
+use crate::record::{Ending, Frame, Image, Node, Process, Record, Sample, Settings, Thread};
+
+/// Why a file is no recording that can be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The start of the file cannot be used.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// It is a file of Unspool, of something else.
+    #[error("it holds no samples")]
+    NoSamples,
+    /// Its records are of a version that is not known.
+    #[error("its samples are of version {0}, which this program does not know")]
+    UnknownVersion(u32),
+}
+
+/// What a recording says.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    /// Of which run it is.
+    pub header: TraceHeader,
+    /// How samples were taken.
+    pub settings: Option<Settings>,
+    /// The last that is known of each process.
+    pub processes: HashMap<u32, Process>,
+    /// The last that is known of each thread, by its process's number and its own.
+    pub threads: HashMap<(u32, u32), Thread>,
+    /// Images by their numbers.
+    pub images: HashMap<u32, Image>,
+    /// Frames by their numbers.
+    pub frames: HashMap<u32, Frame>,
+    /// Call paths by their numbers. The parent of each is there, and no path is endless.
+    pub nodes: HashMap<u32, Node>,
+    /// The samples, as they were taken.
+    pub samples: Vec<Sample>,
+    /// How many more could not be taken in.
+    pub lost: u64,
+    /// How the run ended; none where its recording was cut off.
+    pub ending: Option<Ending>,
+    /// What could not be read.
+    pub problems: Vec<String>,
+}
+
+impl Recording {
+    /// Whether a file that starts so may be a recording.
+    #[must_use]
+    pub fn begins(start: &[u8]) -> bool {
+        TraceHeader::begins(start)
+    }
+
+    /// Reads a file, from bytes that may say anything.
+    ///
+    /// # Errors
+    /// If it is no recording.
+    pub fn read(bytes: &[u8]) -> Result<Recording, ReadError> {
+        let file = InPlace::read(bytes)?;
+        let known = declaration();
+        let declared = file.stream(&known.name).ok_or(ReadError::NoSamples)?;
+        if declared.version != known.version {
+            return Err(ReadError::UnknownVersion(declared.version));
+        }
+        let number = declared.number;
+        let mut recording = Recording {
+            header: file.header,
+            settings: None,
+            processes: HashMap::new(),
+            threads: HashMap::new(),
+            images: HashMap::new(),
+            frames: HashMap::new(),
+            nodes: HashMap::new(),
+            samples: Vec::new(),
+            lost: 0,
+            ending: None,
+            problems: Vec::new(),
+        };
+        for gap in &file.gaps {
+            let (offset, length, what) = (gap.offset, gap.length, gap.what);
+            let problem = format!("{length} bytes at {offset} were left out: {what}");
+            recording.problems.push(problem);
+        }
+        for block in file.blocks.iter().filter(|block| block.stream == number) {
+            let mut bytes = ByteReader::new(block.payload);
+            while bytes.remaining() > 0 {
+                let at = block.payload.len() - bytes.remaining();
+                let read = Record::read(&mut bytes).ok();
+                if read.and_then(|record| recording.add(record)).is_none() {
+                    let (block, rest) = (block.number, block.payload.len() - at);
+                    let problem = format!("{rest} bytes of block {block} were left out: damaged");
+                    recording.problems.push(problem);
+                    break;
+                }
+            }
+        }
+        Ok(recording)
+    }
+
+    /// Adds a record; none if it makes no sense.
+    fn add(&mut self, record: Record) -> Option<()> {
+        match record {
+            Record::Settings(settings) => self.settings = Some(settings),
+            Record::Process(process) => {
+                self.processes.insert(process.pid, process);
+            }
+            Record::Thread(thread) => {
+                self.threads.insert((thread.pid, thread.tid), thread);
+            }
+            Record::Image(image) => {
+                self.images.insert(image.number, image);
+            }
+            Record::Frame(frame) => {
+                self.frames.insert(frame.number, frame);
+            }
+            Record::Node(node) => {
+                // Every path leads over ones that were there before: none is endless.
+                let is_known = |number: u32| self.nodes.contains_key(&number);
+                let is_whole = node.parent.is_none_or(is_known) && !is_known(node.number);
+                if !is_whole || !self.frames.contains_key(&node.frame) {
+                    return None;
+                }
+                self.nodes.insert(node.number, node);
+            }
+            Record::Sample(sample) => {
+                let is_known = |number: u32| self.nodes.contains_key(&number);
+                if !sample.node.is_none_or(is_known) {
+                    return None;
+                }
+                self.samples.push(sample);
+            }
+            Record::Lost(count) => self.lost = self.lost.saturating_add(count),
+            Record::Ending(ending) => self.ending = Some(ending),
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! What a recording consists of.
+
+use unspool_container::bytes::{ByteReader, Malformed, put_bytes, put_varint};
+
+/// One thing that a recording says. Numbers of images, frames and nodes are given by the writer;
+/// what a record refers to stands before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// How samples are taken.
+    Settings(Settings),
+    /// A process, or its new name.
+    Process(Process),
+    /// A thread, or its new name.
+    Thread(Thread),
+    /// A file, or other memory, with code.
+    Image(Image),
+    /// A place in code.
+    Frame(Frame),
+    /// A call path: a frame called from another path.
+    Node(Node),
+    /// A thread was found on a path.
+    Sample(Sample),
+    /// So many samples could not be taken in.
+    Lost(u64),
+    /// The run is over.
+    Ending(Ending),
+}
+
+/// How samples are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// The CPU time of a thread from one of its samples to the next.
+    pub period_ns: u64,
+    /// How much of a stack is looked at.
+    pub stack_bytes: u64,
+    /// Whether time in the kernel is sampled.
+    pub includes_kernel: bool,
+}
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// The kernel's number.
+    pub pid: u32,
+    /// Its name, as `ps` shows it.
+    pub name: String,
+}
+
+/// A thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// The process that it is in.
+    pub pid: u32,
+    /// The kernel's number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// A file, or other memory, with code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// By which frames name it.
+    pub number: u32,
+    /// Its path, or what stands for it: `[vdso]`, `[kernel]`.
+    pub path: String,
+    /// The identifier that the linker gave it; empty where there is none.
+    pub build_id: Vec<u8>,
+}
+
+/// A place in code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    /// By which nodes name it.
+    pub number: u32,
+    /// Where it is; none where no image is known.
+    pub image: Option<u32>,
+    /// An address within the instruction: the file's, or without an image the process's.
+    pub address: u64,
+}
+
+/// How certain it is that a caller called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum StepCertainty {
+    /// It calls the function directly, perhaps through a linkage table or a tail call.
+    Confirmed = 0,
+    /// It calls through a pointer, or a function that may have called this one by tail calls.
+    Probable = 1,
+    /// What was taken for a caller calls nothing there.
+    Wrong = 2,
+    /// There was no call: the frame is the path's innermost, or was interrupted by a signal.
+    NoCall = 3,
+}
+
+impl StepCertainty {
+    fn from_u8(value: u8) -> Option<StepCertainty> {
+        use StepCertainty::{Confirmed, NoCall, Probable, Wrong};
+        let all = [Confirmed, Probable, Wrong, NoCall];
+        all.into_iter().find(|one| *one as u8 == value)
+    }
+}
+
+/// A call path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// By which others name it.
+    pub number: u32,
+    /// The path of the caller; none for the outermost frame.
+    pub parent: Option<u32>,
+    /// The frame.
+    pub frame: u32,
+    /// How certain it is that this frame called the one below it on the paths through here.
+    pub certainty: StepCertainty,
+}
+
+/// Where a call path ends at its outer end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum PathEnd {
+    /// Where the thread began.
+    Outermost = 0,
+    /// Where the part of the stack ends that was looked at.
+    CutOff = 1,
+    /// Where no caller could be found.
+    Failed = 2,
+    /// At once: registers or stack could not be had, as while a process begins or ends.
+    NoStack = 3,
+}
+
+impl PathEnd {
+    fn from_u8(value: u8) -> Option<PathEnd> {
+        use PathEnd::{CutOff, Failed, NoStack, Outermost};
+        let all = [Outermost, CutOff, Failed, NoStack];
+        all.into_iter().find(|one| *one as u8 == value)
+    }
+}
+
+/// A thread was found on a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// When, on the system's monotonic clock.
+    pub time_ns: u64,
+    /// The CPU time that the sample stands for.
+    pub weight_ns: u64,
+    /// The path of the innermost frame; none where nothing is known.
+    pub node: Option<u32>,
+    /// How the path ends.
+    pub end: PathEnd,
+}
+
+/// The run is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ending {
+    /// How long it took.
+    pub elapsed_ns: u64,
+    /// The CPU time that the system has counted for the program's processes in user mode.
+    pub user_ns: u64,
+    /// The same in the kernel.
+    pub system_ns: u64,
+}
+
+/// A number that may be missing.
+fn put_optional(bytes: &mut Vec<u8>, number: Option<u32>) {
+    put_varint(bytes, number.map_or(0, |number| u64::from(number) + 1));
+}
+
+fn optional(bytes: &mut ByteReader<'_>) -> Result<Option<u32>, Malformed> {
+    match bytes.varint()? {
+        0 => Ok(None),
+        more => u32::try_from(more - 1).map(Some).map_err(|_| Malformed),
+    }
+}
+
+impl Record {
+    /// Appends the record.
+    pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
+        let mut start = |kind: u8, numbers: &[u64]| {
+            bytes.push(kind);
+            numbers.iter().for_each(|number| put_varint(bytes, *number));
+        };
+        match self {
+            Record::Settings(settings) => start(
+                1,
+                &[
+                    settings.period_ns,
+                    settings.stack_bytes,
+                    settings.includes_kernel.into(),
+                ],
+            ),
+            Record::Process(process) => {
+                start(2, &[process.pid.into()]);
+                put_bytes(bytes, process.name.as_bytes());
+            }
+            Record::Thread(thread) => {
+                start(3, &[thread.pid.into(), thread.tid.into()]);
+                put_bytes(bytes, thread.name.as_bytes());
+            }
+            Record::Image(image) => {
+                start(4, &[image.number.into()]);
+                put_bytes(bytes, image.path.as_bytes());
+                put_bytes(bytes, &image.build_id);
+            }
+            Record::Frame(frame) => {
+                start(5, &[frame.number.into()]);
+                put_optional(bytes, frame.image);
+                put_varint(bytes, frame.address);
+            }
+            Record::Node(node) => {
+                start(6, &[node.number.into()]);
+                put_optional(bytes, node.parent);
+                put_varint(bytes, node.frame.into());
+                bytes.push(node.certainty as u8);
+            }
+            Record::Sample(sample) => {
+                let ids = [sample.pid.into(), sample.tid.into()];
+                start(7, &[ids[0], ids[1], sample.time_ns, sample.weight_ns]);
+                put_optional(bytes, sample.node);
+                bytes.push(sample.end as u8);
+            }
+            Record::Lost(count) => start(8, &[*count]),
+            Record::Ending(ending) => {
+                start(9, &[ending.elapsed_ns, ending.user_ns, ending.system_ns])
+            }
+        }
+    }
+
+    /// Reads the next record.
+    pub(crate) fn read(bytes: &mut ByteReader<'_>) -> Result<Record, Malformed> {
+        Ok(match bytes.byte()? {
+            1 => Record::Settings(Settings {
+                period_ns: bytes.varint()?,
+                stack_bytes: bytes.varint()?,
+                includes_kernel: bytes.varint()? != 0,
+            }),
+            2 => Record::Process(Process {
+                pid: bytes.number()?,
+                name: bytes.text()?,
+            }),
+            3 => Record::Thread(Thread {
+                pid: bytes.number()?,
+                tid: bytes.number()?,
+                name: bytes.text()?,
+            }),
+            4 => Record::Image(Image {
+                number: bytes.number()?,
+                path: bytes.text()?,
+                build_id: bytes.bytes()?.to_vec(),
+            }),
+            5 => Record::Frame(Frame {
+                number: bytes.number()?,
+                image: optional(bytes)?,
+                address: bytes.varint()?,
+            }),
+            6 => Record::Node(Node {
+                number: bytes.number()?,
+                parent: optional(bytes)?,
+                frame: bytes.number()?,
+                certainty: StepCertainty::from_u8(bytes.byte()?).ok_or(Malformed)?,
+            }),
+            7 => Record::Sample(Sample {
+                pid: bytes.number()?,
+                tid: bytes.number()?,
+                time_ns: bytes.varint()?,
+                weight_ns: bytes.varint()?,
+                node: optional(bytes)?,
+                end: PathEnd::from_u8(bytes.byte()?).ok_or(Malformed)?,
+            }),
+            8 => Record::Lost(bytes.varint()?),
+            9 => Record::Ending(Ending {
+                elapsed_ns: bytes.varint()?,
+                user_ns: bytes.varint()?,
+                system_ns: bytes.varint()?,
+            }),
+            _ => return Err(Malformed),
+        })
+    }
+}

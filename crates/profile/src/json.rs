@@ -1,0 +1,78 @@
+//! The profile for programs.
+
+use serde_json::{Value, json};
+
+use crate::profile::Profile;
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+impl Profile {
+    /// The profile as JSON, with times in seconds. `calling_contexts` names functions and callers
+    /// by their places in the lists.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let functions = self.functions.iter().map(|function| {
+            json!({
+                "name": function.name,
+                "image": function.image,
+                "self": seconds(function.self_ns),
+                "total": seconds(function.total_ns),
+            })
+        });
+        let contexts = self.tree.nodes().iter().map(|node| {
+            json!({
+                "function": node.function.0,
+                "parent": node.parent,
+                "self": seconds(node.self_ns),
+                "total": seconds(node.total_ns),
+            })
+        });
+        let lines = self.lines.iter().map(|line| {
+            json!({
+                "function": line.function.0,
+                "line": line.line,
+                "self": seconds(line.self_ns),
+            })
+        });
+        let threads = self.threads.iter().map(|thread| {
+            json!({
+                "process": thread.pid,
+                "thread": thread.tid,
+                "name": thread.name,
+                "samples": thread.samples,
+                "self": seconds(thread.self_ns),
+            })
+        });
+        let quality = &self.quality;
+        json!({
+            "schema": "unspool-profile/1",
+            "command": self.command,
+            "period": self.settings.map(|settings| seconds(settings.period_ns)),
+            "includes_kernel": self.settings.map(|settings| settings.includes_kernel),
+            "samples": self.samples,
+            "lost": self.lost,
+            "total": seconds(self.total_ns),
+            "elapsed": self.ending.map(|ending| seconds(ending.elapsed_ns)),
+            "user": self.ending.map(|ending| seconds(ending.user_ns)),
+            "system": self.ending.map(|ending| seconds(ending.system_ns)),
+            "functions": functions.collect::<Vec<_>>(),
+            "calling_contexts": contexts.collect::<Vec<_>>(),
+            "lines": lines.collect::<Vec<_>>(),
+            "threads": threads.collect::<Vec<_>>(),
+            "unwinds": {
+                "complete": quality.complete,
+                "cut_off": quality.cut_off,
+                "failed": quality.failed,
+                "without_stack": quality.without_stack,
+            },
+            "steps": {
+                "confirmed": quality.confirmed,
+                "probable": quality.probable,
+                "wrong": quality.wrong,
+            },
+            "problems": self.problems,
+        })
+    }
+}

@@ -1,0 +1,25 @@
+//! Where did the time go? From the samples of a run to the times of its functions and call paths.
+//!
+//! You supply a [`Recording`](unspool_profile_record::Recording); [`Profile::new`] finds the names
+//! of its functions, inlined ones and lines of the source among them, and adds up. `text`, `json`
+//! and `folded` show it. `docs/profile.md` says what each figure means.
+//!
+//! A call path counts once for each function on it, however often that is on it. A function that
+//! calls itself is one entry of the tree.
+//!
+//! Not for: taking samples, which is `unspool-sampler`'s, and deciding what to do about them.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod call_tree;
+mod folded;
+mod json;
+mod names;
+mod profile;
+mod quality;
+mod text;
+
+pub use call_tree::{CallTree, FunctionId, TreeNode};
+pub use profile::{Function, LineTime, Profile, ThreadTime};
+pub use quality::Quality;
+pub use text::View;

@@ -1,0 +1,289 @@
+//! The times of functions, call paths, lines and threads.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use unspool_profile_record::{Ending, Recording, Settings};
+
+use crate::call_tree::{CallTree, FunctionId};
+use crate::names::{Named, Names};
+use crate::quality::Quality;
+
+/// A function and its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, or where it is.
+    pub name: String,
+    /// The file that it is in; empty where none is known.
+    pub image: String,
+    /// The time in it.
+    pub self_ns: u64,
+    /// The time in it and in what it called.
+    pub total_ns: u64,
+}
+
+/// A line of the source and the time that was spent there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineTime {
+    /// Its function.
+    pub function: FunctionId,
+    /// File and line.
+    pub line: String,
+    /// The time.
+    pub self_ns: u64,
+}
+
+/// A thread and its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadTime {
+    /// Its process.
+    pub pid: u32,
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// How often it was found running.
+    pub samples: u64,
+    /// The CPU time that this stands for.
+    pub self_ns: u64,
+}
+
+/// Where the time of a run went.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// How samples were taken, if the recording says so.
+    pub settings: Option<Settings>,
+    /// How the run ended, if the recording goes so far.
+    pub ending: Option<Ending>,
+    /// Samples, and how many more were lost.
+    pub samples: u64,
+    /// Samples that could not be taken in.
+    pub lost: u64,
+    /// The CPU time that the samples stand for.
+    pub total_ns: u64,
+    /// All functions, in no order that means anything.
+    pub functions: Vec<Function>,
+    /// Who called whom, from above.
+    pub tree: CallTree,
+    /// Lines, those with the most time first.
+    pub lines: Vec<LineTime>,
+    /// Threads, by process and number.
+    pub threads: Vec<ThreadTime>,
+    /// How well call paths are known.
+    pub quality: Quality,
+    /// What could not be read.
+    pub problems: Vec<String>,
+}
+
+impl Profile {
+    /// Adds a recording up.
+    #[must_use]
+    pub fn new(recording: &Recording) -> Profile {
+        let mut building = Building {
+            recording,
+            names: Names::new(recording),
+            functions: Vec::new(),
+            ids: FxHashMap::default(),
+            named: FxHashMap::default(),
+            places: FxHashMap::default(),
+            tree: CallTree::default(),
+        };
+        let mut lines: FxHashMap<(FunctionId, String), u64> = FxHashMap::default();
+        let mut threads: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+        let mut total_ns = 0_u64;
+        for sample in &recording.samples {
+            let weight_ns = sample.weight_ns;
+            total_ns = total_ns.saturating_add(weight_ns);
+            let (samples, ns) = threads.entry((sample.pid, sample.tid)).or_default();
+            (*samples, *ns) = (*samples + 1, ns.saturating_add(weight_ns));
+            let place = match sample.node {
+                Some(node) => building.place(node),
+                None => building.unknown(),
+            };
+            building.tree.spend(place, weight_ns);
+            if let Some(line) = sample.node.and_then(|node| building.line(node)) {
+                let function = building.tree.nodes()[place].function;
+                let spent = lines.entry((function, line)).or_default();
+                *spent = spent.saturating_add(weight_ns);
+            }
+        }
+        let Building {
+            mut functions,
+            mut tree,
+            names,
+            ..
+        } = building;
+        tree.sum_up();
+        let totals = tree.totals(functions.len());
+        for (function, total_ns) in functions.iter_mut().zip(totals) {
+            function.total_ns = total_ns;
+        }
+        for node in tree.nodes() {
+            let self_ns = &mut functions[node.function.0].self_ns;
+            *self_ns = self_ns.saturating_add(node.self_ns);
+        }
+        Profile {
+            command: command(recording),
+            settings: recording.settings,
+            ending: recording.ending,
+            samples: recording.samples.len() as u64,
+            lost: recording.lost,
+            total_ns,
+            functions,
+            tree,
+            lines: sorted(lines),
+            threads: named_threads(recording, threads),
+            quality: Quality::of(recording),
+            problems: [recording.problems.clone(), names.problems].concat(),
+        }
+    }
+
+    /// Functions, those with the most time in themselves first.
+    #[must_use]
+    pub fn by_self(&self) -> Vec<&Function> {
+        let mut functions: Vec<&Function> = self.functions.iter().collect();
+        functions.sort_by(|one, other| {
+            let key = |function: &Function| (function.self_ns, function.total_ns);
+            key(other)
+                .cmp(&key(one))
+                .then_with(|| one.name.cmp(&other.name))
+        });
+        functions
+    }
+}
+
+fn command(recording: &Recording) -> Vec<String> {
+    let words = recording.header.arguments.iter();
+    words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
+}
+
+fn sorted(lines: FxHashMap<(FunctionId, String), u64>) -> Vec<LineTime> {
+    let mut lines: Vec<LineTime> = lines
+        .into_iter()
+        .map(|((function, line), self_ns)| LineTime {
+            function,
+            line,
+            self_ns,
+        })
+        .collect();
+    lines.sort_by(|one, other| {
+        let by_time = other.self_ns.cmp(&one.self_ns);
+        by_time.then_with(|| one.line.cmp(&other.line))
+    });
+    lines
+}
+
+fn named_threads(
+    recording: &Recording,
+    threads: BTreeMap<(u32, u32), (u64, u64)>,
+) -> Vec<ThreadTime> {
+    let name = |pid, tid| {
+        let thread = recording
+            .threads
+            .get(&(pid, tid))
+            .map(|thread| &thread.name);
+        let process = recording.processes.get(&pid).map(|process| &process.name);
+        thread.or(process).cloned().unwrap_or_default()
+    };
+    threads
+        .into_iter()
+        .map(|((pid, tid), (samples, self_ns))| ThreadTime {
+            pid,
+            tid,
+            name: name(pid, tid),
+            samples,
+            self_ns,
+        })
+        .collect()
+}
+
+/// A profile that is being added up.
+struct Building<'a> {
+    recording: &'a Recording,
+    names: Names<'a>,
+    functions: Vec<Function>,
+    ids: FxHashMap<(String, String), FunctionId>,
+    /// What each frame is called.
+    named: FxHashMap<u32, (Vec<FunctionId>, Option<String>)>,
+    /// Where in the tree each path of the recording is.
+    places: FxHashMap<u32, usize>,
+    tree: CallTree,
+}
+
+impl Building<'_> {
+    fn id(&mut self, name: String, image: &str) -> FunctionId {
+        let next = FunctionId(self.functions.len());
+        let key = (name, image.to_owned());
+        if let Some(&known) = self.ids.get(&key) {
+            return known;
+        }
+        self.functions.push(Function {
+            name: key.0.clone(),
+            image: key.1.clone(),
+            self_ns: 0,
+            total_ns: 0,
+        });
+        self.ids.insert(key, next);
+        next
+    }
+
+    fn unknown(&mut self) -> usize {
+        let function = self.id("[unknown]".to_owned(), "");
+        self.tree.place(None, function)
+    }
+
+    /// Has the names of a frame at hand.
+    fn name(&mut self, frame: u32) -> &(Vec<FunctionId>, Option<String>) {
+        if !self.named.contains_key(&frame) {
+            let Named {
+                functions,
+                image,
+                line,
+            } = self.names.of(&self.recording.frames[&frame]);
+            let ids = functions
+                .into_iter()
+                .map(|name| self.id(name, &image))
+                .collect();
+            let line = line.filter(|line| line.line > 0);
+            self.named
+                .insert(frame, (ids, line.map(|line| line.to_string())));
+        }
+        &self.named[&frame]
+    }
+
+    /// Where in the tree a path of the recording is.
+    fn place(&mut self, node: u32) -> usize {
+        // From the innermost frame out to one that is placed already, and back.
+        let mut missing = Vec::new();
+        let mut next = Some(node);
+        let mut place = None;
+        while let Some(number) = next {
+            if let Some(&known) = self.places.get(&number) {
+                place = Some(known);
+                break;
+            }
+            missing.push(number);
+            next = self.recording.nodes[&number].parent;
+        }
+        for number in missing.into_iter().rev() {
+            let frame = self.recording.nodes[&number].frame;
+            for function in self.name(frame).0.clone() {
+                place = Some(self.tree.place(place, function));
+            }
+            // Every frame has a name.
+            let found = place.expect("a path has frames");
+            self.places.insert(number, found);
+        }
+        place.expect("a path has frames")
+    }
+
+    /// The line at which a path ends.
+    fn line(&mut self, node: u32) -> Option<String> {
+        let frame = self.recording.nodes[&node].frame;
+        self.name(frame).1.clone()
+    }
+}

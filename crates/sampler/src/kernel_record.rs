@@ -1,0 +1,250 @@
+//! What the kernel says: records of `perf_event_open(2)`, as they are asked for in
+//! [`crate::perf_event`].
+
+use unspool_container::bytes::{ByteReader, Malformed};
+use unspool_unwind::{RBP, RBX, RSP, Registers};
+
+/// Kinds of records.
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
+const MMAP2: u32 = 10;
+
+/// Bits of a record's header: where the processor was, and that a name is that of a new program.
+const PROCESSOR_MODE: u16 = 7;
+const MODE_KERNEL: u16 = 1;
+const IS_EXECUTION: u16 = 1 << 13;
+
+const PROT_EXEC: u32 = 4;
+
+/// DWARF's numbers of the registers of a sample, as far as they come before the instruction
+/// pointer: rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp.
+const FIRST_REGISTERS: [u8; 8] = [0, RBX, 2, 1, 4, 5, RBP, RSP];
+
+/// A record with its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KernelRecord {
+    pub(crate) time_ns: u64,
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) what: What,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A thread was found somewhere.
+    Sampled(Sampled),
+    /// Code was mapped.
+    Mapped {
+        start: u64,
+        length: u64,
+        offset: u64,
+        path: Vec<u8>,
+    },
+    /// A thread has a name; perhaps because its process executes another program.
+    Named { name: Vec<u8>, is_execution: bool },
+    /// A thread was started by a thread of `parent`.
+    Started { parent: u32 },
+    /// The ring was full.
+    Lost(u64),
+}
+
+/// What a sample says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sampled {
+    pub(crate) is_in_kernel: bool,
+    pub(crate) weight_ns: u64,
+    /// The registers of the program; none where it had none.
+    pub(crate) registers: Option<Registers>,
+    /// The upper part of the stack, from the stack pointer on.
+    pub(crate) stack: Vec<u8>,
+    /// Whether there is more of it.
+    pub(crate) is_cut_off: bool,
+}
+
+impl KernelRecord {
+    /// Reads a record; none for kinds that say nothing of interest.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<KernelRecord>, Malformed> {
+        let mut reader = ByteReader::new(bytes);
+        let kind = reader.u32()?;
+        let bits = reader.u16()?;
+        let _length = reader.u16()?;
+        if kind == SAMPLE {
+            return sample(&mut reader, bits).map(Some);
+        }
+        // Behind all others stands whose they are, and when.
+        let body = reader.remaining().checked_sub(16).ok_or(Malformed)?;
+        let mut body = ByteReader::new(reader.take(body)?);
+        let (mut pid, mut tid) = (reader.u32()?, reader.u32()?);
+        let time_ns = reader.u64()?;
+        let what = match kind {
+            MMAP2 => {
+                (pid, tid) = (body.u32()?, body.u32()?);
+                let (start, length, offset) = (body.u64()?, body.u64()?, body.u64()?);
+                // The file's device, number and generation.
+                body.take(24)?;
+                let protection = body.u32()?;
+                body.take(4)?;
+                if protection & PROT_EXEC == 0 {
+                    return Ok(None);
+                }
+                What::Mapped {
+                    start,
+                    length,
+                    offset,
+                    path: text(&mut body)?,
+                }
+            }
+            COMM => {
+                (pid, tid) = (body.u32()?, body.u32()?);
+                What::Named {
+                    name: text(&mut body)?,
+                    is_execution: bits & IS_EXECUTION != 0,
+                }
+            }
+            FORK => {
+                pid = body.u32()?;
+                let parent = body.u32()?;
+                tid = body.u32()?;
+                What::Started { parent }
+            }
+            LOST => {
+                body.u64()?;
+                What::Lost(body.u64()?)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(KernelRecord {
+            time_ns,
+            pid,
+            tid,
+            what,
+        }))
+    }
+}
+
+/// A text up to its first zero.
+fn text(body: &mut ByteReader<'_>) -> Result<Vec<u8>, Malformed> {
+    let bytes = body.take(body.remaining())?;
+    let text = bytes.split(|&byte| byte == 0).next();
+    Ok(text.unwrap_or_default().to_vec())
+}
+
+fn sample(reader: &mut ByteReader<'_>, bits: u16) -> Result<KernelRecord, Malformed> {
+    let _where_interrupted = reader.u64()?;
+    let (pid, tid) = (reader.u32()?, reader.u32()?);
+    let time_ns = reader.u64()?;
+    let weight_ns = reader.u64()?;
+    let has_registers = reader.u64()? != 0;
+    let registers = match has_registers {
+        true => Some(registers(reader)?),
+        false => None,
+    };
+    let room = usize::try_from(reader.u64()?).map_err(|_| Malformed)?;
+    let stack = reader.take(room)?;
+    let length = match room {
+        0 => 0,
+        _ => usize::try_from(reader.u64()?).map_err(|_| Malformed)?,
+    };
+    Ok(KernelRecord {
+        time_ns,
+        pid,
+        tid,
+        what: What::Sampled(Sampled {
+            is_in_kernel: bits & PROCESSOR_MODE == MODE_KERNEL,
+            weight_ns,
+            registers,
+            stack: stack.get(..length).ok_or(Malformed)?.to_vec(),
+            is_cut_off: length == room,
+        }),
+    })
+}
+
+fn registers(reader: &mut ByteReader<'_>) -> Result<Registers, Malformed> {
+    let mut first = [0; FIRST_REGISTERS.len()];
+    for value in &mut first {
+        *value = reader.u64()?;
+    }
+    let mut registers = Registers::at(reader.u64()?);
+    for (number, value) in FIRST_REGISTERS.into_iter().zip(first) {
+        registers.set(number, value);
+    }
+    for number in 8..16 {
+        registers.set(number, reader.u64()?);
+    }
+    Ok(registers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(kind: u32, bits: u16, words: &[u64], rest: &[u8]) -> Vec<u8> {
+        let mut bytes = kind.to_le_bytes().to_vec();
+        bytes.extend(bits.to_le_bytes());
+        bytes.extend([0; 2]);
+        words
+            .iter()
+            .for_each(|word| bytes.extend(word.to_le_bytes()));
+        bytes.extend(rest);
+        bytes
+    }
+
+    #[test]
+    fn a_sample_has_registers_and_the_stack_that_was_filled() {
+        let mut words = vec![0x1000, 7 | 8 << 32, 99, 1_000_000, 2];
+        words.extend(100..117);
+        words.push(16);
+        let mut stack = [1; 16].to_vec();
+        stack.extend(8_u64.to_le_bytes());
+        let record = KernelRecord::read(&bytes(SAMPLE, 2, &words, &stack))
+            .unwrap()
+            .unwrap();
+        assert_eq!((record.pid, record.tid, record.time_ns), (7, 8, 99));
+        let What::Sampled(sampled) = record.what else {
+            panic!()
+        };
+        let registers = sampled.registers.unwrap();
+        // The kernel's order is rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, rip, r8.
+        assert_eq!(registers.pc, 108);
+        for (number, value) in [
+            (0, 100),
+            (RBX, 101),
+            (1, 103),
+            (RBP, 106),
+            (RSP, 107),
+            (15, 116),
+        ] {
+            assert_eq!(registers.get(number), Some(value));
+        }
+        assert_eq!(sampled.stack, [1; 8]);
+        assert!(!sampled.is_cut_off && !sampled.is_in_kernel);
+    }
+
+    #[test]
+    fn mappings_of_data_are_passed_over_and_damage_is_told() {
+        let mapping = |protection: u64| {
+            let words = [7 | 7 << 32, 0x4000, 0x1000, 0x2000, 0, 0, 0, protection];
+            bytes(
+                MMAP2,
+                2,
+                &words,
+                b"/bin/a\0\0\x07\0\0\0\x07\0\0\0\x63\0\0\0\0\0\0\0",
+            )
+        };
+        assert_eq!(KernelRecord::read(&mapping(1)), Ok(None));
+        let record = KernelRecord::read(&mapping(5)).unwrap().unwrap();
+        let path = b"/bin/a".to_vec();
+        let (start, length, offset) = (0x4000, 0x1000, 0x2000);
+        let expected = What::Mapped {
+            start,
+            length,
+            offset,
+            path,
+        };
+        assert_eq!((record.what, record.time_ns), (expected, 99));
+        assert!(KernelRecord::read(&bytes(SAMPLE, 2, &[0], &[])).is_err());
+    }
+}

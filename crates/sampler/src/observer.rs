@@ -1,0 +1,161 @@
+//! Follows what the kernel says of all processes of a run, and writes it.
+
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+use unspool_profile_record::{
+    Image as ImageRecord, Process, Record, Sample, StepCertainty, Thread, Writer,
+};
+
+use crate::address_space::{AddressSpace, Mapping};
+use crate::call_path::{CallPaths, PathFrame};
+use crate::image::Image;
+use crate::kernel_record::{KernelRecord, Sampled, What};
+use crate::tree::Tree;
+
+/// What stands for the kernel's code.
+const KERNEL: &str = "[kernel]";
+
+/// A process of the run.
+struct Observed {
+    space: AddressSpace,
+    paths: CallPaths,
+}
+
+/// All processes of a run.
+pub(crate) struct Observer<W> {
+    writer: Writer<W>,
+    tree: Tree,
+    processes: FxHashMap<u32, Observed>,
+    images: FxHashMap<String, Rc<Image>>,
+    path: Vec<PathFrame>,
+}
+
+impl<W: Write> Observer<W> {
+    pub(crate) fn new(writer: Writer<W>) -> Observer<W> {
+        Observer {
+            writer,
+            tree: Tree::default(),
+            processes: FxHashMap::default(),
+            images: FxHashMap::default(),
+            path: Vec::new(),
+        }
+    }
+
+    /// Has a reader see what is known so far.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+
+    /// Writes a record that does not come from the kernel.
+    pub(crate) fn write(&mut self, record: &Record) -> io::Result<()> {
+        self.writer.write(record)
+    }
+
+    /// Takes in what the kernel says, in the order of time.
+    pub(crate) fn take(&mut self, record: KernelRecord) -> io::Result<()> {
+        let (pid, tid) = (record.pid, record.tid);
+        match record.what {
+            What::Sampled(sampled) => {
+                self.sample(pid, tid, record.time_ns, &sampled)?;
+            }
+            What::Mapped {
+                start,
+                length,
+                offset,
+                path,
+            } => {
+                let image = self.image(pid, &String::from_utf8_lossy(&path))?;
+                let process = self.process(pid);
+                process.space.map(Mapping {
+                    start,
+                    end: start.saturating_add(length),
+                    bias: image.bias(start, offset),
+                    image,
+                });
+                process.paths.forget();
+            }
+            What::Named { name, is_execution } => {
+                if is_execution {
+                    self.processes.remove(&pid);
+                }
+                self.named(pid, tid, &name)?;
+            }
+            What::Started { parent } if parent != pid => {
+                let space = self.process(parent).space.clone();
+                let paths = CallPaths::new(pid);
+                self.processes.insert(pid, Observed { space, paths });
+            }
+            What::Started { .. } => {}
+            What::Lost(count) => self.writer.write(&Record::Lost(count))?,
+        }
+        Ok(())
+    }
+
+    fn named(&mut self, pid: u32, tid: u32, name: &[u8]) -> io::Result<()> {
+        let name = String::from_utf8_lossy(name).into_owned();
+        if pid == tid {
+            let name = name.clone();
+            self.writer.write(&Record::Process(Process { pid, name }))?;
+        }
+        self.writer
+            .write(&Record::Thread(Thread { pid, tid, name }))
+    }
+
+    fn process(&mut self, pid: u32) -> &mut Observed {
+        self.processes.entry(pid).or_insert_with(|| Observed {
+            space: AddressSpace::default(),
+            paths: CallPaths::new(pid),
+        })
+    }
+
+    /// The image of a path, which is read when it is met first.
+    fn image(&mut self, pid: u32, path: &str) -> io::Result<Rc<Image>> {
+        if let Some(image) = self.images.get(path) {
+            return Ok(Rc::clone(image));
+        }
+        let number = u32::try_from(self.images.len()).map_err(io::Error::other)?;
+        let image = Rc::new(Image::read(number, pid, path));
+        self.writer.write(&Record::Image(ImageRecord {
+            number,
+            path: path.to_owned(),
+            build_id: image.build_id.clone(),
+        }))?;
+        self.images.insert(path.to_owned(), Rc::clone(&image));
+        Ok(image)
+    }
+
+    fn sample(&mut self, pid: u32, tid: u32, time_ns: u64, sampled: &Sampled) -> io::Result<()> {
+        let mut path = std::mem::take(&mut self.path);
+        let process = self.process(pid);
+        let end = process.paths.follow(&process.space, sampled, &mut path);
+        let mut node = None;
+        let process = &self.processes[&pid];
+        for frame in path.iter().rev() {
+            let place = match process.space.mapping_at(frame.address) {
+                Some(mapping) => (
+                    Some(mapping.image.number),
+                    frame.address.wrapping_sub(mapping.bias.unwrap_or(0)),
+                ),
+                None => (None, frame.address),
+            };
+            let certainty = frame.certainty;
+            node = Some(self.tree.node(&mut self.writer, node, place, certainty)?);
+        }
+        if sampled.is_in_kernel {
+            let place = (Some(self.image(pid, KERNEL)?.number), 0);
+            let certainty = StepCertainty::NoCall;
+            node = Some(self.tree.node(&mut self.writer, node, place, certainty)?);
+        }
+        self.path = path;
+        self.writer.write(&Record::Sample(Sample {
+            pid,
+            tid,
+            time_ns,
+            weight_ns: sampled.weight_ns,
+            node,
+            end,
+        }))
+    }
+}
