@@ -53,13 +53,16 @@ enum What {
 pub(crate) type Limit = (u64, ThreadId);
 
 impl Batch {
-    /// Empties it, but keeps its memory.
+    /// Empties it, but keeps its memory, and that the access that is appended next may depend on
+    /// another thread.
     pub(crate) fn clear(&mut self) {
+        let next_is_dependent = self.dependent.last() == Some(&self.accesses.len());
         self.accesses.clear();
         self.marks.clear();
         self.value_bytes.clear();
         self.value_ranges.clear();
         self.dependent.clear();
+        self.dependent.extend(next_is_dependent.then_some(0));
         self.next_access = 0;
         self.next_mark = 0;
         self.next_dependent = 0;

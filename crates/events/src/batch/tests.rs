@@ -70,6 +70,22 @@ fn the_order_of_time_stays_where_it_is_needed() {
 }
 
 #[test]
+fn what_depends_on_others_does_so_in_the_next_batch_too() {
+    let mut batch = Batch::default();
+    batch.note_dependence();
+    batch.accesses.extend([access(1), access(2)]);
+    batch.note_dependence();
+    assert_eq!(given(&mut batch, 3, true), [1, 2]);
+    batch.clear();
+    batch.accesses.extend([access(7), access(8)]);
+    assert_eq!(given(&mut batch, 4, true), []);
+    assert_eq!(given(&mut batch, 8, true), [7, 8]);
+    batch.clear();
+    batch.accesses.push(access(9));
+    assert_eq!(given(&mut batch, 4, true), [9]);
+}
+
+#[test]
 fn events_wait_for_their_time() {
     let mut batch = Batch::default();
     batch.note_dependence();
