@@ -247,6 +247,10 @@ impl RaceCheck {
         if let Some(gives) = call.order.gives {
             self.detector.give(id, channel(gives));
         }
+        if let Some(word) = call.released_lock() {
+            self.detector.learn_word(word, FUTEX_BYTES);
+            self.detector.release_word(id, word, FUTEX_BYTES);
+        }
         if let Some((address, size)) = call.given_back() {
             self.detector.forget(address, size);
         }
@@ -270,6 +274,11 @@ impl RaceCheck {
             self.take_from_call(id);
         }
         let call = self.calls.leave(id, result);
+        let taken = call.filter(|_| result == 0).and_then(|it| it.taken_lock());
+        if let Some(word) = taken {
+            self.detector.learn_word(word, FUTEX_BYTES);
+            self.detector.acquire_word(id, word, FUTEX_BYTES);
+        }
         if call.is_some_and(|call| call.order.gives.is_some()) {
             self.detector.is_told(id);
         }

@@ -28,6 +28,15 @@ const RSEQ: u32 = 334;
 const CLONE3: u32 = 435;
 const OPENAT2: u32 = 437;
 
+// Commands of `futex` by which the kernel hands over a lock: `include/uapi/linux/futex.h`.
+const LOCK_PI: u64 = 6;
+const UNLOCK_PI: u64 = 7;
+const TRYLOCK_PI: u64 = 8;
+const WAIT_REQUEUE_PI: u64 = 11;
+const LOCK_PI2: u64 = 13;
+/// Without the flags beside it.
+const COMMAND: u64 = 0x7f;
+
 /// A system call that has not returned.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingCall {
@@ -110,6 +119,25 @@ impl PendingCall {
             | EXIT => Meaning::Nothing,
             _ => Meaning::Accesses,
         }
+    }
+
+    /// The word of a lock that the kernel hands on for the thread: in a lock with priority
+    /// inheritance it is the kernel that stores the next owner.
+    pub(super) fn released_lock(&self) -> Option<u64> {
+        (self.futex_command() == Some(UNLOCK_PI)).then_some(self.arguments[0])
+    }
+
+    /// The word of a lock that the thread has been handed, if the call has succeeded.
+    pub(super) fn taken_lock(&self) -> Option<u64> {
+        match self.futex_command()? {
+            LOCK_PI | LOCK_PI2 | TRYLOCK_PI => Some(self.arguments[0]),
+            WAIT_REQUEUE_PI => Some(self.arguments[4]),
+            _ => None,
+        }
+    }
+
+    fn futex_command(&self) -> Option<u64> {
+        (self.number == FUTEX).then_some(self.arguments[1] & COMMAND)
     }
 
     /// A range that is given back, and may be somebody else's before the call has returned.

@@ -394,6 +394,18 @@ impl Detector {
         self.threads.is_told(id);
     }
 
+    /// The thread knows what whoever released this word had done.
+    pub(super) fn acquire_word(&mut self, id: ThreadId, address: u64, size: u64) {
+        if let Some(thread) = self.threads.get(id) {
+            for (cell, bytes) in parts(address, size) {
+                for part in self.words.parts(cell, bytes) {
+                    thread.clock.join(&part.clock);
+                }
+            }
+        }
+        self.has_learnt();
+    }
+
     /// A thread has ended.
     pub(super) fn end(&mut self, id: ThreadId) {
         self.threads.end(id);

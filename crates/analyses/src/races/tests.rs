@@ -11,6 +11,7 @@ use super::{Atomicity, Blindness, RaceCheck};
 const MAIN: u32 = 0;
 const DATA: u64 = 0x1000;
 const FLAG: u64 = 0x2000;
+const FUTEX: u32 = 202;
 const MUCH: u64 = 1 << 30;
 
 /// What a thread does, for tests.
@@ -27,6 +28,8 @@ enum Do {
     /// The end, announced at a word.
     End(u64),
     Enters(u32),
+    /// A command on a futex.
+    Commands(u64, u64),
     Leaves(u32, i64),
     KernelWrites(u64, u64),
     KernelReads(u64, u64),
@@ -90,6 +93,9 @@ fn run(blindness: Blindness, steps: &[(u32, Do)]) -> RaceCheck {
                 check.event(id, time, &ThreadEvent::End.into());
             }
             Do::Enters(number) => check.event(id, time, &entry(number, [9, 0, 0, 0, 0, 0])),
+            Do::Commands(word, command) => {
+                check.event(id, time, &entry(FUTEX, [word, command, 0, 0, 0, 0]));
+            }
             Do::Leaves(number, result) => {
                 check.event(id, time, &SystemCall::Exit { number, result }.into());
             }
@@ -140,8 +146,8 @@ fn check_needed(blindness: Blindness, steps: &[(u32, Do)]) {
 }
 
 use Do::{
-    Create, End, Enters, Failed, Futex, Handles, KernelReads, KernelWrites, Leaves, Locked, Read,
-    Unmaps, Write,
+    Commands, Create, End, Enters, Failed, Futex, Handles, KernelReads, KernelWrites, Leaves,
+    Locked, Read, Unmaps, Write,
 };
 
 #[test]
@@ -414,6 +420,34 @@ fn a_pipe_orders_and_a_file_does_not() {
     let mut of_file = vec![(0, Enters(OPENAT)), (0, Leaves(OPENAT, 9))];
     of_file.extend(steps);
     assert_eq!(races(Blindness::None, &of_file), [(4, 9)]);
+}
+
+#[test]
+fn a_lock_that_the_kernel_hands_on_orders() {
+    // With the flag of futexes that one process has to itself.
+    const LOCK_PI: u64 = 6 | 128;
+    const UNLOCK_PI: u64 = 7 | 128;
+    const NOT_AT_ONCE: i64 = -11;
+    let steps = |word, result| {
+        [
+            (0, Create(1)),
+            (0, Locked(FLAG)),
+            (1, Commands(FLAG, LOCK_PI)),
+            (0, Write(DATA, 4)),
+            (0, Commands(word, UNLOCK_PI)),
+            (0, Leaves(FUTEX, 0)),
+            (1, Leaves(FUTEX, result)),
+            (1, Write(DATA, 4)),
+        ]
+    };
+    check_needed(Blindness::Words, &steps(FLAG, 0));
+    for unordered in [steps(FLAG + 4, 0), steps(FLAG, NOT_AT_ONCE)] {
+        assert_eq!(races(Blindness::None, &unordered), [(4, 8)]);
+    }
+    // What comes behind the handing on is not told by it.
+    let mut late = steps(FLAG, 0);
+    late.swap(3, 4);
+    assert_eq!(races(Blindness::None, &late), [(5, 8)]);
 }
 
 #[test]
