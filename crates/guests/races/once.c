@@ -13,7 +13,7 @@ static void work(long number) {
     KEEP;
     long *mine = value; // race: value
     for (int round = 0; round < ROUNDS; round++)
-        if (*mine != 42)
+        if (*mine != 42) // race: value
             abort();
 }
 int main(void) {

@@ -26,6 +26,8 @@
 #define ROUNDS 20
 #endif
 
+// With OWN_THREADS a program makes its threads itself.
+#ifndef OWN_THREADS
 static pthread_barrier_t together;
 
 // Runs `work` in each thread, with its number, and joins all. All have begun before any goes on: what
@@ -47,3 +49,4 @@ static inline void run_threads(void) {
     for (long number = 0; number < THREADS; number++)
         pthread_join(threads[number], NULL);
 }
+#endif
