@@ -15,9 +15,9 @@ use std::ops::Range;
 use crate::guarded;
 use crate::range_set::RangeSet;
 
-/// Where the program maps a queue's state and its requests, as offsets of the queue's file.
+/// Where the program maps a queue's state, as an offset of the queue's file.
 pub(crate) const RING_OFFSET: u64 = 0;
-/// See [`RING_OFFSET`].
+/// Where the program maps its requests.
 pub const REQUESTS_OFFSET: u64 = 0x1000_0000;
 
 /// The kernel takes requests by itself.

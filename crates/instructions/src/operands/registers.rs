@@ -11,7 +11,7 @@ use super::vector::memory_operand_index;
 /// The general registers and flags that an instruction uses.
 ///
 /// Registers are bits by their hardware numbers (rax is bit 0, rcx 1, rdx 2, rbx 3, rsp 4, …
-/// r15 15); flags stand where RFLAGS has them ([`CARRY`](Self::CARRY) and so on). Implicit
+/// r15 15); flags stand where RFLAGS has them (`CARRY` and so on). Implicit
 /// uses are included; what the kernel does in a system call is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RegisterUse {
