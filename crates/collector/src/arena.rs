@@ -146,7 +146,8 @@ fn write_new(path: &CString, start: &[u8]) -> io::Result<()> {
     let path = OsStr::from_bytes(path.as_bytes());
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
-    options.open(path)?.write_all(start)
+    let mut file = options.open(path)?;
+    without_size_signal(|| file.write_all(start))
 }
 
 /// Forgets the file, in a child that must not write into its parent's.
@@ -226,6 +227,32 @@ pub(crate) fn describe(what: u32, words: &[u64], bytes: &[u8]) {
     fields.set(block::USED, (used + size) as u64);
 }
 
+/// Lets the file grow without the signal that tells the program of its limit of file sizes: what is
+/// refused is counted as lost.
+fn without_size_signal<R>(grow: impl FnOnce() -> R) -> R {
+    // SAFETY: the sets are made before they are used, and live as long as the calls.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
+        let is_pending = || {
+            let mut pending: libc::sigset_t = std::mem::zeroed();
+            libc::sigpending(&raw mut pending);
+            libc::sigismember(&raw const pending, libc::SIGXFSZ) == 1
+        };
+        let waited = is_pending();
+        let result = grow();
+        if !waited && is_pending() {
+            let now: libc::timespec = std::mem::zeroed();
+            libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const now);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        result
+    }
+}
+
 /// Reserves and maps a part of the file.
 fn map(path: &CString, offset: usize, bytes: usize) -> Option<Fields> {
     // SAFETY: the path ends in a zero byte.
@@ -237,7 +264,8 @@ fn map(path: &CString, offset: usize, bytes: usize) -> Option<Fields> {
     // Reserving tells of a full disk here; writing to the mapping would kill the program.
     // SAFETY: the descriptor is ours; the mapping is new and overlaps nothing.
     let address = unsafe {
-        let reserved = libc::posix_fallocate(file, offset, bytes as libc::off_t) == 0;
+        let reserve = || libc::posix_fallocate(file, offset, bytes as libc::off_t);
+        let reserved = without_size_signal(reserve) == 0;
         let address = if reserved {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             libc::mmap(

@@ -31,7 +31,6 @@
 //!
 //! The guest `signals/bounded_delivery` measures it.
 
-pub mod broken_pipe;
 mod context;
 pub(crate) mod deliver;
 pub mod frame;
@@ -43,6 +42,7 @@ pub(crate) mod shared;
 mod single_steps;
 mod stack;
 mod time_stamp;
+pub mod write_signals;
 
 pub(crate) use self::mask::{change_mask, open, settle};
 pub(crate) use self::stack::SignalStack;

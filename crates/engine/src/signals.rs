@@ -76,6 +76,14 @@ pub fn set_exact_mask(mask: u64) {
     change_exact_mask(libc::SIG_SETMASK, mask);
 }
 
+/// Does something while no signal comes to this thread.
+pub fn with_all_blocked<R>(act: impl FnOnce() -> R) -> R {
+    let before = change_exact_mask(libc::SIG_SETMASK, !0);
+    let result = act();
+    set_exact_mask(before);
+    result
+}
+
 /// Changes the kernel's mask for this thread. Returns the one before.
 pub(crate) fn change_exact_mask(how: i32, mask: u64) -> u64 {
     let mut before = 0_u64;

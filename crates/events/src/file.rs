@@ -20,6 +20,7 @@ mod trace;
 mod writer;
 
 pub use outline::Outline;
+pub use output::WriteBytes;
 pub use read::{Merged, ThreadReader};
 pub use stream_infos::StreamInfo;
 pub use summary::{Summary, ThreadInfo};

@@ -92,7 +92,7 @@ pub use event::{
 };
 pub use file::{
     Merged, Outline, StreamInfo, Summary, ThreadEncoder, ThreadInfo, ThreadReader, Trace,
-    TraceWriter,
+    TraceWriter, WriteBytes,
 };
 pub use id::{FunctionId, ModuleId, PathId};
 pub use live::{Conclusion, LiveAnalysis, Seen};

@@ -21,7 +21,6 @@ use unspool_engine::client::{Client, ClientFault, Exhausted, Inheritance, Rounds
 use unspool_engine::detach;
 use unspool_engine::plan::ClientPlan;
 use unspool_engine::process::{Process, ThreadOrdinal};
-use unspool_engine::signal_handling::broken_pipe;
 use unspool_engine::thread::{AddressSpaceRole, Thread};
 use unspool_engine::translate::insertion::Inserter;
 use unspool_events::{
@@ -191,9 +190,7 @@ impl Client for Tracer {
         threads::event(thread, &Event::Thread(ThreadEvent::End));
         threads::conclude(self, thread);
         self.keeper.dismiss();
-        broken_pipe::kept_from_program(|| {
-            summary::conclude(self, thread.process, ending);
-        });
+        summary::conclude(self, thread.process, ending);
     }
 
     /// What the process does from here on is recorded in a file of its own, as a child's is. The

@@ -12,7 +12,7 @@ use unspool_kernel::diagnostics::diagnostics_fd;
 
 use super::plan::{TraceOutput, TracePlan};
 use super::start_error::TraceError;
-use unspool_engine::signal_handling::broken_pipe;
+use super::trace_file;
 
 /// Opens the trace's file out of the way of the program's own descriptors.
 pub(super) fn open(
@@ -42,9 +42,8 @@ pub(super) fn open(
         claim(&file).map_err(failed)?;
     }
     let number = file.as_raw_fd();
-    broken_pipe::expect(&file);
-    let writer =
-        TraceWriter::from_file(file, header).map_err(|error| failed(io::Error::other(error)))?;
+    let writer = TraceWriter::through(trace_file::write, file, header)
+        .map_err(|error| failed(io::Error::other(error)))?;
     let file: Arc<dyn RecordSink> = Arc::new(writer);
     let sink = match receiver {
         None => file,

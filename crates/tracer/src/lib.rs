@@ -40,6 +40,7 @@ mod thread_progress;
 mod thread_trace;
 mod tickets;
 mod trace_buffer;
+mod trace_file;
 mod tracer;
 mod values;
 

@@ -19,7 +19,6 @@ use unspool_events::{Event, ThreadId, ThreadRecords};
 
 use crate::recording::Recording;
 use crate::thread_progress::ThreadProgress;
-use unspool_engine::signal_handling::broken_pipe;
 
 const WORD: u64 = 8;
 const PAGE: u64 = 4096;
@@ -154,7 +153,7 @@ impl TraceBuffer {
 
     fn write(&mut self, write: impl FnOnce(&mut dyn ThreadRecords)) {
         if let Some(encoder) = &mut self.encoder {
-            broken_pipe::kept_from_program(|| write(&mut **encoder));
+            write(&mut **encoder);
         }
     }
 
@@ -214,7 +213,7 @@ impl TraceBuffer {
     /// The thread has recorded its last.
     pub(crate) fn finish(&mut self) {
         if let Some(encoder) = self.encoder.take() {
-            broken_pipe::kept_from_program(|| encoder.finish());
+            encoder.finish();
         }
     }
 

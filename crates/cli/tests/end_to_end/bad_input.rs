@@ -215,25 +215,6 @@ pub(crate) fn trials() -> Vec<Trial> {
             Ok(())
         },
     ));
-    trials.push(trial(
-        "bad_input::output::size_limit".to_owned(),
-        |scratch| {
-            let file = scratch.path().join("limited.unspool");
-            let whole = traced(scratch, &[], &file, &["ls", "-lR", "/usr/include"]);
-            // bash, because the unit of ulimit -f differs between shells.
-            let script = format!("ulimit -f 16; {} > /dev/null", whole.command_line());
-            let limited = natively(scratch, &["bash", "-c", &script]);
-            let outcome = run(scratch, &limited)?;
-            if matches!(outcome.ending, Ending::Exited(0) | Ending::TimedOut) {
-                return Err(wrong(
-                    "a trace that was cut short is an error",
-                    &limited,
-                    &outcome,
-                ));
-            }
-            Ok(())
-        },
-    ));
     for path in ["/no/such/folder/trace", "/", "/proc/version"] {
         let name = format!(
             "bad_input::output::unwritable::{}",

@@ -1,7 +1,7 @@
 //! The file itself: chunks, one after the other, and the end.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom};
 
 use super::Summary;
 use super::index::{End, IndexWriter, Totals};
@@ -16,9 +16,13 @@ pub(crate) const TRAILER_MAGIC: [u8; 8] = *b"\xd1UnspEnd";
 /// Bytes of the trailer.
 pub(crate) const TRAILER_BYTES: usize = 16;
 
+/// How bytes are written to the file: as [`std::io::Write::write`] of a file does it.
+pub type WriteBytes = fn(&File, &[u8]) -> io::Result<usize>;
+
 /// An open file, and what is known of its contents.
 #[derive(Debug)]
 pub(super) struct Output {
+    write: WriteBytes,
     /// None once nothing can be written any more, not even an end.
     file: Option<File>,
     /// Why something could not be written.
@@ -40,10 +44,15 @@ pub(super) struct Output {
 
 impl Output {
     /// Writes the file header.
-    pub(super) fn start(mut file: File, header: &[u8]) -> Result<Output, WriteError> {
+    pub(super) fn start(
+        write: WriteBytes,
+        mut file: File,
+        header: &[u8],
+    ) -> Result<Output, WriteError> {
         let is_plain = file.metadata().is_ok_and(|facts| facts.is_file());
         let start = file.stream_position().ok().filter(|_| is_plain);
         let mut output = Output {
+            write,
             file: Some(file),
             error: None,
             is_full: false,
@@ -81,7 +90,7 @@ impl Output {
         let Some(file) = &mut self.file else {
             return false;
         };
-        let written = file.write_all(bytes);
+        let written = write_all(self.write, file, bytes);
         if written.is_ok() {
             self.offset += bytes.len() as u64;
         }
@@ -197,6 +206,18 @@ impl Output {
         trailer[8..].copy_from_slice(&TRAILER_MAGIC);
         self.write(&header.to_bytes()) && self.write(&payload) && self.write(&trailer)
     }
+}
+
+fn write_all(write: WriteBytes, file: &File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match write(file, bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Errors cannot be cloned; their meaning can.

@@ -1,13 +1,14 @@
 //! Writes a trace file.
 
 use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use unspool_container::{Layout, TraceHeader};
 
-use super::output::Output;
+use super::output::{Output, WriteBytes};
 use super::shared_output::{PathGeneration, Pending, Shared, lock};
 use super::{Summary, ThreadEncoder};
 use crate::definitions::Definition;
@@ -57,6 +58,20 @@ impl TraceWriter {
         Self::with_chunk_words(file, header, CHUNK_WORDS)
     }
 
+    /// Like [`TraceWriter::from_file`], with another way of writing bytes to the file: from within an
+    /// observed process that takes more than one call.
+    ///
+    /// # Errors
+    /// If the header cannot be written.
+    pub fn through(
+        write: WriteBytes,
+        file: File,
+        header: &TraceHeader,
+    ) -> Result<TraceWriter, WriteError> {
+        let output = Output::start(write, file, &header.to_bytes(Layout::Appended, 0))?;
+        Ok(Self::new(header, Some(output), CHUNK_WORDS))
+    }
+
     /// Like [`TraceWriter::from_file`], with chunks of about `chunk_words` words of raw
     /// stream instead of 131,072.
     ///
@@ -67,7 +82,8 @@ impl TraceWriter {
         header: &TraceHeader,
         chunk_words: usize,
     ) -> Result<TraceWriter, WriteError> {
-        let output = Output::start(file, &header.to_bytes(Layout::Appended, 0))?;
+        let write: WriteBytes = |mut file, bytes| file.write(bytes);
+        let output = Output::start(write, file, &header.to_bytes(Layout::Appended, 0))?;
         Ok(Self::new(header, Some(output), chunk_words))
     }
 
