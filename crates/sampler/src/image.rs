@@ -4,7 +4,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use unspool_binary::{FileOffset, FrameInformation, LoadedBytes, Module, RuntimeAddress};
-use unspool_unwind::{Entries, Section};
+use unspool_unwind::{Entries, Section, search_table};
 
 /// The code at an entry is short: it calls a function with call-frame information and never returns.
 const ENTRY_BYTES: u64 = 128;
@@ -110,7 +110,12 @@ impl Contents {
         Some(Contents::new(Module::from_bytes(path, bytes).ok()?, frames))
     }
 
-    fn new(module: Module, frames: FrameInformation) -> Contents {
+    fn new(module: Module, mut frames: FrameInformation) -> Contents {
+        let header = frames.header.as_ref().map(section);
+        if let Some(bytes) = search_table(header, section(&frames.frames)) {
+            let address = frames.frames.address;
+            frames.header = Some(LoadedBytes { address, bytes });
+        }
         let mut functions: Vec<u64> = module
             .functions()
             .map(|function| function.address().0)

@@ -16,12 +16,14 @@
 //! address_space image  where code is in a process; what unwinding needs of a file
 //! call_path            from a sample to the frames
 //! tree  observer       the calling context tree as it is written
+//! file_size_limit      what holds for the program and not for its recording
 //! run                  a run from start to end
 //! ```
 #![deny(missing_docs)]
 
 mod address_space;
 mod call_path;
+mod file_size_limit;
 mod image;
 mod kernel_record;
 mod observer;

@@ -8,6 +8,7 @@ use unspool_container::TraceHeader;
 use unspool_container::bytes::Malformed;
 use unspool_profile_record::{Ending, Record, Settings, Writer};
 
+use crate::file_size_limit;
 use crate::kernel_record::KernelRecord;
 use crate::observer::Observer;
 use crate::perf_event::{Request, SetupError, open};
@@ -56,7 +57,11 @@ pub enum RunError {
     Wait(#[source] io::Error),
 }
 
-/// Runs a command and writes its recording. `started` is told the number of the process.
+/// Runs a command and writes its recording, with the number of the process in its header. `started`
+/// is told that number.
+///
+/// This process may write files of any size from now on, as far as its user is allowed to; the
+/// command is under the limit that held before.
 ///
 /// # Errors
 /// If samples cannot be taken, the program cannot be started, or the recording not be written.
@@ -64,11 +69,38 @@ pub enum RunError {
 pub fn run(
     command: &mut Command,
     sampling: Sampling,
-    header: &TraceHeader,
+    header: TraceHeader,
     output: impl Write,
     started: impl FnOnce(u32),
 ) -> Result<Outcome, RunError> {
     let (rings, request) = rings(sampling)?;
+    file_size_limit::lift(command);
+    let start = Instant::now();
+    let mut child = command.spawn().map_err(RunError::Start)?;
+    started(child.id());
+    let header = TraceHeader {
+        process: child.id(),
+        ..header
+    };
+    match record(&mut child, start, rings, request, &header, output) {
+        Err(error @ RunError::Write(_)) => {
+            // Nobody reads any more what the program's end could have told.
+            child.wait().map_err(RunError::Wait)?;
+            Err(error)
+        }
+        ended => ended,
+    }
+}
+
+/// Records a child from its start to its end.
+fn record(
+    child: &mut Child,
+    start: Instant,
+    rings: Vec<Ring>,
+    request: Request,
+    header: &TraceHeader,
+    output: impl Write,
+) -> Result<Outcome, RunError> {
     let writer = Writer::new(output, header).map_err(RunError::Write)?;
     let mut reading = Reading {
         rings,
@@ -83,17 +115,7 @@ pub fn run(
         includes_kernel: request.includes_kernel,
     });
     reading.observer.write(&settings).map_err(RunError::Write)?;
-    let start = Instant::now();
-    let mut child = command.spawn().map_err(RunError::Start)?;
-    started(child.id());
-    let (status, used) = match reading.until_end(&mut child) {
-        Ok(ended) => ended,
-        Err(error) => {
-            // Nobody reads any more what the program's signals could have told.
-            child.wait().map_err(RunError::Wait)?;
-            return Err(error);
-        }
-    };
+    let (status, used) = reading.until_end(child)?;
     let ending = Record::Ending(Ending {
         elapsed_ns: nanoseconds(start.elapsed()),
         ..used

@@ -12,3 +12,4 @@ mod reader;
 pub use entry::{Entries, FrameDescription};
 pub(crate) use expression::evaluate;
 pub(crate) use header::find;
+pub use header::search_table;

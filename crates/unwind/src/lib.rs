@@ -45,7 +45,7 @@ mod step;
 mod unwinder;
 mod validation;
 
-pub use call_frame_information::{Entries, FrameDescription};
+pub use call_frame_information::{Entries, FrameDescription, search_table};
 pub use code::{Analysis, FunctionCode};
 pub use follow::follow;
 pub use module::{ImageCode, Module, Modules};

@@ -3,7 +3,10 @@
 
 use gimli::{BaseAddresses, CfaRule, EhFrame, LittleEndian, RegisterRule, UnwindSection};
 use object::{Object, ObjectSection};
-use unspool_unwind::{Cfa, Entries, RETURN_ADDRESS, Registers, Rule, Section, follow};
+use unspool_unwind::{
+    Cfa, Entries, Module, RETURN_ADDRESS, RSP, Registers, Rule, Section, Step, Unwinder, follow,
+    search_table,
+};
 
 /// Files that are there on any machine that can build this.
 fn files() -> Vec<std::path::PathBuf> {
@@ -157,7 +160,7 @@ fn damaged_information_is_no_panic() {
                 Some(recipe) => {
                     found += 1;
                     let mut registers = Registers::at(entry.code.start);
-                    registers.set(unspool_unwind::RSP, 0x7000);
+                    registers.set(RSP, 0x7000);
                     let _ = follow(&recipe, &registers, section, &mut |_| Some(0));
                 }
                 None => refused += 1,
@@ -166,4 +169,49 @@ fn damaged_information_is_no_panic() {
         bytes[at] = before;
     }
     assert!(found > 0 && refused > 0, "{found} found, {refused} refused");
+}
+
+/// The entry by which an address is unwound: where its function begins.
+fn function_at(modules: &[Module<'_>], address: u64) -> Option<u64> {
+    let mut registers = Registers::at(address);
+    for number in 0..16 {
+        registers.set(number, 0x7000);
+    }
+    match Unwinder::new().step(modules, &mut registers, &mut |_| Some(0x10)) {
+        Ok(Step::Caller(found)) => Some(found.called),
+        _ => None,
+    }
+}
+
+/// A table that is made leads where the linker's leads; one that is made of other entries does not.
+#[test]
+fn a_table_is_made_where_there_is_none() {
+    let data = std::fs::read("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
+    let file = object::File::parse(&*data).unwrap();
+    let frames = section(&file, ".eh_frame").unwrap();
+    let header = section(&file, ".eh_frame_hdr");
+    assert_eq!(search_table(header, frames), None, "the linker's is used");
+    let made = search_table(None, frames).unwrap();
+    let half = Section {
+        bytes: &frames.bytes[..frames.bytes.len() / 2],
+        ..frames
+    };
+    let made_of_half = search_table(None, half).unwrap();
+    let module = |header| Module {
+        range: 0..u64::MAX,
+        frames,
+        header,
+        ..Module::default()
+    };
+    let at = |bytes| Section { bytes, ..frames };
+    let (mut compared, mut different) = (0, 0);
+    for entry in Entries::new(frames).step_by(7) {
+        let last = entry.code.end - 1;
+        let found = [header, Some(at(&*made)), Some(at(&*made_of_half))]
+            .map(|header| function_at(&[module(header)], last));
+        assert_eq!(found[0], found[1], "{last:#x}");
+        compared += usize::from(found[0].is_some());
+        different += usize::from(found[0] != found[2]);
+    }
+    assert!(compared > 300 && different > 100, "{compared}, {different}");
 }

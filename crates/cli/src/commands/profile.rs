@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -87,15 +87,13 @@ fn observe(words: &[OsString], typed: &ProfileArguments) -> Result<(Recording, u
     if (typed.json || typed.folded) && typed.report.is_none() {
         command.stdout(Stdio::from(io::stderr()));
     }
-    let mut output = match &typed.output {
-        Some(path) => File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)
-            .map_err(|error| Failure::cannot_write(path, error))?,
-        None => tempfile::tempfile().context("cannot make a temporary file")?,
+    let file = typed.output.as_ref().map(|path| {
+        let failed = |error| Failure::cannot_write(path, error);
+        File::create(path).map_err(failed)
+    });
+    let mut output = Output {
+        file: file.transpose()?,
+        bytes: Vec::new(),
     };
     let sampling = Sampling {
         frequency_hz: typed.frequency,
@@ -105,17 +103,33 @@ fn observe(words: &[OsString], typed: &ProfileArguments) -> Result<(Recording, u
         ignore_interrupts();
         termination::pass_on_to(program);
     };
-    let run = unspool_sampler::run(&mut command, sampling, &header(words), &output, started);
+    let run = unspool_sampler::run(&mut command, sampling, header(words), &mut output, started);
     termination::pass_on_no_more();
     let outcome = run.map_err(|error| failure(error, &words[0]))?;
     let status = status_of(outcome.status);
-    let mut bytes = Vec::new();
-    output
-        .seek(SeekFrom::Start(0))
-        .and_then(|_| output.read_to_end(&mut bytes))
-        .context("cannot read the recording again")?;
-    let recording = Recording::read(&bytes).context("cannot read the recording again")?;
+    let recording = Recording::read(&output.bytes).context("cannot read the recording again")?;
     Ok((recording, status))
+}
+
+/// What is reported at the end of the run, and the file in which it is kept, if it is.
+struct Output {
+    file: Option<File>,
+    bytes: Vec<u8>,
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match &mut self.file {
+            Some(file) => file.write(bytes)?,
+            None => bytes.len(),
+        };
+        self.bytes.extend_from_slice(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), File::flush)
+    }
 }
 
 fn header(words: &[OsString]) -> TraceHeader {
@@ -139,6 +153,10 @@ fn failure(error: RunError, program: &OsString) -> Failure {
         RunError::Setup(SetupError::Forbidden { .. }) => Failure::from(error).with_help(
             "sysctl kernel.perf_event_paranoid=2 lets every user sample programs of their own",
         ),
+        RunError::Write(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            Failure::from(RunError::Write(error))
+                .with_help("ulimit -f unlimited, before, lets files grow as far as is needed")
+        }
         error => Failure::from(error),
     }
 }

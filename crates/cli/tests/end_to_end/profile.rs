@@ -1,5 +1,8 @@
 //! `unspool profile` on programs whose shares of time are known.
 
+mod frames;
+mod recording;
+
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -33,14 +36,20 @@ pub(crate) fn trials() -> Vec<Trial> {
             check_unwinds(&profile)
         }));
     }
+    trials.extend(frames::trials());
+    trials.extend(recording::trials());
     trials
 }
 
 fn guest(variant: &str) -> Result<Vec<OsString>, Verdict> {
+    guest_named("profile/shares", variant)
+}
+
+fn guest_named(name: &str, variant: &str) -> Result<Vec<OsString>, Verdict> {
     let guest = unspool_guests::guests()
         .into_iter()
-        .find(|guest| guest.name == "profile/shares")
-        .ok_or_else(|| "there is no guest profile/shares".to_owned())?;
+        .find(|guest| guest.name == name)
+        .ok_or_else(|| format!("there is no guest {name}"))?;
     guest_programs::command(&guest, variant)
 }
 
@@ -58,8 +67,15 @@ fn profile(scratch: &Scratch, arguments: &[impl AsRef<OsStr>]) -> Result<Outcome
 }
 
 fn profiled(scratch: &Scratch, command: &[OsString]) -> Result<Value, Verdict> {
-    let mut arguments: Vec<OsString> = vec!["--json".into(), "--".into()];
-    arguments.extend_from_slice(command);
+    profiled_with(scratch, &[], command)
+}
+
+fn profiled_with(
+    scratch: &Scratch,
+    options: &[OsString],
+    command: &[OsString],
+) -> Result<Value, Verdict> {
+    let arguments = [options, &["--json".into(), "--".into()], command].concat();
     let outcome = profile(scratch, &arguments)?;
     if outcome.ending != Ending::Exited(0) {
         let invocation = unspool(scratch, &["profile"]).arguments(&arguments);
@@ -77,9 +93,14 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
 
-/// The share of all time that was spent in `burn` on paths from `caller` to it, whatever the kernel
-/// and the system's clock did below it.
+/// The share of all time that was spent in `burn` on paths from `caller` to it.
 fn share_from(profile: &Value, caller: &str) -> f64 {
+    share_of(profile, caller, "burn")
+}
+
+/// The share of all time that was spent in a function on paths from `caller` to it, whatever the
+/// kernel and the system's clock did below it.
+fn share_of(profile: &Value, caller: &str, callee: &str) -> f64 {
     let name = |context: &Value| {
         let function = context["function"].as_u64().unwrap_or(u64::MAX);
         let function = usize::try_from(function).ok();
@@ -91,7 +112,7 @@ fn share_from(profile: &Value, caller: &str) -> f64 {
     let is_wanted = |context: &&Value| {
         let parent = context["parent"].as_u64();
         let parent = parent.and_then(|parent| contexts.get(usize::try_from(parent).ok()?));
-        name(context) == Some("burn") && parent.and_then(name) == Some(caller)
+        name(context) == Some(callee) && parent.and_then(name) == Some(caller)
     };
     let wanted = contexts.iter().filter(is_wanted);
     let spent: f64 = wanted.map(|context| number(&context["total"])).sum();

@@ -52,18 +52,26 @@ impl<'a> Entries<'a> {
     }
 }
 
+impl Entries<'_> {
+    /// The next entry, and its offset in the section.
+    pub(super) fn next_at(&mut self) -> Option<(usize, FrameDescription)> {
+        loop {
+            let offset = self.position;
+            let mut reader = Reader::new(self.section, offset);
+            let content = content(&mut reader)?;
+            self.position = reader.position();
+            if let Some(entry) = parse(self.section, content) {
+                return Some((offset, entry));
+            }
+        }
+    }
+}
+
 impl Iterator for Entries<'_> {
     type Item = FrameDescription;
 
     fn next(&mut self) -> Option<FrameDescription> {
-        loop {
-            let mut reader = Reader::new(self.section, self.position);
-            let content = content(&mut reader)?;
-            self.position = reader.position();
-            if let Some(entry) = parse(self.section, content) {
-                return Some(entry);
-            }
-        }
+        self.next_at().map(|(_, entry)| entry)
     }
 }
 

@@ -6,6 +6,8 @@ use crate::section::Section;
 
 /// `DW_EH_PE_datarel | DW_EH_PE_sdata4`: the form in which all linkers write the table.
 const TABLE_ENCODING: u8 = 0x3b;
+/// `DW_EH_PE_udata4`: the form of the number of rows.
+const COUNT_ENCODING: u8 = 0x03;
 /// Bytes of a row: where code begins, and where its entry is.
 const ROW: usize = 8;
 
@@ -25,6 +27,34 @@ pub(crate) fn find(
         None => entry::Entries::new(frames).find(|entry| entry.code.contains(&address)),
     };
     found.filter(|entry| entry.code.contains(&address))
+}
+
+/// A header for `frames`, as a linker would have made it, at the address of `frames`; nothing where
+/// there is one that can be used. Without it, each look-up goes through all entries.
+///
+/// Entries that are further than 2 GiB from the code that they describe are left out.
+#[must_use]
+pub fn search_table(header: Option<Section<'_>>, frames: Section<'_>) -> Option<Vec<u8>> {
+    if header.and_then(Table::new).is_some() {
+        return None;
+    }
+    let relative = |address: u64| i32::try_from(address.wrapping_sub(frames.address) as i64).ok();
+    let mut entries = entry::Entries::new(frames);
+    let mut rows = Vec::new();
+    while let Some((offset, entry)) = entries.next_at() {
+        if let (Some(code), Ok(offset)) = (relative(entry.code.start), i32::try_from(offset)) {
+            rows.push((code, offset));
+        }
+    }
+    rows.sort_unstable();
+    let count = u32::try_from(rows.len()).ok()?;
+    let mut table = vec![1, OMITTED, COUNT_ENCODING, TABLE_ENCODING];
+    table.extend(count.to_le_bytes());
+    for (code, offset) in rows {
+        table.extend(code.to_le_bytes());
+        table.extend(offset.to_le_bytes());
+    }
+    Some(table)
 }
 
 /// The sorted table.
