@@ -1,6 +1,7 @@
 //! `unspool openmp`: why is this OpenMP program not faster?
 
 mod launch;
+mod machine;
 mod original;
 mod read;
 mod source;

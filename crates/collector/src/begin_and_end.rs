@@ -4,7 +4,7 @@ use crate::{clock, fork, process, thread};
 
 fn begin() {
     clock::choose();
-    process::start_time();
+    clock::note_start();
     process::choose_directory();
     if process::is_collecting() {
         fork::watch();
@@ -12,4 +12,9 @@ fn begin() {
     }
 }
 
-unspool_preload::begin_and_end!(begin, process::note_end);
+fn end() {
+    thread::note_end(clock::now());
+    process::note_end();
+}
+
+unspool_preload::begin_and_end!(begin, end);

@@ -1,8 +1,11 @@
 //! The clock that everything is measured by.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static PROCESSOR_CLOCK: AtomicBool = AtomicBool::new(false);
+
+static START_TICKS: AtomicU64 = AtomicU64::new(0);
+static START_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Chooses the clock. The processor's is cheaper, and as good where the kernel itself
 /// measures time by it: then it runs at one rate on all processors.
@@ -26,6 +29,32 @@ pub(crate) fn now() -> u64 {
     } else {
         monotonic_ns()
     }
+}
+
+/// Starts to count time for this process.
+pub(crate) fn note_start() {
+    START_NS.store(monotonic_ns(), Ordering::Relaxed);
+    START_TICKS.store(now(), Ordering::Relaxed);
+}
+
+/// When that was: in ticks, and by the system's monotonic clock.
+pub(crate) fn start() -> (u64, u64) {
+    (
+        START_TICKS.load(Ordering::Relaxed),
+        START_NS.load(Ordering::Relaxed),
+    )
+}
+
+/// So many nanoseconds in ticks, as both clocks have run since the process started; `now_ticks` and
+/// `now_ns` are what they show.
+pub(crate) fn ticks(ns: u64, now_ticks: u64, now_ns: u64) -> u64 {
+    if !is_processor_clock() {
+        return ns;
+    }
+    let (start_ticks, start_ns) = start();
+    let ticks = now_ticks.saturating_sub(start_ticks) as f64;
+    let passed = now_ns.saturating_sub(start_ns).max(1) as f64;
+    (ns as f64 * (ticks / passed)) as u64
 }
 
 /// Now, by the system's monotonic clock.

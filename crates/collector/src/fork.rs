@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 
 use unspool_preload::fork::{self, HeldAcrossFork, Locks};
 
-use crate::{arena, intervals, modules, process, thread, thread_slots};
+use crate::{arena, clock, intervals, modules, process, thread, thread_slots};
 
 /// All locks of this library. Whoever takes several takes them in this order.
 struct AllLocks {
@@ -38,7 +38,7 @@ impl Locks for AllLocks {
         modules::forget(&mut self.modules);
         thread::forget(&mut self.threads);
         thread_slots::forget();
-        process::start_time();
+        clock::note_start();
         drop(self.creation);
     }
 }

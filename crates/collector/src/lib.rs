@@ -26,6 +26,7 @@ mod modules;
 mod mpi;
 mod ompt;
 mod process;
+mod processor_time;
 mod runtime_function;
 mod team;
 mod thread;

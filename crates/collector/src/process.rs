@@ -3,7 +3,6 @@
 use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,8 +15,6 @@ use crate::{clock, modules};
 /// Where records go; nothing where nobody wants them.
 static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();
 
-static START_TICKS: AtomicU64 = AtomicU64::new(0);
-static START_NS: AtomicU64 = AtomicU64::new(0);
 static CREATION: Mutex<()> = Mutex::new(());
 
 /// Whether anything is to be collected.
@@ -53,7 +50,7 @@ fn create() -> Option<Fields> {
     if let Some(block) = arena::process_block() {
         return Some(block);
     }
-    let start_ns = START_NS.load(Ordering::Relaxed);
+    let (start_ticks, start_ns) = clock::start();
     let header = file_header(start_ns);
     let path = directory.join(format!("{}-{start_ns}.openmp", header.process));
     let path = CString::new(path.into_os_string().into_vec()).ok()?;
@@ -62,7 +59,6 @@ fn create() -> Option<Fields> {
         // SAFETY: only returns a number.
         let parent = unsafe { libc::getppid() };
         process.set(process_block::PARENT, parent as u64);
-        let start_ticks = START_TICKS.load(Ordering::Relaxed);
         process.set(process_block::START_TICKS, start_ticks);
         process.set(process_block::START_NS, start_ns);
         let is_monotonic = !clock::is_processor_clock();
@@ -125,12 +121,6 @@ pub(crate) fn note_time() {
 fn set_time(process: Fields) {
     process.set(process_block::LAST_TICKS, clock::now());
     process.set(process_block::LAST_NS, clock::monotonic_ns());
-}
-
-/// Starts to count time.
-pub(crate) fn start_time() {
-    START_NS.store(clock::monotonic_ns(), Ordering::Relaxed);
-    START_TICKS.store(clock::now(), Ordering::Relaxed);
 }
 
 /// Learns where records go, if anywhere.

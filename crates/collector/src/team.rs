@@ -38,14 +38,35 @@ pub(crate) struct Team {
     /// How many threads it has, once one of them has said so.
     size: AtomicU64,
     members: Vec<Member>,
-    /// Arrivals at barriers, all together.
-    arrivals: Line<AtomicU64>,
+    barrier: Barrier,
 }
 
-/// What has cache lines of its own.
+/// The barriers within a region, one after the other.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Line<T>(T);
+struct Barrier {
+    /// Arrivals, of all barriers together.
+    arrivals: AtomicU64,
+    /// When a thread arrived last.
+    latest: AtomicU64,
+    /// When the last of all threads arrived, at the barrier at which all have most recently, or a
+    /// task ended since then.
+    complete: AtomicU64,
+    /// By how much the last to arrive was later than the one before, for lack of a processor.
+    held_up: AtomicU64,
+}
+
+/// How a thread arrives at the join. Times are ticks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) now: u64,
+    /// When it left the barrier or fork before.
+    pub(crate) since: u64,
+    /// How long it has waited since then.
+    pub(crate) waited: u64,
+    /// How long it has been without a processor since then.
+    pub(crate) without_processor: u64,
+}
 
 /// What a thread leaves behind when it arrives at the join.
 #[derive(Debug)]
@@ -56,6 +77,7 @@ struct Member {
     arrival: AtomicU64,
     since: AtomicU64,
     waited: AtomicU64,
+    without_processor: AtomicU64,
     slot: AtomicU64,
 }
 
@@ -72,6 +94,7 @@ impl Team {
             arrival: AtomicU64::new(0),
             since: AtomicU64::new(0),
             waited: AtomicU64::new(0),
+            without_processor: AtomicU64::new(0),
             slot: AtomicU64::new(NO_SLOT),
         });
         Team {
@@ -84,7 +107,7 @@ impl Team {
             passage: 0,
             size: AtomicU64::new(0),
             members,
-            arrivals: Line::default(),
+            barrier: Barrier::default(),
         }
     }
 
@@ -109,7 +132,7 @@ impl Team {
         self.passage += 1;
         *self.size.get_mut() = 0;
         *self.used.get_mut() = 0;
-        *self.arrivals.0.get_mut() = 0;
+        self.barrier = Barrier::default();
         self.reserved = match is_outermost && thread_slots::take_first(limit) {
             true => limit,
             false => 0,
@@ -144,26 +167,58 @@ impl Team {
         slot
     }
 
-    /// A thread arrives at a barrier within the region; says whether it is the last.
+    /// A thread arrives at a barrier within the region, after so long without a processor; says
+    /// whether it is the last.
     #[inline]
-    pub(crate) fn arrive_at_barrier(&self) -> bool {
+    pub(crate) fn arrive_at_barrier(&self, now: u64, without_processor: u64) -> bool {
+        let barrier = &self.barrier;
         let size = self.size.load(Ordering::Relaxed);
         // Alone, it is the last; and two is the number that needs no division.
-        match size {
+        let is_last = match size {
             0 | 1 => true,
-            2 => self.arrivals.0.fetch_add(1, Ordering::Relaxed) & 1 == 1,
-            _ => (self.arrivals.0.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(size),
+            2 => barrier.arrivals.fetch_add(1, Ordering::Relaxed) & 1 == 1,
+            _ => (barrier.arrivals.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(size),
+        };
+        if is_last {
+            let before = barrier.latest.load(Ordering::Relaxed);
+            let held_up = without_processor.min(now.saturating_sub(before));
+            barrier.held_up.store(held_up, Ordering::Relaxed);
+            barrier.complete.store(now, Ordering::Relaxed);
+        }
+        barrier.latest.store(now, Ordering::Relaxed);
+        is_last
+    }
+
+    /// A task has ended, for which threads may wait at a barrier. What is told is right within the
+    /// time for which it is not worth to tell it, so that the line stays with those that read it.
+    #[inline]
+    pub(crate) fn task_ended(&self, now: u64, worth_telling: u64) {
+        let before = self.barrier.complete.load(Ordering::Relaxed);
+        if before != 0 && now.saturating_sub(before) >= worth_telling {
+            self.barrier.complete.store(now, Ordering::Relaxed);
         }
     }
 
+    /// For a thread that leaves a barrier: when the last one arrived there, or the last task ended,
+    /// and how much earlier the last one would have arrived, had it had a processor all the time.
+    /// Nobody can arrive at the next barrier
+    /// as the last before this thread does.
+    #[inline]
+    pub(crate) fn completion(&self) -> Option<(u64, u64)> {
+        let complete = self.barrier.complete.load(Ordering::Relaxed);
+        (complete != 0).then(|| (complete, self.barrier.held_up.load(Ordering::Relaxed)))
+    }
+
     /// A thread arrives at the join.
-    pub(crate) fn arrive(&self, index: usize, node: *mut Node, now: u64, since: u64, waited: u64) {
+    pub(crate) fn arrive(&self, index: usize, node: *mut Node, arrival: Arrival) {
         let Some(member) = self.members.get(index) else {
             return;
         };
-        member.arrival.store(now, Ordering::Relaxed);
-        member.since.store(since, Ordering::Relaxed);
-        member.waited.store(waited, Ordering::Relaxed);
+        member.arrival.store(arrival.now, Ordering::Relaxed);
+        member.since.store(arrival.since, Ordering::Relaxed);
+        member.waited.store(arrival.waited, Ordering::Relaxed);
+        let without = arrival.without_processor;
+        member.without_processor.store(without, Ordering::Relaxed);
         member.record.store(node, Ordering::Relaxed);
         member.passage.store(self.passage, Ordering::Release);
     }
@@ -178,44 +233,69 @@ impl Team {
         }
     }
 
-    /// All have arrived: books what each has waited, and gives slots back.
-    pub(crate) fn join(&self, now: u64) {
+    /// All have arrived: books what each has waited, and gives slots back. `late` says how much of
+    /// the time since the last arrival the thread that forked the region had no processor.
+    pub(crate) fn join(&self, now: u64, late: impl FnOnce(u64) -> u64) {
         match self.used.load(Ordering::Relaxed) {
             // The thread that forked it did not come to work in it.
             0 if self.reserved > 0 => thread_slots::use_first(1, self.reserved),
             0 => {}
             used => thread_slots::give_back_first(used as usize),
         }
-        let mut last: Option<(&Member, Fields, u64)> = None;
         for member in &self.members {
             let slot = member.slot.load(Ordering::Relaxed);
             if slot != NO_SLOT {
                 thread_slots::give_back(slot);
                 member.slot.store(NO_SLOT, Ordering::Relaxed);
             }
-            if member.passage.load(Ordering::Acquire) != self.passage {
-                continue;
-            }
-            // SAFETY: nodes are never freed.
-            let Some(node) = (unsafe { member.record.load(Ordering::Relaxed).as_ref() }) else {
-                continue;
-            };
-            // Its own thread writes these fields only before it arrives.
-            let record = node.record;
-            let arrival = member.arrival.load(Ordering::Relaxed);
-            let wait = now.saturating_sub(arrival);
+        }
+        let Some((last, arrival)) = self
+            .arrived()
+            .map(|(member, _)| (member, member.arrival.load(Ordering::Relaxed)))
+            .max_by_key(|(_, arrival)| *arrival)
+        else {
+            return;
+        };
+        // When the last one would have arrived, had all had processors all the time.
+        let undelayed = self.arrived().map(|(member, _)| {
+            let without = member.without_processor.load(Ordering::Relaxed);
+            member
+                .arrival
+                .load(Ordering::Relaxed)
+                .saturating_sub(without)
+        });
+        let held_up = arrival.saturating_sub(undelayed.max().unwrap_or(arrival));
+        let late = late(arrival);
+        for (member, record) in self.arrived() {
+            let arrived = member.arrival.load(Ordering::Relaxed);
+            let wait = now.saturating_sub(arrived);
             record.add(construct::WAIT, wait);
             record.raise(construct::WAIT_LONGEST, wait);
-            if last.as_ref().is_none_or(|(_, _, latest)| arrival > *latest) {
-                last = Some((member, record, arrival));
+            let for_others = arrival.saturating_sub(arrived).min(held_up);
+            let lacking = for_others.saturating_add(late).min(wait);
+            record.add(construct::WAIT_FOR_PROCESSOR, lacking);
+            if std::ptr::eq(member, last) {
+                let since = member.since.load(Ordering::Relaxed);
+                record.add(construct::LAST_ARRIVALS, 1);
+                record.add(construct::LAST_WAIT, wait);
+                record.add(construct::PATH_TOTAL, arrival.saturating_sub(since));
+                let waited = member.waited.load(Ordering::Relaxed);
+                let without = member.without_processor.load(Ordering::Relaxed);
+                record.add(construct::PATH_WAIT, waited + without);
             }
         }
-        if let Some((member, record, arrival)) = last {
-            let since = member.since.load(Ordering::Relaxed);
-            record.add(construct::LAST_ARRIVALS, 1);
-            record.add(construct::LAST_WAIT, now.saturating_sub(arrival));
-            record.add(construct::PATH_TOTAL, arrival.saturating_sub(since));
-            record.add(construct::PATH_WAIT, member.waited.load(Ordering::Relaxed));
-        }
+    }
+
+    /// The threads that have arrived at the join, and their parts of the region, whose own threads
+    /// wrote what is booked there only before they arrived.
+    fn arrived(&self) -> impl Iterator<Item = (&Member, Fields)> {
+        self.members.iter().filter_map(|member| {
+            if member.passage.load(Ordering::Acquire) != self.passage {
+                return None;
+            }
+            // SAFETY: nodes are never freed.
+            let node = unsafe { member.record.load(Ordering::Relaxed).as_ref() }?;
+            Some((member, node.record))
+        })
     }
 }

@@ -46,6 +46,11 @@ pub(crate) struct Thread {
     pending: Option<Pending>,
     /// When it last read both clocks.
     clocks_read: u64,
+    /// What it last read of its processor time.
+    reading: processor::LastReading,
+    /// How long it was without a processor, while it worked, since it left the last barrier or
+    /// fork.
+    without_processor: u64,
 }
 
 /// A construct that the thread is in.
@@ -130,6 +135,7 @@ impl Thread {
         if self.frames.is_empty() && kind != ConstructKind::Serial {
             self.begin_serial(now);
         }
+        self.look_at_processor(now, self.at_work());
         let key = self.key(kind, address, detail);
         let parent = self.top();
         let parent = match kind {
@@ -256,6 +262,7 @@ impl Thread {
             self.skipped -= 1;
             return;
         }
+        self.look_at_processor(now, self.at_work());
         let Some(left) = self.frames.pop() else {
             self.count(process_block::UNMATCHED);
             return;
@@ -286,6 +293,8 @@ impl Thread {
                 if std::mem::take(&mut self.is_last) {
                     record.add(construct::LAST_WAIT, own);
                 }
+                let lacking = self.waited_for_processor(own, now);
+                record.add(construct::WAIT_FOR_PROCESSOR, lacking);
                 self.synchronised(now);
             }
             _ => {}
@@ -323,9 +332,11 @@ impl Thread {
         }
     }
 
-    /// The innermost construct waits before its block.
+    /// The innermost construct has waited before its block.
     #[inline]
-    pub(crate) fn wait(&mut self, ticks: u64) {
+    pub(crate) fn wait(&mut self, from: u64, to: u64) {
+        let ticks = to.saturating_sub(from);
+        self.look_at_processor(to, processor::Until::Wait);
         self.waited += ticks;
         let Some(inner) = self.frames.last() else {
             return;
@@ -347,6 +358,7 @@ impl Thread {
             return;
         };
         let waited = to.saturating_sub(from);
+        self.look_at_processor(to, processor::Until::Wait);
         self.waited += waited;
         let record = &node.record;
         record.set(construct::LAST, from);
@@ -379,7 +391,7 @@ impl Thread {
         let Some(team) = (unsafe { self.team.as_ref() }) else {
             return;
         };
-        self.is_last = team.arrive_at_barrier();
+        self.is_last = team.arrive_at_barrier(now, self.without_processor);
         if self.is_last {
             self.arrive_last(now);
         }
@@ -393,13 +405,37 @@ impl Thread {
             let record = unsafe { &*inner.node }.record;
             record.add(construct::LAST_ARRIVALS, 1);
             record.add(construct::PATH_TOTAL, now.saturating_sub(self.since));
-            record.add(construct::PATH_WAIT, self.waited);
+            record.add(construct::PATH_WAIT, self.waited + self.without_processor);
         }
+    }
+
+    /// How much of the wait at a barrier that ends now is due to a lack of processors.
+    #[inline]
+    fn waited_for_processor(&mut self, waited: u64, now: u64) -> u64 {
+        // SAFETY: the team lives until all its threads have arrived at its join.
+        let Some(team) = (unsafe { self.team.as_ref() }) else {
+            return 0;
+        };
+        let Some((completion, held_up)) = team.completion() else {
+            return 0;
+        };
+        let late = self.late_for_lack_of_processor(completion, now);
+        held_up.saturating_add(late).min(waited)
     }
 
     fn synchronised(&mut self, now: u64) {
         self.since = now;
         self.waited = 0;
+        self.without_processor = 0;
+    }
+
+    /// What the thread is at, for [`Thread::look_at_processor`].
+    #[inline]
+    fn at_work(&self) -> processor::Until {
+        match self.top_kind() {
+            Some(kind) if !kind.is_wait() => processor::Until::Work(self.top()),
+            _ => processor::Until::Wait,
+        }
     }
 
     fn write_span(&mut self, number: u64, begin: u64, end: u64, wait: u64) {
@@ -420,8 +456,9 @@ impl Thread {
 
 mod current;
 mod life;
+mod processor;
 mod regions;
 mod segments;
 mod tasks;
 
-pub(crate) use life::{Spare, current, forget, spare, watch_ends};
+pub(crate) use life::{Spare, current, forget, note_end, spare, watch_ends};

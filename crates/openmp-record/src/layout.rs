@@ -122,6 +122,22 @@ pub mod runtime {
     pub const MPI: u64 = 4;
 }
 
+/// What the kernel counted of a thread, since the thread was first seen: in its block of
+/// [`stream::THREADS`], behind the last frame. What threads left that have ended is in it too, where
+/// the block is used again. All are 0 in files from before they were counted.
+pub mod thread_block {
+    /// Where these fields begin.
+    pub const START: usize = super::BLOCK_BYTES - 32;
+    /// How long it ran, in nanoseconds.
+    pub const RAN_NS: usize = START;
+    /// How long it was ready to run and had no processor, in nanoseconds.
+    pub const WITHOUT_NS: usize = START + 8;
+    /// How often it stopped running to wait for something.
+    pub const STOPPED: usize = START + 16;
+    /// How often it was made to stop running.
+    pub const PREEMPTED: usize = START + 24;
+}
+
 /// A construct that a thread has entered and not left.
 pub mod frame {
     /// The construct's number.
@@ -135,7 +151,7 @@ pub mod frame {
     /// A frame's size.
     pub const BYTES: usize = 32;
     /// How many frames a thread's block has room for.
-    pub const IN_BLOCK: usize = super::block::ROOM / BYTES;
+    pub const IN_BLOCK: usize = (super::thread_block::START - super::block::CONTENT) / BYTES;
 }
 
 /// What one thread did in one construct, in one context.
@@ -179,6 +195,8 @@ pub mod construct {
     /// For a loop: its iterations, of all threads and in all passages, where the runtime is
     /// told how many there are.
     pub const ITERATIONS: usize = 120;
+    /// For a region: the part of [`STARTUP`] in which this thread was ready and had no processor.
+    pub const STARTUP_WITHOUT_PROCESSOR: usize = 120;
     /// Ticks waited: before the block, or for a region at its end.
     pub const WAIT: usize = 128;
     /// The longest wait before the block or at the region's end, in ticks.
@@ -188,11 +206,17 @@ pub mod construct {
     /// Ticks from the barrier or fork before until this thread arrived, where it was the last.
     pub const PATH_TOTAL: usize = 152;
     /// The part of [`PATH_TOTAL`] that was waited at locks, criticals, ordered blocks and for
-    /// tasks.
+    /// tasks, or for a processor.
     pub const PATH_WAIT: usize = 160;
     /// Ticks from this thread's arrival until it went on, where it was the last: nobody waited
     /// for work then.
     pub const LAST_WAIT: usize = 168;
+    /// The part of [`OWN`], in ticks, in which the thread was ready to run and had no processor;
+    /// for what is nothing but waiting, 0.
+    pub const WITHOUT_PROCESSOR: usize = 176;
+    /// The part of the wait, in ticks, that is due to a lack of processors: that of the thread
+    /// that arrived last, and its own once it could have gone on.
+    pub const WAIT_FOR_PROCESSOR: usize = 184;
     /// A record's size.
     pub const BYTES: usize = 192;
     /// Records in a block.

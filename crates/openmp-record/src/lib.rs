@@ -18,5 +18,7 @@ mod process;
 mod read;
 
 pub use construct_kind::ConstructKind;
-pub use process::{ClockKind, Construct, Module, Problem, ProcessRecord, Runtimes, Span};
+pub use process::{
+    ClockKind, Construct, Module, Problem, ProcessRecord, Runtimes, Span, ThreadTime,
+};
 pub use read::ReadError;

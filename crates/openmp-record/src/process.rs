@@ -50,6 +50,8 @@ pub struct ProcessRecord {
     pub names: Vec<(u64, String)>,
     /// Single passages through constructs, if they were asked for.
     pub spans: Vec<Span>,
+    /// What the kernel counted of threads: by their number, as in [`Construct::thread`].
+    pub threads: Vec<(u64, ThreadTime)>,
     /// What could not be collected or read.
     pub problems: Vec<Problem>,
 }
@@ -144,10 +146,29 @@ pub struct Construct {
     pub last_wait: u64,
     /// Iterations of all passages, or 0 where they are not known.
     pub iterations: u64,
+    /// The part of `own`, in ticks, in which the thread was ready to run and had no processor.
+    pub without_processor: u64,
+    /// The part of the wait, in ticks, that is due to a lack of processors.
+    pub wait_for_processor: u64,
+    /// The part of `startup`, in ticks, in which the thread had no processor.
+    pub startup_without_processor: u64,
     /// Which of the threads that exist at one time executed it.
     pub slot: u64,
     /// The number of the call path that led here first, or 0.
     pub path: u64,
+}
+
+/// What the kernel counted of a thread. [`crate::layout::thread_block`] says more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ThreadTime {
+    /// How long it ran, in nanoseconds.
+    pub ran_ns: u64,
+    /// How long it was ready to run and had no processor, in nanoseconds.
+    pub without_ns: u64,
+    /// How often it stopped running to wait for something.
+    pub stopped: u64,
+    /// How often it was made to stop running.
+    pub preempted: u64,
 }
 
 /// A module of the program.

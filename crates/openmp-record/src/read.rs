@@ -6,9 +6,11 @@ use unspool_container::stream::StreamNumber;
 
 use crate::ConstructKind;
 use crate::layout::{
-    NONE, block, construct, description, frame, process_block, runtime, span, stream,
+    NONE, block, construct, description, frame, process_block, runtime, span, stream, thread_block,
 };
-use crate::process::{ClockKind, Construct, Module, Problem, ProcessRecord, Runtimes, Span};
+use crate::process::{
+    ClockKind, Construct, Module, Problem, ProcessRecord, Runtimes, Span, ThreadTime,
+};
 
 mod completion;
 
@@ -195,8 +197,22 @@ impl ProcessRecord {
             stream::THREADS => {
                 // Where more are open than there is room for, the innermost are not known.
                 let open = usize::try_from(part.used).unwrap_or(usize::MAX);
-                let frames = part.content.chunks_exact(frame::BYTES).take(open);
+                let frames = part
+                    .content
+                    .chunks_exact(frame::BYTES)
+                    .take(open.min(frame::IN_BLOCK));
                 threads.push(frames.map(OpenFrame::read).collect());
+                let counted = part.content.get(thread_block::START - block::CONTENT..);
+                if let Some(counted) = counted.filter(|bytes| bytes.len() >= 32) {
+                    let at = |field: usize| word(counted, field - thread_block::START);
+                    let time = ThreadTime {
+                        ran_ns: at(thread_block::RAN_NS),
+                        without_ns: at(thread_block::WITHOUT_NS),
+                        stopped: at(thread_block::STOPPED),
+                        preempted: at(thread_block::PREEMPTED),
+                    };
+                    self.threads.push((found.number + 1, time));
+                }
             }
             stream::CONSTRUCTS => {
                 let records = self.records(found, &part, construct::BYTES, "constructs");
@@ -275,7 +291,16 @@ impl ProcessRecord {
             path_total: word(bytes, construct::PATH_TOTAL),
             path_wait: word(bytes, construct::PATH_WAIT),
             last_wait: word(bytes, construct::LAST_WAIT),
-            iterations: word(bytes, construct::ITERATIONS),
+            iterations: match kind {
+                ConstructKind::Parallel => 0,
+                _ => word(bytes, construct::ITERATIONS),
+            },
+            without_processor: word(bytes, construct::WITHOUT_PROCESSOR),
+            wait_for_processor: word(bytes, construct::WAIT_FOR_PROCESSOR),
+            startup_without_processor: match kind {
+                ConstructKind::Parallel => word(bytes, construct::STARTUP_WITHOUT_PROCESSOR),
+                _ => 0,
+            },
             slot: word(bytes, construct::SLOT),
             path: word(bytes, construct::PATH),
         });

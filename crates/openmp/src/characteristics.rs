@@ -40,6 +40,8 @@ pub enum LossClass {
     Target,
     /// In MPI.
     Communication,
+    /// Ready to run, or waiting for a thread that was, without a processor to run on.
+    Processor,
 }
 
 impl LossClass {
@@ -56,6 +58,7 @@ impl LossClass {
         LossClass::Startup,
         LossClass::Target,
         LossClass::Communication,
+        LossClass::Processor,
     ];
 
     /// The words for it.
@@ -73,6 +76,7 @@ impl LossClass {
             LossClass::Startup => "starting threads",
             LossClass::Target => "target regions",
             LossClass::Communication => "communication",
+            LossClass::Processor => "waiting for a processor",
         }
     }
 
@@ -281,6 +285,8 @@ fn add_construct(one: &Construct, threads: &mut [ThreadCharacteristics], account
             thread.losses.add(class, share.wait_ns);
         }
         thread.losses.add(LossClass::Startup, share.startup_ns);
+        let lacking = share.lacking_processor_ns();
+        thread.losses.add(LossClass::Processor, lacking);
         if one.kind == ConstructKind::Parallel && Some(share.thread) != useful_thread {
             thread.losses.add(LossClass::Duplicated, share.own_ns);
         }

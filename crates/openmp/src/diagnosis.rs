@@ -4,11 +4,12 @@ use unspool_openmp_record::ConstructKind;
 
 use crate::characteristics::{Characteristics, LossClass};
 use crate::points::SynchronisationPoint;
-use crate::recording::{Construct, Process};
+use crate::recording::{Construct, Others, Process};
 use regions::Regions;
 
 mod few_threads;
 mod imbalance;
+mod processors;
 mod regions;
 mod tasks;
 
@@ -24,6 +25,7 @@ const WORTH_SAYING: f64 = 0.005;
 /// Findings, what costs most first.
 pub(crate) fn of_process(
     process: &Process,
+    others: Option<&Others>,
     characteristics: &Characteristics,
     points: &[SynchronisationPoint],
 ) -> Vec<Finding> {
@@ -48,7 +50,7 @@ pub(crate) fn of_process(
     findings.extend(points.iter().filter_map(imbalance::that_alternates));
     findings.extend(points.iter().filter_map(|point| contention(process, point)));
     findings.extend(startup(process, characteristics));
-    findings.extend(oversubscription(process));
+    findings.extend(processors::lacking(process, others, characteristics));
     let least = characteristics.execution_ns as f64 * WORTH_SAYING / 1e9;
     findings.retain(|(seconds, _)| *seconds >= least);
     findings.sort_by(|(one, _), (other, _)| other.total_cmp(one));
@@ -152,14 +154,4 @@ fn startup(process: &Process, characteristics: &Characteristics) -> Option<Findi
         ),
     };
     Some((saved, sentence))
-}
-
-fn oversubscription(process: &Process) -> Option<Finding> {
-    let (threads, processors) = (process.threads, process.processors);
-    (processors > 0 && threads > processors).then(|| {
-        let sentence = format!(
-            "{threads} threads share {processors} processors: times include waiting for a processor"
-        );
-        (f64::INFINITY, sentence)
-    })
 }

@@ -33,6 +33,8 @@ pub use comparison::Comparison;
 pub use hierarchy::Hierarchy;
 pub use location::Location;
 pub use points::SynchronisationPoint;
-pub use recording::{Construct, OpenError, Process, Recording, Share, Span};
+pub use recording::{
+    Construct, OpenError, Others, Process, Program, Recording, Share, Span, ThreadTime,
+};
 pub use report::{Grouping, Interval, ProcessReport, Report};
 pub use timeline::write_timeline;

@@ -21,8 +21,31 @@ pub struct Recording {
     /// When it began, in nanoseconds since 1970 (UTC); 0 where that is not known.
     #[serde(default)]
     pub start_unix_ns: u64,
+    /// What else ran on the machine meanwhile; nothing where that is not known.
+    #[serde(default)]
+    pub others: Option<Others>,
     /// The processes that used OpenMP or MPI, by MPI rank, then in the order in which they started.
     pub processes: Vec<Process>,
+}
+
+/// What ran on the machine beside the program, while the program did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Others {
+    /// How long processors ran it, all together.
+    pub ran_ns: u64,
+    /// The process that ran longest of those that are still there.
+    pub most: Option<Program>,
+}
+
+/// A process beside the program.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// The system's number for it.
+    pub process: u32,
+    /// How long processors ran it meanwhile.
+    pub ran_ns: u64,
 }
 
 /// One process.
@@ -46,6 +69,9 @@ pub struct Process {
     pub runtimes: Vec<String>,
     /// Cancelled constructs.
     pub cancelled: u64,
+    /// What the kernel counted of the threads, by their numbers; nothing in older recordings.
+    #[serde(default)]
+    pub thread_times: Vec<ThreadTime>,
     /// The constructs of the process, each after the one that encloses it.
     pub constructs: Vec<Construct>,
     /// Single passages through constructs, if they were asked for.
@@ -112,6 +138,30 @@ pub struct Share {
     pub last_wait_ns: u64,
     /// Iterations of all passages, of all threads; 0 where they are not known.
     pub iterations: u64,
+    /// Time between entering and leaving in which the thread, or the one that it waited for, was
+    /// ready to run and had no processor. It is no part of `own_ns`.
+    #[serde(default)]
+    pub processor_ns: u64,
+    /// The same before the block, at a region's end, or before the thread started. It is no part of
+    /// `wait_ns` and `startup_ns`.
+    #[serde(default)]
+    pub processor_wait_ns: u64,
+}
+
+/// What the kernel counted of a thread, from when it first used OpenMP; of the process's first
+/// thread, from the start of the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadTime {
+    /// The thread: its number among all that exist at one time.
+    pub thread: usize,
+    /// How long it ran.
+    pub ran_ns: u64,
+    /// How long it was ready to run and had no processor.
+    pub without_ns: u64,
+    /// How often it stopped running to wait for something.
+    pub stopped: u64,
+    /// How often it was made to stop running.
+    pub preempted: u64,
 }
 
 /// One passage of a thread through a construct.
@@ -130,12 +180,19 @@ pub struct Span {
 }
 
 impl Share {
+    /// All time for which a processor was lacking.
+    #[must_use]
+    pub fn lacking_processor_ns(&self) -> u64 {
+        self.processor_ns.saturating_add(self.processor_wait_ns)
+    }
+
     /// All that this thread spent here itself.
     #[must_use]
     pub fn accounted_ns(&self) -> u64 {
         self.own_ns
             .saturating_add(self.wait_ns)
             .saturating_add(self.startup_ns)
+            .saturating_add(self.lacking_processor_ns())
     }
 }
 

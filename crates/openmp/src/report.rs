@@ -8,7 +8,7 @@ use crate::diagnosis;
 use crate::hierarchy::{self, Hierarchy};
 use crate::location::Location;
 use crate::points::{self, SynchronisationPoint};
-use crate::recording::{Construct, Process, Recording};
+use crate::recording::{Construct, Others, Process, Recording};
 
 /// What an interval is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Report {
         let processes: Vec<ProcessReport> = recording
             .processes
             .iter()
-            .map(|process| process_report(process, grouping))
+            .map(|process| process_report(process, recording.others.as_ref(), grouping))
             .collect();
         Report {
             characteristics: together(&processes),
@@ -82,10 +82,10 @@ impl Report {
     }
 }
 
-fn process_report(process: &Process, grouping: Grouping) -> ProcessReport {
+fn process_report(process: &Process, others: Option<&Others>, grouping: Grouping) -> ProcessReport {
     let characteristics = Characteristics::of_process(process);
     let points = points::of_process(process);
-    let diagnosis = diagnosis::of_process(process, &characteristics, &points);
+    let diagnosis = diagnosis::of_process(process, others, &characteristics, &points);
     ProcessReport {
         hierarchy: Hierarchy::of_process(process),
         critical_path_useful_ns: hierarchy::critical_path_useful_ns(process),
@@ -167,7 +167,8 @@ fn interval(process: &Process, group: (String, usize, Vec<usize>)) -> Interval {
             let passed = share
                 .total_ns
                 .saturating_add(share.startup_ns)
-                .saturating_add(share.wait_ns);
+                .saturating_add(share.wait_ns)
+                .saturating_add(share.processor_wait_ns);
             by_thread[share.thread] = by_thread[share.thread].saturating_add(passed);
             count += share.count;
         }

@@ -10,6 +10,7 @@ use unspool_collector_library::LIBRARY;
 use unspool_openmp::Recording;
 use unspool_openmp_record::ProcessRecord;
 
+use super::machine::Moment;
 use crate::failure::{Failure, warn};
 use crate::native_program::{ignore_interrupts, not_started, status_of, termination};
 
@@ -42,6 +43,7 @@ pub(super) fn run(words: &[OsString], spans: bool, to_stderr: bool) -> Result<Ru
     if to_stderr {
         command.stdout(Stdio::from(io::stderr()));
     }
+    let before = Moment::now();
     let mut child = command
         .spawn()
         .map_err(|error| not_started(&words[0], &error))?;
@@ -50,13 +52,17 @@ pub(super) fn run(words: &[OsString], spans: bool, to_stderr: bool) -> Result<Ru
     let status = child.wait().context("cannot wait for the program")?;
     termination::pass_on_no_more();
     let end_ns = monotonic_ns();
+    let others = before.and_then(|before| before.others_since());
     let records = gather(&folder.path, u64::from(child.id()), end_ns)?;
     let command = words
         .iter()
         .map(|word| word.display().to_string())
         .collect();
     Ok(Run {
-        recording: Recording::new(command, &records),
+        recording: Recording {
+            others,
+            ..Recording::new(command, &records)
+        },
         status: status_of(status),
     })
 }

@@ -12,6 +12,7 @@ mod files;
 mod hybrid;
 mod instrumented;
 mod planted;
+mod processors;
 mod troubled;
 mod witness;
 
@@ -22,6 +23,7 @@ fn main() {
     let mut trials: Vec<Trial> = planted::trials();
     trials.extend(attempts::trials());
     trials.extend(troubled::trials());
+    trials.extend(processors::trials());
     trials.extend(instrumented::trials());
     trials.extend(hybrid::trials());
     trials.extend(compared::trials());

@@ -73,7 +73,7 @@ macro_rules! blocks {
             if let Some(thread) = watched(&REAL) {
                 let now = clock::now();
                 thread.enter_found(node, before);
-                thread.wait(now.saturating_sub(before));
+                thread.wait(before, now);
             }
             result
         }

@@ -281,7 +281,7 @@ pub(super) extern "C" fn mutex_acquired(what: c_int, _which: u64, _address: *con
         Some(ConstructKind::Lock) => thread.only_wait(node, before, now),
         Some(_) => {
             thread.enter_found(node, before);
-            thread.wait(now.saturating_sub(before));
+            thread.wait(before, now);
         }
         None => {}
     }

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use unspool_openmp_record::ConstructKind;
 use unspool_openmp_record::layout::process_block;
 
+use super::processor::LastReading;
 use super::{Constructs, Thread, arena, current as pointer, thread_slots};
 use crate::{clock, process};
 
@@ -71,7 +72,12 @@ fn start() -> Option<&'static mut Thread> {
     let thread = unsafe { &mut *thread };
     // SAFETY: these only return numbers.
     let is_first = unsafe { libc::gettid() == libc::getpid() };
-    if is_first && !FIRST_SEEN.swap(true, Ordering::Relaxed) {
+    let is_first = is_first && !FIRST_SEEN.swap(true, Ordering::Relaxed);
+    match is_first {
+        true => thread.start_first_processor_time(),
+        false => thread.start_processor_time(),
+    }
+    if is_first {
         thread.slot = thread_slots::take(0);
         thread.enter(
             ConstructKind::Serial,
@@ -100,6 +106,14 @@ unsafe extern "C" fn end(left: *mut c_void) {
     // SAFETY: the thread that used it ends here.
     unsafe { &mut *left }.end(clock::now());
     spare().0.push(left);
+}
+
+/// The process ends in this thread.
+pub(crate) fn note_end(now: u64) {
+    // SAFETY: only the thread itself has this pointer, and what it points to is never freed.
+    if let Some(thread) = unsafe { pointer::get().as_mut() } {
+        thread.end_processor_time(now);
+    }
 }
 
 /// Forgets all threads, in a child: what they left belongs to its parent's file.
@@ -132,12 +146,15 @@ impl Thread {
             asking: (0, std::ptr::null_mut()),
             asked_for_lock_at: 0,
             clocks_read: 0,
+            reading: LastReading::default(),
+            without_processor: 0,
         })
     }
 
     /// Leaves everything, and is ready for another thread. A worker's slot was its team's;
     /// that of a thread that worked by itself is free again.
     fn end(&mut self, now: u64) {
+        self.end_processor_time(now);
         let is_worker = self.frames.is_empty();
         self.leave_to(0, now);
         if !is_worker {
@@ -147,6 +164,7 @@ impl Thread {
         self.slot = 0;
         self.is_last = false;
         self.pending = None;
+        self.without_processor = 0;
         self.asked_for_size_at = 0;
         self.asked_for_lock_at = 0;
     }

@@ -1,9 +1,10 @@
 //! Parallel regions, as their threads see them.
 
+use super::processor::Until;
 use super::{ConstructKind, OpenConstruct, Pending, Thread, construct, frame};
 use crate::construct::{Key, Node};
 use crate::process;
-use crate::team::{RegionCode, Team};
+use crate::team::{Arrival, RegionCode, Team};
 
 /// How often both clocks are read, at most: often enough that little is lost where a
 /// process ends abruptly, and seldom enough to cost nothing.
@@ -60,6 +61,7 @@ impl Thread {
             (key, std::ptr::null_mut())
         };
         let depth = self.frames.len();
+        self.look_at_processor(now, Until::Wait);
         self.push(key, parent, now);
         let outer = (self.team, self.index);
         self.team = team;
@@ -67,6 +69,8 @@ impl Thread {
         self.pending = None;
         self.since = team_now.fork;
         self.waited = 0;
+        self.without_processor = 0;
+        let late = self.late_for_lack_of_processor(team_now.fork, now);
         // Where there was no room for the construct, there is no frame either.
         if let Some(inner) = self.frames.get_mut(depth) {
             inner.outer = outer;
@@ -74,6 +78,7 @@ impl Thread {
             let record = unsafe { &*inner.node }.record;
             let startup = now.saturating_sub(team_now.fork);
             record.add(construct::STARTUP, startup);
+            record.add(construct::STARTUP_WITHOUT_PROCESSOR, late);
             record.raise(construct::TEAM, size as u64);
             if index == 0 && depth > 0 {
                 self.frame(depth - 1).add(frame::NESTED, startup);
@@ -88,11 +93,17 @@ impl Thread {
         };
         self.leave_to(depth + 1, now);
         let OpenConstruct { node, outer, .. } = self.frames[depth];
-        let (team, index, since, waited) = (self.team, self.index, self.since, self.waited);
+        let (team, index) = (self.team, self.index);
         (self.team, self.index) = outer;
         self.leave(now);
+        let arrival = Arrival {
+            now,
+            since: self.since,
+            waited: self.waited,
+            without_processor: self.without_processor,
+        };
         // SAFETY: the team lives until all threads have arrived, which this one does here.
-        unsafe { &*team }.arrive(index, node, now, since, waited);
+        unsafe { &*team }.arrive(index, node, arrival);
         self.pending = Some(Pending {
             team,
             index,
@@ -106,6 +117,7 @@ impl Thread {
         let Some(pending) = self.pending.take() else {
             return;
         };
+        self.look_at_processor(now, Until::Wait);
         let waited = now.saturating_sub(pending.arrival);
         let depth = self.frames.len();
         if let Some(outer) = depth.checked_sub(1) {
@@ -139,7 +151,8 @@ impl Thread {
     pub(crate) unsafe fn join(&mut self, team: *mut Team, now: u64) {
         // SAFETY: as the caller promises.
         let joined = unsafe { &*team };
-        joined.join(now);
+        self.look_at_processor(now, Until::Wait);
+        joined.join(now, |last| self.late_for_lack_of_processor(last, now));
         self.pending = None;
         let (address, arrival) = (joined.code.address, joined.first_arrival());
         self.spare_teams.push(team);

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::{ConstructKind, Thread, thread_slots};
+use super::{ConstructKind, Thread, processor, thread_slots};
 
 impl Thread {
     /// The thread starts a task, or goes on with one.
@@ -43,6 +43,10 @@ impl Thread {
     /// Leaves a task and all that was entered in it.
     pub(crate) fn finish_task(&mut self, depth: usize, now: u64) {
         self.leave_to(depth, now);
+        // SAFETY: the team lives until all its threads have arrived at its join.
+        if let Some(team) = unsafe { self.team.as_ref() } {
+            team.task_ended(now, processor::LOOK_AFTER_TICKS);
+        }
         match depth {
             0 => thread_slots::give_back(self.slot),
             _ => self.arrive_again(now),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::location::Location;
 use crate::points;
-use crate::recording::Share;
+use crate::recording::{Program, Share};
 
 /// A construct, with the own time and the wait of each of its threads.
 fn construct(
@@ -52,7 +52,7 @@ fn sentences(threads: usize, constructs: Vec<Construct>) -> Vec<String> {
     };
     let characteristics = Characteristics::of_process(&process);
     let points = points::of_process(&process);
-    let findings = of_process(&process, &characteristics, &points);
+    let findings = of_process(&process, None, &characteristics, &points);
     findings.into_iter().map(|(_, sentence)| sentence).collect()
 }
 
@@ -211,6 +211,49 @@ fn the_start_of_mpi_is_no_communication() {
         );
     }
     assert!(says(&call("MPI_Recv"), "overlap communication"));
+}
+
+#[test]
+fn lack_of_processors_comes_first_and_says_who_has_them() {
+    let lacking = |lacking_ms: u64, others: Option<Others>, threads: usize| {
+        let mut region = construct(ConstructKind::Parallel, None, 3, &vec![(300, 5); threads]);
+        for share in &mut region.shares {
+            share.processor_wait_ns = lacking_ms * 1_000_000;
+        }
+        let process = Process {
+            duration_ns: 1_000_000_000,
+            threads,
+            processors: 2,
+            constructs: vec![region],
+            ..Process::default()
+        };
+        let characteristics = Characteristics::of_process(&process);
+        let points = points::of_process(&process);
+        let findings = of_process(&process, others.as_ref(), &characteristics, &points);
+        findings[0].1.clone()
+    };
+    let others = |ran_ms: u64| {
+        Some(Others {
+            ran_ns: ran_ms * 1_000_000,
+            most: Some(Program {
+                name: "make".to_owned(),
+                process: 7,
+                ran_ns: 500_000_000,
+            }),
+        })
+    };
+    let told = lacking(400, others(1500), 2);
+    let who = "0.800 s in all (40 % of their time): other programs use 1.5 processors meanwhile, \
+               most of all make (process 7) 0.5";
+    assert!(told.contains(who), "{told}");
+    // Nobody that can be seen: the system itself has too few.
+    assert!(lacking(400, others(10), 2).contains("a quota limits the program"));
+    assert!(lacking(400, others(10), 4).contains("OMP_NUM_THREADS=2 gives each its own"));
+    // The controls: little is lost, or nothing.
+    for little in [0, 20] {
+        let told = lacking(little, others(1500), 2);
+        assert!(!told.contains("processor"), "{told}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 use unspool_openmp_record::{Construct as Collected, ConstructKind, ProcessRecord};
 
-use super::{Construct, MOST_THREADS, Process, Recording, Share, Span};
+use super::{Construct, MOST_THREADS, Process, Recording, Share, Span, ThreadTime};
 use crate::location::Location;
 use crate::sources::{self, Sources};
 
@@ -21,6 +21,7 @@ impl Recording {
         Recording {
             command,
             start_unix_ns: starts.min().unwrap_or(0),
+            others: None,
             processes,
         }
     }
@@ -74,10 +75,40 @@ fn process(record: &ProcessRecord) -> Process {
             .map(|(_, name)| (*name).to_owned())
             .collect(),
         cancelled: record.cancelled,
+        thread_times: thread_times(record),
         constructs,
         spans,
         problems: record.problems.iter().map(ToString::to_string).collect(),
     }
+}
+
+/// What the kernel counted, by the number that each thread had for most of its time in regions.
+fn thread_times(record: &ProcessRecord) -> Vec<ThreadTime> {
+    let mut times: Vec<ThreadTime> = Vec::new();
+    for (number, counted) in &record.threads {
+        let own = record.constructs.iter().filter(|one| one.thread == *number);
+        let Some(longest) = own.max_by_key(|one| one.total) else {
+            continue;
+        };
+        let thread = usize::try_from(longest.slot)
+            .unwrap_or(0)
+            .min(MOST_THREADS - 1);
+        let mut known = times.iter().position(|one| one.thread == thread);
+        let index = *known.get_or_insert_with(|| {
+            times.push(ThreadTime {
+                thread,
+                ..ThreadTime::default()
+            });
+            times.len() - 1
+        });
+        let time = &mut times[index];
+        time.ran_ns = time.ran_ns.saturating_add(counted.ran_ns);
+        time.without_ns = time.without_ns.saturating_add(counted.without_ns);
+        time.stopped = time.stopped.saturating_add(counted.stopped);
+        time.preempted = time.preempted.saturating_add(counted.preempted);
+    }
+    times.sort_by_key(|one| one.thread);
+    times
 }
 
 /// What makes constructs one.
@@ -267,24 +298,34 @@ impl Builder<'_> {
         };
         let ns = |ticks: u64| self.record.nanoseconds(ticks) as u64;
         let since_start = |ticks: u64| ns(ticks.saturating_sub(self.record.start_ticks));
+        // Lack of processors is told apart: what remains is what the construct is the cause of.
+        let (own_lacking, wait_lacking) = match one.kind.is_wait() {
+            true => (one.wait_for_processor, 0),
+            false => (one.without_processor, one.wait_for_processor),
+        };
+        let own_lacking = own_lacking.min(one.own);
+        let wait_lacking = wait_lacking.min(one.wait);
+        let startup_lacking = one.startup_without_processor.min(one.startup);
         let new = Share {
             thread: usize::try_from(one.slot).unwrap_or(0).min(MOST_THREADS - 1),
             forked: one.kind == ConstructKind::Parallel && one.parent.is_some(),
             count: one.count,
             total_ns: ns(one.total),
-            own_ns: ns(one.own),
-            wait_ns: ns(one.wait),
+            own_ns: ns(one.own - own_lacking),
+            wait_ns: ns(one.wait - wait_lacking),
             longest_wait_ns: ns(one.wait_longest),
             longest_ns: ns(one.longest),
             longest_own_ns: ns(one.own_longest),
             first_ns: since_start(one.first),
             last_ns: since_start(one.last),
-            startup_ns: ns(one.startup),
+            startup_ns: ns(one.startup - startup_lacking),
             last_arrivals: one.last_arrivals,
             path_ns: ns(one.path_total),
             path_wait_ns: ns(one.path_wait),
             last_wait_ns: ns(one.last_wait),
             iterations: one.iterations,
+            processor_ns: ns(own_lacking),
+            processor_wait_ns: ns(wait_lacking + startup_lacking),
         };
         let merged = &mut self.merged[index];
         merged.team = merged.team.max(one.team);
@@ -332,6 +373,8 @@ impl Share {
             (&mut self.path_wait_ns, other.path_wait_ns),
             (&mut self.last_wait_ns, other.last_wait_ns),
             (&mut self.iterations, other.iterations),
+            (&mut self.processor_ns, other.processor_ns),
+            (&mut self.processor_wait_ns, other.processor_wait_ns),
         ];
         for (mine, more) in sums {
             *mine = mine.saturating_add(more);

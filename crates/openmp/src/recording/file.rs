@@ -192,6 +192,7 @@ mod tests {
         Recording {
             command: vec!["./a".to_owned(), "1".to_owned()],
             start_unix_ns: 7,
+            others: None,
             processes: Vec::new(),
         }
     }

@@ -6,7 +6,7 @@ use super::seconds;
 use crate::characteristics::{Characteristics, LossClass, Losses};
 use crate::location::Location;
 use crate::points::SynchronisationPoint;
-use crate::recording::{Construct, Process, Recording};
+use crate::recording::{Construct, Others, Process, Recording, ThreadTime};
 use crate::report::{Interval, ProcessReport, Report};
 
 /// The version of the JSON form.
@@ -45,8 +45,21 @@ impl Report {
             value["intervals"] = intervals.collect();
         }
         value["processes"] = processes.into();
+        value["others"] = recording.others.as_ref().map(others).into();
         value
     }
+}
+
+/// What else ran on the machine.
+fn others(others: &Others) -> Value {
+    json!({
+        "running": seconds(others.ran_ns),
+        "most": others.most.as_ref().map(|most| json!({
+            "name": most.name,
+            "process": most.process,
+            "running": seconds(most.ran_ns),
+        })),
+    })
 }
 
 /// The characteristics of a program or an interval.
@@ -113,7 +126,7 @@ fn overheads(losses: &Losses) -> Value {
         "imbalance": sum(&[LossClass::Desynchronisation]),
         "synchronisation": sum(&[
             LossClass::Barrier, LossClass::Critical, LossClass::Lock, LossClass::Ordered,
-            LossClass::Tasks, LossClass::Target, LossClass::Communication,
+            LossClass::Tasks, LossClass::Target, LossClass::Communication, LossClass::Processor,
         ]),
         "limited_parallelism": sum(&[LossClass::SerialPart, LossClass::Duplicated]),
         "thread_management": sum(&[LossClass::Startup]),
@@ -128,6 +141,7 @@ fn of_process(report: &ProcessReport, process: &Process) -> Value {
     value["runtimes"] = process.runtimes.clone().into();
     value["available_processors"] = process.processors.into();
     value["cancelled"] = process.cancelled.into();
+    value["thread_times"] = process.thread_times.iter().map(thread_time).collect();
     value["hierarchy"] = json!(report.hierarchy);
     value["critical_path_useful"] = seconds(report.critical_path_useful_ns).into();
     value["intervals"] = report.intervals.iter().map(interval).collect();
@@ -140,6 +154,16 @@ fn of_process(report: &ProcessReport, process: &Process) -> Value {
     value["constructs"] = process.constructs.iter().map(construct).collect();
     value["problems"] = process.problems.clone().into();
     value
+}
+
+fn thread_time(one: &ThreadTime) -> Value {
+    json!({
+        "thread": one.thread,
+        "running": seconds(one.ran_ns),
+        "without_processor": seconds(one.without_ns),
+        "stopped_to_wait": one.stopped,
+        "preempted": one.preempted,
+    })
 }
 
 fn interval(one: &Interval) -> Value {
@@ -195,6 +219,7 @@ fn construct(one: &Construct) -> Value {
             "own": seconds(share.own_ns),
             "wait": seconds(share.wait_ns),
             "startup": seconds(share.startup_ns),
+            "processor": seconds(share.lacking_processor_ns()),
         })).collect::<Vec<_>>(),
     })
 }
