@@ -13,12 +13,12 @@ mod target;
 mod tasks;
 mod worksharing;
 
-use crate::runtime_function::RuntimeFunction;
+use crate::runtime_function::Real;
 use crate::thread::{self, Thread};
 
 /// The calling thread, if this function of the runtime is to be counted.
 #[inline]
-fn watched(real: &RuntimeFunction) -> Option<&'static mut Thread> {
+fn watched(real: Real) -> Option<&'static mut Thread> {
     match real.is_gomp() {
         true => thread::current(),
         false => None,

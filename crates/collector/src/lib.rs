@@ -28,6 +28,7 @@ mod ompt;
 mod process;
 mod processor_time;
 mod runtime_function;
+mod runtimes;
 mod team;
 mod thread;
 mod thread_slots;

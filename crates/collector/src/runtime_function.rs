@@ -1,96 +1,90 @@
 //! The functions in whose place this library's stand.
 
 use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use unspool_preload::symbols;
 
-/// A function of a runtime, found when it is first called.
+use crate::runtimes::{self, Runtime};
+
+/// A function that runtimes have, found in each when it is first called there.
 #[derive(Debug)]
 pub(crate) struct RuntimeFunction {
     name: &'static CStr,
-    address: AtomicPtr<c_void>,
-    home: AtomicU8,
+    addresses: [AtomicPtr<c_void>; runtimes::MOST],
+    /// Which of them are GNU's: a bit for each.
+    are_gomp: AtomicU32,
 }
 
-const UNKNOWN: u8 = 0;
-const LIBGOMP: u8 = 1;
-const ELSEWHERE: u8 = 2;
-
-/// Libraries that may have been loaded where the search order does not see them.
-const RUNTIMES: [&CStr; 4] = [
-    c"libgomp.so.1",
-    c"libomp.so.5",
-    c"libomp.so",
-    c"libiomp5.so",
-];
+/// The function of the runtime that a caller uses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Real {
+    address: *mut c_void,
+    is_gomp: bool,
+}
 
 impl RuntimeFunction {
     pub(crate) const fn new(name: &'static CStr) -> RuntimeFunction {
         RuntimeFunction {
             name,
-            address: AtomicPtr::new(std::ptr::null_mut()),
-            home: AtomicU8::new(UNKNOWN),
+            addresses: [const { AtomicPtr::new(std::ptr::null_mut()) }; runtimes::MOST],
+            are_gomp: AtomicU32::new(0),
         }
     }
 
-    /// Whether any library has it. A program that asks for it weakly works without, and
-    /// cannot see that this library only stands in for it.
-    pub(crate) fn is_there(&self) -> bool {
-        !self.address.load(Ordering::Relaxed).is_null() || self.look_up().is_some()
+    /// The function that code at an address would call if this library were not there, if any
+    /// library has it. A program that asks for it weakly works without, and cannot see that this
+    /// library only stands in for it.
+    #[inline]
+    pub(crate) fn known_to(&self, caller: u64) -> Option<Real> {
+        let runtime = runtimes::of_caller(caller, self.name);
+        let address = self.addresses[runtime.index()].load(Ordering::Acquire);
+        match address.is_null() {
+            true => self.find(runtime),
+            false => Some(Real {
+                address,
+                is_gomp: self.are_gomp.load(Ordering::Relaxed) & runtime.bit() != 0,
+            }),
+        }
     }
 
+    /// The same, where there must be one.
+    #[inline]
+    pub(crate) fn of(&self, caller: u64) -> Real {
+        self.known_to(caller).unwrap_or_else(|| self.missing())
+    }
+
+    #[cold]
+    fn find(&self, runtime: Runtime) -> Option<Real> {
+        let address = runtime.function(self.name)?;
+        let is_gomp = runtimes::is_gomp(address);
+        if is_gomp {
+            self.are_gomp.fetch_or(runtime.bit(), Ordering::Relaxed);
+        }
+        self.addresses[runtime.index()].store(address, Ordering::Release);
+        Some(Real { address, is_gomp })
+    }
+
+    #[cold]
+    fn missing(&self) -> ! {
+        eprintln!("unspool: no OpenMP or MPI library has {:?}", self.name);
+        std::process::abort();
+    }
+}
+
+impl Real {
     /// Its address.
     #[inline]
-    pub(crate) fn address(&self) -> *mut c_void {
-        let address = self.address.load(Ordering::Relaxed);
-        match address.is_null() {
-            true => self.find(),
-            false => address,
-        }
+    pub(crate) fn address(self) -> *mut c_void {
+        self.address
     }
 
     /// Whether it is GNU's: other runtimes with functions of the same name tell by OMPT what
     /// they do, and must not be counted twice.
     #[inline]
-    pub(crate) fn is_gomp(&self) -> bool {
-        if self.home.load(Ordering::Relaxed) == UNKNOWN {
-            self.find();
-        }
-        self.home.load(Ordering::Relaxed) == LIBGOMP
+    pub(crate) fn is_gomp(self) -> bool {
+        self.is_gomp
     }
-
-    fn look_up(&self) -> Option<*mut c_void> {
-        let in_runtime = |library| symbols::in_library(library, self.name);
-        symbols::next(self.name).or_else(|| RUNTIMES.into_iter().find_map(in_runtime))
-    }
-
-    #[cold]
-    fn find(&self) -> *mut c_void {
-        let Some(address) = self.look_up() else {
-            eprintln!("unspool: no OpenMP or MPI library has {:?}", self.name);
-            std::process::abort();
-        };
-        let home = match is_in_libgomp(address) {
-            true => LIBGOMP,
-            false => ELSEWHERE,
-        };
-        self.home.store(home, Ordering::Relaxed);
-        self.address.store(address, Ordering::Relaxed);
-        address
-    }
-}
-
-/// Whether an address is in GNU's runtime.
-fn is_in_libgomp(address: *const c_void) -> bool {
-    let Some(image) =
-        symbols::image_of(address as usize).filter(|image| !image.dli_fname.is_null())
-    else {
-        return false;
-    };
-    // SAFETY: a name ends in a zero byte, and stays as long as its image.
-    let path = unsafe { CStr::from_ptr(image.dli_fname) };
-    path.to_bytes().windows(7).any(|part| part == b"libgomp")
 }
 
 /// Where the image is loaded that an address belongs to; null if it belongs to none.

@@ -36,6 +36,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trials.push(trial(name("kept_and_read_again"), move || kept(compiler)));
     }
     trials.push(trial("troubled::both_runtimes".to_owned(), both_runtimes));
+    trials.push(trial("troubled::own_runtimes".to_owned(), own_runtimes));
     trials.push(trial("troubled::damaged_traces".to_owned(), damaged_traces));
     trials.push(trial("troubled::no_openmp".to_owned(), no_openmp));
     trials.push(trial("troubled::no_program".to_owned(), no_program));
@@ -349,6 +350,93 @@ fn both_runtimes() -> Result<(), Verdict> {
         .filter(|one| one["kind"] == "parallel region")
         .count();
     check(regions == 2, || format!("{regions} regions\n{report}"))
+}
+
+/// Plugins that carry libgomp under names of their own, as Python's packages do: each goes on with
+/// its own copy, and is counted.
+fn own_runtimes() -> Result<(), Verdict> {
+    let wrong = |error: std::io::Error| Verdict::Wrong(error.to_string());
+    let folder = scratch("own-runtimes");
+    std::fs::create_dir_all(&folder).map_err(wrong)?;
+    let found = std::process::Command::new("gcc")
+        .arg("-print-file-name=libgomp.so.1")
+        .output()
+        .map_err(wrong)?;
+    let original = String::from_utf8_lossy(&found.stdout).trim().to_owned();
+    let original = std::fs::read(&original)
+        .map_err(|_| Verdict::CannotTell("libgomp.so.1 is not installed".to_owned()))?;
+    let sources = programs().join("troubled");
+    let mut words = Vec::new();
+    for name in ["one", "two"] {
+        // Another name for the loader, no longer than the first.
+        let copy = folder.join(format!("own_{name}.so"));
+        let file_name = format!("own_{name}.so");
+        std::fs::write(&copy, renamed(&original, file_name.as_bytes())?).map_err(wrong)?;
+        let plugin = folder.join(format!("{name}.so"));
+        let mut gcc = std::process::Command::new("gcc");
+        gcc.args([
+            "-O1",
+            "-g",
+            "-fopenmp",
+            "-c",
+            "-fPIC",
+            "-D_GNU_SOURCE",
+            "-o",
+        ])
+        .arg(folder.join(format!("{name}.o")))
+        .arg(sources.join("plugin.c"));
+        let compiled = gcc.status().map_err(wrong)?;
+        let mut gcc = std::process::Command::new("gcc");
+        gcc.args(["-shared", "-o"])
+            .arg(&plugin)
+            .arg(folder.join(format!("{name}.o")))
+            .arg(&copy)
+            .arg(format!("-Wl,-rpath,{}", folder.display()));
+        let linked = gcc.status().map_err(wrong)?;
+        check(compiled.success() && linked.success(), || {
+            format!("{name} is not built")
+        })?;
+        words.push(plugin.to_string_lossy().into_owned());
+    }
+    let host = build(&sources.join("plugins.c"), Compiler::Gcc, &["-fno-openmp"])?;
+    let mut all = vec!["--json".to_owned(), host.to_string_lossy().into_owned()];
+    all.extend(words);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let output = openmp(&all);
+    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+    check(output.status.success(), || {
+        format!("{:?}\n{talk}", output.status)
+    })?;
+    let told = "4950 by the first runtime\n4950 by another\n".repeat(3);
+    check(talk.contains(&told), || talk.clone())?;
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| Verdict::Wrong(format!("{error}\n{talk}")))?;
+    conserves(&report)?;
+    let constructs = report["processes"][0]["constructs"].as_array();
+    let passages: Vec<u64> = constructs
+        .into_iter()
+        .flatten()
+        .filter(|one| one["kind"] == "parallel region")
+        .flat_map(|one| one["threads"].as_array().cloned().unwrap_or_default())
+        .filter_map(|thread| thread["count"].as_u64())
+        .collect();
+    check(passages == [3; 8], || {
+        format!("passages of four regions by two threads: {passages:?}\n{report:#}")
+    })
+}
+
+/// A library under another name for the loader.
+fn renamed(library: &[u8], name: &[u8]) -> Result<Vec<u8>, Verdict> {
+    const NAME: &[u8] = b"\0libgomp.so.1\0";
+    let mut renamed = library.to_vec();
+    let at = library
+        .windows(NAME.len())
+        .position(|bytes| bytes == NAME)
+        .ok_or_else(|| Verdict::CannotTell("libgomp has another name".to_owned()))?;
+    let mut new = vec![0; NAME.len()];
+    new[1..=name.len()].copy_from_slice(name);
+    renamed[at..at + NAME.len()].copy_from_slice(&new);
+    Ok(renamed)
 }
 
 /// Context strings and traces that break their grammar: what can be read is analysed, each

@@ -14,18 +14,19 @@ macro_rules! locks {
         unsafe extern "C-unwind" fn $name(lock: usize) -> usize {
             static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
+            let real = REAL.of(address);
             let Some(thread) = thread::current() else {
-                return call_real!(REAL, lock; usize);
+                return call_real!(real, lock; usize);
             };
-            if !REAL.is_gomp() {
+            if !real.is_gomp() {
                 // Another runtime reports the lock by OMPT, with our address as the caller's.
                 thread.asked_for_lock_at = address;
-                return call_real!(REAL, lock; usize);
+                return call_real!(real, lock; usize);
             }
             // To ask whether the lock is free costs less than to read the clock.
             static TEST: RuntimeFunction = RuntimeFunction::new($test_text);
             if let Some(node) = thread.known(ConstructKind::Lock, address, lock as u64)
-                && call_real!(TEST, lock; usize) as u32 != 0
+                && call_real!(TEST.of(address), lock; usize) as u32 != 0
             {
                 if let Some(thread) = thread::current() {
                     thread.pass(node);
@@ -34,7 +35,7 @@ macro_rules! locks {
             }
             let before = clock::now();
             let node = thread.find(ConstructKind::Lock, address, lock as u64, before);
-            let result = call_real!(REAL, lock; usize);
+            let result = call_real!(real, lock; usize);
             if let Some(thread) = thread::current() {
                 thread.only_wait(node, before, clock::now());
             }

@@ -22,9 +22,9 @@ macro_rules! numbers {
             if let Some(thread) = thread::current() {
                 $note(thread, address);
             }
-            match REAL.is_there() {
-                true => call_real!(REAL;),
-                false => $alone,
+            match REAL.known_to(address) {
+                Some(real) => call_real!(real;),
+                None => $alone,
             }
         }
     )*};

@@ -8,7 +8,7 @@ use unspool_openmp_record::layout::runtime;
 use super::watched;
 use super::worksharing::iterations;
 use crate::caller::return_address;
-use crate::runtime_function::{RuntimeFunction, call_real};
+use crate::runtime_function::{Real, RuntimeFunction, call_real};
 use crate::team::{RegionCode, Team};
 use crate::{clock, process, thread};
 
@@ -34,8 +34,8 @@ static LARGEST_TEAM: RuntimeFunction = RuntimeFunction::new(c"omp_get_max_thread
 unsafe extern "C-unwind" fn execute(region: *mut c_void) {
     // SAFETY: the region is in the frame of the thread that forked it, until the join.
     let region = unsafe { &*region.cast::<Region>() };
-    let index = call_real!(THREAD_NUMBER;) as u32 as usize;
-    let size = call_real!(TEAM_SIZE;) as u32 as usize;
+    let index = call_real!(THREAD_NUMBER.of(region.address);) as u32 as usize;
+    let size = call_real!(TEAM_SIZE.of(region.address);) as u32 as usize;
     if let Some(thread) = thread::current() {
         let now = clock::now();
         // SAFETY: the team lives until the join.
@@ -59,7 +59,7 @@ fn observe(
     combined: (Option<ConstructKind>, u64),
     address: u64,
     run: impl FnOnce(Body, *mut c_void) -> usize,
-    real: &RuntimeFunction,
+    real: Real,
 ) -> usize {
     let ((body, argument), (combined, iterations)) = (region, combined);
     let Some(thread) = watched(real) else {
@@ -67,7 +67,7 @@ fn observe(
     };
     process::note_runtime(runtime::GOMP);
     let limit = match wanted as u32 {
-        0 => call_real!(LARGEST_TEAM;) as u32 as usize,
+        0 => call_real!(LARGEST_TEAM.of(address);) as u32 as usize,
         wanted => wanted as usize,
     };
     let code = RegionCode {
@@ -104,12 +104,13 @@ macro_rules! regions {
         ) -> usize {
             static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
+            let real = REAL.of(address);
             let run = |body: Body, argument: *mut c_void| {
-                call_real!(REAL, body, argument, threads $(, $argument)*;
+                call_real!(real, body, argument, threads $(, $argument)*;
                     Body, *mut c_void, usize $(, regions!(@word $argument))*)
             };
             let combined = ($combined, $iterations);
-            observe((body, argument), threads, combined, address, run, &REAL)
+            observe((body, argument), threads, combined, address, run, real)
         }
     )*};
     (@word $argument:ident) => { usize };

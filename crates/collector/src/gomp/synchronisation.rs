@@ -17,7 +17,8 @@ macro_rules! waits {
         unsafe extern "C-unwind" fn $name(argument: usize) -> usize {
             static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
-            if let Some(thread) = watched(&REAL) {
+            let real = REAL.of(address);
+            if let Some(thread) = watched(real) {
                 let now = clock::now();
                 let mut detail = 0;
                 if $kind == ConstructKind::Barrier {
@@ -31,8 +32,8 @@ macro_rules! waits {
                     thread.arrive_at_barrier(now);
                 }
             }
-            let result = call_real!(REAL, argument; usize);
-            if let Some(thread) = watched(&REAL) {
+            let result = call_real!(real, argument; usize);
+            if let Some(thread) = watched(real) {
                 let now = clock::now();
                 thread.leave_through($kind, now);
                 if $kind == ConstructKind::Barrier {
@@ -63,14 +64,15 @@ macro_rules! blocks {
         unsafe extern "C-unwind" fn $start(which: usize) -> usize {
             static REAL: RuntimeFunction = RuntimeFunction::new($start_text);
             let address = return_address!();
-            let Some(thread) = watched(&REAL) else {
-                return call_real!(REAL, which; usize);
+            let real = REAL.of(address);
+            let Some(thread) = watched(real) else {
+                return call_real!(real, which; usize);
             };
             let before = clock::now();
             let detail = if $named { which as u64 } else { 0 };
             let node = thread.find($kind, address, detail, before);
-            let result = call_real!(REAL, which; usize);
-            if let Some(thread) = watched(&REAL) {
+            let result = call_real!(real, which; usize);
+            if let Some(thread) = watched(real) {
                 let now = clock::now();
                 thread.enter_found(node, before);
                 thread.wait(before, now);
@@ -82,13 +84,14 @@ macro_rules! blocks {
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $end(which: usize) -> usize {
             static REAL: RuntimeFunction = RuntimeFunction::new($end_text);
-            if watched(&REAL).is_none() {
-                return call_real!(REAL, which; usize);
+            let real = REAL.of(return_address!());
+            if watched(real).is_none() {
+                return call_real!(real, which; usize);
             }
             // Others wait for the block to be left: what there is to note can come after.
             let now = clock::now();
-            let result = call_real!(REAL, which; usize);
-            if let Some(thread) = watched(&REAL) {
+            let result = call_real!(real, which; usize);
+            if let Some(thread) = watched(real) {
                 thread.leave_through($kind, now);
             }
             result
@@ -120,14 +123,15 @@ macro_rules! doacross_waits {
         ) -> usize {
             static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
+            let real = REAL.of(address);
             let before = clock::now();
-            let node = match watched(&REAL) {
+            let node = match watched(real) {
                 Some(thread) => thread.find(ConstructKind::Ordered, address, 0, before),
                 None => std::ptr::null_mut(),
             };
-            let result = call_real!(REAL, a, b, c, d, e, f, g, h, i, j, k, l;
+            let result = call_real!(real, a, b, c, d, e, f, g, h, i, j, k, l;
                 usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize, usize);
-            if let Some(thread) = watched(&REAL) {
+            if let Some(thread) = watched(real) {
                 thread.only_wait(node, before, clock::now());
             }
             result
@@ -144,9 +148,10 @@ doacross_waits! {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn GOMP_cancel(which: usize, really: usize) -> usize {
     static REAL: RuntimeFunction = RuntimeFunction::new(c"GOMP_cancel");
-    let result = call_real!(REAL, which, really; usize, usize);
+    let real = REAL.of(return_address!());
+    let result = call_real!(real, which, really; usize, usize);
     if result as u8 != 0
-        && watched(&REAL).is_some()
+        && watched(real).is_some()
         && let Some(process) = arena::process_block()
     {
         process.add_shared(process_block::CANCELLED, 1);

@@ -9,9 +9,9 @@ use crate::runtime_function::{RuntimeFunction, call_real};
 
 /// Whether there is a device to wait for. Without one, the calling thread does itself what
 /// is in target regions: that is no waiting.
-fn has_devices() -> bool {
+fn has_devices(caller: u64) -> bool {
     static DEVICES: RuntimeFunction = RuntimeFunction::new(c"omp_get_num_devices");
-    call_real!(DEVICES;) as u32 > 0
+    call_real!(DEVICES.of(caller);) as u32 > 0
 }
 
 macro_rules! targets {
@@ -21,14 +21,15 @@ macro_rules! targets {
         unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
             static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
-            if !has_devices() {
-                return call_real!(REAL $(, $argument)*; $(targets!(@word $argument)),*);
+            let real = REAL.of(address);
+            if !has_devices(address) {
+                return call_real!(real $(, $argument)*; $(targets!(@word $argument)),*);
             }
-            if let Some(thread) = watched(&REAL) {
+            if let Some(thread) = watched(real) {
                 thread.enter(ConstructKind::Target, address, 0, clock::now());
             }
-            let result = call_real!(REAL $(, $argument)*; $(targets!(@word $argument)),*);
-            if let Some(thread) = watched(&REAL) {
+            let result = call_real!(real $(, $argument)*; $(targets!(@word $argument)),*);
+            if let Some(thread) = watched(real) {
                 thread.leave_through(ConstructKind::Target, clock::now());
             }
             result

@@ -141,12 +141,13 @@ unsafe extern "C-unwind" fn GOMP_task(
 ) -> usize {
     static REAL: RuntimeFunction = RuntimeFunction::new(c"GOMP_task");
     let address = return_address!();
+    let real = REAL.of(address);
     let call = |body: Body, argument: *mut c_void, copier, bytes, alignment| {
-        call_real!(REAL, body, argument, copier, bytes, alignment, deferred, flags, depend,
+        call_real!(real, body, argument, copier, bytes, alignment, deferred, flags, depend,
             priority, detach;
             Body, *mut c_void, Option<Copy>, usize, usize, usize, usize, usize, usize, usize)
     };
-    if watched(&REAL).is_none() {
+    if watched(real).is_none() {
         return call(body, argument, copier, bytes, alignment);
     }
     let task = Task {
@@ -175,12 +176,13 @@ macro_rules! task_loops {
         ) -> usize {
             static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
+            let real = REAL.of(address);
             let call = |body: Body, argument: *mut c_void, copier, bytes, alignment| {
-                call_real!(REAL, body, argument, copier, bytes, alignment, flags $(, $argument)*;
+                call_real!(real, body, argument, copier, bytes, alignment, flags $(, $argument)*;
                     Body, *mut c_void, Option<Copy>, usize, usize, usize
                     $(, task_loops!(@word $argument))*)
             };
-            let Some(thread) = watched(&REAL) else {
+            let Some(thread) = watched(real) else {
                 return call(body, argument, copier, bytes, alignment);
             };
             thread.enter(ConstructKind::TaskLoop, address, 0, clock::now());
@@ -199,7 +201,7 @@ macro_rules! task_loops {
                 address,
             };
             let result = task.give(2, reductions, call);
-            if let Some(thread) = watched(&REAL) {
+            if let Some(thread) = watched(real) {
                 thread.leave_through(ConstructKind::TaskLoop, clock::now());
             }
             result

@@ -36,13 +36,14 @@ macro_rules! starts {
         unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
             static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
-            if let Some(thread) = watched(&REAL) {
+            let real = REAL.of(address);
+            if let Some(thread) = watched(real) {
                 let now = clock::now();
                 thread.end_open_work(now);
                 thread.enter($kind, address, 0, now);
                 thread.add_iterations($iterations);
             }
-            call_real!(REAL $(, $argument)*; $(starts!(@word $argument)),*)
+            call_real!(real $(, $argument)*; $(starts!(@word $argument)),*)
         }
     )*};
     (@word $argument:ident) => { usize };
@@ -136,8 +137,9 @@ macro_rules! ends {
         unsafe extern "C-unwind" fn $name() -> usize {
             static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let address = return_address!();
-            let Some(thread) = watched(&REAL) else {
-                return call_real!(REAL;);
+            let real = REAL.of(address);
+            let Some(thread) = watched(real) else {
+                return call_real!(real;);
             };
             let now = clock::now();
             thread.end_open_work(now);
@@ -146,8 +148,8 @@ macro_rules! ends {
                 thread.enter(ConstructKind::ImplicitBarrier, address, 0, now);
                 thread.arrive_at_barrier(now);
             }
-            let result = call_real!(REAL;);
-            if let Some(thread) = watched(&REAL) {
+            let result = call_real!(real;);
+            if let Some(thread) = watched(real) {
                 let now = if $barrier { clock::now() } else { now };
                 if $barrier {
                     thread.leave_through(ConstructKind::ImplicitBarrier, now);
@@ -173,12 +175,13 @@ ends! {
 unsafe extern "C-unwind" fn GOMP_single_start() -> usize {
     static REAL: RuntimeFunction = RuntimeFunction::new(c"GOMP_single_start");
     let address = return_address!();
-    let result = call_real!(REAL;);
+    let real = REAL.of(address);
+    let result = call_real!(real;);
     // It returns a bool, which leaves the rest of the register undefined.
     let executes = result as u8 != 0;
     // For a thread that does not execute the block, what it was at goes on until the barrier,
     // or in what follows; unless that was another such block.
-    if let Some(thread) = watched(&REAL)
+    if let Some(thread) = watched(real)
         && (executes || thread.is_in(ConstructKind::Single))
     {
         let now = clock::now();
@@ -195,9 +198,10 @@ unsafe extern "C-unwind" fn GOMP_single_start() -> usize {
 unsafe extern "C-unwind" fn GOMP_single_copy_start() -> usize {
     static REAL: RuntimeFunction = RuntimeFunction::new(c"GOMP_single_copy_start");
     let address = return_address!();
+    let real = REAL.of(address);
     let before = clock::now();
-    let result = call_real!(REAL;);
-    if let Some(thread) = watched(&REAL) {
+    let result = call_real!(real;);
+    if let Some(thread) = watched(real) {
         thread.end_open_work(before);
         let now = clock::now();
         if result == 0 {
@@ -217,13 +221,14 @@ unsafe extern "C-unwind" fn GOMP_single_copy_start() -> usize {
 unsafe extern "C-unwind" fn GOMP_single_copy_end(data: usize) -> usize {
     static REAL: RuntimeFunction = RuntimeFunction::new(c"GOMP_single_copy_end");
     let address = return_address!();
-    if let Some(thread) = watched(&REAL) {
+    let real = REAL.of(address);
+    if let Some(thread) = watched(real) {
         let now = clock::now();
         thread.end_open_work(now);
         thread.enter(ConstructKind::ImplicitBarrier, address, 0, now);
     }
-    let result = call_real!(REAL, data; usize);
-    if let Some(thread) = watched(&REAL) {
+    let result = call_real!(real, data; usize);
+    if let Some(thread) = watched(real) {
         let now = clock::now();
         // The others learn only after the barrier that they did not execute the block, so
         // that arrivals cannot be counted: the critical path leads through this thread.

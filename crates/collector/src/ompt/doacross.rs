@@ -16,12 +16,13 @@ unsafe extern "C-unwind" fn __kmpc_doacross_wait(
 ) -> usize {
     static REAL: RuntimeFunction = RuntimeFunction::new(c"__kmpc_doacross_wait");
     let address = return_address!();
+    let real = REAL.of(address);
     let before = clock::now();
     let node = match thread::current() {
         Some(thread) => thread.find(ConstructKind::Ordered, address, 0, before),
         None => std::ptr::null_mut(),
     };
-    let result = call_real!(REAL, place, thread_number, iteration; usize, usize, usize);
+    let result = call_real!(real, place, thread_number, iteration; usize, usize, usize);
     if let Some(thread) = thread::current() {
         thread.only_wait(node, before, clock::now());
     }

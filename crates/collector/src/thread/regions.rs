@@ -174,6 +174,16 @@ impl Thread {
         unsafe { self.team.as_ref() }.map_or(0, |team| team.code.body)
     }
 
+    /// Some code of the program's in the current region, or 0.
+    pub(crate) fn region_code(&self) -> u64 {
+        // SAFETY: the team lives until all its threads have arrived at its join.
+        let code = unsafe { self.team.as_ref() }.map(|team| team.code);
+        code.map_or(0, |code| match code.body {
+            0 => code.address,
+            body => body,
+        })
+    }
+
     /// Whether an implicit barrier with this return address is the join of the region that
     /// the thread works in: workers' have none, and the forking thread's is the region's.
     pub(crate) fn joins_at(&self, address: u64) -> bool {

@@ -54,8 +54,8 @@ fn used_by(process: &Process, others: Option<&Others>) -> String {
     let on_average = |ran_ns: u64| ran_ns as f64 / process.duration_ns.max(1) as f64;
     let used = on_average(others.ran_ns);
     if used < LEAST_USED {
-        return "no other program of this system uses them: a quota limits the program, or the \
-                system shares its processors with others"
+        return "no other program of this system uses them: other threads of this one do, a quota \
+                limits it, or the system shares its processors with others"
             .to_owned();
     }
     let most = others.most.as_ref().map(|most| {

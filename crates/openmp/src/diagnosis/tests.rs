@@ -247,7 +247,7 @@ fn lack_of_processors_comes_first_and_says_who_has_them() {
                most of all make (process 7) 0.5";
     assert!(told.contains(who), "{told}");
     // Nobody that can be seen: the system itself has too few.
-    assert!(lacking(400, others(10), 2).contains("a quota limits the program"));
+    assert!(lacking(400, others(10), 2).contains("a quota limits it"));
     assert!(lacking(400, others(10), 4).contains("OMP_NUM_THREADS=2 gives each its own"));
     // The controls: little is lost, or nothing.
     for little in [0, 20] {
