@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use libtest_mimic::Trial;
 
 use crate::attempts::attempt_without_plan;
-use crate::command::{Compiler, Verdict, build, check, json, openmp, openmp_in, programs, trial};
+use crate::command::{
+    Compiler, Verdict, build, build_by, check, json, openmp, openmp_in, programs, trial,
+};
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -34,6 +36,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         trials.push(trial(name("nested_often"), move || nested_often(compiler)));
         trials.push(trial(name("cancels"), move || cancels(compiler)));
         trials.push(trial(name("kept_and_read_again"), move || kept(compiler)));
+        trials.push(trial(name("without_lines"), move || {
+            without_lines(compiler)
+        }));
     }
     trials.push(trial("troubled::both_runtimes".to_owned(), both_runtimes));
     trials.push(trial("troubled::own_runtimes".to_owned(), own_runtimes));
@@ -350,6 +355,30 @@ fn both_runtimes() -> Result<(), Verdict> {
         .filter(|one| one["kind"] == "parallel region")
         .count();
     check(regions == 2, || format!("{regions} regions\n{report}"))
+}
+
+/// Without debugging information places are addresses, each its own, and the report says how to see
+/// lines; compiled as it says, there are lines, and nothing is said.
+fn without_lines(compiler: Compiler) -> Result<(), Verdict> {
+    let source = programs().join("troubled/short_threads.c");
+    let hint = "compile with -g to see lines";
+    for (flags, has_lines) in [(&["-g0"][..], false), (&["-g"], true)] {
+        // Under a name of its own: other tests build the same source.
+        let name = format!("short_threads{}-{}", flags[0], compiler.command());
+        let finish = |command: &mut _| compiler.finish(command);
+        let program = build_by(compiler.start()?, &source, &name, flags, finish)?;
+        let output = openmp(&[&program.to_string_lossy()]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        check(output.status.success(), || format!("{:?}", output.status))?;
+        check(text.contains(hint) != has_lines, || text.clone())?;
+        let place = if has_lines {
+            " at short_threads.c:"
+        } else {
+            "+0x"
+        };
+        check(text.contains(place), || text)?;
+    }
+    Ok(())
 }
 
 /// Plugins that carry libgomp under names of their own, as Python's packages do: each goes on with

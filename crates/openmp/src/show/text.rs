@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::seconds;
 use crate::characteristics::{Characteristics, LossClass};
 use crate::hierarchy::Hierarchy;
+use crate::location::Location;
 use crate::recording::{Process, Recording};
 use crate::report::{ProcessReport, Report};
 
@@ -200,7 +201,9 @@ fn write_points(text: &mut String, one: &ProcessReport) -> std::fmt::Result {
         "Wait", "Average", "Longest", "Count"
     )?;
     for point in one.points.iter().take(SHOWN_POINTS) {
-        let function = point.location.function.as_deref();
+        // A place that is no line names its function already.
+        let has_file = point.location.file.is_some();
+        let function = point.location.short_function().filter(|_| has_file);
         writeln!(
             text,
             "{:>12.6} {:>12.6} {:>12.6} {:>10}  {}{} at {}{}",
@@ -220,5 +223,19 @@ fn write_points(text: &mut String, one: &ProcessReport) -> std::fmt::Result {
                 .unwrap_or_default()
         )?;
     }
-    write_hidden(text, one.points.len(), SHOWN_POINTS)
+    write_hidden(text, one.points.len(), SHOWN_POINTS)?;
+    let shown = one.points.iter().take(SHOWN_POINTS);
+    if shown.map(|point| &point.location).any(is_address) {
+        writeln!(
+            text,
+            "\nPlaces without a line are addresses in their files: compile with -g to see lines of the \
+             source"
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether only an address is known of a place, because nothing says which line it is.
+fn is_address(place: &Location) -> bool {
+    place.line.is_none() && !place.module.is_empty()
 }
