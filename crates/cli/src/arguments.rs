@@ -51,6 +51,14 @@ pub(crate) struct HelpArguments {
     pub(crate) about: Vec<String>,
 }
 
+/// `unspool doctor`
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArguments {
+    /// Report in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -80,6 +88,8 @@ pub(crate) enum Command {
     Openmp(OpenmpArguments),
     /// Say where a program's time goes, by function and by call path
     Profile(ProfileArguments),
+    /// Say what this machine lets the commands do, and what would let them do more
+    Doctor(DoctorArguments),
     /// Print what a command does, or a chapter of the book about writing tools
     Help(HelpArguments),
     /// Print a script that completes this command's arguments in a shell

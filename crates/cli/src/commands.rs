@@ -4,6 +4,7 @@ mod answer_file;
 pub(crate) mod continuation;
 mod described;
 pub(crate) mod detach;
+pub(crate) mod doctor;
 pub(crate) mod export;
 mod followed;
 pub(crate) mod help;

@@ -9,7 +9,7 @@
 pub(crate) const SUCCESS: u8 = 0;
 
 /// The command ran to its end and its answer is no: `verify` found values that the trace's
-/// order does not explain.
+/// order does not explain, `doctor` something without which a command does not work.
 pub(crate) const ANSWER_IS_NO: u8 = 1;
 
 /// The command ran to its end, but parts of the trace are damaged or missing (also the end
@@ -38,7 +38,8 @@ Exit status:
   of a program, where their answer has the status 0; and race where the program's
   status is another than 0. Otherwise:
   0    success
-  1    the answer is no (verify: the order does not explain a value)
+  1    the answer is no (verify: the order does not explain a value;
+       doctor: a command cannot work here)
   2    parts of the trace are damaged or missing, and were left out
        (verify: nothing is wrong, but not everything could be checked)
   66   race: a race was found (--exit-status chooses another number)

@@ -88,6 +88,7 @@ fn carry_out(command: Command) -> Result<u8, Failure> {
         Command::Tool(typed) => commands::tool::tool(typed),
         Command::Openmp(typed) => openmp::openmp(&typed),
         Command::Profile(typed) => commands::profile::profile(&typed),
+        Command::Doctor(typed) => commands::doctor::doctor(&typed),
         Command::Help(typed) => commands::help::help(&typed),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::ManualPages { directory } => commands::manual::manual_pages(&directory),

@@ -17,6 +17,7 @@
 //! call_path            from a sample to the frames
 //! tree  observer       the calling context tree as it is written
 //! file_size_limit      what holds for the program and not for its recording
+//! trial                what the kernel allows
 //! run                  a run from start to end
 //! ```
 #![deny(missing_docs)]
@@ -31,6 +32,7 @@ mod perf_event;
 mod ring;
 mod run;
 mod tree;
+pub mod trial;
 
 pub use perf_event::SetupError;
 pub use run::{Outcome, RunError, Sampling, run};

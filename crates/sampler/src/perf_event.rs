@@ -5,10 +5,35 @@
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// The software events (`PERF_TYPE_SOFTWARE`).
-const SOFTWARE: u32 = 1;
-/// The CPU time of a task (`PERF_COUNT_SW_TASK_CLOCK`).
-const TASK_CLOCK: u64 = 1;
+/// What is counted, and sampled whenever it has come to a period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A thread's CPU time in nanoseconds, by the kernel's clock.
+    TaskClock,
+    /// Cycles of the processor, by its counter.
+    Cycles,
+}
+
+impl Event {
+    /// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_TASK_CLOCK`; `PERF_TYPE_HARDWARE` and
+    /// `PERF_COUNT_HW_CPU_CYCLES`.
+    fn kind_and_number(self) -> (u32, u64) {
+        match self {
+            Event::TaskClock => (1, 1),
+            Event::Cycles => (0, 0),
+        }
+    }
+}
+
+/// When an event of the calling thread begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// At once, for this thread alone.
+    Now,
+    /// In each process that it starts, when that executes a program; and from there on in all of
+    /// its threads and children.
+    AtExecution,
+}
 
 /// What a sample has, in this order: instruction pointer, thread, time, period, registers, stack.
 const SAMPLE_FIELDS: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 12 | 1 << 13;
@@ -61,7 +86,10 @@ struct Attributes {
 /// What is sampled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
-    pub(crate) period_ns: u64,
+    pub(crate) event: Event,
+    pub(crate) begins: Begins,
+    /// In the event's unit.
+    pub(crate) period: u64,
     pub(crate) stack_bytes: u32,
     pub(crate) includes_kernel: bool,
     /// So many bytes wake the reader.
@@ -104,31 +132,34 @@ impl SetupError {
     }
 }
 
-/// An event on one processor for the calling thread, which the processes inherit that it starts:
-/// it begins in each when that executes a program, and goes on in their threads and children.
+/// An event of the calling thread, on one processor; on all where that is -1, which no event can be
+/// that others inherit.
 pub(crate) fn open(request: &Request, processor: i32) -> Result<OwnedFd, SetupError> {
     let kernel = match request.includes_kernel {
         true => 0,
         false => EXCLUDE_KERNEL,
     };
+    let begins = match request.begins {
+        Begins::Now => 0,
+        Begins::AtExecution => DISABLED | INHERIT | ENABLE_ON_EXEC,
+    };
+    let (kind, config) = request.event.kind_and_number();
     let attributes = Attributes {
-        kind: SOFTWARE,
+        kind,
         size: u32::try_from(size_of::<Attributes>()).expect("a small structure"),
-        config: TASK_CLOCK,
-        sample_period: request.period_ns,
+        config,
+        sample_period: request.period,
         sample_fields: SAMPLE_FIELDS,
-        flags: DISABLED
-            | INHERIT
-            | EXCLUDE_HYPERVISOR
+        flags: EXCLUDE_HYPERVISOR
             | MMAP
             | COMM
-            | ENABLE_ON_EXEC
             | TASK
             | WATERMARK
             | SAMPLE_ID_ALL
             | MMAP2
             | COMM_EXEC
             | USE_CLOCK
+            | begins
             | kernel,
         wakeup_watermark: request.wakeup_bytes,
         user_registers: REGISTERS,

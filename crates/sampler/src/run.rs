@@ -11,7 +11,7 @@ use unspool_profile_record::{Ending, Record, Settings, Writer};
 use crate::file_size_limit;
 use crate::kernel_record::KernelRecord;
 use crate::observer::Observer;
-use crate::perf_event::{Request, SetupError, open};
+use crate::perf_event::{Begins, Event, Request, SetupError, open};
 use crate::ring::Ring;
 
 /// Bytes of each processor's ring, from what is asked for down to what any user may have.
@@ -110,7 +110,7 @@ fn record(
         damaged: 0,
     };
     let settings = Record::Settings(Settings {
-        period_ns: request.period_ns,
+        period_ns: request.period,
         stack_bytes: request.stack_bytes.into(),
         includes_kernel: request.includes_kernel,
     });
@@ -128,7 +128,9 @@ fn record(
 /// A ring for each processor, with time in the kernel where that is allowed.
 fn rings(sampling: Sampling) -> Result<(Vec<Ring>, Request), SetupError> {
     let mut request = Request {
-        period_ns: 1_000_000_000 / u64::from(sampling.frequency_hz.max(1)),
+        event: Event::TaskClock,
+        begins: Begins::AtExecution,
+        period: 1_000_000_000 / u64::from(sampling.frequency_hz.max(1)),
         stack_bytes: sampling.stack_bytes,
         includes_kernel: true,
         wakeup_bytes: 0,

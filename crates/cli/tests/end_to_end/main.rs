@@ -15,6 +15,7 @@ mod comparison;
 mod data_set;
 mod debugger;
 mod detach;
+mod doctor;
 mod elements;
 mod guest_programs;
 mod instructions;
@@ -84,6 +85,7 @@ fn main() {
     trials.extend(tools::trials());
     trials.extend(debugger::trials());
     trials.extend(detach::trials());
+    trials.extend(doctor::trials());
     trials.extend(probes::trials());
     trials.extend(profile::trials());
     trials.extend(named_functions::trials());
