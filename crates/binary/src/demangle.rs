@@ -6,13 +6,14 @@ use std::fmt::{self, Write};
 /// they are of no use to anybody.
 const LONGEST_NAME: usize = 16 * 1024;
 
-/// The name that the source uses: C++ with its argument list, Rust without its hash, and
-/// any other symbol as it is. Bytes that are not UTF-8 are shown as `\u{fffd}`.
+/// The name that the source uses: C++ with its argument list, Rust without its hash, what is in a
+/// module of Fortran with the module before it, and any other symbol as it is. Bytes that are not UTF-8 are shown as `\u{fffd}`.
 #[must_use]
 pub fn demangle(symbol: &[u8]) -> String {
     let text = String::from_utf8_lossy(symbol);
     rust(&text)
         .or_else(|| cpp(&text, CppForm::Full))
+        .or_else(|| fortran(&text))
         .unwrap_or_else(|| text.into_owned())
 }
 
@@ -45,6 +46,8 @@ pub(crate) fn spellings(symbol: &[u8]) -> Vec<String> {
     } else if let Some(name) = cpp(base, CppForm::WithoutArguments) {
         add(name);
         all.extend(cpp(base, CppForm::Full));
+    } else if let Some(name) = fortran(base) {
+        add(name);
     }
     all
 }
@@ -52,6 +55,15 @@ pub(crate) fn spellings(symbol: &[u8]) -> Vec<String> {
 fn rust(symbol: &str) -> Option<String> {
     let demangled = rustc_demangle::try_demangle(symbol).ok()?;
     bounded(|output| write!(output, "{demangled:#}"))
+}
+
+/// What gfortran calls `__MODULE_MOD_NAME`, as gdb writes it: `MODULE::NAME`. Both parts are names of
+/// Fortran, which begin with a letter, in small letters; what a compiler has split off keeps its mark.
+fn fortran(symbol: &str) -> Option<String> {
+    let (module, name) = symbol.strip_prefix("__")?.split_once("_MOD_")?;
+    let begins_with_letter =
+        |part: &str| part.starts_with(|first: char| first.is_ascii_lowercase());
+    (begins_with_letter(module) && begins_with_letter(name)).then(|| format!("{module}::{name}"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -216,6 +228,19 @@ mod tests {
             "mycrate::example::<u64>",
             &["mycrate::example", "mycrate::example::<u64>"],
         );
+    }
+
+    #[test]
+    fn fortran_names() {
+        check("__fields_MOD_old", "fields::old", &["fields::old"]);
+        check(
+            "__fields_MOD_sweep._omp_fn.0",
+            "fields::sweep._omp_fn.0",
+            &["fields::sweep", "__fields_MOD_sweep._omp_fn.0"],
+        );
+        for symbol in ["work_", "__MOD_", "__a_MOD_", "__fields_MOD_9", "a_MOD_b"] {
+            check(symbol, symbol, &[symbol]);
+        }
     }
 
     #[test]

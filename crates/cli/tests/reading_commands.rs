@@ -336,6 +336,23 @@ fn traces_are_read_from_pipes() {
     assert!(talk.contains("not an Unspool trace"), "{talk}");
 }
 
+/// Whoever forgets the dashes before a program is told so, and nobody else is.
+#[test]
+fn a_program_is_no_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text");
+    std::fs::write(&text, "no program\n".repeat(20)).unwrap();
+    for (path, help) in [
+        (Path::new("/bin/true"), "unspool race -- /bin/true"),
+        (&text, "unspool merge"),
+    ] {
+        let tried = unspool(&["race"]).arg(path).output().unwrap();
+        let talk = String::from_utf8_lossy(&tried.stderr);
+        assert_eq!(tried.status.code(), Some(FAILED), "{talk}");
+        assert!(talk.contains(help), "{talk}");
+    }
+}
+
 #[test]
 fn increments_are_recounted() {
     let (_folder, path, truth) = recorded(Recording::default());

@@ -1,12 +1,13 @@
-// Two fields of bits in one word are one word to threads; two members are not.
+// Two fields of bits side by side are one word to threads; behind one of no width a new word begins.
 #include "twin.h"
 struct {
-    unsigned first : UNLESS_RACY(32) IF_RACY(12);
-    unsigned second : UNLESS_RACY(32) IF_RACY(20);
+    unsigned first : 12;
+    UNLESS_RACY(unsigned : 0;)
+    unsigned second : 20;
 } fields;
 static void work(long number) {
     for (int round = 0; round < ROUNDS; round++) {
-        if (number)
+        if (number) // race: fields
             fields.first = round; // race: fields
         else
             fields.second = round; // race: fields

@@ -85,6 +85,10 @@ fn keep(path: &Path, mut pipe: File) -> Result<File, Failure> {
 
 fn unusable(path: &Path, error: ReadError) -> Failure {
     let help = match &error {
+        ReadError::Header(HeaderError::NotATrace) if is_program(path) => Some(format!(
+            "this is a program: unspool trace -- {0} records it, and unspool race -- {0} observes it",
+            path.display()
+        )),
         ReadError::Header(HeaderError::NotATrace) => Some(format!(
             "unspool merge {} reads text traces; binary traces come from unspool trace",
             path.display()
@@ -100,6 +104,13 @@ fn unusable(path: &Path, error: ReadError) -> Failure {
         Some(help) => failure.with_help(help),
         None => failure,
     }
+}
+
+/// Whether a file is a program or a script, by how it begins.
+fn is_program(path: &Path) -> bool {
+    let mut start = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read(&mut start));
+    read.is_ok_and(|length| start[..length] == *b"\x7fELF" || start.starts_with(b"#!"))
 }
 
 /// Says in one line what the trace has and TSV cannot say. This is no problem of the trace.

@@ -1,8 +1,8 @@
 //! `unspool race` on small programs whose races are known: `crates/guests/races`.
 //!
 //! Each source is two programs, one without races and one with those that its comments label. Both
-//! are built with and without optimisation, looked at while they run, and recorded in the same run,
-//! which must give the same answer to the byte. Nothing else may be found, and of each labelled
+//! are built with and without optimisation, C and C++ by gcc and by clang, looked at while they run,
+//! and recorded in the same run, which must give the same answer to the byte. Nothing else may be found, and of each labelled
 //! variable something must.
 
 mod code_review;
@@ -27,6 +27,23 @@ use crate::scratch::Scratch;
 struct Build {
     racy: bool,
     optimised: bool,
+    family: Family,
+}
+
+/// Whose compilers build C and C++. Fortran and Rust have one compiler each, and belong to the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Gnu,
+    Llvm,
+}
+
+/// What a source is written in, by the ending of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Language {
+    C,
+    Cpp,
+    Fortran,
+    Rust,
 }
 
 const BUILDS: [Build; 4] = [
@@ -46,13 +63,17 @@ const NEEDED: [(&str, Blindness); 5] = [
 ];
 
 const fn build_of(racy: bool, optimised: bool) -> Build {
-    Build { racy, optimised }
+    Build {
+        racy,
+        optimised,
+        family: Family::Gnu,
+    }
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for source in sources() {
-        for build in BUILDS {
+        for build in builds(&source) {
             let name = format!("races::{}::{}", file_name(&source), build.name());
             let source = source.clone();
             trials.push(trial(name, move |scratch| {
@@ -93,6 +114,16 @@ fn sources() -> Vec<PathBuf> {
     sources
 }
 
+/// All ways in which a source is built.
+fn builds(source: &Path) -> Vec<Build> {
+    let families = match Language::of(source) {
+        Language::C | Language::Cpp => &[Family::Gnu, Family::Llvm][..],
+        Language::Fortran | Language::Rust => &[Family::Gnu],
+    };
+    let of_family = |&family: &Family| BUILDS.map(|build| Build { family, ..build });
+    families.iter().flat_map(of_family).collect()
+}
+
 fn file_name(path: &Path) -> String {
     path.file_name()
         .unwrap_or_default()
@@ -100,47 +131,81 @@ fn file_name(path: &Path) -> String {
         .into_owned()
 }
 
-impl Build {
-    fn name(self) -> &'static str {
-        match (self.racy, self.optimised) {
-            (false, false) => "free::unoptimised",
-            (false, true) => "free::optimised",
-            (true, false) => "racy::unoptimised",
-            (true, true) => "racy::optimised",
+impl Language {
+    fn of(source: &Path) -> Language {
+        match source.extension().and_then(|ending| ending.to_str()) {
+            Some("cpp") => Language::Cpp,
+            Some("f90") => Language::Fortran,
+            Some("rs") => Language::Rust,
+            _ => Language::C,
         }
+    }
+}
+
+impl Build {
+    fn name(self) -> String {
+        let twin = if self.racy { "racy" } else { "free" };
+        let optimisation = if self.optimised {
+            "optimised"
+        } else {
+            "unoptimised"
+        };
+        match self.family {
+            Family::Gnu => format!("{twin}::{optimisation}"),
+            Family::Llvm => format!("{twin}::{optimisation}::clang"),
+        }
+    }
+
+    fn compiler(self, language: Language) -> &'static str {
+        match (language, self.family) {
+            (Language::C, Family::Gnu) => "gcc",
+            (Language::C, Family::Llvm) => "clang",
+            (Language::Cpp, Family::Gnu) => "g++",
+            (Language::Cpp, Family::Llvm) => "clang++",
+            (Language::Fortran, _) => "gfortran",
+            (Language::Rust, _) => "rustc",
+        }
+    }
+
+    /// The options by which a source in a language becomes this program.
+    fn options(self, language: Language) -> String {
+        let level = match (language, self.optimised) {
+            (Language::Rust, true) => "-O",
+            (Language::Rust, false) => "",
+            (_, true) => "-O2",
+            (_, false) => "-O0",
+        };
+        let dialect = match language {
+            Language::C => "-pthread",
+            Language::Cpp => "-pthread -std=gnu++17",
+            Language::Fortran => "-cpp",
+            Language::Rust => "--edition 2024",
+        };
+        let racy = match (self.racy, language) {
+            (false, _) => "",
+            (true, Language::Rust) => "--cfg racy",
+            (true, _) => "-DRACY",
+        };
+        format!("-g {level} {dialect} {racy}")
     }
 
     /// Builds a program into the test's folder.
     fn of(self, scratch: &Scratch, source: &Path) -> Result<PathBuf, Verdict> {
         let program = scratch.path().join("program");
-        let is_rust = source.extension().is_some_and(|ending| ending == "rs");
-        let is_cpp = source.extension().is_some_and(|ending| ending == "cpp");
-        let compiler = match (is_rust, is_cpp) {
-            (true, _) => "rustc",
-            (_, true) => "g++",
-            _ => "gcc",
-        };
-        let Some(compiler) = find_program(compiler) else {
-            return Err(Verdict::CannotTell(format!("{compiler} is not installed")));
+        let language = Language::of(source);
+        let name = self.compiler(language);
+        let Some(compiler) = find_program(name) else {
+            return Err(Verdict::CannotTell(format!("{name} is not installed")));
         };
         let text = std::fs::read_to_string(source)?;
-        let flags = text
-            .lines()
-            .find_map(|line| line.strip_prefix("// flags: "));
-        let own = match (is_rust, self.optimised) {
-            (true, true) => "-g -O --edition 2024",
-            (true, false) => "-g --edition 2024",
-            (false, true) => "-g -O2 -pthread",
-            (false, false) => "-g -O0 -pthread",
-        };
-        let racy = match (self.racy, is_rust) {
-            (false, _) => "",
-            (true, true) => "--cfg racy",
-            (true, false) => "-DRACY",
-        };
-        let words = [own, racy, flags.unwrap_or_default()].join(" ");
+        let flags = text.lines().find_map(|line| {
+            let comment = line.strip_prefix("//").or_else(|| line.strip_prefix('!'))?;
+            comment.strip_prefix(" flags: ")
+        });
+        let options = self.options(language);
         let build = Invocation::new(compiler)
-            .arguments(words.split_whitespace())
+            .arguments(options.split_whitespace())
+            .arguments(flags.unwrap_or_default().split_whitespace())
             .arguments([source.as_os_str(), "-o".as_ref(), program.as_os_str()])
             .folder(scratch.work())
             .limit(Duration::from_secs(120));
@@ -182,7 +247,8 @@ fn answers(scratch: &Scratch, program: &Path) -> Result<(Value, Invocation), Ver
 fn labels(source: &Path) -> Result<BTreeMap<String, BTreeSet<u64>>, Verdict> {
     let mut labels: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
     for (line, number) in std::fs::read_to_string(source)?.lines().zip(1..) {
-        if let Some((_, variable)) = line.split_once("// race: ") {
+        let comment = line.split_once("// race: ");
+        if let Some((_, variable)) = comment.or_else(|| line.split_once("! race: ")) {
             labels
                 .entry(variable.trim().to_owned())
                 .or_default()
@@ -228,12 +294,13 @@ fn as_labelled(scratch: &Scratch, source: &Path, build: Build) -> Result<(), Ver
     }
 }
 
-/// Whether a race is on a labelled variable, by labelled lines. One of them may be the kernel's.
+/// Whether a race is on a labelled variable, by labelled lines. One of them may be the kernel's, and
+/// one without a line: so clang tells of an access that it has made of several lines' (DWARF: line 0).
 fn fits(race: &Value, name: &str, lines: &BTreeSet<u64>, source: &Path) -> bool {
     let variable = race["object"]["variable"].as_str();
     let is_it = match variable {
         _ if name == "-" => true,
-        // Rust has the path before the name, and something behind it.
+        // Rust and Fortran have the path before the name, and Rust something behind it.
         Some(variable) => variable == name || variable.ends_with(&format!("::{name}")),
         None => false,
     };
@@ -242,7 +309,9 @@ fn fits(race: &Value, name: &str, lines: &BTreeSet<u64>, source: &Path) -> bool 
         Some(place) => {
             let (file, line) = place.rsplit_once(':').unwrap_or((place, "0"));
             file_name(Path::new(file)) == file_name(source)
-                && line.parse().is_ok_and(|line| lines.contains(&line))
+                && line
+                    .parse()
+                    .is_ok_and(|line| line == 0 || lines.contains(&line))
         }
         None => false,
     };
