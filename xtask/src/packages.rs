@@ -72,6 +72,7 @@ const PACKAGES: &[Package] = &[
     program("objdump", "binutils"),
     program("perl", "perl"),
     program("php", "php-cli"),
+    program("memcached", "memcached"),
     program("pigz", "pigz"),
     program("python3", "python3"),
     Package {
@@ -79,6 +80,7 @@ const PACKAGES: &[Package] = &[
         sign: Sign::FileUnder("/usr/lib", "python3", "dist-packages/numpy/__init__.py"),
     },
     program("ruby", "ruby"),
+    program("redis-server", "redis-server"),
     program("sqlite3", "sqlite3"),
     program("tar", "tar"),
     program("xz", "xz-utils"),

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use unspool_binary::{AtomicVariables, FileAddress, FileOffset, RuntimeAddress, Variables};
+use unspool_binary::{
+    AtomicVariables, FileAddress, FileOffset, RuntimeAddress, SourceFrame, Variables,
+};
 use unspool_events::Module;
 
 use crate::description::lossy;
@@ -88,10 +90,12 @@ impl Places {
         };
         let bias = file.code.bias(pc, base);
         let function = bias.and_then(|bias| file.code.function_name(pc, bias));
-        let inlined = bias.map(|bias| file.code.functions(pc, bias));
-        let mut functions = inlined.iter().flatten().chain(&function);
+        let frames = bias.map(|bias| file.code.frames(pc, bias));
         CodePlace {
-            is_atomic: functions.any(|name| is_of_atomic(name)),
+            is_atomic: match frames.iter().flatten().next() {
+                Some(innermost) => is_of_atomic(innermost),
+                None => function.as_deref().is_some_and(is_named_atomic),
+            },
             module,
             function,
             line: bias.and_then(|bias| file.code.line(pc, bias)),
@@ -161,8 +165,17 @@ impl Places {
     }
 }
 
-/// Whether a function, by its name in the source, does something with an atomic of C++ or Rust.
-fn is_of_atomic(name: &str) -> bool {
+/// Whether an access belongs to an atomic of C++ or Rust, by the innermost function that it is in:
+/// what that was inlined into may do other things, too, such as the closure of a `fetch_update`.
+/// Debugging information that has nothing but lines knows functions without what they belong to, and
+/// which file they are in.
+fn is_of_atomic(innermost: &SourceFrame) -> bool {
+    let file = innermost.line.as_ref().map(|line| line.file.as_str());
+    innermost.function.as_deref().is_some_and(is_named_atomic)
+        || file.is_some_and(is_file_of_atomics)
+}
+
+fn is_named_atomic(function: &str) -> bool {
     const BEGINNINGS: [&str; 4] = [
         "std::atomic",
         "std::__atomic_",
@@ -171,7 +184,17 @@ fn is_of_atomic(name: &str) -> bool {
     ];
     BEGINNINGS
         .iter()
-        .any(|beginning| name.starts_with(beginning))
+        .any(|beginning| function.starts_with(beginning))
+}
+
+/// Whether a file defines atomics and nothing else: one of Rust's core library, of libstdc++, or of
+/// libc++.
+fn is_file_of_atomics(file: &str) -> bool {
+    let of_rust = "/core/src/sync/atomic.rs";
+    let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
+    let of_gnu = folder.contains("/c++/") && (name == "atomic" || name.starts_with("atomic_"));
+    let of_llvm = folder.contains("/c++/v1/__atomic");
+    file.ends_with(of_rust) || of_gnu || of_llvm
 }
 
 /// The module at an address that came last.
@@ -216,5 +239,44 @@ impl CodeFile {
         let in_file = RuntimeAddress(address).in_file(bias);
         let (start, end) = self.module().span()?;
         (start..end).contains(&in_file).then_some(in_file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unspool_binary::SourceLine;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(function: &str, file: &str, expected: bool) {
+        let line = Some(SourceLine {
+            file: file.to_owned(),
+            line: 1,
+        });
+        let frame = SourceFrame {
+            function: Some(function.to_owned()),
+            line,
+        };
+        assert_eq!(is_of_atomic(&frame), expected, "{function} in {file}");
+    }
+
+    #[test]
+    fn atomics_are_known_by_name_or_file() {
+        check("std::atomic<int>::load", "a.cpp", true);
+        check("core::sync::atomic::atomic_load", "a.rs", true);
+        let rust = "/rustc/0/library/core/src/sync/";
+        check("load", &format!("{rust}atomic.rs"), true);
+        check("load", &format!("{rust}exclusive.rs"), false);
+        check("load", "/home/me/src/sync/atomic.rs", false);
+        check("load", "/usr/include/c++/12/bits/atomic_base.h", true);
+        check("load", "/usr/include/c++/12/atomic", true);
+        check("load", "/usr/include/c++/12/bits/shared_ptr_base.h", false);
+        check(
+            "load",
+            "/usr/lib/llvm-19/include/c++/v1/__atomic/atomic.h",
+            true,
+        );
+        check("atomic_looking", "/home/me/atomic_base.h", false);
     }
 }

@@ -134,7 +134,11 @@ impl<Asks: Question> Conclusion<Asks::Analysis> for Asked<Asks> {
             None => format!("{}:\n{problems}{text}", self.process()),
             Some(place) => match place.write(&text) {
                 Ok(()) => problems,
-                Err(error) => return failed(&format!("cannot write {place}: {error}")),
+                // The program may have moved away from what it could write when it was started.
+                Err(error) => {
+                    let found = format!("what was found:\n{problems}{text}");
+                    return failed(&format!("cannot write {place}: {error}; {found}"));
+                }
             },
         };
         Verdict {

@@ -6,6 +6,7 @@
 //! variable something must.
 
 mod code_review;
+mod real_programs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -97,6 +98,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial("races::other_orders".to_owned(), other_orders));
     trials.push(trial("races::damaged".to_owned(), damaged));
     trials.extend(code_review::trials());
+    trials.extend(real_programs::trials());
     trials
 }
 

@@ -78,12 +78,8 @@ impl CodeFile {
         Some(function.name())
     }
 
-    /// The functions that were inlined to where an instruction is, and the one that it is in.
-    pub(crate) fn functions(&self, pc: u64, bias: LoadBias) -> Vec<String> {
-        self.lines.functions(RuntimeAddress(pc).in_file(bias))
-    }
-
-    /// The same with their lines.
+    /// The functions that were inlined to where an instruction is, and the one that it is in, with
+    /// their lines, innermost first.
     pub(crate) fn frames(&self, pc: u64, bias: LoadBias) -> Vec<SourceFrame> {
         self.lines.frames(RuntimeAddress(pc).in_file(bias))
     }

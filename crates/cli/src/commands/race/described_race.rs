@@ -43,7 +43,7 @@ impl DescribedRace {
             let innermost = stack.frames.first();
             !access.writes
                 && access.pc.is_some()
-                && innermost.is_some_and(|frame| may_read_beyond(&frame.place))
+                && innermost.is_some_and(|frame| may_read_beyond(&frame.place, access.size))
         })
     }
 

@@ -1,7 +1,7 @@
 //! Functions of the C library that copy, fill or look through memory for whoever calls them.
 //!
 //! Some read beyond what they were given: they look for the end of a string in whole vectors or words,
-//! and what lies behind the end is no matter to them.
+//! or compare less than a vector as if it were one, and what lies behind the end is no matter to them.
 
 use unspool_report::CodePlace;
 
@@ -18,6 +18,13 @@ const SCANNING: [&str; 9] = [
     "wcpcpy",
 ];
 
+/// How the names begin of functions that compare as many bytes as they are told. Their versions for
+/// vectors read a whole one of less, where that does not lead to another page.
+const COMPARING: [&str; 3] = ["memcmp", "bcmp", "wmemcmp"];
+
+/// The least that a vector has, in bytes.
+const VECTOR_BYTES: u16 = 16;
+
 /// How the names begin of those that are told how much memory there is.
 const BOUNDED: [&str; 10] = [
     "memcpy", "memmove", "mempcpy", "memccpy", "memset", "memcmp", "memmem", "bcopy", "bcmp",
@@ -27,9 +34,9 @@ const BOUNDED: [&str; 10] = [
 /// The vectors for which glibc has versions of a function, behind whose name they stand.
 const VERSIONS: [&str; 6] = ["sse", "ssse", "avx", "evex", "erms", "generic"];
 
-/// Whether what this instruction reads may lie behind a string's end.
-pub(super) fn may_read_beyond(place: &CodePlace) -> bool {
-    is_one_of(&SCANNING, place)
+/// Whether what this instruction reads, so many bytes, may lie behind a string's end.
+pub(super) fn may_read_beyond(place: &CodePlace, bytes: u16) -> bool {
+    is_one_of(&SCANNING, place) || bytes >= VECTOR_BYTES && is_one_of(&COMPARING, place)
 }
 
 /// Whether this instruction accesses memory for whoever called its function.
@@ -69,12 +76,29 @@ pub(super) fn is_in_c_library(place: &CodePlace) -> bool {
 mod tests {
     use super::*;
 
-    fn at(function: &str, module: &str) -> bool {
-        may_read_beyond(&CodePlace {
+    fn of_bytes(bytes: u16, function: &str, module: &str) -> bool {
+        let place = CodePlace {
             function: Some(function.to_owned()),
             module: Some(module.to_owned()),
             ..CodePlace::default()
-        })
+        };
+        may_read_beyond(&place, bytes)
+    }
+
+    fn at(function: &str, module: &str) -> bool {
+        of_bytes(8, function, module)
+    }
+
+    #[test]
+    fn functions_that_compare_vectors() {
+        let library = "/usr/lib/libc.so.6";
+        for bytes in [16, 32, 64] {
+            assert!(of_bytes(bytes, "__memcmp_avx2_movbe", library));
+            assert!(of_bytes(bytes, "__memcmp_sse4_1", "/home/someone/static"));
+            assert!(!of_bytes(bytes, "__memmove_avx_unaligned_erms", library));
+            assert!(!of_bytes(bytes, "memcmp_of_mine", "/home/someone/static"));
+        }
+        assert!(!of_bytes(8, "__memcmp_avx2_movbe", library));
     }
 
     #[test]
@@ -112,6 +136,6 @@ mod tests {
         assert!(!at("__memmove_avx_unaligned_erms", "/usr/lib/libc.so.6"));
         assert!(!at("strange", "/home/someone/static"));
         assert!(!at("stream_of_avx", "/home/someone/static"));
-        assert!(!may_read_beyond(&CodePlace::default()));
+        assert!(!may_read_beyond(&CodePlace::default(), 32));
     }
 }
