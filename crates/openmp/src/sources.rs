@@ -170,26 +170,70 @@ impl<'record> Sources<'record> {
 /// A file and a line in it.
 type Line = (Option<String>, Option<u32>);
 
-/// The function at an address, the one that encloses inlined ones, and the line in it.
+/// The program's function at an address, the one that encloses inlined ones, and the line in it.
+///
+/// clang writes a block's code into a function of its own, which a second one calls that it
+/// inlines from `-O1` on. The call's line is that of the region: what tells is the line within the
+/// block.
 fn outermost_at(loader: &Loader, probe: u64) -> (Option<String>, Line) {
-    let mut function_name = None;
-    let mut line = None;
+    let mut frames_outwards = Vec::new();
     let own = |found: addr2line::Location<'_>| (found.file.map(str::to_owned), found.line);
     if let Ok(mut frames) = loader.find_frames(probe) {
         while let Ok(Some(frame)) = frames.next() {
-            if let Some(function) = frame.function {
-                function_name = function.raw_name().ok().map(|name| name.into_owned());
-            }
-            line = frame.location.map(own);
+            let function = frame.function.and_then(|function| {
+                let name = function.raw_name().ok()?;
+                Some(name.into_owned())
+            });
+            frames_outwards.push((function, frame.location.map(own)));
         }
     }
+    let names: Vec<Option<&str>> = frames_outwards
+        .iter()
+        .map(|(function, _)| function.as_deref())
+        .collect();
+    let chosen = frame_of_program(&names);
+    let (function, line) = match chosen {
+        Some(index) => frames_outwards.swap_remove(index),
+        None => (None, None),
+    };
     let line = line.or_else(|| loader.find_location(probe).ok().flatten().map(own));
-    let symbol = function_name.or_else(|| loader.find_symbol(probe).map(str::to_owned));
+    let symbol = function.or_else(|| loader.find_symbol(probe).map(str::to_owned));
     let function = symbol.map(|symbol| unspool_binary::demangle(symbol.as_bytes()));
     (function, line.unwrap_or_default())
+}
+
+/// Which of the frames at an address, the innermost first, is that of the program's own function or
+/// block: the outermost, unless that only calls the block.
+fn frame_of_program(names_outwards: &[Option<&str>]) -> Option<usize> {
+    let is_block = |name: &Option<&str>| name.is_some_and(is_outlined);
+    let outermost = names_outwards.len().checked_sub(1)?;
+    let blocks = names_outwards
+        .iter()
+        .rev()
+        .take_while(|name| is_block(name));
+    Some(outermost - blocks.count().saturating_sub(1))
 }
 
 /// Whether a compiler made this function of a construct's block.
 pub(crate) fn is_outlined(function: &str) -> bool {
     function.contains("_omp_fn") || function.contains("omp_outlined") || function.contains(".omp_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_a_function_inlines_is_the_programs() {
+        let block = Some(".omp_outlined._debug__");
+        let caller = Some(".omp_outlined.");
+        assert_eq!(frame_of_program(&[block, caller]), Some(0));
+        // What the block inlines itself stands in another function, maybe in a header.
+        assert_eq!(frame_of_program(&[Some("helper"), block, caller]), Some(1));
+        assert_eq!(frame_of_program(&[Some("helper"), caller]), Some(1));
+        // The controls: functions of the program's own, and none.
+        assert_eq!(frame_of_program(&[Some("helper"), Some("main")]), Some(1));
+        assert_eq!(frame_of_program(&[None, Some("main")]), Some(1));
+        assert_eq!(frame_of_program(&[]), None);
+    }
 }

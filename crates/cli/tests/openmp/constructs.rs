@@ -1,8 +1,10 @@
-//! Every construct is seen, exactly as often as threads pass it.
+//! Every construct is seen, exactly as often as threads pass it, and at its line.
+
+use std::process::Command;
 
 use libtest_mimic::Trial;
 
-use crate::command::{Compiler, Verdict, build, check, json, programs, trial};
+use crate::command::{Compiler, Verdict, build, build_by, check, json, programs, trial};
 
 /// One test for each language and runtime.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -17,7 +19,42 @@ pub(crate) fn trials() -> Vec<Trial> {
             move || test(name, compiler),
         )
     };
-    pairs.into_iter().map(one).collect()
+    let counts = pairs.into_iter().map(one);
+    let optimised = ["-O0", "-O1", "-O2", "-O3"].into_iter().map(|level| {
+        trial(format!("constructs::lines::clang{level}"), move || {
+            lines_of_clang(level)
+        })
+    });
+    counts.chain(optimised).collect()
+}
+
+/// The program's lines end with `at: KIND`, and clang inlines the block that they are in.
+fn lines_of_clang(level: &'static str) -> Result<(), Verdict> {
+    let source = programs().join("lines/one_region.c");
+    let mut clang = Command::new("clang");
+    clang.args(["-fopenmp", "-g", level]);
+    let name = format!("one_region{level}");
+    let program = build_by(clang, &source, &name, &[], |command| {
+        Compiler::Clang.finish(command)
+    })?;
+    let report = json(&[&program.to_string_lossy()])?;
+    let text = std::fs::read_to_string(&source).unwrap_or_default();
+    let mut wanted: Vec<(u64, &str)> = (1..)
+        .zip(text.lines())
+        .filter_map(|(number, line)| Some((number, line.split_once("// at: ")?.1)))
+        .collect();
+    let all = report["processes"][0]["constructs"].as_array();
+    let mut found: Vec<(u64, &str)> = all
+        .into_iter()
+        .flatten()
+        .filter_map(|one| Some((one["location"]["line"].as_u64()?, one["kind"].as_str()?)))
+        .filter(|(_, kind)| *kind != "implicit barrier")
+        .collect();
+    wanted.sort_unstable();
+    found.sort_unstable();
+    check(found == wanted && wanted.len() == 8, || {
+        format!("{found:?} instead of {wanted:?}")
+    })
 }
 
 /// The program's comment says `seen: COMPILER COUNT KIND`.
