@@ -24,6 +24,7 @@ pub mod own_process;
 pub mod own_stack;
 pub mod queued_writes;
 pub mod race_windows;
+pub mod random_waits;
 pub mod range_set;
 pub mod raw_call;
 pub mod regions;

@@ -29,6 +29,7 @@ mod progress_line;
 mod receiver;
 mod recording;
 mod run_totals;
+mod schedule_noise;
 mod selection;
 mod shared_memory;
 mod skew;

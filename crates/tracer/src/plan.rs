@@ -39,6 +39,8 @@ pub struct TracePlan {
     pub verify: bool,
     /// Record each instruction, accessing or not.
     pub instructions: bool,
+    /// What decides where threads wait so that they meet in other orders; 0: they do not.
+    pub noise: u64,
     /// Whether this process was forked or executed by an observed one.
     pub child: bool,
     /// End with [`unspool_kernel::diagnostics::ENGINE_FAILURE`] where not everything was recorded.
@@ -169,6 +171,7 @@ impl Default for TracePlan {
             failed_cas: false,
             verify: false,
             instructions: false,
+            noise: 0,
             child: false,
             strict: false,
             summary: true,
@@ -198,6 +201,7 @@ impl TracePlan {
             self.locks,
             self.buffer,
             self.max_skew,
+            self.noise,
         ];
         let numbers = numbers.into_iter().chain(self.run.numbers());
         let mut words = self.output.encode().to_vec();
@@ -223,6 +227,7 @@ impl TracePlan {
         let flags = number()?;
         let granule = u32::try_from(number()?).ok()?;
         let (locks, buffer, max_skew) = (number()?, number()?, number()?);
+        let noise = number()?;
         let mut run = [0; 6];
         for word in &mut run {
             *word = number()?;
@@ -243,6 +248,7 @@ impl TracePlan {
             failed_cas: flags & 4 != 0,
             verify: flags & 8 != 0,
             instructions: flags & 128 != 0,
+            noise,
             child: true,
             summary: flags & 16 != 0,
             progress: flags & 32 != 0,
@@ -269,6 +275,7 @@ mod tests {
             functions: vec!["atomic_trace::start_roi".into(), "f,g".into()],
             verify: true,
             instructions: true,
+            noise: 7,
             child: true,
             run: Run::of_numbers([1, 2, 3, 4, 5, 6]),
             ..TracePlan::default()

@@ -19,6 +19,7 @@ use crate::modules::{FileCode, Modules};
 use crate::ownership::Ownership;
 use crate::plan::TracePlan;
 use crate::recording::Recording;
+use crate::schedule_noise;
 use crate::skew::Skew;
 use crate::start_error::TraceError;
 use crate::values::ValueCalls;
@@ -68,6 +69,7 @@ impl Tracer {
         program: &Program,
         loaded: &LoadedProgram,
     ) -> Result<Tracer, StartError> {
+        schedule_noise::settle(plan.noise);
         let ceilings = Ceilings::from_environment().map_err(TraceError::Ceilings)?;
         let recording = Recording::new(plan, program, loaded, ceilings.path_ids)?;
         let ownership = Ownership::reserve(plan, &ceilings).map_err(TraceError::ReserveOwners)?;

@@ -42,6 +42,13 @@ pub(crate) struct LiveChoice {
     #[arg(long, value_enum, conflicts_with = "input", default_value_t = ChildrenChoice::Follow)]
     pub(crate) children: ChildrenChoice,
 
+    /// Have threads wait now and then where they start, meet or make system calls, with a program
+    ///
+    /// They then meet in orders in which they seldom would, and show what hides in them. The number
+    /// decides where: another one gives other orders. Waits take at most half of the time.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "input", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) noise: Option<u64>,
+
     /// Where to write the answer about a program; without it, to standard error when it ends
     ///
     /// A process that the program starts adds its id to the name. Until a process ends, what has

@@ -108,6 +108,13 @@ pub(crate) struct TraceArguments {
     #[arg(long, value_name = "N")]
     pub(crate) max_skew: Option<u64>,
 
+    /// Have threads wait now and then where they start, meet or make system calls
+    ///
+    /// They then meet in orders in which they seldom would. The number decides where: another one
+    /// gives other orders. Waits take at most half of the time.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) noise: Option<u64>,
+
     /// Let exports show failed compare-and-swaps as writes, as the hardware performs them
     #[arg(long)]
     pub(crate) failed_cas: bool,

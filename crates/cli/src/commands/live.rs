@@ -32,6 +32,7 @@ pub(super) fn run(plan: &LivePlan, with_values: bool, receiver: Receiver) -> Res
         order: plan.order,
         granule: plan.granule,
         max_skew: plan.max_skew,
+        noise: plan.noise,
         buffer: super::observe::DEFAULT_BUFFER,
         verify: with_values,
         ..TracePlan::default()

@@ -31,6 +31,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
         locks: plan.locks.map_or(0, u64::from),
         buffer: plan.buffer.map_or(DEFAULT_BUFFER, u64::from),
         max_skew: plan.max_skew.unwrap_or(0),
+        noise: plan.noise,
         failed_cas: plan.failed_cas,
         strict: plan.strict,
         verify: plan.verify,

@@ -22,6 +22,8 @@ pub(crate) struct LivePlan {
     pub(crate) max_skew: u64,
     /// How many bytes of records may wait for a thread.
     pub(crate) max_waiting: u64,
+    /// What decides where threads wait so that they meet in other orders; 0: they do not.
+    pub(crate) noise: u64,
     /// What happens to child processes.
     pub(crate) children: Children,
     /// Where the trace goes, if there is to be one.
@@ -47,6 +49,7 @@ impl LivePlan {
             granule: typed.granule,
             max_skew: typed.max_skew.unwrap_or_else(|| usual_skew(order)),
             max_waiting: typed.max_waiting,
+            noise: typed.noise.unwrap_or(0),
             children: typed.children.into(),
             record: typed.record.as_deref().map(absolute),
             output: typed.output.as_deref().map(absolute),

@@ -97,6 +97,8 @@ pub(crate) struct TracePlan {
     pub(crate) buffer: Option<u32>,
     /// The greatest distance of clocks; the engine's choice where none was given.
     pub(crate) max_skew: Option<u64>,
+    /// What decides where threads wait so that they meet in other orders; 0: they do not.
+    pub(crate) noise: u64,
     /// Failed compare-and-swaps count as writes in exports.
     pub(crate) failed_cas: bool,
     /// The program runs natively first, for comparison.
@@ -159,6 +161,7 @@ impl TryFrom<TraceArguments> for TracePlan {
             locks: typed.locks,
             buffer: typed.buffer,
             max_skew: typed.max_skew,
+            noise: typed.noise.unwrap_or(0),
             failed_cas: typed.failed_cas,
             measure_slowdown: typed.measure_slowdown,
             strict: typed.strict,

@@ -7,6 +7,7 @@
 
 mod code_review;
 mod real_programs;
+mod schedules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -99,6 +100,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial("races::damaged".to_owned(), damaged));
     trials.extend(code_review::trials());
     trials.extend(real_programs::trials());
+    trials.extend(schedules::trials());
     trials
 }
 

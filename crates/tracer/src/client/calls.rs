@@ -10,6 +10,7 @@ use unspool_kernel::guarded;
 use unspool_kernel::layout::LIBRARY_END;
 
 use crate::ownership::Owner;
+use crate::schedule_noise;
 use crate::shared_memory;
 use crate::thread_trace::{ThreadTrace, of};
 use crate::trace_buffer::TraceBuffer;
@@ -38,6 +39,7 @@ pub(super) fn begins(tracer: &Tracer, thread: &Thread, call: &Call) {
         }));
     }
     tracer.ownership.enter_safe(buffer, owner);
+    schedule_noise::make();
 }
 
 /// A system call has ended.

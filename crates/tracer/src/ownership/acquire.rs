@@ -8,6 +8,7 @@ use super::owner::Run;
 use super::threads::ask;
 use super::{EPOCH_BITS, SAFE, SHARED, TAKEN, TRANSIT};
 use super::{Owner, Ownership};
+use crate::schedule_noise;
 use crate::slots as trace_slots;
 use unspool_code_cache::slots::Slots;
 
@@ -73,6 +74,7 @@ impl<'a> Acquisition<'a> {
     fn acquire(&mut self, line: u64, write: bool) {
         let ownership = self.ownership;
         let me = self.owner.index + 1;
+        let mut waits_for_luck = schedule_noise::is_made();
         loop {
             let word = ownership.word(line).load(Ordering::SeqCst);
             if word == me {
@@ -102,6 +104,16 @@ impl<'a> Acquisition<'a> {
                     return;
                 }
                 self.wait_safely(|| ownership.word(line).load(Ordering::SeqCst) != word);
+            } else if std::mem::take(&mut waits_for_luck) {
+                // Whoever makes a thread waits until it has begun, and from then on runs beside it.
+                let has_just_started = std::mem::take(&mut self.owner.has_just_started);
+                self.wait_safely(|| {
+                    match has_just_started {
+                        true => schedule_noise::make_at_start(),
+                        false => schedule_noise::make(),
+                    }
+                    true
+                });
             } else if self.swap(line, word, TRANSIT | me) {
                 race_windows::widen();
                 self.take(line, word, write);

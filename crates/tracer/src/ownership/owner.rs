@@ -11,6 +11,8 @@ pub(crate) struct Owner {
     pub(super) run: Run,
     /// Whether lines of the superblock in the making have been lost to others.
     lost: bool,
+    /// Whether another thread has made it, and it has not met any yet.
+    pub(super) has_just_started: bool,
 }
 
 impl Owner {

@@ -35,6 +35,7 @@ impl Ownership {
         let poll = own.poll.as_ptr() as u64;
         public.poll.store(poll, Ordering::SeqCst);
         owner.index = index;
+        owner.has_just_started = after.is_some();
         // Also behind whoever had the index: the thread owns its lines.
         let after = after.unwrap_or(0).max(public.clock.load(Ordering::SeqCst));
         if after != 0 {

@@ -6,20 +6,24 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{ADVANCE_NS, ALL, EACH, Windows, mixed, now_ns};
+use super::{ADVANCE_NS, ALL, EACH, RandomWaits, mixed, now_ns};
+
+const fn none() -> RandomWaits {
+    RandomWaits::none(5_000, 300_000)
+}
 
 #[test]
 fn one_window_in_four_is_widened() {
-    let windows = Windows::narrow();
-    windows.widen(7);
+    let windows = none();
+    windows.begin(7);
     let widened = (0..4096).filter_map(|_| windows.next_wait()).count();
     assert!((900..1150).contains(&widened), "{widened} of 4096");
 }
 
 #[test]
 fn windows_take_their_part_of_the_time_and_no_more() {
-    let windows = Windows::narrow();
-    windows.widen(7);
+    let windows = none();
+    windows.begin(7);
     let began = now_ns();
     let mut longest = 0;
     while now_ns() - began < 100_000_000 {
@@ -75,11 +79,11 @@ impl Meeting {
 const MEETINGS: u64 = 3000;
 
 /// How many of the meetings end with a sleeper whom nobody wakes.
-fn lost(windows: &Windows, sleep: fn(&Meeting, &dyn Fn())) -> u64 {
+fn lost(windows: &RandomWaits, sleep: fn(&Meeting, &dyn Fn())) -> u64 {
     let meetings: Vec<_> = (0..MEETINGS).map(|_| Meeting::default()).collect();
     let start = Barrier::new(2);
     let window = || {
-        if windows.are_wide() {
+        if windows.have_begun() {
             windows.pass();
         }
     };
@@ -110,10 +114,10 @@ fn lost(windows: &Windows, sleep: fn(&Meeting, &dyn Fn())) -> u64 {
 fn a_lost_wake_up_is_found_in_wide_windows_and_hardly_in_narrow_ones() {
     let look = |meeting: &Meeting, window: &dyn Fn()| meeting.look_and_sleep(window);
     let say = |meeting: &Meeting, window: &dyn Fn()| meeting.say_and_sleep(window);
-    let wide = Windows::narrow();
-    wide.widen(7);
+    let wide = none();
+    wide.begin(7);
     let found = lost(&wide, look);
-    let found_narrow = lost(&Windows::narrow(), look);
+    let found_narrow = lost(&none(), look);
     println!("{found} wide, {found_narrow} narrow, of {MEETINGS}");
     assert!(found > 10 * found_narrow.max(1), "{found}, {found_narrow}");
     assert_eq!(lost(&wide, say), 0, "what is right is called wrong");
