@@ -26,10 +26,12 @@
 
 mod call_paths;
 pub mod increments;
+pub mod locks;
 pub mod races;
 pub mod values;
 
 pub use call_paths::{CallSite, ContextId};
 pub use increments::{IncrementReplay, IncrementReport};
+pub use locks::{LockCheck, LockReport};
 pub use races::{RaceCheck, RaceReport};
 pub use values::{ValueCheck, ValueReport};

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 
 use unspool_events::{
     Access, Event, Mapping, MemoryEffect, Module, Problem, Sink, SyncOperation, Synchronisation,
-    SystemCall, ThreadEvent, ThreadId, ThreadInfo,
+    SystemCall, ThreadEvent, ThreadId, ThreadInfo, TracedFunction,
 };
 
 pub use atomicity::Atomicity;
@@ -47,6 +47,7 @@ pub use report::{Race, RaceReport, RacingAccess, RacingThread};
 pub use sites::{Origin, Site};
 
 use crate::call_paths::{CallPaths, CallSite, ContextId};
+use crate::locks::LockCheck;
 
 /// Looks for races. Takes the events in order of time.
 #[derive(Debug)]
@@ -58,6 +59,7 @@ pub struct RaceCheck {
     created: BTreeMap<ThreadId, ContextId>,
     threads: BTreeMap<ThreadId, RacingThread>,
     modules: Vec<Module>,
+    locks: LockCheck,
     /// After this time what orders accesses may be missing.
     complete_until: u64,
 }
@@ -92,6 +94,7 @@ impl RaceCheck {
             created: BTreeMap::new(),
             threads: BTreeMap::new(),
             modules: Vec::new(),
+            locks: LockCheck::default(),
             complete_until: u64::MAX,
         }
     }
@@ -107,6 +110,12 @@ impl RaceCheck {
     #[must_use]
     pub fn modules(&self) -> &[Module] {
         &self.modules
+    }
+
+    /// What was seen of locks.
+    #[must_use]
+    pub fn locks(&self) -> &LockCheck {
+        &self.locks
     }
 
     /// The calls that led somewhere, the last one first.
@@ -316,11 +325,17 @@ impl Sink for RaceCheck {
         self.modules.push(module.clone());
     }
 
+    fn function(&mut self, function: &TracedFunction) {
+        self.locks.function(function);
+    }
+
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         self.detector.accesses(thread, batch, &mut self.paths);
     }
 
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
+        let context = self.paths.context(thread);
+        self.locks.event(thread, time, event, context);
         match event {
             Event::Thread(event) => self.thread_event(thread, event),
             Event::Synchronisation(event) => self.synchronisation(thread, *event),

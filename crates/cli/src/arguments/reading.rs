@@ -259,6 +259,13 @@ pub(crate) struct RaceArguments {
     #[arg(long)]
     pub(crate) follow: bool,
 
+    /// Look for deadlocks and misuse of locks, too, with a program
+    ///
+    /// Calls of the functions that lock are followed, which costs time at each. A trace that was
+    /// recorded with them (--record) is looked at for both without this option.
+    #[arg(long, conflicts_with = "input")]
+    pub(crate) locks: bool,
+
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,

@@ -25,8 +25,13 @@ pub(super) struct Answer {
     pub(super) yields_to_failure: bool,
 }
 
-/// Runs a program, and has its records go to the receiver. Does not return once it has started.
-pub(super) fn run(plan: &LivePlan, with_values: bool, receiver: Receiver) -> Result<u8, Failure> {
+/// Runs a program, and has its records go to the receiver, with the calls of these functions. Does not return once it has started.
+pub(super) fn run(
+    plan: &LivePlan,
+    with_values: bool,
+    functions: Vec<String>,
+    receiver: Receiver,
+) -> Result<u8, Failure> {
     let trace = TracePlan {
         output: output(plan.record.clone(), receiver),
         order: plan.order,
@@ -35,6 +40,7 @@ pub(super) fn run(plan: &LivePlan, with_values: bool, receiver: Receiver) -> Res
         noise: plan.noise,
         buffer: super::observe::DEFAULT_BUFFER,
         verify: with_values,
+        functions,
         ..TracePlan::default()
     };
     let engine_plan = Plan {

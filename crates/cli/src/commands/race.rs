@@ -3,6 +3,7 @@
 mod annotations;
 mod described;
 mod described_race;
+mod locks;
 mod sarif;
 mod source_tree;
 mod stacks;
@@ -15,6 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf, absolute};
 
 use unspool_analyses::RaceCheck;
+use unspool_analyses::locks::functions as lock_functions;
 use unspool_events::{Order, Problem, Seen, TraceHeader};
 use unspool_report::Both;
 use unspool_tracer::Receiver;
@@ -94,7 +96,11 @@ fn race_live(typed: &RaceArguments) -> Result<u8, Failure> {
     match (LivePlan::new(&typed.live)?, receiver(typed.clone())?) {
         (Some(plan), Some(receiver)) => {
             check_order(plan.order)?;
-            live::run(&plan, false, receiver)
+            let functions = match typed.locks {
+                true => lock_functions().map(str::to_owned).collect(),
+                false => Vec::new(),
+            };
+            live::run(&plan, false, functions, receiver)
         }
         _ => Err(Failure::new("there is neither a trace nor a program")),
     }
@@ -150,7 +156,7 @@ impl RaceQuestion {
         let show = self.typed.show;
         let mut text = match self.typed.json {
             true => described.as_json()?,
-            false => text::of(&described, show),
+            false => text::of(&described, show) + &described.locks.text(),
         };
         if let Some(AnnotationChoice::Github) = self.typed.annotations {
             text += &annotations::for_github(&described, &self.sources, show);
@@ -159,9 +165,10 @@ impl RaceQuestion {
             let written = write(path, &sarif::of(&described, &self.sources)?);
             written.map_err(|error| Failure::cannot_write(path, error))?;
         }
-        let status = match described.races.is_empty() {
-            false => self.typed.exit_status,
-            true => damage,
+        let has_findings = !described.races.is_empty() || described.locks.has_findings();
+        let status = match has_findings {
+            true => self.typed.exit_status,
+            false => damage,
         };
         Ok(Answer {
             text,

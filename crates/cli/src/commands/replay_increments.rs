@@ -45,7 +45,7 @@ pub(crate) fn replay(typed: &ReplayIncrementsArguments) -> Result<u8, Failure> {
 /// Recounts while a program runs.
 fn replay_live(typed: &ReplayIncrementsArguments) -> Result<u8, Failure> {
     match (LivePlan::new(&typed.live)?, receiver(typed.clone())?) {
-        (Some(plan), Some(receiver)) => live::run(&plan, false, receiver),
+        (Some(plan), Some(receiver)) => live::run(&plan, false, Vec::new(), receiver),
         _ => Err(Failure::new("there is neither a trace nor a program")),
     }
 }

@@ -71,7 +71,7 @@ fn follow(input: &Path) -> Result<(TraceHeader, ValueReport, u8), Failure> {
 /// Checks a program while it runs.
 fn verify_live(typed: &VerifyArguments) -> Result<u8, Failure> {
     match (LivePlan::new(&typed.live)?, receiver(typed.clone())?) {
-        (Some(plan), Some(receiver)) => live::run(&plan, true, receiver),
+        (Some(plan), Some(receiver)) => live::run(&plan, true, Vec::new(), receiver),
         _ => Err(Failure::new("there is neither a trace nor a program")),
     }
 }

@@ -6,6 +6,7 @@
 //! variable something must.
 
 mod code_review;
+mod locks;
 mod real_programs;
 mod schedules;
 
@@ -99,6 +100,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial("races::other_orders".to_owned(), other_orders));
     trials.push(trial("races::damaged".to_owned(), damaged));
     trials.extend(code_review::trials());
+    trials.extend(locks::trials());
     trials.extend(real_programs::trials());
     trials.extend(schedules::trials());
     trials

@@ -68,7 +68,8 @@ pub(super) fn begin(thread: &mut Thread, birth: Option<Birth>) {
         buffer.empty();
         buffer.flush();
     }
-    if tracer.recording.records_values() {
+    // By that programs name the threads that they give to functions.
+    if tracer.recording.records_values() || !tracer.recording.plan.functions.is_empty() {
         buffer.event(&thread_pointer(thread));
     }
     tracer.modules.tell(thread.process, buffer);

@@ -9,13 +9,14 @@ use unspool_events::{Problem, TraceHeader};
 use unspool_report::{CodePlace, Places};
 
 use super::described_race::{DescribedRace, merged};
+use super::locks::DescribedLocks;
 use super::stacks::{Stack, Stacks};
 use super::suppressions::Suppressions;
 use super::system_call_names::system_call_name;
 use crate::failure::Failure;
 
 /// The version of the JSON form.
-const SCHEMA_VERSION: u32 = 2;
+const SCHEMA_VERSION: u32 = 3;
 
 /// What was found, with names.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Described {
     pub(super) possible: Vec<DescribedRace>,
     /// Those that missing records may explain.
     pub(super) uncertain: Vec<DescribedRace>,
+    /// What was found about locks.
+    pub(super) locks: DescribedLocks,
     /// How many were left out for each reason, which is a line of the suppressions.
     pub(super) suppressed: Vec<(String, usize)>,
     /// What was found, without names.
@@ -53,6 +56,7 @@ impl Described {
             races: Vec::new(),
             possible: Vec::new(),
             uncertain: Vec::new(),
+            locks: DescribedLocks::default(),
             suppressed: Vec::new(),
             is_whole,
             report: RaceReport::default(),
@@ -83,6 +87,7 @@ impl Described {
         described.creations = created
             .map(|it| (it.thread, stacks.stack(None, it.created)))
             .collect();
+        described.locks = DescribedLocks::new(check.locks().report(), &mut stacks);
         described.suppressed = left_out.into_iter().collect();
         described.report = report;
         described
@@ -111,6 +116,9 @@ impl Described {
             "races": all(&self.races),
             "possible": all(&self.possible),
             "uncertain": all(&self.uncertain),
+            "deadlocks": self.locks.deadlocks_as_json(),
+            "misuse": self.locks.misuse_as_json(),
+            "locks_looked_at": self.locks.were_looked_at(),
             "suppressed": suppressed.collect::<Vec<Value>>(),
             "threads": threads,
             "accesses_checked": self.report.accesses_checked,

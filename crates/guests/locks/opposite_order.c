@@ -1,0 +1,30 @@
+// Two threads take two mutexes: in one order, or each in its own.
+// found: possible-deadlock
+#include <pthread.h>
+static pthread_mutex_t left = PTHREAD_MUTEX_INITIALIZER, right = PTHREAD_MUTEX_INITIALIZER;
+static void both(pthread_mutex_t *first, pthread_mutex_t *second) {
+    pthread_mutex_lock(first);
+    pthread_mutex_lock(second);
+    pthread_mutex_unlock(second);
+    pthread_mutex_unlock(first);
+}
+static void *one(void *unused) {
+    both(&left, &right);
+    return unused;
+}
+static void *other(void *unused) {
+#ifdef WRONG
+    both(&right, &left);
+#else
+    both(&left, &right);
+#endif
+    return unused;
+}
+int main(void) {
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, one, NULL);
+    pthread_create(&threads[1], NULL, other, NULL);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    return 0;
+}
