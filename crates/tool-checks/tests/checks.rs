@@ -71,7 +71,8 @@ fn under(tool: &[&str], program: &Path, arguments: &[String], test: &str) -> Out
 }
 
 /// The guest behaves as it does natively, and what the tool says at the end of each process
-/// fits. `said` tells whether a line is the tool's, and if so whether it fits.
+/// fits. `said` tells whether a line is the tool's, and if so whether it fits. What fails says how
+/// the program has ended and all that was written: a program that ends early says why itself.
 fn agrees(tool: &[&str], name: &str, said: impl Fn(&str) -> Option<bool>) {
     let Some((guest, program)) = build(name) else {
         return;
@@ -80,23 +81,31 @@ fn agrees(tool: &[&str], name: &str, said: impl Fn(&str) -> Option<bool>) {
     let native = run(Invocation::new(&program).arguments(&guest.arguments), &test);
     let observed = under(tool, &program, &guest.arguments, &test);
     let text = observed.stderr_text();
+    let circumstances = format!(
+        "{} under {tool:?} ended: {:?} (natively: {:?})\nits output:\n{}\nits error output, and what was told:\n{text}",
+        program.display(),
+        observed.ending,
+        native.ending,
+        observed.stdout_text(),
+    );
     let (mut told, mut rest) = (0, String::new());
     for line in text.lines() {
         match said(line) {
             Some(fits) => {
-                assert!(fits, "{name}: {line}");
+                assert!(fits, "{name}: {line}\n{circumstances}");
                 told += 1;
             }
             None => rest += &format!("{line}\n"),
         }
     }
-    assert_eq!(observed.ending, native.ending, "{name}: {text}");
+    assert_eq!(observed.ending, native.ending, "{circumstances}");
     if guest.comparison == Comparison::Output {
-        assert_eq!(observed.stdout_text(), native.stdout_text(), "{name}");
-        assert_eq!(rest.trim_end(), native.stderr_text().trim_end(), "{name}");
+        let (output, errors) = (native.stdout_text(), native.stderr_text());
+        assert_eq!(observed.stdout_text(), output, "{circumstances}");
+        assert_eq!(rest.trim_end(), errors.trim_end(), "{circumstances}");
     }
     let is_killed = native.ending == Ending::Signalled(9);
-    assert!(told > 0 || is_killed, "{name}: nothing was said: {text}");
+    assert!(told > 0 || is_killed, "nothing was told: {circumstances}");
 }
 
 fn entries_line(line: &str) -> Option<bool> {
