@@ -107,6 +107,57 @@ fn c_gets_its_calls_around_statements_of_every_kind() {
     );
 }
 
+/// A source in which each `<omp …>` is written as a line, or as an operator.
+fn with_pragmas(source: &str, as_operator: bool) -> String {
+    let written = |directive: &str| match as_operator {
+        true => format!("_Pragma ( \"{directive}\" )"),
+        false => format!("\n#pragma {directive}\n"),
+    };
+    let mut text = String::new();
+    for part in source.split('<') {
+        match part.split_once('>') {
+            Some((directive, rest)) => text += &(written(directive) + rest),
+            None => text += part,
+        }
+    }
+    text
+}
+
+#[test]
+fn pragmas_as_operators_are_seen() {
+    let source = "void f(void) { <omp parallel default(none)> { <omp for nowait> for (;;) g(); \
+                  <omp barrier> <omp task default(none)> { g(); } <omp taskyield> h(); \
+                  <omp critical(name)> g(); if (1) <omp flush> <omp taskloop> for (;;) h(); \
+                  <unspool interval one> h(); <unspool end interval> } }";
+    let calls = |as_operator| {
+        let text = with_pragmas(source, as_operator);
+        let text = instrument(&text, "x.c", Language::C).unwrap();
+        let body = text.split("}\nvoid f").nth(1).unwrap().to_owned();
+        let words = body.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let calls = words
+            .filter(|word| word.starts_with("dbg_"))
+            .map(str::to_owned);
+        (calls.collect::<Vec<_>>(), body)
+    };
+    let (lines, operators) = (calls(false), calls(true));
+    assert_eq!(lines.0, operators.0, "{}", operators.1);
+    assert!(operators.0.contains(&"dbg_before_interval".to_owned()));
+    let task = "#pragma omp task default(none) shared(unspool_h)\n";
+    assert!(operators.1.contains(task), "{}", operators.1);
+    // What is no operator of this kind stays: a name that begins so, and text in a literal.
+    for kept in [
+        "_Pragmatic(\"omp barrier\");",
+        "s = \"_Pragma(\\\"omp barrier\\\")\";",
+    ] {
+        let text = instrument(&format!("void f(void) {{ {kept} }}"), "x.c", Language::C).unwrap();
+        let body = text.split("}\nvoid f").nth(1).unwrap();
+        assert!(
+            body.contains(kept) && !body.contains("dbg_before_barrier"),
+            "{body}"
+        );
+    }
+}
+
 /// The instrumented lines of a free-form subroutine with this body, without its module.
 fn subroutine(body: &str) -> Vec<String> {
     let source = format!("subroutine s(a)\n{body}\nend subroutine\n");
@@ -216,6 +267,8 @@ proptest::proptest! {
 
 const WORDS: &[&str] = &[
     "\n!$omp parallel",
+    "_Pragma(\"omp parallel\")",
+    "_Pragma(\"",
     "\n!$omp do",
     "\n!$omp end do",
     "\n!$omp atomic",

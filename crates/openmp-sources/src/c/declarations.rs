@@ -1,5 +1,6 @@
 //! What stands outside functions: where their bodies are.
 
+use super::tokens::is_directive;
 use super::{Writer, enter_block};
 use crate::InstrumentError;
 
@@ -133,7 +134,7 @@ impl Writer<'_> {
                     }
                     at = close;
                 }
-                _ if token.starts_with('#') => {
+                _ if is_directive(token) => {
                     // Directives that stand outside functions insert nothing, but intervals
                     // must not stand there.
                     if let Some((directive, true, _)) = self.pragma(at) {

@@ -1,5 +1,6 @@
 //! Directives, and what becomes of them.
 
+use super::tokens::operator_words;
 use super::{Writer, call};
 use crate::InstrumentError;
 use crate::directive::{ClausePart, Directive};
@@ -28,7 +29,12 @@ impl Writer<'_> {
         at: usize,
         after: usize,
     ) -> Result<(String, usize), InstrumentError> {
-        let pragma = self.source[at..after].to_owned();
+        let written = &self.source[at..after];
+        // An operator takes no more clauses, as a line does.
+        let pragma = match operator_words(written) {
+            Some(words) => format!("\n#pragma {words}"),
+            None => written.to_owned(),
+        };
         let name = directive.name.as_str();
         match name {
             "parallel" => self.parallel(directive, at, after, None),
@@ -114,7 +120,9 @@ impl Writer<'_> {
                 let (before, then) = (call("before_flush", handle), call("flush_event", handle));
                 Ok((format!("{before}\n{pragma}\n{then}"), after))
             }
-            _ if directive.specifies() || directive.stands_alone() => Ok((pragma, after)),
+            _ if directive.specifies() || directive.stands_alone() => {
+                Ok((written.to_owned(), after))
+            }
             _ => {
                 let end = self.statement_end(after)?;
                 let body = match (directive.is_quiet(), directive.has_loop()) {
@@ -122,7 +130,7 @@ impl Writer<'_> {
                     (false, true) => self.loop_text(after, end, directive.loops())?,
                     (false, false) => self.inner(after)?.0,
                 };
-                Ok((pragma + &body, end))
+                Ok((self.source[at..after].to_owned() + &body, end))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Statements: calls, and sequential loops.
 
+use super::tokens::is_directive;
 use super::{Writer, call, enter_block};
 use crate::InstrumentError;
 
@@ -70,7 +71,7 @@ impl Writer<'_> {
                 let inner = self.statements(at + 1, end - 1)?;
                 Ok((format!("{{{inner}}}"), end))
             }
-            _ if token.starts_with('#') => match self.pragma(at) {
+            _ if is_directive(token) => match self.pragma(at) {
                 Some((directive, is_own, after)) => self.directive(&directive, is_own, at, after),
                 None if in_list => Ok((kept(at + length), at + length)),
                 None => {

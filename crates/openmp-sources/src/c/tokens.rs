@@ -23,10 +23,14 @@ impl Writer<'_> {
         at
     }
 
-    /// The token's length: a word, a literal, a directive of the preprocessor or a sign.
+    /// The token's length: a word, a literal, a directive of the preprocessor, a pragma as an
+    /// operator or a sign.
     pub(super) fn token_length(&self, at: usize) -> usize {
         let rest = &self.source[at..];
         let first = rest.as_bytes()[0];
+        if let Some(length) = pragma_operator(rest) {
+            return length;
+        }
         match first {
             b'"' | b'\'' => {
                 let mut escaped = false;
@@ -54,13 +58,17 @@ impl Writer<'_> {
     /// The pragma here, whether it is one of ours, and where it ends.
     pub(super) fn pragma(&self, at: usize) -> Option<(Directive, bool, usize)> {
         let rest = &self.source[at..];
-        let length = logical_line(rest);
-        let text = rest[..length].replace("\\\n", " ");
-        let words = text
-            .strip_prefix('#')?
-            .trim_start()
-            .strip_prefix("pragma")?
-            .trim_start();
+        let operator = pragma_operator(rest);
+        let (text, length) = match operator {
+            Some(length) => (operator_words(&rest[..length])?, length),
+            None => {
+                let length = logical_line(rest);
+                let text = rest[..length].replace("\\\n", " ");
+                let text = text.strip_prefix('#')?.trim_start();
+                (text.strip_prefix("pragma")?.to_owned(), length)
+            }
+        };
+        let words = text.trim_start();
         let end = at + length;
         if let Some(directive) = words.strip_prefix("omp") {
             return Some((Directive::parse(directive), false, end));
@@ -76,10 +84,10 @@ impl Writer<'_> {
         if at >= self.source.len() {
             return Err(self.error(at, "a statement is missing"));
         }
-        if self.source.as_bytes()[at] == b'#' {
-            return self.statement_end(at + self.token_length(at));
-        }
         let length = self.token_length(at);
+        if is_directive(&self.source[at..at + length]) {
+            return self.statement_end(at + length);
+        }
         match &self.source[at..at + length] {
             "{" => self.closing(at),
             "}" | ")" | "]" => Err(self.error(at, "a statement is missing")),
@@ -160,6 +168,43 @@ impl Writer<'_> {
             }
         }
     }
+}
+
+/// Whether a token is a directive of the preprocessor, or a pragma as an operator.
+pub(super) fn is_directive(token: &str) -> bool {
+    token.starts_with('#') || pragma_operator(token).is_some()
+}
+
+/// The length of `_Pragma("…")`, if it starts here: what macros and generators write instead
+/// of a line with `#pragma`.
+fn pragma_operator(text: &str) -> Option<usize> {
+    let inside = text.strip_prefix("_Pragma")?.trim_start();
+    let literal = inside.strip_prefix('(')?.trim_start();
+    let literal = literal.strip_prefix('L').unwrap_or(literal);
+    let mut rest = literal.strip_prefix('"')?.char_indices();
+    while let Some((index, letter)) = rest.next() {
+        match letter {
+            '\\' => {
+                rest.next();
+            }
+            '\n' => return None,
+            '"' => {
+                let after = literal[1 + index + 1..].trim_start();
+                let after = after.strip_prefix(')')?;
+                return Some(text.len() - after.len());
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What stands in the literal of `_Pragma("…")`.
+pub(super) fn operator_words(operator: &str) -> Option<String> {
+    pragma_operator(operator)?;
+    let (_, literal) = operator.split_once('"')?;
+    let (literal, _) = literal.rsplit_once('"')?;
+    Some(literal.replace("\\\"", "\"").replace("\\\\", "\\"))
 }
 
 /// A line with those that continue it, without its end.
