@@ -142,6 +142,18 @@ fn pragmas_as_operators_are_seen() {
     let (lines, operators) = (calls(false), calls(true));
     assert_eq!(lines.0, operators.0, "{}", operators.1);
     assert!(operators.0.contains(&"dbg_before_interval".to_owned()));
+    // Nothing but the directive stands in its line.
+    let pragmas = operators
+        .1
+        .lines()
+        .filter(|line| line.starts_with("#pragma"));
+    let mut swallowing = pragmas.filter(|line| line.contains(['{', ';']));
+    assert_eq!(swallowing.next(), None);
+    assert!(
+        operators.1.contains("#pragma omp for  nowait\n"),
+        "{}",
+        operators.1
+    );
     let task = "#pragma omp task default(none) shared(unspool_h)\n";
     assert!(operators.1.contains(task), "{}", operators.1);
     // What is no operator of this kind stays: a name that begins so, and text in a literal.

@@ -276,7 +276,7 @@ impl Writer<'_> {
             || (!nowait && self.source[after..end].contains("omp cancel "));
         let wait = if own_barrier { "" } else { " nowait" };
         let mut text = format!(
-            "{{ {}\n#pragma omp {name} {clauses}{wait}{body}\n",
+            "{{ {}\n#pragma omp {name} {clauses}{wait}\n{body}\n",
             call(&format!("before_{word}"), handle)
         );
         if !nowait && !own_barrier {
