@@ -44,7 +44,7 @@ pub(crate) struct LiveChoice {
 
     /// Have threads wait now and then where they start, meet or make system calls, with a program
     ///
-    /// They then meet in orders in which they seldom would, and show what hides in them. The number
+    /// They may then meet in orders in which they seldom would, and show what hides there. The number
     /// decides where: another one gives other orders. Waits take at most half of the time.
     #[arg(long, value_name = "NUMBER", conflicts_with = "input", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) noise: Option<u64>,

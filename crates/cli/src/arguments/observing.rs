@@ -110,7 +110,7 @@ pub(crate) struct TraceArguments {
 
     /// Have threads wait now and then where they start, meet or make system calls
     ///
-    /// They then meet in orders in which they seldom would. The number decides where: another one
+    /// They may then meet in orders in which they seldom would. The number decides where: another one
     /// gives other orders. Waits take at most half of the time.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) noise: Option<u64>,

@@ -25,7 +25,8 @@ pub(super) struct Answer {
     pub(super) yields_to_failure: bool,
 }
 
-/// Runs a program, and has its records go to the receiver, with the calls of these functions. Does not return once it has started.
+/// Runs a program, and has its records go to the receiver, with the calls of these functions. Does
+/// not return once it has started.
 pub(super) fn run(
     plan: &LivePlan,
     with_values: bool,
