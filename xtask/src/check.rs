@@ -40,5 +40,5 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.without_tests {
         return Ok(());
     }
-    test::run_tests(&[])
+    test::run_tests(&[], None)
 }

@@ -9,6 +9,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_install: bool,
 
+    /// Run all tests of large matrices, of which else there is a sample
+    #[arg(long)]
+    whole: bool,
+
+    /// What chooses the sample: printed, to be given again
+    #[arg(long, conflicts_with = "whole")]
+    seed: Option<u64>,
+
     /// Arguments for `cargo test`, in place of `--workspace`
     #[arg(last = true)]
     cargo: Vec<String>,
@@ -25,18 +33,30 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         packages::report(&packages::missing());
     }
     let cargo: Vec<&str> = arguments.cargo.iter().map(String::as_str).collect();
-    run_tests(&cargo)
+    run_tests(&cargo, arguments.sample())
+}
+
+impl Arguments {
+    /// What tells the end-to-end tests what to run.
+    fn sample(&self) -> Option<(&'static str, String)> {
+        match self.seed {
+            Some(seed) => Some(("UNSPOOL_TEST_SEED", seed.to_string())),
+            None => self.whole.then(|| ("UNSPOOL_TEST_WHOLE", "1".to_owned())),
+        }
+    }
 }
 
 /// Runs `cargo test` over the workspace, or with the arguments given.
 ///
 /// # Errors
 /// If a test fails.
-pub(crate) fn run_tests(arguments: &[&str]) -> anyhow::Result<()> {
+pub(crate) fn run_tests(arguments: &[&str], sample: Option<(&str, String)>) -> anyhow::Result<()> {
     let mut words = vec!["test", "--release"];
     if arguments.is_empty() {
         words.extend(["--workspace", "--no-fail-fast"]);
     }
     words.extend(arguments);
-    step::run(step::cargo(&words))
+    let mut tests = step::cargo(&words);
+    tests.envs(sample);
+    step::run(tests)
 }

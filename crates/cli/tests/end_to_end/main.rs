@@ -2,7 +2,8 @@
 //!
 //! `UNSPOOL=/path/to/unspool` tests another build of it. A failing test prints the commands
 //! that replay it and keeps the folder it ran in; a test for which the machine lacks
-//! something is reported as ignored, with the reason.
+//! something is reported as ignored, with the reason. Without a filter, a run makes a sample of the
+//! largest matrices of tests: [`sample`].
 
 mod asleep;
 mod bad_input;
@@ -37,6 +38,7 @@ mod programs;
 mod races;
 mod readme;
 mod routines;
+mod sample;
 mod scratch;
 mod seccomp;
 mod selection;
@@ -99,5 +101,6 @@ fn main() {
     trials.extend(verification::trials());
     trials.extend(readme::trials());
     trials.push(readme::behaviours_are_tested(&trials));
-    libtest_mimic::run(&arguments, trials).exit();
+    trials.push(sample::is_of_every_row(&trials));
+    libtest_mimic::run(&arguments, sample::of(trials, &arguments)).exit();
 }

@@ -21,7 +21,8 @@ struct Case {
     script: &'static str,
 }
 
-/// `observed` observes, `data` is text of half a megabyte and `client.py` talks to servers.
+/// `observed` observes, `data` is text of half a megabyte, and `served` observes a server while
+/// `client.py` talks to it.
 const CASES: [Case; 7] = [
     Case {
         name: "xz",
@@ -51,17 +52,29 @@ const CASES: [Case; 7] = [
     Case {
         name: "redis",
         needs: &["redis-server"],
-        script: "observed redis-server --unixsocket \"$PWD/socket\" --port 0 --save '' --appendonly no \
-                 --io-threads 2 --io-threads-do-reads yes > log & python3 client.py redis && wait $!",
+        script: "served redis observed redis-server --unixsocket ./socket --port 0 --save '' \
+                 --appendonly no --io-threads 2 --io-threads-do-reads yes",
     },
     Case {
         name: "memcached",
         needs: &["memcached"],
-        script: "observed memcached -u root -s \"$PWD/socket\" -t 2 & python3 client.py memcached && wait $!",
+        script: "served memcached observed memcached -u root -s ./socket -t 2",
     },
 ];
 
-const OBSERVED: &str = "observed() { \"$unspool\" race --json -o answer -- \"$@\"; }; ";
+/// A socket's path must be short, and not every file system that holds a checkout has sockets: the
+/// server works in a folder for what is temporary.
+const FUNCTIONS: &str = "
+work=$PWD
+observed() { \"$unspool\" race --json -o \"$work/answer\" -- \"$@\"; }
+served() {
+    client=$1; shift
+    folder=$(mktemp -d) && cd \"$folder\" || return
+    \"$@\" > \"$work/log\" & server=$!
+    python3 \"$work/client.py\" \"$client\" && wait \"$server\"
+    status=$?; cd \"$work\"; rm -r \"$folder\"; return \"$status\"
+}
+";
 
 const INSERT: &str = "
 import sqlite3, threading
@@ -81,7 +94,7 @@ assert sqlite3.connect('base').execute('select sum(number) from counts').fetchon
 const CLIENT: &str = "
 import os, signal, socket, struct, sys, threading, time
 def connected():
-    for attempt in range(600):
+    for attempt in range(2000):
         try:
             connection = socket.socket(socket.AF_UNIX)
             connection.connect('socket')
@@ -152,7 +165,7 @@ fn looked_at(scratch: &Scratch, script: &str, program: Option<PathBuf>) -> Resul
     std::fs::write(folder.join("data"), lines.collect::<String>())?;
     std::fs::write(folder.join("insert.py"), INSERT)?;
     std::fs::write(folder.join("client.py"), CLIENT)?;
-    let script = format!("{OBSERVED}{script}");
+    let script = format!("{FUNCTIONS}{script}");
     let shell = natively(scratch, &["bash", "-o", "pipefail", "-c", &script])
         .variable("unspool", COMMAND.as_os_str())
         .variable("program", program.unwrap_or_default())
