@@ -3,10 +3,11 @@
 
 bench/races.py UNSPOOL [--rounds N] [--programs NAME,NAME] compiles programs of bench/programs for two
 threads and runs each natively, under `unspool race`, under valgrind's helgrind and drd (where it is
-installed), and compiled for ThreadSanitizer (where gcc has it), in turn, in the same minutes. It prints
-user and system time over native, the least of the rounds over the least, with how far the rounds of one
-contender lie apart; the same of elapsed time; and the peak of memory over native. Geometric means are
-over the programs that every contender ran.
+installed), and compiled for ThreadSanitizer (where gcc has it), in turn, in the same minutes. A row has
+user and system time and elapsed time, each the least of the rounds in seconds, how far the greatest lies
+above that, and the least over the least of the native runs; the peak of memory over native; and in how
+many of its rounds unspool found races: the time then holds their report, too. Geometric means are over the
+programs that every contender ran.
 """
 
 import argparse
@@ -34,6 +35,10 @@ KERNELS = {
     "interpreter": ("interpreter.c", [], ["30"], False),
     "hash_table": ("hash_table.c", [], ["2500"], False),
 }
+# Fewer rounds than these say nothing.
+LEAST_ROUNDS = 5
+# The status of unspool where races were found and the program ended with 0.
+RACES_FOUND = 66
 COMPILERS = {".c": "gcc", ".cpp": "g++", ".f90": "gfortran"}
 LONGEST = 600
 
@@ -50,9 +55,9 @@ def compiled(source, flags, folder, sanitize):
 
 
 def measured(command):
-    """Processor seconds, elapsed seconds and the peak of memory in KiB; none where it failed."""
+    """Processor seconds, elapsed seconds, the peak of memory in KiB, and whether races were found; none
+    where it failed."""
     environment = dict(os.environ, OMP_WAIT_POLICY="passive", OMP_NUM_THREADS="2")
-    # What is found is told by the status, which is not a failure.
     # Reports take long where a runtime library was not compiled for ThreadSanitizer.
     environment["TSAN_OPTIONS"] = "exitcode=0 report_bugs=0"
     before = time.monotonic()
@@ -64,9 +69,10 @@ def measured(command):
     ) as process:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 66):
+    found = process.returncode == RACES_FOUND and "race" in command[:2]
+    if process.returncode != 0 and not found:
         return None
-    return usage.ru_utime + usage.ru_stime, time.monotonic() - before, usage.ru_maxrss
+    return usage.ru_utime + usage.ru_stime, time.monotonic() - before, usage.ru_maxrss, found
 
 
 def contenders(unspool, program, sanitized, arguments):
@@ -91,10 +97,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--programs", default=",".join(KERNELS))
     options = parser.parse_args()
+    if options.rounds < LEAST_ROUNDS:
+        print(f"fewer than {LEAST_ROUNDS} rounds: no figure to be quoted")
     if unknown := set(options.programs.split(",")) - set(KERNELS):
         sys.exit(f"there is no {', '.join(unknown)}: there are {', '.join(KERNELS)}")
     ratios = {}
-    print("program             contender   processor  (spread)   elapsed    memory")
+    print(
+        "program             contender    processor (spread)   ratio    elapsed (spread)   ratio  memory"
+        "  rounds with races"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for name in options.programs.split(","):
             source, flags, arguments, is_parallel = KERNELS[name]
@@ -108,24 +119,29 @@ def main():
             for _ in range(options.rounds):
                 for contender, command in commands.items():
                     runs[contender].append(measured(command))
-            least = {}
+            native = None
             for contender, rounds in runs.items():
                 if None in rounds:
                     print(f"{name:20}{contender:12}failed, or took longer than {LONGEST} s")
                     continue
-                least[contender] = [min(values) for values in zip(*rounds)]
+                processor, elapsed, memory, found = zip(*rounds)
+                own = [min(processor), min(elapsed), min(memory)]
                 if contender == "native":
-                    if least["native"][0] < 0.05:
+                    native = own
+                    if own[0] < 0.05:
                         print(f"{name:20}native      takes too little for a ratio to mean much")
-                    continue
-                own, native = least[contender], least["native"]
-                cpu, elapsed, memory = (a / max(b, 1e-3) for a, b in zip(own, native))
-                spread = max(values[0] for values in rounds) / own[0] - 1
-                ratios.setdefault((is_parallel, contender), {})[name] = cpu
-                print(
-                    f"{name:20}{contender:12}{cpu:8.2f} ({spread:8.0%}) {elapsed:9.2f} {memory:9.2f}",
-                    flush=True,
-                )
+                row = f"{name:20}{contender:12}"
+                ratio = [a / max(b, 1e-3) for a, b in zip(own, native)] if native else None
+                for values, number in ((processor, 0), (elapsed, 1)):
+                    apart = max(values) / max(min(values), 1e-3) - 1
+                    row += f"{min(values):8.2f} s ({apart:6.0%})"
+                    row += f"{ratio[number]:8.2f} " if ratio else "       - "
+                row += f"{ratio[2]:8.2f}" if ratio else "       -"
+                # The status of the others says nothing of races.
+                row += f"  {sum(found)} of {len(found)}" if contender == "unspool" else "  -"
+                print(row, flush=True)
+                if ratio and contender != "native":
+                    ratios.setdefault((is_parallel, contender), {})[name] = ratio[0]
     for is_parallel in (True, False):
         of_kind = {contender: by for (kind, contender), by in ratios.items() if kind == is_parallel}
         if not of_kind:
