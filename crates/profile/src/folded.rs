@@ -6,7 +6,7 @@ use crate::profile::Profile;
 
 impl Profile {
     /// One line for each call path: its functions, outermost first, with semicolons between them,
-    /// and the CPU time at its end in microseconds.
+    /// and the CPU time at its end in nanoseconds, which no path is too short for.
     #[must_use]
     pub fn to_folded(&self) -> String {
         let mut text = String::new();
@@ -14,19 +14,40 @@ impl Profile {
             if node.self_ns == 0 {
                 continue;
             }
-            let path: Vec<&str> = self
+            let mut names: Vec<String> = self
                 .tree
                 .path(place)
-                .map(|node| self.functions[node.function.0].name.as_str())
+                .map(|node| within_line(&self.functions[node.function.0].name))
                 .collect();
-            let names: Vec<String> = path
-                .iter()
-                .rev()
-                .map(|name| name.replace(';', ":"))
-                .collect();
+            names.reverse();
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{} {}", names.join(";"), node.self_ns / 1000);
+            let _ = writeln!(text, "{} {}", names.join(";"), node.self_ns);
         }
         text
+    }
+}
+
+/// A name without what ends a function or a line there.
+fn within_line(name: &str) -> String {
+    let character = |character: char| match character {
+        ';' => ':',
+        other if other.is_control() => ' ',
+        other => other,
+    };
+    name.chars().map(character).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::profile::Profile;
+    use crate::recordings::of_paths;
+
+    /// A function that nobody names is told by its file, which may have any name.
+    #[test]
+    fn any_name_is_one_of_a_line_and_no_time_is_nothing() {
+        let recording = of_paths(&[(&["a;b\nc"], 3), (&["a;b\nc", "d"], 999)]);
+        let text = Profile::new(&recording).to_folded();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines, ["a:b c+0x10 3", "a:b c+0x10;d+0x10 999"]);
     }
 }

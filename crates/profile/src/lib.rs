@@ -17,6 +17,8 @@ mod json;
 mod names;
 mod profile;
 mod quality;
+#[cfg(test)]
+mod recordings;
 mod text;
 
 pub use call_tree::{CallTree, FunctionId, TreeNode};
