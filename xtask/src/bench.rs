@@ -4,6 +4,7 @@
 
 mod applications;
 mod catalogue;
+mod figure;
 mod inputs;
 mod limits;
 mod machine;
@@ -17,6 +18,7 @@ mod process;
 mod render;
 mod results;
 mod statistics;
+mod summary;
 mod table;
 mod trace_file;
 mod variant;
@@ -64,6 +66,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
     process::adopt_orphans().context("cannot become the parent of orphans")?;
 
     let mut notes: Vec<String> = machine::busy_note().into_iter().collect();
+    notes.extend(options.selection_note());
     let variants = variants(&options, &root, &places, &mut notes)?;
     let results = Results {
         schema: "unspool-bench",
@@ -76,7 +79,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Resu
         verdicts: Vec::new(),
     };
     let results = Results {
-        verdicts: limits::judge(&results.programs),
+        verdicts: limits::judge(&results.programs, results.small),
         ..results
     };
 

@@ -97,6 +97,9 @@ const PLAIN: &[&str] = &["-O2"];
 const SCALAR_THREADS: &[&str] = &["-O2", "-fno-tree-vectorize", "-pthread"];
 const VECTOR_THREADS: &[&str] = &["-O3", "-ffast-math", "-mavx2", "-mfma", "-pthread"];
 
+/// Those whose work is to interpret programs; some limits are of each of them.
+pub(crate) const INTERPRETERS: &[&str] = &["interpreter", "python3", "perl", "node"];
+
 /// All programs, in the order of the tables: these, and behind them the applications.
 pub(crate) fn all() -> impl Iterator<Item = &'static Program> {
     PROGRAMS.iter().chain(APPLICATIONS)

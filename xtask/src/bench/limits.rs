@@ -1,149 +1,175 @@
 //! The limits that the project holds itself to; `bench/README.md` gives them in words.
 
-use serde::Serialize;
+mod memory;
+mod verdict;
 
-use super::catalogue::Sharing;
-use super::results::{ColumnResult, Figure, ProgramResult, RatioSummary};
+pub(crate) use verdict::{State, Verdict};
+
+use super::catalogue::{INTERPRETERS, Sharing};
+use super::figure::Figure;
+use super::results::{ColumnResult, ProgramResult};
+use super::summary::RatioSummary;
 use super::variant::{Mode, ToolLimit};
+use verdict::{Bound, verdict};
 
-/// Memory over native that every program is granted.
-const FIXED_MEMORY_BYTES: f64 = 64e6;
-
-/// Memory over native for each byte of machine code that was translated.
-const MEMORY_PER_CODE_BYTE: f64 = 10.0;
-
-/// Whether a limit holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum State {
-    /// It holds.
-    Met,
-    /// It does not.
-    Missed,
-    /// Nothing was measured that tells.
-    NotMeasured,
-    /// The rounds that were measured do not agree.
-    Unsteady,
+/// Judges all limits. They are of full sizes: what small ones cost is told and judges nothing.
+pub(crate) fn judge(programs: &[ProgramResult], small: bool) -> Vec<Verdict> {
+    let mut verdicts = means(programs);
+    verdicts.extend(orders(programs));
+    verdicts.extend(openmp(programs));
+    verdicts.extend(tools(programs));
+    verdicts.extend(traces(programs));
+    verdicts.push(memory::memory(programs));
+    verdicts.extend(applications(programs));
+    for verdict in verdicts.iter_mut().filter(|_| small) {
+        verdict.state = State::NotMeasured;
+        verdict
+            .measured
+            .push_str("; at small sizes, which do not tell");
+    }
+    verdicts
 }
 
-/// A limit, and what was measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Verdict {
-    /// What is limited.
-    pub(crate) limit: String,
-    /// Whether it holds.
-    pub(crate) state: State,
-    /// The figures.
-    pub(crate) measured: String,
+/// One mode over another, of the programs that are meant.
+fn over(
+    programs: &[ProgramResult],
+    mode: Mode,
+    base: Mode,
+    is_meant: impl Fn(&ProgramResult) -> bool,
+) -> RatioSummary {
+    RatioSummary::of(programs, |program| {
+        let is_meant = is_meant(program);
+        is_meant.then(|| program.over(mode, base)).flatten()
+    })
 }
 
-/// Judges all limits.
-pub(crate) fn judge(programs: &[ProgramResult]) -> Vec<Verdict> {
-    let cpu = |mode: Mode| {
-        move |program: &ProgramResult| {
-            // Applications have limits of their own.
-            let column = program.column(mode);
-            column.filter(|_| program.run_limit.is_none())?.figure()
-        }
-    };
-    let mut verdicts = vec![
-        at_most(
-            "run: mean",
-            1.25,
-            RatioSummary::of(programs, cpu(Mode::Run)),
-            Side::Mean,
+/// What a mode costs over native, of all programs.
+fn over_native(programs: &[ProgramResult], mode: Mode) -> RatioSummary {
+    over(programs, mode, Mode::Native, |_| true)
+}
+
+/// Running, and recording in the cheapest order between threads.
+fn means(programs: &[ProgramResult]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for (name, mode, mean, each) in [
+        ("run", Mode::Run, 1.25, Some(2.0)),
+        (
+            "trace discarded, ticket order",
+            Mode::TicketDiscard,
+            1.8,
+            None,
         ),
-        at_most(
-            "run: worst",
-            2.0,
-            RatioSummary::of(programs, cpu(Mode::Run)),
-            Side::Greatest,
-        ),
-        at_most(
-            "trace discarded, ticket order: mean",
-            2.2,
-            RatioSummary::of(programs, cpu(Mode::TicketDiscard)),
-            Side::Mean,
-        ),
-        at_most(
-            "trace written, ticket order: mean",
+        (
+            "trace written, ticket order",
+            Mode::TicketFile,
             6.0,
-            RatioSummary::of(programs, cpu(Mode::TicketFile)),
-            Side::Mean,
+            Some(12.0),
         ),
+    ] {
+        let summary = over_native(programs, mode);
+        let name_of_mean = format!("{name}: mean");
+        verdicts.push(verdict(&name_of_mean, Bound::MeanAtMost(mean), &summary));
+        if let Some(each) = each {
+            let name = format!("{name}: worst");
+            verdicts.push(verdict(&name, Bound::EachAtMost(each), &summary));
+        }
+    }
+    verdicts
+}
+
+/// The exact order between threads, over the cheap one.
+fn orders(programs: &[ProgramResult]) -> Vec<Verdict> {
+    let both = [
+        ("discarded", Mode::LineAtomicDiscard, Mode::TicketDiscard),
+        ("written", Mode::LineAtomicFile, Mode::TicketFile),
     ];
+    let mut verdicts = Vec::new();
     for (sharing, word, limit) in [
-        (Sharing::Little, "little", 1.4),
+        (Sharing::Little, "little", 1.3),
         (Sharing::Much, "much", 3.0),
     ] {
-        for (what, exact, cheap) in [
-            ("discarded", Mode::LineAtomicDiscard, Mode::TicketDiscard),
-            ("written", Mode::LineAtomicFile, Mode::TicketFile),
-        ] {
-            let summary = RatioSummary::of(programs, |program| {
-                if program.sharing != sharing {
-                    return None;
-                }
-                Some(cpu(exact)(program)?.over(cpu(cheap)(program)?))
-            });
+        for (what, exact, cheap) in both {
+            let summary = over(programs, exact, cheap, |program| program.sharing == sharing);
             let name = format!("line-atomic over ticket, {what}, threads share {word}: mean");
-            verdicts.push(at_most(&name, limit, summary, Side::Mean));
+            verdicts.push(verdict(&name, Bound::MeanAtMost(limit), &summary));
         }
     }
-    for (name, limit, only) in [
-        (
-            "openmp, an embarrassingly parallel kernel",
-            1.01,
-            Some("embarrassingly_parallel"),
-        ),
-        ("openmp: worst", 1.05, None),
-    ] {
-        let summary = RatioSummary::of(programs, |program| {
-            let is_meant = only.is_none_or(|only| program.name == only);
-            program.column(Mode::Openmp).filter(|_| is_meant)?.figure()
-        });
-        verdicts.push(at_most(name, limit, summary, Side::Greatest));
+    for (what, exact, cheap) in both {
+        let only = "conjugate_gradient";
+        let summary = over(programs, exact, cheap, |program| program.name == only);
+        let name = format!("line-atomic over ticket, {what}, {only}");
+        verdicts.push(verdict(&name, Bound::EachAtMost(2.2), &summary));
     }
+    verdicts
+}
+
+/// Collecting from native OpenMP programs.
+fn openmp(programs: &[ProgramResult]) -> Vec<Verdict> {
+    let only = "embarrassingly_parallel";
+    let one = over(programs, Mode::Openmp, Mode::Native, |program| {
+        program.name == only
+    });
+    let all = over_native(programs, Mode::Openmp);
+    let name = "openmp, an embarrassingly parallel kernel";
+    vec![
+        verdict(name, Bound::EachAtMost(1.01), &one),
+        verdict("openmp: worst", Bound::EachAtMost(1.05), &all),
+    ]
+}
+
+/// Tools and probes.
+fn tools(programs: &[ProgramResult]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
     for tool in Mode::TOOLS {
-        let (base, limit) = match tool.limit {
-            ToolLimit::OverNative(limit) => (None, limit),
-            ToolLimit::OverNothing(limit) => (Some(Mode::NOTHING_INSERTED), limit),
+        let (base, limit, over_what) = match tool.limit {
+            ToolLimit::OverNative(limit) => (Mode::Native, limit, ""),
+            ToolLimit::OverNothing(limit) => {
+                (Mode::NOTHING_INSERTED, limit, " over nothing inserted")
+            }
             ToolLimit::Unlimited => continue,
         };
-        let name = match base {
-            None => format!("{}: mean", tool.described()),
-            Some(_) => format!("{} over nothing inserted: mean", tool.described()),
-        };
-        let summary = RatioSummary::of(programs, |program| {
-            let base = base.map_or(Some(Figure::certain(1.0)), |base| cpu(base)(program))?;
-            Some(cpu(Mode::Tool(tool))(program)?.over(base))
-        });
-        verdicts.push(at_most(&name, limit, summary, Side::Mean));
+        let name = format!("{}{over_what}: mean", tool.described());
+        let summary = over(programs, Mode::Tool(tool), base, |_| true);
+        verdicts.push(verdict(&name, Bound::MeanAtMost(limit), &summary));
+        if let Some(limit) = tool.interpreter_limit {
+            let name = format!("{}{over_what}: worst interpreter", tool.described());
+            let summary = over(programs, Mode::Tool(tool), base, |program| {
+                INTERPRETERS.contains(&program.name)
+            });
+            verdicts.push(verdict(&name, Bound::EachAtMost(limit), &summary));
+        }
     }
-    verdicts.push(at_most(
-        "bytes an access, ticket order: all together",
-        0.8,
-        RatioSummary::together(programs, |program| {
-            let facts = program.column(Mode::TicketFile)?.trace.as_ref()?;
-            (facts.accesses > 0).then_some((facts.bytes as f64, facts.accesses as f64))
-        }),
-        Side::Mean,
-    ));
-    verdicts.push(at_least(
-        "million accesses read back a second and core: all together",
-        50.0,
-        RatioSummary::together(programs, |program| {
-            let facts = program.column(Mode::TicketFile)?.trace.as_ref()?;
-            let millions = facts.accesses as f64 / 1e6;
-            Some((
-                millions,
-                facts.accesses as f64 / facts.accesses_read_per_cpu_s?,
-            ))
-        }),
-    ));
-    verdicts.push(memory(programs));
-    verdicts.extend(applications(programs));
     verdicts
+}
+
+/// The size of traces, and how fast they are read back.
+fn traces(programs: &[ProgramResult]) -> Vec<Verdict> {
+    let together = |figure: fn(&ColumnResult) -> Figure<(f64, f64)>| {
+        RatioSummary::together(programs, |program| {
+            let is_meant = program.is_meant_by(Mode::TicketFile);
+            is_meant.then(|| match program.observed(Mode::TicketFile) {
+                Ok(column) => figure(column),
+                Err(reason) => Figure::Missing(reason),
+            })
+        })
+    };
+    let bytes = together(ColumnResult::bytes_and_accesses);
+    let speed = together(|column| {
+        let cost = column.seconds_and_accesses();
+        cost.map(|(seconds, accesses)| (accesses / 1e6, seconds))
+    });
+    vec![
+        verdict(
+            "bytes an access, ticket order: all together",
+            Bound::MeanAtMost(0.8),
+            &bytes,
+        ),
+        verdict(
+            "million accesses read back a second and core: all together",
+            Bound::MeanAtLeast(50.0),
+            &speed,
+        ),
+    ]
 }
 
 /// The limits of those applications that this machine has.
@@ -157,153 +183,25 @@ fn applications(programs: &[ProgramResult]) -> impl Iterator<Item = Verdict> {
 }
 
 /// What is found of one figure.
-fn application(name: String, limit: f64, column: Option<&ColumnResult>) -> Verdict {
-    let found = column.and_then(|column| Some((column, column.cpu_ratio?)));
-    let Some((column, ratio)) = found else {
-        return Verdict {
-            limit: name,
-            state: State::NotMeasured,
-            measured: "nothing that counts".to_owned(),
-        };
+fn application(limit_name: String, limit: f64, column: Option<&ColumnResult>) -> Verdict {
+    let figure = column.map(ColumnResult::cpu);
+    let state = match &figure {
+        None | Some(Figure::Missing(_)) => State::NotMeasured,
+        Some(Figure::Doubtful(..)) => State::Unsteady,
+        Some(Figure::Counts(ratio)) if *ratio <= limit => State::Met,
+        Some(Figure::Counts(_)) => State::Missed,
     };
-    let doubt = column.doubt();
-    let state = match doubt {
-        Some(_) => State::Unsteady,
-        None if ratio <= limit => State::Met,
-        None => State::Missed,
-    };
-    let median = column.median_cpu_ratio.unwrap_or(f64::NAN);
-    let doubt = doubt.map_or(String::new(), |doubt| format!(", but {doubt}"));
-    Verdict {
-        limit: name,
-        state,
-        measured: format!("least {ratio:.2}, median {median:.2}{doubt}"),
-    }
-}
-
-/// Which figure of a summary is limited.
-#[derive(Debug, Clone, Copy)]
-enum Side {
-    Mean,
-    Greatest,
-}
-
-fn at_most(name: &str, limit: f64, summary: Option<RatioSummary>, side: Side) -> Verdict {
-    verdict(
-        format!("{name} <= {limit}"),
-        summary,
-        |summary| match side {
-            Side::Mean => summary.mean <= limit,
-            Side::Greatest => summary.greatest.0 <= limit,
-        },
-    )
-}
-
-fn at_least(name: &str, limit: f64, summary: Option<RatioSummary>) -> Verdict {
-    verdict(format!("{name} >= {limit}"), summary, |summary| {
-        summary.mean >= limit
-    })
-}
-
-fn verdict(
-    limit: String,
-    summary: Option<RatioSummary>,
-    holds: impl Fn(&RatioSummary) -> bool,
-) -> Verdict {
-    match summary {
-        None => Verdict {
-            limit,
-            state: State::NotMeasured,
-            measured: "nothing that counts".to_owned(),
-        },
-        Some(summary) => Verdict {
-            limit,
-            state: if holds(&summary) {
-                State::Met
-            } else {
-                State::Missed
-            },
-            measured: format!(
-                "mean {:.3}, least {:.3} ({}), greatest {:.3} ({}){}",
-                summary.mean,
-                summary.least.0,
-                summary.least.1,
-                summary.greatest.0,
-                summary.greatest.1,
-                without(&summary.left_out)
-            ),
-        },
-    }
-}
-
-/// Names the programs that a summary leaves out.
-fn without(left_out: &[&str]) -> String {
-    match left_out {
-        [] => String::new(),
-        names => format!("; rounds do not agree, left out: {}", names.join(", ")),
-    }
-}
-
-/// Each program has a limit of its own here, so that all of them are looked at.
-fn memory(programs: &[ProgramResult]) -> Verdict {
-    let limit = "memory over native <= 64 MB + 10 bytes a translated byte + buffers".to_owned();
-    let (mut missed, mut unknown, mut greatest) = (Vec::new(), Vec::new(), None::<(f64, &str)>);
-    for program in programs
-        .iter()
-        .filter(|program| program.run_limit.is_none())
-    {
-        let facts = program
-            .column(Mode::TicketFile)
-            .and_then(|column| column.trace.as_ref());
-        let code = facts.and_then(|facts| facts.translated_code_bytes);
-        let buffers = facts.and_then(|facts| facts.buffer_bytes).unwrap_or(0) as f64;
-        for mode in [Mode::Run, Mode::TicketDiscard, Mode::TicketFile] {
-            let Some(over) = program
-                .column(mode)
-                .and_then(|column| column.memory_over_native_bytes)
-            else {
-                continue;
-            };
-            let over = over as f64;
-            if greatest.is_none_or(|(most, _)| over > most) {
-                greatest = Some((over, program.name));
-            }
-            let described = format!("{} {}: {:.1} MB", program.name, mode.name(), over / 1e6);
-            let buffers = if mode == Mode::Run { 0.0 } else { buffers };
-            match code {
-                Some(code)
-                    if over > FIXED_MEMORY_BYTES + MEMORY_PER_CODE_BYTE * code as f64 + buffers =>
-                {
-                    missed.push(described);
-                }
-                None if over > FIXED_MEMORY_BYTES + buffers => unknown.push(described),
-                _ => {}
-            }
+    let found = column.and_then(|column| Some((column.cpu_ratio?, column.median_cpu_ratio?)));
+    let doubt = figure.and_then(|figure| figure.doubt());
+    let measured = match found {
+        None => "nothing that counts".to_owned(),
+        Some((least, median)) => {
+            let doubt = doubt.map_or(String::new(), |doubt| format!(", but {doubt}"));
+            format!("least {least:.2}, median {median:.2}{doubt}")
         }
-    }
-    let Some((most, program)) = greatest else {
-        return Verdict {
-            limit,
-            state: State::NotMeasured,
-            measured: "nothing that counts".to_owned(),
-        };
-    };
-    let (state, measured) = if !missed.is_empty() {
-        (State::Missed, missed.join(", "))
-    } else if !unknown.is_empty() {
-        let list = unknown.join(", ");
-        (
-            State::NotMeasured,
-            format!("{list}, but the size of the translated code is not known"),
-        )
-    } else {
-        (
-            State::Met,
-            format!("greatest {:.1} MB ({program})", most / 1e6),
-        )
     };
     Verdict {
-        limit,
+        limit: limit_name,
         state,
         measured,
     }

@@ -12,7 +12,7 @@ use super::memory::Sampler;
 use super::prepare::{Places, Prepared};
 use super::process::{End, Usage, run_to_end};
 use super::results::{ColumnResult, ProgramResult};
-use super::trace_file;
+use super::trace_file::{self, Look};
 use super::variant::{Mode, Variant};
 
 /// How to measure.
@@ -82,8 +82,10 @@ impl Measuring {
                     continue;
                 }
                 column.add_run(usage);
-                if column.variant.mode.writes_trace() && round + 1 == rounds {
-                    self.inspect_trace(column);
+                if column.variant.mode.writes_trace() {
+                    let is_last = round + 1 == rounds;
+                    let look = if is_last { Look::Contents } else { Look::Index };
+                    self.inspect_trace(column, look);
                 }
             }
         }
@@ -100,15 +102,7 @@ impl Measuring {
             }
         }
         self.clear_traces()?;
-        let mut result = ProgramResult {
-            name: prepared.program.name,
-            sharing: prepared.program.sharing,
-            run_limit: prepared.program.run_limit,
-            skipped: None,
-            columns,
-        };
-        result.derive_ratios();
-        Ok(result)
+        Ok(ProgramResult::new(prepared.program, columns))
     }
 
     /// How often an application runs before it is measured: what its processes translate is kept
@@ -119,15 +113,14 @@ impl Measuring {
         if keeps { UNTIL_KEPT } else { 0 }
     }
 
-    fn inspect_trace(&self, column: &mut ColumnResult) {
-        let times = self.runs.min(3);
+    fn inspect_trace(&self, column: &mut ColumnResult, look: Look) {
         let [unspool] = &column.variant.observer[..] else {
             return;
         };
-        match trace_file::inspect(Path::new(unspool), &self.traces(), times, self.time_limit) {
+        match trace_file::inspect(Path::new(unspool), &self.traces(), look, self.time_limit) {
             Ok(facts) => {
                 column.problems.extend(facts.problems.iter().cloned());
-                column.trace = Some(facts);
+                column.traces.push(facts);
             }
             Err(error) => column.problems.push(format!("{error:#}")),
         }

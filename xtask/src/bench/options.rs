@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use super::catalogue::Program;
+use super::catalogue::{self, Program};
 use super::variant::Mode;
 
 /// Measures what observing a program costs, as ratios to its native run
@@ -76,6 +76,18 @@ impl Options {
         self.filters.is_empty() && self.modes.is_empty() && self.compare.is_none()
     }
 
+    /// Says of how many programs means are, where not all are wanted.
+    pub(crate) fn selection_note(&self) -> Option<String> {
+        let all = || catalogue::all().filter(|program| !program.is_application());
+        let (selected, all) = (
+            all().filter(|program| self.selects(program)).count(),
+            all().count(),
+        );
+        (selected < all).then(|| {
+            format!("Only {selected} of {all} programs were asked for; means are of no others.")
+        })
+    }
+
     /// Whether a program is wanted.
     pub(crate) fn selects(&self, program: &Program) -> bool {
         let meant = |filter: &String| {
@@ -89,7 +101,6 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::catalogue;
 
     fn parse(line: &str) -> Options {
         Options::try_parse_from(line.split_whitespace()).unwrap()
@@ -109,6 +120,13 @@ mod tests {
         assert!(selected(&parse(""), "gzip") && selected(&parse(""), "javac"));
         let applications = parse("applications");
         assert!(selected(&applications, "javac") && !selected(&applications, "gzip"));
+    }
+
+    #[test]
+    fn a_selection_says_of_how_many_programs_means_are() {
+        let note = parse("gzip").selection_note().unwrap();
+        assert!(note.starts_with("Only 1 of 27 programs"), "{note}");
+        assert_eq!(parse("").selection_note(), None);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Results for people: text and Markdown from the same tables.
 
+use super::figure::Figure;
 use super::limits::State;
-use super::results::{ColumnResult, Figure, ProgramResult, RatioSummary, Results};
-use super::statistics::{least, median};
+use super::results::{ColumnResult, ProgramResult, Results};
+use super::statistics::median;
+use super::summary::{Counted, RatioSummary};
 use super::table::Table;
 use super::variant::Mode;
 
@@ -47,7 +49,8 @@ fn conditions(results: &Results) -> String {
     format!(
         "{} sizes; each program {} times in each mode, in turn. CPU time is user and system \
          time of the whole process tree, and its ratios are of the least; others are of medians. \
-         Means leave out figures whose rounds do not agree.",
+         Means are of programs that are no applications; they leave out figures whose rounds do \
+         not agree, and what was not observed.",
         if results.small { "Small" } else { "Full" },
         results.runs
     )
@@ -56,10 +59,9 @@ fn conditions(results: &Results) -> String {
 fn tables(results: &Results) -> Vec<Table> {
     let programs = &results.programs;
     let mut tables = vec![
-        cpu_ratios(programs),
-        ratios("Wall time over native", programs, |column| {
-            column.wall_ratio.map(Figure::certain)
-        }),
+        ratios("CPU time over native", programs, ColumnResult::cpu),
+        ratios("Wall time over native", programs, ColumnResult::wall),
+        spreads(programs),
     ];
     if programs
         .iter()
@@ -69,7 +71,7 @@ fn tables(results: &Results) -> Vec<Table> {
         tables.push(ratios(
             "CPU time over the other build's, paired",
             programs,
-            |column| column.ratio_to_other_build.map(Figure::certain),
+            ColumnResult::to_other_build,
         ));
     }
     tables.extend(rounds(programs));
@@ -79,20 +81,26 @@ fn tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// Those of CPU time, of which each that does not count says so.
-fn cpu_ratios(programs: &[ProgramResult]) -> Table {
-    let mut table = ratios("CPU time over native", programs, ColumnResult::figure);
-    let measured = programs
-        .iter()
-        .filter(|program| !program.columns.is_empty());
-    for (row, program) in table.rows.iter_mut().zip(measured) {
-        for (cell, column) in row[3..].iter_mut().zip(&program.columns[1..]) {
-            if let Some(doubt) = column.doubt().filter(|_| column.cpu_ratio.is_some()) {
-                cell.push_str(&format!(" ({doubt})"));
-            }
-        }
+/// How far the rounds of each figure of CPU time over native lie apart, and those natively.
+fn spreads(programs: &[ProgramResult]) -> Table {
+    by_program(
+        "Spread of CPU time over native, round by round",
+        programs,
+        |column| percent(column.cpu_ratios_spread),
+    )
+}
+
+/// A figure, with what speaks against it.
+fn told(figure: &Figure, digits: usize) -> String {
+    match (figure.value(), figure.doubt()) {
+        (None, _) => String::new(),
+        (Some(value), None) => format!("{value:.digits$}"),
+        (Some(value), Some(doubt)) => format!("{value:.digits$} ({doubt})"),
     }
-    table
+}
+
+fn percent(part: Option<f64>) -> String {
+    part.map_or(String::new(), |part| format!("{:.0} %", part * 100.0))
 }
 
 /// How the rounds of applications, which have limits of their own, lie apart.
@@ -130,86 +138,119 @@ fn rounds_of(program: &str, column: &ColumnResult) -> Vec<String> {
         .iter()
         .map(|one| format!("{one:.2}"))
         .collect();
-    let counts = match column.doubt() {
+    let counts = match &column.cpu_doubt {
         None => "yes".to_owned(),
         Some(doubt) => format!("no: {doubt}"),
     };
     vec![
         format!("{program} {}", column.label),
-        figure(least(&column.cpu_s), " s"),
+        figure(column.least_cpu_s, " s"),
         figure(median(&column.cpu_s), " s"),
-        column
-            .spread()
-            .map_or(String::new(), |part| format!("{:.0} %", part * 100.0)),
+        percent(column.cpu_spread),
         figure(column.cpu_ratio, ""),
         all.join(" "),
         counts,
     ]
 }
 
-/// Programs by variants, with mean and extremes below.
+/// Programs by variants. A program that was not run in one has an empty cell there.
+fn by_program(
+    title: &str,
+    programs: &[ProgramResult],
+    cell: impl Fn(&ColumnResult) -> String,
+) -> Table {
+    let mut header = ["program", "native", "spread"].map(str::to_owned).to_vec();
+    let labels = labels(programs);
+    header.extend(labels.iter().map(|label| (*label).to_owned()));
+    let rows = measured(programs).map(|program| {
+        let native = &program.columns[0];
+        let seconds = median(&native.cpu_s).map_or(String::new(), |time| format!("{time:.2} s"));
+        let mut row = vec![program.name.to_owned(), seconds, percent(native.cpu_spread)];
+        row.extend(labels.iter().map(|label| match at(program, label) {
+            None => String::new(),
+            Some(column) if column.cpu_s.is_empty() && !column.problems.is_empty() => {
+                "failed".to_owned()
+            }
+            Some(column) => cell(column),
+        }));
+        row
+    });
+    Table {
+        title: title.to_owned(),
+        rows: rows.collect(),
+        header,
+    }
+}
+
+/// The programs that were measured.
+fn measured(programs: &[ProgramResult]) -> impl Iterator<Item = &ProgramResult> {
+    programs
+        .iter()
+        .filter(|program| !program.columns.is_empty())
+}
+
+/// The headings of all columns but native. Not every program is run in every variant.
+fn labels(programs: &[ProgramResult]) -> Vec<&str> {
+    let mut labels = Vec::new();
+    for column in measured(programs).flat_map(|program| &program.columns[1..]) {
+        if !labels.contains(&column.label.as_str()) {
+            labels.push(&column.label);
+        }
+    }
+    labels
+}
+
+fn at<'a>(program: &'a ProgramResult, label: &str) -> Option<&'a ColumnResult> {
+    let columns = program.columns.iter().skip(1);
+    columns.into_iter().find(|column| column.label == label)
+}
+
+/// Figures of programs by variants, with mean and extremes below. Each that does not count says
+/// so.
 fn ratios(
     title: &str,
     programs: &[ProgramResult],
-    value: impl Fn(&ColumnResult) -> Option<Figure>,
+    figure: impl Fn(&ColumnResult) -> Figure,
 ) -> Table {
-    let measured: Vec<&ProgramResult> = programs
+    let mut table = by_program(title, programs, |column| told(&figure(column), 2));
+    let summaries: Vec<RatioSummary> = labels(programs)
         .iter()
-        .filter(|program| !program.columns.is_empty())
+        .map(|label| {
+            RatioSummary::of(programs, |program| {
+                let column = at(program, label);
+                let missing = || Figure::Missing("not observed".to_owned());
+                let is_meant = match column {
+                    Some(column) => program.is_meant_by(column.variant.mode),
+                    None => !program.is_application() && program.skipped.is_some(),
+                };
+                is_meant.then(|| column.map_or_else(missing, &figure))
+            })
+        })
         .collect();
-    let labels: Vec<&str> = measured.first().map_or(Vec::new(), |program| {
-        program
-            .columns
-            .iter()
-            .skip(1)
-            .map(|column| column.label.as_str())
-            .collect()
-    });
-    let value_at = |program: &ProgramResult, position: usize| value(program.columns.get(position)?);
-
-    let mut header = vec![
-        "program".to_owned(),
-        "native".to_owned(),
-        "spread".to_owned(),
-    ];
-    header.extend(labels.iter().map(|label| (*label).to_owned()));
-    let mut rows = Vec::new();
-    for program in &measured {
-        let native = &program.columns[0];
-        let seconds = median(&native.cpu_s).map_or(String::new(), |time| format!("{time:.2} s"));
-        let spread = native
-            .spread()
-            .map_or(String::new(), |part| format!("{:.0} %", part * 100.0));
-        let mut row = vec![program.name.to_owned(), seconds, spread];
-        for (position, column) in program.columns.iter().enumerate().skip(1) {
-            row.push(match value_at(program, position) {
-                Some(Figure { value, .. }) => format!("{value:.2}"),
-                None if column.problems.is_empty() => String::new(),
-                None => "failed".to_owned(),
-            });
-        }
-        rows.push(row);
-    }
-    let summaries: Vec<Option<RatioSummary>> = (1..=labels.len())
-        .map(|position| RatioSummary::of(programs, |program| value_at(program, position)))
-        .collect();
-    let mut add_summary = |name: &str, figure: fn(&RatioSummary) -> f64| {
-        let mut row = vec![name.to_owned(), String::new(), String::new()];
-        row.extend(summaries.iter().map(|summary| {
-            summary
-                .as_ref()
-                .map_or(String::new(), |summary| format!("{:.2}", figure(summary)))
-        }));
-        rows.push(row);
+    let mut add_summary = |name: &str, figure: fn(&Counted) -> f64| {
+        let cells = summaries.iter().map(|summary| {
+            let counted = summary.counted.as_ref();
+            counted.map_or(String::new(), |counted| format!("{:.2}", figure(counted)))
+        });
+        table.rows.push(below(name, cells));
     };
-    add_summary("geometric mean", |summary| summary.mean);
-    add_summary("least", |summary| summary.least.0);
-    add_summary("greatest", |summary| summary.greatest.0);
-    Table {
-        title: title.to_owned(),
-        header,
-        rows,
-    }
+    add_summary("geometric mean", |counted| counted.mean);
+    add_summary("least", |counted| counted.least.0);
+    add_summary("greatest", |counted| counted.greatest.0);
+    let counts = summaries.iter().map(|summary| {
+        let counted = summary.counted.as_ref();
+        let programs = counted.map_or(0, |counted| counted.programs);
+        format!("{programs} of {}", summary.programs())
+    });
+    table.rows.push(below("programs that count", counts));
+    table
+}
+
+/// A row below the programs.
+fn below(name: &str, cells: impl Iterator<Item = String>) -> Vec<String> {
+    let mut row = vec![name.to_owned(), String::new(), String::new()];
+    row.extend(cells);
+    row
 }
 
 /// One table for each mode that writes traces.
@@ -218,22 +259,21 @@ fn traces(programs: &[ProgramResult]) -> Vec<Table> {
     for mode in [Mode::TicketFile, Mode::LineAtomicFile] {
         let mut rows = Vec::new();
         for program in programs {
-            let Some(facts) = program
-                .column(mode)
-                .and_then(|column| column.trace.as_ref())
-            else {
+            let Some(column) = program.column(mode) else {
                 continue;
             };
-            let figure = |value: Option<f64>, digits: usize| {
-                value.map_or(String::new(), |value| format!("{value:.digits$}"))
+            let Some(facts) = column.last_trace() else {
+                continue;
             };
+            let bytes = column.bytes_and_accesses();
+            let speed = column.seconds_and_accesses();
             rows.push(vec![
                 program.name.to_owned(),
                 facts.files.to_string(),
                 format!("{:.1}", facts.accesses as f64 / 1e6),
                 format!("{:.1}", facts.bytes as f64 / 1e6),
-                figure(facts.bytes_per_access(), 4),
-                figure(facts.accesses_read_per_cpu_s.map(|speed| speed / 1e6), 1),
+                told(&bytes.map(|(bytes, accesses)| bytes / accesses), 4),
+                told(&speed.map(|(time, accesses)| accesses / 1e6 / time), 1),
             ]);
         }
         if !rows.is_empty() {
@@ -256,24 +296,17 @@ fn traces(programs: &[ProgramResult]) -> Vec<Table> {
 }
 
 fn memory(programs: &[ProgramResult]) -> Table {
-    let mut table = ratios(
+    let mut table = by_program(
         "Memory of the largest process over native, in MB",
         programs,
         |column| {
-            Some(Figure::certain(
-                column.memory_over_native_bytes? as f64 / 1e6,
-            ))
+            let over = column.memory_over_native_bytes;
+            over.map_or(String::new(), |bytes| format!("{:.2}", bytes as f64 / 1e6))
         },
     );
-    // Means of differences say nothing; the extremes can be seen.
-    table.rows.truncate(table.rows.len() - 3);
-    // Nor does native time belong here, but native memory does.
+    // Native time does not belong here, but native memory does.
     table.header.remove(2);
-    for (row, program) in table.rows.iter_mut().zip(
-        programs
-            .iter()
-            .filter(|program| !program.columns.is_empty()),
-    ) {
+    for (row, program) in table.rows.iter_mut().zip(measured(programs)) {
         let peaks: Vec<f64> = program.columns[0]
             .largest_process_bytes
             .iter()
@@ -354,3 +387,6 @@ fn lists(results: &Results) -> Vec<(&'static str, Vec<String>)> {
         .filter(|(_, lines)| !lines.is_empty())
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

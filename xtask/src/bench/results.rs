@@ -3,22 +3,17 @@
 use serde::Serialize;
 
 use super::catalogue::{Program, Sharing};
+use super::figure::{Figure, over_each_other};
 use super::limits::Verdict;
 use super::machine::Machine;
 use super::memory::TreePeaks;
 use super::process::Usage;
-use super::statistics::{geometric_mean, least, median, relative_spread};
+use super::statistics::{least, median, relative_spread};
 use super::trace_file::TraceFacts;
 use super::variant::{Mode, Variant};
 
 /// The version of the JSON form: grows when a field changes its meaning or goes away.
-pub(crate) const SCHEMA_VERSION: u32 = 1;
-
-/// How far the rounds of a figure that counts lie apart at most, relative to their median.
-const AGREEMENT: f64 = 0.1;
-
-/// How many rounds a figure that counts has at least.
-pub(crate) const FEWEST_ROUNDS: usize = 5;
+pub(crate) const SCHEMA_VERSION: u32 = 2;
 
 /// Everything that one `cargo xtask bench` found.
 #[derive(Debug, Serialize)]
@@ -49,6 +44,8 @@ pub(crate) struct ProgramResult {
     /// How much its threads share.
     #[serde(serialize_with = "serialize_sharing")]
     pub(crate) sharing: Sharing,
+    /// Whether it is an OpenMP program.
+    pub(crate) uses_openmp: bool,
     /// For an application: what `run` may cost over native.
     pub(crate) run_limit: Option<f64>,
     /// Why it was not measured, if it was not.
@@ -71,20 +68,32 @@ pub(crate) struct ColumnResult {
     pub(crate) wall_s: Vec<f64>,
     /// Peak of the largest process, of each run.
     pub(crate) largest_process_bytes: Vec<u64>,
+    /// The least CPU time.
+    pub(crate) least_cpu_s: Option<f64>,
+    /// How far the CPU times lie apart, relative to their median.
+    pub(crate) cpu_spread: Option<f64>,
     /// Least CPU time over native's least.
     pub(crate) cpu_ratio: Option<f64>,
     /// Median CPU time over native's.
     pub(crate) median_cpu_ratio: Option<f64>,
     /// CPU time over native's, round by round: both ran next to each other.
     pub(crate) cpu_ratios: Vec<f64>,
+    /// How far these lie apart, relative to their median.
+    pub(crate) cpu_ratios_spread: Option<f64>,
+    /// Why the least over native's does not count, if it does not.
+    pub(crate) cpu_doubt: Option<String>,
     /// Median wall time over native's.
     pub(crate) wall_ratio: Option<f64>,
+    /// Wall time over native's, round by round.
+    pub(crate) wall_ratios: Vec<f64>,
     /// Median peak of the largest process less native's.
     pub(crate) memory_over_native_bytes: Option<i64>,
     /// With `--compare`: the median, over rounds, of this build's CPU time over the other's.
     pub(crate) ratio_to_other_build: Option<f64>,
-    /// What its last trace held.
-    pub(crate) trace: Option<TraceFacts>,
+    /// With `--compare`: this build's CPU time over the other's, round by round.
+    pub(crate) ratios_to_other_build: Vec<f64>,
+    /// What its traces held, round by round.
+    pub(crate) traces: Vec<TraceFacts>,
     /// Memory of the whole tree, with `--memory`.
     pub(crate) peaks: Option<TreePeaks>,
     /// What went wrong. Runs before it still count.
@@ -103,15 +112,36 @@ fn serialize_sharing<S: serde::Serializer>(
 }
 
 impl ProgramResult {
+    /// A program with what was measured of it.
+    pub(crate) fn new(program: &Program, columns: Vec<ColumnResult>) -> ProgramResult {
+        let mut result = ProgramResult {
+            name: program.name,
+            sharing: program.sharing,
+            uses_openmp: program.uses_openmp(),
+            run_limit: program.run_limit,
+            skipped: None,
+            columns,
+        };
+        result.derive_ratios();
+        result
+    }
+
     /// A program that cannot be measured.
     pub(crate) fn skipped(program: &Program, reason: String) -> ProgramResult {
         ProgramResult {
-            name: program.name,
-            sharing: program.sharing,
-            run_limit: program.run_limit,
             skipped: Some(reason),
-            columns: Vec::new(),
+            ..ProgramResult::new(program, Vec::new())
         }
+    }
+
+    /// Whether it is an application, which has a limit of its own and is in no mean.
+    pub(crate) fn is_application(&self) -> bool {
+        self.run_limit.is_some()
+    }
+
+    /// Whether a mean of this mode speaks of it.
+    pub(crate) fn is_meant_by(&self, mode: Mode) -> bool {
+        !self.is_application() && (mode != Mode::Openmp || self.uses_openmp)
     }
 
     /// The column of a mode, by the build under test.
@@ -121,53 +151,84 @@ impl ProgramResult {
             .find(|column| column.variant.mode == mode && !column.variant.is_other_build)
     }
 
+    /// The least CPU time in one mode over that in another, judged by the rounds of both: they
+    /// ran next to each other. None where a mean of this mode does not speak of the program.
+    pub(crate) fn over(&self, mode: Mode, base: Mode) -> Option<Figure> {
+        if !self.is_meant_by(mode) {
+            return None;
+        }
+        let times = |mode: Mode| match self.observed(mode) {
+            Ok(column) => Ok(&column.cpu_s),
+            Err(reason) => Err(Figure::Missing(reason)),
+        };
+        Some(match (times(mode), times(base)) {
+            (Err(missing), _) | (_, Err(missing)) => missing,
+            (Ok(times), Ok(base)) => Figure::of_times(times, base),
+        })
+    }
+
+    /// The column of a mode, if it holds anything.
+    ///
+    /// # Errors
+    /// Why there is nothing.
+    pub(crate) fn observed(&self, mode: Mode) -> Result<&ColumnResult, String> {
+        if self.skipped.is_some() {
+            return Err("skipped".to_owned());
+        }
+        let column = self
+            .column(mode)
+            .ok_or_else(|| format!("not run as {}", mode.name()))?;
+        if column.cpu_s.is_empty() && !column.problems.is_empty() {
+            return Err(format!("failed as {}", mode.name()));
+        }
+        Ok(column)
+    }
+
     /// Fills in what follows from the runs.
     pub(crate) fn derive_ratios(&mut self) {
         let Some(native) = self.column(Mode::Native) else {
             return;
         };
-        let native_rounds = native.cpu_s.clone();
-        let native_cpu = median(&native.cpu_s);
-        let native_wall = median(&native.wall_s);
+        let native_cpu_s = native.cpu_s.clone();
+        let native_wall_s = native.wall_s.clone();
         let native_peak = native.median_peak();
-        let paired: Vec<Option<f64>> = self
+        let to_other_build: Vec<Vec<f64>> = self
             .columns
             .iter()
-            .map(|column| self.paired_ratio(column))
+            .map(|column| self.ratios_to_other_build(column))
             .collect();
-        for (column, paired) in self.columns.iter_mut().zip(paired) {
-            let over = |values: &[f64], native: Option<f64>| Some(median(values)? / native?);
-            column.median_cpu_ratio = over(&column.cpu_s, native_cpu);
-            column.cpu_ratio = least(&column.cpu_s)
-                .zip(least(&native_rounds))
-                .map(|(least, native)| least / native);
-            let rounds = column.cpu_s.iter().zip(&native_rounds);
-            column.cpu_ratios = rounds.map(|(time, native)| time / native).collect();
-            column.wall_ratio = over(&column.wall_s, native_wall);
+        for (column, to_other_build) in self.columns.iter_mut().zip(to_other_build) {
+            let over = |values: Option<f64>, native: Option<f64>| Some(values? / native?);
+            column.least_cpu_s = least(&column.cpu_s);
+            column.cpu_spread = relative_spread(&column.cpu_s);
+            column.cpu_ratio = over(column.least_cpu_s, least(&native_cpu_s));
+            column.median_cpu_ratio = over(median(&column.cpu_s), median(&native_cpu_s));
+            column.cpu_ratios = over_each_other(&column.cpu_s, &native_cpu_s);
+            column.cpu_ratios_spread = relative_spread(&column.cpu_ratios);
+            column.cpu_doubt = column.cpu().doubt();
+            column.wall_ratio = over(median(&column.wall_s), median(&native_wall_s));
+            column.wall_ratios = over_each_other(&column.wall_s, &native_wall_s);
             column.memory_over_native_bytes = column
                 .median_peak()
                 .zip(native_peak)
                 .map(|(peak, native)| (peak - native).round() as i64);
-            column.ratio_to_other_build = paired;
+            column.ratio_to_other_build = median(&to_other_build);
+            column.ratios_to_other_build = to_other_build;
         }
     }
 
     /// Both builds ran next to each other in every round, so that what slowed the machine
     /// down in one round slowed down both.
-    fn paired_ratio(&self, column: &ColumnResult) -> Option<f64> {
-        if column.variant.is_other_build {
-            return None;
-        }
-        let other = self.columns.iter().find(|other| {
+    fn ratios_to_other_build(&self, column: &ColumnResult) -> Vec<f64> {
+        let is_other = |other: &&ColumnResult| {
             other.variant.is_other_build && other.variant.mode == column.variant.mode
-        })?;
-        let ratios: Vec<f64> = column
-            .cpu_s
-            .iter()
-            .zip(&other.cpu_s)
-            .map(|(this, other)| this / other)
-            .collect();
-        median(&ratios)
+        };
+        match self.columns.iter().find(is_other) {
+            Some(other) if !column.variant.is_other_build => {
+                over_each_other(&column.cpu_s, &other.cpu_s)
+            }
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -180,13 +241,19 @@ impl ColumnResult {
             cpu_s: Vec::new(),
             wall_s: Vec::new(),
             largest_process_bytes: Vec::new(),
+            least_cpu_s: None,
+            cpu_spread: None,
             cpu_ratio: None,
             median_cpu_ratio: None,
             cpu_ratios: Vec::new(),
+            cpu_ratios_spread: None,
+            cpu_doubt: None,
             wall_ratio: None,
+            wall_ratios: Vec::new(),
             memory_over_native_bytes: None,
             ratio_to_other_build: None,
-            trace: None,
+            ratios_to_other_build: Vec::new(),
+            traces: Vec::new(),
             peaks: None,
             problems: Vec::new(),
         }
@@ -199,26 +266,45 @@ impl ColumnResult {
         self.largest_process_bytes.push(usage.largest_process_bytes);
     }
 
-    /// How far its CPU times lie apart, relative to their median.
-    pub(crate) fn spread(&self) -> Option<f64> {
-        relative_spread(&self.cpu_s)
-    }
-
-    /// Why its CPU time over native does not count, if it does not.
-    pub(crate) fn doubt(&self) -> Option<Doubt> {
-        let rounds = self.cpu_ratios.len();
-        if rounds < FEWEST_ROUNDS {
-            return Some(Doubt::FewRounds(rounds));
-        }
-        let apart = relative_spread(&self.cpu_ratios)?;
-        (apart > AGREEMENT).then_some(Doubt::Apart(apart))
-    }
-
     /// Its least CPU time over native's.
-    pub(crate) fn figure(&self) -> Option<Figure> {
-        let value = self.cpu_ratio?;
-        let counts = self.doubt().is_none();
-        Some(Figure { value, counts })
+    pub(crate) fn cpu(&self) -> Figure {
+        Figure::of(self.cpu_ratio, &self.cpu_ratios)
+    }
+
+    /// Its median wall time over native's.
+    pub(crate) fn wall(&self) -> Figure {
+        Figure::of(self.wall_ratio, &self.wall_ratios)
+    }
+
+    /// Its CPU time over the other build's.
+    pub(crate) fn to_other_build(&self) -> Figure {
+        Figure::of(self.ratio_to_other_build, &self.ratios_to_other_build)
+    }
+
+    /// What its last trace held.
+    pub(crate) fn last_trace(&self) -> Option<&TraceFacts> {
+        self.traces.last()
+    }
+
+    /// Bytes of its traces, and accesses in them, of the round with the fewest for each access.
+    pub(crate) fn bytes_and_accesses(&self) -> Figure<(f64, f64)> {
+        let rounds: Vec<_> = self
+            .traces
+            .iter()
+            .map(|facts| (facts.bytes as f64, facts.accesses as f64))
+            .collect();
+        Figure::of_costs(&rounds)
+    }
+
+    /// CPU seconds in which its traces were read back, and accesses in them, of the round with
+    /// the fewest for each access.
+    pub(crate) fn seconds_and_accesses(&self) -> Figure<(f64, f64)> {
+        let rounds: Vec<_> = self
+            .traces
+            .iter()
+            .map(|facts| (facts.read_cpu_s, facts.accesses as f64))
+            .collect();
+        Figure::of_costs(&rounds)
     }
 
     fn median_peak(&self) -> Option<f64> {
@@ -231,117 +317,25 @@ impl ColumnResult {
     }
 }
 
-/// Why a figure does not count.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Doubt {
-    /// There are only so many rounds.
-    FewRounds(usize),
-    /// The rounds lie so far apart, relative to their median.
-    Apart(f64),
-}
-
-impl std::fmt::Display for Doubt {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Doubt::FewRounds(1) => formatter.write_str("one round"),
-            Doubt::FewRounds(rounds) => write!(formatter, "{rounds} rounds"),
-            Doubt::Apart(apart) => write!(formatter, "rounds differ by {:.0} %", apart * 100.0),
+#[cfg(test)]
+impl ProgramResult {
+    /// A program of which nothing was measured.
+    pub(crate) fn bare(name: &'static str, sharing: Sharing) -> ProgramResult {
+        ProgramResult {
+            name,
+            sharing,
+            uses_openmp: false,
+            run_limit: None,
+            skipped: None,
+            columns: Vec::new(),
         }
-    }
-}
-
-/// A ratio, and whether it counts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Figure {
-    /// The ratio.
-    pub(crate) value: f64,
-    /// Whether enough rounds agree.
-    pub(crate) counts: bool,
-}
-
-impl Figure {
-    /// One that nothing speaks against.
-    pub(crate) fn certain(value: f64) -> Figure {
-        Figure {
-            value,
-            counts: true,
-        }
-    }
-
-    /// This ratio over another, which counts if both do.
-    pub(crate) fn over(self, other: Figure) -> Figure {
-        Figure {
-            value: self.value / other.value,
-            counts: self.counts && other.counts,
-        }
-    }
-}
-
-/// Mean, least and greatest of the ratios that count, with the programs that have the latter.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RatioSummary {
-    /// The geometric mean, or the ratio of the sums.
-    pub(crate) mean: f64,
-    /// The least.
-    pub(crate) least: (f64, &'static str),
-    /// The greatest.
-    pub(crate) greatest: (f64, &'static str),
-    /// Programs whose ratio was measured and does not count.
-    pub(crate) left_out: Vec<&'static str>,
-}
-
-impl RatioSummary {
-    /// Sums up one figure of every program that has it. None if none counts.
-    pub(crate) fn of(
-        programs: &[ProgramResult],
-        figure: impl Fn(&ProgramResult) -> Option<Figure>,
-    ) -> Option<RatioSummary> {
-        let figures = programs
-            .iter()
-            .filter_map(|program| Some((figure(program)?, program.name)));
-        let (counted, left_out): (Vec<_>, Vec<_>) = figures.partition(|(figure, _)| figure.counts);
-        let values: Vec<_> = counted
-            .into_iter()
-            .map(|(figure, name)| (figure.value, name))
-            .collect();
-        let bare: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
-        let summary = RatioSummary::with_mean(&values, geometric_mean(&bare)?)?;
-        Some(RatioSummary {
-            left_out: left_out.into_iter().map(|(_, name)| name).collect(),
-            ..summary
-        })
-    }
-
-    /// Sums up one (numerator, denominator) of every program that has it: the mean is the
-    /// ratio of the sums, so that a program counts as much as there is of it.
-    pub(crate) fn together(
-        programs: &[ProgramResult],
-        value: impl Fn(&ProgramResult) -> Option<(f64, f64)>,
-    ) -> Option<RatioSummary> {
-        let (mut values, mut numerators, mut denominators) = (Vec::new(), 0.0, 0.0);
-        for program in programs {
-            if let Some((numerator, denominator)) = value(program) {
-                values.push((numerator / denominator, program.name));
-                numerators += numerator;
-                denominators += denominator;
-            }
-        }
-        RatioSummary::with_mean(&values, numerators / denominators)
-    }
-
-    fn with_mean(values: &[(f64, &'static str)], mean: f64) -> Option<RatioSummary> {
-        Some(RatioSummary {
-            mean,
-            least: *values.iter().min_by(|a, b| a.0.total_cmp(&b.0))?,
-            greatest: *values.iter().max_by(|a, b| a.0.total_cmp(&b.0))?,
-            left_out: Vec::new(),
-        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::figure::Doubt;
 
     fn column(mode: Mode, is_other_build: bool, cpu_s: &[f64]) -> ColumnResult {
         let mut column = ColumnResult::new(Variant {
@@ -362,11 +356,8 @@ mod tests {
 
     fn program(columns: Vec<ColumnResult>) -> ProgramResult {
         let mut result = ProgramResult {
-            name: "p",
-            sharing: Sharing::Alone,
-            run_limit: None,
-            skipped: None,
             columns,
+            ..ProgramResult::bare("p", Sharing::Alone)
         };
         result.derive_ratios();
         result
@@ -388,54 +379,65 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_counts_if_its_rounds_agree() {
-        let run = |native: &[f64], run: &[f64]| {
-            let result = program(vec![
-                column(Mode::Native, false, native),
-                column(Mode::Run, false, run),
-            ]);
-            result.columns[1].clone()
+    fn a_figure_over_another_mode_is_judged_by_the_rounds_of_both() {
+        let times = |ticket: &[f64]| {
+            program(vec![
+                column(Mode::Native, false, &[1.0; 5]),
+                column(Mode::TicketFile, false, ticket),
+                column(Mode::LineAtomicFile, false, &[2.4, 3.6, 2.4, 2.4, 2.4]),
+            ])
         };
-        // What slows a round down slows down both.
-        let steady = run(&[1.0, 2.0, 1.0, 1.0, 1.0], &[1.5, 3.0, 1.6, 1.5, 1.5]);
-        assert_eq!(steady.cpu_ratios, [1.5, 1.5, 1.6, 1.5, 1.5]);
-        assert_eq!(steady.doubt(), None);
-        assert_eq!(steady.figure(), Some(Figure::certain(1.5)));
-        let unsteady = run(&[1.0, 2.0, 2.0, 2.0, 2.0], &[2.0, 3.0, 3.0, 3.0, 3.0]);
-        assert_eq!(unsteady.doubt(), Some(Doubt::Apart(0.5 / 1.5)));
-        let expected = Figure {
-            value: 2.0,
-            counts: false,
-        };
-        assert_eq!(unsteady.figure(), Some(expected));
-        let few = run(&[1.0; 4], &[2.0; 4]);
-        assert_eq!(few.doubt(), Some(Doubt::FewRounds(4)));
-        assert_eq!(run(&[], &[]).figure(), None);
+        let over = |result: &ProgramResult, base| result.over(Mode::LineAtomicFile, base).unwrap();
+        // Both slow down in the second round: over native they do not count, over each other do.
+        let together = times(&[2.0, 3.0, 2.0, 2.0, 2.0]);
+        assert_eq!(over(&together, Mode::TicketFile), Figure::Counts(2.4 / 2.0));
+        let apart = Doubt::Apart((3.6 - 2.4) / 2.4);
+        assert_eq!(over(&together, Mode::Native), Figure::Doubtful(2.4, apart));
+        let alone = times(&[2.0; 5]);
+        assert!(over(&alone, Mode::TicketFile).doubt().is_some());
     }
 
     #[test]
-    fn a_mean_leaves_out_what_does_not_count() {
-        let of = |name, value, counts| {
-            let mut program = program(Vec::new());
-            program.name = name;
-            (program, Figure { value, counts })
+    fn what_was_not_observed_has_its_reason() {
+        let mut failed = column(Mode::TicketFile, false, &[]);
+        failed.problems.push("ended".to_owned());
+        let result = program(vec![column(Mode::Native, false, &[1.0; 5]), failed]);
+        let why = |result: &ProgramResult, mode| {
+            let figure = result.over(mode, Mode::Native);
+            figure.map(|figure| figure.doubt().unwrap_or_default())
         };
-        let all = [
-            of("a", 2.0, true),
-            of("b", 100.0, false),
-            of("c", 8.0, true),
-        ];
-        let programs: Vec<_> = all.iter().map(|(program, _)| program.clone()).collect();
-        let figure = |wanted: &ProgramResult| {
-            let mut all = all.iter();
-            let found = all.find(|(program, _)| program.name == wanted.name);
-            found.map(|(_, figure)| *figure)
+        let said = |text: &str| Some(text.to_owned());
+        assert_eq!(why(&result, Mode::Run), said("not run as run"));
+        assert_eq!(
+            why(&result, Mode::TicketFile),
+            said("failed as ticket-file")
+        );
+        assert_eq!(why(&result, Mode::Openmp), None);
+        let skipped = ProgramResult {
+            skipped: Some("not installed".to_owned()),
+            ..ProgramResult::bare("p", Sharing::Alone)
         };
-        let summary = RatioSummary::of(&programs, figure).unwrap();
-        assert!((summary.mean - 4.0).abs() < 1e-12);
-        assert_eq!(summary.greatest, (8.0, "c"));
-        assert_eq!(summary.left_out, ["b"]);
-        assert_eq!(RatioSummary::of(&programs[1..2], figure), None);
+        assert_eq!(why(&skipped, Mode::Run), said("skipped"));
+        let application = ProgramResult {
+            run_limit: Some(1.0),
+            ..result
+        };
+        assert_eq!(why(&application, Mode::Run), None);
+    }
+
+    #[test]
+    fn least_and_spread_are_kept() {
+        let result = program(vec![
+            column(Mode::Native, false, &[1.0, 1.0, 1.0]),
+            column(Mode::Run, false, &[3.0, 2.0, 4.0]),
+        ]);
+        let run = &result.columns[1];
+        assert_eq!(
+            (run.least_cpu_s, run.cpu_spread),
+            (Some(2.0), Some(2.0 / 3.0))
+        );
+        assert_eq!(run.cpu_ratios_spread, Some(2.0 / 3.0));
+        assert_eq!(run.cpu_doubt.as_deref(), Some("3 rounds"));
     }
 
     #[test]
@@ -447,45 +449,5 @@ mod tests {
         ]);
         assert_eq!(result.columns[1].ratio_to_other_build, Some(0.5));
         assert_eq!(result.columns[2].ratio_to_other_build, None);
-    }
-
-    #[test]
-    fn summaries_name_the_extremes() {
-        let mut slow = program(vec![column(Mode::Native, false, &[4.0])]);
-        slow.name = "slow";
-        let fast = program(vec![column(Mode::Native, false, &[1.0])]);
-        let summary = RatioSummary::of(&[slow, fast], |program| {
-            program.columns[0]
-                .cpu_s
-                .first()
-                .copied()
-                .map(Figure::certain)
-        });
-        let expected = RatioSummary {
-            mean: 2.0,
-            least: (1.0, "p"),
-            greatest: (4.0, "slow"),
-            left_out: Vec::new(),
-        };
-        assert_eq!(summary, Some(expected));
-    }
-
-    #[test]
-    fn together_weighs_programs_by_their_size() {
-        let mut large = program(vec![column(Mode::Native, false, &[9.0])]);
-        large.name = "large";
-        let small = program(vec![column(Mode::Native, false, &[1.0])]);
-        let summary = RatioSummary::together(&[large, small], |program| {
-            let size = *program.columns[0].cpu_s.first()?;
-            Some((if size > 5.0 { size } else { 3.0 * size }, size))
-        });
-        let expected = RatioSummary {
-            mean: 1.2,
-            least: (1.0, "large"),
-            greatest: (3.0, "p"),
-            left_out: Vec::new(),
-        };
-        assert_eq!(summary, Some(expected));
-        assert_eq!(RatioSummary::together(&[], |_| Some((1.0, 1.0))), None);
     }
 }

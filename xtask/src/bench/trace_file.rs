@@ -9,7 +9,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::process::{End, run_to_end};
-use super::statistics::median;
 
 /// Facts of the traces of one run: one file for each process.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -26,27 +25,29 @@ pub(crate) struct TraceFacts {
     pub(crate) translated_code_bytes: Option<u64>,
     /// Bytes of buffers in memory, if the trace tells.
     pub(crate) buffer_bytes: Option<u64>,
-    /// Accesses decoded for each second of CPU time.
-    pub(crate) accesses_read_per_cpu_s: Option<f64>,
+    /// CPU time in which all of them were decoded.
+    pub(crate) read_cpu_s: f64,
     /// What is wrong with them.
     pub(crate) problems: Vec<String>,
 }
 
-impl TraceFacts {
-    /// Bytes of file for each access.
-    pub(crate) fn bytes_per_access(&self) -> Option<f64> {
-        (self.accesses > 0).then(|| self.bytes as f64 / self.accesses as f64)
-    }
+/// How closely a trace is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// What its index says.
+    Index,
+    /// All of it, which takes as long as some rounds.
+    Contents,
 }
 
-/// Reads every trace in a directory, `times` times over for the speed.
+/// Reads every trace in a directory: what they hold, and how long decoding takes.
 ///
 /// # Errors
 /// If there is no trace, or one cannot be read.
 pub(crate) fn inspect(
     unspool: &Path,
     directory: &Path,
-    times: u32,
+    look: Look,
     time_limit: Duration,
 ) -> anyhow::Result<TraceFacts> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)?
@@ -62,19 +63,11 @@ pub(crate) fn inspect(
     };
     for file in &files {
         facts.bytes += file.metadata()?.len();
-        facts.add_information(&information(unspool, file)?);
+        facts.add_information(&information(unspool, file, look)?);
     }
-    let mut seconds = Vec::new();
-    for _ in 0..times {
-        let mut sum = 0.0;
-        for file in &files {
-            sum += decode(unspool, file, time_limit)?;
-        }
-        seconds.push(sum);
+    for file in &files {
+        facts.read_cpu_s += decode(unspool, file, time_limit)?;
     }
-    facts.accesses_read_per_cpu_s = median(&seconds)
-        .filter(|sum| *sum > 0.0)
-        .map(|sum| facts.accesses as f64 / sum);
     Ok(facts)
 }
 
@@ -105,9 +98,10 @@ impl TraceFacts {
     }
 }
 
-fn information(unspool: &Path, file: &Path) -> anyhow::Result<Value> {
+fn information(unspool: &Path, file: &Path, look: Look) -> anyhow::Result<Value> {
     let output = Command::new(unspool)
         .args(["info", "--json"])
+        .args((look == Look::Index).then_some("--quick"))
         .arg(file)
         .output()
         .with_context(|| format!("cannot start {}", unspool.display()))?;
@@ -161,7 +155,6 @@ mod tests {
             (facts.buffer_bytes, facts.translated_code_bytes),
             (Some(96), None)
         );
-        assert_eq!(facts.bytes_per_access(), Some(0.5));
         assert_eq!(
             facts.problems,
             [

@@ -46,6 +46,8 @@ pub(crate) struct Tool {
     pub(crate) is_probe: bool,
     /// What its cost may be.
     pub(crate) limit: ToolLimit,
+    /// What it may be with any interpreter, if that is limited.
+    pub(crate) interpreter_limit: Option<f64>,
 }
 
 /// The most that the mean of a tool's ratios may be.
@@ -72,6 +74,14 @@ impl Tool {
             name,
             is_probe,
             limit,
+            interpreter_limit: None,
+        }
+    }
+
+    const fn with_interpreters(mode: &'static str, limit: ToolLimit, each: f64) -> Tool {
+        Tool {
+            interpreter_limit: Some(each),
+            ..Tool::new(mode, limit)
         }
     }
 
@@ -89,6 +99,7 @@ impl Tool {
             name,
             is_probe,
             limit,
+            interpreter_limit: None,
         }
     }
 }
@@ -136,11 +147,11 @@ impl Mode {
 
     /// The tools and probes whose cost is limited.
     pub(crate) const TOOLS: [Tool; 9] = [
-        Tool::new("tool-instruction-count", ToolLimit::OverNative(1.4)),
+        Tool::with_interpreters("tool-instruction-count", ToolLimit::OverNative(1.25), 1.7),
         Tool::new("tool-block-count", ToolLimit::OverNative(1.4)),
         Tool::new("tool-edge-profile", ToolLimit::OverNative(1.6)),
         Tool::new("tool-opcode-mix", ToolLimit::OverNative(1.6)),
-        Tool::new("tool-address-sum", ToolLimit::OverNative(2.5)),
+        Tool::new("tool-address-sum", ToolLimit::OverNative(2.0)),
         Tool::new("tool-call-count", ToolLimit::OverNative(1.5)),
         Tool::new("tool-image-list", ToolLimit::Unlimited),
         Tool::new("tool-malloc-count", ToolLimit::OverNothing(1.05)),
