@@ -17,6 +17,8 @@ mod prepare;
 mod process;
 mod render;
 mod results;
+#[cfg(test)]
+mod scripts;
 mod statistics;
 mod summary;
 mod table;
