@@ -40,6 +40,8 @@ PRIMITIVES = {
     "shadow-store": (LOOP, "nothing"),
     "append1": (LOOP, "nothing"),
     "append4": (LOOP, "nothing"),
+    "append-if-never": (LOOP, "nothing"),
+    "append-if-always": (LOOP, "nothing"),
     "guarded": ((2_000, 0), "none-guarded"),
     "none-guarded": ((2_000, 0), None),
     "context": (FEW, "none-context"),
@@ -189,7 +191,7 @@ def main():
         if state:
             judgements[name] = state
         print(
-            f"{name:12} {each:7.2f} ns {FLOORS.get(name, '') if state else '':>6} {state or '':8}"
+            f"{name:16} {each:7.2f} ns {FLOORS.get(name, '') if state else '':>6} {state or '':8}"
             f" {min(seconds):6.2f} s {spread(seconds):6.0%} {min(without):6.2f} s {spread(without):6.0%}"
             f"  {build}"
         )

@@ -288,10 +288,7 @@ impl Appender {
     /// Appends an entry of the buffer's size.
     pub(super) fn push(&mut self, entry: &[u8]) {
         debug_assert_eq!(entry.len(), self.kind.entry_size);
-        if self.next + entry.len() as u64 > self.end {
-            self.make_room();
-        }
-        let (from, to) = (entry.as_ptr(), self.next as *mut u8);
+        let (from, to) = (entry.as_ptr(), self.take_place());
         // The most frequent sizes without a call.
         // SAFETY: there is room for the entry in this thread's part.
         unsafe {
@@ -302,7 +299,28 @@ impl Appender {
                 bytes => std::ptr::copy_nonoverlapping(from, to, bytes),
             }
         }
-        self.next += entry.len() as u64;
+    }
+
+    /// Appends an entry of zeros, which the caller fills.
+    pub(super) fn push_empty(&mut self) -> &mut [u8] {
+        let place = self.take_place();
+        let size = self.kind.entry_size;
+        // SAFETY: there is room for the entry in this thread's part, and nobody else looks at it as
+        // long as the appender is borrowed.
+        let entry = unsafe { std::slice::from_raw_parts_mut(place, size) };
+        entry.fill(0);
+        entry
+    }
+
+    /// Where the next entry goes, for which there is room.
+    fn take_place(&mut self) -> *mut u8 {
+        let size = self.kind.entry_size as u64;
+        if self.next + size > self.end {
+            self.make_room();
+        }
+        let place = self.next;
+        self.next += size;
+        place as *mut u8
     }
 
     /// Hands over all but as many bytes as the path's end will add to the position.

@@ -1,10 +1,32 @@
-//! An entry that is appended where a test says so: by a call, away from the straight path.
+//! An entry that is appended where a test says so, with its parts in the order in which inserted code
+//! and the function that is called otherwise need them.
+
+use smallvec::SmallVec;
 
 use super::action::Content;
 use super::buffers::Appender;
-use super::{AnalysisCall, Argument, ConditionalEntry, argument_word, thread_number};
+use super::{AnalysisCall, Argument, ConditionalEntry, Field, argument_word, thread_number};
 
 impl ConditionalEntry {
+    /// Its fields, with the words that are found out at the place.
+    pub(crate) fn fields(&self, words: &[Argument]) -> SmallVec<[Field; 8]> {
+        let mut words = words.iter();
+        let fields = self.fields.iter().map(|&(offset, size, content)| {
+            let value = match content {
+                Content::Word => *words.next().expect("each such field has its word"),
+                Content::Constant(value) => Argument::Constant(value),
+                Content::ThreadNumber => Argument::ThreadNumber,
+                Content::TimeStamp => Argument::TimeStamp,
+            };
+            Field {
+                value,
+                offset,
+                size,
+            }
+        });
+        fields.collect()
+    }
+
     /// The call that appends it. The path has stored so many bytes in the buffer.
     pub(crate) fn call(&'static self, pending: u32, words: &[Argument]) -> AnalysisCall {
         let this = std::ptr::from_ref(self) as u64;
@@ -16,7 +38,8 @@ impl ConditionalEntry {
     }
 
     fn append(&self, pending: usize, mut word: impl FnMut() -> u64) {
-        let mut entry = vec![0; usize::from(self.size)];
+        let mut appender = Appender::new(self.buffer(), pending);
+        let entry = appender.push_empty();
         for &(offset, size, content) in &self.fields {
             let value = match content {
                 Content::Word => word(),
@@ -27,7 +50,6 @@ impl ConditionalEntry {
             let (offset, size) = (usize::from(offset), usize::from(size));
             entry[offset..offset + size].copy_from_slice(&value.to_le_bytes()[..size]);
         }
-        Appender::new(self.buffer(), pending).push(&entry);
     }
 }
 

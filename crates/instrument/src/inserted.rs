@@ -10,6 +10,7 @@
 mod activations;
 mod appends;
 mod calls;
+mod conditional_appends;
 mod counts;
 mod ends;
 mod hooks;
@@ -23,6 +24,7 @@ use std::ops::{Deref, DerefMut, Range};
 
 use self::appends::Pending;
 use self::calls::Followed;
+use self::conditional_appends::RareAppend;
 use self::counts::{Tally, inside_is_taken};
 pub(crate) use self::parts::Parts;
 use self::rare_call::RareCall;
@@ -76,6 +78,8 @@ struct Progress {
     followed: Vec<Followed>,
     /// Calls that are made only if a test says so.
     rare_calls: Vec<RareCall>,
+    /// Entries that are appended only if a test says so.
+    rare_appends: Vec<RareAppend>,
     /// The fields of jumps that are taken if something is pending behind a call, and where the
     /// thread goes on then.
     interrupted: Vec<(CacheAddress, CacheAddress)>,
@@ -129,6 +133,7 @@ impl Progress {
             is_aside: false,
             followed: Vec::new(),
             rare_calls: Vec::new(),
+            rare_appends: Vec::new(),
             interrupted: Vec::new(),
             tool_code: Vec::new(),
             touched: 0,
@@ -336,6 +341,7 @@ impl Inserter for Insertion {
     fn finish(&mut self, walk: &mut Walk, items: &[Item]) {
         let mut translation = self.progress.with(walk);
         rare_call::finish(&mut translation, items);
+        conditional_appends::finish(&mut translation, items);
         calls::finish(&mut translation, items);
     }
 
@@ -420,9 +426,7 @@ impl Translation<'_, '_> {
                     fields,
                 } => appends::emit(self, item, *buffer, *size, fields),
                 Action::AppendIf { test, entry, words } => {
-                    let pending = self.pending[entry.buffer().index()];
-                    let (test, then) = (test.clone(), entry.call(pending, words));
-                    self.call_now(item, &[Action::CallIf { test, then }], flags_live);
+                    conditional_appends::emit(self, (item, flags_live), test, (entry, words));
                 }
                 Action::AppendEach(each) => {
                     let pending = self.pending[each.buffer.index()];

@@ -25,6 +25,18 @@ pub(crate) struct Seen {
     last: u64,
 }
 
+/// The sources of an entry of four fields.
+type Four = (
+    EffectiveAddress,
+    InstructionPointer,
+    Constant<u64>,
+    Constant<u32>,
+);
+
+fn four(address: EffectiveAddress) -> Four {
+    (address, InstructionPointer, Constant(7), Constant(8))
+}
+
 /// `leaf`.
 type Leaf = extern "C" fn(u64) -> u64;
 
@@ -65,6 +77,10 @@ impl Costs {
         seen.last == at.0
     }
 
+    fn is_other(&self, seen: &mut Seen, at: Address) -> bool {
+        seen.last != at.0
+    }
+
     fn context(&self, seen: &mut Seen, context: Context) {
         seen.number += context.register(0);
     }
@@ -93,14 +109,12 @@ impl Costs {
             "thread" => before.call(Costs::thread, (ThreadNumber,)),
             "test" => before.call_if(Costs::is_last, (address,), Costs::add, ()),
             "append1" => before.append(self.one, (address,)),
-            "append4" => {
-                let fields = (
-                    address,
-                    InstructionPointer,
-                    Constant(7_u64),
-                    Constant(8_u32),
-                );
-                before.append(self.four, fields);
+            "append4" => before.append(self.four, four(address)),
+            "append-if-never" => {
+                before.append_if(Costs::is_last, (address,), self.four, four(address));
+            }
+            "append-if-always" => {
+                before.append_if(Costs::is_other, (address,), self.four, four(address));
             }
             "context" => before.call(Costs::context, (FullContext,)),
             "vector" => before.call(Costs::vector, (FullContext,)),

@@ -280,7 +280,8 @@ impl<T: Tool> Point<'_, T> {
 
     /// Appends an entry as [`Point::append`] does, but only if a test says so: the filter of a
     /// simulation, for instance. A short test stands in the program's code itself (see
-    /// [`Point::call_if`]); the entry is made by a call then.
+    /// [`Point::call_if`]), and so does then what stores the entry. Behind a test that is called the
+    /// entry is made by a call, too.
     ///
     /// The entry is there at once, behind those that were appended before, also if the instruction
     /// faults. Up to eight of its fields may be something else than constants, the thread's number

@@ -35,6 +35,16 @@ pub(super) fn emit(
     fields: &[Field],
 ) {
     let start = translation.own.take_room(item, buffer, size);
+    emit_at(translation, item, (buffer, start), (size, fields));
+}
+
+/// Emits an entry that starts so far behind the position.
+pub(super) fn emit_at(
+    translation: &mut Translation,
+    item: &Item,
+    (buffer, start): (BufferId, i32),
+    (size, fields): (u16, &[Field]),
+) {
     if fields
         .iter()
         .any(|field| field.value == Argument::TimeStamp)
@@ -240,7 +250,7 @@ fn constant<'a>(first: usize, mut fields: impl Iterator<Item = &'a Field>) -> Op
 }
 
 /// Where the position of a buffer is.
-fn position(number: usize) -> BufferPosition {
+pub(super) fn position(number: usize) -> BufferPosition {
     if number == 0 && buffers::first_is_bound() {
         return BufferPosition::Bound;
     }
@@ -251,18 +261,23 @@ fn position(number: usize) -> BufferPosition {
 impl super::Progress {
     /// The path appends an entry. Returns how far behind the position it starts.
     fn take_room(&mut self, item: &Item, buffer: BufferId, size: u16) -> i32 {
-        let at = &mut self.pending[buffer.index()];
-        let start = *at as i32;
-        *at += u32::from(size);
+        let start = self.find_room(item, buffer, size);
+        self.pending[buffer.index()] += u32::from(size);
+        start
+    }
+
+    /// How far behind the position an entry starts that comes next.
+    pub(super) fn find_room(&self, item: &Item, buffer: BufferId, size: u16) -> i32 {
+        let start = self.pending[buffer.index()];
         let kind = buffer.kind();
         let room = buffers::part_size(kind);
         assert!(
-            *at as usize <= room,
+            (start + u32::from(size)) as usize <= room,
             "the buffer of {room} bytes that is made at {} is too small for what is appended at {:#x} and before; give it room for more entries",
             kind.made_at,
             item.pc
         );
-        start
+        start as i32
     }
 }
 

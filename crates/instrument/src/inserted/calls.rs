@@ -110,7 +110,11 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
             TEST * (3 + each * check.words() as usize) + called.unwrap_or(BORROWED)
         }
         Action::Append { fields, .. } => CALL + fields.len() * FIELD,
-        Action::AppendIf { test, words, .. } => call(test) + CALL + (2 + words.len()) * ARGUMENT,
+        Action::AppendIf { test, entry, words } => {
+            let called = CALL + (2 + words.len()) * ARGUMENT;
+            let stored = CALL + 2 * BORROWED + entry.fields.len() * FIELD;
+            call(test) + called.max(stored)
+        }
         Action::AppendEach(_) => 2 * CALL,
         Action::Replace(_) => 0,
     }

@@ -305,6 +305,45 @@ impl Borrowed {
         }
     }
 
+    /// The same where a jump from there leads: the program's values are in their slots from here on.
+    pub(super) fn begun_here(&self, builder: &Builder) -> Borrowed {
+        let start = builder.offset();
+        let mut here = *self;
+        let registers = here.registers.iter_mut().flatten();
+        let spills = registers.map(|held| &mut held.spill);
+        for spill in spills.chain(&mut here.flags) {
+            (spill.start, spill.end) = (start, start);
+        }
+        here
+    }
+
+    /// Emits what leaves borrowed, on a way back to where `wanted` is, what is borrowed there. Since
+    /// the way began there, neither a register of the program nor a flag has changed.
+    pub(super) fn become_as(mut self, builder: &mut Builder, wanted: &Borrowed) {
+        let register = |held: Option<BorrowedRegister>| held.map(|held| held.spill.register);
+        for place in 0..self.registers.len() {
+            if register(self.registers[place]) != register(wanted.registers[place]) {
+                self.give_back_place(builder, place);
+            }
+        }
+        if wanted.flags.is_none() {
+            self.give_back_flags(builder);
+        }
+        let code = &mut builder.code;
+        for (held, wanted) in self.registers.iter().zip(&wanted.registers) {
+            let Some(BorrowedRegister { spill, content }) = *wanted else {
+                continue;
+            };
+            if held.is_none() {
+                code.store_slot(offset::spill(spill.slot), spill.register);
+            }
+            let is_there = held.is_some_and(|held| held.content == content);
+            if let Some(content) = content.filter(|_| !is_there) {
+                content.load(code, spill.register);
+            }
+        }
+    }
+
     /// Emits the return of all that is borrowed, on one of two ways that part here.
     pub fn restore(&self, code: &mut Emitter) {
         if self.flags.is_some() {

@@ -8,6 +8,7 @@ use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::emit::Emitter;
 
 use super::borrowed::Borrowed;
+use super::walk::Walk;
 use crate::translate::copy::Builder;
 
 /// The fields of jumps that lead to one place.
@@ -47,6 +48,21 @@ impl Detour {
     pub fn begin(&self, code: &mut Emitter) {
         self.land(code);
         self.borrowed.restore(code);
+    }
+
+    /// Begins here, and inserted code goes on with what is borrowed: it may borrow more, and give
+    /// some of it back. Ends by [`Detour::rejoin`].
+    pub fn enter(&self, walk: &mut Walk) {
+        self.land(&mut walk.builder.code);
+        walk.borrowed = self.borrowed.begun_here(&walk.builder);
+    }
+
+    /// Ends here, with the program's registers and flags as they were where it began, in place or
+    /// borrowed.
+    pub fn rejoin(&self, walk: &mut Walk) {
+        let borrowed = std::mem::take(&mut walk.borrowed);
+        borrowed.become_as(&mut walk.builder, &self.borrowed);
+        walk.builder.code.jump(self.back);
     }
 
     /// Ends here, with all program state in place. The registers of a mask may have been changed, and

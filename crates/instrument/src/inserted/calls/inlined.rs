@@ -92,18 +92,29 @@ pub(in crate::inserted) fn emit(
             inlining.emit(translation, item, flags_live);
         }
         Action::CallIf { test, then } => {
-            let inlining = Inlining::of(translation, item, test, Outcome::Needed).expect(POSSIBLE);
-            let renaming = inlining.emit(translation, item, flags_live);
-            let result = renaming.get(gpr::RAX);
-            let code = &mut translation.walk.builder.code;
-            let rex = 0x40 | (result >> 3) << 2 | result >> 3;
-            code.bytes(&[rex, 0x84, 0xc0 | (result & 7) << 3 | result & 7]); // test r8, r8
-            let jumps = Jumps::from_slice(&[code.jump_forward_if(NOT_EQUAL)]);
+            let jumps = emit_test(translation, item, test, flags_live).expect(POSSIBLE);
             let then = Action::Call(then.clone());
             rare_call::put_off(translation, (item, flags_live), jumps, then, None);
         }
         _ => unreachable!("{POSSIBLE}"),
     }
+}
+
+/// Emits a function that decides, and a jump that is taken if it says so; nothing, and `None`, if it
+/// cannot stand there.
+pub(in crate::inserted) fn emit_test(
+    translation: &mut Translation,
+    item: &Item,
+    test: &AnalysisCall,
+    flags_live: bool,
+) -> Option<Jumps> {
+    let inlining = Inlining::of(translation, item, test, Outcome::Needed)?;
+    let renaming = inlining.emit(translation, item, flags_live);
+    let result = renaming.get(gpr::RAX);
+    let code = &mut translation.walk.builder.code;
+    let rex = 0x40 | (result >> 3) << 2 | result >> 3;
+    code.bytes(&[rex, 0x84, 0xc0 | (result & 7) << 3 | result & 7]); // test r8, r8
+    Some(Jumps::from_slice(&[code.jump_forward_if(NOT_EQUAL)]))
 }
 
 impl<'a> Inlining<'a> {

@@ -1,8 +1,9 @@
 //! What is borrowed comes back, and only where it must.
 
 use unspool_code_cache::emit::{Gpr, gpr};
+use unspool_code_cache::slots::{SlotsPart, slots};
 
-use super::super::executed::{copy, execute, item, untouched, value};
+use super::super::executed::{FreeSlots, copy, execute, item, untouched, value};
 use super::{Borrowed, Content, REGISTER_SPILLS};
 use crate::translate::copy::Builder;
 use crate::translate::item::Item;
@@ -270,4 +271,37 @@ fn many_are_borrowed_at_once() {
     });
     assert_eq!(state, untouched());
     assert_eq!(Borrowed::available(!(1 << 8 | 1 << 14)), 2);
+}
+
+/// What another way does: it gives back what has a content, borrows another register in its slot, and
+/// takes back the flags. If it does not make good for that, the straight path finds something else.
+#[test]
+fn a_way_aside_leaves_borrowed_what_was() {
+    const CONTENT: u64 = 0x5151;
+    for makes_good in [true, false] {
+        let state = execute(|builder| {
+            let mut borrowed = Borrowed::default();
+            borrowed.take_flags(builder, true);
+            let first = use_register(builder, &mut borrowed, 0);
+            let content = Content::Constant(CONTENT);
+            content.load(&mut builder.code, first);
+            borrowed.keep_content(first, content);
+            let second = use_register(builder, &mut borrowed, 1 << first);
+            let mut aside = borrowed.begun_here(builder);
+            aside.give_back_flags(builder);
+            aside.give_back(builder, 1 << first);
+            let third = use_register(builder, &mut aside, 1 << first | 1 << second);
+            assert!(![first, second].contains(&third));
+            assert_eq!(aside.slot_of(third), borrowed.slot_of(first));
+            if makes_good {
+                aside.become_as(builder, &borrowed);
+            }
+            builder.code.store_slot(FreeSlots::FIRST, first);
+            borrowed.give_back_all(builder);
+        });
+        let found = FreeSlots::of(slots()).first.get();
+        assert_eq!((state == untouched()) && found == CONTENT, makes_good);
+        let spilled_first = state.registers[usize::from(FIRST)] == value(FIRST);
+        assert_eq!(spilled_first, makes_good);
+    }
 }
