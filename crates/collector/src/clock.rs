@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static PROCESSOR_CLOCK: AtomicBool = AtomicBool::new(false);
 
+/// How long a reading takes, in ticks.
+static READING_TICKS: AtomicU64 = AtomicU64::new(0);
+
 static START_TICKS: AtomicU64 = AtomicU64::new(0);
 static START_NS: AtomicU64 = AtomicU64::new(0);
 
@@ -13,6 +16,17 @@ pub(crate) fn choose() {
     let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let trusted = std::fs::read_to_string(source).is_ok_and(|name| name.trim() == "tsc");
     PROCESSOR_CLOCK.store(trusted, Ordering::Relaxed);
+    let readings = (0..64).map(|_| {
+        let before = now();
+        now().saturating_sub(before)
+    });
+    READING_TICKS.store(readings.min().unwrap_or(0), Ordering::Relaxed);
+}
+
+/// How long it takes to read the clock, in ticks: what is timed by two readings appears to be longer
+/// by that.
+pub(crate) fn reading_ticks() -> u64 {
+    READING_TICKS.load(Ordering::Relaxed)
 }
 
 /// Whether ticks are the processor's.

@@ -3,5 +3,6 @@
 mod callbacks;
 mod doacross;
 mod runtime;
+mod runtime_work;
 mod tool;
 mod types;

@@ -33,8 +33,13 @@ pub(crate) struct Thread {
     pub(crate) asked_for_size_at: u64,
     /// Since when it has been asking for a mutex, and the construct that it will enter.
     pub(crate) asking: (u64, *mut Node),
-    /// Where the program last asked for a lock.
-    pub(crate) asked_for_lock_at: u64,
+    /// Where the program called the runtime, if by a function of this library's that tells more than
+    /// OMPT does; 0 otherwise, and once that has been taken into account.
+    pub(crate) called_from: u64,
+    /// How many tasks it was given room for, and how long that of the last one took, in ticks, if
+    /// that was timed.
+    allocations: u32,
+    allocation: Option<u64>,
     /// Its number in the team.
     index: usize,
     number: u64,
@@ -86,6 +91,15 @@ impl Thread {
     fn top_kind(&self) -> Option<ConstructKind> {
         // SAFETY: nodes are never freed.
         unsafe { self.top().as_ref() }.map(|node| node.key.kind)
+    }
+
+    /// Where the program called the runtime, which has this address for its caller's. What it calls
+    /// from there on, as a task that is executed at once does, has callers of its own.
+    pub(crate) fn caller_or(&mut self, told: u64) -> u64 {
+        match std::mem::take(&mut self.called_from) {
+            0 => told,
+            caller => caller,
+        }
     }
 
     /// Whether the innermost construct is of this kind.
@@ -458,6 +472,7 @@ mod current;
 mod life;
 mod processor;
 mod regions;
+mod runtime_work;
 mod segments;
 mod tasks;
 

@@ -83,6 +83,8 @@ kinds! {
     Reduction = 23, "reduction";
     /// A distribute construct.
     Distribute = 24, "distribute";
+    /// Creating tasks, in the construct that creates them.
+    TaskCreation = 25, "task creation";
 }
 
 impl ConstructKind {

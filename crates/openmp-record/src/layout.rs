@@ -217,6 +217,13 @@ pub mod construct {
     /// The part of the wait, in ticks, that is due to a lack of processors: that of the thread
     /// that arrived last, and its own once it could have gone on.
     pub const WAIT_FOR_PROCESSOR: usize = 184;
+    /// For a loop or sections: how many parts of it the runtime gave the thread. For the creation
+    /// of tasks: how many the thread created. 0 in files from before they were counted.
+    pub const RUNTIME_CALLS: usize = 144;
+    /// How many of the [`RUNTIME_CALLS`], and of calls that gave nothing, were timed.
+    pub const RUNTIME_TIMED: usize = 152;
+    /// How long those took in the runtime, in ticks.
+    pub const RUNTIME_TICKS: usize = 160;
     /// A record's size.
     pub const BYTES: usize = 192;
     /// Records in a block.

@@ -152,6 +152,13 @@ pub struct Construct {
     pub wait_for_processor: u64,
     /// The part of `startup`, in ticks, in which the thread had no processor.
     pub startup_without_processor: u64,
+    /// For a loop or sections, how many parts of it the runtime gave the thread; for the creation of
+    /// tasks, how many the thread created.
+    pub runtime_calls: u64,
+    /// How many such calls were timed.
+    pub runtime_timed: u64,
+    /// How long those took in the runtime, in ticks.
+    pub runtime_ticks: u64,
     /// Which of the threads that exist at one time executed it.
     pub slot: u64,
     /// The number of the call path that led here first, or 0.

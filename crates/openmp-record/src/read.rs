@@ -269,6 +269,13 @@ impl ProcessRecord {
             return;
         };
         let parent = word(bytes, construct::PARENT);
+        // Fields that mean one thing in some kinds of constructs and another in others.
+        let calls_runtime = matches!(
+            kind,
+            ConstructKind::Loop | ConstructKind::Sections | ConstructKind::TaskCreation
+        );
+        let of_runtime = |at| if calls_runtime { word(bytes, at) } else { 0 };
+        let of_arrivals = |at| if calls_runtime { 0 } else { word(bytes, at) };
         self.constructs.push(Construct {
             number,
             thread,
@@ -287,9 +294,12 @@ impl ProcessRecord {
             last: word(bytes, construct::LAST),
             startup: word(bytes, construct::STARTUP),
             team: word(bytes, construct::TEAM),
-            last_arrivals: word(bytes, construct::LAST_ARRIVALS),
-            path_total: word(bytes, construct::PATH_TOTAL),
-            path_wait: word(bytes, construct::PATH_WAIT),
+            last_arrivals: of_arrivals(construct::LAST_ARRIVALS),
+            path_total: of_arrivals(construct::PATH_TOTAL),
+            path_wait: of_arrivals(construct::PATH_WAIT),
+            runtime_calls: of_runtime(construct::RUNTIME_CALLS),
+            runtime_timed: of_runtime(construct::RUNTIME_TIMED),
+            runtime_ticks: of_runtime(construct::RUNTIME_TICKS),
             last_wait: word(bytes, construct::LAST_WAIT),
             iterations: match kind {
                 ConstructKind::Parallel => 0,

@@ -36,6 +36,12 @@ pub enum LossClass {
     Tasks,
     /// From a region's fork until the thread started.
     Startup,
+    /// The runtime's own work to hand out the parts of loops and sections.
+    Scheduling,
+    /// The runtime's own work to create tasks.
+    Tasking,
+    /// Combining what a reduction has of each thread.
+    Reduction,
     /// Waiting for a target device.
     Target,
     /// In MPI.
@@ -56,6 +62,9 @@ impl LossClass {
         LossClass::Ordered,
         LossClass::Tasks,
         LossClass::Startup,
+        LossClass::Scheduling,
+        LossClass::Tasking,
+        LossClass::Reduction,
         LossClass::Target,
         LossClass::Communication,
         LossClass::Processor,
@@ -74,6 +83,9 @@ impl LossClass {
             LossClass::Ordered => "ordered",
             LossClass::Tasks => "waiting for tasks",
             LossClass::Startup => "starting threads",
+            LossClass::Scheduling => "scheduling of loops",
+            LossClass::Tasking => "creation of tasks",
+            LossClass::Reduction => "reductions",
             LossClass::Target => "target regions",
             LossClass::Communication => "communication",
             LossClass::Processor => "waiting for a processor",
@@ -101,6 +113,15 @@ impl LossClass {
             _ => None,
         };
         (own, before)
+    }
+}
+
+/// The class of what the runtime itself does in a construct of this kind.
+fn of_runtime_work(kind: ConstructKind) -> LossClass {
+    match kind {
+        ConstructKind::TaskCreation => LossClass::Tasking,
+        ConstructKind::Reduction => LossClass::Reduction,
+        _ => LossClass::Scheduling,
     }
 }
 
@@ -285,6 +306,8 @@ fn add_construct(one: &Construct, threads: &mut [ThreadCharacteristics], account
             thread.losses.add(class, share.wait_ns);
         }
         thread.losses.add(LossClass::Startup, share.startup_ns);
+        let runtime = of_runtime_work(one.kind);
+        thread.losses.add(runtime, share.runtime_ns);
         let lacking = share.lacking_processor_ns();
         thread.losses.add(LossClass::Processor, lacking);
         if one.kind == ConstructKind::Parallel && Some(share.thread) != useful_thread {

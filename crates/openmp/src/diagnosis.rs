@@ -11,6 +11,7 @@ mod few_threads;
 mod imbalance;
 mod processors;
 mod regions;
+mod runtime_work;
 mod tasks;
 
 #[cfg(test)]
@@ -49,6 +50,7 @@ pub(crate) fn of_process(
     }
     findings.extend(points.iter().filter_map(imbalance::that_alternates));
     findings.extend(points.iter().filter_map(|point| contention(process, point)));
+    findings.extend(runtime_work::findings(process, &regions));
     findings.extend(startup(process, characteristics));
     findings.extend(processors::lacking(process, others, characteristics));
     let least = characteristics.execution_ns as f64 * WORTH_SAYING / 1e9;

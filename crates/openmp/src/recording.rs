@@ -146,6 +146,13 @@ pub struct Share {
     /// `wait_ns` and `startup_ns`.
     #[serde(default)]
     pub processor_wait_ns: u64,
+    /// How many parts of a loop or of sections the runtime gave the thread; how many tasks it created.
+    #[serde(default)]
+    pub runtime_calls: u64,
+    /// How long the runtime itself worked for the thread: fetching those parts, creating those tasks,
+    /// combining what a reduction has of each thread. It is no part of any `own_ns`.
+    #[serde(default)]
+    pub runtime_ns: u64,
 }
 
 /// What the kernel counted of a thread, from when it first used OpenMP; of the process's first
@@ -193,6 +200,7 @@ impl Share {
             .saturating_add(self.wait_ns)
             .saturating_add(self.startup_ns)
             .saturating_add(self.lacking_processor_ns())
+            .saturating_add(self.runtime_ns)
     }
 }
 

@@ -4,6 +4,7 @@
 //! machine; a first comment says how much of which loss there is. Each is run once with its
 //! loss and once `without`, as the negative control.
 
+mod advice;
 mod attempts;
 mod command;
 mod compared;
@@ -22,6 +23,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = planted::trials();
     trials.extend(attempts::trials());
+    trials.extend(advice::trials());
     trials.extend(troubled::trials());
     trials.extend(processors::trials());
     trials.extend(instrumented::trials());

@@ -36,7 +36,7 @@ const TOLERANCE: f64 = 0.1;
 const ATTEMPTS: usize = 10;
 
 /// Held by tests that need processors, or take them from others.
-static PROCESSORS: Mutex<()> = Mutex::new(());
+pub(crate) static PROCESSORS: Mutex<()> = Mutex::new(());
 
 /// Runs the program with two threads, with this before it and that behind.
 fn report(compiler: Compiler, settings: &[&str], words: &[&str]) -> Result<Value, Verdict> {

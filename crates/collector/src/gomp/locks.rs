@@ -20,8 +20,10 @@ macro_rules! locks {
             };
             if !real.is_gomp() {
                 // Another runtime reports the lock by OMPT, with our address as the caller's.
-                thread.asked_for_lock_at = address;
-                return call_real!(real, lock; usize);
+                thread.called_from = address;
+                let result = call_real!(real, lock; usize);
+                thread.called_from = 0;
+                return result;
             }
             // To ask whether the lock is free costs less than to read the clock.
             static TEST: RuntimeFunction = RuntimeFunction::new($test_text);

@@ -147,9 +147,9 @@ unsafe extern "C-unwind" fn GOMP_task(
             priority, detach;
             Body, *mut c_void, Option<Copy>, usize, usize, usize, usize, usize, usize, usize)
     };
-    if watched(real).is_none() {
+    let Some(thread) = watched(real) else {
         return call(body, argument, copier, bytes, alignment);
-    }
+    };
     let task = Task {
         body,
         argument,
@@ -158,7 +158,12 @@ unsafe extern "C-unwind" fn GOMP_task(
         alignment,
         address,
     };
-    task.give(usize::from(flags & DETACHED != 0), 0, call)
+    let creation = thread.create_task(address);
+    let result = task.give(usize::from(flags & DETACHED != 0), 0, call);
+    if let Some(thread) = watched(real) {
+        thread.return_from_runtime(&creation, true);
+    }
+    result
 }
 
 macro_rules! task_loops {

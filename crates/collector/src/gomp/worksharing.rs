@@ -1,6 +1,4 @@
 //! Loops, sections and single constructs.
-//!
-//! The functions that fetch the next iterations are not interposed: the work goes on.
 
 use unspool_openmp_record::ConstructKind;
 
@@ -127,6 +125,51 @@ starts! {
         (a, b, c, d, e, f, g, h) ConstructKind::Loop, UNKNOWN;
     GOMP_sections_start c"GOMP_sections_start" (a) ConstructKind::Sections, UNKNOWN;
     GOMP_sections2_start c"GOMP_sections2_start" (a, b, c) ConstructKind::Sections, UNKNOWN;
+}
+
+/// Functions that fetch the next part of a construct. Those of ordered loops are not interposed: they
+/// wait for other threads, too.
+macro_rules! fetches {
+    ($($name:ident $text:literal ($($argument:ident),*);)*) => {$(
+        // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
+            static REAL: RuntimeFunction = RuntimeFunction::new($text);
+            let real = REAL.of(return_address!());
+            let Some(thread) = watched(real) else {
+                return call_real!(real $(, $argument)*; $(fetches!(@word $argument)),*);
+            };
+            let call = thread.fetch();
+            let result = call_real!(real $(, $argument)*; $(fetches!(@word $argument)),*);
+            // A bool, or the number of a section, which leave the rest of the register undefined.
+            thread.return_from_runtime(&call, fetches!(@is_some result, $($argument),*));
+            result
+        }
+    )*};
+    (@word $argument:ident) => { usize };
+    (@is_some $result:ident, ) => { $result as u32 != 0 };
+    (@is_some $result:ident, $($argument:ident),*) => { $result as u8 != 0 };
+}
+
+fetches! {
+    GOMP_loop_static_next c"GOMP_loop_static_next" (a, b);
+    GOMP_loop_dynamic_next c"GOMP_loop_dynamic_next" (a, b);
+    GOMP_loop_guided_next c"GOMP_loop_guided_next" (a, b);
+    GOMP_loop_runtime_next c"GOMP_loop_runtime_next" (a, b);
+    GOMP_loop_nonmonotonic_dynamic_next c"GOMP_loop_nonmonotonic_dynamic_next" (a, b);
+    GOMP_loop_nonmonotonic_guided_next c"GOMP_loop_nonmonotonic_guided_next" (a, b);
+    GOMP_loop_nonmonotonic_runtime_next c"GOMP_loop_nonmonotonic_runtime_next" (a, b);
+    GOMP_loop_maybe_nonmonotonic_runtime_next c"GOMP_loop_maybe_nonmonotonic_runtime_next" (a, b);
+    GOMP_loop_ull_static_next c"GOMP_loop_ull_static_next" (a, b);
+    GOMP_loop_ull_dynamic_next c"GOMP_loop_ull_dynamic_next" (a, b);
+    GOMP_loop_ull_guided_next c"GOMP_loop_ull_guided_next" (a, b);
+    GOMP_loop_ull_runtime_next c"GOMP_loop_ull_runtime_next" (a, b);
+    GOMP_loop_ull_nonmonotonic_dynamic_next c"GOMP_loop_ull_nonmonotonic_dynamic_next" (a, b);
+    GOMP_loop_ull_nonmonotonic_guided_next c"GOMP_loop_ull_nonmonotonic_guided_next" (a, b);
+    GOMP_loop_ull_nonmonotonic_runtime_next c"GOMP_loop_ull_nonmonotonic_runtime_next" (a, b);
+    GOMP_loop_ull_maybe_nonmonotonic_runtime_next c"GOMP_loop_ull_maybe_nonmonotonic_runtime_next"
+        (a, b);
+    GOMP_sections_next c"GOMP_sections_next" ();
 }
 
 /// Functions that end a construct, with a barrier or without.

@@ -165,7 +165,8 @@ fn enter_or_leave(kind: ConstructKind, point: c_int, address: *const c_void) {
         };
         thread.leave_through(kind, now);
         if opens {
-            thread.resume_open_work(address as u64, now);
+            let caller = thread.caller_or(address as u64);
+            thread.resume_open_work(caller, now);
         }
     }
 }
@@ -256,10 +257,7 @@ pub(super) extern "C" fn mutex_acquire(
     let node = match mutex(what) {
         Some(ConstructKind::Lock) => {
             // The runtime only knows who called it, which is this library.
-            let caller = match std::mem::take(&mut thread.asked_for_lock_at) {
-                0 => address as u64,
-                caller => caller,
-            };
+            let caller = thread.caller_or(address as u64);
             thread.find(ConstructKind::Lock, caller, which, now)
         }
         Some(ConstructKind::Critical) => {
@@ -336,9 +334,13 @@ pub(super) extern "C" fn task_create(
     _has_dependences: c_int,
     address: *const c_void,
 ) {
+    let address = match thread::current() {
+        Some(thread) => thread.caller_or(address as u64),
+        None => address as u64,
+    };
     // SAFETY: the runtime gives data of the new task, for the tool to fill. Implicit tasks
     // keep 0, so that they can be told apart.
-    unsafe { (*created).value = (address as u64).max(1) };
+    unsafe { (*created).value = address.max(1) };
 }
 
 pub(super) extern "C" fn task_schedule(prior: *mut Data, how: c_int, next: *mut Data) {

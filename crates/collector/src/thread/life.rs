@@ -144,7 +144,9 @@ impl Thread {
             pending: None,
             asked_for_size_at: 0,
             asking: (0, std::ptr::null_mut()),
-            asked_for_lock_at: 0,
+            called_from: 0,
+            allocations: 0,
+            allocation: None,
             clocks_read: 0,
             reading: LastReading::default(),
             without_processor: 0,
@@ -166,6 +168,6 @@ impl Thread {
         self.pending = None;
         self.without_processor = 0;
         self.asked_for_size_at = 0;
-        self.asked_for_lock_at = 0;
+        self.called_from = 0;
     }
 }

@@ -12,8 +12,9 @@ use crate::characteristics::LossClass;
 use crate::points::SynchronisationPoint;
 use crate::recording::{Process, Share};
 
-/// What it costs a thread to fetch a piece of a loop, in nanoseconds: measured with LLVM's
-/// runtime and two threads that do nothing else. GNU's takes a fiftieth of it.
+/// What it costs a thread to fetch a piece of a loop, in nanoseconds, where the loop's own pieces do
+/// not tell: measured with LLVM's runtime and two threads that do nothing else. GNU's takes a
+/// fiftieth of it.
 const PIECE_NS: f64 = 1000.0;
 
 /// A construct in which one thread does more than the others.
@@ -64,6 +65,8 @@ struct Work {
     passages: f64,
     /// The iterations of one passage.
     iterations: Option<f64>,
+    /// How long it takes to fetch a piece.
+    fetch: f64,
 }
 
 impl Work {
@@ -74,7 +77,14 @@ impl Work {
         // Every thread counts all iterations of every passage.
         let counted = shares.iter().max_by_key(|share| share.iterations)?;
         let iterations = counted.iterations as f64 / counted.count.max(1) as f64;
+        let fetches: u64 = shares.iter().map(|share| share.runtime_calls).sum();
+        let fetching: u64 = shares.iter().map(|share| share.runtime_ns).sum();
+        let fetch_ns = match fetches {
+            0 => PIECE_NS,
+            fetches => fetching as f64 / fetches as f64,
+        };
         (sum > 0.0).then(|| Work {
+            fetch: fetch_ns / 1e9,
             team,
             waited,
             thread: most.thread,
@@ -113,27 +123,20 @@ impl Work {
     }
 
     /// Which chunk to hand out, and what it saves.
-    ///
-    /// When threads fetch pieces as they need them, the last to finish does so at most one
-    /// piece later than the others would, less its part of what they could have taken off it
-    /// (Graham, 1969); and each piece has to be fetched. With pieces of c of N iterations
-    /// that take t in the thread that does most, T threads lose c t (1 - 1/T) + h N / (c T),
-    /// which is least at c = sqrt(h N / (t (T - 1))).
     fn advice(&self, iterations: f64) -> (f64, String) {
         let team = self.team as f64;
-        // How long an iteration takes where they take longest.
-        let each = self.most / self.passages * team / iterations;
-        let best = (PIECE_NS / 1e9 * iterations / (each * (team - 1.0))).sqrt();
-        let chunk = best
-            .clamp(1.0, (iterations / team).max(1.0))
-            .log2()
-            .round()
-            .exp2();
-        let lost = chunk * each * (1.0 - 1.0 / team) + PIECE_NS / 1e9 * iterations / (chunk * team);
-        let saved = self.excess() - lost * self.passages;
+        let pieces = Pieces {
+            iterations,
+            // How long an iteration takes where they take longest.
+            each: self.most / self.passages * team / iterations,
+            fetch: self.fetch,
+            team,
+        };
+        let chunk = pieces.best_chunk();
+        let saved = self.excess() - pieces.lost(chunk) * self.passages;
         let given = format!(
             "from {iterations:.0} iterations of {} in a passage, by {} threads",
-            Duration(each),
+            Duration(pieces.each),
             self.team
         );
         if saved > 0.1 * self.excess() {
@@ -152,15 +155,51 @@ impl Work {
     }
 }
 
+/// A loop whose threads fetch pieces of it as they need them, in one passage. Times are seconds.
+///
+/// The last to finish does so at most one piece later than the others would, less its part of what
+/// they could have taken off it (Graham, 1969); and each piece has to be fetched. With pieces of c of
+/// N iterations that take t in the thread that does most, T threads lose c t (1 - 1/T) + h N / (c T),
+/// which is least at c = sqrt(h N / (t (T - 1))).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Pieces {
+    /// N.
+    pub(super) iterations: f64,
+    /// t.
+    pub(super) each: f64,
+    /// h.
+    pub(super) fetch: f64,
+    /// T.
+    pub(super) team: f64,
+}
+
+impl Pieces {
+    /// The power of two nearest to the chunk with which least is lost.
+    pub(super) fn best_chunk(&self) -> f64 {
+        let best = (self.fetch * self.iterations / (self.each * (self.team - 1.0))).sqrt();
+        best.clamp(1.0, (self.iterations / self.team).max(1.0))
+            .log2()
+            .round()
+            .exp2()
+    }
+
+    /// What is lost with a chunk.
+    pub(super) fn lost(&self, chunk: f64) -> f64 {
+        chunk * self.each * (1.0 - 1.0 / self.team)
+            + self.fetch * self.iterations / (chunk * self.team)
+    }
+}
+
 /// Seconds, in the unit that shows them best.
-struct Duration(f64);
+pub(super) struct Duration(pub(super) f64);
 
 impl std::fmt::Display for Duration {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             seconds if seconds >= 1.0 => write!(formatter, "{seconds:.3} s"),
             seconds if seconds >= 1e-3 => write!(formatter, "{:.3} ms", seconds * 1e3),
-            seconds => write!(formatter, "{:.3} \u{b5}s", seconds * 1e6),
+            seconds if seconds >= 1e-6 => write!(formatter, "{:.3} \u{b5}s", seconds * 1e6),
+            seconds => write!(formatter, "{:.1} ns", seconds * 1e9),
         }
     }
 }

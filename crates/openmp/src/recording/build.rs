@@ -38,8 +38,9 @@ fn process(record: &ProcessRecord) -> Process {
     for one in &record.constructs {
         builder.place(one);
     }
+    let creating = ticks_creating(record);
     for one in &record.constructs {
-        builder.add_share(one);
+        builder.add_share(one, creating.get(&one.number).copied().unwrap_or(0));
     }
     let spans = record
         .spans
@@ -109,6 +110,30 @@ fn thread_times(record: &ProcessRecord) -> Vec<ThreadTime> {
     }
     times.sort_by_key(|one| one.thread);
     times
+}
+
+/// How long the runtime worked, in ticks, as the calls that were timed have it.
+fn runtime_ticks(one: &Collected) -> u64 {
+    match one.runtime_timed {
+        0 => 0,
+        timed => (u128::from(one.runtime_ticks) * u128::from(one.runtime_calls)
+            / u128::from(timed))
+        .try_into()
+        .unwrap_or(u64::MAX),
+    }
+}
+
+/// How long tasks were created, by the construct that did.
+fn ticks_creating(record: &ProcessRecord) -> FxHashMap<u64, u64> {
+    let mut creating = FxHashMap::default();
+    let creations = record.constructs.iter();
+    for one in creations.filter(|one| one.kind == ConstructKind::TaskCreation) {
+        if let Some(creator) = one.parent {
+            let sum: &mut u64 = creating.entry(creator).or_default();
+            *sum = sum.saturating_add(runtime_ticks(one));
+        }
+    }
+    creating
 }
 
 /// What makes constructs one.
@@ -292,7 +317,7 @@ impl Builder<'_> {
         path
     }
 
-    fn add_share(&mut self, one: &Collected) {
+    fn add_share(&mut self, one: &Collected, creating: u64) {
         let Some(index) = self.of_number.get(&one.number).copied().flatten() else {
             return;
         };
@@ -306,12 +331,27 @@ impl Builder<'_> {
         let own_lacking = own_lacking.min(one.own);
         let wait_lacking = wait_lacking.min(one.wait);
         let startup_lacking = one.startup_without_processor.min(one.startup);
+        // So is what the runtime does itself.
+        let own = (one.own - own_lacking).saturating_sub(creating);
+        let (own, runtime) = match one.kind {
+            ConstructKind::TaskCreation => (0, runtime_ticks(one)),
+            ConstructKind::Reduction => (0, own),
+            _ => {
+                let runtime = runtime_ticks(one).min(own);
+                (own - runtime, runtime)
+            }
+        };
+        let is_creation = one.kind == ConstructKind::TaskCreation;
         let new = Share {
             thread: usize::try_from(one.slot).unwrap_or(0).min(MOST_THREADS - 1),
             forked: one.kind == ConstructKind::Parallel && one.parent.is_some(),
-            count: one.count,
+            count: if is_creation {
+                one.runtime_calls
+            } else {
+                one.count
+            },
             total_ns: ns(one.total),
-            own_ns: ns(one.own - own_lacking),
+            own_ns: ns(own),
             wait_ns: ns(one.wait - wait_lacking),
             longest_wait_ns: ns(one.wait_longest),
             longest_ns: ns(one.longest),
@@ -326,6 +366,8 @@ impl Builder<'_> {
             iterations: one.iterations,
             processor_ns: ns(own_lacking),
             processor_wait_ns: ns(wait_lacking + startup_lacking),
+            runtime_calls: one.runtime_calls,
+            runtime_ns: ns(runtime),
         };
         let merged = &mut self.merged[index];
         merged.team = merged.team.max(one.team);
@@ -375,6 +417,8 @@ impl Share {
             (&mut self.iterations, other.iterations),
             (&mut self.processor_ns, other.processor_ns),
             (&mut self.processor_wait_ns, other.processor_wait_ns),
+            (&mut self.runtime_calls, other.runtime_calls),
+            (&mut self.runtime_ns, other.runtime_ns),
         ];
         for (mine, more) in sums {
             *mine = mine.saturating_add(more);

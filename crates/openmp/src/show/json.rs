@@ -129,7 +129,9 @@ fn overheads(losses: &Losses) -> Value {
             LossClass::Tasks, LossClass::Target, LossClass::Communication, LossClass::Processor,
         ]),
         "limited_parallelism": sum(&[LossClass::SerialPart, LossClass::Duplicated]),
-        "thread_management": sum(&[LossClass::Startup]),
+        "thread_management": sum(&[
+            LossClass::Startup, LossClass::Scheduling, LossClass::Tasking, LossClass::Reduction,
+        ]),
     })
 }
 
@@ -220,6 +222,8 @@ fn construct(one: &Construct) -> Value {
             "wait": seconds(share.wait_ns),
             "startup": seconds(share.startup_ns),
             "processor": seconds(share.lacking_processor_ns()),
+            "runtime": seconds(share.runtime_ns),
+            "runtime_calls": share.runtime_calls,
         })).collect::<Vec<_>>(),
     })
 }
