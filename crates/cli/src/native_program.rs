@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitStatus;
 
 use crate::exit_status;
@@ -16,7 +17,17 @@ pub(crate) fn not_started(program: &OsStr, error: &io::Error) -> Failure {
         io::ErrorKind::NotFound => exit_status::NOT_FOUND,
         _ => exit_status::NOT_EXECUTABLE,
     };
-    Failure::new(format!("cannot run {}: {error}", program.display())).with_status(status)
+    let failure = Failure::new(format!("cannot run {}: {error}", program.display()));
+    let failure = failure.with_status(status);
+    // What is a recording has been read before anything is started.
+    match Path::new(program).is_file() {
+        true if !program.as_encoded_bytes().contains(&b'/') => failure.with_help(format!(
+            "the file {0} in this folder is no recording; if it is a program: ./{0}",
+            program.display()
+        )),
+        true => failure.with_help("the file is there, but is neither a recording nor a program"),
+        false => failure,
+    }
 }
 
 /// A program that a signal ended gives the status that shells give it.

@@ -48,6 +48,7 @@ pub(crate) unsafe fn register(string: *const c_char) -> u32 {
     let text = unsafe { text(string) };
     let mut registered = registered();
     if registered.file.is_none() {
+        forget_earlier_traces();
         registered.file = File::create("cstrings.csf")
             .inspect_err(|error| eprintln!("unspool: cannot write cstrings.csf: {error}"))
             .ok();
@@ -65,6 +66,28 @@ pub(crate) unsafe fn register(string: *const c_char) -> u32 {
 pub(crate) fn meaning_of(number: u32) -> Option<Meaning> {
     let index = (number as usize).checked_sub(1)?;
     registered().meanings.get(index).cloned()
+}
+
+/// Removes the traces of an earlier run from the current folder: what their numbers stand for is
+/// about to be written over, and one with more threads would leave some beside this run's.
+fn forget_earlier_traces() {
+    let is_trace = |name: &str| {
+        let number = name
+            .strip_prefix("trace.")
+            .and_then(|rest| rest.strip_suffix(".mtr"));
+        number.is_some_and(|number| number.parse::<u64>().is_ok())
+    };
+    for entry in std::fs::read_dir(".").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(is_trace)
+            && let Err(error) = std::fs::remove_file(&name)
+        {
+            eprintln!(
+                "unspool: cannot remove {}, the trace of an earlier run: {error}",
+                name.display()
+            );
+        }
+    }
 }
 
 unsafe fn text(string: *const c_char) -> String {

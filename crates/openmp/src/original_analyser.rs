@@ -12,7 +12,7 @@ mod selection;
 
 pub use analysis::{Analysis, Point};
 pub use options::{Mode, Options, OptionsError};
-pub use readable::readable_trace;
+pub use readable::{Totals, readable_trace};
 pub use selection::Selection;
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use unspool_openmp::original_analyser::{Analysis, Mode, Options, Selection, readable_trace};
+use unspool_openmp::original_analyser::{
+    Analysis, Mode, Options, Selection, Totals, readable_trace,
+};
 use unspool_openmp_record::original::{ContextStrings, ThreadTrace};
 
 use crate::commands::print_result;
@@ -45,10 +47,18 @@ pub(super) fn carry_out(words: &[OsString], strings: Option<&Path>) -> Result<u8
         Mode::MakeTrace { file, event } => {
             let path = PathBuf::from(file);
             let trace = input.trace(&path)?;
+            intervals_are_there([&trace], selection)?;
+            let (folder, name) = run_of(&path);
+            // A file by another name is a run of its own.
+            let others = input.traces_in(folder, name).unwrap_or_default();
+            let of_run = others.iter().filter(|(other, _)| *other != path);
+            let of_run = of_run.map(|(_, trace)| trace).chain([&trace]);
+            let totals = Totals::of(of_run);
             match event {
-                None => input.write_readable(&[(path, trace)], selection)?,
+                None => input.write_readable_of(&path, &trace, &totals, selection)?,
                 Some(event) => {
-                    let text = readable_trace(&trace, &input.strings, selection, Some(*event));
+                    let text =
+                        readable_trace(&trace, &totals, &input.strings, selection, Some(*event));
                     if text.is_empty() {
                         return Err(Failure::new(format!("{file} has no event {event}")));
                     }
@@ -61,6 +71,36 @@ pub(super) fn carry_out(words: &[OsString], strings: Option<&Path>) -> Result<u8
         true => exit_status::INPUT_DAMAGED,
         false => exit_status::SUCCESS,
     })
+}
+
+/// The folder of a trace, and what the names of its run's traces begin with.
+fn run_of(path: &Path) -> (&Path, &str) {
+    let folder = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.and_then(|name| name.strip_suffix(".mtr"));
+    let name = name.and_then(|name| name.rsplit_once('.'));
+    (folder, name.map_or("", |(name, _)| name))
+}
+
+/// Fails where an interval is wanted that the traces do not have.
+fn intervals_are_there<'trace>(
+    traces: impl IntoIterator<Item = &'trace ThreadTrace>,
+    selection: &Selection,
+) -> Result<(), Failure> {
+    let unknown = |trace| selection.unknown_intervals(trace);
+    let missing = traces.into_iter().map(unknown).min_by_key(Vec::len);
+    match missing.and_then(|missing| missing.first().copied()) {
+        None => Ok(()),
+        Some(number) => {
+            let failure = Failure::new(format!("-intervals={number}: no interval has this number"));
+            Err(failure.with_help(
+                "numbers are those that a readable trace begins its lines with: -make-all-traces",
+            ))
+        }
+    }
 }
 
 struct Input {
@@ -93,17 +133,31 @@ impl Input {
 
     /// All files `name.N.mtr` of the current folder, by their numbers.
     fn traces(&mut self, name: &str) -> Result<Vec<(PathBuf, ThreadTrace)>, Failure> {
+        self.traces_in(Path::new("."), name)
+    }
+
+    /// Those of a folder.
+    fn traces_in(
+        &mut self,
+        folder: &Path,
+        name: &str,
+    ) -> Result<Vec<(PathBuf, ThreadTrace)>, Failure> {
+        let context = || format!("cannot read the folder {}", folder.display());
         let mut found: Vec<(u64, PathBuf)> = Vec::new();
-        for entry in std::fs::read_dir(".").context("cannot read the current folder")? {
-            let path = PathBuf::from(entry.context("cannot read the current folder")?.file_name());
-            let text = path.to_string_lossy();
+        for entry in std::fs::read_dir(folder).with_context(context)? {
+            let file = entry.with_context(context)?.file_name();
+            let text = file.to_string_lossy();
             let number = text
                 .strip_prefix(name)
                 .and_then(|rest| rest.strip_prefix('.'))
                 .and_then(|rest| rest.strip_suffix(".mtr"))
                 .and_then(|number| number.parse().ok());
             if let Some(number) = number {
-                found.push((number, path.clone()));
+                let path = match folder == Path::new(".") {
+                    true => PathBuf::from(&file),
+                    false => folder.join(&file),
+                };
+                found.push((number, path));
             }
         }
         if found.is_empty() {
@@ -132,17 +186,7 @@ impl Input {
                     .with_help(format!("traces are of the threads {}", known.join(", "))),
             );
         }
-        let unknown = selection
-            .master(&traces)
-            .map(|master| selection.unknown_intervals(master));
-        if let Some(number) = unknown.and_then(|unknown| unknown.first().copied()) {
-            let failure = Failure::new(format!(
-                "-intervals={number}: the master's trace has no interval of this number"
-            ));
-            return Err(failure.with_help(
-                "numbers are those that a readable trace begins its lines with: -make-all-traces",
-            ));
-        }
+        intervals_are_there(selection.master(&traces), selection)?;
         let analysis = Analysis::new(&traces, &self.strings, selection);
         print_result(analysis.to_string().as_bytes())
     }
@@ -153,12 +197,25 @@ impl Input {
         traces: &[(PathBuf, ThreadTrace)],
         selection: &Selection,
     ) -> Result<(), Failure> {
+        let all = || traces.iter().map(|(_, trace)| trace);
+        intervals_are_there(all(), selection)?;
+        let totals = Totals::of(all());
         for (path, trace) in traces {
-            let path = path.with_extension("rtr");
-            let text = readable_trace(trace, &self.strings, selection, None);
-            std::fs::write(&path, text)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            self.write_readable_of(path, trace, &totals, selection)?;
         }
+        Ok(())
+    }
+
+    fn write_readable_of(
+        &self,
+        path: &Path,
+        trace: &ThreadTrace,
+        totals: &Totals,
+        selection: &Selection,
+    ) -> Result<(), Failure> {
+        let path = path.with_extension("rtr");
+        let text = readable_trace(trace, totals, &self.strings, selection, None);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::command::{Compiler, Verdict, build, check, json, openmp, programs, trial};
+use crate::command::{Compiler, Verdict, build, check, json, openmp, openmp_in, programs, trial};
 
 /// How long a program may take that works for less than a second.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -225,6 +225,24 @@ fn of_others() -> Result<(), Verdict> {
         output.status.code() == Some(125) && talk.contains("unspool info"),
         || talk,
     )?;
+    let junk = folder.join("junk");
+    std::fs::write(&junk, "nothing that anybody runs").map_err(wrong)?;
+    for (name, status, said) in [
+        (
+            junk.to_string_lossy().as_ref(),
+            126,
+            "neither a recording nor a program",
+        ),
+        ("junk", 127, "the file junk in this folder is no recording"),
+        ("no-such-file", 127, "No such file"),
+    ] {
+        let output = openmp_in(&folder, &[name]);
+        let talk = text(&output.stderr);
+        check(
+            output.status.code() == Some(status) && talk.contains(said),
+            || talk,
+        )?;
+    }
     let kept = folder.join("kept").to_string_lossy().into_owned();
     json(&["--output", &kept, &program("barrier.c", &folder)?])?;
     let output = unspool(&["export", "--format", "csv", &kept])?;

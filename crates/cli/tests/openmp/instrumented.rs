@@ -107,6 +107,14 @@ fn every_construct(name: &str, compiler: Compiler) -> Result<(), Verdict> {
     check(seen > 0, || format!("{name} does not say what it counts"))
 }
 
+fn names_of_traces(folder: &Path) -> Vec<std::ffi::OsString> {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = files.map(|entry| entry.file_name());
+    names
+        .filter(|name| name.to_string_lossy().ends_with(".mtr"))
+        .collect()
+}
+
 fn forget_traces(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -184,10 +192,8 @@ fn shared_module(source: &Path) -> Option<PathBuf> {
     is_fortran.then(|| programs().join("shared/planted.f90"))
 }
 
-/// Runs a program, after the traces of an earlier run have gone; the protocol, and what it
-/// said.
+/// Runs a program, which removes the traces of earlier runs; the protocol, and what it said.
 fn run(folder: &Path, program: &Path) -> Result<(String, String), Verdict> {
-    forget_traces(folder);
     let status = Command::new(program)
         .env("OMP_WAIT_POLICY", "passive")
         .current_dir(folder)
@@ -226,7 +232,20 @@ fn measure(protocol: &str, key: &str, wanted: f64, slack: f64) -> Result<(), Ver
 fn fixed_form() -> Result<(), Verdict> {
     let source = programs().join("instrumented/fixed_form.f");
     let (folder, program) = build(&source, Compiler::Gfortran)?;
+    // Of an earlier run there is nothing left, though its threads had other numbers.
+    run(&folder, &program)?;
+    let earlier = names_of_traces(&folder);
     let (protocol, _) = run(&folder, &program)?;
+    let names = names_of_traces(&folder);
+    let is_new = names.iter().all(|name| !earlier.contains(name));
+    check(names.len() == earlier.len() && is_new, || {
+        format!("{earlier:?}, then {names:?}")
+    })?;
+    let refused = openmp_in(&folder, &["-intervals=9999", "-make-all-traces"]);
+    let talk = String::from_utf8_lossy(&refused.stderr);
+    check(talk.contains("no interval has this number"), || {
+        format!("{refused:?}")
+    })?;
     check(protocol.contains("OMP_instance=critical"), || {
         protocol.clone()
     })?;

@@ -1,5 +1,6 @@
 //! The readable trace, in the original's layout.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use unspool_openmp_record::original::{
@@ -7,18 +8,51 @@ use unspool_openmp_record::original::{
 };
 
 use super::protocol::Figure;
-use super::selection::Selection;
+use super::selection::{Path, Selection};
 
-/// A thread's trace as text. With `only`, that event alone.
+/// How long each interval and event took in all threads together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Totals(BTreeMap<Path, f64>);
+
+impl Totals {
+    /// Those of a run's traces.
+    #[must_use]
+    pub fn of<'trace>(traces: impl IntoIterator<Item = &'trace ThreadTrace>) -> Totals {
+        let mut totals = Totals::default();
+        for trace in traces {
+            totals.add(&trace.items, &mut Path::new());
+        }
+        totals
+    }
+
+    fn add(&mut self, items: &[Item], path: &mut Path) {
+        for item in items {
+            let (handle, duration, nested) = match item {
+                Item::Interval(one) => (one.handle, one.duration, one.items.as_slice()),
+                Item::Event(one) => (one.handle, one.duration.sum, &[][..]),
+            };
+            path.push(handle);
+            *self.0.entry(path.clone()).or_default() += duration;
+            self.add(nested, path);
+            path.pop();
+        }
+    }
+}
+
+/// A thread's trace as text, with how long everything took in all threads. With `only`, that event
+/// alone.
 #[must_use]
 pub fn readable_trace(
     trace: &ThreadTrace,
+    totals: &Totals,
     strings: &ContextStrings,
     selection: &Selection,
     only: Option<usize>,
 ) -> String {
     let mut writer = Writer {
         text: String::new(),
+        totals,
+        path: Path::new(),
         strings,
         selection,
         only,
@@ -29,6 +63,9 @@ pub fn readable_trace(
 
 struct Writer<'a> {
     text: String,
+    totals: &'a Totals,
+    /// The interval or event that is written, and the intervals around it.
+    path: Path,
     strings: &'a ContextStrings,
     selection: &'a Selection,
     only: Option<usize>,
@@ -40,6 +77,7 @@ impl Writer<'_> {
             match item {
                 Item::Interval(one) if self.selection.no_intervals.contains(&one.number) => {}
                 Item::Interval(one) => {
+                    self.path.push(one.handle);
                     let taken = taken || self.selection.intervals.contains(&one.number);
                     let shown = taken && self.only.is_none_or(|only| only == one.number);
                     if shown {
@@ -49,15 +87,23 @@ impl Writer<'_> {
                     if shown {
                         self.interval(one, "ends");
                     }
+                    self.path.pop();
                 }
                 Item::Event(one) => {
                     let left_out = self.selection.no_events.contains(&one.number);
                     if taken && !left_out && self.only.is_none_or(|only| only == one.number) {
+                        self.path.push(one.handle);
                         self.event(one);
+                        self.path.pop();
                     }
                 }
             }
         }
+    }
+
+    /// How long what is written took in all threads; in this one it took so long.
+    fn in_all_threads(&self, own: f64) -> f64 {
+        self.totals.0.get(&self.path).copied().unwrap_or(own)
     }
 
     fn interval(&mut self, one: &Interval, verb: &str) {
@@ -72,8 +118,9 @@ impl Writer<'_> {
         );
         let _ = write!(
             self.text,
-            " counter={} dtime={}",
+            " counter={} dtime={}({})",
             one.count,
+            Figure(self.in_all_threads(one.duration)),
             Figure(one.duration)
         );
         if one.count > 1 {
@@ -101,11 +148,17 @@ impl Writer<'_> {
             ("wtime", one.wait),
             ("stime", one.synchronisation),
         ] {
+            let sum = match name {
+                "dtime" => {
+                    let all = Figure(self.in_all_threads(figures.sum));
+                    format!("{all}({})", Figure(figures.sum))
+                }
+                _ => Figure(figures.sum).to_string(),
+            };
             if name == "dtime" || figures.sum > 0.0 {
                 let _ = write!(
                     self.text,
-                    " {name}={} avg{name}={} max{name}={}",
-                    Figure(figures.sum),
+                    " {name}={sum} avg{name}={} max{name}={}",
                     average(figures.sum),
                     Figure(figures.longest)
                 );

@@ -107,21 +107,33 @@ fn intervals_that_are_not_there_are_known() {
 #[test]
 fn the_readable_trace_has_the_original_layout() {
     let (traces, strings) = sample();
-    let all = readable_trace(&traces[0], &strings, &Selection::default(), None);
+    let all = readable_trace(
+        &traces[0],
+        &Totals::of(&traces),
+        &strings,
+        &Selection::default(),
+        None,
+    );
     let lines: Vec<&str> = all.lines().collect();
     assert_eq!(
         lines[0],
-        "3 user interval begins main src=ep.f(1:99) counter=1 dtime=6451"
+        "3 user interval begins main src=ep.f(1:99) counter=1 dtime=51608(6451)"
     );
     assert_eq!(
         lines[2],
-        "5 omp loop src=ep.f(20:80) counter=1 dtime=5000 avgdtime=5000 maxdtime=0"
+        "5 omp loop src=ep.f(20:80) counter=1 dtime=40000(5000) avgdtime=5000 maxdtime=0"
     );
     assert_eq!(
         lines.last().unwrap(),
-        &"3 user interval ends main src=ep.f(1:99) counter=1 dtime=6451"
+        &"3 user interval ends main src=ep.f(1:99) counter=1 dtime=51608(6451)"
     );
-    let one = readable_trace(&traces[0], &strings, &Selection::default(), Some(5));
+    let one = readable_trace(
+        &traces[0],
+        &Totals::of(&traces),
+        &strings,
+        &Selection::default(),
+        Some(5),
+    );
     assert_eq!(one.lines().collect::<Vec<_>>(), [lines[2]]);
 }
 
