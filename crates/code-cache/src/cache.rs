@@ -52,7 +52,7 @@ use crate::address::CacheAddress;
 use crate::binding::LookupConvention;
 use crate::branch_table::BranchTable;
 use crate::emit::{Emitter, TableBranch};
-use crate::exit::{ExitIndex, Way};
+use crate::exit::{ExitIndex, Version, Way};
 use crate::gates::{GATES_SIZE, Gates};
 use crate::hashed_branches::HashedBranches;
 use crate::protection::Protection;
@@ -81,6 +81,9 @@ pub struct Cache {
     links: Links,
     /// The entries that were not kept.
     by_pc: FxHashMap<u64, EntryIndex>,
+    /// The entries of code that has two versions, each in a fragment of its own that only the
+    /// fragment with the other one leads to.
+    versions: FxHashMap<(u64, Version), EntryIndex>,
     fragments: Table<Fragment>,
     /// Whether any of them keeps all program state in place between instructions.
     has_plain: bool,
@@ -155,6 +158,7 @@ impl Cache {
             cold: layout::cache() + size / 2,
             links: Links::default(),
             by_pc: FxHashMap::default(),
+            versions: FxHashMap::default(),
             fragments: Table::default(),
             has_plain: false,
             pc_map: PcMap::default(),
@@ -324,7 +328,8 @@ impl Cache {
             module: ModuleIndex::NONE,
             live: true,
             plain: new_fragment.plain,
-            unused: [0; 6],
+            goes_on: new_fragment.version.is_some(),
+            unused: [0; 5],
         });
         self.translated_bytes += bytes;
         self.spills.extend(&new_fragment.spills);
@@ -332,7 +337,10 @@ impl Cache {
             let index = self
                 .links
                 .push_entry(pc, cache, bound, new_fragment.binding);
-            self.by_pc.insert(pc, index);
+            match new_fragment.version {
+                Some(version) => self.versions.insert((pc, version), index),
+                None => self.by_pc.insert(pc, index),
+            };
         }
         for &(pc, target_stub) in &new_fragment.target_stubs {
             if self.is_unlinked(pc) {
@@ -409,6 +417,7 @@ impl Cache {
         self.hashed.clear_all(&self.gates, convention);
         self.links.entries.clear();
         self.by_pc.clear();
+        self.versions.clear();
         self.source_ranges.forget_places();
         self.inactive = Inactive::default();
         // With nothing active, none that was kept is live.
@@ -421,6 +430,15 @@ impl Cache {
         let fragment = *self.fragment(id);
         self.fragments[id.place()].live = false;
         let held = fragment.start..=fragment.end;
+        for version in Version::ALL {
+            let key = (fragment.pc, version);
+            if let Some(index) = self.version_index(fragment.pc, version)
+                && held.contains(&self.links.entries[index.place()].cache)
+            {
+                self.versions.remove(&key);
+                self.unlink(index);
+            }
+        }
         for pc in self.possible_entries(id) {
             if held.contains(&self.branches.get(pc)) {
                 self.branches.clear(pc);

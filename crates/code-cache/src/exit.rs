@@ -139,6 +139,35 @@ impl CleanCall {
     }
 }
 
+/// Which one it is of two versions in which a client, as a tool, has code translated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// The one for threads whose switch is off.
+    Off,
+    /// The one for threads whose switch is on.
+    On,
+}
+
+impl Version {
+    /// Both.
+    pub(crate) const ALL: [Version; 2] = [Version::Off, Version::On];
+
+    /// The one for a switch that is on, or is not.
+    #[must_use]
+    pub fn of(is_on: bool) -> Version {
+        match is_on {
+            false => Version::Off,
+            true => Version::On,
+        }
+    }
+
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Version {
+        Version::of(self == Version::Off)
+    }
+}
+
 /// What an exit of a fragment is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitKind {
@@ -171,6 +200,9 @@ pub enum ExitKind {
     CleanCall(CleanCall),
     /// A hook of a function sends control elsewhere.
     Redirected,
+    /// The thread is to execute this version of the code at the target; can be linked. What is to
+    /// be done before either of them is done.
+    Version(Version),
 }
 
 impl ExitKind {
@@ -190,6 +222,7 @@ impl ExitKind {
             ExitKind::Call { completed } => (8, u32::from(completed)),
             ExitKind::CleanCall(CleanCall(number)) => (9, number),
             ExitKind::Redirected => (10, 0),
+            ExitKind::Version(version) => (11, u32::from(version == Version::On)),
         }
     }
 
@@ -212,6 +245,7 @@ impl ExitKind {
             },
             (9, number) => ExitKind::CleanCall(CleanCall(number)),
             (10, 0) => ExitKind::Redirected,
+            (11, on @ 0..=1) => ExitKind::Version(Version::of(on == 1)),
             _ => return None,
         };
         Some(kind)
@@ -220,7 +254,7 @@ impl ExitKind {
 
 #[cfg(test)]
 mod tests {
-    use super::{CleanCall, ExitIndex, ExitKind, Reason};
+    use super::{CleanCall, ExitIndex, ExitKind, Reason, Version};
 
     #[test]
     fn an_exit_comes_back_from_its_number() {
@@ -242,11 +276,12 @@ mod tests {
     #[test]
     fn a_kind_comes_back_from_its_numbers() {
         let kinds = (0..=u8::MAX).filter_map(|kind| ExitKind::from_numbers((kind, 0)));
-        assert_eq!(kinds.clone().count(), 11);
+        assert_eq!(kinds.clone().count(), 12);
         let saying_more = [
             ExitKind::X87StateStored { length: 9 },
             ExitKind::Call { completed: true },
             ExitKind::CleanCall(CleanCall::new(u32::MAX)),
+            ExitKind::Version(Version::On),
         ];
         for kind in kinds.chain(saying_more) {
             assert_eq!(ExitKind::from_numbers(kind.numbers()), Some(kind));
@@ -255,7 +290,7 @@ mod tests {
 
     #[test]
     fn numbers_that_nothing_has_are_no_kind() {
-        for numbers in [(0, 1), (3, 256), (8, 2), (11, 0)] {
+        for numbers in [(0, 1), (3, 256), (8, 2), (11, 2), (12, 0)] {
             assert_eq!(ExitKind::from_numbers(numbers), None, "{numbers:?}");
         }
     }

@@ -89,7 +89,8 @@ impl Room {
         match self {
             Room::FailedChecks => 8,
             Room::ToolCalls => 320,
-            Room::FirstClient | Room::SecondClient => 128,
+            Room::FirstClient => 128,
+            Room::SecondClient => 144,
         }
     }
 

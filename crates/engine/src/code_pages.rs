@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use unspool_code_cache::address::CacheAddress;
+use unspool_code_cache::exit::Version;
 use unspool_instructions::decode::MAX_LENGTH;
 use unspool_kernel::regions::Region;
 use unspool_kernel::{diagnostics, layout, race_windows};
@@ -144,15 +145,13 @@ pub(crate) fn are_watched() -> bool {
     WATCHED.load(Ordering::Relaxed)
 }
 
-/// Keeps the bytes from which the fragment at `pc` was just made, if others may change them.
-pub(crate) fn remember(code: &mut Translations, pc: u64) {
+/// Keeps the bytes from which the fragment at `pc`, which is entered at `entry`, was just made, if
+/// others may change them.
+pub(crate) fn remember(code: &mut Translations, pc: u64, entry: CacheAddress) {
     if !code.cache.is_unlinked(pc) {
         return;
     }
-    let Some(entry) = code.cache.entry(pc) else {
-        return;
-    };
-    if let Some(index) = code.cache.fragment_at(entry.cache) {
+    if let Some(index) = code.cache.fragment_at(entry) {
         let fragment = code.cache.fragment(index);
         let mut bytes = vec![0; fragment.length as usize];
         if unspool_kernel::guarded::read(fragment.pc, &mut bytes) {
@@ -167,10 +166,25 @@ pub(crate) fn check(code: &mut Translations, pc: u64) {
         return;
     }
     code.take_back_lent();
-    let Some(entry) = code.cache.entry(pc) else {
+    if let Some(entry) = code.cache.entry(pc).map(|entry| entry.cache) {
+        check_fragment(code, entry);
+    }
+}
+
+/// The same for a version of the code there.
+pub(crate) fn check_version(code: &mut Translations, pc: u64, version: Version) {
+    if !code.cache.is_unlinked(pc) {
         return;
-    };
-    let Some(index) = code.cache.fragment_at(entry.cache) else {
+    }
+    code.take_back_lent();
+    let entry = code.cache.version(pc, version);
+    if let Some(entry) = entry.map(|entry| entry.cache) {
+        check_fragment(code, entry);
+    }
+}
+
+fn check_fragment(code: &mut Translations, entry: CacheAddress) {
+    let Some(index) = code.cache.fragment_at(entry) else {
         return;
     };
     let fragment = *code.cache.fragment(index);

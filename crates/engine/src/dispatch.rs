@@ -3,7 +3,7 @@
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::CacheFull;
 use unspool_code_cache::emit::gpr;
-use unspool_code_cache::exit::{ExitIndex, ExitKind, Reason, Way};
+use unspool_code_cache::exit::{ExitIndex, ExitKind, Reason, Version, Way};
 use unspool_instructions::decode::Kind;
 use unspool_kernel::{guarded, race_windows};
 
@@ -14,7 +14,7 @@ use crate::signal_handling::deliver;
 use crate::syscalls;
 use crate::thread::{AddressSpaceRole, Refused, Thread};
 use crate::threads;
-use crate::translate::{self, Source};
+use crate::translate::{self, Source, Wanted};
 use crate::{code_pages, detach, finish, flush, x87_pointers};
 
 /// Runs the program's code in this thread, from the state in its slots, until the thread
@@ -194,6 +194,20 @@ fn leave_fragment(
             code.cache.link_exit(index);
             Some((target, Resume::Entry))
         }
+        ExitKind::Version(version) => {
+            thread.restore_binding(exit.binding);
+            code_pages::check_version(&mut code, exit.target, version);
+            // What is done where the code is reached has been done.
+            if let Some(entry) = code.cache.link_exit(index) {
+                return Some((entry.cache, Resume::MidFragment));
+            }
+            if let Ok(target) = translate_version(process, &mut code, exit.target, version) {
+                code.cache.link_exit(index);
+                return Some((target, Resume::MidFragment));
+            }
+            drop(code);
+            Some((version_at(process, thread, version), Resume::MidFragment))
+        }
         ExitKind::SystemCall => {
             drop(code);
             flush::leave(thread);
@@ -291,7 +305,12 @@ fn pass_breakpoint(process: &'static Process, thread: &mut Thread) -> CacheAddre
         let pc = thread.pc();
         let mut code = process.code();
         code.cache.passing = Some(pc);
-        let done = translate_code(process, &mut code, pc, false);
+        let wanted = Wanted {
+            pc,
+            by_indirect_branch: false,
+            version: None,
+        };
+        let done = translate_code(process, &mut code, wanted);
         code.cache.passing = None;
         if done.is_ok() {
             return code.cache.passed;
@@ -468,19 +487,56 @@ fn translate_at(
     pc: u64,
     by_indirect_branch: bool,
 ) -> Result<CacheAddress, CacheFull> {
-    translate_code(process, code, pc, by_indirect_branch)?;
-    code_pages::remember(code, pc);
+    let wanted = Wanted {
+        pc,
+        by_indirect_branch,
+        version: None,
+    };
+    translate_code(process, code, wanted)?;
     let entry = code.cache.entry(pc);
     let entry = entry.expect("a translation has an entry at its first instruction");
-    Ok(entry.cache)
+    let target = entry.cache;
+    code_pages::remember(code, pc, target);
+    Ok(target)
+}
+
+/// Translates a version of the code at `pc`, of which there is a fragment with the other one.
+fn translate_version(
+    process: &'static Process,
+    code: &mut Translations,
+    pc: u64,
+    version: Version,
+) -> Result<CacheAddress, CacheFull> {
+    let wanted = Wanted {
+        pc,
+        by_indirect_branch: false,
+        version: Some(version),
+    };
+    translate_code(process, code, wanted)?;
+    let entry = code.cache.version(pc, version);
+    let entry = entry.expect("a translation has an entry at its first instruction");
+    let target = entry.cache;
+    code_pages::remember(code, pc, target);
+    Ok(target)
+}
+
+/// Where to go on for the program counter in this version of the code there, where the cache was full.
+fn version_at(process: &'static Process, thread: &mut Thread, version: Version) -> CacheAddress {
+    let pc = thread.pc();
+    loop {
+        flush::flush(process, thread);
+        if let Ok(target) = translate_version(process, &mut process.code(), pc, version) {
+            return target;
+        }
+    }
 }
 
 fn translate_code(
     process: &'static Process,
     code: &mut Translations,
-    pc: u64,
-    by_indirect_branch: bool,
+    wanted: Wanted,
 ) -> Result<(), CacheFull> {
+    let pc = wanted.pc;
     let end = code_pages::watch(code, pc);
     let Translations { cache, regions, .. } = code;
     let source = Source {
@@ -490,7 +546,7 @@ fn translate_code(
     };
     let inserters = process.clients.inserters(pc)?;
     if inserters.is_empty() {
-        return translate::plain::translate(cache, &source, pc, by_indirect_branch);
+        return translate::plain::translate(cache, &source, pc, wanted.by_indirect_branch);
     }
-    translate::insertion::translate(inserters, cache, &source, pc, by_indirect_branch)
+    translate::insertion::translate(inserters, cache, &source, wanted)
 }

@@ -19,8 +19,20 @@ pub mod superblock;
 
 pub use self::insertion::walk;
 
+use unspool_code_cache::exit::Version;
 use unspool_instructions::decode::MAX_LENGTH;
 use unspool_kernel::regions::Regions;
+
+/// What is to be translated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    /// The code at this address.
+    pub(crate) pc: u64,
+    /// An indirect branch has just come there.
+    pub(crate) by_indirect_branch: bool,
+    /// This version of it, for a fragment that has the other one and leads there.
+    pub(crate) version: Option<Version>,
+}
 
 /// Where program code comes from.
 pub(crate) struct Source<'a> {

@@ -21,7 +21,7 @@ use super::images::changed_by;
 use super::in_tool::{in_tool, state, thread_state};
 use super::{
     Annotation, Instrumenter, MappingChange, Signal, blocked, buffers, counters, each_access,
-    process, samplers, thread_words, threads,
+    process, samplers, switches, thread_words, threads,
 };
 use crate::inserted::Insertion;
 use crate::slots as tool_slots;
@@ -101,6 +101,7 @@ impl Client for Instrumenter {
         tool_slots::prepare(thread.slots(), thread.id);
         samplers::prepare(thread.id);
         thread_words::prepare();
+        switches::prepare();
         if let Some(instrumenter) = Instrumenter::get() {
             super::functions::thread_starts(&instrumenter.functions);
         }

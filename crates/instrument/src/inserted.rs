@@ -30,12 +30,14 @@ pub(crate) use self::parts::Parts;
 use self::rare_call::RareCall;
 use crate::fragments::FragmentCounts;
 use crate::instrumentation::ask;
-use crate::{Action, Amounts, BufferId, Inserted, MOST_BUFFERS, Superblock};
+use crate::slots::offset as tool_offset;
+use crate::switches;
+use crate::{Action, Amounts, BufferId, Inserted, MOST_BUFFERS, Superblock, Switch, Version};
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::FragmentId;
 use unspool_code_cache::emit::{TARGET, gpr};
-use unspool_engine::translate::insertion::{Inserter, PathEnd, count};
+use unspool_engine::translate::insertion::{Choice, Inserter, PathEnd, count};
 use unspool_engine::translate::superblock::{Item, Limits, SuperblockEnd, runs_on};
 use unspool_engine::translate::walk::Walk;
 use unspool_instructions::decode::{Kind, Repeat};
@@ -54,6 +56,8 @@ struct Aside {
 /// What a tool has inserted into one superblock.
 pub(crate) struct Insertion {
     inserted: Inserted,
+    /// Which of two versions of the code it is, if it is one, and by which switch.
+    version: Option<(Switch, Version)>,
     asides: Vec<Aside>,
     progress: Progress,
 }
@@ -114,6 +118,7 @@ impl Insertion {
     pub(crate) fn new(parts: Parts) -> Insertion {
         Insertion {
             inserted: parts.fragments.room(),
+            version: None,
             asides: Vec::new(),
             progress: Progress::new(parts),
         }
@@ -165,10 +170,10 @@ impl Inserter for Insertion {
     ) -> SuperblockEnd {
         let parts = self.progress.parts;
         if !items.is_empty() {
-            let superblock =
-                Superblock::new(items, parts.images, std::mem::take(&mut self.inserted));
+            let room = std::mem::take(&mut self.inserted);
+            let superblock = Superblock::new(items, parts.images, room, walk.version());
             ask(parts.tool, &superblock);
-            self.inserted = superblock.into_inserted();
+            (self.inserted, self.version) = superblock.into_parts();
         }
         self.inserted.find_places(items.len());
         let end = ends::replace(items, &mut self.inserted, end);
@@ -191,14 +196,23 @@ impl Inserter for Insertion {
         end
     }
 
+    fn reached(&mut self, walk: &mut Walk, item: &Item) {
+        let mut translation = self.progress.with(walk);
+        (translation.own.at, translation.own.completed) = (item.pc, false);
+        hooks::emit(&mut translation, item);
+    }
+
+    fn choice(&self) -> Option<Choice> {
+        let (switch, version) = self.version?;
+        let switch = switch.slot();
+        Some(Choice { version, switch })
+    }
+
     fn before(&mut self, walk: &mut Walk, item: &Item) {
         let number = walk.number;
         let insertions = self.inserted.around(number);
         let mut translation = self.progress.with(walk);
         (translation.own.at, translation.own.completed) = (item.pc, false);
-        if number == 0 {
-            hooks::emit(&mut translation, item);
-        }
         // A return does that where it has a register free.
         let is_return = matches!(item.layout.kind, Kind::Return { .. });
         if translation.walk.binding.is_some() || item.left_out || !is_return {
@@ -333,9 +347,15 @@ impl Inserter for Insertion {
         hooks::note_call(&mut self.progress.with(walk));
     }
 
-    fn system_call(&mut self, walk: &Walk, item: &Item) {
-        let over = self.inserted.over(walk.number);
-        self.progress.parts.system_calls.set(item.pc, over);
+    fn system_call(&mut self, walk: &mut Walk, item: &Item) {
+        let version = self.version.map(|(_, version)| version);
+        let places = self.progress.parts.system_calls;
+        places.set((item.pc, version), self.inserted.over(walk.number));
+        if let Some(version) = version {
+            let slot = tool_offset::CALLING_VERSION;
+            let code = &mut walk.builder.code;
+            code.store_slot_imm32(slot, switches::number(version));
+        }
     }
 
     fn finish(&mut self, walk: &mut Walk, items: &[Item]) {

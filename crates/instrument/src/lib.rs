@@ -38,6 +38,7 @@ mod samplers;
 mod shadow;
 mod signal;
 mod slots;
+mod switches;
 mod synchronisation;
 mod system_calls;
 mod thread_words;
@@ -70,12 +71,15 @@ pub use samplers::{SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowCheck, ShadowError, ShadowStore, ShadowTest, WordPart, WordValue};
 pub use signal::{Signal, SignalOrigin, raise_signal};
 pub use slots::{MOST_BUFFERS, MOST_SAMPLERS, Part};
+
+pub use switches::Switch;
 pub use synchronisation::{
     AtomicKind, Side, SyncObject, SyncOperation, Synchronisation, ended_thread,
 };
 pub use system_calls::{CallMemory, CallWhenOver, SystemCall, SystemCallValue};
 pub use thread_words::ThreadWord;
 pub use threads::ThreadInfo;
+pub use unspool_code_cache::exit::Version;
 pub use unspool_code_cache::gates::MOST_ARGUMENTS;
 pub use unspool_kernel::effects::{Completeness, Effect};
 pub use view::{Block, Branch, Instruction, Superblock};

@@ -14,6 +14,9 @@ pub const MOST_SAMPLERS: usize = 64;
 /// The most words of each thread that a tool can have for inserted code.
 pub(crate) const MOST_THREAD_WORDS: usize = 8;
 
+/// The most switches that a tool can have.
+pub(crate) const MOST_SWITCHES: usize = 8;
+
 /// A thread's part of a buffer: addresses.
 #[derive(Debug)]
 #[repr(C)]
@@ -51,6 +54,11 @@ pub(crate) struct ToolSlots {
     pub(crate) full_buffer: Cell<u64>,
     /// What inserted code compares shadow memory with, and stores there.
     pub(crate) words: [Cell<u64>; MOST_THREAD_WORDS],
+    /// By which the thread chooses between two versions of code: 0 or 1. Any thread may change them.
+    pub(crate) switches: [AtomicU64; MOST_SWITCHES],
+    /// In which version the instruction is that makes a system call: see
+    /// [`number`](crate::switches::number).
+    pub(crate) calling_version: Cell<u64>,
     /// The buffers.
     pub(crate) buffers: [Part; MOST_BUFFERS],
     /// What passes between hooks of the program's functions and the engine.
@@ -126,6 +134,8 @@ pub(crate) mod offset {
     pub(crate) const COUNTDOWNS: i32 = slot(offset_of!(ToolSlots, countdowns));
     pub(crate) const SAMPLER: i32 = slot(offset_of!(ToolSlots, sampler));
     pub(crate) const WORDS: i32 = slot(offset_of!(ToolSlots, words));
+    pub(crate) const SWITCHES: i32 = slot(offset_of!(ToolSlots, switches));
+    pub(crate) const CALLING_VERSION: i32 = slot(offset_of!(ToolSlots, calling_version));
     pub(crate) const BUFFERS: i32 = slot(offset_of!(ToolSlots, buffers));
     pub(crate) const CALLED: i32 = slot(offset_of!(ToolSlots, called));
     pub(crate) const ACTIVATIONS: i32 = slot(offset_of!(ToolSlots, activations));

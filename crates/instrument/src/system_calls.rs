@@ -9,7 +9,7 @@ use unspool_kernel::effects::{Completeness, Effect, memory_effects};
 use unspool_kernel::guarded;
 use unspool_kernel::lock::RwLock;
 
-use super::MOST_ARGUMENTS;
+use super::{MOST_ARGUMENTS, Version, switches};
 
 /// A system call of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,33 +77,45 @@ pub struct CallWhenOver {
     pub arguments: [Option<SystemCallValue>; MOST_ARGUMENTS],
 }
 
+/// The address of an instruction, and in which version of the code it is, if that has two.
+type Place = (u64, Option<Version>);
+
 /// What is to be called behind which instructions.
 #[derive(Debug, Default)]
 pub(crate) struct SystemCallPlaces {
     any: AtomicBool,
-    places: RwLock<HashMap<u64, Arc<[CallWhenOver]>>>,
+    places: RwLock<HashMap<Place, Arc<[CallWhenOver]>>>,
 }
 
 impl SystemCallPlaces {
-    /// The instruction at an address is translated, with these calls behind it.
-    pub(crate) fn set(&self, pc: u64, calls: &[(u32, CallWhenOver)]) {
+    /// An instruction is translated, with these calls behind it.
+    pub(crate) fn set(&self, place: Place, calls: &[(u32, CallWhenOver)]) {
         if calls.is_empty() && !self.any.load(Ordering::Acquire) {
             return;
         }
         let mut places = self.places.write();
+        // What the code had before the tool changed its mind.
+        let others: &[_] = match place.1 {
+            None => &[Some(Version::Off), Some(Version::On)],
+            Some(_) => &[None],
+        };
+        for &other in others {
+            places.remove(&(place.0, other));
+        }
         match calls {
-            [] => drop(places.remove(&pc)),
-            _ => drop(places.insert(pc, calls.iter().map(|(_, call)| *call).collect())),
+            [] => drop(places.remove(&place)),
+            _ => drop(places.insert(place, calls.iter().map(|(_, call)| *call).collect())),
         }
         self.any.store(true, Ordering::Release);
     }
 
-    /// What is to be called behind the instruction at an address.
+    /// What is to be called behind an instruction that the calling thread has executed.
     pub(crate) fn at(&self, pc: u64) -> Option<Arc<[CallWhenOver]>> {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
         let places = self.places.read();
-        places.get(&pc).cloned()
+        let calls = places.get(&(pc, switches::calling_version()));
+        calls.or_else(|| places.get(&(pc, None))).cloned()
     }
 }

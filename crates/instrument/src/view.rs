@@ -1,6 +1,6 @@
 //! What a tool sees of code that is about to be translated, and where it says what to insert.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use unspool_binary::SourceLine;
@@ -9,7 +9,7 @@ use unspool_instructions::operands::{MemoryOperand, RegisterUse};
 
 use super::images::{Image, Images};
 use super::insertions::Inserted;
-use super::{Action, CallWhenOver, InsertionPoint};
+use super::{Action, CallWhenOver, InsertionPoint, Switch, Version};
 use unspool_engine::translate::superblock::{BranchDirection, Item};
 
 /// A piece of code with one entry that is translated as a whole: instructions in the order
@@ -20,6 +20,10 @@ pub struct Superblock<'a> {
     items: &'a [Item],
     images: &'a Images,
     inserted: RefCell<Inserted>,
+    /// Which version it is, if that is decided.
+    wanted: Option<Version>,
+    /// Which version it is because the tool has asked, and by which switch.
+    version: Cell<Option<(Switch, Version)>>,
 }
 
 /// A basic block of a superblock: instructions that are executed one after the other, unless one
@@ -58,17 +62,41 @@ pub enum Branch {
 }
 
 impl<'a> Superblock<'a> {
-    /// `inserted` is empty.
-    pub(crate) fn new(items: &'a [Item], images: &'a Images, inserted: Inserted) -> Superblock<'a> {
+    /// `inserted` is empty. If the superblock is to be a certain version, it is `wanted`.
+    pub(crate) fn new(
+        items: &'a [Item],
+        images: &'a Images,
+        inserted: Inserted,
+        wanted: Option<Version>,
+    ) -> Superblock<'a> {
         Superblock {
             items,
             images,
             inserted: RefCell::new(inserted),
+            wanted,
+            version: Cell::new(None),
         }
     }
 
-    pub(crate) fn into_inserted(self) -> Inserted {
-        self.inserted.into_inner()
+    /// What the tool has inserted, and by which switch it is which version, if it is one.
+    pub(crate) fn into_parts(self) -> (Inserted, Option<(Switch, Version)>) {
+        (self.inserted.into_inner(), self.version.get())
+    }
+
+    /// Which of two versions of the code this is, between which threads choose by a switch.
+    ///
+    /// # Panics
+    /// If it was asked by another switch.
+    pub fn version(&self, switch: Switch) -> Version {
+        let version = match self.version.get() {
+            Some((known, version)) => {
+                assert!(known == switch, "a superblock has one switch");
+                version
+            }
+            None => self.wanted.unwrap_or_else(|| switch.chosen()),
+        };
+        self.version.set(Some((switch, version)));
+        version
     }
 
     /// The address of its first instruction.

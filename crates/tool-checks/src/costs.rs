@@ -3,8 +3,9 @@
 
 use unspool_tool::{
     Address, Buffer, Constant, Context, Counter, EffectiveAddress, FullContext, Image, ImageKind,
-    Instruction, InstructionPointer, MemoryOperand, Original, Shadow, Superblock, ThreadInfo,
-    ThreadNumber, ThreadWord, Tool, arguments, effective_address, image_at, read_memory, say,
+    Instruction, InstructionPointer, MemoryOperand, Original, Shadow, Superblock, Switch,
+    ThreadInfo, ThreadNumber, ThreadWord, Tool, Version, arguments, effective_address, image_at,
+    read_memory, say,
 };
 
 /// The tool.
@@ -14,6 +15,7 @@ pub(crate) struct Costs {
     shadow: Shadow<u8, 8>,
     cells: Shadow<u64, 8>,
     epoch: ThreadWord<u32>,
+    switch: Switch,
     one: Buffer<Costs, Address>,
     four: Buffer<Costs, (Address, Address, u64, u32)>,
 }
@@ -49,6 +51,7 @@ impl Costs {
             shadow: Shadow::new().expect("shadow memory"),
             cells: Shadow::new().expect("shadow memory"),
             epoch: ThreadWord::new(),
+            switch: Switch::new(),
             one: Buffer::new(1 << 14, |_: &Costs, seen: &mut Seen, batch: &[Address]| {
                 seen.number += batch.len() as u64;
             }),
@@ -125,6 +128,26 @@ impl Costs {
 }
 
 impl Costs {
+    /// What a superblock of the program costs that has two versions, of which the thread executes the
+    /// one in which nothing is inserted.
+    fn at_superblock(&self, superblock: &Superblock<Self>) {
+        let image = image_at(superblock.address());
+        if image.is_none_or(|image| image.kind() != ImageKind::Program) {
+            return;
+        }
+        let first = superblock.instructions().next();
+        match (self.primitive.as_str(), first) {
+            ("superblocks", Some(first)) => first.before().count(self.met, 1),
+            ("version-off", _) => match superblock.version(self.switch) {
+                Version::Off => {}
+                Version::On => superblock
+                    .instructions()
+                    .for_each(|it| it.before().call(Costs::add, ())),
+            },
+            _ => {}
+        }
+    }
+
     /// What shadow memory costs: a byte that is compared with a constant, half a word that is compared
     /// with the thread's, and two halves of which a part is compared and one becomes the thread's.
     fn at_operand(&self, instruction: &Instruction<Self>, operand: &MemoryOperand) {
@@ -156,6 +179,7 @@ impl Tool for Costs {
     type Thread = Seen;
 
     fn instrument(&self, superblock: &Superblock<Self>) {
+        self.at_superblock(superblock);
         for instruction in superblock.instructions() {
             let image = image_at(instruction.address());
             if image.is_none_or(|image| image.kind() != ImageKind::Program) {
@@ -187,8 +211,8 @@ impl Tool for Costs {
     }
 
     fn thread_end(&self, _: &ThreadInfo, seen: Seen) {
-        if self.primitive == "count" {
-            say(&format!("{} accesses", self.met.total()));
+        if matches!(self.primitive.as_str(), "count" | "superblocks") {
+            say(&format!("{} passages", self.met.total()));
         } else {
             std::hint::black_box(seen.number);
         }

@@ -27,6 +27,7 @@ mod results;
 mod shadows;
 mod synchronised;
 mod told;
+mod versions;
 mod wide;
 mod world;
 mod wrappers;
@@ -67,6 +68,7 @@ fn main() {
             _ => run(shadows::Shadows::<u8, 64>::new()),
         },
         "told" => run(told::Told),
+        "versions" => run(versions::Versions::new()),
         "world" => run(world::World),
         "wrappers" if asked("gated") => run(wrappers::Wrappers::<true>::new()),
         "wrappers" => run(wrappers::Wrappers::<false>::new()),

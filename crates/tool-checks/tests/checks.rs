@@ -16,6 +16,8 @@ mod shadows;
 mod synchronised;
 #[path = "checks/told.rs"]
 mod told;
+#[path = "checks/versions.rs"]
+mod versions;
 
 use unspool_guests::{Comparison, Ending, Guest, Invocation, Outcome, Workshop};
 

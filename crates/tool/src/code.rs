@@ -3,7 +3,9 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use unspool_instrument::{self as instrument, Action, InsertionPoint, Replacement};
+use unspool_instrument::{
+    self as instrument, Action, InsertionPoint, Replacement, Switch, Version,
+};
 
 use crate::point::Point;
 use crate::system_call::SystemCallPoint;
@@ -54,6 +56,76 @@ impl<'a, T> Superblock<'a, T> {
     #[must_use]
     pub fn address(&self) -> u64 {
         self.inner.address()
+    }
+
+    /// Has this code made in two versions, and says which of them this is. Each thread executes the
+    /// one that its [`Switch`] says when it comes to the superblock's first instruction; what it
+    /// changes there takes effect where it enters the next superblock. The tool is asked for each
+    /// version when a thread wants it for the first time, so code that is executed in one version only
+    /// is translated once. The version in which nothing is inserted costs a comparison for each
+    /// superblock.
+    ///
+    /// The moments of routines come before that choice: a routine's
+    /// [`entry`](crate::Routine::entry) that turns the switch on does so for the routine itself, and
+    /// its [`exit`](crate::Routine::exit) for the code to which it returns. Both are called whichever
+    /// version is executed.
+    ///
+    /// This tool counts the accesses to memory that a thread makes in `sort` and what that calls:
+    ///
+    /// ```
+    /// use unspool_tool::{Counter, Image, Superblock, Switch, Tool, Version, say};
+    ///
+    /// struct InSort {
+    ///     switch: Switch,
+    ///     accesses: Counter,
+    /// }
+    ///
+    /// impl InSort {
+    ///     fn begins(&self, depth: &mut u32) {
+    ///         *depth += 1;
+    ///         self.switch.set(true);
+    ///     }
+    ///
+    ///     fn is_over(&self, depth: &mut u32) {
+    ///         *depth -= 1;
+    ///         self.switch.set(*depth != 0);
+    ///     }
+    /// }
+    ///
+    /// impl Tool for InSort {
+    ///     type Thread = u32;
+    ///
+    ///     fn image_load(&self, image: &Image<Self>) {
+    ///         for routine in image.routines_named("sort") {
+    ///             routine.entry().call(InSort::begins, ());
+    ///             routine.exit().call(InSort::is_over, ());
+    ///             routine.unwind().call(InSort::is_over, ());
+    ///         }
+    ///     }
+    ///
+    ///     fn instrument(&self, superblock: &Superblock<Self>) {
+    ///         if superblock.version(self.switch) == Version::Off {
+    ///             return;
+    ///         }
+    ///         for instruction in superblock.instructions() {
+    ///             let operands = instruction.memory_operands().len();
+    ///             if operands != 0 {
+    ///                 instruction.before().count(self.accesses, operands as u32);
+    ///             }
+    ///         }
+    ///     }
+    ///
+    ///     fn end(&self) {
+    ///         say(&format!("{} accesses in sort", self.accesses.total()));
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// If it is asked by two switches.
+    #[must_use]
+    pub fn version(&self, switch: Switch) -> Version {
+        self.inner.version(switch)
     }
 
     /// Its basic blocks, at least one.

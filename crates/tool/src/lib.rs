@@ -97,7 +97,7 @@ pub use unspool_instrument::images::{self, ImageKind};
 pub use unspool_instrument::{
     Annotation, AtomicKind, Branch, CallMemory, Completeness, Context, Counter, Effect, Mapping,
     MappingChange, ShadowError, ShadowStore, ShadowTest, Side, Signal, SignalOrigin, StoppedThread,
-    SyncObject, SyncOperation, Synchronisation, SystemCall, ThreadInfo,
+    Switch, SyncObject, SyncOperation, Synchronisation, SystemCall, ThreadInfo, Version,
 };
 pub use unspool_kernel::lock;
 pub use world::{

@@ -69,8 +69,11 @@ pub struct Fragment {
     pub(super) live: bool,
     /// Whether nothing is inserted, so that any of its instructions can become an entry.
     pub(super) plain: bool,
+    /// Whether it goes on behind what another fragment has done at the same address, so that no
+    /// boundary between two instructions lies at its start.
+    pub(super) goes_on: bool,
     /// So that there is no padding.
-    pub(super) unused: [u8; 6],
+    pub(super) unused: [u8; 5],
 }
 
 // SAFETY: without padding.
@@ -79,6 +82,7 @@ unsafe impl Record for Fragment {
         let is_bool = |at: usize| bytes[at] <= 1;
         is_bool(std::mem::offset_of!(Fragment, live))
             && is_bool(std::mem::offset_of!(Fragment, plain))
+            && is_bool(std::mem::offset_of!(Fragment, goes_on))
     }
 }
 

@@ -247,18 +247,18 @@ impl Cache {
         }
         self.end_cold(&cold);
         for index in first..self.links.exits.len() {
-            if self.links.exits[index].kind() == ExitKind::Direct {
-                self.link(ExitIndex::at(index));
-            }
+            self.link(ExitIndex::at(index));
         }
     }
 
     /// Links an exit to the entry for its target, if there is one. Returns that entry.
     pub fn link_exit(&mut self, index: ExitIndex) -> Option<LinkedEntry> {
-        if self.exit(index).kind() == ExitKind::Direct {
-            self.link(index);
+        self.link(index);
+        let exit = self.exit(index);
+        match exit.kind() {
+            ExitKind::Version(version) => self.version(exit.target, version).copied(),
+            _ => self.entry(exit.target).copied(),
         }
-        self.entry(self.exit(index).target).copied()
     }
 
     fn link(&mut self, index: ExitIndex) {
@@ -266,7 +266,12 @@ impl Cache {
         if exit.linked || !exit.field.is_somewhere() || self.is_unlinked(exit.target) {
             return;
         }
-        let Some(entry_index) = self.find(exit.target) else {
+        let found = match exit.kind() {
+            ExitKind::Direct => self.find(exit.target),
+            ExitKind::Version(version) => self.version_index(exit.target, version),
+            _ => None,
+        };
+        let Some(entry_index) = found else {
             return;
         };
         let entry = self.links.entries[entry_index.place()];

@@ -4,6 +4,7 @@ use super::Cache;
 use super::links::{EntryIndex, LinkedEntry};
 use crate::address::CacheAddress;
 use crate::binding::RegisterBinding;
+use crate::exit::Version;
 
 impl Cache {
     /// The entry for a program address.
@@ -38,6 +39,17 @@ impl Cache {
                 .push_entry(pc, cache, CacheAddress::NOWHERE, RegisterBinding::default());
         self.by_pc.insert(pc, index);
         Some(index)
+    }
+
+    /// The entry for a version of the code at a program address, if it is in a fragment of its own.
+    #[must_use]
+    pub fn version(&self, pc: u64, version: Version) -> Option<&LinkedEntry> {
+        let index = self.version_index(pc, version)?;
+        Some(&self.links.entries[index.place()])
+    }
+
+    pub(super) fn version_index(&self, pc: u64, version: Version) -> Option<EntryIndex> {
+        self.versions.get(&(pc, version)).copied()
     }
 
     /// Whether there is an entry for a program address, or could be.

@@ -3,6 +3,7 @@
 use super::{Exit, SpillInterval};
 use crate::address::CacheAddress;
 use crate::binding::RegisterBinding;
+use crate::exit::Version;
 
 /// Everything that is known of one fragment once its code has been emitted.
 #[derive(Debug, Default)]
@@ -28,6 +29,8 @@ pub struct NewFragment {
     pub binding: RegisterBinding,
     /// Whether nothing is inserted: all program state is in place between instructions.
     pub plain: bool,
+    /// Which version of the code it is, if another fragment decides whether it is entered.
+    pub version: Option<Version>,
 }
 
 impl NewFragment {
@@ -44,6 +47,7 @@ impl NewFragment {
             entries,
             binding: _,
             plain: _,
+            version: _,
         } = self;
         pc_map.clear();
         turns.clear();
@@ -53,5 +57,6 @@ impl NewFragment {
         entries.clear();
         (self.pc, self.prologue, self.plain) = (0, 0, false);
         self.binding = RegisterBinding::default();
+        self.version = None;
     }
 }

@@ -16,7 +16,8 @@ pub struct Position {
     pub length: u8,
     /// Its index in the fragment.
     pub index: u32,
-    /// Whether the cache address is the first of the instruction's translation.
+    /// Whether the cache address is the first of the instruction's translation: whatever is to be
+    /// done before the instruction is still to be done.
     pub boundary: bool,
     /// Whether the address is before the first instruction (a prologue).
     pub prologue: bool,
@@ -59,8 +60,10 @@ impl Cache {
         let wanted = address.offset_from(self.fragment(id).start)?;
         let step = self.steps(id).find(|step| wanted < step.end)?;
         let prologue = wanted < step.start;
+        let begins = wanted == if prologue { 0 } else { step.start };
+        let goes_on = step.number == 0 && self.fragment(id).goes_on;
         Some(Position {
-            boundary: wanted == if prologue { 0 } else { step.start },
+            boundary: begins && !goes_on,
             prologue,
             ..Position::before(id, step)
         })

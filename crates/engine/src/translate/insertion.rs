@@ -25,21 +25,23 @@ mod execute;
 #[cfg(test)]
 pub(super) mod executed;
 pub mod shadow;
+mod versions;
 pub mod walk;
 
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::FragmentId;
 use unspool_code_cache::cache::{Cache, CacheFull, NewFragment};
 use unspool_code_cache::emit::Emitter;
+use unspool_code_cache::exit::Version;
 use unspool_kernel::lock::Mutex;
 
 use self::walk::Walk;
-use super::Source;
 use super::copy::Builder;
 use super::forced_splits::ForcedSplits;
 use super::live_flags::{Lookahead, find_live_flags};
 use super::reader::CodeReader;
 use super::superblock::{CallSites, Item, LIMIT, Limits, SuperblockEnd, fetch, turns};
+use super::{Source, Wanted};
 
 /// By what a path ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,15 @@ pub enum PathEnd {
     Return,
     /// A return, which has its address in the scratch register.
     ReturnTaken,
+}
+
+/// That a superblock is one of two versions of the code there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// Which one.
+    pub version: Version,
+    /// The slot by which a thread that comes there chooses: 0 for [`Version::Off`].
+    pub switch: i32,
 }
 
 /// What one client has inserted into one superblock. All methods insert nothing unless an inserter
@@ -78,6 +89,14 @@ pub trait Inserter {
     /// always be entered there.
     fn at_entry(&mut self, _walk: &mut Walk) -> bool {
         false
+    }
+
+    /// Before the first instruction, whichever version of the code the thread is going to execute.
+    fn reached(&mut self, _walk: &mut Walk, _item: &Item) {}
+
+    /// By what a thread chooses there, if the superblock is one of two versions.
+    fn choice(&self) -> Option<Choice> {
+        None
     }
 
     /// Before an instruction.
@@ -114,7 +133,7 @@ pub trait Inserter {
     fn before_call(&mut self, _walk: &mut Walk) {}
 
     /// An instruction makes a system call.
-    fn system_call(&mut self, _walk: &Walk, _item: &Item) {}
+    fn system_call(&mut self, _walk: &mut Walk, _item: &Item) {}
 
     /// Behind all paths: what is away from them.
     fn finish(&mut self, _walk: &mut Walk, _items: &[Item]) {}
@@ -200,8 +219,8 @@ impl Limits for Combined<'_> {
 /// Room for a superblock's instructions, which are decoded with the cache locked.
 static ROOM: Mutex<Vec<Item>> = Mutex::new(Vec::new());
 
-/// Translates the superblock at `pc` with what these insert, of which there is one at least, and
-/// makes it part of the cache. With `by_indirect_branch` such a branch has just come there.
+/// Translates a superblock with what these insert, of which there is one at least, and makes it part
+/// of the cache.
 ///
 /// # Errors
 /// If the cache is full.
@@ -209,15 +228,16 @@ pub(crate) fn translate(
     mut inserters: Vec<Box<dyn Inserter>>,
     cache: &mut Cache,
     source: &Source,
-    pc: u64,
-    by_indirect_branch: bool,
+    wanted: Wanted,
 ) -> Result<(), CacheFull> {
-    let builder = Builder::new(cache.begin(pc)?, pc, source.vdso);
+    let pc = wanted.pc;
+    let mut builder = Builder::new(cache.begin(pc)?, pc, source.vdso);
+    builder.new_fragment.version = wanted.version;
     let mut items = std::mem::take(&mut *ROOM.lock());
     let mut code = CodeReader::new(source);
     let combined = Combined(&inserters);
     let limits = combined.narrowest();
-    let end = fetch(cache, (source, &mut code), pc, limits, &mut items);
+    let end = fetch(cache, (source, &mut code), wanted, limits, &mut items);
     let mut ahead = Lookahead::new(code);
     if !limits.leaves_out() {
         // What is left out overwrites no flags.
@@ -225,7 +245,7 @@ pub(crate) fn translate(
     }
     let binding = binding_for(limits.bound_registers(), &items);
     let mut walk = Walk::new(cache, builder, binding, ahead, limits);
-    walk.run(&mut inserters, &mut items, end, by_indirect_branch);
+    walk.run(&mut inserters, &mut items, end, wanted.by_indirect_branch);
     let (code, mut new_fragment) = walk.into_parts();
     new_fragment.turns.extend(turns(&items));
     commit(inserters, cache, binding, (&code, new_fragment));

@@ -11,7 +11,7 @@ use super::forced_splits::ForcedSplits;
 use super::item::Surroundings;
 pub use super::item::{BranchDirection, Item, turns};
 use super::reader::CodeReader;
-use super::{Source, element_masks};
+use super::{Source, Wanted, element_masks};
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::Cache;
@@ -110,14 +110,15 @@ impl CallSites {
     }
 }
 
-/// Decodes the instructions of the superblock at `pc` into `items`, which is empty.
+/// Decodes the instructions of a superblock into `items`, which is empty.
 pub(crate) fn fetch(
     cache: &Cache,
     (source, code): (&Source, &mut CodeReader),
-    pc: u64,
+    wanted: Wanted,
     limits: &dyn Limits,
     items: &mut Vec<Item>,
 ) -> SuperblockEnd {
+    let pc = wanted.pc;
     let count = limits.bound_registers();
     let most = limits.most_instructions();
     let most_words = limits.most_words();
@@ -137,7 +138,9 @@ pub(crate) fn fetch(
             break SuperblockEnd::Continue(at);
         }
         let stops = cache.stops.contains(&at);
-        if stops && items.is_empty() && cache.passing != Some(at) {
+        // A thread that goes on in another version has passed a breakpoint there.
+        let has_passed = cache.passing == Some(at) || wanted.version.is_some();
+        if stops && items.is_empty() && !has_passed {
             break SuperblockEnd::Unfetchable(at);
         }
         let ends = known || stops || limits.is_function(at) || source.ends_at(at);

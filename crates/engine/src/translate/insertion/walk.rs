@@ -4,7 +4,7 @@ use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{Cache, Exit, NewFragment};
 use unspool_code_cache::emit::{Emitter, Gpr};
-use unspool_code_cache::exit::{ExitKind, Reason};
+use unspool_code_cache::exit::{ExitKind, Reason, Version};
 use unspool_instructions::decode::Instruction;
 use unspool_instructions::operands::RegisterUse;
 
@@ -101,6 +101,12 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Which version of the code it is, if the thread has chosen it in another fragment.
+    #[must_use]
+    pub fn version(&self) -> Option<Version> {
+        self.builder.new_fragment.version
+    }
+
     /// The code, and what is known of it.
     pub(in crate::translate) fn into_parts(self) -> (Emitter, NewFragment) {
         (self.builder.code, self.builder.new_fragment)
@@ -149,8 +155,10 @@ impl<'a> Walk<'a> {
         let (mut entry, mut bound) = (start, CacheAddress::NOWHERE);
         if let Some(binding) = self.binding {
             let mut is_only_entry = false;
-            for inserter in inserters {
-                is_only_entry |= inserter.at_entry(self);
+            if self.version().is_none() {
+                for inserter in inserters {
+                    is_only_entry |= inserter.at_entry(self);
+                }
             }
             binding.spill(&mut self.builder.code);
             // A thread that is taken out at the start has nothing spilled yet, and between there
@@ -213,6 +221,12 @@ impl<'a> Walk<'a> {
     fn item(&mut self, inserters: Inserters, item: &Item, (number, live): (usize, bool)) {
         self.number = number;
         self.begin_item();
+        if number == 0 && self.version().is_none() {
+            for inserter in inserters.iter_mut().rev() {
+                inserter.reached(self, item);
+            }
+            self.choose(inserters, item);
+        }
         self.borrowed.settle_registers(&mut self.builder, item);
         for inserter in inserters.iter_mut().rev() {
             inserter.before(self, item);
