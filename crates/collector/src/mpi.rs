@@ -114,13 +114,12 @@ macro_rules! calls {
         unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
             static FUNCTION: MpiFunction = MpiFunction::new($text, $profiled);
             let entered = enter(&FUNCTION, return_address!());
-            let result = call_real!(FUNCTION $(, $argument)*; $(calls!(@word $argument)),*);
+            let result = call_real!(FUNCTION $(, $argument)*);
             leave(entered);
             $(calls!(@$start);)?
             result
         }
     };
-    (@word $argument:ident) => { usize };
     (@start) => { note_rank() };
 }
 

@@ -92,8 +92,13 @@ pub(crate) fn image_base(address: *const c_void) -> *mut c_void {
     symbols::image_of(address as usize).map_or(std::ptr::null_mut(), |image| image.dli_fbase)
 }
 
-/// Calls the function of this name in whose place we stand, with words as arguments.
+/// Calls the function of this name in whose place we stand, with words as arguments, unless types are
+/// given.
 macro_rules! call_real {
+    (@word $argument:ident) => { usize };
+    ($real:expr $(, $argument:ident)*) => {
+        call_real!($real $(, $argument)*; $(call_real!(@word $argument)),*)
+    };
     ($real:expr $(, $argument:expr)* ; $($type:ty),*) => {{
         type Function = unsafe extern "C-unwind" fn($($type),*) -> usize;
         let address = $real.address();

@@ -16,19 +16,19 @@ macro_rules! locks {
             let address = return_address!();
             let real = REAL.of(address);
             let Some(thread) = thread::current() else {
-                return call_real!(real, lock; usize);
+                return call_real!(real, lock);
             };
             if !real.is_gomp() {
                 // Another runtime reports the lock by OMPT, with our address as the caller's.
                 thread.called_from = address;
-                let result = call_real!(real, lock; usize);
+                let result = call_real!(real, lock);
                 thread.called_from = 0;
                 return result;
             }
             // To ask whether the lock is free costs less than to read the clock.
             static TEST: RuntimeFunction = RuntimeFunction::new($test_text);
             if let Some(node) = thread.known(ConstructKind::Lock, address, lock as u64)
-                && call_real!(TEST.of(address), lock; usize) as u32 != 0
+                && call_real!(TEST.of(address), lock) as u32 != 0
             {
                 if let Some(thread) = thread::current() {
                     thread.pass(node);
@@ -37,7 +37,7 @@ macro_rules! locks {
             }
             let before = clock::now();
             let node = thread.find(ConstructKind::Lock, address, lock as u64, before);
-            let result = call_real!(real, lock; usize);
+            let result = call_real!(real, lock);
             if let Some(thread) = thread::current() {
                 thread.only_wait(node, before, clock::now());
             }

@@ -23,7 +23,7 @@ macro_rules! numbers {
                 $note(thread, address);
             }
             match REAL.known_to(address) {
-                Some(real) => call_real!(real;),
+                Some(real) => call_real!(real),
                 None => $alone,
             }
         }

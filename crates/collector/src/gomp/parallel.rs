@@ -34,8 +34,8 @@ static LARGEST_TEAM: RuntimeFunction = RuntimeFunction::new(c"omp_get_max_thread
 unsafe extern "C-unwind" fn execute(region: *mut c_void) {
     // SAFETY: the region is in the frame of the thread that forked it, until the join.
     let region = unsafe { &*region.cast::<Region>() };
-    let index = call_real!(THREAD_NUMBER.of(region.address);) as u32 as usize;
-    let size = call_real!(TEAM_SIZE.of(region.address);) as u32 as usize;
+    let index = call_real!(THREAD_NUMBER.of(region.address)) as u32 as usize;
+    let size = call_real!(TEAM_SIZE.of(region.address)) as u32 as usize;
     if let Some(thread) = thread::current() {
         let now = clock::now();
         // SAFETY: the team lives until the join.
@@ -67,7 +67,7 @@ fn observe(
     };
     process::note_runtime(runtime::GOMP);
     let limit = match wanted as u32 {
-        0 => call_real!(LARGEST_TEAM.of(address);) as u32 as usize,
+        0 => call_real!(LARGEST_TEAM.of(address)) as u32 as usize,
         wanted => wanted as usize,
     };
     let code = RegionCode {
@@ -107,13 +107,12 @@ macro_rules! regions {
             let real = REAL.of(address);
             let run = |body: Body, argument: *mut c_void| {
                 call_real!(real, body, argument, threads $(, $argument)*;
-                    Body, *mut c_void, usize $(, regions!(@word $argument))*)
+                    Body, *mut c_void, usize $(, call_real!(@word $argument))*)
             };
             let combined = ($combined, $iterations);
             observe((body, argument), threads, combined, address, run, real)
         }
     )*};
-    (@word $argument:ident) => { usize };
 }
 
 regions! {

@@ -32,7 +32,7 @@ macro_rules! waits {
                     thread.arrive_at_barrier(now);
                 }
             }
-            let result = call_real!(real, argument; usize);
+            let result = call_real!(real, argument);
             if let Some(thread) = watched(real) {
                 let now = clock::now();
                 thread.leave_through($kind, now);
@@ -66,12 +66,12 @@ macro_rules! blocks {
             let address = return_address!();
             let real = REAL.of(address);
             let Some(thread) = watched(real) else {
-                return call_real!(real, which; usize);
+                return call_real!(real, which);
             };
             let before = clock::now();
             let detail = if $named { which as u64 } else { 0 };
             let node = thread.find($kind, address, detail, before);
-            let result = call_real!(real, which; usize);
+            let result = call_real!(real, which);
             if let Some(thread) = watched(real) {
                 let now = clock::now();
                 thread.enter_found(node, before);
@@ -86,11 +86,11 @@ macro_rules! blocks {
             static REAL: RuntimeFunction = RuntimeFunction::new($end_text);
             let real = REAL.of(return_address!());
             if watched(real).is_none() {
-                return call_real!(real, which; usize);
+                return call_real!(real, which);
             }
             // Others wait for the block to be left: what there is to note can come after.
             let now = clock::now();
-            let result = call_real!(real, which; usize);
+            let result = call_real!(real, which);
             if let Some(thread) = watched(real) {
                 thread.leave_through($kind, now);
             }
@@ -149,7 +149,7 @@ doacross_waits! {
 unsafe extern "C-unwind" fn GOMP_cancel(which: usize, really: usize) -> usize {
     static REAL: RuntimeFunction = RuntimeFunction::new(c"GOMP_cancel");
     let real = REAL.of(return_address!());
-    let result = call_real!(real, which, really; usize, usize);
+    let result = call_real!(real, which, really);
     if result as u8 != 0
         && watched(real).is_some()
         && let Some(process) = arena::process_block()

@@ -11,7 +11,7 @@ use crate::runtime_function::{RuntimeFunction, call_real};
 /// is in target regions: that is no waiting.
 fn has_devices(caller: u64) -> bool {
     static DEVICES: RuntimeFunction = RuntimeFunction::new(c"omp_get_num_devices");
-    call_real!(DEVICES.of(caller);) as u32 > 0
+    call_real!(DEVICES.of(caller)) as u32 > 0
 }
 
 macro_rules! targets {
@@ -23,19 +23,18 @@ macro_rules! targets {
             let address = return_address!();
             let real = REAL.of(address);
             if !has_devices(address) {
-                return call_real!(real $(, $argument)*; $(targets!(@word $argument)),*);
+                return call_real!(real $(, $argument)*);
             }
             if let Some(thread) = watched(real) {
                 thread.enter(ConstructKind::Target, address, 0, clock::now());
             }
-            let result = call_real!(real $(, $argument)*; $(targets!(@word $argument)),*);
+            let result = call_real!(real $(, $argument)*);
             if let Some(thread) = watched(real) {
                 thread.leave_through(ConstructKind::Target, clock::now());
             }
             result
         }
     )*};
-    (@word $argument:ident) => { usize };
 }
 
 targets! {

@@ -185,7 +185,7 @@ macro_rules! task_loops {
             let call = |body: Body, argument: *mut c_void, copier, bytes, alignment| {
                 call_real!(real, body, argument, copier, bytes, alignment, flags $(, $argument)*;
                     Body, *mut c_void, Option<Copy>, usize, usize, usize
-                    $(, task_loops!(@word $argument))*)
+                    $(, call_real!(@word $argument))*)
             };
             let Some(thread) = watched(real) else {
                 return call(body, argument, copier, bytes, alignment);
@@ -212,7 +212,6 @@ macro_rules! task_loops {
             result
         }
     )*};
-    (@word $argument:ident) => { usize };
 }
 
 task_loops! {

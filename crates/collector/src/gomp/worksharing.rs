@@ -41,10 +41,9 @@ macro_rules! starts {
                 thread.enter($kind, address, 0, now);
                 thread.add_iterations($iterations);
             }
-            call_real!(real $(, $argument)*; $(starts!(@word $argument)),*)
+            call_real!(real $(, $argument)*)
         }
     )*};
-    (@word $argument:ident) => { usize };
 }
 
 starts! {
@@ -137,16 +136,15 @@ macro_rules! fetches {
             static REAL: RuntimeFunction = RuntimeFunction::new($text);
             let real = REAL.of(return_address!());
             let Some(thread) = watched(real) else {
-                return call_real!(real $(, $argument)*; $(fetches!(@word $argument)),*);
+                return call_real!(real $(, $argument)*);
             };
             let call = thread.fetch();
-            let result = call_real!(real $(, $argument)*; $(fetches!(@word $argument)),*);
+            let result = call_real!(real $(, $argument)*);
             // A bool, or the number of a section, which leave the rest of the register undefined.
             thread.return_from_runtime(&call, fetches!(@is_some result, $($argument),*));
             result
         }
     )*};
-    (@word $argument:ident) => { usize };
     (@is_some $result:ident, ) => { $result as u32 != 0 };
     (@is_some $result:ident, $($argument:ident),*) => { $result as u8 != 0 };
 }
@@ -182,7 +180,7 @@ macro_rules! ends {
             let address = return_address!();
             let real = REAL.of(address);
             let Some(thread) = watched(real) else {
-                return call_real!(real;);
+                return call_real!(real);
             };
             let now = clock::now();
             thread.end_open_work(now);
@@ -191,7 +189,7 @@ macro_rules! ends {
                 thread.enter(ConstructKind::ImplicitBarrier, address, 0, now);
                 thread.arrive_at_barrier(now);
             }
-            let result = call_real!(real;);
+            let result = call_real!(real);
             if let Some(thread) = watched(real) {
                 let now = if $barrier { clock::now() } else { now };
                 if $barrier {
@@ -219,7 +217,7 @@ unsafe extern "C-unwind" fn GOMP_single_start() -> usize {
     static REAL: RuntimeFunction = RuntimeFunction::new(c"GOMP_single_start");
     let address = return_address!();
     let real = REAL.of(address);
-    let result = call_real!(real;);
+    let result = call_real!(real);
     // It returns a bool, which leaves the rest of the register undefined.
     let executes = result as u8 != 0;
     // For a thread that does not execute the block, what it was at goes on until the barrier,
@@ -243,7 +241,7 @@ unsafe extern "C-unwind" fn GOMP_single_copy_start() -> usize {
     let address = return_address!();
     let real = REAL.of(address);
     let before = clock::now();
-    let result = call_real!(real;);
+    let result = call_real!(real);
     if let Some(thread) = watched(real) {
         thread.end_open_work(before);
         let now = clock::now();
@@ -270,7 +268,7 @@ unsafe extern "C-unwind" fn GOMP_single_copy_end(data: usize) -> usize {
         thread.end_open_work(now);
         thread.enter(ConstructKind::ImplicitBarrier, address, 0, now);
     }
-    let result = call_real!(real, data; usize);
+    let result = call_real!(real, data);
     if let Some(thread) = watched(real) {
         let now = clock::now();
         // The others learn only after the barrier that they did not execute the block, so

@@ -22,7 +22,7 @@ unsafe extern "C-unwind" fn __kmpc_doacross_wait(
         Some(thread) => thread.find(ConstructKind::Ordered, address, 0, before),
         None => std::ptr::null_mut(),
     };
-    let result = call_real!(real, place, thread_number, iteration; usize, usize, usize);
+    let result = call_real!(real, place, thread_number, iteration);
     if let Some(thread) = thread::current() {
         thread.only_wait(node, before, clock::now());
     }

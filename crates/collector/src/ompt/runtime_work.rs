@@ -30,8 +30,7 @@ macro_rules! fetches {
             let address = return_address!();
             let real = REAL.of(address);
             let fetch = told(address).map(|thread| thread.fetch());
-            let result = call_real!(real, place, thread_number, is_last, lower, upper, stride;
-                usize, usize, usize, usize, usize, usize);
+            let result = call_real!(real, place, thread_number, is_last, lower, upper, stride);
             if let (Some(fetch), Some(thread)) = (fetch, thread::current()) {
                 thread.called_from = 0;
                 thread.return_from_runtime(&fetch, result as u32 != 0);
@@ -62,8 +61,7 @@ unsafe extern "C-unwind" fn __kmpc_omp_task_alloc(
     let address = return_address!();
     let real = REAL.of(address);
     let began = told(address).and_then(Thread::allocate_task);
-    let result = call_real!(real, place, thread_number, flags, bytes, shared_bytes, body;
-        usize, usize, usize, usize, usize, usize);
+    let result = call_real!(real, place, thread_number, flags, bytes, shared_bytes, body);
     if let Some(thread) = thread::current() {
         thread.called_from = 0;
         thread.allocated_task(began);
@@ -80,7 +78,7 @@ macro_rules! creates_task {
             let address = return_address!();
             let real = REAL.of(address);
             let creation = told(address).map(|thread| thread.create_allocated_task(address));
-            let result = call_real!(real $(, $argument)*; $(creates_task!(@word $argument)),*);
+            let result = call_real!(real $(, $argument)*);
             if let (Some(creation), Some(thread)) = (creation, thread::current()) {
                 thread.called_from = 0;
                 thread.return_from_runtime(&creation, true);
@@ -88,7 +86,6 @@ macro_rules! creates_task {
             result
         }
     )*};
-    (@word $argument:ident) => { usize };
 }
 
 creates_task! {
