@@ -32,6 +32,7 @@ mod instrumenter;
 mod joining;
 mod kept;
 mod mappings;
+mod numbering;
 mod process;
 mod repetitions;
 mod samplers;

@@ -1,10 +1,11 @@
 //! Switches, by which threads choose between two versions of code.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_code_cache::exit::Version;
 use unspool_code_cache::slots::{Slots, slots};
 
+use crate::numbering::Numbering;
 use crate::process::process;
 use crate::slots::{self as tool_slots, MOST_SWITCHES, offset};
 
@@ -13,7 +14,7 @@ use crate::slots::{self as tool_slots, MOST_SWITCHES, offset};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Switch(u8);
 
-static MADE: AtomicUsize = AtomicUsize::new(0);
+static MADE: Numbering = Numbering::new(MOST_SWITCHES, "switches");
 
 /// What threads begin with.
 static AT_START: [AtomicU64; MOST_SWITCHES] = [const { AtomicU64::new(0) }; MOST_SWITCHES];
@@ -24,14 +25,10 @@ impl Switch {
     /// # Panics
     /// If there are eight already.
     #[must_use]
+    #[track_caller]
     #[expect(clippy::new_without_default, reason = "each is another one")]
     pub fn new() -> Switch {
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        assert!(
-            number < MOST_SWITCHES,
-            "a tool can have {MOST_SWITCHES} switches"
-        );
-        Switch(number as u8)
+        Switch(MADE.next())
     }
 
     /// Whether it is on in the calling thread.

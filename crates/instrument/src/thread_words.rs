@@ -1,16 +1,15 @@
 //! Words of each thread that inserted code reads by one instruction.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use unspool_code_cache::slots::slots;
 
+use crate::numbering::Numbering;
 use crate::slots::{self as tool_slots, MOST_THREAD_WORDS};
 
 /// A word that each thread has for itself, 0 at first, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ThreadWord(u8);
 
-static MADE: AtomicUsize = AtomicUsize::new(0);
+static MADE: Numbering = Numbering::new(MOST_THREAD_WORDS, "words of threads");
 
 impl ThreadWord {
     /// A new one.
@@ -18,14 +17,10 @@ impl ThreadWord {
     /// # Panics
     /// If there are too many.
     #[must_use]
+    #[track_caller]
     #[expect(clippy::new_without_default, reason = "each is another one")]
     pub fn new() -> ThreadWord {
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        assert!(
-            number < MOST_THREAD_WORDS,
-            "a tool can have {MOST_THREAD_WORDS} words of threads"
-        );
-        ThreadWord(number as u8)
+        ThreadWord(MADE.next())
     }
 
     /// What the calling thread has there.
