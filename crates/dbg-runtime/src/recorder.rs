@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use unspool_openmp_record::original::{self, Interval, Item, Statistics, ThreadTrace};
+use unspool_openmp_record::original::{self, Interval, Item, Statistics, ThreadTrace, trace_name};
 
-use crate::strings::{Meaning, meaning_of};
+use crate::strings::{Meaning, RUN, meaning_of};
 
 /// When the program called `dbg_init`, or first anything.
 static START: OnceLock<Instant> = OnceLock::new();
@@ -403,7 +403,7 @@ pub(crate) fn write_traces() {
             eprintln!("unspool: the trace of a thread that does not stop is missing");
             continue;
         };
-        let path = format!("trace.{}.mtr", recorder.thread);
+        let path = trace_name(RUN, recorder.thread);
         if let Err(error) = std::fs::write(&path, recorder.trace().to_text()) {
             eprintln!("unspool: cannot write {path}: {error}");
         }

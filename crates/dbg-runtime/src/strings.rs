@@ -5,7 +5,10 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use unspool_openmp_record::original::ContextString;
+use unspool_openmp_record::original::{ContextString, run_and_thread};
+
+/// What the names of a run's traces begin with.
+pub(crate) const RUN: &str = "trace";
 
 /// What an event's calls mean beyond their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,12 +74,7 @@ pub(crate) fn meaning_of(number: u32) -> Option<Meaning> {
 /// Removes the traces of an earlier run from the current folder: what their numbers stand for is
 /// about to be written over, and one with more threads would leave some beside this run's.
 fn forget_earlier_traces() {
-    let is_trace = |name: &str| {
-        let number = name
-            .strip_prefix("trace.")
-            .and_then(|rest| rest.strip_suffix(".mtr"));
-        number.is_some_and(|number| number.parse::<u64>().is_ok())
-    };
+    let is_trace = |name: &str| run_and_thread(name).is_some_and(|(run, _)| run == RUN);
     for entry in std::fs::read_dir(".").into_iter().flatten().flatten() {
         let name = entry.file_name();
         if name.to_str().is_some_and(is_trace)

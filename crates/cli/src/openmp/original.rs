@@ -7,7 +7,7 @@ use anyhow::Context;
 use unspool_openmp::original_analyser::{
     Analysis, Mode, Options, Selection, Totals, readable_trace,
 };
-use unspool_openmp_record::original::{ContextStrings, ThreadTrace};
+use unspool_openmp_record::original::{ContextStrings, ThreadTrace, run_and_thread};
 
 use crate::commands::print_result;
 use crate::exit_status;
@@ -46,19 +46,20 @@ pub(super) fn carry_out(words: &[OsString], strings: Option<&Path>) -> Result<u8
         }
         Mode::MakeTrace { file, event } => {
             let path = PathBuf::from(file);
-            let trace = input.trace(&path)?;
-            intervals_are_there([&trace], selection)?;
-            let (folder, name) = run_of(&path);
-            // A file by another name is a run of its own.
-            let others = input.traces_in(folder, name).unwrap_or_default();
-            let of_run = others.iter().filter(|(other, _)| *other != path);
-            let of_run = of_run.map(|(_, trace)| trace).chain([&trace]);
-            let totals = Totals::of(of_run);
+            let traces = input.traces_beside(&path)?;
+            let is_it =
+                |(other, _): &&(PathBuf, ThreadTrace)| other.file_name() == path.file_name();
+            let (_, trace) = traces.iter().find(is_it).ok_or_else(|| {
+                Failure::new(format!("{file} is no file"))
+                    .with_help("give one of the traces that the instrumented program has left")
+            })?;
+            intervals_are_there([trace], selection)?;
+            let totals = Totals::of(traces.iter().map(|(_, trace)| trace));
             match event {
-                None => input.write_readable_of(&path, &trace, &totals, selection)?,
+                None => input.write_readable_of(&path, trace, &totals, selection)?,
                 Some(event) => {
                     let text =
-                        readable_trace(&trace, &totals, &input.strings, selection, Some(*event));
+                        readable_trace(trace, &totals, &input.strings, selection, Some(*event));
                     if text.is_empty() {
                         return Err(Failure::new(format!("{file} has no event {event}")));
                     }
@@ -73,26 +74,17 @@ pub(super) fn carry_out(words: &[OsString], strings: Option<&Path>) -> Result<u8
     })
 }
 
-/// The folder of a trace, and what the names of its run's traces begin with.
-fn run_of(path: &Path) -> (&Path, &str) {
-    let folder = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.and_then(|name| name.strip_suffix(".mtr"));
-    let name = name.and_then(|name| name.rsplit_once('.'));
-    (folder, name.map_or("", |(name, _)| name))
-}
-
 /// Fails where an interval is wanted that the traces do not have.
 fn intervals_are_there<'trace>(
     traces: impl IntoIterator<Item = &'trace ThreadTrace>,
     selection: &Selection,
 ) -> Result<(), Failure> {
-    let unknown = |trace| selection.unknown_intervals(trace);
-    let missing = traces.into_iter().map(unknown).min_by_key(Vec::len);
-    match missing.and_then(|missing| missing.first().copied()) {
+    let mut missing = selection.intervals.clone();
+    for trace in traces {
+        let unknown = selection.unknown_intervals(trace);
+        missing.retain(|number| unknown.contains(number));
+    }
+    match missing.first() {
         None => Ok(()),
         Some(number) => {
             let failure = Failure::new(format!("-intervals={number}: no interval has this number"));
@@ -131,37 +123,41 @@ impl Input {
         Ok(trace)
     }
 
-    /// All files `name.N.mtr` of the current folder, by their numbers.
-    fn traces(&mut self, name: &str) -> Result<Vec<(PathBuf, ThreadTrace)>, Failure> {
-        self.traces_in(Path::new("."), name)
+    /// All traces of a run in the current folder, by their numbers.
+    fn traces(&mut self, run: &str) -> Result<Vec<(PathBuf, ThreadTrace)>, Failure> {
+        self.traces_in(Path::new(""), run)
     }
 
-    /// Those of a folder.
+    /// A trace, and the others of its run. A file with another name than traces have stands alone.
+    fn traces_beside(&mut self, path: &Path) -> Result<Vec<(PathBuf, ThreadTrace)>, Failure> {
+        let name = path.file_name().and_then(|name| name.to_str());
+        match (path.parent(), name.and_then(run_and_thread)) {
+            (Some(folder), Some((run, _))) => self.traces_in(folder, run),
+            _ => Ok(vec![(path.to_owned(), self.trace(path)?)]),
+        }
+    }
+
     fn traces_in(
         &mut self,
         folder: &Path,
-        name: &str,
+        run: &str,
     ) -> Result<Vec<(PathBuf, ThreadTrace)>, Failure> {
-        let context = || format!("cannot read the folder {}", folder.display());
+        // The parent of a bare name is empty.
+        let listed = match folder == Path::new("") {
+            true => Path::new("."),
+            false => folder,
+        };
+        let context = || format!("cannot read the folder {}", listed.display());
         let mut found: Vec<(u64, PathBuf)> = Vec::new();
-        for entry in std::fs::read_dir(folder).with_context(context)? {
+        for entry in std::fs::read_dir(listed).with_context(context)? {
             let file = entry.with_context(context)?.file_name();
-            let text = file.to_string_lossy();
-            let number = text
-                .strip_prefix(name)
-                .and_then(|rest| rest.strip_prefix('.'))
-                .and_then(|rest| rest.strip_suffix(".mtr"))
-                .and_then(|number| number.parse().ok());
-            if let Some(number) = number {
-                let path = match folder == Path::new(".") {
-                    true => PathBuf::from(&file),
-                    false => folder.join(&file),
-                };
-                found.push((number, path));
+            let named = file.to_str().and_then(run_and_thread);
+            if let Some((_, thread)) = named.filter(|(name, _)| *name == run) {
+                found.push((thread, folder.join(&file)));
             }
         }
         if found.is_empty() {
-            return Err(Failure::new(format!("no traces are here: {name}.N.mtr"))
+            return Err(Failure::new(format!("no traces are here: {run}.N.mtr"))
                 .with_help("run the instrumented program in this folder first"));
         }
         found.sort();

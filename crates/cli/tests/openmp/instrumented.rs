@@ -241,6 +241,19 @@ fn fixed_form() -> Result<(), Verdict> {
     check(names.len() == earlier.len() && is_new, || {
         format!("{earlier:?}, then {names:?}")
     })?;
+    // However a trace is named, it is one of its run, and counts once.
+    let name = names[0].to_string_lossy().into_owned();
+    let event = |path: &str| {
+        let output = openmp_in(&folder, &["-make-trace", path, "event=3"]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let (bare, absolute) = (event(&name), folder.join(&name));
+    for path in [format!("./{name}"), absolute.to_string_lossy().into_owned()] {
+        let found = event(&path);
+        check(!bare.is_empty() && found == bare, || {
+            format!("{path}: {found}instead of {bare}")
+        })?;
+    }
     let refused = openmp_in(&folder, &["-intervals=9999", "-make-all-traces"]);
     let talk = String::from_utf8_lossy(&refused.stderr);
     check(talk.contains("no interval has this number"), || {

@@ -205,3 +205,15 @@ proptest! {
         let _ = ThreadTrace::parse(&lines);
     }
 }
+
+#[test]
+fn names_of_traces_tell_what_they_were_made_of() {
+    assert_eq!(
+        run_and_thread(&trace_name("trace", 8543)),
+        Some(("trace", 8543))
+    );
+    assert_eq!(run_and_thread("a.b.7.mtr"), Some(("a.b", 7)));
+    for other in ["trace.mtr", "trace.x.mtr", "trace.1.rtr", "trace.1", ""] {
+        assert_eq!(run_and_thread(other), None, "{other}");
+    }
+}
