@@ -20,13 +20,24 @@ pub(crate) fn not_started(program: &OsStr, error: &io::Error) -> Failure {
     let failure = Failure::new(format!("cannot run {}: {error}", program.display()));
     let failure = failure.with_status(status);
     // What is a recording has been read before anything is started.
-    match Path::new(program).is_file() {
-        true if !program.as_encoded_bytes().contains(&b'/') => failure.with_help(format!(
-            "the file {0} in this folder is no recording; if it is a program: ./{0}",
-            program.display()
+    if !Path::new(program).is_file() {
+        return failure;
+    }
+    let is_bare = !program.as_encoded_bytes().contains(&b'/');
+    let program = program.display();
+    match error.kind() {
+        io::ErrorKind::NotFound if is_bare => failure.with_help(format!(
+            "the file {program} in this folder is no recording; if it is a program: ./{program}"
         )),
-        true => failure.with_help("the file is there, but is neither a recording nor a program"),
-        false => failure,
+        io::ErrorKind::NotFound => failure.with_help(
+            "the file is there; what it is to be run by is not: a script's first line names that, and \
+             readelf -l PROGRAM does for others",
+        ),
+        io::ErrorKind::PermissionDenied => failure.with_help(format!(
+            "the file may not be executed, and so is neither a recording nor a program; if it is meant as one: \
+             chmod +x {program}"
+        )),
+        _ => failure.with_help("the file is there, but is neither a recording nor a program"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Files that are kept: what the collector leaves of a process, and recordings of runs. Both are
 //! files of streams, of which `unspool info` says what is in them.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -227,7 +228,12 @@ fn of_others() -> Result<(), Verdict> {
     )?;
     let junk = folder.join("junk");
     std::fs::write(&junk, "nothing that anybody runs").map_err(wrong)?;
+    let script = folder.join("script");
+    std::fs::write(&script, "#!/no/such/interpreter\n").map_err(wrong)?;
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&script, executable).map_err(wrong)?;
     for (name, status, said) in [
+        ("./script", 127, "a script's first line names that"),
         (
             junk.to_string_lossy().as_ref(),
             126,
