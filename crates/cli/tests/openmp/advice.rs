@@ -1,4 +1,5 @@
-//! The diagnosis's advice is taken: the time falls, and what was lost is no more.
+//! The diagnosis's advice is taken: the time falls by about as much as is promised,
+//! and what was lost is no more.
 
 use std::process::Command;
 use std::sync::PoisonError;
@@ -9,6 +10,10 @@ use serde_json::Value;
 use crate::attempts::attempt_without_plan;
 use crate::command::{Compiler, Verdict, build, check, json, programs, trial};
 use crate::processors::PROCESSORS;
+
+/// How many times more or less is saved than promised, at most. Looking at a call that takes some
+/// nanoseconds, in which threads take a line from each other, changes how often they do.
+const OFF: f64 = 3.0;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
@@ -86,7 +91,8 @@ fn schedule(compiler: Compiler) -> Result<(), Verdict> {
         })?;
         let better = format!("dynamic,{chunk}");
         let saved = took("dynamic,1")? - took(&better)?;
-        check(saved > 0.0, || {
+        let share = saved / promised;
+        check((1.0 / OFF..OFF).contains(&share), || {
             format!("{saved:.3} s are saved, {promised:.3} s were promised: {found:?}")
         })?;
         let report = observed(&better)?;

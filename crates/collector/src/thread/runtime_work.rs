@@ -64,7 +64,7 @@ impl Thread {
     /// It has been given the room, if the call was timed since then.
     #[inline]
     pub(crate) fn allocated_task(&mut self, began: Option<u64>) {
-        self.allocation = began.map(|began| clock::now().saturating_sub(began));
+        self.allocation = began.map(|began| clock::now_behind().saturating_sub(began));
     }
 
     /// The thread creates the task for which it was given room: what that took counts too, if both
@@ -115,7 +115,7 @@ impl Thread {
             node.record.add(construct::RUNTIME_CALLS, 1);
         }
         if let Some(timed) = &call.timed {
-            let mut ticks = clock::now().saturating_sub(timed.began);
+            let mut ticks = clock::now_behind().saturating_sub(timed.began);
             // A task that is executed at once, as it is created, is the program's work.
             if timed.depth == self.frames.len() {
                 ticks = ticks.saturating_sub(self.nested().saturating_sub(timed.nested));
