@@ -132,7 +132,9 @@ impl Cell {
         }
         let mut records = [first, second, Record::NONE];
         match renew(&mut records, INLINE, new, clock, conflict) {
-            0..=INLINE => *self = Cell([records[0], records[1]]),
+            // What is behind those that are left is what was there before.
+            0 | 1 => *self = Cell([records[0], Record::NONE]),
+            INLINE => *self = Cell([records[0], records[1]]),
             _ => *self = splits.keep(&records),
         }
     }

@@ -217,6 +217,24 @@ fn a_lock_orders_what_is_done_with_it() {
 }
 
 #[test]
+fn a_write_hides_all_that_came_before_it() {
+    let steps = [
+        (0, Create(1)),
+        (0, Create(2)),
+        (0, Write(DATA, 8)),
+        (0, Locked(FLAG)),
+        (1, Locked(FLAG)),
+        (1, Read(DATA, 8)),
+        (1, Locked(FLAG)),
+        (0, Locked(FLAG)),
+        (0, Write(DATA, 8)),
+        (2, Write(DATA, 8)),
+    ];
+    // The read, which the second write hides, is not met again by the third.
+    assert_eq!(races(Blindness::None, &steps), [(9, 10)]);
+}
+
+#[test]
 fn a_plain_store_releases_what_was_locked() {
     check_needed(
         Blindness::Words,
