@@ -22,6 +22,7 @@ mod misbehave;
 mod raised;
 mod rarely;
 mod reads;
+mod regions;
 mod repetitions;
 mod results;
 mod shadows;
@@ -55,6 +56,7 @@ fn main() {
         "raised" => run(raised::Raised),
         "rarely" => run(rarely::Rarely::new()),
         "reads" => run(reads::Reads::default()),
+        "regions" => run(regions::Regions::new()),
         "repetitions" => run(repetitions::Repetitions::new()),
         "results" => run(results::Results::default()),
         "events" => run(events::Events::default()),

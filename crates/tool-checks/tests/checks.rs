@@ -10,6 +10,8 @@ mod changed;
 mod each_access;
 #[path = "checks/raised.rs"]
 mod raised;
+#[path = "checks/regions.rs"]
+mod regions;
 #[path = "checks/shadows.rs"]
 mod shadows;
 #[path = "checks/synchronised.rs"]

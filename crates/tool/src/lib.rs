@@ -49,6 +49,7 @@ mod argument;
 mod buffer;
 mod call;
 mod code;
+mod controller;
 mod function;
 mod image;
 mod moment;
@@ -67,6 +68,7 @@ pub use access::{Accesses, AllAccesses, ElementAddress, ElementIsWritten, Elemen
 pub use argument::{Address, Analysis, Argument, Arguments, Constant, Word};
 pub use buffer::{Buffer, Entry, EntryField, FieldValue};
 pub use code::{Block, Instruction, Instructions, Superblock};
+pub use controller::{Controlled, Controller, RegionChange, RegionProgress, Trigger};
 pub use function::{Original, Replacement, Signature, Value, Wrapper};
 pub use iced_x86;
 pub use image::{Image, Routine, RoutinePoint, UnnamedRoutine};

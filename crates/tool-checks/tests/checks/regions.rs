@@ -1,0 +1,75 @@
+//! Regions of a controller, in a guest of which it is known how many instructions are in them: three
+//! threads, each of which calls `step` and `other` in turn, 900 times each, while signals come.
+
+use std::process::Command;
+
+use unspool_guests::Ending;
+
+use super::{build, under};
+
+const THREADS: u64 = 3;
+const STEPS: u64 = 900;
+/// Instructions of `step`, and of `other`.
+const LENGTH: u64 = 302;
+
+/// What is told: instructions of `step` in regions, those of `other` there, those of `step`
+/// elsewhere; regions begun and ended.
+fn line([inside, others, missed, begun, ended]: [u64; 5]) -> String {
+    format!(
+        "regions: {inside} inside, {others} of others, {missed} missed, {begun} begun, {ended} ended, 0 wrong"
+    )
+}
+
+/// The same of each thread, in calls.
+fn of_threads(calls: [u64; 3], regions: u64) -> String {
+    let [inside, others, missed] = calls.map(|calls| calls * LENGTH * THREADS);
+    let regions = regions * THREADS;
+    line([inside, others, missed, regions, regions])
+}
+
+fn tells(words: &[&str], expected: &str) {
+    let Some((guest, program)) = build("functions/regions") else {
+        return;
+    };
+    let tool = [&["regions"], words].concat();
+    let outcome = under(&tool, &program, &guest.arguments, &tool.join("-"));
+    let text = outcome.stderr_text();
+    assert_eq!(outcome.ending, Ending::Exited(0), "{words:?}: {text}");
+    assert_eq!(text.trim_end(), expected, "{words:?}");
+    let said = format!("{STEPS} steps of each of {THREADS} threads\n");
+    assert_eq!(outcome.stdout_text(), said);
+}
+
+#[test]
+fn regions_are_bounded_by_routines() {
+    // Several times: signals come anywhere.
+    for _ in 0..10 {
+        tells(&["each"], &of_threads([STEPS, 0, 0], STEPS));
+        // Of four steps the last two, and between them one of the others.
+        let half = STEPS / 2;
+        tells(&["some"], &of_threads([half, STEPS / 4, half], STEPS / 4));
+        tells(&["once"], &of_threads([5, 4, STEPS - 5], 1));
+        tells(&["between"], &of_threads([half, half, half], half));
+    }
+}
+
+#[test]
+fn regions_of_all_threads_are_bounded_by_one() {
+    let phase = STEPS / 3 * LENGTH * THREADS;
+    tells(&["together"], &line([phase, phase, 2 * phase, 1, 1]));
+}
+
+#[test]
+fn regions_are_bounded_by_an_instruction() {
+    let Some((_, program)) = build("functions/regions") else {
+        return;
+    };
+    let symbols = Command::new("nm").arg(&program).output().unwrap();
+    let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
+    let symbol = symbols.lines().find(|line| line.ends_with(" step_body"));
+    let address = symbol.and_then(|line| line.split(' ').next()).unwrap();
+    // The first instruction of each call is elsewhere.
+    let calls = STEPS * THREADS;
+    let expected = line([calls * (LENGTH - 1), 0, calls, calls, calls]);
+    tells(&["address", address], &expected);
+}

@@ -1,0 +1,194 @@
+//! A controller: which part of a run a tool looks at.
+//!
+//! A [`Controller`] turns a [`Switch`] on where a region begins and off where it ends, for each thread
+//! by itself or for all of them. What a region is bounded by says a [`Trigger`]. The tool hands on to it
+//! what it is told ([`Controller::image_load`] and so on), asks it for the version of each superblock,
+//! and is told of beginnings and ends ([`Controlled`]).
+
+mod progress;
+mod trigger;
+
+use unspool_instrument::{Switch, Version};
+use unspool_kernel::lock::Mutex;
+
+use self::progress::Progress;
+pub use self::progress::RegionChange;
+use self::trigger::Sides;
+pub use self::trigger::Trigger;
+use crate::argument::Constant;
+use crate::code::Superblock;
+use crate::image::Image;
+use crate::tool::Tool;
+
+/// A tool that looks at regions of a run.
+///
+/// This one counts the instructions that each thread executes between its second and third call of
+/// `step`:
+///
+/// ```
+/// use unspool_tool::{
+///     Controlled, Controller, Counter, Image, RegionProgress, Superblock, Tool, Trigger, Version, say,
+/// };
+///
+/// struct SecondStep {
+///     controller: Controller,
+///     executed: Counter,
+/// }
+///
+/// impl Controlled for SecondStep {
+///     fn controller(&self) -> &Controller {
+///         &self.controller
+///     }
+///
+///     fn progress(region: &mut RegionProgress) -> &mut RegionProgress {
+///         region
+///     }
+/// }
+///
+/// impl Tool for SecondStep {
+///     type Thread = RegionProgress;
+///
+///     fn image_load(&self, image: &Image<Self>) {
+///         self.controller.image_load(image);
+///     }
+///
+///     fn instrument(&self, superblock: &Superblock<Self>) {
+///         if self.controller.version(superblock) == Version::On {
+///             superblock.instructions().for_each(|it| it.before().count(self.executed, 1));
+///         }
+///     }
+///
+///     fn end(&self) {
+///         say(&format!("{} instructions", self.executed.total()));
+///     }
+/// }
+///
+/// let tool = SecondStep {
+///     controller: Controller::of_threads(Trigger::entry("step").nth(2), Trigger::entry("step")).once(),
+///     executed: Counter::new(),
+/// };
+/// ```
+pub trait Controlled: Tool {
+    /// What says where regions begin and end.
+    fn controller(&self) -> &Controller;
+
+    /// How far a thread is, as the tool keeps it for the thread.
+    fn progress(state: &mut Self::Thread) -> &mut RegionProgress;
+
+    /// A region has begun. The thread that has brought it about executes the other version from the
+    /// next superblock on: behind a routine's entry or exit, from the next instruction on.
+    fn region_begins(&self, state: &mut Self::Thread, change: &RegionChange) {
+        let _ = (state, change);
+    }
+
+    /// A region has ended.
+    fn region_ends(&self, state: &mut Self::Thread, change: &RegionChange) {
+        let _ = (state, change);
+    }
+}
+
+/// How far a thread is with its regions.
+#[derive(Debug, Default)]
+pub struct RegionProgress(Progress);
+
+/// Turns a switch on where a region begins, and off where it ends. See [`Controlled`].
+#[derive(Debug)]
+pub struct Controller {
+    switch: Switch,
+    begin: Trigger,
+    end: Trigger,
+    once: bool,
+    /// How far all threads are together, if they have regions together.
+    together: Option<Mutex<Progress>>,
+}
+
+impl Controller {
+    /// One by which each thread has regions of its own.
+    #[must_use]
+    pub fn of_threads(begin: Trigger, end: Trigger) -> Controller {
+        Controller {
+            switch: Switch::new(),
+            begin,
+            end,
+            once: false,
+            together: None,
+        }
+    }
+
+    /// One by which all threads have regions together: what any of them does counts, and the switches
+    /// of all are turned.
+    #[must_use]
+    pub fn of_process(begin: Trigger, end: Trigger) -> Controller {
+        Controller {
+            together: Some(Mutex::default()),
+            ..Controller::of_threads(begin, end)
+        }
+    }
+
+    /// There is one region only: of each thread, or of the process. Otherwise the next one begins as
+    /// the first did, counted from the end of the one before.
+    #[must_use]
+    pub fn once(mut self) -> Controller {
+        self.once = true;
+        self
+    }
+
+    /// Whether the calling thread is in a region.
+    #[must_use]
+    pub fn is_within(&self) -> bool {
+        self.switch.is_on()
+    }
+
+    /// To be called for each image in [`Tool::image_load`]: routines that bound regions are looked for
+    /// there.
+    pub fn image_load<T: Controlled>(&self, image: &Image<T>) {
+        let (begin, end) = (&self.begin, &self.end);
+        for (place, sides) in trigger::places(begin, end) {
+            place.hook(image, sides);
+        }
+    }
+
+    /// To be called for each superblock in [`Tool::instrument`]: which version of it this is. What the
+    /// tool wants of regions it inserts into [`Version::On`].
+    #[must_use]
+    pub fn version<T: Controlled>(&self, superblock: &Superblock<'_, T>) -> Version {
+        superblock.version(self.switch)
+    }
+
+    /// A thread passes a place that bounds regions.
+    fn passes<T: Controlled>(&self, tool: &T, state: &mut T::Thread, sides: Sides) {
+        let change = match &self.together {
+            None => {
+                let change = T::progress(state).0.pass(sides, self);
+                if let Some(change) = &change {
+                    self.switch.set(change.is_begin);
+                }
+                change
+            }
+            Some(together) => {
+                // Switches are turned in the order in which regions begin and end.
+                let mut progress = together.lock();
+                let change = progress.pass(sides, self);
+                if let Some(change) = &change {
+                    self.switch.set_everywhere(change.is_begin);
+                }
+                change
+            }
+        };
+        match change {
+            Some(change) if change.is_begin => tool.region_begins(state, &change),
+            Some(change) => tool.region_ends(state, &change),
+            None => {}
+        }
+    }
+}
+
+/// What inserted code calls where a region may begin or end.
+fn passed<T: Controlled>(tool: &T, state: &mut T::Thread, sides: u64) {
+    tool.controller().passes(tool, state, Sides::of(sides));
+}
+
+/// The arguments of [`passed`].
+fn argument(sides: Sides) -> (Constant<u64>,) {
+    (Constant(sides.number()),)
+}

@@ -1,0 +1,134 @@
+//! What bounds regions.
+
+use unspool_instrument::images::ImageKind;
+
+use super::{Controlled, argument, passed};
+use crate::image::Image;
+
+/// By what a region begins or ends.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Trigger {
+    pub(super) event: Event,
+    /// How often that must have happened.
+    pub(super) count: u64,
+}
+
+/// What happens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Event {
+    /// Control passes a place.
+    Place(Place),
+}
+
+/// A place that threads pass.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    /// Where routines of this name are entered.
+    Entry(String),
+    /// Where they return, or are left by an exception or by `longjmp`.
+    Exit(String),
+    /// Before the instruction at an address of the program's file.
+    Address(u64),
+}
+
+impl Trigger {
+    /// A routine of this name is entered: before its first instruction.
+    #[must_use]
+    pub fn entry(routine: &str) -> Trigger {
+        Trigger::of(Event::Place(Place::Entry(routine.to_owned())))
+    }
+
+    /// A routine of this name returns, or is left by an exception or by `longjmp`: before the
+    /// instruction at which its caller goes on.
+    #[must_use]
+    pub fn exit(routine: &str) -> Trigger {
+        Trigger::of(Event::Place(Place::Exit(routine.to_owned())))
+    }
+
+    /// A thread comes to the instruction at this address, however it comes there. The address is that
+    /// of the program's file, as `objdump -d` shows it; for one of a library, the library's routines
+    /// have names.
+    #[must_use]
+    pub fn address(address: u64) -> Trigger {
+        Trigger::of(Event::Place(Place::Address(address)))
+    }
+
+    fn of(event: Event) -> Trigger {
+        Trigger { event, count: 1 }
+    }
+
+    /// When that happens for the `count`th time: since the thread (or the program) has begun, or since
+    /// the last region began or ended.
+    ///
+    /// # Panics
+    /// If `count` is 0.
+    #[must_use]
+    #[track_caller]
+    pub fn nth(self, count: u64) -> Trigger {
+        assert!(count != 0, "the first time is the one with number 1");
+        Trigger { count, ..self }
+    }
+}
+
+/// Which sides of regions something bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sides(u8);
+
+impl Sides {
+    pub(super) const BEGIN: Sides = Sides(1);
+    pub(super) const END: Sides = Sides(2);
+
+    pub(super) fn and(self, other: Sides) -> Sides {
+        Sides(self.0 | other.0)
+    }
+
+    pub(super) fn has(self, side: Sides) -> bool {
+        self.0 & side.0 != 0
+    }
+
+    /// As inserted code has it.
+    pub(super) fn number(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    pub(super) fn of(number: u64) -> Sides {
+        Sides(number as u8)
+    }
+}
+
+/// The places that bound regions, each once, and on which sides.
+pub(super) fn places<'a>(begin: &'a Trigger, end: &'a Trigger) -> Vec<(&'a Place, Sides)> {
+    let Event::Place(begin) = &begin.event;
+    let Event::Place(end) = &end.event;
+    if begin == end {
+        return vec![(begin, Sides::BEGIN.and(Sides::END))];
+    }
+    vec![(begin, Sides::BEGIN), (end, Sides::END)]
+}
+
+impl Place {
+    /// Has inserted code say when the place is passed, if it is in this image.
+    pub(super) fn hook<T: Controlled>(&self, image: &Image<T>, sides: Sides) {
+        match self {
+            Place::Entry(name) => {
+                for routine in image.routines_named(name) {
+                    routine.entry().call(passed::<T>, argument(sides));
+                }
+            }
+            Place::Exit(name) => {
+                for routine in image.routines_named(name) {
+                    routine.exit().call(passed::<T>, argument(sides));
+                    routine.unwind().call(passed::<T>, argument(sides));
+                }
+            }
+            Place::Address(address) if image.kind() == ImageKind::Program => {
+                let address = address.wrapping_add(image.bias().unwrap_or(0));
+                let place = image.routine_starting_at(address);
+                if let Some(place) = place {
+                    place.entry().call(passed::<T>, argument(sides));
+                }
+            }
+            Place::Address(_) => {}
+        }
+    }
+}
